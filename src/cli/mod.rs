@@ -1,73 +1,10 @@
 //! SAY. The only room that prints. One file a command; each says what it is in its arguments' doc comments.
 
-mod act_on_each;
-mod answer;
-mod candidates;
-mod cause;
-mod check;
-mod cluster;
-mod command_line;
-mod commit_history;
-mod completions;
-mod config_rollout;
-mod configured;
-mod conflict;
-mod connect;
-mod demo;
-mod diff;
-mod disk_tree;
-mod edit_op;
-mod embedded;
+mod args;
+mod commands;
 mod exit;
-mod folder;
-mod help;
-mod history;
-mod history_view;
-mod identity;
-mod import;
-mod kubeconfig;
-mod kustomization;
-mod man;
-mod markdown;
-mod nearest;
-mod new;
-mod notify_test;
 mod output;
-mod pause;
-mod pick;
-mod plan;
-mod plan_text;
-mod progress;
-mod pushing;
-mod render;
-mod repositories;
-mod restart;
-mod retry;
-mod revision_table;
-mod rolling_update;
-mod run;
-mod scale;
-mod selector;
-mod service;
-mod set;
-mod show;
-mod signals;
-mod simulate;
-mod stats;
-mod status;
-mod suspend;
-mod table;
-mod target;
-mod threads;
-mod time_warp;
-mod undo;
-mod unified;
-mod units;
-mod version;
-mod wait;
-mod who;
-mod why;
-mod workload;
+mod session;
 mod worktree;
 
 use std::path::PathBuf;
@@ -75,12 +12,12 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-pub use answer::schemas;
 pub use exit::Exit;
+pub use output::answer::schemas;
 
 use crate::config::ConfigError;
 use crate::git::InvalidLocation;
-use crate::history::source_histories;
+use crate::history::query::source_histories;
 use crate::telemetry::{self, LogFormat};
 
 /// Rolls out what a Git repository says, and takes back, by itself, what fails.
@@ -115,7 +52,7 @@ pub struct Globals {
     #[arg(long, global = true, value_name = "GROUP", requires = "as_user", help_heading = "Global options")]
     pub as_group: Vec<String>,
     /// How long one request may take: 10s, 1m [default: 30s]
-    #[arg(long, global = true, value_name = "TIME", value_parser = connect::request_timeout, help_heading = "Global options")]
+    #[arg(long, global = true, value_name = "TIME", value_parser = session::connect::request_timeout, help_heading = "Global options")]
     pub request_timeout: Option<std::time::Duration>,
     /// Say more; may be given several times
     #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Global options")]
@@ -125,72 +62,72 @@ pub struct Globals {
 #[derive(Subcommand)]
 enum Command {
     /// The whole story in half a minute, with nothing installed
-    Demo(demo::Args),
+    Demo(commands::demo::Args),
     /// Follow repositories and roll out what they say
-    Run(run::Args),
+    Run(commands::run::Args),
     /// Show what would change
-    Plan(plan::Args),
+    Plan(commands::plan::Args),
     /// Check manifests without a cluster
-    Check(check::Args),
+    Check(commands::check::Args),
     /// Print what would be applied: the manifests of a folder, with what kustomize and Helm render
-    Render(render::Args),
+    Render(commands::render::Args),
     /// Print the configuration that does what an object of Flux or Argo CD does
-    Import(import::Args),
+    Import(commands::import::Args),
     /// Show where each workload is
-    Status(status::Args),
+    Status(commands::status::Args),
     /// Show what was rolled out, by which commit, and what became of it
-    History(history::Args),
+    History(commands::history::Args),
     /// Show one commit: what it touched, outcome, evidence
-    Show(show::Args),
+    Show(commands::show::Args),
     /// Let go of a hold, so that the held manifest is applied again
-    Retry(retry::Args),
+    Retry(commands::retry::Args),
     /// Replace the pods of a ReplicationController one by one
-    RollingUpdate(Box<rolling_update::Args>),
+    RollingUpdate(Box<commands::rolling_update::Args>),
     /// Roll a workload back by hand; what is taken back is held
-    Undo(undo::Args),
+    Undo(commands::undo::Args),
     /// Leave a workload alone, whatever is committed
-    Suspend(suspend::SuspendArgs),
+    Suspend(commands::suspend::SuspendArgs),
     /// Take a suspended workload up again
-    ResumeSync(suspend::ResumeArgs),
+    ResumeSync(commands::suspend::ResumeArgs),
     /// Pause a Deployment: changes of its template wait
-    Pause(pause::Args),
+    Pause(commands::pause::Args),
     /// Resume a paused Deployment
-    Resume(pause::Args),
+    Resume(commands::pause::Args),
     /// Replace a workload's pods by new ones of the same template
-    Restart(restart::Args),
+    Restart(commands::restart::Args),
     /// Change images, variables, resources, volumes, ports, rights or accounts, in the manifest and a commit
-    Set(set::Args),
+    Set(commands::set::Args),
     /// Change how many pods a workload has, in the manifest and a commit
-    Scale(scale::Args),
+    Scale(commands::scale::Args),
     /// Write a new manifest, and commit it
-    New(new::Args),
+    New(commands::new::Args),
     /// Try whether notices arrive
-    Notify(notify_test::Args),
+    Notify(commands::notify_test::Args),
     /// Show a rollout step by step, in virtual time
-    Simulate(Box<simulate::Args>),
+    Simulate(Box<commands::simulate::Args>),
     /// Serve the embedded cluster
-    Cluster(cluster::Args),
+    Cluster(commands::cluster::Args),
     /// Make Tab complete commands, workloads, commits and revisions
-    Completions(completions::Args),
+    Completions(commands::completions::Args),
     /// Print or write the manual pages
-    Man(man::Args),
+    Man(commands::man::Args),
     /// Print the version
-    Version(version::Args),
+    Version(commands::version::Args),
 }
 
 /// The whole command line as a value, for whoever wants to know every command and option there is.
 #[must_use]
 pub fn command() -> clap::Command {
-    command_line::command()
+    args::command_line::command()
 }
 
 /// Reads the command line and does what it says.
 #[must_use]
 pub fn main() -> ExitCode {
-    if completions::answered() {
+    if commands::completions::answered() {
         return Exit::Done.into();
     }
-    let cli = match command_line::parse(std::env::args_os()) {
+    let cli = match args::command_line::parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are answers; everything else is wrong usage. Nobody is left to be told if printing fails.
@@ -201,8 +138,9 @@ pub fn main() -> ExitCode {
     // kube asks for the process's default provider; a second installation is refused, and changes nothing.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let is_daemon = matches!(cli.command, Command::Run(_));
-    let blocking = if is_daemon { threads::BLOCKING_OF_THE_DAEMON } else { threads::BLOCKING_OF_A_COMMAND };
-    let runtime = match threads::runtime(blocking) {
+    let blocking =
+        if is_daemon { session::threads::BLOCKING_OF_THE_DAEMON } else { session::threads::BLOCKING_OF_A_COMMAND };
+    let runtime = match session::threads::runtime(blocking) {
         Ok(runtime) => runtime,
         Err(error) => {
             output::progress(telemetry::as_error(&format!("error: {error}")));
@@ -226,31 +164,31 @@ async fn run(cli: Cli) -> anyhow::Result<Exit> {
         telemetry::start_logging(globals.verbose, LogFormat::Text);
     }
     match command {
-        Command::Demo(args) => demo::run(&globals, args).await,
-        Command::Run(args) => run::run(&globals, args).await,
-        Command::Plan(args) => Box::pin(plan::run(&globals, args)).await,
-        Command::Check(args) => check::run(&globals, &args),
-        Command::Render(args) => render::run(&globals, &args),
-        Command::Import(args) => import::run(&args),
-        Command::Status(args) => status::run(&globals, args).await,
-        Command::History(args) => history::run(&globals, args).await,
-        Command::Show(args) => show::run(&globals, args).await,
-        Command::Retry(args) => retry::run(&globals, args).await,
-        Command::RollingUpdate(args) => rolling_update::run(&globals, *args).await,
-        Command::Undo(args) => undo::run(&globals, args).await,
-        Command::Suspend(args) => suspend::suspend(&globals, args).await,
-        Command::ResumeSync(args) => suspend::resume(&globals, args).await,
-        Command::Pause(args) => pause::pause(&globals, args).await,
-        Command::Resume(args) => pause::resume(&globals, args).await,
-        Command::Restart(args) => restart::run(&globals, args).await,
-        Command::Set(args) => set::run(&globals, args).await,
-        Command::Scale(args) => scale::run(&globals, args).await,
-        Command::New(args) => new::run(&globals, args).await,
-        Command::Notify(args) => notify_test::run(args).await,
-        Command::Simulate(args) => simulate::run(&globals, *args).await,
-        Command::Cluster(args) => cluster::run(&globals, args).await,
-        Command::Completions(args) => completions::run(&args),
-        Command::Man(args) => man::run(&args),
-        Command::Version(args) => version::run(&args),
+        Command::Demo(args) => commands::demo::run(&globals, args).await,
+        Command::Run(args) => commands::run::run(&globals, args).await,
+        Command::Plan(args) => Box::pin(commands::plan::run(&globals, args)).await,
+        Command::Check(args) => commands::check::run(&globals, &args),
+        Command::Render(args) => commands::render::run(&globals, &args),
+        Command::Import(args) => commands::import::run(&args),
+        Command::Status(args) => commands::status::run(&globals, args).await,
+        Command::History(args) => commands::history::run(&globals, args).await,
+        Command::Show(args) => commands::show::run(&globals, args).await,
+        Command::Retry(args) => commands::retry::run(&globals, args).await,
+        Command::RollingUpdate(args) => commands::rolling_update::run(&globals, *args).await,
+        Command::Undo(args) => commands::undo::run(&globals, args).await,
+        Command::Suspend(args) => commands::suspend::suspend(&globals, args).await,
+        Command::ResumeSync(args) => commands::suspend::resume(&globals, args).await,
+        Command::Pause(args) => commands::pause::pause(&globals, args).await,
+        Command::Resume(args) => commands::pause::resume(&globals, args).await,
+        Command::Restart(args) => commands::restart::run(&globals, args).await,
+        Command::Set(args) => commands::set::run(&globals, args).await,
+        Command::Scale(args) => commands::scale::run(&globals, args).await,
+        Command::New(args) => commands::new::run(&globals, args).await,
+        Command::Notify(args) => commands::notify_test::run(args).await,
+        Command::Simulate(args) => commands::simulate::run(&globals, *args).await,
+        Command::Cluster(args) => commands::cluster::run(&globals, args).await,
+        Command::Completions(args) => commands::completions::run(&args),
+        Command::Man(args) => commands::man::run(&args),
+        Command::Version(args) => commands::version::run(&args),
     }
 }

@@ -2,43 +2,23 @@
 //!
 //! The file may be lost and nothing else changes: what belay must remember is in the cluster, on the objects.
 
-pub mod answers;
-mod aside;
-mod connection;
-#[cfg(test)]
-mod cost;
-mod damage;
-mod drift;
-mod entry;
 mod error;
-mod file;
-mod format;
 mod notices;
-mod private;
-mod read;
-mod rebuild;
-mod replaced;
-mod retention;
-mod rows;
-pub mod source_histories;
-mod states;
-mod stats;
-pub mod step_details;
-mod templates;
-mod timeline;
+pub mod query;
+mod store;
 mod write;
 
-pub use drift::Drifted;
-pub use entry::HistoryEntry;
 pub use error::HistoryError;
-pub use file::{History, OpenedHistory};
 pub use notices::{CommitOutcome, Notice, Pending};
-pub use read::{Arrival, FAILED, Heads, Query, Resolved};
-pub use rebuild::{Followed, Trouble};
-pub use replaced::Replaced;
-pub use retention::Retention;
-pub use states::{ObjectStanding, SourceStanding};
-pub use stats::{By, Spread, Stats, StatsQuery};
-pub use templates::{KeptTemplate, LastGood};
-pub use timeline::Turn;
+pub use query::drift::Drifted;
+pub use query::records::{Arrival, FAILED, Heads, Query, Resolved};
+pub use query::standing::{ObjectStanding, SourceStanding};
+pub use query::stats::{By, Spread, Stats, StatsQuery};
+pub use query::templates::{KeptTemplate, LastGood};
+pub use query::timeline::Turn;
+pub use store::file::{History, OpenedHistory};
 pub use write::Update;
+pub use write::entry::HistoryEntry;
+pub use write::rebuild::{Followed, Trouble};
+pub use write::replaced::Replaced;
+pub use write::retention::Retention;

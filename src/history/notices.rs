@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::error::HistoryError;
-use super::file::{Failure, History};
-use super::rows;
+use crate::history::store::file::{Failure, History};
+use crate::history::store::rows;
 use belay_core::rollout::{CommitId, Outcome, Record, Trigger};
 
 /// The ends that are no good, the worst first.

@@ -9,10 +9,10 @@ use super::Room;
 use super::problem::Problem;
 use super::query::{HistoryAsked, QueryParams, StatsAsked};
 use crate::daemon::Status;
-use crate::history::answers::{
+use crate::history::query::answers::{
     HistoryAnswer, LineAnswer, RecordAnswer, ShowAnswer, StatsAnswer, StatusAnswer, WorkloadAnswer,
 };
-use crate::history::source_histories::{SourceHistories, refine};
+use crate::history::query::source_histories::{SourceHistories, refine};
 use crate::history::{History, HistoryError, Query, Resolved};
 use belay_core::rollout::{Record, Workload};
 

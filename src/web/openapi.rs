@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::api::{WorkloadsAnswer, WorkloadsAsked};
 use super::problem::ProblemAnswer;
 use super::query::{HistoryAsked, StatsAsked};
-use crate::history::answers::{HistoryAnswer, ShowAnswer, StatsAnswer, StatusAnswer};
+use crate::history::query::answers::{HistoryAnswer, ShowAnswer, StatsAnswer, StatusAnswer};
 
 /// The document.
 pub(super) fn document() -> Value {

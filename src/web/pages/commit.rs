@@ -13,7 +13,7 @@ use super::super::{Room, Shown};
 use super::components::{Lasted, Link, Mark};
 use super::overview::address;
 use super::{Frame, refuse, write};
-use crate::history::answers::RecordAnswer;
+use crate::history::query::answers::RecordAnswer;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Commit, EventSeen, Outcome, PodSeen, Workload};
 

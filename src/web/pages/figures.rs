@@ -14,7 +14,7 @@ use super::super::problem::Problem;
 use super::super::query::QueryParams;
 use super::components::Lasted;
 use super::{Frame, refuse, write};
-use crate::history::answers::{failure_rate, per_day};
+use crate::history::query::answers::{failure_rate, per_day};
 use crate::history::{By, Stats, StatsQuery};
 
 /// What the table is of.

@@ -15,7 +15,7 @@ use super::super::query::QueryParams;
 use super::components::{Link, Mark, PodsPicture};
 use super::{Frame, in_address, refuse, write};
 use crate::daemon::Status;
-use crate::history::answers::{StatusAnswer, WorkloadAnswer};
+use crate::history::query::answers::{StatusAnswer, WorkloadAnswer};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{CommitId, Counters, ObjectState, Workload};
 

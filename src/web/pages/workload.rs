@@ -13,7 +13,7 @@ use super::commit::command;
 use super::components::{Lasted, Link, Mark, PodsPicture};
 use super::{Frame, refuse, write};
 use crate::daemon::{HeldStatus, UnderWay};
-use crate::history::step_details::unnoticed;
+use crate::history::query::step_details::unnoticed;
 use crate::history::{History, HistoryError, Query};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{LiveWorkload, ObjectState, Outcome, Record, RevisionPods, is_configuration};

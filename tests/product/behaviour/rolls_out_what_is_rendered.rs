@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use belay::config::{HelmConfig, Render};
-use belay::history::source_histories::SourceHistories;
+use belay::history::query::source_histories::SourceHistories;
 use belay::render::Tools;
 use belay_core::rollout::{Outcome, SourceState, marks};
 

@@ -3,9 +3,9 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::health::{Counters, Standing};
 use super::{CommitId, Hold, health, marks, progress_deadline_seconds, template};
 use crate::manifest::ObjectKey;
+use crate::rollout::judge::health::{Counters, Standing};
 
 /// A live workload, as far as a status tells of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

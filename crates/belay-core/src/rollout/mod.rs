@@ -1,91 +1,63 @@
 //! WHAT TO DO. Pure: no I/O, no clock, no async; facts and the present moment are arguments.
 
-mod after;
-mod anew;
 mod autoscaler;
-mod body;
-mod commit;
-mod config_hash;
-mod diff;
-mod extract;
-mod fail_fast;
-mod field_path;
-pub mod health;
-mod hold;
 mod judge;
-mod lease;
-mod left_alone;
 mod live_workload;
-mod managers;
-mod manual_rollback;
 pub mod marks;
-mod note;
-mod order;
-mod outage;
-mod outcome;
-mod owned;
+mod ownership;
 mod plan;
-mod prune;
-mod reason;
-mod reason_texts;
-mod rebuilt;
 mod record;
-mod references;
 mod revision_pods;
-mod rollback_target;
+mod rollback;
 pub mod rolling_update;
-mod sight;
-mod state;
-mod strategy_default;
-mod takeover;
 mod template;
-mod template_change;
-mod trigger;
-mod undo;
 mod wishes;
 mod workload;
 
-pub use after::{After, DependencyStanding, Gate, gate, is_well, wrong_order};
 pub use autoscaler::scaled_by;
-pub use body::{TemplateMarks, body, held_body, with_template};
-pub use commit::{Commit, CommitId, InvalidCommitId, Person, read_change_cause};
-pub use config_hash::{ConfigHash, Only, config_hash, config_hash_in, contents_hash, rolls_on_config, say_config_hash};
-pub use diff::{Change, changes, differs, only_marks, presentable, presentable_pair};
-pub use extract::{applied_fields, give_up_templates};
-pub use fail_fast::{FailFast, is_unwell};
-pub use field_path::{FieldPath, InvalidFieldPath};
-pub use health::{Counters, health, progress_deadline_seconds};
-pub use hold::{Companion, Hold};
+pub use judge::fail_fast::{FailFast, is_unwell};
+pub use judge::health;
+pub use judge::health::{Counters, health, progress_deadline_seconds};
+pub use judge::outage::Outages;
+pub use judge::sight::Sight;
 pub use judge::{Baseline, GRACE, Judge, Ruling, Verdict, Waiting, WaitingOn};
-pub use lease::{Lease, holding, releasing};
-pub use left_alone::LeftAlone;
 pub use live_workload::LiveWorkload;
-pub use managers::{Takeover, unchanged};
-pub use manual_rollback::{Recorded, RolledOut, manual_rollback};
-pub use note::{Note, one_line};
-pub use order::{Rank, rank};
-pub use outage::Outages;
-pub use outcome::Outcome;
-pub use owned::{is_as_applied, is_label_of_others};
+pub use ownership::extract::{applied_fields, give_up_templates};
+pub use ownership::field_path::{FieldPath, InvalidFieldPath};
+pub use ownership::lease::{Lease, holding, releasing};
+pub use ownership::left_alone::LeftAlone;
+pub use ownership::managers::{Takeover, unchanged};
+pub use ownership::owned::{is_as_applied, is_label_of_others};
+pub use ownership::takeover::{before_apply, reclaim, takeover};
+pub use plan::after::{After, DependencyStanding, Gate, gate, is_well, wrong_order};
+pub use plan::body::{TemplateMarks, body, held_body, with_template};
+pub use plan::config_hash::{
+    ConfigHash, Only, config_hash, config_hash_in, contents_hash, rolls_on_config, say_config_hash,
+};
+pub use plan::diff::{Change, changes, differs, only_marks, presentable, presentable_pair};
+pub use plan::order::{Rank, rank};
+pub use plan::prune::{Prunable, allowed_by_trailer, prunable, too_many};
+pub use plan::references::{
+    Contents, Reading, Unnoticed, changes_contents, configuration_hash, is_configuration, named_configuration, readings,
+};
+pub use plan::strategy_default::without_strategy;
 pub use plan::{
     Action, Apply, CLAIMED_TWICE, HELD_AGAIN, HookRun, Intent, OtherLabel, Plan, Planned, Wanted, held_reason,
     hook_run, intent, make, other_label, run_hook_again, settle, settle_held, take_over,
 };
-pub use prune::{Prunable, allowed_by_trailer, prunable, too_many};
-pub use reason::Reason;
-pub use rebuilt::{Rebuilt, rebuilt};
+pub use record::commit::{Commit, CommitId, InvalidCommitId, Person, read_change_cause};
+pub use record::note::{Note, one_line};
+pub use record::outcome::Outcome;
+pub use record::reason::Reason;
+pub use record::rebuilt::{Rebuilt, rebuilt};
+pub use record::state::{ObjectFacts, ObjectState, SourceFacts, SourceState, StateCounts};
+pub use record::trigger::Trigger;
 pub use record::{EventSeen, Evidence, PodSeen, Record, RecordId, Step, StepKind};
-pub use references::{
-    Contents, Reading, Unnoticed, changes_contents, configuration_hash, is_configuration, named_configuration, readings,
-};
 pub use revision_pods::{RevisionPods, revision_pods};
-pub use rollback_target::{Known, NoRollbackTarget, Revision, RollbackTarget, revisions, rollback_target};
-pub use sight::Sight;
-pub use state::{ObjectFacts, ObjectState, SourceFacts, SourceState, StateCounts};
-pub use strategy_default::without_strategy;
-pub use takeover::{before_apply, reclaim, takeover};
+pub use rollback::hold::{Companion, Hold};
+pub use rollback::manual_rollback::{Recorded, RolledOut, manual_rollback};
+pub use rollback::target::{Known, NoRollbackTarget, Revision, RollbackTarget, revisions, rollback_target};
+pub use rollback::undo::{NoTarget, as_kubectl_would, target};
 pub use template::{same_template, template_hash, without_controllers_labels};
-pub use trigger::Trigger;
-pub use undo::{NoTarget, as_kubectl_would, target};
 pub use wishes::{Wish, wish};
 pub use workload::{Workload, pod_spec_path, service_account, template};

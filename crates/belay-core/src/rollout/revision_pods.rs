@@ -5,9 +5,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::health::is_ready;
 use super::{CommitId, Revision, Workload, revisions, same_template, template};
 use crate::manifest::ObjectKey;
+use crate::rollout::judge::health::is_ready;
 
 /// The pods of one revision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]

@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
-use super::{after, marks};
+use super::marks;
 use crate::manifest::{Complaint, Manifest};
+use crate::rollout::plan::after;
 
 /// What a manifest asks to be done when its rollout fails, instead of the source's choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

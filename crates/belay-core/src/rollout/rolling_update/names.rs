@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::super::health::is_ready;
 use super::super::marks;
+use crate::rollout::judge::health::is_ready;
 
 /// Annotation on the next controller: the size that it is to have in the end.
 pub const DESIRED: &str = "kubectl.kubernetes.io/desired-replicas";

@@ -1,0 +1,152 @@
+//! An object's own account of itself. One file per kind: what its status says, once it is about the present generation.
+
+mod custom;
+mod daemon_set;
+mod deployment;
+mod job;
+mod pod;
+mod replication_controller;
+mod stateful_set;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::manifest::ObjectKey;
+use crate::rollout::{Reason, Workload};
+
+pub use pod::{Fault, PodAccount, account_of_pod};
+
+/// What an object says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// The generation that the status is about; 0 where the kind does not say.
+    pub observed_generation: i64,
+    /// Where it stands.
+    pub standing: Standing,
+    /// What it says of a failure, also where its counters say that it is complete nevertheless.
+    pub failure: Option<Failure>,
+    /// How many pods it has, and how far they are.
+    pub counters: Counters,
+    /// One sentence for people.
+    pub message: String,
+}
+
+/// Where an object stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Everything that it should have is there.
+    Complete,
+    /// On its way.
+    Moving,
+    /// Somebody paused it: it waits, and no deadline runs.
+    Paused,
+    /// It says itself that it has failed; [`Health::failure`] says why.
+    Failed,
+}
+
+/// An object's own word that it has failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Why.
+    pub reason: Reason,
+    /// A text that differs for every new failure, so that an old one is known again: the condition's time.
+    pub mark: String,
+}
+
+/// How many pods a workload has. Their growth is progress.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Pods wanted.
+    pub desired: i64,
+    /// Pods of any revision.
+    pub total: i64,
+    /// Pods of the present template.
+    pub updated: i64,
+    /// Ready pods of any revision.
+    pub ready: i64,
+    /// Available pods of any revision.
+    pub available: i64,
+}
+
+impl Counters {
+    /// Whether these show progress against earlier ones: more new pods, fewer old ones, more ready, more available.
+    #[must_use]
+    pub fn progressed_since(&self, earlier: &Counters) -> bool {
+        self.updated > earlier.updated
+            || self.total - self.updated < earlier.total - earlier.updated
+            || self.ready > earlier.ready
+            || self.available > earlier.available
+    }
+
+    /// The furthest of these and earlier ones. Where there are more new pods or fewer old ones than ever, what is ready
+    /// is counted anew, for it may now be others.
+    #[must_use]
+    pub fn best_of(&self, earlier: &Counters) -> Counters {
+        let old = |counters: &Counters| counters.total - counters.updated;
+        if self.updated > earlier.updated || old(self) < old(earlier) {
+            let updated = self.updated.max(earlier.updated);
+            return Counters { updated, total: updated + old(self).min(old(earlier)), ..*self };
+        }
+        let (ready, available) = (self.ready.max(earlier.ready), self.available.max(earlier.available));
+        Counters { ready, available, ..*earlier }
+    }
+}
+
+/// What a live object says of itself; `None` for kinds that are healthy as soon as they exist (ConfigMap, Service …).
+#[must_use]
+pub fn health(key: &ObjectKey, object: &Value) -> Option<Health> {
+    match Workload::of(key) {
+        Some(Workload::Deployment) => Some(deployment::health(object)),
+        Some(Workload::StatefulSet) => Some(stateful_set::health(object)),
+        Some(Workload::DaemonSet) => Some(daemon_set::health(object)),
+        Some(Workload::ReplicationController) => Some(replication_controller::health(object)),
+        Some(Workload::Job) => Some(job::health(object)),
+        None => custom::health(key, object),
+    }
+}
+
+/// The deadline of a workload in seconds: its own where the kind has one, else what its annotation says, else 600 as
+/// Kubernetes has it for Deployments. `None` where it says that there is none, and for what may take its time unless its
+/// annotation says otherwise: Jobs and custom kinds.
+#[must_use]
+pub fn progress_deadline_seconds(key: &ObjectKey, object: &Value) -> Option<i64> {
+    const DEFAULT: i64 = 600;
+    const NEVER: i64 = 2_147_483_647;
+    let annotated = crate::rollout::marks::annotation(object, crate::rollout::marks::PROGRESS_DEADLINE)
+        .and_then(|text| text.parse().ok());
+    let seconds = match Workload::of(key) {
+        Some(Workload::Deployment) => object["spec"]["progressDeadlineSeconds"].as_i64(),
+        Some(Workload::Job) | None => Some(annotated?),
+        Some(_) => annotated,
+    };
+    Some(seconds.unwrap_or(DEFAULT)).filter(|seconds| (1..NEVER).contains(seconds))
+}
+
+fn number(object: &Value, path: &str) -> i64 {
+    object.pointer(path).and_then(Value::as_i64).unwrap_or_default()
+}
+
+fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+    object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
+}
+
+/// Whether a pod or a node says that it is ready.
+#[must_use]
+pub fn is_ready(object: &Value) -> bool {
+    condition(object, "Ready").is_some_and(|condition| condition["status"] == "True")
+}
+
+fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+    value[field].as_str().unwrap_or_default()
+}
+
+fn time(value: &Value) -> Option<Timestamp> {
+    value.as_str()?.parse().ok()
+}
+
+/// What a failed condition says.
+fn failure(condition: &Value, code: &str, message: String) -> Failure {
+    let at =
+        ["lastUpdateTime", "lastTransitionTime"].iter().map(|field| text(condition, field)).find(|at| !at.is_empty());
+    Failure { reason: Reason { code: code.to_owned(), message }, mark: format!("{code} {}", at.unwrap_or_default()) }
+}

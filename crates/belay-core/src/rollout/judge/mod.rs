@@ -1,0 +1,355 @@
+//! Healths over time become a verdict: waiting, complete, or failed and why.
+//!
+//! The judge believes the object's own status, once it is about the generation that belay's write produced, with two
+//! exceptions. A failure that stood there before the write is not this rollout's. And where the cluster's own deadline
+//! can't fire (a revision that existed before keeps its `NewReplicaSetAvailable` until something moves; some kinds have
+//! no deadline), the judge keeps one of its own. What looks like failure is only a suspicion until the pods have been
+//! looked at: what the world has done to them is not the commit's fault.
+
+pub(in crate::rollout) mod fail_fast;
+pub mod health;
+pub(in crate::rollout) mod outage;
+pub(in crate::rollout) mod reason_texts;
+pub(in crate::rollout) mod sight;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use self::health::{Counters, Fault, Health, Standing, health};
+use self::reason_texts::{SILENT, blame, in_the_way};
+use super::{Outages, Reason, Sight, Workload, marks, progress_deadline_seconds};
+use crate::manifest::ObjectKey;
+
+/// What the judge's own deadline allows beyond the cluster's, which should have the first word.
+pub const GRACE: SignedDuration = SignedDuration::from_secs(15);
+
+/// How long a fault of the infrastructure is waited out where nothing else is said.
+pub const OUTAGE_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
+
+/// What an API server that answers again allows at least: its controllers and kubelets have to find their way, too.
+const RECOVERY: SignedDuration = SignedDuration::from_mins(1);
+
+/// What both the cluster and the judge call a deadline that has passed.
+const OVERDUE: &str = "ProgressDeadlineExceeded";
+
+/// What a write left behind: where its judging starts. Kept in the history, so that a restart judges by the same measure.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Baseline {
+    /// The generation that the write produced.
+    pub generation: i64,
+    /// The mark of a failure that the object spoke of already when it was written.
+    pub old_failure: Option<String>,
+    /// Which object was written; empty where that is not known.
+    #[serde(default)]
+    pub uid: String,
+    /// Whether the write changed the number of pods alone: there is no other template to go back to.
+    #[serde(default)]
+    pub only_size: bool,
+    /// When the rollout has moved last, where that was before a restart.
+    #[serde(skip)]
+    pub moved: Option<Timestamp>,
+}
+
+impl Baseline {
+    /// The baseline of a write, from the object that the API server answered.
+    #[must_use]
+    pub fn of(key: &ObjectKey, written: &Value) -> Baseline {
+        // A Job runs once: where it has failed already, the answer to the write that made it was lost.
+        let once = Workload::of(key) == Some(Workload::Job);
+        let failure = health(key, written).and_then(|health| health.failure).filter(|_| !once);
+        let old_failure = failure.map(|failure| failure.mark);
+        let (generation, uid) = (marks::generation(written), marks::uid(written).to_owned());
+        Baseline { generation, old_failure, uid, only_size: false, moved: None }
+    }
+}
+
+/// Judges one rollout.
+#[derive(Clone, Debug)]
+pub struct Judge {
+    key: ObjectKey,
+    baseline: Baseline,
+    budget: Option<SignedDuration>,
+    outage_timeout: SignedDuration,
+    /// Since when outages of the API server count: since it has moved last.
+    outages_from: Timestamp,
+    /// How long the API server did not answer since, and until when.
+    outage: SignedDuration,
+    outage_until: Option<Timestamp>,
+    /// Until when it is left alone because the infrastructure is at fault.
+    excused_until: Option<Timestamp>,
+    observed: bool,
+    paused: bool,
+    /// The furthest that it has come. A pod that comes and goes makes no progress.
+    best: Option<Counters>,
+    progress_at: Timestamp,
+    deadline: Option<SignedDuration>,
+}
+
+/// What the judge says of what it has seen so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Not there yet.
+    Waiting(Waiting),
+    /// There.
+    Complete,
+    /// It looks like failure: [`Judge::rule`] decides when it has seen the pods.
+    Suspect(Reason),
+}
+
+/// Why a rollout is not there yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// What it waits for.
+    pub on: WaitingOn,
+    /// How far it is.
+    pub counters: Counters,
+    /// One sentence for people.
+    pub message: String,
+    /// When the judge's own deadline ends; `None` while none runs.
+    pub until: Option<Timestamp>,
+}
+
+/// What a rollout waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitingOn {
+    /// The controller to see the write at all.
+    Controller,
+    /// Somebody to resume what is paused.
+    Resume,
+    /// Its pods.
+    Pods,
+}
+
+/// What the judge rules when it has seen the pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ruling {
+    /// The commit failed.
+    Failed(Reason),
+    /// The infrastructure is in the way: reported, and waited for as long as the outage timeout says.
+    World(Reason),
+}
+
+impl Judge {
+    /// A judge of the rollout that a write at `now` began, or that belay took up again at `now`.
+    #[must_use]
+    pub fn new(key: ObjectKey, baseline: Baseline, now: Timestamp) -> Judge {
+        Judge {
+            key,
+            outages_from: baseline.moved.unwrap_or(now),
+            baseline,
+            budget: None,
+            outage_timeout: OUTAGE_TIMEOUT,
+            outage: SignedDuration::ZERO,
+            outage_until: None,
+            excused_until: None,
+            observed: false,
+            paused: false,
+            best: None,
+            progress_at: now,
+            deadline: None,
+        }
+    }
+
+    /// Allows `budget` on top of the workload's own deadline, and the budget where the workload has none: for a rollback.
+    #[must_use]
+    pub fn with_budget(mut self, budget: SignedDuration) -> Judge {
+        self.budget = Some(budget);
+        self
+    }
+
+    /// Waits so long for the infrastructure at most, on top of the deadline.
+    #[must_use]
+    pub fn with_outage_timeout(mut self, limit: SignedDuration) -> Judge {
+        self.outage_timeout = limit;
+        self
+    }
+
+    /// Judges what has no status of its own to be observed, by this deadline.
+    #[must_use]
+    pub fn with_deadline(self, deadline: SignedDuration) -> Judge {
+        Judge { deadline: Some(deadline), observed: true, ..self }
+    }
+
+    /// Takes into account when the API server did not answer, as known at `now`.
+    pub fn note_outages(&mut self, outages: &Outages, now: Timestamp) {
+        self.outage = outages.within(self.outages_from, now).min(self.outage_timeout);
+        self.outage_until = outages.until(now).filter(|_| self.outage.is_positive());
+    }
+
+    /// Whether this is another object of the same name, whose generations are counted anew.
+    #[must_use]
+    pub fn is_of_another(&self, object: &Value) -> bool {
+        !self.baseline.uid.is_empty() && self.baseline.uid != marks::uid(object)
+    }
+
+    /// Whether an object may have another specification than the write left: it is of a later generation, or of a kind
+    /// without any. What is of an earlier one is from before the write: a watch may still tell of it.
+    #[must_use]
+    pub fn is_written_since(&self, object: &Value) -> bool {
+        let generation = marks::generation(object);
+        generation > self.baseline.generation || generation == 0
+    }
+
+    /// Looks at the object as it is at `now`.
+    pub fn observe(&mut self, object: &Value, now: Timestamp) -> Verdict {
+        let Some(health) = health(&self.key, object) else { return Verdict::Complete };
+        self.deadline = self.own_deadline(object);
+        // A clock that was set back must not put the deadline off.
+        self.progress_at = self.progress_at.min(now);
+        self.outages_from = self.outages_from.min(now);
+        let generation = self.baseline.generation.max(marks::generation(object));
+        if health.observed_generation < generation {
+            return Verdict::Waiting(self.waiting(
+                WaitingOn::Controller,
+                &health,
+                "the controller has not seen the change yet",
+            ));
+        }
+        if !self.observed {
+            self.observed = true;
+            self.progress_at = now;
+        }
+        self.note_progress(&health, now);
+        let new_failure =
+            health.failure.as_ref().filter(|failure| self.baseline.old_failure.as_ref() != Some(&failure.mark));
+        match (health.standing, new_failure) {
+            (Standing::Complete, _) => Verdict::Complete,
+            (Standing::Paused, _) => Verdict::Waiting(self.waiting(WaitingOn::Resume, &health, &health.message)),
+            (Standing::Failed, Some(failure)) if self.believes_the_controller(now) => {
+                Verdict::Suspect(failure.reason.clone())
+            }
+            (Standing::Failed | Standing::Moving, _) => {
+                Verdict::Waiting(self.waiting(WaitingOn::Pods, &health, &health.message))
+            }
+        }
+    }
+
+    /// When the judge's own deadline ends, if nothing moves until then; `None` while none runs.
+    #[must_use]
+    pub fn due(&self) -> Option<Timestamp> {
+        Some(self.own_due()?.max(self.excused_until.unwrap_or(self.progress_at)))
+    }
+
+    /// The same, whatever the infrastructure does to the pods.
+    fn own_due(&self) -> Option<Timestamp> {
+        let due = self.after_progress(self.outage)?;
+        let recovered = self.outage_until.and_then(|until| until.checked_add(RECOVERY).ok());
+        Some(due.max(recovered.unwrap_or(due)))
+    }
+
+    /// Until when a fault of the infrastructure is waited out.
+    fn limit(&self) -> Option<Timestamp> {
+        self.after_progress(self.outage_timeout)
+    }
+
+    /// Whether even a fault of the infrastructure has been waited out for long enough.
+    #[must_use]
+    pub fn is_at_its_limit(&self, now: Timestamp) -> bool {
+        self.limit().is_some_and(|limit| limit.max(self.own_due().unwrap_or(limit)) <= now)
+    }
+
+    fn after_progress(&self, more: SignedDuration) -> Option<Timestamp> {
+        let deadline = self.deadline.filter(|_| !self.paused)?;
+        self.progress_at.checked_add(deadline.saturating_add(more)).ok()
+    }
+
+    /// Whether the controller's word that the deadline has passed is the last one. A way back has its budget, however short
+    /// that deadline is; and the controller does not know of an outage of the API server, which it waited out itself.
+    fn believes_the_controller(&self, now: Timestamp) -> bool {
+        let alone = self.budget.is_none() && self.outage.is_zero();
+        alone || self.own_due().is_none_or(|due| due <= now)
+    }
+
+    /// Whether the judge's own deadline has passed at `now`, and what that looks like.
+    #[must_use]
+    pub fn overdue(&self, now: Timestamp) -> Option<Reason> {
+        (now >= self.due()?).then(|| Reason {
+            code: OVERDUE.to_owned(),
+            message: "the rollout made no progress within its deadline".to_owned(),
+        })
+    }
+
+    /// Rules on a suspicion, now that it has been looked at. After [`Ruling::World`] the judge waits for another whole
+    /// deadline, but not beyond the outage timeout: then that fault is the reason for which the rollout has failed.
+    pub fn rule(&mut self, suspicion: Reason, sight: &Sight, now: Timestamp) -> Ruling {
+        if suspicion.code == OVERDUE && !self.outage.is_zero() && !self.believes_the_controller(now) {
+            self.excused_until = self.own_due();
+            let seconds = self.outage.as_secs();
+            let message = format!("the API server did not answer for {seconds} s: its deadline ends so much later");
+            return Ruling::World(Reason { code: "ApiServerAway".to_owned(), message });
+        }
+        // What has no pods of its own, and a Job, which does not try again, are believed.
+        let own_word = suspicion.code != OVERDUE && matches!(Workload::of(&self.key), None | Some(Workload::Job));
+        let worst = sight.pods.iter().max_by_key(|pod| pod.fault);
+        match worst.map(|pod| (pod.fault, &pod.seen)) {
+            Some((Fault::Commit | Fault::Young, seen)) => {
+                Ruling::Failed(self.with_outage(Reason { message: blame(&suspicion, seen), ..suspicion }))
+            }
+            _ if own_word => Ruling::Failed(suspicion),
+            _ if sight.cannot_make_pods.is_some() => {
+                let message =
+                    format!("{}: {}", suspicion.message, sight.cannot_make_pods.as_deref().unwrap_or_default());
+                Ruling::Failed(Reason { message, ..suspicion })
+            }
+            worst if self.observed => self.waits(in_the_way(&suspicion, worst, sight), now),
+            _ => {
+                let message = "its controller has not seen the change yet".to_owned();
+                self.waits(Reason { code: SILENT.to_owned(), message }, now)
+            }
+        }
+    }
+
+    /// Waits for the infrastructure, or no longer.
+    fn waits(&mut self, fault: Reason, now: Timestamp) -> Ruling {
+        let limit = self.limit();
+        if self.is_at_its_limit(now) {
+            let message = format!("{}; that has lasted for all of outage_timeout", fault.message);
+            return Ruling::Failed(Reason { message, ..fault });
+        }
+        let again = self.deadline.and_then(|deadline| now.checked_add(deadline).ok());
+        self.excused_until = again.map(|again| limit.map_or(again, |limit| again.min(limit)));
+        Ruling::World(fault)
+    }
+
+    /// Says of an outage that has been allowed for.
+    fn with_outage(&self, reason: Reason) -> Reason {
+        if self.outage.is_zero() {
+            return reason;
+        }
+        let seconds = self.outage.as_secs();
+        let message = format!("{}; the API server did not answer for {seconds} s meanwhile", reason.message);
+        Reason { message, ..reason }
+    }
+
+    fn own_deadline(&self, object: &Value) -> Option<SignedDuration> {
+        let own = progress_deadline_seconds(&self.key, object).map(SignedDuration::from_secs);
+        match (own, self.budget) {
+            (Some(own), Some(budget)) => Some(own.saturating_add(budget)),
+            (None, Some(budget)) => Some(budget),
+            (Some(own), None) => Some(own.saturating_add(GRACE)),
+            (None, None) => None,
+        }
+    }
+
+    fn note_progress(&mut self, health: &Health, now: Timestamp) {
+        let paused = health.standing == Standing::Paused;
+        // A pause stops the clock; resuming starts it anew, as Kubernetes does.
+        let best = self.best.filter(|best| best.desired == health.counters.desired);
+        let moved = best.is_none_or(|best| health.counters.progressed_since(&best));
+        if moved || paused || self.paused {
+            self.progress_at = now;
+            self.excused_until = None;
+            // What it has come to before a restart is not known.
+            if self.best.is_some() || self.baseline.moved.is_none() {
+                self.outages_from = now;
+            }
+        }
+        self.paused = paused;
+        self.best = Some(best.map_or(health.counters, |best| health.counters.best_of(&best)));
+    }
+
+    fn waiting(&self, on: WaitingOn, health: &Health, message: &str) -> Waiting {
+        Waiting { on, counters: health.counters, message: message.to_owned(), until: self.due() }
+    }
+}

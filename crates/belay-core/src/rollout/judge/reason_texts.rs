@@ -1,0 +1,65 @@
+//! What a verdict says of the pods that it was ruled by.
+
+use super::health::Fault;
+use super::sight::Sight;
+use crate::rollout::{PodSeen, Reason};
+
+/// What a controller is that does not act.
+pub(in crate::rollout) const SILENT: &str = "ControllerSilent";
+
+/// What is in the way of a rollout whose pods are not at fault; `worst` is the worst of them.
+pub(in crate::rollout) fn in_the_way(suspicion: &Reason, worst: Option<(Fault, &PodSeen)>, sight: &Sight) -> Reason {
+    if let Some(why) = &sight.hidden {
+        return Reason { code: "PodsNotReadable".to_owned(), message: format!("its pods can't be seen: {why}") };
+    }
+    let (code, message) = match (worst, sight.held_up_by.as_deref()) {
+        (Some((Fault::World, seen)), _) => return Reason { code: seen.state.clone(), message: blame(suspicion, seen) },
+        (_, Some(old)) => (
+            "OldPodNotReady",
+            format!(
+                "its controller waits for pod {} of another revision, which is {}; where it can't recover, delete it: \
+                 it is made again from the new template",
+                old.name,
+                state(old)
+            ),
+        ),
+        (Some(_), None) => ("NotFinishing", "its new pods are well, but it does not finish".to_owned()),
+        (None, None) => (SILENT, "its controller has made no pods".to_owned()),
+    };
+    Reason { code: code.to_owned(), message }
+}
+
+/// How much of a pod's message a reason quotes at most, in characters.
+const MESSAGE: usize = 100;
+
+/// `the rollout exceeded its progress deadline: web-7f9 ImagePullBackOff (container app): Back-off pulling image …`
+pub(in crate::rollout) fn blame(suspicion: &Reason, seen: &PodSeen) -> String {
+    format!("{}: pod {} is {}", suspicion.message, seen.name, state(seen))
+}
+
+/// `ImagePullBackOff (container app): Back-off pulling image …`
+fn state(seen: &PodSeen) -> String {
+    let mut text = seen.state.clone();
+    if let Some(container) = &seen.container {
+        text.push_str(&format!(" (container {container}"));
+        if let Some(code) = seen.exit_code {
+            text.push_str(&format!(", exit code {code}"));
+        }
+        text.push(')');
+    }
+    if !seen.message.is_empty() {
+        text.push_str(&format!(": {}", beginning(&seen.message)));
+    }
+    text
+}
+
+/// How a pod's message begins: what goes wrong comes first in it, and how that came about after it, colon by colon. All of
+/// it is in the evidence.
+fn beginning(message: &str) -> String {
+    if message.chars().count() <= MESSAGE {
+        return message.to_owned();
+    }
+    let cut: String = message.chars().take(MESSAGE).collect();
+    let end = cut.rfind(": ").filter(|end| *end > 0).unwrap_or(cut.len());
+    format!("{}…", &cut[..end])
+}

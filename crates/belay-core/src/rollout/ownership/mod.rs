@@ -1,0 +1,10 @@
+//! Which fields and objects are belay's, which somebody else's, and what is left alone.
+
+pub(in crate::rollout) mod extract;
+pub(in crate::rollout) mod field_path;
+pub(in crate::rollout) mod lease;
+pub(in crate::rollout) mod left_alone;
+pub(in crate::rollout) mod managers;
+pub(in crate::rollout) mod owned;
+pub(in crate::rollout) mod recreated_object;
+pub(in crate::rollout) mod takeover;

@@ -1,0 +1,189 @@
+//! Whether a live object still is what belay applied, told from the object alone.
+//!
+//! The API server keeps, for every manager, the set of fields that it owns (`managedFields`). Where belay owns exactly the
+//! fields that it would send, and they have the values that it would send, another apply changes nothing, and needs no
+//! request to find out. The other way round is not certain (the server may write a value in another form), so a "no" only
+//! means: ask the server.
+
+use serde_json::{Map, Value};
+
+use crate::rollout::marks;
+
+/// Whether applying `body` again would certainly change nothing.
+#[must_use]
+pub fn is_as_applied(live: &Value, body: &Value) -> bool {
+    let Some(owned) = owned_fields(live) else { return false };
+    let Some(fields) = body.as_object() else { return false };
+    fields.iter().all(|(name, sent)| match name.as_str() {
+        // Which object it is belongs to nobody.
+        "apiVersion" | "kind" => true,
+        "metadata" => metadata_is(&live["metadata"], sent, child(owned, "f:metadata")),
+        _ => field_is(live.get(name), sent, child(owned, &format!("f:{name}"))),
+    }) && owned.keys().all(|key| key == "." || key.strip_prefix("f:").is_some_and(|name| body.get(name).is_some()))
+}
+
+/// Whether belay owns the field at this path of `managedFields` by applying it.
+pub(in crate::rollout) fn owns(live: &Value, path: &[&str]) -> bool {
+    let Some((first, rest)) = path.split_first() else { return false };
+    let field = owned_fields(live).and_then(|fields| fields.get(*first));
+    rest.iter().try_fold(field, |field, name| field.map(|field| field.get(*name))).flatten().is_some()
+}
+
+/// Whether belay has applied an object and somebody else has written its label since: what it says is not belay's word.
+#[must_use]
+pub fn is_label_of_others(live: &Value) -> bool {
+    let label = format!("f:{}", marks::SOURCE);
+    owned_fields(live).is_some() && !owns(live, &["f:metadata", "f:labels", &label])
+}
+
+/// Whether none of an object's fields are belay's, although it has the label that belay writes and the API server keeps
+/// whose they are: somebody has made it anew, as it was.
+pub(in crate::rollout) fn is_disowned(live: &Value) -> bool {
+    let kept = live["metadata"]["managedFields"].as_array().is_some_and(|entries| !entries.is_empty());
+    kept && marks::label(live, marks::SOURCE).is_some() && owned_fields(live).is_none()
+}
+
+fn metadata_is(live: &Value, sent: &Value, owned: Option<&Value>) -> bool {
+    let named: Map<String, Value> = sent
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(key, _)| *key != "name" && *key != "namespace")
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    if named.is_empty() { owned.is_none() } else { field_is(Some(live), &Value::Object(named), owned) }
+}
+
+/// The fields that belay owns by applying, from `managedFields`.
+pub(in crate::rollout) fn owned_fields(live: &Value) -> Option<&Map<String, Value>> {
+    let mut entries = live["metadata"]["managedFields"].as_array()?.iter();
+    entries.find(|entry| is_belays(entry))?["fieldsV1"].as_object()
+}
+
+/// Whether an entry of `managedFields` is of what belay applies.
+pub(in crate::rollout) fn is_belays(entry: &Value) -> bool {
+    entry["manager"] == marks::FIELD_MANAGER && entry["operation"] == "Apply" && entry.get("subresource").is_none()
+}
+
+fn child<'a>(owned: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
+    owned.get(key)
+}
+
+/// Whether a field has the value that would be sent, and belay owns just what would be sent of it.
+fn field_is(live: Option<&Value>, sent: &Value, owned: Option<&Value>) -> bool {
+    let Some(owned) = owned.and_then(Value::as_object) else {
+        // An empty map or list that nobody owns: the server has dropped it.
+        return live.is_none() && is_empty(sent);
+    };
+    let Some(live) = live else { return false };
+    let inner: Vec<(&String, &Value)> = owned.iter().filter(|(key, _)| *key != ".").collect();
+    if inner.is_empty() {
+        // A leaf: a single value, or a list or map that has one owner as a whole.
+        return live == sent;
+    }
+    match sent {
+        Value::Object(fields) => {
+            fields.iter().all(|(name, sent)| field_is(live.get(name), sent, owned.get(&format!("f:{name}"))))
+                && inner.iter().all(|(key, _)| key.strip_prefix("f:").is_some_and(|name| fields.contains_key(name)))
+        }
+        Value::Array(items) => {
+            let mut matched = 0;
+            let all = items.iter().all(|item| {
+                let owner = inner.iter().find(|(key, _)| names_item(key, item));
+                matched += usize::from(owner.is_some());
+                owner.is_some_and(|(key, owned)| {
+                    let live = live.as_array().into_iter().flatten().find(|live| names_item(key, live));
+                    if key.starts_with("v:") { live.is_some() } else { item_is(live, item, owned) }
+                })
+            });
+            all && matched == inner.len()
+        }
+        _ => false,
+    }
+}
+
+fn item_is(live: Option<&Value>, sent: &Value, owned: &Value) -> bool {
+    field_is(live, sent, Some(owned))
+}
+
+/// Whether a key of `managedFields` (`k:{"name":"app"}`, `v:"value"`) names this item of a list.
+pub(in crate::rollout) fn names_item(key: &str, item: &Value) -> bool {
+    if let Some(value) = key.strip_prefix("v:") {
+        return serde_json::from_str::<Value>(value).is_ok_and(|value| value == *item);
+    }
+    let Some(keys) = key.strip_prefix("k:").and_then(|keys| serde_json::from_str::<Map<String, Value>>(keys).ok())
+    else {
+        return false;
+    };
+    // A key that the manifest leaves out has the server's default (`protocol: TCP`).
+    keys.iter().all(|(name, value)| item.get(name).is_none_or(|own| own == value))
+        && keys.keys().any(|name| item.get(name).is_some())
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn live() -> Value {
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "web", "labels": {"belay.dev/source": "shop", "team": "a"}, "managedFields": [
+                {"manager": "belay", "operation": "Apply", "fieldsV1": {
+                    "f:metadata": {"f:labels": {"f:belay.dev/source": {}}},
+                    "f:spec": {"f:replicas": {}, "f:template": {"f:spec": {"f:containers": {
+                        "k:{\"name\":\"app\"}": {".": {}, "f:name": {}, "f:image": {}, "f:args": {},
+                            "f:ports": {"k:{\"containerPort\":80,\"protocol\":\"TCP\"}": {".": {}, "f:containerPort": {}}}}}}}}}}]},
+            "spec": {"replicas": 3, "template": {"spec": {"containers": [
+                {"name": "app", "image": "web:1", "args": ["a", "b"], "imagePullPolicy": "Always",
+                 "ports": [{"containerPort": 80, "protocol": "TCP"}]},
+                {"name": "injected", "image": "proxy:1"}]}}},
+        })
+    }
+
+    fn body() -> Value {
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "web", "labels": {"belay.dev/source": "shop"}},
+            "spec": {"replicas": 3, "template": {"spec": {"containers": [
+                {"name": "app", "image": "web:1", "args": ["a", "b"], "ports": [{"containerPort": 80}]}]}}},
+        })
+    }
+
+    #[test]
+    fn what_was_applied_is_known_again() {
+        assert!(is_as_applied(&live(), &body()));
+    }
+
+    #[test]
+    fn every_difference_is_seen() {
+        let mut changed = live();
+        changed["spec"]["replicas"] = json!(4);
+        assert!(!is_as_applied(&changed, &body()), "a value changed by somebody else");
+        let mut taken = live();
+        taken["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"].as_object_mut().unwrap().remove("f:replicas");
+        assert!(!is_as_applied(&taken, &body()), "a field taken by somebody else");
+        let mut fewer = body();
+        fewer["spec"].as_object_mut().unwrap().remove("replicas");
+        assert!(!is_as_applied(&live(), &fewer), "a field that would be given up");
+        let mut more = body();
+        more["spec"]["paused"] = json!(true);
+        assert!(!is_as_applied(&live(), &more), "a field that would be new");
+        let mut item = body();
+        item["spec"]["template"]["spec"]["containers"].as_array_mut().unwrap().push(json!({"name": "second"}));
+        assert!(!is_as_applied(&live(), &item), "an item that would be new");
+        let mut atomic = live();
+        atomic["spec"]["template"]["spec"]["containers"][0]["args"] = json!(["a"]);
+        assert!(!is_as_applied(&atomic, &body()), "a list changed as a whole");
+        assert!(!is_as_applied(&json!({"metadata": {}}), &body()), "an object that belay never applied");
+    }
+}

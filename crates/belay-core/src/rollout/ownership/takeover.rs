@@ -1,0 +1,212 @@
+//! Objects that were first made by `kubectl apply`: taking them over so that nothing of them stays behind.
+//!
+//! A client-side apply owns its fields as the manager `kubectl-client-side-apply`. Were they left with it, a field that
+//! the repository does not have would stay for ever: no apply of belay's ever gives up what belay does not own. So before
+//! the first apply the fields are written over to belay; that apply then removes what the manifest does not name.
+//! <https://kubernetes.io/docs/reference/using-api/server-side-apply/#upgrading-from-client-side-apply-to-server-side-apply>
+
+use serde_json::{Value, json};
+
+use super::managers::{Takeover, drop_empty, unchanged, with_managers};
+use super::owned::{is_belays, names_item};
+use super::recreated_object::{left_behind, readopt};
+use crate::rollout::marks;
+use crate::rollout::plan::strategy_default::own_strategy_default;
+
+/// The manager of `kubectl apply`.
+const CLIENT_SIDE: &str = "kubectl-client-side-apply";
+/// The managers of `kubectl rollout undo`, which names none in most versions.
+const UNDOES: [&str; 2] = ["kubectl", "kubectl-rollout"];
+/// What `kubectl apply` keeps on the object for itself.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// How a live object is taken over, where `kubectl apply` made it and belay has not applied it yet, or where somebody has
+/// made it anew. `body` is what belay would send.
+#[must_use]
+pub fn takeover(live: &Value, body: &Value) -> Option<Takeover> {
+    let entries = live["metadata"]["managedFields"].as_array()?;
+    if entries.iter().any(is_belays) {
+        return left_behind(live, body);
+    }
+    let at = entries.iter().position(|entry| {
+        entry["manager"] == CLIENT_SIDE && entry["operation"] == "Update" && entry.get("subresource").is_none()
+    })?;
+    let mut entry = entries[at].clone();
+    let fields = entry["fieldsV1"].clone();
+    entry["manager"] = json!(marks::FIELD_MANAGER);
+    entry["operation"] = json!("Apply");
+    let mut patch = vec![
+        unchanged(live),
+        json!({"op": "replace", "path": format!("/metadata/managedFields/{at}"), "value": entry}),
+    ];
+    if marks::annotation(live, LAST_APPLIED).is_some() {
+        let name = LAST_APPLIED.replace('~', "~0").replace('/', "~1");
+        patch.push(json!({"op": "remove", "path": format!("/metadata/annotations/{name}")}));
+    }
+    let template = fields.pointer("/f:spec/f:template").unwrap_or(&Value::Null);
+    Some(Takeover {
+        in_template: stays_behind(template, body["spec"].get("template")),
+        leaves_fields: stays_behind(&without_last_applied(&fields), Some(body)),
+        patch: Value::Array(patch),
+    })
+}
+
+/// The JSON patch that writes over to belay what an undo by hand has made another's in the pod template, where `body`, which
+/// belay would send, does not have all of it. Such an undo brings an earlier template back and owns what it changed: were
+/// that left with it, the next template would be mixed with that one. What others have been given stays theirs. The patch
+/// fails where the object has changed meanwhile.
+#[must_use]
+pub fn reclaim(live: &Value, body: &Value) -> Option<Value> {
+    let entries = live["metadata"]["managedFields"].as_array()?;
+    let own = entries.iter().position(is_belays)?;
+    let sent = body["spec"].get("template")?;
+    let theirs = |entry: &Value| {
+        let template = entry.pointer("/fieldsV1/f:spec/f:template").filter(|_| is_an_undos(entry));
+        template.filter(|template| stays_behind(template, Some(sent))).cloned()
+    };
+    let mut left = entries.clone();
+    let mut taken = false;
+    for (entry, template) in entries.iter().enumerate().filter_map(|(at, entry)| Some((at, theirs(entry)?))) {
+        taken = true;
+        join(&mut left[own]["fieldsV1"]["f:spec"]["f:template"], &template);
+        if let Some(spec) = left[entry].pointer_mut("/fieldsV1/f:spec").and_then(Value::as_object_mut) {
+            spec.remove("f:template");
+        }
+        drop_empty(Some(&mut left[entry]["fieldsV1"]));
+    }
+    left.retain(|entry| entry["fieldsV1"].as_object().is_none_or(|fields| !fields.is_empty()));
+    taken.then(|| with_managers(live, left))
+}
+
+/// The JSON patch that must come before an apply of `body`, where there is one: what others own for reasons of the past, and
+/// what would stay of it or come back, becomes belay's alone. It fails where the object has changed meanwhile.
+#[must_use]
+pub fn before_apply(live: &Value, body: &Value) -> Option<Value> {
+    let over = takeover(live, body).map(|over| over.patch);
+    over.or_else(|| readopt(live)).or_else(|| reclaim(live, body)).or_else(|| own_strategy_default(live, body))
+}
+
+/// Whether an entry is of `kubectl rollout undo`.
+fn is_an_undos(entry: &Value) -> bool {
+    let by = entry["manager"].as_str().is_some_and(|manager| UNDOES.contains(&manager));
+    by && entry["operation"] == "Update" && entry.get("subresource").is_none()
+}
+
+/// Adds a set of fields to another.
+fn join(fields: &mut Value, more: &Value) {
+    if !fields.is_object() {
+        *fields = json!({});
+    }
+    for (key, inner) in more.as_object().into_iter().flatten() {
+        match fields.get_mut(key) {
+            Some(known) => join(known, inner),
+            None => fields[key] = inner.clone(),
+        }
+    }
+}
+
+fn without_last_applied(fields: &Value) -> Value {
+    let mut fields = fields.clone();
+    let annotations = fields.pointer_mut("/f:metadata/f:annotations").and_then(Value::as_object_mut);
+    if let Some(annotations) = annotations {
+        annotations.remove(&format!("f:{LAST_APPLIED}"));
+        if annotations.keys().all(|key| key == ".")
+            && let Some(metadata) = fields["f:metadata"].as_object_mut()
+        {
+            metadata.remove("f:annotations");
+        }
+    }
+    fields
+}
+
+/// Whether fields of a set are not in what is sent.
+fn stays_behind(fields: &Value, sent: Option<&Value>) -> bool {
+    let Some(fields) = fields.as_object() else { return false };
+    fields.iter().filter(|(key, _)| *key != ".").any(|(key, inner)| {
+        let of_it = if let Some(name) = key.strip_prefix("f:") {
+            sent.and_then(|sent| sent.get(name))
+        } else {
+            sent.and_then(Value::as_array).and_then(|items| items.iter().find(|item| names_item(key, item)))
+        };
+        of_it.is_none() || stays_behind(inner, of_it)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn live() -> Value {
+        json!({"metadata": {"resourceVersion": "7", "annotations": {LAST_APPLIED: "{}"}, "managedFields": [
+            {"manager": "kube-controller-manager", "operation": "Update", "subresource": "status", "fieldsV1": {}},
+            {"manager": CLIENT_SIDE, "operation": "Update", "fieldsV1": {
+                "f:metadata": {"f:annotations": {".": {}, format!("f:{LAST_APPLIED}"): {}}},
+                "f:spec": {"f:paused": {}, "f:template": {"f:spec": {"f:containers": {
+                    "k:{\"name\":\"app\"}": {".": {}, "f:name": {}, "f:image": {}}}}}}}}]}})
+    }
+
+    fn body(spec: Value) -> Value {
+        json!({"metadata": {"name": "web"}, "spec": spec})
+    }
+
+    #[test]
+    fn what_the_manifest_lacks_stays_behind() {
+        let template = json!({"spec": {"containers": [{"name": "app", "image": "web:1"}]}});
+        let all = takeover(&live(), &body(json!({"paused": true, "template": template}))).unwrap();
+        assert!(!all.leaves_fields && !all.in_template, "{all:?}");
+        let less = takeover(&live(), &body(json!({"template": template}))).unwrap();
+        assert!(less.leaves_fields && !less.in_template, "{less:?}");
+        let other = json!({"spec": {"containers": [{"name": "other", "image": "web:1"}]}});
+        let other = takeover(&live(), &body(json!({"paused": true, "template": other}))).unwrap();
+        assert!(other.leaves_fields && other.in_template, "{other:?}");
+    }
+
+    #[test]
+    fn what_an_undo_left_in_the_template_is_reclaimed() {
+        let template = |image: &str| json!({"template": {"spec": {"containers": [{"name": "app", "image": image}]}}});
+        let container = |more: Value| json!({"f:spec": {"f:containers": {"k:{\"name\":\"app\"}": more}}});
+        let undo = json!({"f:metadata": {"f:annotations": {"f:fate": {}}}, "f:spec": {"f:containers": {
+            "k:{\"name\":\"app\"}": {"f:image": {}}}}});
+        let live = |manager: &str, more: Value| {
+            let mut fields = more;
+            fields["f:spec"]["f:template"] = undo.clone();
+            json!({"metadata": {"resourceVersion": "9", "managedFields": [
+                {"manager": "belay", "operation": "Apply", "fieldsV1": {"f:spec": {"f:template": container(json!({".": {}, "f:name": {}}))}}},
+                {"manager": manager, "operation": "Update", "fieldsV1": fields}]}})
+        };
+        let body = body(template("web:3"));
+        let patch = reclaim(&live("kubectl", json!({})), &body).unwrap();
+        assert_eq!(patch[0]["value"], "9");
+        let mut whole = container(json!({".": {}, "f:name": {}, "f:image": {}}));
+        whole["f:metadata"] = undo["f:metadata"].clone();
+        let own = json!({"manager": "belay", "operation": "Apply", "fieldsV1": {"f:spec": {"f:template": whole}}});
+        assert_eq!(patch[1]["value"], json!([own]), "nothing is left of the other");
+        let patch = reclaim(&live("kubectl-rollout", json!({"f:metadata": {"f:labels": {"f:a": {}}}})), &body).unwrap();
+        assert_eq!(patch[1]["value"][1]["fieldsV1"], json!({"f:metadata": {"f:labels": {"f:a": {}}}}));
+        // What others were given stays theirs, and where all of it is sent nothing stays behind.
+        assert_eq!(reclaim(&live("kubectl-edit", json!({})), &body), None);
+        let mut all = body;
+        all["spec"]["template"]["metadata"] = json!({"annotations": {"fate": "ready"}});
+        assert_eq!(reclaim(&live("kubectl", json!({})), &all), None);
+    }
+
+    #[test]
+    fn the_patch_names_the_entry_and_the_revision_that_was_seen() {
+        let patch = takeover(&live(), &body(json!({}))).unwrap().patch;
+        assert_eq!(patch[0]["value"], "7");
+        assert_eq!(
+            (&patch[1]["path"], &patch[1]["value"]["manager"]),
+            (&json!("/metadata/managedFields/1"), &json!("belay"))
+        );
+        assert_eq!(patch[2]["path"], "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration");
+    }
+
+    #[test]
+    fn what_belay_has_applied_is_its_own_already() {
+        let mut live = live();
+        let own = json!({"manager": marks::FIELD_MANAGER, "operation": "Apply", "fieldsV1": {}});
+        live["metadata"]["managedFields"].as_array_mut().unwrap().push(own);
+        assert_eq!(takeover(&live, &body(json!({}))), None);
+        assert_eq!(takeover(&json!({"metadata": {}}), &body(json!({}))), None);
+    }
+}

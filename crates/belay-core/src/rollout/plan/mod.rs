@@ -1,0 +1,436 @@
+//! Manifests, what is live and what holds become a plan: ordered, finished, printable. Applying it takes no decisions.
+//!
+//! Planning one object has two halves with the API server between them. [`intent`] says from the manifest and the live
+//! object whether anything is to be tried, and with which body; the server answers that body in a dry run; [`settle`]
+//! turns the answer into the [`Action`]. Whether an object changes is thus the server's word, not a comparison of texts.
+
+pub(in crate::rollout) mod after;
+pub(in crate::rollout) mod body;
+pub(in crate::rollout) mod config_hash;
+pub(in crate::rollout) mod diff;
+pub(in crate::rollout) mod order;
+pub(in crate::rollout) mod prune;
+pub(in crate::rollout) mod references;
+pub(in crate::rollout) mod strategy_default;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use self::body::{TemplateMarks, body};
+use self::config_hash::{ConfigHash, say_config_hash};
+use self::diff::{Change, changes, differs};
+use self::order::{Rank, rank};
+use self::strategy_default::own_strategy_default;
+use super::{Commit, CommitId, Hold, Reason, Trigger, Workload, marks, same_template, wishes, workload};
+use crate::manifest::{Compact, Complaint, Manifest, ONCE, ObjectKey};
+use crate::rollout::ownership::left_alone::LeftAlone;
+use crate::rollout::ownership::managers::Takeover;
+use crate::rollout::ownership::owned::is_disowned;
+
+/// A manifest that a commit is charged with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wanted {
+    /// The object.
+    pub key: ObjectKey,
+    /// The manifest.
+    pub manifest: Arc<Manifest>,
+    /// Its hash.
+    pub hash: String,
+    /// The hash of the ConfigMaps and Secrets of the repository that its pod template names.
+    pub config: Option<String>,
+    /// What its pod template says of them, where their changes roll it out.
+    pub config_hash: ConfigHash,
+    /// The newest commit that changed it.
+    pub commit: Arc<Commit>,
+    /// What sets it off.
+    pub trigger: Trigger,
+    /// What of it is left alone where it is there.
+    pub left_alone: LeftAlone,
+}
+
+impl Wanted {
+    /// A manifest of which nothing else is known: it names no configuration, and nothing of it is left alone.
+    #[must_use]
+    pub fn of(manifest: Manifest, commit: Arc<Commit>, trigger: Trigger) -> Wanted {
+        Wanted {
+            key: manifest.key.clone(),
+            hash: manifest.hash.to_string(),
+            manifest: Arc::new(manifest),
+            config: None,
+            config_hash: ConfigHash::default(),
+            commit,
+            trigger,
+            left_alone: LeftAlone::default(),
+        }
+    }
+
+    /// What is to be live: what the manifest says, and what its pod template is to say of the configuration.
+    #[must_use]
+    pub fn value(&self) -> Value {
+        let mut value = self.manifest.value();
+        say_config_hash(&mut value, self.config_hash.sent.as_deref());
+        value
+    }
+
+    /// The same, where the pod template changes: that is when it is given the hash of its configuration.
+    #[must_use]
+    pub fn anew(&self) -> Wanted {
+        Wanted { config_hash: self.config_hash.clone().anew(), ..self.clone() }
+    }
+
+    /// A complaint about a field of the manifest, at its place; about the whole where `field` is empty.
+    #[must_use]
+    pub fn complaint(&self, field: &str, message: &str) -> Complaint {
+        let place = if field.is_empty() { self.manifest.place.clone() } else { self.manifest.place_of(field) };
+        Complaint {
+            place,
+            object: Some(self.key.clone()),
+            message: message.to_owned(),
+            hint: None,
+            excerpt: None,
+            also: Vec::new(),
+        }
+    }
+}
+
+/// What is to be done about one manifest.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Send `body`.
+    Apply(Apply),
+    /// Nothing: the object is as the manifest says.
+    Unchanged,
+    /// Nothing: the manifest is held.
+    Held(Hold),
+    /// Nothing: somebody asked to leave the object alone, and why.
+    Suspended(String),
+    /// Nothing: the API server refuses it, or belay does; with what is wrong, at its places.
+    Rejected(Reason, Vec<Complaint>),
+    /// Nothing yet: it waits for something that is not there.
+    Blocked(Reason),
+    /// Delete the object: its manifest has left the repository.
+    Prune,
+}
+
+/// The code of a reason that says that another source has the object already.
+pub const CLAIMED_TWICE: &str = "ClaimedTwice";
+
+/// The code of a reason that says that a commit has gone back to what is held.
+pub const HELD_AGAIN: &str = "HeldAgain";
+
+/// Why a manifest is not applied: it is held. A commit that has gone back to what failed by another one is told so.
+#[must_use]
+pub fn held_reason(hold: &Hold, commit: &CommitId, trigger: &Trigger) -> Reason {
+    if hold.commit == *commit || !trigger.is_commit() {
+        return Reason { code: "Held".to_owned(), message: hold.reason.clone() };
+    }
+    let message = format!("back to what failed in {}: held: {}", hold.commit.short(), hold.reason);
+    Reason { code: HELD_AGAIN.to_owned(), message }
+}
+
+/// One write.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Apply {
+    /// What is sent.
+    pub body: Compact,
+    /// Whether the object is new.
+    pub creates: bool,
+    /// Whether the pod template changes, so that there is a rollout.
+    pub rolls_out: bool,
+    /// Whether the number of pods of the present template changes (`replicas`, a StatefulSet's partition), so that there is
+    /// something to wait for, though no template to go back to.
+    pub scales: bool,
+    /// Whether it gives a workload whose manifest is held the template again that it is held at.
+    pub restores_held: bool,
+    /// Whether it was first made by `kubectl apply`, whose fields are to be written over to belay before; see
+    /// [`crate::rollout::ownership::takeover`].
+    pub takes_over: bool,
+    /// What changes; empty for a new object.
+    pub changes: Vec<Change>,
+}
+
+impl Apply {
+    /// Whether it puts another pod template in the place of a live one.
+    #[must_use]
+    pub fn replaces_template(&self) -> bool {
+        self.rolls_out && !self.creates
+    }
+
+    /// Whether somebody else has given the object another pod template than it is to have.
+    #[must_use]
+    pub fn corrects_template(&self) -> bool {
+        self.replaces_template() || self.restores_held
+    }
+}
+
+/// One manifest and what is to be done about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Planned {
+    /// The manifest.
+    pub wanted: Wanted,
+    /// What is to be done.
+    pub action: Action,
+}
+
+/// The finished list of what to do for one commit of a source, in the order in which it is done.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// The source.
+    pub source: String,
+    /// The commit that was planned.
+    pub head: CommitId,
+    /// What is to be done, by rank, then by object.
+    pub steps: Vec<Planned>,
+}
+
+impl Plan {
+    /// Orders what is to be done.
+    #[must_use]
+    pub fn new(source: String, head: CommitId, mut steps: Vec<Planned>) -> Plan {
+        steps.sort_by(|one, other| {
+            let place = |planned: &Planned| (planned.rank(), planned.wanted.key.clone());
+            place(one).cmp(&place(other))
+        });
+        Plan { source, head, steps }
+    }
+
+    /// Whether it changes nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        !self.steps.iter().any(|step| matches!(step.action, Action::Apply(_) | Action::Prune))
+    }
+}
+
+impl Planned {
+    /// The place in the order.
+    #[must_use]
+    pub fn rank(&self) -> Rank {
+        rank(&self.wanted.key)
+    }
+}
+
+/// What [`intent`] decides.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Intent {
+    /// Nothing is to be tried.
+    Leave(Action),
+    /// The server is to be asked what this would do.
+    Try(Value),
+    /// The object does not exist: sending this makes it, and it needs no dry run to know that something changes.
+    Make(Value),
+    /// Its manifest is held: everything but what is held is to be put right.
+    Keep(Hold),
+}
+
+/// What the label of another source on a live object means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OtherLabel {
+    /// That source has the object, as far as anybody knows.
+    Claim,
+    /// Nothing: this source made the object and still has its manifest. Somebody changed the label, and it is put right
+    /// like any other field.
+    Drift,
+}
+
+/// The other source whose label a live object has.
+#[must_use]
+pub fn other_label<'a>(live: &'a Value, source: &str) -> Option<&'a str> {
+    marks::label(live, marks::SOURCE).filter(|owner| *owner != source)
+}
+
+/// What is to be tried for a manifest, by what is live. `hash` knows the manifests of the repository.
+#[must_use]
+pub fn intent(
+    wanted: &Wanted,
+    source: &str,
+    live: Option<&Value>,
+    label: OtherLabel,
+    hash: impl Fn(&ObjectKey) -> Option<String>,
+) -> Intent {
+    let wrong = wishes::complaints(&wanted.manifest, |field, message| wanted.complaint(field, message));
+    if let Some(first) = wrong.first() {
+        let reason = Reason { code: "InvalidManifest".to_owned(), message: first.message.clone() };
+        return Intent::Leave(Action::Rejected(reason, wrong));
+    }
+    let manifest = wanted.value();
+    let Some(live) = live else {
+        if let Some(why) = marks::annotation(&manifest, marks::SUSPEND) {
+            return Intent::Leave(Action::Suspended(why.to_owned()));
+        }
+        return Intent::Make(body(&manifest, source, &new_marks(wanted), None));
+    };
+    let suspended = marks::annotation(live, marks::SUSPEND).or_else(|| marks::annotation(&manifest, marks::SUSPEND));
+    if let Some(why) = suspended {
+        return Intent::Leave(Action::Suspended(why.to_owned()));
+    }
+    if let Some(owner) = other_label(live, source).filter(|_| label == OtherLabel::Claim) {
+        let message = format!(
+            "{} belongs to the source {owner:?} already, as its label {} says; remove it from one of the two, or, where no \
+             such source has it, take that label off",
+            wanted.key,
+            marks::SOURCE
+        );
+        let reason = Reason { code: CLAIMED_TWICE.to_owned(), message };
+        let complaint = wanted.complaint("", &reason.message);
+        return Intent::Leave(Action::Rejected(reason, vec![complaint]));
+    }
+    let keeps = |hold: &Hold| hold.keeps(&wanted.hash, wanted.config.as_deref()) && hold.keeps_company(&hash);
+    // Somebody has let go of it, or of what it went back with.
+    let let_go = wanted.trigger == Trigger::Retry;
+    match Hold::on(live).filter(keeps).filter(|_| !let_go) {
+        Some(hold) if matches!(wanted.trigger, Trigger::Drift(_)) => Intent::Keep(hold),
+        Some(hold) => Intent::Leave(Action::Held(hold)),
+        None => Intent::Try(body(&manifest, source, &TemplateMarks::on(live), None)),
+    }
+}
+
+/// The action for a manifest whose body the server has answered in a dry run; `live` is what [`intent`] saw.
+#[must_use]
+pub fn settle(wanted: &Wanted, source: &str, live: Option<&Value>, sent: Value, would_be: &Value) -> Action {
+    let Some(live) = live else {
+        return make(wanted, &sent);
+    };
+    let rolls_out = Workload::of(&wanted.key).is_some() && template_changes(live, would_be);
+    let mut would_be = Cow::Borrowed(would_be);
+    let mut sent = sent;
+    if rolls_out {
+        let anew = wanted.anew();
+        say_config_hash(would_be.to_mut(), anew.config_hash.sent.as_deref());
+        sent = new_body(&anew, source);
+    }
+    let would_be = &*would_be;
+    let takes_over = must_own_first(live, &sent);
+    if !rolls_out && !takes_over && !differs(live, would_be) {
+        return Action::Unchanged;
+    }
+    let changes = changes(live, would_be);
+    let scales = Workload::of(&wanted.key).is_some() && scales(live, would_be);
+    Action::Apply(Apply {
+        body: Compact::of(&sent),
+        creates: false,
+        rolls_out,
+        scales,
+        restores_held: false,
+        takes_over,
+        changes,
+    })
+}
+
+/// The same action, for an object that was first made by `kubectl apply`: also what the dry run can't show, the fields
+/// that go because the manifest does not have them.
+#[must_use]
+pub fn take_over(wanted: &Wanted, source: &str, over: &Takeover, action: Action) -> Action {
+    let rolls_out = over.in_template && Workload::of(&wanted.key).is_some();
+    match action {
+        Action::Apply(apply) => {
+            let anew = rolls_out && !apply.rolls_out;
+            let body = if anew { Compact::of(&new_body(&wanted.anew(), source)) } else { apply.body };
+            let rolls_out = rolls_out || apply.rolls_out;
+            Action::Apply(Apply { body, rolls_out, takes_over: true, ..apply })
+        }
+        Action::Unchanged if over.leaves_fields => {
+            let over = if rolls_out { wanted.anew() } else { wanted.clone() };
+            let body = Compact::of(&new_body(&over, source));
+            let (creates, scales, changes) = (false, false, Vec::new());
+            let (restores_held, takes_over) = (false, true);
+            Action::Apply(Apply { body, creates, rolls_out, scales, restores_held, takes_over, changes })
+        }
+        other => other,
+    }
+}
+
+/// The action for an object whose manifest is held, when the server has answered what putting the rest of it right would
+/// do.
+#[must_use]
+pub fn settle_held(hold: Hold, live: &Value, sent: Value, would_be: &Value) -> Action {
+    let takes_over = must_own_first(live, &sent);
+    if !takes_over && !differs(live, would_be) {
+        return Action::Held(hold);
+    }
+    // Not a rollout of the manifest, whatever it does to the template: that stays held.
+    let changes = changes(live, would_be);
+    let (creates, rolls_out, scales) = (false, false, false);
+    let restores_held = template_changes(live, would_be);
+    Action::Apply(Apply { body: Compact::of(&sent), creates, rolls_out, scales, restores_held, takes_over, changes })
+}
+
+fn new_body(wanted: &Wanted, source: &str) -> Value {
+    body(&wanted.value(), source, &new_marks(wanted), None)
+}
+
+/// The action for a new object, which needs no dry run.
+#[must_use]
+pub fn make(wanted: &Wanted, sent: &Value) -> Action {
+    let rolls_out = Workload::of(&wanted.key).is_some();
+    let (scales, restores_held, takes_over, changes) = (false, false, false, Vec::new());
+    let body = Compact::of(sent);
+    Action::Apply(Apply { body, creates: true, rolls_out, scales, restores_held, takes_over, changes })
+}
+
+/// How a hook of a chart that is there already is to be run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HookRun {
+    /// It has run, and does not run again.
+    Done,
+    /// Again: a Job can't change, so it is deleted and made anew.
+    Again,
+}
+
+/// How a hook that is live is to be run. `None` for what is none, or is put right like any object.
+#[must_use]
+pub fn hook_run(wanted: &Wanted, live: &Value) -> Option<HookRun> {
+    let manifest = wanted.value();
+    let run = marks::annotation(&manifest, marks::HOOK_RUN)?;
+    let once = run.starts_with(ONCE);
+    if Workload::of(&wanted.key) != Some(Workload::Job) {
+        return once.then_some(HookRun::Done);
+    }
+    let same = marks::annotation(live, marks::HOOK_RUN) == Some(run);
+    let failed = has_failed(live);
+    let again = match wanted.trigger {
+        // What somebody did to it is no reason to run it.
+        Trigger::Drift(_) => false,
+        Trigger::Retry if failed => true,
+        _ => !same && (!once || failed),
+    };
+    Some(if again { HookRun::Again } else { HookRun::Done })
+}
+
+/// Whether a Job has failed, by its own controller's word.
+fn has_failed(job: &Value) -> bool {
+    let conditions = job["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.into_iter().any(|condition| condition["type"] == "Failed" && condition["status"] == "True")
+}
+
+/// The action for a hook that is run again.
+#[must_use]
+pub fn run_hook_again(wanted: &Wanted, source: &str) -> Action {
+    make(wanted, &new_body(&wanted.anew(), source))
+}
+
+fn new_marks(wanted: &Wanted) -> TemplateMarks {
+    // Only a workload's revisions have a cause.
+    if Workload::of(&wanted.key).is_some() { TemplateMarks::of(&wanted.commit) } else { TemplateMarks::default() }
+}
+
+/// Whether fields must become belay's before an apply, whatever it changes.
+fn must_own_first(live: &Value, sent: &Value) -> bool {
+    is_disowned(live) || own_strategy_default(live, sent).is_some()
+}
+
+/// Whether another number of pods is to have the template: their number changes, or how many of them a StatefulSet updates.
+fn scales(live: &Value, would_be: &Value) -> bool {
+    ["/spec/replicas", "/spec/updateStrategy/rollingUpdate/partition"]
+        .iter()
+        .any(|path| live.pointer(path).and_then(Value::as_i64) != would_be.pointer(path).and_then(Value::as_i64))
+}
+
+fn template_changes(live: &Value, would_be: &Value) -> bool {
+    match (workload::template(live), workload::template(would_be)) {
+        (Some(live), Some(would_be)) => !same_template(live, would_be),
+        (None, None) => false,
+        _ => true,
+    }
+}

@@ -1,0 +1,172 @@
+//! A hold: the mark that keeps a failed manifest from being applied again.
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::manifest::ObjectKey;
+use crate::rollout::ownership::field_path::FieldPath;
+use crate::rollout::ownership::left_alone::LeftAlone;
+use crate::rollout::{CommitId, marks};
+
+/// The most companions that one hold names, so that the annotation stays small.
+const COMPANIONS: usize = 20;
+
+/// What is held, and why. Written as JSON into the annotation [`marks::HOLD`], in the same write that takes the workload
+/// back; so it survives lost history files, restarts and moved daemons.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Hold {
+    /// The hash of the manifest that is held.
+    pub manifest: String,
+    /// The hash of the ConfigMaps and Secrets that its pod template names, as the repository had them; `None` where it
+    /// names none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<String>,
+    /// The short hash of the pod template that the workload went back to: what it has while it is held. Empty for what
+    /// has none, a ConfigMap that went back with the workload that it failed with: that has its former manifest.
+    pub template: String,
+    /// The fields of that template that are left alone: they may change, and it is the same one.
+    #[serde(default, rename = "leftAlone", skip_serializing_if = "Vec::is_empty")]
+    pub left_alone: Vec<FieldPath>,
+    /// The commit that brought the held manifest.
+    pub commit: CommitId,
+    /// Why, in a sentence.
+    pub reason: String,
+    /// Since when.
+    pub since: Timestamp,
+    /// The objects that failed, where this one only went back with them. It is let go when one of their manifests changes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub with: Vec<Companion>,
+    /// Who took it back by hand with `belay undo`; `None` where belay did so itself. The daemon writes it down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+/// An object that failed, and with which others went back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Companion {
+    /// The object.
+    pub object: ObjectKey,
+    /// The hash of its manifest that failed.
+    pub manifest: String,
+}
+
+impl Hold {
+    /// The hold on a live object. A text that is not a hold (somebody wrote it by hand) holds nothing.
+    #[must_use]
+    pub fn on(object: &Value) -> Option<Hold> {
+        marks::read(object, marks::HOLD)
+    }
+
+    /// The annotation's text.
+    #[must_use]
+    pub fn to_annotation(&self) -> String {
+        marks::written(self)
+    }
+
+    /// Whether it keeps this manifest from being applied. A hold for another manifest, or from when the configuration
+    /// that it names was another, does nothing: it is let go by what changed.
+    #[must_use]
+    pub fn keeps(&self, manifest: &str, config: Option<&str>) -> bool {
+        self.manifest == manifest && self.config.as_deref() == config
+    }
+
+    /// Whether it is about a workload that has this pod template.
+    #[must_use]
+    pub fn is_about(&self, template: &Value) -> bool {
+        LeftAlone::of(&self.left_alone).template_hash(template) == self.template
+    }
+
+    /// The same hold about this pod template, of which these fields are left alone.
+    #[must_use]
+    pub fn about(self, template: &Value, left_alone: &LeftAlone) -> Hold {
+        Hold { template: left_alone.template_hash(template), left_alone: left_alone.in_template(), ..self }
+    }
+
+    /// The same hold about a pod template that took the place of the one that it was about.
+    #[must_use]
+    pub fn moved_to(self, template: &Value) -> Hold {
+        let left_alone = LeftAlone::of(&self.left_alone);
+        self.about(template, &left_alone)
+    }
+
+    /// Whether the manifests of all that it went back with still are the ones that failed; `hash` knows the repository's.
+    #[must_use]
+    pub fn keeps_company(&self, hash: impl Fn(&ObjectKey) -> Option<String>) -> bool {
+        self.with.iter().all(|companion| hash(&companion.object).as_ref() == Some(&companion.manifest))
+    }
+
+    /// The same hold, of what only went back with these.
+    #[must_use]
+    pub fn together_with(mut self, companions: impl IntoIterator<Item = Companion>) -> Hold {
+        self.with = companions.into_iter().take(COMPANIONS).collect();
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn hold() -> Hold {
+        Hold {
+            manifest: "abc".to_owned(),
+            config: None,
+            template: "0123456789abcdef".to_owned(),
+            left_alone: Vec::new(),
+            commit: "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d".parse().unwrap(),
+            reason: "exceeded its progress deadline".to_owned(),
+            since: "2026-11-21T01:02:03Z".parse().unwrap(),
+            with: Vec::new(),
+            by: None,
+        }
+    }
+
+    #[test]
+    fn a_hold_is_read_back_as_it_was_written() {
+        let object = json!({"metadata": {"annotations": {marks::HOLD: hold().to_annotation()}}});
+        assert_eq!(Hold::on(&object), Some(hold()));
+    }
+
+    #[test]
+    fn it_is_about_its_template_whatever_is_decided_of_what_is_left_alone() {
+        let template = |image: &str, cpu: u64| json!({"spec": {"image": image, "cpu": cpu}});
+        let cpu: FieldPath = "/spec/template/spec/cpu".parse().unwrap();
+        let replicas: FieldPath = "/spec/replicas".parse().unwrap();
+        let held = hold().about(&template("web:1", 1), &LeftAlone::of([&cpu, &replicas]));
+        assert_eq!(held.left_alone, [cpu]);
+        let object = json!({"metadata": {"annotations": {marks::HOLD: held.to_annotation()}}});
+        let held = Hold::on(&object).unwrap();
+        assert!(held.is_about(&template("web:1", 2)) && !held.is_about(&template("web:2", 1)));
+        assert!(held.moved_to(&template("web:3", 1)).is_about(&template("web:3", 9)));
+        let plain = hold().about(&template("web:1", 1), &LeftAlone::default());
+        assert!(plain.is_about(&template("web:1", 1)) && !plain.is_about(&template("web:1", 2)));
+        assert!(!plain.to_annotation().contains("leftAlone"));
+    }
+
+    #[test]
+    fn it_keeps_only_its_own_manifest_with_its_own_configuration() {
+        assert!(hold().keeps("abc", None));
+        assert!(!hold().keeps("abd", None));
+        assert!(!hold().keeps("abc", Some("1")));
+    }
+
+    #[test]
+    fn what_went_back_with_another_is_let_go_with_it() {
+        let object = ObjectKey { group: String::new(), kind: "Pod".to_owned(), namespace: None, name: "a".to_owned() };
+        let held = hold().together_with([Companion { object, manifest: "1".to_owned() }]);
+        assert!(held.keeps_company(|_| Some("1".to_owned())));
+        assert!(!held.keeps_company(|_| Some("2".to_owned())));
+        assert!(!held.keeps_company(|_| None));
+        assert!(hold().keeps_company(|_| None));
+    }
+
+    #[test]
+    fn what_is_no_hold_holds_nothing() {
+        for text in ["", "true", "{}", "[1", "{\"manifest\": 3}"] {
+            assert_eq!(Hold::on(&json!({"metadata": {"annotations": {marks::HOLD: text}}})), None, "{text}");
+        }
+    }
+}

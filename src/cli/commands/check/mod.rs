@@ -1,0 +1,70 @@
+//! `belay check [PATH]`
+
+mod references;
+mod server;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use super::plan;
+use crate::cli::Globals;
+use crate::cli::exit::Exit;
+use crate::cli::output::answer::CheckAnswer;
+use crate::cli::output::{Format, counted, plain, progress, say, say_value};
+use crate::cli::session::configured::SourceArgs;
+use crate::cli::worktree::folder::{self, Folder};
+use belay_core::manifest::{Complaint, ObjectKey, Scopes};
+
+/// What `belay check` understands.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// The folder with the manifests, or one file
+    #[arg(value_name = "PATH", default_value = ".")]
+    path: PathBuf,
+    #[command(flatten)]
+    source: SourceArgs,
+    /// How to print it
+    #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
+    output: Format,
+}
+
+pub(in crate::cli) fn run(globals: &Globals, args: &Args) -> anyhow::Result<Exit> {
+    let Args { path, source, output } = args;
+    let namespace = globals.namespace.as_deref().unwrap_or("default");
+    let folder = folder::read(path, &source.reading()?, Scopes::new(namespace))?;
+    let (complaints, warnings) = look(&folder);
+    let objects: usize = folder.files.iter().map(|file| file.manifests.len()).sum();
+    let (wrong, doubtful) = (complaints.len(), warnings.len());
+    match output {
+        Format::Json | Format::Yaml => say_value(&CheckAnswer { objects, complaints, warnings }, *output)?,
+        Format::Name => complaints.iter().for_each(|complaint| say(complaint.place.to_string())),
+        Format::Table | Format::Wide => {
+            complaints.iter().for_each(plan::complain);
+            warnings.iter().for_each(|warning| say(plain(&format!("warning: {warning}"))));
+            let files = || format!("{} in {}", counted(objects, "object"), counted(folder.files.len(), "file"));
+            progress(match (wrong, doubtful) {
+                (0, 0) => format!("{}, and nothing wrong.", files()),
+                (0, _) => format!("{}, nothing wrong, and {}.", files(), counted(doubtful, "warning")),
+                (_, 0) => format!("{}.", counted(wrong, "complaint")),
+                _ => format!("{} and {}.", counted(wrong, "complaint"), counted(doubtful, "warning")),
+            });
+        }
+    }
+    Ok(if wrong == 0 { Exit::Done } else { Exit::Error })
+}
+
+/// What is wrong with the manifests of a folder, and what is doubtful; what is told of files first, then of each object.
+fn look(folder: &Folder) -> (Vec<Complaint>, Vec<Complaint>) {
+    let (mut complaints, mut warnings) = (folder.complaints.clone(), folder.warnings.clone());
+    let manifests = || folder.files.iter().flat_map(|file| &file.manifests);
+    // What is written and wrong is there all the same.
+    let rejected = folder.files.iter().flat_map(|file| &file.rejected);
+    let there: BTreeSet<&ObjectKey> = manifests().map(|manifest| &manifest.key).chain(rejected).collect();
+    for manifest in manifests() {
+        let said = server::ask(manifest);
+        complaints.extend(said.complaints);
+        warnings.extend(said.warnings);
+        warnings.extend(references::that_lead_nowhere(manifest, &there));
+    }
+    (complaints, warnings)
+}

@@ -1,0 +1,212 @@
+//! `belay demo`
+
+mod setup;
+mod witness;
+
+use std::time::Duration;
+
+use anstyle::{AnsiColor, Style};
+use anyhow::Context as _;
+
+use super::history;
+use super::show;
+use crate::cli::Globals;
+use crate::cli::exit::Exit;
+use crate::cli::output::progress::Progress;
+use crate::cli::output::{Format, cut, say};
+use crate::cli::session::history_view::HistoryView;
+use crate::cli::session::signals;
+use crate::clock::Clock;
+use crate::history::Query;
+use belay_core::rollout::Outcome;
+use setup::DemoSetup;
+use witness::Witness;
+
+/// What `belay demo` understands.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Leave all of it running afterwards, to be played with, until Ctrl-C
+    #[arg(long)]
+    keep: bool,
+}
+
+/// How long one step may take before the demo gives up.
+const STEP_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How much of the evidence is shown: lines, and columns of each; `belay show` has the whole.
+const EVIDENCE_LINES: usize = 5;
+const EVIDENCE_WIDTH: usize = 150;
+
+/// One commit of the story.
+struct Chapter {
+    title: &'static str,
+    author: &'static str,
+    subject: &'static str,
+    image: &'static str,
+    ends: Ending,
+}
+
+/// How a chapter must end, as the cluster tells it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// The commit's version runs.
+    Complete,
+    /// The version before runs again, and the commit is held.
+    TakenBack,
+}
+
+const STORY: [Chapter; 4] = [
+    Chapter {
+        title: "A first version",
+        author: "Ada",
+        subject: "The shop's front",
+        image: "registry.example.com/shop/web:1.0",
+        ends: Ending::Complete,
+    },
+    Chapter {
+        title: "A good change",
+        author: "Grace",
+        subject: "Cache headers for images",
+        image: "registry.example.com/shop/web:1.1",
+        ends: Ending::Complete,
+    },
+    Chapter {
+        title: "A bad change: its image can't be pulled",
+        author: "Ada",
+        subject: "Faster images",
+        image: "registry.example.com/shop/web:404",
+        ends: Ending::TakenBack,
+    },
+    Chapter {
+        title: "Its fix",
+        author: "Grace",
+        subject: "Name the image that was built",
+        image: "registry.example.com/shop/web:1.2",
+        ends: Ending::Complete,
+    },
+];
+
+pub(in crate::cli) async fn run(_globals: &Globals, args: Args) -> anyhow::Result<Exit> {
+    let Args { keep } = args;
+    say("A Git repository, an embedded Kubernetes of three nodes, and belay between them.");
+    let mut setup = DemoSetup::set().await?;
+    let witness = Witness::new(setup.client());
+    let mut previous_image = "";
+    for (number, chapter) in (1..).zip(&STORY) {
+        tell(&mut setup, &witness, number, chapter, previous_image).await?;
+        if chapter.ends == Ending::Complete {
+            previous_image = chapter.image;
+        }
+    }
+    epilogue(&setup, &witness).await?;
+    if keep {
+        let kept = setup.keep().await?;
+        invite(&setup, &kept);
+        signals::asked_to_stop().await;
+        kept.close().await;
+    }
+    setup.stop().await;
+    Ok(Exit::Done)
+}
+
+/// Commits a chapter, and watches until the cluster itself shows how it ends.
+async fn tell(
+    setup: &mut DemoSetup,
+    witness: &Witness,
+    number: usize,
+    chapter: &Chapter,
+    before: &str,
+) -> anyhow::Result<()> {
+    let bold = Style::new().bold();
+    say("");
+    say(format!("{bold}{number}. {}{bold:#}", chapter.title));
+    let commit = setup.commit(chapter.author, chapter.subject, chapter.image)?;
+    let dim = Style::new().dimmed();
+    say(format!("{dim}   $ git commit --message {:?} && git push   # {}{dim:#}", chapter.subject, commit.short()));
+    let mut progress = Progress::default();
+    let watching = async {
+        loop {
+            let seen = witness.look().await?;
+            progress.show(&format!("   {}", seen.line()));
+            let ended = match chapter.ends {
+                Ending::Complete => seen.runs(&commit, chapter.image),
+                Ending::TakenBack => seen.is_back(&commit, before),
+            };
+            // The record ends a moment after the cluster does.
+            if ended && setup.is_recorded(&commit) {
+                return anyhow::Ok(seen);
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    let seen = tokio::time::timeout(STEP_TIMEOUT, watching).await.with_context(|| {
+        format!("the cluster did not show within {} s what was to happen", STEP_TIMEOUT.as_secs())
+    })??;
+    match chapter.ends {
+        Ending::Complete => {
+            let green = Style::new().fg_color(Some(AnsiColor::Green.into()));
+            progress.done(&format!("   {green}complete{green:#}: {}", seen.line()));
+        }
+        Ending::TakenBack => {
+            let red = Style::new().fg_color(Some(AnsiColor::Red.into()));
+            progress.done(&format!("   {red}rolled-back{red:#}: {}", seen.line()));
+            explain(setup, &commit)?;
+        }
+    }
+    Ok(())
+}
+
+/// Why it was taken back, with what belay kept of it.
+fn explain(setup: &DemoSetup, commit: &belay_core::rollout::CommitId) -> anyhow::Result<()> {
+    let query = Query { commit: Some(commit.to_string()), outcomes: [Outcome::RolledBack].into(), ..Query::default() };
+    let record = setup.history().records(&query)?.into_iter().next().context("the history has no record of it")?;
+    let reason = record.reason.as_ref().map(ToString::to_string).unwrap_or_default();
+    say(format!("   why: {reason}"));
+    if let Some(evidence) = &record.evidence {
+        for line in show::evidence_lines(evidence).iter().take(EVIDENCE_LINES) {
+            say(format!("   {}", cut(line, EVIDENCE_WIDTH)));
+        }
+    }
+    say(format!("   {} is held: nothing applies it again until it changes in Git, or `belay retry`.", commit.short()));
+    Ok(())
+}
+
+/// The history by commit, and as kubectl shows it.
+async fn epilogue(setup: &DemoSetup, witness: &Witness) -> anyhow::Result<()> {
+    let bold = Style::new().bold();
+    say("");
+    say(format!("{bold}$ belay history deploy/web{bold:#}"));
+    let query = Query { name: Some("web".to_owned()), kind: Some("Deployment".to_owned()), ..Query::default() };
+    let records = setup.history().records(&query)?;
+    history::print(&HistoryView::from(setup.history().clone()), &records, Format::Table, Clock::system().now())?;
+    say("");
+    say(format!("{bold}$ kubectl rollout history deploy/web{bold:#}"));
+    witness.rollout_history().await?.iter().for_each(say);
+    Ok(())
+}
+
+/// What to do with what was left running.
+fn invite(setup: &DemoSetup, kept: &setup::Kept) {
+    let (repository, clone) = (setup.repository().display().to_string(), setup.working_copy().display().to_string());
+    let (kubeconfig, state) = (kept.kubeconfig.display().to_string(), setup.state().display().to_string());
+    // Nobody has installed it yet.
+    let belay = std::env::current_exe().map_or_else(|_| "belay".to_owned(), |path| path.display().to_string());
+    for line in [
+        String::new(),
+        "All of it is still running. In another terminal:".to_owned(),
+        String::new(),
+        format!("  export KUBECONFIG={kubeconfig}"),
+        "  kubectl -n shop get deploy,rs,pods".to_owned(),
+        String::new(),
+        "Three things to try:".to_owned(),
+        format!("  cd {clone} && sed -i 's/web:1.2/web:1.3/' web.yaml && git commit -am 'A newer image' && git push"),
+        "  kubectl -n shop rollout undo deploy/web   # respected: recorded, and held like any other".to_owned(),
+        "  kubectl -n shop scale deploy/web --replicas 7   # put right: Git says 3".to_owned(),
+        String::new(),
+        format!("See what became of it: {belay} history --state-dir {state}"),
+        format!("The repository to push to: {repository}"),
+        "Ctrl-C ends it.".to_owned(),
+    ] {
+        say(line);
+    }
+}

@@ -1,0 +1,241 @@
+//! `belay history` by commit: a line each, with what became of all that it changed.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use crate::cli::output::table::{Cell, Table, state};
+use crate::cli::output::{Format, age, cut, duration, plain, say, terminal_width};
+use crate::cli::session::history_view::HistoryView;
+use crate::history::{FAILED, Query};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{CommitId, ObjectState, Outcome, Record, StateCounts, Trigger};
+
+/// How many records are read at once while commits are looked for.
+const PAGE: u32 = 1000;
+
+/// A commit, with the newest record of each object that it changed, the newest first.
+pub(in crate::cli) struct CommitRecords {
+    pub commit: CommitId,
+    pub records: Vec<Record>,
+}
+
+/// The newest commits with records that fit, at most so many, the newest first.
+pub(in crate::cli) fn newest(view: &HistoryView, query: &Query, limit: u32) -> anyhow::Result<Vec<CommitRecords>> {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let mut order: Vec<CommitId> = Vec::new();
+    let mut known: BTreeSet<CommitId> = BTreeSet::new();
+    let mut older_than = None;
+    while order.len() < limit {
+        let page = view.records(&Query { older_than, limit: Some(PAGE), ..query.clone() })?;
+        older_than = page.last().map(|record| record.id);
+        let is_last = u32::try_from(page.len()).is_ok_and(|count| count < PAGE);
+        for record in page {
+            if order.len() < limit && known.insert(record.commit.clone()) {
+                order.push(record.commit);
+            }
+        }
+        if is_last {
+            break;
+        }
+    }
+    order.into_iter().map(|commit| of_commit(view, query, commit)).collect()
+}
+
+fn of_commit(view: &HistoryView, query: &Query, commit: CommitId) -> anyhow::Result<CommitRecords> {
+    let all = view.records(&Query { commit: Some(commit.to_string()), limit: None, ..query.clone() })?;
+    let mut seen: BTreeSet<(String, ObjectKey)> = BTreeSet::new();
+    let is_newest = |record: &Record| seen.insert((record.source.clone(), record.object.clone()));
+    let records = all.into_iter().filter(is_newest).collect();
+    Ok(CommitRecords { commit, records })
+}
+
+/// Prints commits, the newest first.
+pub(in crate::cli) fn print(view: &HistoryView, commits: &[CommitRecords], format: Format, now: Timestamp) {
+    match format {
+        Format::Name => commits.iter().for_each(|one| say(one.commit.as_str())),
+        _ if commits.is_empty() => say("Nothing was rolled out."),
+        _ => {
+            let width = if format == Format::Wide { None } else { terminal_width() };
+            table(view, commits, format, now).lines_within(width).iter().for_each(say);
+        }
+    }
+}
+
+fn table(view: &HistoryView, commits: &[CommitRecords], format: Format, now: Timestamp) -> Table {
+    let mut headings = vec!["COMMIT", "AGE", "OBJECTS", "OUTCOME", "TOOK", "AUTHOR", "SUBJECT"];
+    if format == Format::Wide {
+        headings.push("SOURCES");
+    }
+    let mut table = Table::new(&headings).whole(&["OBJECTS"]).optional(&["AUTHOR", "TOOK", "SUBJECT"]);
+    for CommitRecords { commit, records } in commits {
+        let told = view.told(commit);
+        let began = records.iter().map(|record| record.started).min().unwrap_or(now);
+        let took = records.iter().filter_map(|record| Some(record.ended?.duration_since(record.started))).max();
+        let mut row: Vec<Cell> = vec![
+            commit.short().into(),
+            age(began, now).into(),
+            objects(records).into(),
+            outcomes(records),
+            took.map(duration).unwrap_or_default().into(),
+            told.as_ref().map(|told| cut(&told.author, 20)).unwrap_or_default().into(),
+            told.map(|told| cut(&told.subject, 60)).unwrap_or_default().into(),
+        ];
+        if format == Format::Wide {
+            let sources: BTreeSet<&str> = records.iter().map(|record| record.source.as_str()).collect();
+            row.push(sources.into_iter().collect::<Vec<_>>().join(", ").into());
+        }
+        table.row(row);
+        reasons(commit, records).into_iter().for_each(|line| table.below(line));
+    }
+    table
+}
+
+/// The object that a commit changed, or how many.
+fn objects(records: &[Record]) -> String {
+    match records {
+        [one] => one.object.to_string(),
+        several => format!("{} objects", several.len()),
+    }
+}
+
+/// What became of the objects: of several, how many are in which state, what is wrong first, in the colour of that.
+fn outcomes(records: &[Record]) -> Cell {
+    let mut counts = StateCounts::default();
+    records.iter().for_each(|record| counts.count(record.outcome.state()));
+    let worst = worst_first(records).first().map_or(ObjectState::Unknown, |record| record.outcome.state());
+    let cell = state(worst);
+    let cell = if records.len() == 1 { cell } else { cell.saying(&counts.to_string()) };
+    let is_rebuilt = records.iter().all(|record| record.trigger == Trigger::Rebuilt);
+    if is_rebuilt { cell.and(" (rebuilt)") } else { cell }
+}
+
+fn worst_first(records: &[Record]) -> Vec<&Record> {
+    let mut records: Vec<&Record> = records.iter().collect();
+    records.sort_by_key(|record| {
+        let state = record.outcome.state();
+        (!state.is_wrong(), !state.is_open())
+    });
+    records
+}
+
+/// Why the worst of them ended as it did, and how many more have a reason.
+fn reasons(commit: &CommitId, records: &[Record]) -> Vec<String> {
+    let explained: Vec<&Record> = worst_first(records).into_iter().filter(|record| is_explained(record)).collect();
+    let Some((first, others)) = explained.split_first() else { return Vec::new() };
+    let reason = first.reason.as_ref().map(|reason| plain(&reason.message)).unwrap_or_default();
+    let of = if records.len() == 1 { String::new() } else { format!("{}: ", first.object) };
+    let mut lines = vec![format!("          └ {of}{reason}")];
+    if !others.is_empty() {
+        lines.push(format!("          └ and {} more: belay show {}", others.len(), commit.short()));
+    }
+    lines
+}
+
+/// Whether the reason of such a record is shown below it. A complete one has a reason where there is more to do.
+pub(in crate::cli) fn is_explained(record: &Record) -> bool {
+    let told = [Outcome::Held, Outcome::Complete, Outcome::Skipped, Outcome::Orphaned, Outcome::Suspended];
+    record.reason.is_some() && (FAILED.contains(&record.outcome) || told.contains(&record.outcome))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::history::History;
+    use belay_core::rollout::{Commit, Person, Reason};
+
+    fn id(number: u64) -> CommitId {
+        format!("{number:040x}").parse().unwrap()
+    }
+
+    fn commit(number: u64, author: &str) -> Commit {
+        let at = Timestamp::from_second(i64::try_from(number).unwrap()).unwrap();
+        Commit {
+            id: id(number),
+            subject: format!("Change {number}"),
+            author: Person { name: author.to_owned(), email: format!("{author}@example.com") },
+            authored: at,
+            committed: at,
+            parents: Vec::new(),
+            trailers: Vec::new(),
+        }
+    }
+
+    fn record(source: &str, number: u64, name: &str, outcome: Outcome) -> Record {
+        let object = ObjectKey {
+            group: "apps".to_owned(),
+            kind: "Deployment".to_owned(),
+            namespace: Some("shop".to_owned()),
+            name: name.to_owned(),
+        };
+        let started = Timestamp::from_second(i64::try_from(number).unwrap()).unwrap();
+        let why = format!("{name} failed");
+        let reason = FAILED.contains(&outcome).then_some(Reason { code: "Failed".to_owned(), message: why });
+        let ended = started.checked_add(jiff::SignedDuration::from_secs(12)).ok();
+        Record { outcome, reason, ended, ..Record::planned(source, &id(number), object, started) }
+    }
+
+    fn view(records: &[(&str, Vec<Record>)], commits: &[Commit]) -> (tempfile::TempDir, HistoryView) {
+        let folder = tempfile::tempdir().unwrap();
+        let now = Timestamp::from_second(10_000).unwrap();
+        let (history, _) = History::open(folder.path(), now).unwrap();
+        for (source, records) in records {
+            history.rebuild(source, records, commits, now).unwrap();
+        }
+        (folder, HistoryView::from(history))
+    }
+
+    fn lines(view: &HistoryView, query: &Query, limit: u32) -> Vec<String> {
+        let commits = newest(view, query, limit).unwrap();
+        let now = Timestamp::from_second(10_000).unwrap();
+        let lines = table(view, &commits, Format::Table, now).lines();
+        lines.iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect()
+    }
+
+    #[test]
+    fn a_commit_is_a_line_with_what_became_of_all_that_it_changed() {
+        let one = vec![record("one", 1, "web", Outcome::Complete)];
+        let two = [
+            record("one", 2, "web", Outcome::RolledBack),
+            record("one", 2, "api", Outcome::Complete),
+            record("one", 2, "job", Outcome::Failed),
+            // Retried: the newest counts.
+            record("one", 2, "job", Outcome::Complete),
+        ];
+        let elsewhere = vec![record("two", 2, "web", Outcome::Complete)];
+        let all = [("one", [one, two.to_vec()].concat()), ("two", elsewhere)];
+        let (_folder, view) = view(&all, &[commit(1, "Ada"), commit(2, "Grace")]);
+        let all = lines(&view, &Query::default(), 100);
+        assert_eq!(all.len(), 4, "{all:#?}");
+        assert!(all[1].starts_with("0000000   166m") && all[1].ends_with("   12s    Grace    Change 2"), "{all:#?}");
+        assert!(all[1].contains("   4 objects             1 rolled-back, 3 complete   "), "{all:#?}");
+        assert_eq!(all[2], "          └ Deployment shop/web: web failed");
+        assert!(
+            all[3].contains("   Deployment shop/web   complete                    12s    Ada      Change 1"),
+            "{all:#?}"
+        );
+        let newest = lines(&view, &Query::default(), 1);
+        assert!(newest.len() == 3 && newest[1].starts_with("0000000   166m   4 objects   "), "{newest:#?}");
+        let failed = Query { outcomes: FAILED.into_iter().collect(), ..Query::default() };
+        assert!(lines(&view, &failed, 100)[1].contains("2 objects"), "{:#?}", lines(&view, &failed, 100));
+        let ada = Query { author: Some("ada".to_owned()), ..Query::default() };
+        assert_eq!(lines(&view, &ada, 100).len(), 2);
+        let since = Query { since: Timestamp::from_second(2).ok(), ..Query::default() };
+        assert_eq!(lines(&view, &since, 100).len(), 3);
+        let of_two = Query { source: Some("two".to_owned()), ..Query::default() };
+        assert!(lines(&view, &of_two, 100)[1].contains("Deployment shop/web   complete"));
+    }
+
+    #[test]
+    fn a_commit_of_thousands_of_objects_is_one_line() {
+        let many = (0..2500).map(|number| record("one", 2, &format!("web-{number}"), Outcome::Complete));
+        let records = [record("one", 1, "web", Outcome::Complete)].into_iter().chain(many).collect();
+        let (_folder, view) = view(&[("one", records)], &[commit(1, "Ada"), commit(2, "Grace")]);
+        let all = lines(&view, &Query::default(), 2);
+        assert_eq!(all.len(), 3, "{all:#?}");
+        assert!(all[1].contains("2500 objects") && all[1].contains("2500 complete"), "{all:#?}");
+        assert!(all[2].ends_with("Change 1"), "{all:#?}");
+        assert_eq!(lines(&view, &Query::default(), 0).len(), 1);
+    }
+}

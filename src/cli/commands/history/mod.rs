@@ -1,0 +1,235 @@
+//! `belay history`
+
+pub(in crate::cli) mod by_commit;
+pub(in crate::cli) mod stats;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use jiff::Timestamp;
+
+use self::by_commit::is_explained;
+use self::stats::Each;
+use crate::cli::Globals;
+use crate::cli::args::nearest::there_is;
+use crate::cli::args::target;
+use crate::cli::args::workload::Named;
+use crate::cli::exit::Exit;
+use crate::cli::output::answer::HistoryAnswer;
+use crate::cli::output::table::{Cell, Table, outcome};
+use crate::cli::output::{Format, age, cut, duration, plain, say, say_value, terminal_width};
+use crate::cli::session::history_view::HistoryView;
+use crate::cli::session::service::Service;
+use crate::clock::Clock;
+use crate::config::Span;
+use crate::history::{FAILED, History, HistoryError, Query};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{Outcome, Record, Trigger};
+
+/// What `belay history` understands.
+#[derive(clap::Args, Debug, Default)]
+pub struct Args {
+    /// Only this object: NAME or KIND/NAME
+    workload: Option<Named>,
+    /// Only commits whose id begins so
+    #[arg(long, value_name = "ID")]
+    commit: Option<String>,
+    /// Only commits by somebody in whose name or address this stands
+    #[arg(long, value_name = "TEXT")]
+    author: Option<String>,
+    /// Only what was taken up in this last time, 2h or 7d
+    #[arg(long, value_name = "TIME")]
+    since: Option<Span>,
+    /// Only what failed
+    #[arg(long)]
+    failed: bool,
+    /// Also what did not change
+    #[arg(long)]
+    all: bool,
+    /// A line for each object, not for each commit; as with WORKLOAD and --commit
+    #[arg(long)]
+    objects: bool,
+    /// Only this source
+    #[arg(long, value_name = "NAME")]
+    source: Option<String>,
+    /// At most so many lines; as JSON and YAML, so many objects
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    limit: u32,
+    /// Instead, how often is deployed, how long that takes, how often it fails, how soon that is mended; of the last 30
+    /// days where --since does not say otherwise
+    #[arg(long, conflicts_with_all = ["workload", "commit", "author", "failed", "all", "objects"])]
+    stats: bool,
+    /// One line of numbers for each what
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t, requires = "stats")]
+    by: Each,
+    /// How to print it
+    #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
+    output: Format,
+}
+
+/// Of how long numbers are given where nothing else is said.
+const STATS: Duration = Duration::from_secs(30 * 86_400);
+
+pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
+    let now = Clock::system().now();
+    let book = HistoryView::open(globals).await?;
+    let Args { workload, commit, author, since, failed, all, objects, source, limit, stats, by, output } = args;
+    let by_object = objects || workload.is_some() || commit.is_some() || matches!(output, Format::Json | Format::Yaml);
+    let since = since.map(|Span(since)| now.checked_sub(since)).transpose().context("--since goes back too far")?;
+    if stats {
+        let since = since.map_or_else(|| now.checked_sub(STATS), Ok).context("the clock is before 1970")?;
+        stats::print(&book.history, source, since, now, by, output)?;
+        return Ok(Exit::Done);
+    }
+    let kind = workload.as_ref().and_then(|named| named.kind.clone());
+    let query = Query {
+        source,
+        name: workload.map(|named| named.name),
+        kind: kind.map(|(_, kind)| kind),
+        namespace: globals.namespace.clone(),
+        commit,
+        author,
+        since,
+        outcomes: match (failed, all) {
+            (true, _) => FAILED.into_iter().collect(),
+            (false, true) => Default::default(),
+            (false, false) => every_outcome_but_unchanged(),
+        },
+        limit: Some(limit),
+        ..Query::default()
+    };
+    if !by_object {
+        let commits = by_commit::newest(&book, &query, limit)?;
+        if commits.is_empty() {
+            check(&book, &query)?;
+        }
+        by_commit::print(&book, &commits, output, now);
+        return Ok(Exit::Done);
+    }
+    let records = book.records(&query)?;
+    if records.is_empty() {
+        check(&book, &query)?;
+    }
+    print(&book, &records, output, now)?;
+    Ok(Exit::Done)
+}
+
+/// Refuses a workload, source or commit of which there is nothing at all, naming those that there are. That an author, a time
+/// or an outcome fits nothing is an answer.
+fn check(book: &HistoryView, query: &Query) -> anyhow::Result<()> {
+    /// Among how many of the newest records a name is looked for that is like the one that was typed.
+    const NEWEST: u32 = 2000;
+    const ALIKE: u16 = 600;
+    let Query { source, name, kind, namespace, commit, .. } = query.clone();
+    let any = |query: Query| anyhow::Ok(!book.records(&Query { limit: Some(1), ..query })?.is_empty());
+    let newest = || book.records(&Query { limit: Some(NEWEST), ..Query::default() });
+    if let Some(source) = source
+        && !any(Query { source: Some(source.clone()), ..Query::default() })?
+    {
+        let there: BTreeSet<String> = newest()?.into_iter().map(|record| record.source).collect();
+        let hint = there_is(&source, there.iter().map(|name| (name.as_str(), name.clone())), 0);
+        bail!("nothing was rolled out of a source {source:?}{hint}");
+    }
+    if let Some(name) = name
+        && !any(Query { name: Some(name.clone()), kind, namespace: namespace.clone(), ..Query::default() })?
+    {
+        let there: BTreeSet<ObjectKey> = newest()?.into_iter().map(|record| record.object).collect();
+        let hint = there_is(&name, there.iter().map(|key| (key.name.as_str(), target::named(key))), ALIKE);
+        let place = namespace.map_or_else(String::new, |namespace| format!(" in namespace {namespace}"));
+        bail!("nothing was rolled out that is called {name:?}{place}{hint}");
+    }
+    if let Some(commit) = commit
+        && !any(Query { commit: Some(commit.clone()), ..Query::default() })?
+    {
+        bail!("nothing was rolled out by a commit that begins with {commit:?}; belay show {commit} tells why");
+    }
+    Ok(())
+}
+
+fn every_outcome_but_unchanged() -> BTreeSet<Outcome> {
+    Outcome::ALL.into_iter().filter(|outcome| *outcome != Outcome::Unchanged).collect()
+}
+
+/// The history file, for reading.
+pub(in crate::cli) fn open(globals: &Globals) -> anyhow::Result<History> {
+    let folder = globals.state_to_look_at()?;
+    History::read_only(&folder).map_err(|error| match error {
+        HistoryError::Missing { .. } => {
+            let hint = Service::of_this_machine().hint();
+            anyhow::anyhow!("{error}; say --state-dir DIR if the daemon keeps its state elsewhere{hint}")
+        }
+        error => error.into(),
+    })
+}
+
+/// Prints records, the newest first.
+pub(in crate::cli) fn print(
+    book: &HistoryView,
+    records: &[Record],
+    format: Format,
+    now: Timestamp,
+) -> anyhow::Result<()> {
+    match format {
+        Format::Json | Format::Yaml => {
+            let records = records.iter().map(|record| book.answer(record)).collect();
+            say_value(&HistoryAnswer { records, missing: book.missing.clone() }, format)?;
+        }
+        Format::Name => records.iter().for_each(|record| say(record.commit.as_str())),
+        Format::Table | Format::Wide => {
+            if records.is_empty() {
+                say("Nothing was rolled out.");
+            } else {
+                table(book, records, format, now).lines_within(terminal_width()).iter().for_each(say);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The table, with the reason of what failed below its line.
+fn table(book: &HistoryView, records: &[Record], format: Format, now: Timestamp) -> Table {
+    let mut headings = vec!["COMMIT", "AGE", "OBJECT", "OUTCOME", "TOOK", "AUTHOR", "SUBJECT"];
+    if format == Format::Wide {
+        headings.extend(["REVISION", "TRIGGER", "PLACE", "SOURCE"]);
+    }
+    let mut table = Table::new(&headings).whole(&["OBJECT"]).optional(&["AUTHOR", "TOOK", "SUBJECT"]);
+    for record in records {
+        let known = book.told(&record.commit);
+        let took = record.ended.map(|ended| duration(ended.duration_since(record.started))).unwrap_or_default();
+        let author = known.as_ref().map(|commit| cut(&commit.author, 20)).unwrap_or_default();
+        let subject = known.map(|commit| cut(&commit.subject, 60)).unwrap_or_default();
+        let mut row: Vec<Cell> = vec![
+            record.commit.short().into(),
+            age(record.started, now).into(),
+            record.object.to_string().into(),
+            match record.trigger {
+                Trigger::Rebuilt => outcome(record.outcome).and(" (rebuilt)"),
+                _ => outcome(record.outcome),
+            },
+            took.into(),
+            author.into(),
+            subject.into(),
+        ];
+        if format == Format::Wide {
+            let text = |value: Option<String>| Cell::from(value.unwrap_or_else(|| "-".to_owned()));
+            row.push(text(record.revision.map(|revision| revision.to_string())));
+            row.push(triggered(&record.trigger).into());
+            row.push(text(record.place.as_ref().map(ToString::to_string)));
+            row.push(record.source.clone().into());
+        }
+        table.row(row);
+        if let Some(reason) = record.reason.as_ref().filter(|_| is_explained(record)) {
+            table.below(format!("          └ {}", plain(&reason.message)));
+        }
+    }
+    table
+}
+
+/// What set a record off, and whose hand it was: `undo-by-hand (ada)`.
+pub(in crate::cli) fn triggered(trigger: &Trigger) -> String {
+    match trigger.who() {
+        Some(who) => format!("{} ({who})", trigger.word()),
+        None => trigger.word().to_owned(),
+    }
+}

@@ -1,0 +1,149 @@
+//! `belay import FILE …`
+
+mod argo;
+mod field;
+mod flux;
+mod found;
+mod written;
+
+use std::io::{self, Read};
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+
+use crate::cli::exit::Exit;
+use crate::cli::output::{counted, plain, progress, say};
+use crate::config::Config;
+use belay_core::manifest::yaml::{At, Placed, YamlComplaint, decode, documents};
+use belay_core::manifest::{Complaint, Place};
+use field::Field;
+use found::Found;
+
+/// The most that is read, in bytes.
+const LONGEST: u64 = 16 << 20;
+
+/// What `belay import` understands.
+#[derive(clap::Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  belay import clusters/production/shop.yaml >> belay.toml
+  belay import clusters/production/*.yaml >> belay.toml
+  kubectl get applications -n argocd -o yaml | belay import -")]
+pub struct Args {
+    /// The files with Kustomization and GitRepository, HelmRelease or Application, read as one; - for standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<String>,
+}
+
+pub(in crate::cli) fn run(args: &Args) -> anyhow::Result<Exit> {
+    if args.files.iter().filter(|file| *file == "-").count() > 1 {
+        bail!("standard input can be read only once");
+    }
+    let read = args.files.iter().map(|file| anyhow::Ok((file.as_str().into(), contents(file)?)));
+    let files: Vec<(Arc<str>, Vec<u8>)> = read.collect::<Result<_, _>>()?;
+    let found = import(&files);
+    let text = written::text(&found.sources);
+    text.lines().for_each(|line| say(plain(line)));
+    found.warnings.iter().for_each(|warning| progress(plain(&format!("warning: {warning}"))));
+    found.errors.iter().for_each(|error| progress(plain(&format!("error: {error}"))));
+    if !found.sources.is_empty() {
+        // What is printed is a configuration, or it is said why not.
+        Config::parse(&text, "what is printed")?;
+    }
+    if found.errors.is_empty() {
+        return Ok(Exit::Done);
+    }
+    progress(counted(found.errors.len(), "error"));
+    Ok(Exit::Error)
+}
+
+fn contents(file: &str) -> anyhow::Result<Vec<u8>> {
+    if file == "-" {
+        return read(std::io::stdin()).context("failed to read standard input");
+    }
+    std::fs::File::open(file).and_then(read).with_context(|| format!("failed to read {file}"))
+}
+
+fn read(input: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    input.take(LONGEST + 1).read_to_end(&mut bytes)?;
+    if u64::try_from(bytes.len()).is_ok_and(|length| length > LONGEST) {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 16 MiB"));
+    }
+    Ok(bytes)
+}
+
+/// What the objects of these files come to. An object may name one of another file.
+fn import(files: &[(Arc<str>, Vec<u8>)]) -> Found {
+    let mut found = Found::default();
+    let mut texts = Vec::new();
+    for (file, bytes) in files {
+        match decode(bytes) {
+            Ok(text) => texts.push((file, text)),
+            Err(complaint) => found.errors.push(of_text(file, &complaint)),
+        }
+    }
+    let mut all = Vec::new();
+    for (file, text) in &texts {
+        let (documents, complaints) = documents(text);
+        found.errors.extend(complaints.iter().map(|complaint| of_text(file, complaint)));
+        all.extend(documents.into_iter().map(|document| (*file, document)));
+    }
+    let mut read: Vec<(&Arc<str>, Placed)> = Vec::new();
+    for (file, document) in &all {
+        let (placed, complaints) = document.read();
+        found.errors.extend(complaints.iter().map(|complaint| of_text(file, complaint)));
+        read.extend(placed.map(|placed| (*file, placed)));
+    }
+    let mut objects: Vec<Field<'_>> = Vec::new();
+    for (file, placed) in &read {
+        objects.extend(items(placed.root()).into_iter().map(|at| Field::root(file, at)));
+    }
+    let is_repository =
+        |object: &&Field<'_>| matches!(group_and_kind(object), ("source.toolkit.fluxcd.io", "GitRepository"));
+    let repositories: Vec<Field<'_>> = objects.iter().filter(is_repository).cloned().collect();
+    objects.iter().for_each(|object| take(&mut found, object, &repositories));
+    found.order();
+    if let Some((file, _)) = files.first().filter(|_| found.sources.is_empty() && found.errors.is_empty()) {
+        let place = Place { path: Arc::clone(file), line: 1, column: 1 };
+        let message = "no Kustomization or HelmRelease of Flux, and no Application of Argo CD".to_owned();
+        found.errors.push(Complaint::of_file(place, message, None));
+    }
+    found
+}
+
+fn take(found: &mut Found, object: &Field<'_>, repositories: &[Field<'_>]) {
+    match group_and_kind(object) {
+        ("kustomize.toolkit.fluxcd.io", "Kustomization") => flux::kustomization(found, object, repositories),
+        ("helm.toolkit.fluxcd.io", "HelmRelease") => flux::release(found, object, repositories),
+        ("argoproj.io", "Application") => argo::application(found, object),
+        ("argoproj.io", "ApplicationSet") => {
+            let instead = "import what it made: kubectl get applications -n argocd -o yaml | belay import -";
+            found.refuse(object, "an ApplicationSet has no counterpart", instead);
+        }
+        // What another object names is told of there.
+        ("source.toolkit.fluxcd.io", _) => {}
+        _ => found.warn(object, "this object is left out", "no object of Flux or Argo CD that says what is rolled out"),
+    }
+}
+
+/// The objects of a document: one, or the items of a list.
+fn items(document: At<'_>) -> Vec<At<'_>> {
+    match document.get("items") {
+        Some(items) if document.text("kind").is_some_and(|kind| kind.ends_with("List")) => {
+            items.children().map(|child| child.at).collect()
+        }
+        _ => vec![document],
+    }
+}
+
+fn group_and_kind<'p>(object: &Field<'p>) -> (&'p str, &'p str) {
+    let group = object.text_of("apiVersion").and_then(|version| version.split_once('/')).map_or("", |(group, _)| group);
+    (group, object.text_of("kind").unwrap_or_default())
+}
+
+fn of_text(file: &Arc<str>, complaint: &YamlComplaint) -> Complaint {
+    let at = complaint.span.start;
+    let place = Place { path: Arc::clone(file), line: at.line.max(1), column: at.column.max(1) };
+    Complaint::of_file(place, complaint.message.clone(), complaint.hint.clone())
+}

@@ -1,0 +1,59 @@
+//! `belay notify test NAME`
+
+use std::path::PathBuf;
+
+use anyhow::bail;
+
+use super::run::read_file;
+use crate::cli::exit::Exit;
+use crate::cli::output::say;
+use crate::clock::Clock;
+use crate::notices::{Http, Links, Receiver};
+
+/// What `belay notify` understands.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum What {
+    /// Send a test message to a receiver of the configuration, and say what came back: 0 where it was taken
+    Test(TestArgs),
+}
+
+/// What `belay notify test` understands.
+#[derive(clap::Args, Debug)]
+pub struct TestArgs {
+    /// The receiver's name, as in [[notify]]
+    name: String,
+    /// The configuration file [default: /etc/belay/belay.toml]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+pub(in crate::cli) async fn run(args: Args) -> anyhow::Result<Exit> {
+    let What::Test(TestArgs { name, config }) = args.what;
+    let config = read_file(config.as_deref())?;
+    let Some(receiver) = config.notify.iter().find(|receiver| receiver.name == name) else {
+        if config.notify.is_empty() {
+            bail!("the configuration has no [[notify]]: there is nobody to tell");
+        }
+        let known: Vec<&str> = config.notify.iter().map(|receiver| receiver.name.as_str()).collect();
+        bail!("there is no receiver {name:?}; there is {}", known.join(", "));
+    };
+    let receiver = Receiver::new(receiver.clone());
+    match receiver.try_out(Clock::system().now(), &Links::default(), &Http::new()).await {
+        Ok(answer) if answer.is_taken() && receiver.is_forge() => {
+            say(format!("{name} shows the repository to the token: {answer}; no status was written"));
+            Ok(Exit::Done)
+        }
+        Ok(answer) if answer.is_taken() => {
+            say(format!("{name} took the message: {answer}"));
+            Ok(Exit::Done)
+        }
+        Ok(answer) => bail!("{name} did not take the message: {answer}"),
+        Err(error) => bail!("{name} could not be told: {error}"),
+    }
+}

@@ -1,0 +1,54 @@
+//! What a plan says of configuration that changes: which workloads it rolls out, and which will not notice.
+
+use std::collections::BTreeMap;
+
+use belay_core::manifest::{Manifest, ObjectKey};
+use belay_core::rollout::{
+    Action, ConfigHash, Only, Plan, Planned, Unnoticed, changes_contents, config_hash, contents_hash, readings,
+    rolls_on_config, template,
+};
+
+/// What the pod template of a workload is to say of its configuration. Of a workload whose manifest leaves that to its
+/// source, only the live template tells, unless it is known what the source says.
+pub(in crate::cli) fn config_hash_of(
+    manifest: &Manifest,
+    all: &BTreeMap<&ObjectKey, &Manifest>,
+    roll_on_config: bool,
+) -> ConfigHash {
+    let value = manifest.value();
+    let Some(template) = template(&value).filter(|_| rolls_on_config(&manifest.key, &value, true)) else {
+        return ConfigHash::default();
+    };
+    let read = readings(template, manifest.key.namespace.as_deref());
+    let here = read.keys().filter_map(|key| all.get_key_value(key));
+    let asked = config_hash(here.map(|(key, manifest)| (*key, contents_hash(&manifest.value()))));
+    let only = (!rolls_on_config(&manifest.key, &value, roll_on_config)).then_some(Only::WhereSaid);
+    ConfigHash { asked, only, ..ConfigHash::default() }
+}
+
+/// Which workloads of a plan read what it changes, and are not rolled out for it; by what it changes.
+pub(in crate::cli) fn unnoticed(plan: &Plan, roll_on_config: bool) -> BTreeMap<ObjectKey, Vec<Unnoticed>> {
+    let mut found: BTreeMap<ObjectKey, Vec<Unnoticed>> = BTreeMap::new();
+    let changed: Vec<_> = plan
+        .steps
+        .iter()
+        .filter_map(|Planned { wanted, action }| Some((&wanted.key, changes_contents(&wanted.key, action)?)))
+        .collect();
+    let stays = |step: &&Planned| !matches!(&step.action, Action::Apply(apply) if apply.rolls_out);
+    for Planned { wanted, .. } in plan.steps.iter().filter(stays).filter(|_| !changed.is_empty()) {
+        let value = wanted.manifest.value();
+        let Some(template) = template(&value) else { continue };
+        if rolls_on_config(&wanted.key, &value, roll_on_config) {
+            continue;
+        }
+        let read = readings(template, wanted.key.namespace.as_deref());
+        for (object, contents) in &changed {
+            let Some(reading) = read.get(object).copied() else { continue };
+            if Unnoticed::is_to_be_told(&wanted.key, reading, *contents) {
+                let one = Unnoticed { workload: wanted.key.clone(), reading };
+                found.entry((*object).clone()).or_default().push(one);
+            }
+        }
+    }
+    found
+}

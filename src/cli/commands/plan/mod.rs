@@ -1,0 +1,298 @@
+//! `belay plan`
+
+pub(in crate::cli) mod config_rollout;
+pub(in crate::cli) mod markdown;
+pub(in crate::cli) mod plan_text;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use self::plan_text::{Stale, waits, what};
+use crate::cli::Globals;
+use crate::cli::exit::Exit;
+use crate::cli::output::answer::{ActionWord, PlanAnswer, StepAnswer};
+use crate::cli::output::diff::{self, Unified};
+use crate::cli::output::{Format, output_width, plain, progress, say, say_value};
+use crate::cli::session::configured::{Reading, configured};
+use crate::cli::worktree::folder::{self, Folder};
+use crate::clock::Clock;
+use crate::cluster::{Cluster, ClusterError};
+use crate::daemon::{capabilities, plan_once};
+use crate::git::{Revision, WorkingCopy};
+use crate::render::{Capabilities, IGNORE_FILE, MemoryTree, SourcePaths, Unit};
+use belay_core::manifest::{Colour, Complaint, File, Scopes, is_manifest, render};
+use belay_core::rollout::{
+    Action, After, Commit, CommitId, Person, Plan, Planned, Trigger, Wanted, configuration_hash, named_configuration,
+    template,
+};
+
+/// What `belay plan` understands.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// A revision of the Git working copy here: HEAD, a branch, a commit; instead of a folder as it is now
+    #[arg(value_name = "REV", conflicts_with = "from")]
+    revision: Option<String>,
+    /// The folder in that revision with the manifests [default: what the source of --config follows, else all]
+    #[arg(long, value_name = "DIR", requires = "revision")]
+    path: Option<String>,
+    /// The folder with the manifests, committed or not [default: the present one]
+    #[arg(long, value_name = "DIR")]
+    from: Option<PathBuf>,
+    /// The name of the source that the manifests are for
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    source: String,
+    /// Workloads are rolled out with the ConfigMaps and Secrets that they read, as `roll_on_config = true` of the source says
+    #[arg(long)]
+    roll_on_config: bool,
+    /// The configuration of the daemon: what its source of that name says of `path`, `include`, `exclude`, `render`, `helm`,
+    /// `ignore` and `roll_on_config` counts
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// How to print it
+    #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
+    output: PlanFormat,
+}
+
+/// How a plan is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum PlanFormat {
+    /// For people.
+    #[default]
+    #[value(hide = true)]
+    Text,
+    /// A comment under a pull request, at most 65,000 characters.
+    Markdown,
+    /// JSON.
+    Json,
+    /// YAML.
+    Yaml,
+    /// Names only, one a line.
+    Name,
+}
+
+pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
+    let Args { revision, path, from, source, roll_on_config, config, output } = args;
+    let configured = config.map(|file| configured(&file, &source)).transpose()?;
+    let reading = configured.as_ref().map(|(source, render)| Reading::of(source, render)).unwrap_or_default();
+    let configured = configured.map(|(source, _)| source);
+    let followed = configured.as_ref().map(|source| SourcePaths::of(source.path.iter()).common());
+    let path = path.or(followed).unwrap_or_default();
+    let roll_on_config = roll_on_config || configured.as_ref().is_some_and(|source| source.roll_on_config);
+    let cluster = globals.cluster("").await?;
+    let mut reading = reading;
+    reading.options.capabilities = of_cluster(&cluster).await?;
+    let scopes = Scopes::new(cluster.default_namespace());
+    let (commit, Folder { files, complaints, .. }) = match revision {
+        Some(name) => of_revision(&name, &path, &reading, scopes)?,
+        None => {
+            let folder = folder::read(from.as_deref().unwrap_or(Path::new(".")), &reading, scopes)?;
+            (not_committed(Clock::system().now()), folder)
+        }
+    };
+    let commit = Arc::new(commit);
+    let mut wanted = wanted(&files, &commit, roll_on_config);
+    if let Some(source) = &configured {
+        wanted.iter_mut().for_each(|wanted| wanted.left_alone = source.left_alone(&wanted.key));
+    }
+    // What one manifest says against another is a complaint of both.
+    wanted.retain(|wanted| !complaints.iter().any(|complaint| complaint.object.as_ref() == Some(&wanted.key)));
+    let plan = plan_once(&cluster, &source, &commit.id, wanted).await?;
+    let stale = config_rollout::unnoticed(&plan, roll_on_config);
+    match output {
+        PlanFormat::Json => say_value(&answer(&plan, &complaints, &stale), Format::Json)?,
+        PlanFormat::Yaml => say_value(&answer(&plan, &complaints, &stale), Format::Yaml)?,
+        PlanFormat::Markdown => {
+            say(markdown::plan(&plan, &complaints, &stale, &summary(&plan, complaints.len())).trim_end());
+        }
+        PlanFormat::Name => {
+            plan.steps.iter().filter(|step| changes(step)).for_each(|step| say(step.wanted.key.to_string()));
+            let refused = plan.steps.iter().filter_map(|step| match &step.action {
+                Action::Rejected(_, complaints) => Some(complaints),
+                _ => None,
+            });
+            // Names only go where results go; what is wrong is told beside them.
+            complaints
+                .iter()
+                .chain(refused.flatten())
+                .for_each(|complaint| progress(plain(&format!("error: {complaint}"))));
+            progress(summary(&plan, complaints.len()));
+        }
+        PlanFormat::Text => print(&plan, &complaints, &stale),
+    }
+    if !complaints.is_empty() || plan.steps.iter().any(|step| matches!(step.action, Action::Rejected(..))) {
+        return Ok(Exit::Error);
+    }
+    Ok(if plan.is_empty() { Exit::Done } else { Exit::No })
+}
+
+/// What charts are told of the cluster. Nothing where that may not be asked for.
+async fn of_cluster(cluster: &Cluster) -> anyhow::Result<Option<Arc<Capabilities>>> {
+    match cluster.discover().await {
+        Ok(discovered) => Ok(Some(Arc::new(capabilities(discovered)))),
+        Err(error @ ClusterError::Away { .. }) => Err(error.into()),
+        Err(error) => {
+            progress(format!("charts are rendered for the version and the kinds that helm assumes: {error}"));
+            Ok(None)
+        }
+    }
+}
+
+/// What a revision of the working copy here holds.
+fn of_revision(name: &str, path: &str, reading: &Reading, scopes: Scopes) -> anyhow::Result<(Commit, Folder)> {
+    let copy = WorkingCopy::open(Path::new("."))?;
+    let wanted = |path: &str| is_manifest(path) || Unit::may_change_with(path);
+    let Revision { commit, files } = copy.revision(name, path, wanted)?;
+    let mut tree = MemoryTree::default();
+    // Folders above it may say which files count.
+    let above = copy.revision(commit.id.as_str(), "", |path| path.ends_with(IGNORE_FILE))?;
+    let charts = !reading.options.helm.is_empty();
+    if charts || !above.files.is_empty() || files.keys().any(|path| Unit::may_change_with(path)) {
+        // What is rendered may be made from any file of the repository.
+        let all = copy.revision(commit.id.as_str(), "", |_| true)?;
+        all.files.into_iter().for_each(|(path, bytes)| tree.file(path, bytes));
+    }
+    Ok((commit, folder::read_revision(tree, path, &files, reading, scopes)))
+}
+
+/// The manifests of files, as the plan wants them.
+fn wanted(files: &[File], commit: &Arc<Commit>, roll_on_config: bool) -> Vec<Wanted> {
+    let all: Vec<_> = files.iter().flat_map(|file| &file.manifests).collect();
+    let by_key: BTreeMap<_, _> = all.iter().map(|manifest| (&manifest.key, *manifest)).collect();
+    let configuration = |manifest: &belay_core::manifest::Manifest| {
+        let names = named_configuration(template(&manifest.value())?, manifest.key.namespace.as_deref());
+        let known: Vec<_> = all
+            .iter()
+            .filter(|other| names.contains(&other.key))
+            .map(|other| (&other.key, other.hash.to_string()))
+            .collect();
+        configuration_hash(known.iter().map(|(key, hash)| (*key, hash.as_str())))
+    };
+    all.iter()
+        .map(|manifest| Wanted {
+            config: configuration(manifest),
+            config_hash: config_rollout::config_hash_of(manifest, &by_key, roll_on_config),
+            ..Wanted::of((*manifest).clone(), Arc::clone(commit), Trigger::Commit)
+        })
+        .collect()
+}
+
+fn not_committed(now: Timestamp) -> Commit {
+    Commit {
+        id: "0".repeat(40).parse::<CommitId>().expect("40 digits"),
+        subject: "not committed".to_owned(),
+        author: Person { name: "you".to_owned(), email: String::new() },
+        authored: now,
+        committed: now,
+        parents: Vec::new(),
+        trailers: Vec::new(),
+    }
+}
+
+fn changes(step: &Planned) -> bool {
+    !matches!(step.action, Action::Unchanged)
+}
+
+fn print(plan: &Plan, complaints: &[Complaint], stale: &Stale) {
+    complaints.iter().for_each(complain);
+    for step in &plan.steps {
+        let key = &step.wanted.key;
+        match &step.action {
+            Action::Unchanged => {}
+            Action::Apply(apply) if apply.creates => {
+                say(diff::heading(&format!("{key} is new ({}){}", step.wanted.manifest.place, waits(step))));
+                Unified::of_new(&apply.body.read()).say();
+            }
+            Action::Apply(apply) => {
+                say(diff::heading(&format!("{key} {} ({}){}", what(apply), step.wanted.manifest.place, waits(step))));
+                Unified::of_changes(&apply.changes).say();
+            }
+            Action::Held(hold) => say(diff::heading(&format!("{key} is held: {}", hold.reason))),
+            Action::Suspended(why) => say(diff::heading(&format!("{key} is suspended: {why}"))),
+            Action::Rejected(_, complaints) => complaints.iter().for_each(complain),
+            Action::Blocked(reason) => say(diff::heading(&format!("{key} has to wait: {reason}"))),
+            Action::Prune => say(diff::heading(&format!("{key} is deleted"))),
+        }
+        stale.get(key).into_iter().flatten().for_each(|one| say(plain(&format!("note: {one}"))));
+    }
+    progress(summary(plan, complaints.len()));
+}
+
+/// Prints a complaint with its line.
+pub(in crate::cli) fn complain(complaint: &Complaint) {
+    say(render(complaint, Colour::On, output_width()).trim_end());
+    say("");
+}
+
+fn summary(plan: &Plan, complaints: usize) -> String {
+    let count = |fits: fn(&Action) -> bool| plan.steps.iter().filter(|step| fits(&step.action)).count();
+    let parts = [
+        (count(|action| matches!(action, Action::Apply(apply) if apply.creates)), "new"),
+        (count(|action| matches!(action, Action::Apply(apply) if !apply.creates)), "changed"),
+        (count(|action| matches!(action, Action::Unchanged)), "unchanged"),
+        (count(|action| matches!(action, Action::Held(_))), "held"),
+        (count(|action| matches!(action, Action::Suspended(_))), "suspended"),
+        (count(|action| matches!(action, Action::Rejected(..))), "refused"),
+        (count(|action| matches!(action, Action::Blocked(_))), "waiting"),
+        (count(|action| matches!(action, Action::Prune)), "deleted"),
+        (complaints, "complaints"),
+    ];
+    let said: Vec<String> =
+        parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    if said.is_empty() { "There are no manifests here.".to_owned() } else { format!("{}.", said.join(", ")) }
+}
+
+fn answer(plan: &Plan, complaints: &[Complaint], stale: &Stale) -> PlanAnswer {
+    PlanAnswer {
+        source: plan.source.clone(),
+        changes: !plan.is_empty(),
+        steps: plan.steps.iter().map(|planned| step(planned, stale)).collect(),
+        complaints: complaints.to_vec(),
+    }
+}
+
+fn step(planned: &Planned, stale: &Stale) -> StepAnswer {
+    let Planned { wanted, action } = planned;
+    let mut step = StepAnswer {
+        object: wanted.key.clone(),
+        place: wanted.manifest.place.clone(),
+        action: ActionWord::Unchanged,
+        rolls_out: None,
+        after: After::of(&wanted.manifest).map(|after| after.names),
+        changes: None,
+        hold: None,
+        why: None,
+        reason: None,
+        complaints: None,
+        unnoticed: stale.get(&wanted.key).cloned(),
+    };
+    step.action = match action {
+        Action::Apply(apply) => {
+            step.rolls_out = Some(apply.rolls_out);
+            step.changes = Some(apply.changes.clone());
+            if apply.creates { ActionWord::Create } else { ActionWord::Update }
+        }
+        Action::Unchanged => ActionWord::Unchanged,
+        Action::Held(hold) => {
+            step.hold = Some(hold.clone());
+            ActionWord::Held
+        }
+        Action::Suspended(why) => {
+            step.why = Some(why.clone());
+            ActionWord::Suspended
+        }
+        Action::Rejected(reason, complaints) => {
+            step.reason = Some(reason.clone());
+            step.complaints = Some(complaints.clone());
+            ActionWord::Rejected
+        }
+        Action::Blocked(reason) => {
+            step.reason = Some(reason.clone());
+            ActionWord::Waiting
+        }
+        Action::Prune => ActionWord::Delete,
+    };
+    step
+}

@@ -1,0 +1,23 @@
+//! What a plan says of one object, in words.
+
+use std::collections::BTreeMap;
+
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{After, Apply, Planned, Unnoticed, only_marks};
+
+/// The workloads that will not notice what changes, by what changes.
+pub(in crate::cli) type Stale = BTreeMap<ObjectKey, Vec<Unnoticed>>;
+
+/// `; waits for deployment/db`, where it waits for others.
+pub(in crate::cli) fn waits(step: &Planned) -> String {
+    After::of(&step.wanted.manifest).map(|after| format!("; {}", after.told())).unwrap_or_default()
+}
+
+/// What becomes of an object that is there already.
+pub(in crate::cli) fn what(apply: &Apply) -> &'static str {
+    match (apply.rolls_out, only_marks(&apply.changes)) {
+        (true, _) => "rolls out",
+        (false, true) => "is taken over, and nothing else",
+        (false, false) => "changes",
+    }
+}

@@ -1,0 +1,48 @@
+//! `belay retry WORKLOAD`
+
+use anyhow::bail;
+use serde_json::{Value, json};
+
+use crate::cli::Globals;
+use crate::cli::args::act_on_each::each;
+use crate::cli::args::target::{Act, For, On, REVISED, Target};
+use crate::cli::exit::Exit;
+use crate::cli::worktree::cause::Cause;
+use crate::cluster::{Cluster, Mode, Part, Patch};
+use belay_core::rollout::{Hold, marks};
+
+/// What `belay retry` understands.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(flatten)]
+    on: On,
+    #[command(flatten)]
+    cause: Cause,
+}
+
+pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
+    let only = For { kinds: REVISED, otherwise: "is never held", verb: "Try again" };
+    each(globals, &args.on, only, async |cluster, target, mode| {
+        retry(cluster, target, mode, args.cause.note(globals)?).await
+    })
+    .await
+}
+
+async fn retry(cluster: &Cluster, target: &Target, mode: Mode, note: Value) -> anyhow::Result<Act> {
+    if marks::label(&target.live, marks::SOURCE).is_none() {
+        bail!("{} is not applied by belay; `belay status -A` lists what is", target.quoted());
+    }
+    let Some(hold) = Hold::on(&target.live) else {
+        bail!("{} is not held; there is nothing to try again", target.quoted());
+    };
+    let metadata =
+        json!({"uid": marks::uid(&target.live), "annotations": {marks::HOLD: Value::Null, marks::NOTE: note}});
+    let patch = Patch::Merge(json!({"metadata": metadata}));
+    let written = cluster.patch(&target.key, &target.served, Part::Whole, &patch, mode).await?;
+    let mut act = Act::done(written.object, &format!("let go of commit {}", hold.commit.short()));
+    act.notes.push(format!("note: it was held because {}; belay applies it again", hold.reason));
+    if let Some(why) = marks::annotation(&target.live, marks::SUSPEND) {
+        act.notes.push(format!("note: {} is suspended ({why}); belay resume-sync takes it up", target.named()));
+    }
+    Ok(act)
+}

@@ -1,0 +1,420 @@
+//! `belay run`
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use jiff::Timestamp;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::version;
+use crate::cli::Globals;
+use crate::cli::exit::Exit;
+use crate::cli::output::{Format, plain, progress, say, say_value};
+use crate::cli::session::connect::Programs;
+use crate::cli::session::embedded::{self, Embedded, new_token, write_kubeconfig};
+use crate::cli::session::identity;
+use crate::cli::session::service;
+use crate::cli::session::signals;
+use crate::clock::Clock;
+use crate::cluster::Cluster;
+use crate::config::{self, ClusterConfig, Config, RenderConfig, SourceConfig, Span, StateConfig, WebConfig};
+use crate::daemon::{Daemon, Pruning, SourceStatus, Status};
+use crate::git::{Location, hidden_by_systemd};
+use crate::history::{History, OpenedHistory, Query, Retention};
+use crate::notices::{self, Http, Links, Settings};
+use crate::render::Tools;
+use crate::telemetry::{self, LogFormat, Systemd};
+use crate::web::{Hook, Shown, Web, forge};
+use belay_core::rollout::Outcome;
+use minicluster::MiniCluster;
+
+/// What `belay run` understands.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// The configuration file [default: /etc/belay/belay.toml]
+    #[arg(long, value_name = "FILE", conflicts_with = "repository")]
+    config: Option<PathBuf>,
+    /// Follow this repository instead: a path on this machine, or an https or ssh URL
+    #[arg(long, value_name = "REPOSITORY")]
+    repository: Option<String>,
+    /// Its branch
+    #[arg(long, value_name = "NAME", requires = "repository")]
+    branch: Option<String>,
+    /// The folder in it; may be given several times, and hold `*`
+    #[arg(long, value_name = "PATH", requires = "repository")]
+    path: Vec<String>,
+    /// How often it is asked
+    #[arg(long, value_name = "TIME", requires = "repository")]
+    interval: Option<Span>,
+    /// The source's name
+    #[arg(long, value_name = "NAME", requires = "repository")]
+    name: Option<String>,
+    /// Stop when the present head is through: 0 complete, 3 something failed, 4 timed out, 1 the repository or the cluster
+    /// can't be reached
+    #[arg(long)]
+    once: bool,
+    /// With --once: how long it may take
+    #[arg(long, value_name = "TIME", default_value = "15m", requires = "once")]
+    timeout: Span,
+    /// Against an embedded cluster of its own instead of a real one
+    #[arg(long)]
+    embedded: bool,
+    /// Delete whatever has left the repository, also beyond prune_limit; only where the source prunes at all
+    #[arg(long)]
+    allow_prune: bool,
+    /// Only say whether the configuration can be used
+    #[arg(long)]
+    check_config: bool,
+    /// Only print the JSON schema of the configuration file
+    #[arg(long)]
+    print_config_schema: bool,
+    /// Only print the reference of the configuration file, as Markdown
+    #[arg(long, hide = true)]
+    print_config_reference: bool,
+    /// Log one JSON object a line
+    #[arg(long)]
+    log_json: bool,
+}
+
+pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
+    if tell_of_the_configuration(&args)? {
+        return Ok(Exit::Done);
+    }
+    telemetry::start_logging(globals.verbose, if args.log_json { LogFormat::Json } else { LogFormat::Text });
+    let config = read_config(&args)?;
+    let tools = Tools { kustomize: config.render.kustomize.clone(), helm: config.render.helm.clone() };
+    tell_of_the_sources(&args, &config, &tools)?;
+    if args.check_config {
+        return Ok(Exit::Done);
+    }
+    let state = globals.state_folder(config.state.dir.as_ref())?;
+    let clock = Clock::system();
+    let (history, opened) = History::open(&state, clock.now())?;
+    if let OpenedHistory::SetAside { why, to } = &opened {
+        warn!(why, to = %to.display(), "the history could not be read and was set aside; a fresh one was begun");
+    }
+    let stop = CancellationToken::new();
+    let embedded = if args.embedded { Some(start_embedded(&state).await?) } else { None };
+    let pruning = if args.allow_prune { Pruning::Unlimited } else { Pruning::Limited };
+    let identity = identity::of(&state)?;
+    let daemon = Daemon::new(history.clone(), clock.clone(), stop.clone()).leading(identity.name.clone());
+    let mut daemon = daemon.rendering_with(tools).remembering(retention(&config.state)).pruning(pruning);
+    let mut clusters = BTreeMap::new();
+    for source in &config.source {
+        let (source, cluster) = match &embedded {
+            Some(embedded) => (source.clone(), Cluster::new(embedded.cluster.client_as("belay"), clock.clone())),
+            None => connected(globals, &config, source).await?,
+        };
+        clusters.insert(source.name.clone(), cluster.clone());
+        daemon.follow(source, &cluster, &state)?;
+    }
+    let status = daemon.status();
+    let _web = open_web(&config, &daemon, clusters, &state, &clock).await?;
+    let telling = tokio::spawn(tell(&config, &daemon, &history, &clock, stop.clone()));
+    let started = clock.now();
+    let systemd = Systemd::of_this_process();
+    tokio::spawn(tell_systemd(systemd.clone(), status.clone()));
+    let mut timed_out = false;
+    let mut running = tokio::spawn(daemon.run());
+    tokio::select! {
+        biased;
+        () = signals::asked_to_stop() => info!("asked to stop"),
+        () = settled(status.clone(), &config.source), if args.once => {}
+        () = tokio::time::sleep(args.timeout.0), if args.once => timed_out = true,
+        ended = &mut running => ended.context("the daemon ended badly")?,
+    }
+    systemd.stopping();
+    // What is published while everything stops says less.
+    let last = status.borrow().clone();
+    stop.cancel();
+    if !running.is_finished() {
+        running.await.context("the daemon ended badly")?;
+    }
+    telling.await.context("the telling of receivers ended badly")?;
+    if let Some(embedded) = embedded {
+        embedded.stop().await;
+    }
+    match args.once {
+        true => how_it_went(&history, started, &last, timed_out.then_some(args.timeout)),
+        false => Ok(Exit::Done),
+    }
+}
+
+/// Shows what the daemon says of itself, where that is asked for.
+async fn open_web(
+    config: &Config,
+    daemon: &Daemon,
+    clusters: BTreeMap<String, Cluster>,
+    state: &Path,
+    clock: &Clock,
+) -> anyhow::Result<Option<Web>> {
+    let Some(address) = config.web.listen else { return Ok(None) };
+    let shown = Shown {
+        status: daemon.status(),
+        metrics: daemon.metrics(),
+        state: state.to_owned(),
+        clusters,
+        commit_urls: commit_urls(config),
+        clock: clock.clone(),
+        hooks: hooks(config, daemon),
+    };
+    let web = Web::open(address, &config.web.allowed_hosts, shown).await?;
+    info!(address = %web.address(), "showing status and metrics");
+    Ok(Some(web))
+}
+
+/// Who may ask for a look at which source.
+fn hooks(config: &Config, daemon: &Daemon) -> BTreeMap<String, Hook> {
+    let looks = daemon.look_requests();
+    let hook = |source: &SourceConfig| {
+        let file = source.webhook.as_ref()?.secret_file.clone();
+        Some((source.name.clone(), Hook::new(file, looks.get(&source.name)?.clone())))
+    };
+    config.source.iter().filter_map(hook).collect()
+}
+
+/// Tells receivers what becomes of commits, until it is told to stop.
+fn tell(
+    config: &Config,
+    daemon: &Daemon,
+    history: &History,
+    clock: &Clock,
+    stop: CancellationToken,
+) -> impl Future<Output = ()> + Send + 'static {
+    let public_url = config.web.public_url.clone();
+    let links = Links { public_url, commit_urls: commit_urls(config), branches: branches(config) };
+    let (history, clock, metrics) = (history.clone(), clock.clone(), daemon.metrics());
+    let receivers = config.notify.clone();
+    async move {
+        // Also where there are none: those that there were are forgotten.
+        let post = Arc::new(Http::new());
+        notices::tell(receivers, Settings { history, clock, metrics, links, post }, stop).await;
+    }
+}
+
+/// Where the forges of the sources show a commit.
+fn commit_urls(config: &Config) -> BTreeMap<String, String> {
+    let url = |source: &SourceConfig| config.web.commit_url.clone().or_else(|| forge::commit_url(&source.repository));
+    config.source.iter().filter_map(|source| Some((source.name.clone(), url(source)?))).collect()
+}
+
+/// The branches that sources follow, where that is no tag and no commit.
+fn branches(config: &Config) -> BTreeMap<String, String> {
+    let followed = config.source.iter().filter(|source| source.tag.is_none() && source.commit.is_none());
+    followed.map(|source| (source.name.clone(), source.branch.clone())).collect()
+}
+
+/// A source with the cluster that its configuration names, and with its Lease in belay's own namespace where it names none.
+async fn connected(
+    globals: &Globals,
+    config: &Config,
+    source: &SourceConfig,
+) -> anyhow::Result<(SourceConfig, Cluster)> {
+    let programs = if config.cluster.allow_exec { Programs::Run } else { Programs::Refused };
+    let cluster = globals.cluster_of(&source.context, programs).await?;
+    let mut source = source.clone();
+    if source.lease_namespace.is_none() {
+        source.lease_namespace = globals.own_namespace(&source.context).await;
+    }
+    Ok((source, cluster))
+}
+
+/// Prints what is asked of the configuration's format; `false` where nothing is.
+fn tell_of_the_configuration(args: &Args) -> anyhow::Result<bool> {
+    if args.print_config_schema {
+        say_value(&config::schema(), Format::Json)?;
+    } else if args.print_config_reference {
+        say(config::reference().trim_end());
+    }
+    Ok(args.print_config_schema || args.print_config_reference)
+}
+
+/// How a run that ends by itself went: whether it could follow its sources, whether it took too long, and whether anything
+/// that was taken up since then failed. What is not well is told with its reason.
+fn how_it_went(
+    history: &History,
+    started: Timestamp,
+    status: &Status,
+    timed_out: Option<Span>,
+) -> anyhow::Result<Exit> {
+    let unreadable: Vec<String> = status
+        .sources
+        .iter()
+        .filter_map(|(name, source)| Some(format!("source {name}: {}", source.obstacles.unreadable.as_ref()?)))
+        .collect();
+    if !unreadable.is_empty() {
+        bail!(unreadable.join("\n"));
+    }
+    if let Some(timeout) = timed_out {
+        let unsettled = || status.sources.iter().filter(|(_, source)| !source.settled);
+        for (name, source) in unsettled() {
+            progress(format!("error: source {name} is not through after {timeout}: {}", source.summary()));
+            source.unfinished().iter().for_each(|line| progress(plain(&format!("  {line}"))));
+        }
+        let blocked = unsettled().any(|(_, source)| source.blocked_by().is_some());
+        return Ok(if blocked { Exit::Error } else { Exit::TimedOut });
+    }
+    if status.sources.values().any(|source| source.obstacles.waits.is_some()) {
+        return Ok(Exit::No);
+    }
+    let failed = Query {
+        since: Some(started),
+        outcomes: [Outcome::Failed, Outcome::RolledBack, Outcome::RollbackFailed, Outcome::Rejected, Outcome::Skipped]
+            .into(),
+        ..Query::default()
+    };
+    Ok(if history.records(&failed)?.is_empty() { Exit::Done } else { Exit::No })
+}
+
+/// Says what is followed, and what renders it, where only the configuration is to be checked.
+fn tell_of_the_sources(args: &Args, config: &Config, tools: &Tools) -> anyhow::Result<()> {
+    for source in &config.source {
+        let repository: Location = source.repository.parse()?;
+        if args.check_config {
+            say(format!("source {}: {repository} ({})", source.name, source.branch));
+        }
+    }
+    if args.check_config {
+        version::tools(tools).iter().for_each(say);
+        say("The configuration can be used.");
+    }
+    Ok(())
+}
+
+fn retention(state: &StateConfig) -> Retention {
+    let age = jiff::SignedDuration::try_from(state.keep_for.0).ok();
+    Retention { age, records: Some(state.keep_records) }
+}
+
+fn read_config(args: &Args) -> anyhow::Result<Config> {
+    if let Some(repository) = &args.repository {
+        let mut source = SourceConfig::of(repository);
+        source.branch = args.branch.clone().unwrap_or(source.branch);
+        match &args.path[..] {
+            [] => {}
+            [path] => source.path = path.as_str().into(),
+            paths => source.path = paths.to_vec().into(),
+        }
+        source.interval = args.interval.unwrap_or(source.interval);
+        source.name = args.name.clone().unwrap_or(source.name);
+        Config::check_source(&source, "command line")?;
+        return Ok(Config {
+            source: vec![source],
+            cluster: ClusterConfig::default(),
+            state: StateConfig::default(),
+            web: WebConfig::default(),
+            render: RenderConfig::default(),
+            notify: Vec::new(),
+        });
+    }
+    read_file(args.config.as_deref())
+}
+
+/// The configuration in a file; the service's where none is named.
+pub(in crate::cli) fn read_file(named: Option<&Path>) -> anyhow::Result<Config> {
+    let path = named.unwrap_or_else(|| Path::new(service::CONFIG));
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if named.is_none() => {
+            bail!("failed to read {}: {error}; say --config FILE or --repository REPOSITORY", path.display())
+        }
+        Err(error) => {
+            let hidden = hidden_by_systemd(path).map(|hidden| format!("; {hidden}")).unwrap_or_default();
+            bail!("failed to read {}: {error}{hidden}", path.display())
+        }
+    };
+    Ok(Config::parse(&text, &path.display().to_string())?)
+}
+
+async fn start_embedded(state: &std::path::Path) -> anyhow::Result<Embedded> {
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+    let embedded = embedded::start(MiniCluster::builder(), address, new_token()?).await?;
+    let kubeconfig = state.join("embedded.kubeconfig");
+    write_kubeconfig(&kubeconfig, &embedded.kubeconfig)?;
+    info!(server = embedded.door.url(), kubeconfig = %kubeconfig.display(), "an embedded cluster of its own");
+    Ok(embedded)
+}
+
+/// Returns when every source is through with its head, or waits for one that is, and that is not complete.
+async fn settled(mut status: watch::Receiver<Status>, sources: &[SourceConfig]) {
+    let in_vain = |status: &Status, name: &str| {
+        let before = sources.iter().find(|source| source.name == name).and_then(|source| source.after.as_ref());
+        before.and_then(|before| status.sources.get(before)).is_some_and(|before| {
+            before.obstacles.unreadable.is_some()
+                || before.obstacles.waits.is_some()
+                || before.settled && before.complete.is_none()
+        })
+    };
+    let all = |status: &Status| {
+        let through = |(name, source): (&String, &SourceStatus)| {
+            let hopeless =
+                source.obstacles.unreadable.is_some() || source.obstacles.waits.is_some() && in_vain(status, name);
+            source.settled || hopeless
+        };
+        !status.sources.is_empty() && status.sources.iter().all(through)
+    };
+    // The daemon that publishes it runs as long as anybody waits for this.
+    let _ = status.wait_for(all).await;
+}
+
+/// Tells systemd that the daemon is up, what it does, and that it lives. What it does is told once a second at most, and
+/// only where that changes: a thousand rollouts make no thousand lines.
+async fn tell_systemd(systemd: Systemd, mut status: watch::Receiver<Status>) {
+    const BETWEEN: Duration = Duration::from_secs(1);
+    systemd.ready().await;
+    let beat = telemetry::watchdog_interval().unwrap_or(Duration::from_hours(1));
+    let mut watchdog = tokio::time::interval(beat);
+    let (mut told, mut not_before) = (String::new(), Instant::now());
+    loop {
+        let changed = async {
+            sleep_until(not_before).await;
+            status.changed().await
+        };
+        tokio::select! {
+            biased;
+            // Where it does not fit, the next one comes soon.
+            _ = watchdog.tick() => drop(systemd.alive()),
+            changed = changed => {
+                if changed.is_err() {
+                    return;
+                }
+                let line = line(&status.borrow_and_update());
+                not_before = Instant::now() + BETWEEN;
+                if line != told {
+                    match systemd.status(&line) {
+                        true => told = line,
+                        false => status.mark_changed(),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The daemon in one line.
+fn line(status: &Status) -> String {
+    let trouble = status
+        .sources
+        .values()
+        .flat_map(|source| source.obstacles.waits.iter().chain(source.obstacles.trouble.values()))
+        .next();
+    let heads: Vec<String> = status
+        .sources
+        .iter()
+        .map(|(name, source)| {
+            let at = source.planned.as_ref().map_or("nothing yet", |commit| commit.short());
+            format!("{name} at {at}: {}", source.summary())
+        })
+        .collect();
+    let mut line = heads.join("; ");
+    if let Some(trouble) = trouble {
+        line.push_str(&format!("; {trouble}"));
+    }
+    line
+}

@@ -1,0 +1,229 @@
+//! `belay show COMMIT`
+
+pub(in crate::cli) mod why;
+
+use std::collections::BTreeSet;
+
+use anyhow::anyhow;
+
+use super::history;
+use super::plan;
+use crate::cli::Globals;
+use crate::cli::exit::Exit;
+use crate::cli::output::answer::ShowAnswer;
+use crate::cli::output::table::{outcome, styled};
+use crate::cli::output::{Format, duration, plain, say, say_value};
+use crate::cli::session::history_view::HistoryView;
+use crate::cli::session::repositories::{Repositories, ambiguous};
+use crate::history::query::step_details;
+use crate::history::{History, Query, Resolved};
+use belay_core::rollout::{Baseline, Commit, CommitId, Evidence, PodSeen, Record, Step, StepKind, Trigger, Unnoticed};
+
+/// How many commits are named where the one that was asked for is not known.
+const CANDIDATES: u32 = 5;
+
+/// What `belay show` understands.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// The commit: an id, or how it begins
+    commit: String,
+    /// Also every step, with its time
+    #[arg(long)]
+    steps: bool,
+    /// How to print it
+    #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
+    output: Format,
+}
+
+pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
+    let Args { commit, steps, output } = args;
+    let book = HistoryView::open(globals).await?;
+    let git = Repositories::at_hand(&globals.state_to_look_at()?);
+    let (id, known) = meant(&book, &git, &commit)?;
+    let query = Query { commit: Some(id.to_string()), ..Query::default() };
+    let mut records = book.records(&query)?;
+    records.reverse();
+    let why = if records.is_empty() { Some(why::nothing(&book.history, &git, &id)?) } else { None };
+    match output {
+        Format::Json | Format::Yaml => {
+            let records = records.iter().map(|record| book.answer(record)).collect();
+            say_value(&ShowAnswer { commit: known, records, why, missing: book.missing }, output)?;
+        }
+        Format::Name => records.iter().for_each(|record| say(record.object.to_string())),
+        Format::Table | Format::Wide => {
+            head(&book, &id, known.as_ref());
+            why.iter().for_each(|why| {
+                say("");
+                say(plain(why));
+            });
+            for record in &records {
+                say("");
+                object(&book.history, record, steps || output == Format::Wide)?;
+            }
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// The commit that is meant, and what is known of it.
+fn meant(book: &HistoryView, git: &Repositories, digits: &str) -> anyhow::Result<(CommitId, Option<Commit>)> {
+    let history = &book.history;
+    match history.resolve(digits)? {
+        Resolved::One(id) => {
+            let known = history.commit(&id)?.or_else(|| git.commit(&id));
+            return Ok((id, known));
+        }
+        Resolved::Several(ids) => {
+            return Err(ambiguous(digits, &ids, |id| history.commit(id).ok().flatten()));
+        }
+        Resolved::None => {}
+    }
+    // A record may name a commit that no repository here has.
+    let named = book.records(&Query { commit: Some(digits.to_owned()), ..Query::default() })?;
+    let ids: BTreeSet<CommitId> = named.into_iter().map(|record| record.commit).collect();
+    let ids: Vec<CommitId> = ids.into_iter().collect();
+    match ids.as_slice() {
+        [] => {}
+        [id] => return Ok((id.clone(), None)),
+        several => return Err(ambiguous(digits, several, |_| None)),
+    }
+    match git.look_up(digits)? {
+        Some(commit) => Ok((commit.id.clone(), Some(commit))),
+        None => Err(unknown(book, digits)),
+    }
+}
+
+/// What says that nobody knows a commit, and which there are.
+fn unknown(book: &HistoryView, digits: &str) -> anyhow::Error {
+    let newest = book.records(&Query { limit: Some(CANDIDATES * 4), ..Query::default() }).unwrap_or_default();
+    let mut lines: Vec<String> = Vec::new();
+    for record in newest {
+        let told = book.told(&record.commit).map(|told| format!("  {} ({})", told.subject, told.author));
+        let line = plain(&format!("  {}{}", record.commit.short(), told.unwrap_or_default()));
+        if !lines.contains(&line) && lines.len() < CANDIDATES as usize {
+            lines.push(line);
+        }
+    }
+    let known = if lines.is_empty() { String::new() } else { format!("; the newest are\n{}", lines.join("\n")) };
+    anyhow!(
+        "there is no commit that begins with {digits:?}: belay has seen none, and no repository here has one{known}\n\
+         (`belay history` lists those that were rolled out, `belay status` says where it is)"
+    )
+}
+
+fn head(book: &HistoryView, id: &CommitId, known: Option<&Commit>) {
+    say(format!("commit {id}"));
+    if let Some(known) = known {
+        say(plain(&format!("Author:  {} <{}>", known.author.name, known.author.email)));
+        say(format!("Date:    {}", known.authored));
+        say(plain(&format!("Subject: {}", known.subject)));
+    } else if let Some(told) = book.told(id) {
+        say(plain(&format!("Author:  {}", told.author)));
+        say(plain(&format!("Subject: {}", told.subject)));
+    }
+}
+
+fn object(history: &History, record: &Record, steps: bool) -> anyhow::Result<()> {
+    let took = record.ended.map(|ended| format!(" after {}", duration(ended.duration_since(record.started))));
+    say(format!("{}: {}{}", record.object, styled(&outcome(record.outcome)), took.unwrap_or_default()));
+    if record.trigger != Trigger::Commit {
+        let rebuilt =
+            if record.trigger == Trigger::Rebuilt { ": the history was lost; this is what is left" } else { "" };
+        say(format!("  trigger:  {}{rebuilt}", plain(&history::triggered(&record.trigger))));
+    }
+    if let Some(note) = step_details::note(history, record)? {
+        say(format!("  note:     {}", plain(&note)));
+    }
+    if let Some(place) = &record.place {
+        say(format!("  place:    {place}"));
+    }
+    if let Some(revision) = record.revision {
+        say(format!("  revision: {revision}"));
+    }
+    if let Some(waits_for) = step_details::waits_for(history, record)?.filter(|_| !record.outcome.is_final()) {
+        say(format!("  waiting:  {}", plain(&waits_for)));
+    }
+    if let Some(reason) = &record.reason {
+        say(format!("  reason:   {}", plain(&reason.to_string())));
+    }
+    for stale in step_details::unnoticed(history, record)? {
+        say(format!("  note:     {}", plain(&stale.to_string())));
+    }
+    match (&record.back_to, record.back_to_revision) {
+        (Some(commit), Some(revision)) => say(format!("  back to:  {} (revision {revision})", commit.short())),
+        (Some(commit), None) => say(format!("  back to:  {}", commit.short())),
+        (None, Some(revision)) => say(format!("  back to:  revision {revision}")),
+        (None, None) => {}
+    }
+    record.complaints.iter().for_each(plan::complain);
+    if let Some(evidence) = &record.evidence {
+        show_evidence(evidence);
+    }
+    if steps {
+        say("  steps:");
+        for step in history.steps(record.id)? {
+            let detail = plain(&told(&step));
+            say(format!("    {}  {:16}  {detail}", step.at, step.kind.word()).trim_end());
+        }
+    }
+    Ok(())
+}
+
+/// What a step says, for people: of a write what it is judged by is kept, of which only the generation is worth reading.
+fn told(step: &Step) -> String {
+    if step.kind == StepKind::Unnoticed {
+        let readers: Vec<Unnoticed> = serde_json::from_str(&step.detail).unwrap_or_default();
+        return readers.iter().map(|one| one.workload.to_string()).collect::<Vec<_>>().join(", ");
+    }
+    match serde_json::from_str::<Baseline>(&step.detail) {
+        Ok(baseline) => format!("as generation {}", baseline.generation),
+        Err(_) => step.detail.clone(),
+    }
+}
+
+/// What was seen when it failed.
+pub(in crate::cli) fn show_evidence(evidence: &Evidence) {
+    evidence_lines(evidence).iter().for_each(say);
+}
+
+/// The evidence, line by line.
+pub(in crate::cli) fn evidence_lines(evidence: &Evidence) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !evidence.pods.is_empty() {
+        lines.push("  pods:".to_owned());
+        evidence.pods.iter().for_each(|pod| pod_lines(pod, &mut lines));
+    }
+    if !evidence.conditions.is_empty() {
+        lines.push("  conditions:".to_owned());
+        lines.extend(evidence.conditions.iter().map(|condition| format!("    {condition}")));
+    }
+    if !evidence.events.is_empty() {
+        lines.push("  events:".to_owned());
+        lines.extend(
+            evidence
+                .events
+                .iter()
+                .map(|event| format!("    {} {}: {} ({})", event.kind, event.reason, event.message, event.object)),
+        );
+    }
+    lines.extend(evidence.missing.iter().map(|missing| format!("  could not be read: {missing}")));
+    lines.iter().map(|line| plain(line)).collect()
+}
+
+fn pod_lines(pod: &PodSeen, lines: &mut Vec<String>) {
+    let mut line = format!("    {} {}", pod.name, pod.state);
+    if let Some(container) = &pod.container {
+        line.push_str(&format!(", container {container}"));
+    }
+    if let Some(code) = pod.exit_code {
+        line.push_str(&format!(", exit code {code}"));
+    }
+    if pod.restarts > 0 {
+        line.push_str(&format!(", {} restarts", pod.restarts));
+    }
+    if !pod.message.is_empty() {
+        line.push_str(&format!(": {}", pod.message));
+    }
+    lines.push(line);
+    lines.extend(pod.log.iter().map(|written| format!("      | {written}")));
+}

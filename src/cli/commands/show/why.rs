@@ -1,0 +1,130 @@
+//! Why belay did nothing about a commit: other folder, skipped, not there yet, another branch, too old.
+
+use crate::cli::session::repositories::Repositories;
+use crate::git::{Mirror, Relation};
+use crate::history::{Followed, History};
+use crate::render::SourcePaths;
+use belay_core::manifest::is_manifest;
+use belay_core::rollout::CommitId;
+
+/// How many paths are named.
+const PATHS: usize = 3;
+
+/// Why there is no record of a commit, in a sentence or two.
+pub(in crate::cli) fn nothing(history: &History, git: &Repositories, id: &CommitId) -> anyhow::Result<String> {
+    let followed = history.followed()?;
+    let mut reasons = Vec::new();
+    for arrival in history.arrivals(id)? {
+        let folder = followed.iter().find(|followed| followed.source == arrival.source);
+        let source = &arrival.source;
+        reasons.push(match touched(git, id, folder)? {
+            Some(Touched::Elsewhere(paths)) => format!(
+                "It changes nothing in {}, which is what {source} follows: it touches {paths}.",
+                folder.map_or_else(String::new, |followed| followed.folders.join(", "))
+            ),
+            Some(Touched::NoManifest(paths)) => {
+                format!("It changes no manifest that {source} follows: it touches {paths}.")
+            }
+            Some(Touched::Nothing) => "It changes no file.".to_owned(),
+            _ if arrival.head != *id => format!(
+                "It came to {source} together with {}, which was planned in its place: it changed no manifest that \
+                 {source} follows, or only such as a newer commit changed again.",
+                arrival.head.short()
+            ),
+            Some(Touched::Manifests) | None => format!("It changed no manifest that {source} follows."),
+        });
+    }
+    if !reasons.is_empty() {
+        return Ok(reasons.join("\n"));
+    }
+    for (source, mirror) in &git.mirrors {
+        reasons.push(by_place(
+            history,
+            followed.iter().find(|followed| followed.source == *source),
+            source,
+            mirror,
+            id,
+        )?);
+    }
+    if reasons.is_empty() {
+        reasons.push(
+            "It is in the repository here, but no revision in the cluster names it, and the daemon's history, which would \
+             say why, is not here."
+                .to_owned(),
+        );
+    }
+    Ok(reasons.join("\n"))
+}
+
+/// What of a commit's changes is where a source looks.
+enum Touched {
+    Nothing,
+    /// Only files outside of the folder.
+    Elsewhere(String),
+    /// Files in the folder, of which none is a manifest.
+    NoManifest(String),
+    Manifests,
+}
+
+/// What a commit touched; `None` where no repository here has it.
+fn touched(git: &Repositories, id: &CommitId, followed: Option<&Followed>) -> anyhow::Result<Option<Touched>> {
+    let Some(commit) = git.commit(id) else { return Ok(None) };
+    if git.mirrors.is_empty() {
+        return Ok(None);
+    }
+    let paths = git.paths(&commit)?;
+    let folders = SourcePaths::of(followed.map(|followed| &followed.folders[..]).unwrap_or_default());
+    let within: Vec<&String> = paths.iter().filter(|path| folders.has(path)).collect();
+    Ok(Some(if paths.is_empty() {
+        Touched::Nothing
+    } else if within.is_empty() {
+        Touched::Elsewhere(listed(&paths))
+    } else if within.iter().any(|path| is_manifest(path)) {
+        Touched::Manifests
+    } else {
+        Touched::NoManifest(listed(&within))
+    }))
+}
+
+fn listed<P: AsRef<str>>(paths: &[P]) -> String {
+    let named: Vec<&str> = paths.iter().take(PATHS).map(AsRef::as_ref).collect();
+    match paths.len().saturating_sub(PATHS) {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
+/// Why a commit never came to a source, by where it stands to the head that the source had last.
+fn by_place(
+    history: &History,
+    followed: Option<&Followed>,
+    source: &str,
+    mirror: &Mirror,
+    id: &CommitId,
+) -> anyhow::Result<String> {
+    let follow = followed.map_or_else(|| "what it follows".to_owned(), |followed| followed.follow.clone());
+    let Some(head) = history.heads(source)?.recorded else {
+        return Ok(format!("{source} has planned nothing yet, as far as is known here."));
+    };
+    if !mirror.contains(id)? {
+        return Ok(format!(
+            "{source} has not fetched it: it follows {follow} and is at {}. Is it pushed?",
+            head.short()
+        ));
+    }
+    // The head may have been taken away by a force-push.
+    let Ok(relation) = mirror.relation(id, &head) else {
+        return Ok(format!("It has not come to {source}, which is at {}.", head.short()));
+    };
+    Ok(match relation {
+        Relation::Back => {
+            format!("Not yet: {source} is at {}, from which it comes; belay status tells when.", head.short())
+        }
+        Relation::Forward | Relation::Same => {
+            format!("It is older than what the history of {source} tells: {} comes from it.", head.short())
+        }
+        Relation::Rewritten(_) => {
+            format!("It is not in {follow}, which {source} follows: {} does not come from it.", head.short())
+        }
+    })
+}

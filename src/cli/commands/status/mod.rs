@@ -1,0 +1,335 @@
+//! `belay status`
+
+pub(in crate::cli) mod revision_table;
+pub(in crate::cli) mod wait;
+
+use std::time::Duration;
+
+use anyhow::bail;
+use serde_json::Value;
+
+use super::history;
+use crate::cli::args::nearest::there_is;
+use crate::cli::args::target;
+use crate::cli::args::workload::Named;
+use crate::cli::exit::Exit;
+use crate::cli::output::answer::{SourceAnswer, StatusAnswer, TroubleAnswer, WorkloadAnswer};
+use crate::cli::output::progress::Screen;
+use crate::cli::output::table::{Cell, Table, state};
+use crate::cli::output::{Format, age, duration, plain, say, say_value, terminal_width};
+use crate::cli::session::signals;
+use crate::cli::source_histories::SourceHistories;
+use crate::cli::{Globals, source_histories};
+use crate::clock::Clock;
+use crate::cluster::{Cluster, ClusterError};
+use crate::config::Span;
+use crate::history::History;
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{CommitId, LiveWorkload, ObjectState, Workload, marks};
+
+/// What `belay status` understands.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Only this workload: NAME or KIND/NAME
+    workload: Option<Named>,
+    /// Only what this commit touched
+    #[arg(long, value_name = "ID")]
+    commit: Option<String>,
+    /// Wait until the commit is through: 0 complete, or it changes nothing here, 3 failed or rolled back, 4 timed out
+    #[arg(long, requires = "commit")]
+    wait: bool,
+    /// How long to wait
+    #[arg(long, value_name = "TIME", default_value = "15m")]
+    timeout: Span,
+    /// Go on showing it whenever it changes, until Ctrl-C: in place on a terminal, a line for each change in a pipe
+    #[arg(short, long, conflicts_with = "wait")]
+    watch: bool,
+    /// All namespaces
+    #[arg(short = 'A', long)]
+    all_namespaces: bool,
+    /// Only those with these labels: app=web,tier!=test
+    #[arg(short = 'l', long, value_name = "LABELS")]
+    selector: Option<String>,
+    /// How to print it
+    #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
+    output: Format,
+}
+
+/// How often the cluster is asked while watching.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Whether the pods of each revision of a workload that is asked for by name are read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Revisions {
+    Told,
+    LeftOut,
+}
+
+/// What is looked at.
+struct Look {
+    cluster: Cluster,
+    namespace: Option<String>,
+    workload: Option<Named>,
+    commit: Option<String>,
+    labels: String,
+    /// What the daemon remembers, where that can be read.
+    history: Option<History>,
+}
+
+pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
+    if args.wait {
+        return wait::wait(globals, args.commit.as_deref().unwrap_or_default(), args.timeout, args.output).await;
+    }
+    let Args { workload, commit, all_namespaces, selector, watch, output, .. } = args;
+    let cluster = globals.cluster("").await?;
+    let namespace = match (&globals.namespace, all_namespaces) {
+        (_, true) => None,
+        (Some(namespace), false) => Some(namespace.clone()),
+        (None, false) => Some(cluster.default_namespace().to_owned()),
+    };
+    let labels = labels(selector.as_deref());
+    let history = history::open(globals).ok();
+    let look = Look { cluster, namespace, workload, commit, labels, history };
+    if watch {
+        return look.watch(output).await;
+    }
+    let (memory, rows) = look.rows(Revisions::Told).await?;
+    look.check(&rows).await?;
+    let (sources, lines) = heads(&memory, look.history.as_ref());
+    match output {
+        Format::Json | Format::Yaml => {
+            let (workloads, objects) = rows.iter().cloned().partition(|row| Workload::of(&row.object).is_some());
+            say_value(&StatusAnswer { sources, workloads, objects }, output)?;
+        }
+        Format::Name => rows.iter().for_each(|row| say(name(row))),
+        Format::Table | Format::Wide => {
+            lines.iter().for_each(say);
+            look.table(&rows, output).iter().for_each(say);
+            revision_table::lines(&rows, output).iter().for_each(say);
+        }
+    }
+    Ok(if rows.iter().any(|row| is_failed(row.state)) { Exit::No } else { Exit::Done })
+}
+
+/// Those that belay has applied, and of them those that were asked for.
+fn labels(selector: Option<&str>) -> String {
+    match selector.map(str::trim).filter(|selector| !selector.is_empty()) {
+        Some(selector) => format!("{},{selector}", marks::SOURCE),
+        None => marks::SOURCE.to_owned(),
+    }
+}
+
+impl Look {
+    async fn rows(&self, revisions: Revisions) -> Result<(SourceHistories, Vec<WorkloadAnswer>), ClusterError> {
+        let live = self.cluster.workloads(self.namespace.as_deref(), &self.labels).await?;
+        let names = live.iter().filter_map(|(_, live)| marks::label(live, marks::SOURCE)).map(str::to_owned).collect();
+        // A history that can't be read now (its daemon is just making it) adds nothing.
+        let memory =
+            self.history.as_ref().and_then(|history| SourceHistories::read(history, &names).ok()).unwrap_or_default();
+        let mut rows: Vec<WorkloadAnswer> = live.iter().map(|(key, live)| row(key, live, &memory)).collect();
+        // Labels are asked of the cluster, which does not know those of what is not live.
+        if self.labels == marks::SOURCE {
+            let here = |key: &ObjectKey| {
+                self.namespace.is_none() || key.namespace.is_none() || key.namespace == self.namespace
+            };
+            rows.extend(memory.rows_besides(&rows, here));
+        }
+        if let Some(history) = &self.history {
+            source_histories::refine(history, &mut rows);
+        }
+        rows.retain(|row| self.workload.as_ref().is_none_or(|named| named.means(&row.object, None)));
+        let commit = self.commit.as_deref();
+        rows.retain(|row| commit.is_none_or(|commit| row.commit.starts_with(commit)));
+        if revisions == Revisions::Told && self.workload.is_some() {
+            revision_table::add(&self.cluster, &live, &mut rows).await;
+        }
+        Ok((memory, rows))
+    }
+
+    /// Refuses a workload or a commit that there is none of, naming those that there are.
+    async fn check(&self, rows: &[WorkloadAnswer]) -> anyhow::Result<()> {
+        const ALIKE: u16 = 600;
+        if !rows.is_empty() {
+            return Ok(());
+        }
+        let (namespace, labels) = (self.namespace.as_deref(), &self.labels);
+        let place = namespace.map_or_else(String::new, |namespace| format!(" in namespace {namespace} (-A: in all)"));
+        if let Some(named) = &self.workload {
+            let there = self.cluster.workloads(namespace, labels).await?;
+            let there: Vec<ObjectKey> = there.into_iter().map(|(key, _)| key).collect();
+            if !there.iter().any(|key| named.means(key, None)) {
+                let hint =
+                    there_is(&named.name, there.iter().map(|key| (key.name.as_str(), target::named(key))), ALIKE);
+                bail!("belay has applied no workload {:?}{place}{hint}", named.name);
+            }
+        }
+        if let Some(commit) = &self.commit {
+            bail!(
+                "no workload{place} is at a commit that begins with {commit:?}; belay show {commit} tells what became of it"
+            );
+        }
+        Ok(())
+    }
+
+    /// The table, or one line that says that there is nothing to show.
+    fn table(&self, rows: &[WorkloadAnswer], format: Format) -> Vec<String> {
+        if !rows.is_empty() {
+            return table(rows, format).lines_within(if format == Format::Wide { None } else { terminal_width() });
+        }
+        vec![match &self.namespace {
+            Some(namespace) => format!("belay has applied no workload in namespace {namespace} (-A: in all)."),
+            None => "belay has applied no workload.".to_owned(),
+        }]
+    }
+
+    /// Shows what changes until somebody has seen enough.
+    async fn watch(&self, format: Format) -> anyhow::Result<Exit> {
+        let mut screen = Screen::default();
+        let mut before: Vec<WorkloadAnswer> = Vec::new();
+        // In a pipe each workload is a line.
+        let lines_only =
+            matches!(format, Format::Table | Format::Wide) && !Screen::is_there() || format == Format::Name;
+        let revisions = if lines_only { Revisions::LeftOut } else { Revisions::Told };
+        let enough = signals::asked_to_stop();
+        tokio::pin!(enough);
+        loop {
+            let (memory, rows) = self.rows(revisions).await?;
+            if before.is_empty() {
+                self.check(&rows).await?;
+            }
+            let (_, mut lines) = heads(&memory, self.history.as_ref());
+            match format {
+                Format::Json | Format::Yaml | Format::Name => {
+                    let changed: Vec<WorkloadAnswer> =
+                        rows.iter().filter(|row| !before.contains(row)).cloned().collect();
+                    for workload in &changed {
+                        match format {
+                            Format::Name => say(name(workload)),
+                            // A document for each change, of which a reader sees where it ends.
+                            Format::Yaml => say(format!("---\n{}", serde_yaml::to_string(workload)?.trim_end())),
+                            _ => say(serde_json::to_string(workload)?),
+                        }
+                    }
+                }
+                // The countdown moves every second, which is no change in a pipe.
+                Format::Table | Format::Wide if Screen::is_there() => {
+                    lines.extend(self.table(&rows, format));
+                    lines.extend(revision_table::lines(&rows, format));
+                    screen.show(&lines);
+                }
+                Format::Table | Format::Wide => {
+                    let changed: Vec<WorkloadAnswer> =
+                        rows.iter().filter(|row| !before.contains(row)).cloned().collect();
+                    let heading = usize::from(!before.is_empty());
+                    if !changed.is_empty() {
+                        self.table(&changed, format).iter().skip(heading).for_each(say);
+                    }
+                }
+            }
+            before = rows;
+            tokio::select! {
+                biased;
+                () = &mut enough => return Ok(Exit::Done),
+                () = tokio::time::sleep(LOOK) => {}
+            }
+        }
+    }
+}
+
+/// Whether the answer of the command is no.
+fn is_failed(state: ObjectState) -> bool {
+    matches!(state, ObjectState::Failed | ObjectState::Rejected | ObjectState::RollbackFailed)
+}
+
+/// `deployment/web`
+fn name(row: &WorkloadAnswer) -> String {
+    format!("{}/{}", row.object.kind.to_lowercase(), row.object.name)
+}
+
+/// Where each source stands, also as a line or more for people.
+fn heads(memory: &SourceHistories, history: Option<&History>) -> (Vec<SourceAnswer>, Vec<String>) {
+    let answers = memory.source_answers();
+    let mut lines = Vec::new();
+    for SourceAnswer { source, head, state, objects, trouble, troubles, warnings } in &answers {
+        let is_at = head.as_ref().map(|head| at(history, head));
+        let is_at = is_at.unwrap_or_else(|| "is at no commit yet".to_owned());
+        let summary = if objects.0.is_empty() { state.to_string() } else { format!("{state} ({objects})") };
+        lines.push(plain(&format!("{source} {is_at}: {summary}")));
+        lines.extend(trouble.as_ref().map(|trouble| plain(&in_the_way(trouble))));
+        lines.extend(troubles.iter().map(|(place, message)| plain(&format!("  {place}: {message}"))));
+        lines.extend(warnings.iter().map(|(path, message)| plain(&format!("  warning: {path}: {message}"))));
+    }
+    if !lines.is_empty() {
+        lines.push(String::new());
+    }
+    (answers, lines)
+}
+
+/// `is at 1a2b3c4 Serve HTTP/2 (Ada)`
+fn at(history: Option<&History>, head: &CommitId) -> String {
+    let told = history.and_then(|history| history.commit(head).ok().flatten());
+    let told = told.map(|commit| format!(" {} ({})", commit.subject, commit.author.name)).unwrap_or_default();
+    format!("is at {}{told}", head.short())
+}
+
+/// What is in the way, and for how long.
+fn in_the_way(trouble: &TroubleAnswer) -> String {
+    let age = age(trouble.since, Clock::system().now());
+    format!("  nothing newer is rolled out ({age}): {}", trouble.message)
+}
+
+fn row(key: &ObjectKey, live: &Value, memory: &SourceHistories) -> WorkloadAnswer {
+    let source = marks::label(live, marks::SOURCE).unwrap_or_default();
+    WorkloadAnswer::of_live(key, source, &LiveWorkload::of(key, live), memory.sources.get(source))
+}
+
+fn table(rows: &[WorkloadAnswer], format: Format) -> Table {
+    let now = Clock::system().now();
+    let mut headings = vec!["SOURCE", "OBJECT", "COMMIT", "STATE", "PODS", "SINCE", "MESSAGE"];
+    if format == Format::Wide {
+        headings.splice(5..5, ["UPDATED", "READY", "AVAILABLE"]);
+    }
+    let mut table = Table::new(&headings).whole(&["OBJECT"]).optional(&["SINCE", "COMMIT", "PODS"]);
+    for row in rows {
+        let mut message = row.message.clone();
+        if let Some(deadline) = row.deadline {
+            message = match deadline.duration_since(now) {
+                left if left.is_positive() => format!("{message}; fails in {} unless something moves", duration(left)),
+                _ => format!("{message}; past its deadline"),
+            };
+        }
+        let mut cells: Vec<Cell> = vec![
+            row.source.clone().into(),
+            row.object.to_string().into(),
+            row.commit.chars().take(7).collect::<String>().into(),
+            state(row.state),
+            match Workload::of(&row.object) {
+                Some(_) => format!("{} {}/{}", bar(row), row.available, row.desired).trim_start().into(),
+                None => "".into(),
+            },
+            row.since.map(|since| age(since, now)).unwrap_or_default().into(),
+            message.into(),
+        ];
+        if format == Format::Wide {
+            let counts = [row.updated, row.ready, row.available].map(|count| Cell::from(count.to_string()));
+            cells.splice(5..5, counts);
+        }
+        table.row(cells);
+    }
+    table
+}
+
+/// How far a rollout is: pods that are updated and available, updated and ready, updated, and those that are not; at most
+/// ten of them.
+fn bar(row: &WorkloadAnswer) -> String {
+    const LONGEST: i64 = 10;
+    if row.desired <= 0 || !matches!(row.state, ObjectState::Progressing | ObjectState::RollingBack) {
+        return String::new();
+    }
+    let length = row.desired.min(LONGEST);
+    let part = |count: i64| usize::try_from((count.clamp(0, row.desired) * length) / row.desired).unwrap_or_default();
+    let (done, begun) = (part(row.updated.min(row.available)), part(row.updated));
+    let ready = part(row.updated.min(row.ready)).clamp(done, begun);
+    let all = usize::try_from(length).unwrap_or_default();
+    "●".repeat(done) + &"◕".repeat(ready - done) + &"◐".repeat(begun - ready) + &"○".repeat(all - begun)
+}

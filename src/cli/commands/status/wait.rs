@@ -1,0 +1,259 @@
+//! `belay status --commit C --wait`: for pipelines, until everything that a commit touched is through, or it is known that it
+//! touched nothing here.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::cli::Globals;
+use crate::cli::commands::show::why;
+use crate::cli::exit::Exit;
+use crate::cli::output::answer::WaitAnswer;
+use crate::cli::output::{Format, counted, progress, say, say_value};
+use crate::cli::session::history_view::HistoryView;
+use crate::cli::session::repositories::{Repositories, ambiguous};
+use crate::config::Span;
+use crate::git::Relation;
+use crate::history::query::step_details;
+use crate::history::{History, HistoryError, Query, Resolved};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{CommitId, Outcome, Record, is_well};
+
+/// How often the history is asked.
+const ASK: Duration = Duration::from_millis(500);
+/// How often in a row there must be no history before that is told: a daemon that starts has none for a moment.
+const TOLD: u32 = 10;
+/// How often in a row it must be seen that a commit touched nothing: it arrives a moment before its plan is written.
+const SEEN: u32 = 3;
+
+/// What became of a commit.
+struct Through {
+    exit: Exit,
+    commit: CommitId,
+    records: Vec<Record>,
+    /// What is said of it.
+    lines: Vec<String>,
+}
+
+/// Waits until everything that a commit touched is through: done, failed or rolled back, or for too long.
+pub(in crate::cli) async fn wait(
+    globals: &Globals,
+    commit: &str,
+    timeout: Span,
+    output: Format,
+) -> anyhow::Result<Exit> {
+    let folder = globals.state_to_look_at()?;
+    // `HEAD` and names of branches mean a commit of the working copy here.
+    let named = named(&Repositories::at_hand(&folder), commit)?;
+    let (mut missing, mut untouched) = (0, 0);
+    let waiting = async {
+        loop {
+            match History::read_only(&folder) {
+                Ok(history) => {
+                    let found = through(&history, named.as_ref(), commit)?;
+                    let git = Repositories::at_hand(&folder);
+                    let found = match found {
+                        Some(found) => Some(found),
+                        None => untouched_by(&history, &git, named.as_ref(), commit)?.filter(|_| {
+                            untouched += 1;
+                            untouched >= SEEN
+                        }),
+                    };
+                    if let Some(found) = found {
+                        return anyhow::Ok((found, history));
+                    }
+                }
+                // A daemon that was only just started is making it.
+                Err(error @ (HistoryError::Missing { .. } | HistoryError::Older { found: 0, .. })) => {
+                    missing += 1;
+                    if missing == TOLD {
+                        progress(format!("{error}; waiting for it"));
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+            tokio::time::sleep(ASK).await;
+        }
+    };
+    match tokio::time::timeout(timeout.0, waiting).await {
+        Ok(found) => {
+            let (found, history) = found?;
+            answer(found, history, output)
+        }
+        Err(_) => {
+            let mut message = format!("commit {commit} is not through after {timeout}");
+            message.extend(not_through(globals, named.as_ref()).into_iter().map(|line| format!("\n  {line}")));
+            progress(format!("error: {message}"));
+            if matches!(output, Format::Json | Format::Yaml) {
+                let commit = named.map_or_else(|| commit.to_owned(), |id| id.to_string());
+                let lines = message.lines().map(|line| line.trim().to_owned()).collect();
+                let answer =
+                    WaitAnswer { commit, complete: false, timed_out: true, messages: lines, records: Vec::new() };
+                say_value(&answer, output)?;
+            }
+            Ok(Exit::TimedOut)
+        }
+    }
+}
+
+/// The commit that a name means in the repositories here; `None` where it is the beginning of an id that nobody here knows.
+fn named(git: &Repositories, name: &str) -> anyhow::Result<Option<CommitId>> {
+    if let Ok(id) = name.parse() {
+        return Ok(Some(id));
+    }
+    let is_id = name.bytes().all(|digit| digit.is_ascii_hexdigit());
+    match git.look_up(name) {
+        Ok(Some(commit)) => Ok(Some(commit.id)),
+        Ok(None) | Err(_) if is_id => Ok(None),
+        Ok(None) => anyhow::bail!("there is no commit {name:?} in a working copy here; name it by its id"),
+        Err(error) => Err(error),
+    }
+}
+
+fn answer(found: Through, history: History, output: Format) -> anyhow::Result<Exit> {
+    match output {
+        Format::Json | Format::Yaml => {
+            let book = HistoryView::from(history);
+            let records = found.records.iter().map(|record| book.answer(record)).collect();
+            let commit = found.commit.to_string();
+            let complete = found.exit == Exit::Done;
+            say_value(&WaitAnswer { commit, complete, timed_out: false, messages: found.lines, records }, output)?;
+        }
+        Format::Name => say(found.commit.as_str()),
+        Format::Table | Format::Wide => found.lines.iter().for_each(say),
+    }
+    Ok(found.exit)
+}
+
+fn through(history: &History, named: Option<&CommitId>, commit: &str) -> anyhow::Result<Option<Through>> {
+    let digits = named.map_or(commit, CommitId::as_str);
+    if let Resolved::Several(ids) = history.resolve(digits)? {
+        return Err(ambiguous(digits, &ids, |id| history.commit(id).ok().flatten()));
+    }
+    let records = history.records(&Query { commit: Some(digits.to_owned()), ..Query::default() })?;
+    if records.is_empty() || !records.iter().all(|record| record.outcome.is_final()) {
+        return Ok(None);
+    }
+    // What was passed over or taken back at first may be complete by now: the newest record of an object counts.
+    let mut seen = BTreeSet::new();
+    let newest = records.iter().filter(|record| seen.insert((&record.source, &record.object)));
+    let mut exit = Exit::Done;
+    let mut lines = Vec::new();
+    for record in newest.filter(|record| !is_well(record.outcome)) {
+        let reason = record.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+        lines.push(format!("{}: {}{reason}", record.object, record.outcome));
+        exit = Exit::No;
+    }
+    let objects: BTreeSet<&ObjectKey> = records.iter().map(|record| &record.object).collect();
+    let known = |object: &&ObjectKey| {
+        records.iter().any(|record| record.object == **object && record.outcome != Outcome::Unknown)
+    };
+    for object in objects.iter().filter(|object| !known(object)) {
+        lines.push(format!("{object}: what became of it is not known any more: the history was lost"));
+        exit = if exit == Exit::Done { Exit::Error } else { exit };
+    }
+    let commit = records[0].commit.clone();
+    if exit == Exit::Done {
+        lines.push(format!("commit {} is complete: {}", commit.short(), counted(objects.len(), "object")));
+    }
+    Ok(Some(Through { exit, commit, records, lines }))
+}
+
+/// Whether a commit has come to every source that has it, and none has anything to do about it.
+fn untouched_by(
+    history: &History,
+    git: &Repositories,
+    named: Option<&CommitId>,
+    commit: &str,
+) -> anyhow::Result<Option<Through>> {
+    let id = match (named, history.resolve(commit)?) {
+        (Some(id), _) => id.clone(),
+        (None, Resolved::One(id)) => id,
+        _ => return Ok(None),
+    };
+    if !history.records(&Query { commit: Some(id.to_string()), limit: Some(1), ..Query::default() })?.is_empty() {
+        return Ok(None);
+    }
+    let arrived: BTreeSet<String> = history.arrivals(&id)?.into_iter().map(|arrival| arrival.source).collect();
+    let mut here = !arrived.is_empty();
+    for (source, mirror) in git.mirrors.iter().filter(|(source, _)| !arrived.contains(source)) {
+        // Another repository has nothing to do with it; the same one may only not have been asked yet.
+        let same = git.mirrors.iter().any(|(other, of)| arrived.contains(other) && of.location() == mirror.location());
+        if !mirror.contains(&id)? {
+            match same {
+                true => return Ok(None),
+                false => continue,
+            }
+        }
+        let Some(head) = history.heads(source)?.recorded else { return Ok(None) };
+        match mirror.relation(&id, &head) {
+            Ok(Relation::Forward | Relation::Same) => here = true,
+            // Not in what the source follows, or not yet.
+            _ if same => {}
+            _ => return Ok(None),
+        }
+    }
+    if !here {
+        return Ok(None);
+    }
+    let lines = vec![
+        format!("commit {} changes nothing here, so there is nothing to wait for.", id.short()),
+        why::nothing(history, git, &id)?,
+    ];
+    Ok(Some(Through { exit: Exit::Done, commit: id, records: Vec::new(), lines }))
+}
+
+/// What is not through of a commit, and why: what waits says for what.
+fn not_through(globals: &Globals, id: Option<&CommitId>) -> Vec<String> {
+    let (Ok(folder), Some(id)) = (globals.state_to_look_at(), id) else { return Vec::new() };
+    let Ok(history) = History::read_only(&folder) else { return Vec::new() };
+    let query = Query { commit: Some(id.to_string()), ..Query::default() };
+    let records = history.records(&query).unwrap_or_default();
+    let open = records.iter().filter(|record| !record.outcome.is_final());
+    let mut lines: Vec<String> = open
+        .map(|record| {
+            let waits_for = step_details::waits_for(&history, record).ok().flatten();
+            let waits_for = waits_for.map(|waits_for| format!(": {waits_for}")).unwrap_or_default();
+            crate::cli::output::plain(&format!("{}: {}{waits_for}", record.object, record.outcome))
+        })
+        .collect();
+    if records.is_empty()
+        && let Ok(why) = why::nothing(&history, &Repositories::at_hand(&folder), id)
+    {
+        lines.extend(why.lines().map(str::to_owned));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+    use belay_core::rollout::Trigger;
+
+    #[test]
+    fn the_newest_record_of_an_object_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let now = Timestamp::UNIX_EPOCH;
+        let (history, _) = History::open(folder.path(), now).unwrap();
+        let commit: CommitId = "5d6e7f8".repeat(6)[..40].parse().unwrap();
+        let object = ObjectKey {
+            group: "apps".to_owned(),
+            kind: "Deployment".to_owned(),
+            namespace: Some("default".to_owned()),
+            name: "web".to_owned(),
+        };
+        let begin = |trigger| {
+            let planned = Record { trigger, ..Record::planned("shop", &commit, object.clone(), now) };
+            history.begin("shop", &commit, &[planned], now).unwrap()[0]
+        };
+        let exit = || through(&history, Some(&commit), "").unwrap().map(|found| found.exit);
+
+        history.finish(begin(Trigger::Commit), Outcome::RolledBack, None, now).unwrap();
+        assert_eq!(exit(), Some(Exit::No));
+        let retried = begin(Trigger::Retry);
+        assert_eq!(exit(), None);
+        history.finish(retried, Outcome::Complete, None, now).unwrap();
+        assert_eq!(exit(), Some(Exit::Done));
+    }
+}

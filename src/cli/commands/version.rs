@@ -1,0 +1,50 @@
+//! `belay version`
+
+use crate::cli::exit::Exit;
+use crate::cli::output::answer::VersionAnswer;
+use crate::cli::output::{Format, say, say_value};
+use crate::render::{FoundTool, Tools, confinement};
+use kube_facts::facts;
+
+/// What `belay version` understands.
+#[derive(clap::Args)]
+pub struct Args {
+    /// How to print it
+    #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
+    output: Format,
+}
+
+pub(in crate::cli) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let Args { output } = *args;
+    let version = env!("CARGO_PKG_VERSION");
+    match output {
+        Format::Json | Format::Yaml => {
+            let (version, embedded_kubernetes) = (version.to_owned(), facts().kubernetes.clone());
+            say_value(&VersionAnswer { version, embedded_kubernetes }, output)?;
+        }
+        Format::Table | Format::Wide | Format::Name => {
+            say(format!("belay {version}"));
+            tools(&Tools::default()).iter().for_each(say);
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// Which tools that render were found, and what keeps them in.
+pub(in crate::cli) fn tools(tools: &Tools) -> Vec<String> {
+    let found = |what: &str, found: Option<FoundTool>| match found.map(|found| (found.version(), found)) {
+        None => format!("{what}: not found"),
+        Some((Ok(version), found)) => format!("{what}: {} {version} ({})", found.tool, found.program.display()),
+        Some((Err(failure), found)) => format!("{what}: {}: {}", found.program.display(), failure.message()),
+    };
+    let mut lines = vec![found("kustomize", tools.kustomize()), found("helm", tools.helm())];
+    let confined = confinement();
+    let open: Vec<&str> = [(confined.files, "files of this machine"), (confined.network, "the network")]
+        .into_iter()
+        .filter_map(|(kept, what)| (!kept).then_some(what))
+        .collect();
+    if !open.is_empty() {
+        lines.push(format!("rendering: this kernel does not keep the tools from {}", open.join(" and ")));
+    }
+    lines
+}

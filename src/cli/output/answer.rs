@@ -1,0 +1,150 @@
+//! What `-o json` and `-o yaml` print, as types, and their JSON schemas. Fields are only ever added.
+
+use std::collections::BTreeMap;
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::cli::commands::simulate::SimulateAnswer;
+pub(in crate::cli) use crate::history::query::answers::{
+    HistoryAnswer, LineAnswer, RecordAnswer, ShowAnswer, SourceAnswer, StatsAnswer, StatusAnswer, TroubleAnswer,
+    WorkloadAnswer,
+};
+use belay_core::manifest::{Complaint, ObjectKey, Place};
+use belay_core::rollout::{Change, Hold, Reason, Unnoticed};
+
+/// What `belay status --commit C --wait` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::cli) struct WaitAnswer {
+    /// The commit.
+    pub commit: String,
+    /// Whether all that it touched is complete, or it touched nothing here.
+    pub complete: bool,
+    /// Whether it was not through in time.
+    pub timed_out: bool,
+    /// What there is to say of it, for people.
+    pub messages: Vec<String>,
+    /// What became of its manifests, the newest first.
+    pub records: Vec<RecordAnswer>,
+}
+
+/// What `belay plan` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(in crate::cli) struct PlanAnswer {
+    /// The source that the manifests are for.
+    pub source: String,
+    /// Whether anything would change.
+    pub changes: bool,
+    /// One step for each manifest.
+    pub steps: Vec<StepAnswer>,
+    /// What is wrong with the manifests.
+    pub complaints: Vec<Complaint>,
+}
+
+/// What would be done about one manifest. Values of Secrets are masked.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::cli) struct StepAnswer {
+    /// The object.
+    pub object: ObjectKey,
+    /// Where its manifest is written.
+    pub place: Place,
+    /// What would be done.
+    pub action: ActionWord,
+    /// Whether the pod template changes; of `create` and `update`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rolls_out: Option<bool>,
+    /// The workloads that must be complete before it is applied; absent where it waits for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<Vec<ObjectKey>>,
+    /// The fields that change; of `create` and `update`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changes: Option<Vec<Change>>,
+    /// What holds it; of `held`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hold: Option<Hold>,
+    /// Why it is left alone; of `suspended`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// Why it is refused or has to wait; of `rejected` and `waiting`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
+    /// What is wrong with it; of `rejected`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub complaints: Option<Vec<Complaint>>,
+    /// The workloads that read it and are not rolled out for its change; absent where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unnoticed: Option<Vec<Unnoticed>>,
+}
+
+/// What would be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(in crate::cli) enum ActionWord {
+    /// It is made.
+    Create,
+    /// It is changed.
+    Update,
+    /// It is as it should be.
+    Unchanged,
+    /// It is held.
+    Held,
+    /// It is suspended.
+    Suspended,
+    /// It is refused.
+    Rejected,
+    /// It has to wait for something that is not there yet.
+    Waiting,
+    /// It is deleted.
+    Delete,
+}
+
+/// What `belay check` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(in crate::cli) struct CheckAnswer {
+    /// How many objects there are.
+    pub objects: usize,
+    /// What is wrong with them.
+    pub complaints: Vec<Complaint>,
+    /// What is doubtful about them: what an API server warns of, and what they name that no manifest makes.
+    pub warnings: Vec<Complaint>,
+}
+
+/// What `belay version` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::cli) struct VersionAnswer {
+    /// belay's version.
+    pub version: String,
+    /// The version of Kubernetes that the embedded cluster is like.
+    pub embedded_kubernetes: String,
+}
+
+/// The JSON schemas (draft 2020-12) of what the commands print with `-o json`, by command, and of what webhooks are sent. The
+/// commands that change objects (`undo`, `retry`, `pause` …) print those, as kubectl does.
+#[must_use]
+pub fn schemas() -> BTreeMap<&'static str, Value> {
+    fn of<T: JsonSchema>(title: &'static str) -> (&'static str, Value) {
+        let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
+        let schema: Schema = generator.into_root_schema_for::<T>();
+        let mut schema = schema.to_value();
+        schema["title"] = format!("belay {title} -o json").into();
+        (title, schema)
+    }
+    BTreeMap::from([
+        of::<HistoryAnswer>("history"),
+        of::<ShowAnswer>("show"),
+        of::<StatsAnswer>("history --stats"),
+        of::<StatusAnswer>("status"),
+        of::<WorkloadAnswer>("status --watch"),
+        of::<WaitAnswer>("status --wait"),
+        of::<PlanAnswer>("plan"),
+        of::<CheckAnswer>("check"),
+        of::<VersionAnswer>("version"),
+        of::<SimulateAnswer>("simulate"),
+        ("notice", crate::notices::schema()),
+    ])
+}

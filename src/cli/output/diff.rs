@@ -1,0 +1,163 @@
+//! Differences, as people read them: the fields that differ, old above new, the part of a text that differs marked.
+
+use anstyle::{AnsiColor, Style};
+use serde_json::Value;
+use similar::{ChangeTag, TextDiff};
+
+use super::say;
+use belay_core::rollout::{Change, presentable};
+
+/// The style of what is taken away.
+pub(in crate::cli) const REMOVED: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Red)));
+/// The style of what is put there.
+pub(in crate::cli) const ADDED: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Green)));
+
+/// How many unchanged lines are shown before and after those of a text that differ.
+const AROUND: usize = 3;
+
+/// The lines of a difference.
+pub(in crate::cli) struct Unified(Vec<String>);
+
+/// A line above a difference.
+pub(in crate::cli) fn heading(text: &str) -> String {
+    paint(Style::new().bold(), text)
+}
+
+impl Unified {
+    /// A whole new object.
+    pub(in crate::cli) fn of_new(object: &Value) -> Unified {
+        Unified(yaml(&presentable(object)).lines().map(|line| paint(ADDED, &format!("+ {line}"))).collect())
+    }
+
+    /// Fields that differ.
+    pub(in crate::cli) fn of_changes(changes: &[Change]) -> Unified {
+        let mut lines = Vec::new();
+        for change in changes {
+            match (&change.before, &change.after) {
+                (Some(Value::String(before)), Some(Value::String(after))) => {
+                    texts(&change.path, before, after, &mut lines)
+                }
+                (before, after) => {
+                    lines.extend(before.iter().flat_map(|value| side("-", REMOVED, &change.path, value)));
+                    lines.extend(after.iter().flat_map(|value| side("+", ADDED, &change.path, value)));
+                }
+            }
+        }
+        Unified(lines)
+    }
+
+    /// The lines, with their colours.
+    pub(in crate::cli) fn lines(&self) -> &[String] {
+        &self.0
+    }
+
+    /// Prints it.
+    pub(in crate::cli) fn say(&self) {
+        self.0.iter().for_each(say);
+    }
+}
+
+/// Two texts: one line each with the words that differ marked, or, where they have several lines, line by line.
+fn texts(path: &str, before: &str, after: &str, lines: &mut Vec<String>) {
+    if before.contains('\n') || after.contains('\n') {
+        lines.push(format!("  {path}: |"));
+        folded(&TextDiff::from_lines(before, after), lines);
+        return;
+    }
+    let words = TextDiff::from_unicode_words(before, after);
+    for (sign, tag, style) in [("-", ChangeTag::Delete, REMOVED), ("+", ChangeTag::Insert, ADDED)] {
+        let marked = style.bold();
+        let text: String = words
+            .iter_all_changes()
+            .filter(|change| change.tag() == tag || change.tag() == ChangeTag::Equal)
+            .map(|change| match change.tag() == tag {
+                true => format!("{style:#}{marked}{}{marked:#}{style}", change.value()),
+                false => change.value().to_owned(),
+            })
+            .collect();
+        lines.push(format!("{style}{sign} {path}: {text}{style:#}"));
+    }
+}
+
+/// The lines that differ, with some around them; how many were left out stands in their place.
+fn folded(diff: &TextDiff<'_, '_, str>, lines: &mut Vec<String>) {
+    let mut shown = 0;
+    let fold = |from: usize, to: usize| {
+        let style = Style::new().dimmed();
+        (to > from).then(|| paint(style, &format!("    … {} unchanged lines", to - from)))
+    };
+    for group in diff.grouped_ops(AROUND) {
+        let begins = group.first().map_or(shown, |op| op.old_range().start);
+        lines.extend(fold(shown, begins));
+        for change in group.iter().flat_map(|op| diff.iter_changes(op)) {
+            let line = without_end(change.value());
+            match change.tag() {
+                ChangeTag::Delete => lines.push(paint(REMOVED, &format!("-   {line}"))),
+                ChangeTag::Insert => lines.push(paint(ADDED, &format!("+   {line}"))),
+                ChangeTag::Equal => lines.push(format!("    {line}")),
+            }
+        }
+        shown = group.last().map_or(shown, |op| op.old_range().end);
+    }
+    lines.extend(fold(shown, diff.old_len()));
+}
+
+fn side(sign: &str, style: Style, path: &str, value: &Value) -> Vec<String> {
+    match value {
+        Value::Object(_) | Value::Array(_) => {
+            let first = [paint(style, &format!("{sign} {path}:"))];
+            first.into_iter().chain(yaml(value).lines().map(|line| paint(style, &format!("{sign}   {line}")))).collect()
+        }
+        scalar => vec![paint(style, &format!("{sign} {path}: {}", yaml(scalar).trim_end()))],
+    }
+}
+
+/// A line without what ends it.
+pub(in crate::cli) fn without_end(line: &str) -> &str {
+    line.trim_end_matches(['\n', '\r'])
+}
+
+/// A text in a style.
+pub(in crate::cli) fn paint(style: Style, text: &str) -> String {
+    format!("{style}{text}{style:#}")
+}
+
+fn yaml(value: &Value) -> String {
+    // Every JSON value can be written as YAML.
+    serde_yaml::to_string(value).unwrap_or_else(|_| value.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_unchanged_in_a_text_is_folded() {
+        let text = |changed: &str| -> String {
+            (1..=20).map(|n| if n == 10 { format!("{changed}\n") } else { format!("{n}\n") }).collect()
+        };
+        let (before, after) = (text("a"), text("b"));
+        let change = Change { path: "data.all".to_owned(), before: Some(json!(before)), after: Some(json!(after)) };
+        let lines: Vec<String> = Unified::of_changes(&[change])
+            .lines()
+            .iter()
+            .map(|line| anstream::adapter::strip_str(line).to_string())
+            .collect();
+        let wanted = [
+            "  data.all: |",
+            "    … 6 unchanged lines",
+            "    7",
+            "    8",
+            "    9",
+            "-   a",
+            "+   b",
+            "    11",
+            "    12",
+            "    13",
+            "    … 7 unchanged lines",
+        ];
+        assert_eq!(lines, wanted);
+    }
+}

@@ -1,0 +1,181 @@
+//! What is printed: results on standard output, progress and errors on standard error; aligned tables; colour only on a
+//! terminal.
+
+pub(in crate::cli) mod answer;
+pub(in crate::cli) mod diff;
+pub(in crate::cli) mod progress;
+pub(in crate::cli) mod table;
+pub(in crate::cli) mod unified;
+
+use std::fmt::Display;
+use std::io::{self, Write as _};
+
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+
+/// How a result is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// An aligned table, for people.
+    #[default]
+    #[value(hide = true)]
+    Table,
+    /// A table with more columns.
+    Wide,
+    /// JSON.
+    Json,
+    /// YAML.
+    Yaml,
+    /// Names only, one a line.
+    Name,
+}
+
+/// Prints a line of the result. A reader that has gone away (`belay history | head`) is not an error.
+pub fn say(line: impl AsRef<str>) {
+    let mut out = anstream::stdout().lock();
+    if let Err(error) = writeln!(out, "{}", line.as_ref())
+        && error.kind() == io::ErrorKind::BrokenPipe
+    {
+        std::process::exit(0);
+    }
+}
+
+/// Prints a line about what is going on.
+pub fn progress(line: impl AsRef<str>) {
+    // Nobody is left to be told if standard error is gone.
+    let _ = writeln!(anstream::stderr().lock(), "{}", line.as_ref());
+}
+
+/// How many columns the terminal has that results go to; `None` where they go to a file or a pipe, which has room for all.
+#[must_use]
+pub fn terminal_width() -> Option<usize> {
+    const LEAST: usize = 40;
+    let (terminal_size::Width(width), _) = terminal_size::terminal_size_of(io::stdout())?;
+    Some(usize::from(width).max(LEAST))
+}
+
+/// How many lines the terminal has that results go to; as many as anybody wants where they go elsewhere.
+#[must_use]
+pub fn terminal_height() -> usize {
+    let size = terminal_size::terminal_size_of(io::stdout());
+    size.map_or(usize::MAX, |(_, terminal_size::Height(height))| usize::from(height).max(2))
+}
+
+/// How many columns running text may have: the terminal's, else 100.
+#[must_use]
+pub fn output_width() -> usize {
+    terminal_width().unwrap_or(100)
+}
+
+/// An error with its causes, each said once: many errors name their cause in their own text.
+#[must_use]
+pub fn with_causes(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.ends_with(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
+/// A text from elsewhere (a log, an event, a message of the cluster) without what could steer a terminal.
+#[must_use]
+pub fn plain(text: &str) -> String {
+    text.chars().map(|c| if belay_core::manifest::is_hidden(c) && c != '\t' { '\u{fffd}' } else { c }).collect()
+}
+
+/// Prints a value as JSON or YAML.
+///
+/// # Errors
+/// Where the value can't be written so.
+pub fn say_value(value: &impl Serialize, format: Format) -> anyhow::Result<()> {
+    let text = match format {
+        Format::Yaml => serde_yaml::to_string(value)?,
+        _ => serde_json::to_string_pretty(value)?,
+    };
+    say(text.trim_end());
+    Ok(())
+}
+
+/// How many columns of a terminal a text takes, near enough: control characters none, everything else one, wide scripts
+/// two.
+pub(super) fn width(text: &str) -> usize {
+    let wide = |c: char| matches!(u32::from(c), 0x1100..=0x115f | 0x2e80..=0xa4cf | 0xac00..=0xd7a3 | 0xf900..=0xfaff | 0xfe30..=0xfe6f | 0xff00..=0xff60 | 0xffe0..=0xffe6 | 0x1f300..=0x1faff | 0x20000..=0x3fffd);
+    text.chars().map(|c| if c.is_control() { 0 } else { 1 + usize::from(wide(c)) }).sum()
+}
+
+/// How long something took, as kubectl writes ages: `45s`, `12m`, `3h5m`, `2d`.
+#[must_use]
+pub fn duration(duration: SignedDuration) -> String {
+    let seconds = duration.as_secs().max(0);
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..600 if seconds % 60 != 0 => format!("{}m{}s", seconds / 60, seconds % 60),
+        120..10_800 => format!("{}m", seconds / 60),
+        10_800..28_800 if seconds / 60 % 60 != 0 => format!("{}h{}m", seconds / 3600, seconds / 60 % 60),
+        10_800..172_800 => format!("{}h", seconds / 3600),
+        172_800..691_200 if seconds / 3600 % 24 != 0 => format!("{}d{}h", seconds / 86_400, seconds / 3600 % 24),
+        172_800..63_072_000 => format!("{}d", seconds / 86_400),
+        _ => format!("{}y", seconds / 31_536_000),
+    }
+}
+
+/// How long ago something was.
+#[must_use]
+pub fn age(then: Timestamp, now: Timestamp) -> String {
+    duration(now.duration_since(then))
+}
+
+/// `1 file`, `3 files`.
+#[must_use]
+pub fn counted(count: impl PartialEq + From<u8> + Display, what: &str) -> String {
+    if count == 1.into() { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+/// A text that fits in `limit` columns; an ellipsis shows that it was cut.
+#[must_use]
+pub fn cut(text: &str, limit: usize) -> String {
+    if width(text) <= limit {
+        return text.to_owned();
+    }
+    let mut room = limit.saturating_sub(1);
+    let fits = |c: &char| {
+        let left = room.checked_sub(width(c.encode_utf8(&mut [0; 4])));
+        room = left.unwrap_or_default();
+        left.is_some()
+    };
+    text.chars().take_while(fits).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_long_is_cut() {
+        assert_eq!(cut("abcdef", 4), "abc…");
+        assert_eq!(cut("abcd", 4), "abcd");
+    }
+
+    #[test]
+    fn a_cause_is_said_once() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("failed to listen: {source}")]
+        struct Listening {
+            source: io::Error,
+        }
+        let error = anyhow::Error::new(Listening { source: io::Error::other("in use") });
+        assert_eq!(with_causes(&error), "failed to listen: in use");
+        assert_eq!(with_causes(&error.context("no page")), "no page: failed to listen: in use");
+    }
+
+    #[test]
+    fn durations_read_like_kubectls_ages() {
+        let text = |seconds| duration(SignedDuration::from_secs(seconds));
+        assert_eq!(
+            [text(0), text(119), text(150), text(600), text(3 * 3600 + 300), text(3 * 86_400)],
+            ["0s", "119s", "2m30s", "10m", "3h5m", "3d"]
+        );
+    }
+}

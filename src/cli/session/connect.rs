@@ -1,0 +1,259 @@
+//! Which cluster, and where the state is: what the global options and the environment say.
+
+use std::error::Error as _;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, bail};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::{Client, Config};
+
+use super::service::{self, Service};
+use crate::cli::Globals;
+use crate::cli::output::progress;
+use crate::clock::Clock;
+use crate::cluster::{Cluster, Connector, connect, without_credentials};
+use crate::config::Span;
+
+/// How long a connection may take to come about.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The authority of the cluster that belay runs in.
+const IN_CLUSTER_CA: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
+
+/// What is done about a program that a kubeconfig names to log in with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum Programs {
+    /// It is run, as kubectl does.
+    Run,
+    /// Such a kubeconfig is refused.
+    Refused,
+}
+
+/// A number that changes when one of these files does.
+fn stamp_of(files: &[PathBuf]) -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    let mut hasher = DefaultHasher::new();
+    for file in files {
+        let seen = std::fs::metadata(file).ok();
+        seen.map(|seen| (seen.ino(), seen.size(), seen.mtime(), seen.mtime_nsec())).hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+/// `10s`, `1m`, or a number of seconds as kubectl takes it.
+pub(in crate::cli) fn request_timeout(text: &str) -> Result<Duration, String> {
+    let limit = match text.parse::<u64>() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) => text.parse::<Span>().map_err(|error| error.to_string())?.0,
+    };
+    if limit.is_zero() {
+        return Err("a request must have a limit; leave it out for 30s".to_owned());
+    }
+    Ok(limit)
+}
+
+/// What is wrong with a kubeconfig, without the lines of it that its reader would show: there are tokens in them.
+fn said(error: &KubeconfigError) -> String {
+    match error {
+        KubeconfigError::Parse(error) => {
+            let at = error.location().map(|at| format!(" at line {}, column {}", at.line(), at.column()));
+            format!("it is no kubeconfig: something can't be read{}", at.unwrap_or_default())
+        }
+        other => other.to_string(),
+    }
+}
+
+impl Globals {
+    /// The cluster of the kubeconfig, or the one that belay runs in. `context` is asked for unless the command line says
+    /// otherwise.
+    pub async fn cluster(&self, context: &str) -> anyhow::Result<Cluster> {
+        self.cluster_of(context, Programs::Run).await
+    }
+
+    /// The same, with what is done about programs that the kubeconfig names for logging in.
+    pub(in crate::cli) async fn cluster_of(&self, context: &str, programs: Programs) -> anyhow::Result<Cluster> {
+        let cluster = Cluster::new(self.client_of(context, programs).await?, Clock::system());
+        Ok(match self.request_timeout {
+            Some(limit) => cluster.with_request_timeout(limit),
+            None => cluster,
+        })
+    }
+
+    /// A client of it.
+    pub async fn client(&self, context: &str) -> anyhow::Result<Client> {
+        self.client_of(context, Programs::Run).await
+    }
+
+    async fn client_of(&self, context: &str, programs: Programs) -> anyhow::Result<Client> {
+        let server = self.config(context).await?.cluster_url.to_string();
+        let (globals, context) = (self.clone(), context.to_owned());
+        let files = self.connection_files();
+        let connector = Connector {
+            server: server.trim_end_matches('/').to_owned(),
+            stamp: Box::new(move || stamp_of(&files)),
+            connect: Box::new(move || {
+                let (globals, context) = (globals.clone(), context.clone());
+                Box::pin(
+                    async move { globals.client_once(&context, programs).await.map_err(|error| format!("{error:#}")) },
+                )
+            }),
+        };
+        connect(connector).await.map_err(|error| anyhow!(error))
+    }
+
+    /// The kubeconfigs, and the files that they name.
+    fn connection_files(&self) -> Vec<PathBuf> {
+        let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let kubeconfigs: Vec<PathBuf> = match (&self.kubeconfig, from("KUBECONFIG")) {
+            (Some(path), _) => vec![path.clone()],
+            (None, Some(paths)) => std::env::split_paths(&paths).collect(),
+            (None, None) => from("HOME").map(|home| PathBuf::from(home).join(".kube/config")).into_iter().collect(),
+        };
+        let mut files: Vec<PathBuf> = vec![IN_CLUSTER_CA.into()];
+        for path in kubeconfigs {
+            let Ok(read) = Kubeconfig::read_from(&path) else {
+                files.push(path);
+                continue;
+            };
+            let users = read.auth_infos.iter().filter_map(|user| user.auth_info.as_ref());
+            files.extend(
+                users
+                    .flat_map(|user| [&user.client_certificate, &user.client_key])
+                    .chain(read.clusters.iter().filter_map(|one| Some(&one.cluster.as_ref()?.certificate_authority)))
+                    .flatten()
+                    .map(PathBuf::from),
+            );
+            files.push(path);
+        }
+        files
+    }
+
+    async fn client_once(&self, context: &str, programs: Programs) -> anyhow::Result<Client> {
+        let mut config = self.config(context).await?;
+        if programs == Programs::Refused
+            && (config.auth_info.exec.is_some() || config.auth_info.auth_provider.is_some())
+        {
+            bail!(
+                "the kubeconfig names a program to log in with (exec or auth-provider), and the configuration forbids \
+                 it: [cluster] allow_exec = false; give belay a token, a token file or a certificate instead"
+            );
+        }
+        if let Some(namespace) = &self.namespace {
+            config.default_namespace.clone_from(namespace);
+        }
+        if let Some(user) = &self.as_user {
+            config.auth_info.impersonate = Some(user.clone());
+            config.auth_info.impersonate_groups = (!self.as_group.is_empty()).then(|| self.as_group.clone());
+        }
+        config.connect_timeout = Some(self.request_timeout.map_or(CONNECT_TIMEOUT, |limit| limit.min(CONNECT_TIMEOUT)));
+        if config.accept_invalid_certs || config.cluster_url.scheme_str() == Some("http") {
+            // Nothing is verified, so that a machine without certificates of authorities needs none.
+            config.root_cert.get_or_insert_default();
+        }
+        // belay keeps its own back-off, and says so while it waits.
+        config.default_retry = false;
+        Client::try_from(config)
+            .map_err(|error| anyhow!("failed to connect to the cluster: {}", without_credentials(&error)))
+    }
+
+    async fn config(&self, context: &str) -> anyhow::Result<Config> {
+        let mut context = self.context.clone().or_else(|| (!context.is_empty()).then(|| context.to_owned()));
+        let mut kubeconfig = self.kubeconfig.clone();
+        if kubeconfig.is_none() && !has_a_cluster() {
+            let service = Service::of_this_machine();
+            kubeconfig = service.kubeconfig();
+            if let Some(file) = &kubeconfig {
+                progress(format!("note: with the kubeconfig of this machine's service, {}", file.display()));
+                context = context.or_else(|| service.context());
+            }
+        }
+        let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
+        if let Some(path) = &kubeconfig {
+            let name = path.display();
+            let text =
+                Kubeconfig::read_from(path).map_err(|error| anyhow!("failed to read {name}: {}", said(&error)))?;
+            let config = Config::from_custom_kubeconfig(text, &options).await;
+            return config.map_err(|error| anyhow!("failed to use {name}: {}", said(&error)));
+        }
+        if options.context.is_none() {
+            let inferred = Config::infer().await;
+            return inferred.map_err(|error| {
+                let why = error.source().and_then(|source| source.downcast_ref()).map(said).unwrap_or_default();
+                anyhow!("failed to find a cluster: no kubeconfig, and not in a pod; say --kubeconfig FILE: {why}")
+            });
+        }
+        let config = Config::from_kubeconfig(&options).await;
+        config.map_err(|error| anyhow!("failed to use the kubeconfig: {}", said(&error)))
+    }
+
+    /// The namespace that belay itself runs in, where the cluster of `context` is the one that it runs in.
+    pub async fn own_namespace(&self, context: &str) -> Option<String> {
+        if self.kubeconfig.is_some() || self.context.is_some() || !context.is_empty() {
+            return None;
+        }
+        let inside = Config::incluster().ok()?;
+        // A kubeconfig goes before the pod's own account, and may be for another cluster.
+        if Config::from_kubeconfig(&KubeConfigOptions::default()).await.is_ok() {
+            return None;
+        }
+        let named = std::env::var("POD_NAMESPACE").ok().filter(|namespace| !namespace.is_empty());
+        Some(named.unwrap_or(inside.default_namespace))
+    }
+
+    /// The folder with the mirrors and the history, for who writes them.
+    pub fn state_folder(&self, configured: Option<&PathBuf>) -> anyhow::Result<PathBuf> {
+        let named = self.state_dir.clone().or_else(|| configured.cloned()).or_else(named_by_systemd);
+        named.or_else(own_state).context("failed to find a state folder: say --state-dir DIR")
+    }
+
+    /// The folder with the mirrors and the history, for who only looks: also that of this machine's service.
+    pub fn state_to_look_at(&self) -> anyhow::Result<PathBuf> {
+        let named = self.state_dir.clone().or_else(named_by_systemd);
+        let found = || service::to_look_at(own_state(), &Service::of_this_machine(), service::is_root());
+        named.or_else(found).context("failed to find a state folder: say --state-dir DIR")
+    }
+}
+
+/// Whether a kubeconfig is found as kubectl finds it, or this is a pod.
+fn has_a_cluster() -> bool {
+    let default = || var("HOME").is_some_and(|home| home.join(".kube/config").exists());
+    var("KUBECONFIG").is_some() || var("KUBERNETES_SERVICE_HOST").is_some() || default()
+}
+
+/// The folder that systemd gave to the service.
+fn named_by_systemd() -> Option<PathBuf> {
+    // It names several with colons between them; the first is belay's.
+    let folders = var("STATE_DIRECTORY")?;
+    Some(PathBuf::from(folders.to_string_lossy().split(':').next().unwrap_or_default()))
+}
+
+/// The folder of a person's own.
+fn own_state() -> Option<PathBuf> {
+    let base = var("XDG_STATE_HOME").or_else(|| var("HOME").map(|home| home.join(".local/state")));
+    base.map(|base| base.join("belay"))
+}
+
+/// What the environment says, where it says anything.
+fn var(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replaced_file_has_another_stamp() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, next) = (folder.path().join("config"), folder.path().join("next"));
+        let stamp = || stamp_of(std::slice::from_ref(&path));
+        let none = stamp();
+        std::fs::write(&path, "a").unwrap();
+        let one = stamp();
+        std::fs::write(&next, "b").unwrap();
+        std::fs::rename(&next, &path).unwrap();
+        assert!(none != one && one != stamp() && stamp() == stamp());
+    }
+}

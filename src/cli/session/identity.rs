@@ -1,0 +1,84 @@
+//! Who this daemon is among those that follow the same sources: a name that stays the same over restarts, and that no
+//! other daemon has.
+
+use std::fs::{File, TryLockError};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+
+use super::embedded::new_token;
+
+/// The name, and the lock that keeps a second daemon from having it too. It is let go of when this is dropped, or the
+/// process ends.
+pub(in crate::cli) struct Identity {
+    /// The name: the machine's, and some digits.
+    pub name: String,
+    _lock: File,
+}
+
+/// The identity that is kept in a state folder; made where there is none yet.
+pub(in crate::cli) fn of(state: &Path) -> anyhow::Result<Identity> {
+    let path = state.join("identity");
+    let lock = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .open(&path)
+        .with_context(|| format!("failed to open {}", path.display()))?;
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            bail!("another belay runs with the state folder {}; end it, or say --state-dir DIR", state.display())
+        }
+        Err(TryLockError::Error(error)) => {
+            return Err(error).with_context(|| format!("failed to lock {}", path.display()));
+        }
+    }
+    let known = std::fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
+    let digits = match known.trim() {
+        known if !known.is_empty() => known.to_owned(),
+        _ => {
+            let digits: String = new_token()?.chars().take(16).collect();
+            std::fs::write(&path, &digits).with_context(|| format!("failed to write {}", path.display()))?;
+            digits
+        }
+    };
+    let host = host_name().unwrap_or_else(|| "belay".to_owned());
+    Ok(Identity { name: format!("{host}-{digits}"), _lock: lock })
+}
+
+/// The machine's name. Asked of the kernel, not of `/proc/sys`: under the unit's `ProcSubset=pid` there is none.
+#[expect(unsafe_code, reason = "a function of the C library")]
+fn host_name() -> Option<String> {
+    // The kernel's names have at most 64 bytes, POSIX's 255; what is cut off may lack its end.
+    let mut name = [0_u8; 256];
+    // SAFETY: it writes at most as many bytes as it is told, to where it is told, and keeps nothing.
+    let answer = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len()) };
+    let name = name.split(|byte| *byte == 0).next().filter(|_| answer == 0)?;
+    let name = std::str::from_utf8(name).ok()?.trim();
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{host_name, of};
+
+    #[test]
+    fn it_stays_the_same_and_is_nobody_elses() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = of(folder.path()).unwrap();
+        let error = of(folder.path()).map(|identity| identity.name).unwrap_err().to_string();
+        assert!(error.contains("another belay runs"), "{error}");
+        let name = first.name.clone();
+        drop(first);
+        assert_eq!(of(folder.path()).unwrap().name, name);
+    }
+
+    #[test]
+    fn it_begins_with_the_machines_name() {
+        let told = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+        assert_eq!(host_name().as_deref(), Some(told.trim()));
+    }
+}

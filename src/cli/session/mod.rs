@@ -1,0 +1,15 @@
+//! What a command stands on: the cluster, the state folder, the configuration, the history, who types.
+
+pub(in crate::cli) mod configured;
+pub(in crate::cli) mod conflict;
+pub(in crate::cli) mod connect;
+pub(in crate::cli) mod embedded;
+pub(in crate::cli) mod history_view;
+pub(in crate::cli) mod identity;
+pub(in crate::cli) mod kubeconfig;
+pub(in crate::cli) mod repositories;
+pub(in crate::cli) mod service;
+pub(in crate::cli) mod signals;
+pub(in crate::cli) mod threads;
+pub(in crate::cli) mod time_warp;
+pub(in crate::cli) mod who;

@@ -1,0 +1,82 @@
+//! The repositories at hand: the daemon's mirrors where its state folder is here, and the working copy that one is in.
+
+use std::path::Path;
+
+use crate::git::{GitError, Limits, Mirror, ResolvedRevision, WorkingCopy};
+use belay_core::rollout::{Commit, CommitId};
+
+/// How many digits a commit must have to be looked for.
+const DIGITS: usize = 4;
+
+/// What is here of Git.
+pub(in crate::cli) struct Repositories {
+    /// The mirrors by their sources' names.
+    pub mirrors: Vec<(String, Mirror)>,
+    here: Option<WorkingCopy>,
+}
+
+impl Repositories {
+    /// Those below a state folder, and the one here. What can't be read is as good as not there.
+    pub(in crate::cli) fn at_hand(state: &Path) -> Repositories {
+        let folders = std::fs::read_dir(state.join("sources")).into_iter().flatten().flatten();
+        let mut mirrors: Vec<(String, Mirror)> = folders
+            .filter_map(|entry| {
+                let mirror = Mirror::kept(&entry.path(), Limits::default()).ok().flatten()?;
+                Some((entry.file_name().to_string_lossy().into_owned(), mirror))
+            })
+            .collect();
+        mirrors.sort_by(|(one, _), (other, _)| one.cmp(other));
+        Repositories { mirrors, here: WorkingCopy::open(Path::new(".")).ok() }
+    }
+
+    /// Whether there is any.
+    pub(in crate::cli) fn is_empty(&self) -> bool {
+        self.mirrors.is_empty() && self.here.is_none()
+    }
+
+    /// What is known of a commit.
+    pub(in crate::cli) fn commit(&self, id: &CommitId) -> Option<Commit> {
+        let mirrored = self.mirrors.iter().find_map(|(_, mirror)| mirror.commit(id).ok());
+        mirrored.or_else(|| self.here.as_ref()?.look_up(id.as_str()).ok().flatten())
+    }
+
+    /// The commit that somebody means.
+    ///
+    /// # Errors
+    /// Where several begin so: all of them, as far as they are known.
+    pub(in crate::cli) fn look_up(&self, digits: &str) -> anyhow::Result<Option<Commit>> {
+        for (_, mirror) in self.mirrors.iter().filter(|_| digits.len() >= DIGITS) {
+            match mirror.resolve(digits)? {
+                ResolvedRevision::One(id) => return Ok(Some(mirror.commit(&id)?)),
+                ResolvedRevision::Several(ids) => return Err(ambiguous(digits, &ids, |id| mirror.commit(id).ok())),
+                ResolvedRevision::None => {}
+            }
+        }
+        Ok(self.here.as_ref().map(|here| here.look_up(digits)).transpose()?.flatten())
+    }
+
+    /// The paths that a commit changed against its first parent, from the root; a few of them.
+    pub(in crate::cli) fn paths(&self, commit: &Commit) -> Result<Vec<String>, GitError> {
+        for (_, mirror) in &self.mirrors {
+            if mirror.contains(&commit.id)? {
+                let changes = mirror.changes(commit.parents.first(), &commit.id, "")?;
+                return Ok(changes.changes.into_iter().map(|change| change.path).collect());
+            }
+        }
+        Ok(Vec::new())
+    }
+}
+
+/// What says that digits fit several commits, with what each of them is.
+pub(in crate::cli) fn ambiguous(
+    digits: &str,
+    ids: &[CommitId],
+    told: impl Fn(&CommitId) -> Option<Commit>,
+) -> anyhow::Error {
+    let line = |id: &CommitId| {
+        let subject = told(id).map(|commit| format!("  {} ({})", commit.subject, commit.author.name));
+        format!("  {}{}", &id.as_str()[..12], crate::cli::output::plain(&subject.unwrap_or_default()))
+    };
+    let lines: Vec<String> = ids.iter().map(line).collect();
+    anyhow::anyhow!("{digits:?} is the beginning of several commits; write more of it:\n{}", lines.join("\n"))
+}

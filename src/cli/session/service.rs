@@ -1,0 +1,133 @@
+//! belay as the service of this machine: where its unit keeps the configuration, the kubeconfig and the state. Who only looks
+//! (`status`, `history`, `show`) finds them there without saying so.
+
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::config::Config;
+
+/// Where the service's configuration lies.
+pub(in crate::cli) const CONFIG: &str = "/etc/belay/belay.toml";
+/// Where the kubeconfig lies that the unit hands over.
+const KUBECONFIG: &str = "/etc/belay/kubeconfig";
+/// Where the state lies, unless the configuration says otherwise.
+const STATE: &str = "/var/lib/belay";
+const HISTORY: &str = "history.db";
+
+/// The service of the machine whose root this is.
+pub(in crate::cli) struct Service {
+    root: PathBuf,
+}
+
+impl Service {
+    pub(in crate::cli) fn of_this_machine() -> Service {
+        Service { root: PathBuf::from("/") }
+    }
+
+    /// The folder of its state, where there is a history in it that may be looked at.
+    pub(in crate::cli) fn state(&self) -> Option<PathBuf> {
+        let folder = self.config().and_then(|config| config.state.dir).unwrap_or_else(|| self.at(STATE));
+        has_a_history(&folder).then_some(folder)
+    }
+
+    /// Its kubeconfig, where it may be read.
+    pub(in crate::cli) fn kubeconfig(&self) -> Option<PathBuf> {
+        let file = self.at(KUBECONFIG);
+        File::open(&file).is_ok().then_some(file)
+    }
+
+    /// The context of its kubeconfig, where all its sources have the same.
+    pub(in crate::cli) fn context(&self) -> Option<String> {
+        let sources = self.config()?.source;
+        let first = sources.first()?.context.clone();
+        (!first.is_empty() && sources.iter().all(|source| source.context == first)).then_some(first)
+    }
+
+    /// What to say to who finds no history, and may not look at the service's.
+    pub(in crate::cli) fn hint(&self) -> &'static str {
+        match self.state().is_none() && fs::symlink_metadata(self.at(STATE)).is_ok() {
+            true => "; this machine's service keeps its own in /var/lib/belay, which root can read",
+            false => "",
+        }
+    }
+
+    fn config(&self) -> Option<Config> {
+        let file = self.at(CONFIG);
+        Config::parse(&fs::read_to_string(&file).ok()?, &file.display().to_string()).ok()
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.root.join(path.trim_start_matches('/'))
+    }
+}
+
+/// Whose state is looked at: a person's own where there is a history in it, the service's otherwise. An administrator asks
+/// for the service's, whatever was once tried as root.
+pub(in crate::cli) fn to_look_at(own: Option<PathBuf>, service: &Service, is_root: bool) -> Option<PathBuf> {
+    let (own_history, services) = (own.clone().filter(|own| has_a_history(own)), service.state());
+    match is_root {
+        true => services.or(own_history),
+        false => own_history.or(services),
+    }
+    .or(own)
+}
+
+/// Whether this process is root's.
+pub(in crate::cli) fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
+}
+
+fn has_a_history(folder: &Path) -> bool {
+    fs::metadata(folder.join(HISTORY)).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(path: PathBuf, text: &str) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn an_administrator_finds_the_services_state() {
+        let machine = tempfile::tempdir().unwrap();
+        let service = Service { root: machine.path().to_owned() };
+        let own = machine.path().join("root/.local/state/belay");
+        let look = |is_root| to_look_at(Some(own.clone()), &service, is_root).unwrap();
+        assert_eq!((look(true), look(false)), (own.clone(), own.clone()), "there is none at all");
+        assert_eq!(service.hint(), "");
+        fs::create_dir_all(machine.path().join("var/lib/belay")).unwrap();
+        assert!(service.hint().contains("root can read"));
+        let services = machine.path().join("var/lib/belay");
+        write(services.join(HISTORY), "");
+        assert_eq!((look(true), look(false)), (services.clone(), services.clone()));
+        write(own.join(HISTORY), "");
+        assert_eq!((look(true), look(false)), (services, own.clone()));
+        let elsewhere = machine.path().join("srv/belay");
+        write(elsewhere.join(HISTORY), "");
+        let config = format!("[state]\ndir = {elsewhere:?}\n[[source]]\nrepository = \"/srv/shop.git\"\n");
+        write(machine.path().join("etc/belay/belay.toml"), &config);
+        assert_eq!((look(true), service.hint()), (elsewhere, ""));
+    }
+
+    #[test]
+    fn its_kubeconfig_and_its_context_are_found() {
+        let machine = tempfile::tempdir().unwrap();
+        let service = Service { root: machine.path().to_owned() };
+        assert_eq!((service.kubeconfig(), service.context()), (None, None));
+        write(machine.path().join("etc/belay/kubeconfig"), "");
+        assert_eq!(service.kubeconfig(), Some(machine.path().join("etc/belay/kubeconfig")));
+        let config = |second: &str| {
+            let source = |name: &str, context: &str| {
+                format!("[[source]]\nname = {name:?}\nrepository = \"/srv/shop.git\"\ncontext = {context:?}\n")
+            };
+            write(machine.path().join("etc/belay/belay.toml"), &(source("a", "prod") + &source("b", second)));
+            service.context()
+        };
+        assert_eq!(config("prod").as_deref(), Some("prod"));
+        assert_eq!(config("test"), None);
+    }
+}

@@ -1,0 +1,49 @@
+//! The units of a folder on this machine, or of a revision, rendered for the commands that read manifests.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use crate::cli::session::configured::Reading;
+use crate::render::{Plan, Renderer, Tree, Unit};
+use belay_core::manifest::{Complaint, File, Place, Scopes};
+
+/// The units of a tree, each rendered at most once.
+pub(in crate::cli) struct FolderUnits<T> {
+    tree: T,
+    pub plan: Plan,
+    renderer: Renderer,
+}
+
+impl<T: Tree<Error = Infallible>> FolderUnits<T> {
+    /// Those below a folder.
+    pub(in crate::cli) fn below(tree: T, folder: &str, reading: &Reading) -> FolderUnits<T> {
+        let renderer = Renderer::new(reading.options.clone(), reading.tools.clone(), None);
+        let Ok(plan) = renderer.plan(&tree, folder);
+        let Ok(()) = renderer.prepare(&tree, &plan.units.values().collect::<Vec<_>>());
+        FolderUnits { tree, plan, renderer }
+    }
+
+    /// What a unit renders to, its places as `shown` shows them.
+    pub(in crate::cli) fn read(&self, unit: &Unit, scopes: &Scopes, shown: impl Fn(&str) -> Arc<str>) -> File {
+        let Ok(mut file) = self.renderer.file(&self.tree, unit, scopes);
+        let show = |place: &mut Place| place.path = shown(&place.path);
+        file.path = shown(&file.path);
+        file.manifests.iter_mut().for_each(|manifest| show(&mut manifest.place));
+        for complaint in &mut file.complaints {
+            show(&mut complaint.place);
+            complaint.also.iter_mut().for_each(|note| show(&mut note.place));
+        }
+        file
+    }
+
+    /// Warnings of units that others are built on: what they hold is rolled out twice.
+    pub(in crate::cli) fn bases_of_others(&self, shown: impl Fn(&str) -> Arc<str>) -> Vec<Complaint> {
+        let twice = self.plan.rolled_out_twice().into_iter();
+        twice
+            .map(|twice| {
+                let place = Place { path: shown(&twice.base.path), line: 1, column: 1 };
+                Complaint::of_file(place, twice.message, Some(twice.advice))
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,306 @@
+//! What the history says as programs read it: the types of `-o json` that the commands and the page's JSON share, and how
+//! they are made. Fields are only ever added.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::step_details;
+use crate::history::{History, HistoryError, Spread, Stats};
+use belay_core::manifest::{ObjectKey, Place};
+use belay_core::rollout::{
+    Commit, CommitId, ObjectState, Person, Record, RevisionPods, SourceState, StateCounts, Unnoticed,
+};
+
+/// What `belay history` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct HistoryAnswer {
+    /// What was rolled out, the newest first.
+    pub records: Vec<RecordAnswer>,
+    /// What is not known, because the daemon's history is not here; empty where it is.
+    pub missing: Vec<String>,
+}
+
+/// What became of one manifest of one commit, with what is known of the commit.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct RecordAnswer {
+    /// The record.
+    #[serde(flatten)]
+    pub record: Record,
+    /// What it waits for; null where it waits for nothing.
+    #[serde(rename = "waitsFor")]
+    pub waits_for: Option<String>,
+    /// The workloads that read it and were not rolled out for its change: they notice when they restart.
+    pub unnoticed: Vec<Unnoticed>,
+    /// What the person said who asked for it, with who that was; null where nobody said anything.
+    pub note: Option<String>,
+    /// The first line of the commit's message; null where the commit is not known.
+    pub subject: Option<String>,
+    /// Who wrote the commit; null where that is not known.
+    pub author: Option<AuthorAnswer>,
+    /// When the commit was written; null where that is not known.
+    pub authored: Option<Timestamp>,
+}
+
+/// Who wrote a commit.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct AuthorAnswer {
+    /// The name.
+    pub name: String,
+    /// The address; null where only the change-cause tells of the commit.
+    pub email: Option<String>,
+}
+
+impl RecordAnswer {
+    /// A record, with what is known of its commit.
+    #[must_use]
+    pub fn of(history: &History, record: &Record, told: Option<Told>) -> RecordAnswer {
+        let (subject, author, authored) = match told {
+            Some(Told { subject, author, email, authored }) => {
+                (Some(subject), Some(AuthorAnswer { name: author, email }), authored)
+            }
+            None => (None, None, None),
+        };
+        let waits_for = step_details::waits_for(history, record).ok().flatten();
+        let unnoticed = step_details::unnoticed(history, record).unwrap_or_default();
+        let note = step_details::note(history, record).ok().flatten();
+        RecordAnswer { record: record.clone(), waits_for, unnoticed, note, subject, author, authored }
+    }
+}
+
+/// What is known of a commit, where not everything may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The first line of its message.
+    pub subject: String,
+    /// Who wrote it.
+    pub author: String,
+    /// The author's address.
+    pub email: Option<String>,
+    /// When.
+    pub authored: Option<Timestamp>,
+}
+
+impl From<&Commit> for Told {
+    fn from(commit: &Commit) -> Told {
+        let Person { name, email } = commit.author.clone();
+        Told { subject: commit.subject.clone(), author: name, email: Some(email), authored: Some(commit.authored) }
+    }
+}
+
+/// What `belay show COMMIT` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ShowAnswer {
+    /// The commit; null where only its id is known.
+    pub commit: Option<Commit>,
+    /// What became of its manifests, the oldest first.
+    pub records: Vec<RecordAnswer>,
+    /// Why there are no records; null where there are.
+    pub why: Option<String>,
+    /// What is not known, because the daemon's history is not here; empty where it is.
+    pub missing: Vec<String>,
+}
+
+/// What `belay history --stats` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct StatsAnswer {
+    /// From when on rollouts are counted, by when they were taken up.
+    pub since: Timestamp,
+    /// Until when.
+    pub until: Timestamp,
+    /// One line for each source, workload or month.
+    pub stats: Vec<LineAnswer>,
+}
+
+/// The numbers of one source, workload or month.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LineAnswer {
+    /// Of what: `shop`, `shop: Deployment shop/web`, `2026-11`.
+    pub of: String,
+    /// How many rollouts ended.
+    pub rollouts: u64,
+    /// How many of them failed.
+    pub failures: u64,
+    /// How many rollouts a day.
+    pub per_day: f64,
+    /// Which part of them failed, from 0 to 1.
+    pub change_failure_rate: f64,
+    /// From the writing of the commit until it was complete; null where none was.
+    pub lead_time: Option<SpreadAnswer>,
+    /// From the beginning of a rollout that failed until the workload was well again; null where none failed.
+    pub time_to_restore: Option<SpreadAnswer>,
+}
+
+impl LineAnswer {
+    /// The numbers of a time that is so long.
+    #[must_use]
+    pub fn of(line: &Stats, time: SignedDuration) -> LineAnswer {
+        let spread = |spread: Option<Spread>| {
+            spread.map(|spread| SpreadAnswer {
+                count: spread.count,
+                median_seconds: spread.median.as_secs_f64(),
+                ninth_tenth_seconds: spread.ninth_tenth.as_secs_f64(),
+                longest_seconds: spread.longest.as_secs_f64(),
+            })
+        };
+        LineAnswer {
+            of: line.of.clone(),
+            rollouts: line.deployments,
+            failures: line.failures,
+            per_day: per_day(line, time),
+            change_failure_rate: failure_rate(line),
+            lead_time: spread(line.lead_time),
+            time_to_restore: spread(line.time_to_restore),
+        }
+    }
+}
+
+/// How many rollouts there were a day.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "a rate for people; nobody has 2^52 rollouts")]
+pub fn per_day(line: &Stats, time: SignedDuration) -> f64 {
+    line.deployments as f64 / (time.as_secs_f64() / 86_400.0).max(1.0)
+}
+
+/// Which part of them failed.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "a rate for people; nobody has 2^52 rollouts")]
+pub fn failure_rate(line: &Stats) -> f64 {
+    if line.deployments == 0 { 0.0 } else { line.failures as f64 / line.deployments as f64 }
+}
+
+/// How times spread, in seconds.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SpreadAnswer {
+    /// How many there were.
+    pub count: u64,
+    /// The one in the middle.
+    pub median_seconds: f64,
+    /// Nine of ten took at most this.
+    pub ninth_tenth_seconds: f64,
+    /// The longest.
+    pub longest_seconds: f64,
+}
+
+/// What `belay status` prints. With `--watch`, each workload that changes is a line of its own.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StatusAnswer {
+    /// The sources, as far as the daemon's history is here.
+    pub sources: Vec<SourceAnswer>,
+    /// The workloads that belay has applied, or is to apply.
+    pub workloads: Vec<WorkloadAnswer>,
+    /// The other objects, and files, that are not as the head says; of the kinds that have no pods.
+    pub objects: Vec<WorkloadAnswer>,
+}
+
+/// Where one source is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SourceAnswer {
+    /// Its name.
+    pub source: String,
+    /// The head that was planned last; null where none was yet.
+    pub head: Option<CommitId>,
+    /// Its state.
+    pub state: SourceState,
+    /// How many of its objects are in which state.
+    pub objects: StateCounts,
+    /// What keeps the daemon from reading the repository, or what it finds there from being planned; null where nothing
+    /// does.
+    pub trouble: Option<TroubleAnswer>,
+    /// What else is in its way, by where.
+    pub troubles: BTreeMap<String, String>,
+    /// What is odd about how its repository is followed, and in nobody's way, by the path of the file.
+    pub warnings: BTreeMap<String, String>,
+}
+
+/// What is in a source's way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct TroubleAnswer {
+    /// What it is.
+    pub message: String,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+/// Where one workload is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkloadAnswer {
+    /// The workload.
+    pub object: ObjectKey,
+    /// The source that it belongs to.
+    pub source: String,
+    /// The commit that made its pod template; empty where none is named.
+    pub commit: String,
+    /// Where it stands.
+    pub state: ObjectState,
+    /// One sentence for people.
+    pub message: String,
+    /// Where the manifest is written that the state is about; null where that is not known.
+    pub place: Option<Place>,
+    /// What it waits for; null where it waits for nothing.
+    pub waits_for: Option<String>,
+    /// Since when it is held, waits or differs from Git; null where it does not.
+    pub since: Option<Timestamp>,
+    /// Who has changed it, which belay only reports; null where nobody has.
+    pub drifted_by: Option<String>,
+    /// Whether somebody paused its rollout.
+    pub paused: bool,
+    /// Pods of the present template.
+    pub updated: i64,
+    /// Pods that are ready.
+    pub ready: i64,
+    /// Pods that are available.
+    pub available: i64,
+    /// Pods wanted.
+    pub desired: i64,
+    /// When its rollout has failed unless something moves; null where nothing is under way, or its kind has no deadline.
+    pub deadline: Option<Timestamp>,
+    /// The pods of each revision that has any, the newest first; null where no workload was asked for by name.
+    pub revisions: Option<Vec<RevisionPods>>,
+    /// Why those are not known; null where they are.
+    pub revisions_missing: Option<String>,
+}
+
+impl WorkloadAnswer {
+    /// An object in a state, of which nothing else is known yet.
+    #[must_use]
+    pub fn of_object(object: &ObjectKey, source: &str, state: ObjectState) -> WorkloadAnswer {
+        WorkloadAnswer {
+            object: object.clone(),
+            source: source.to_owned(),
+            commit: String::new(),
+            state,
+            message: String::new(),
+            place: None,
+            waits_for: None,
+            since: None,
+            drifted_by: None,
+            paused: false,
+            updated: 0,
+            ready: 0,
+            available: 0,
+            desired: 0,
+            deadline: None,
+            revisions: None,
+            revisions_missing: None,
+        }
+    }
+}
+
+impl History {
+    /// What is known of a commit.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be read.
+    pub fn told(&self, id: &CommitId) -> Result<Option<Told>, HistoryError> {
+        Ok(self.commit(id)?.as_ref().map(Told::from))
+    }
+}

@@ -1,0 +1,13 @@
+//! What is asked of the history, by people, by the daemon and by programs.
+
+pub mod answers;
+#[cfg(test)]
+pub(in crate::history) mod cost;
+pub(in crate::history) mod drift;
+pub(in crate::history) mod records;
+pub mod source_histories;
+pub(in crate::history) mod standing;
+pub(in crate::history) mod stats;
+pub mod step_details;
+pub(in crate::history) mod templates;
+pub(in crate::history) mod timeline;

@@ -1,0 +1,184 @@
+//! How often is deployed, how long that takes, how often it fails, and how soon that is mended.
+
+use std::collections::{BTreeMap, HashMap};
+
+use jiff::{SignedDuration, Timestamp};
+use rusqlite::{Row, params};
+
+use crate::history::error::HistoryError;
+use crate::history::store::file::History;
+use crate::history::store::rows;
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::Outcome;
+
+/// What the numbers are for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatsQuery {
+    /// Only this source.
+    pub source: Option<String>,
+    /// Rollouts taken up at this time or later.
+    pub since: Timestamp,
+    /// Rollouts taken up before this time.
+    pub until: Timestamp,
+    /// One line for each what.
+    pub by: By,
+}
+
+/// What one line of numbers is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// A source.
+    Source,
+    /// A workload: `shop: Deployment shop/web`.
+    Workload,
+    /// A month in UTC: `2026-11`.
+    Month,
+}
+
+/// The four numbers of a delivery, for one source, workload or month. A rollout is counted where it was taken up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stats {
+    /// The source, workload or month.
+    pub of: String,
+    /// How many rollouts ended, well or not.
+    pub deployments: u64,
+    /// How many of them failed, taken back or not.
+    pub failures: u64,
+    /// From the commit's author date to complete, of those that a commit set off.
+    pub lead_time: Option<Spread>,
+    /// From when a rollout that failed was taken up until the workload was well again: taken back, or complete with a
+    /// later commit.
+    pub time_to_restore: Option<Spread>,
+}
+
+/// How long something took, over many times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spread {
+    /// How many times.
+    pub count: u64,
+    /// The one in the middle.
+    pub median: SignedDuration,
+    /// Nine of ten took at most this.
+    pub ninth_tenth: SignedDuration,
+    /// The longest.
+    pub longest: SignedDuration,
+}
+
+impl History {
+    /// The numbers, by name. Goes through the rollouts of the time asked for, once.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be read.
+    pub fn stats(&self, query: &StatsQuery) -> Result<Vec<Stats>, HistoryError> {
+        self.read("count what happened", |connection| {
+            let index = if query.source.is_some() { "records_by_source" } else { "records_by_start" };
+            let mut statement = connection.prepare_cached(&format!(
+                "SELECT records.source, \"group\", kind, namespace, name, outcome, started, ended, authored, \"trigger\", who \
+                 FROM records INDEXED BY {index} LEFT JOIN commits ON commits.\"commit\" = records.\"commit\" WHERE \
+                 (?1 IS NULL OR records.source = ?1) AND {} started >= ?2 AND started < ?3 AND rolls_out = 1 AND ended IS \
+                 NOT NULL AND \"trigger\" <> 'rebuilt' ORDER BY started, records.number",
+                if query.source.is_some() { "records.source = ?1 AND" } else { "" }
+            ))?;
+            let values = params![query.source, rows::time(query.since), rows::time(query.until)];
+            let mut count = Count { by: query.by, lines: BTreeMap::new(), failing: HashMap::new() };
+            for rollout in statement.query_map(values, CountedRollout::read)? {
+                count.add(rollout?);
+            }
+            Ok(count.stats())
+        })
+    }
+}
+
+struct CountedRollout {
+    source: String,
+    object: ObjectKey,
+    outcome: Outcome,
+    started: Timestamp,
+    ended: Timestamp,
+    /// When its commit was written, where a commit set it off.
+    authored: Option<Timestamp>,
+}
+
+impl CountedRollout {
+    fn read(row: &Row<'_>) -> rusqlite::Result<CountedRollout> {
+        let by_commit = rows::trigger(row, 9)?.is_commit();
+        let known = row.get::<_, Option<String>>(8)?.filter(|_| by_commit);
+        Ok(CountedRollout {
+            source: row.get(0)?,
+            object: rows::object(row, 1)?,
+            outcome: rows::worded(row, 5)?,
+            started: rows::parsed(row, 6)?,
+            ended: rows::parsed(row, 7)?,
+            authored: known.map(|_| rows::parsed(row, 8)).transpose()?,
+        })
+    }
+}
+
+#[derive(Default)]
+struct Line {
+    deployments: u64,
+    failures: u64,
+    lead_times: Vec<SignedDuration>,
+    restores: Vec<SignedDuration>,
+}
+
+struct Count {
+    by: By,
+    lines: BTreeMap<String, Line>,
+    /// Workloads that are not well, and since when.
+    failing: HashMap<(String, ObjectKey), Timestamp>,
+}
+
+impl Count {
+    fn add(&mut self, rollout: CountedRollout) {
+        let CountedRollout { source, object, outcome, started, ended, authored } = rollout;
+        let of = match self.by {
+            By::Source => source.clone(),
+            By::Workload => format!("{source}: {object}"),
+            By::Month => started.strftime("%Y-%m").to_string(),
+        };
+        let failed = match outcome {
+            Outcome::Complete => false,
+            Outcome::Failed | Outcome::RolledBack | Outcome::RollbackFailed => true,
+            _ => return,
+        };
+        let line = self.lines.entry(of).or_default();
+        line.deployments += 1;
+        line.failures += u64::from(failed);
+        let workload = (source, object);
+        let failing = match self.failing.remove(&workload) {
+            None if failed => Some(started),
+            earlier => earlier,
+        };
+        if let Some(since) = failing {
+            if matches!(outcome, Outcome::Complete | Outcome::RolledBack) {
+                line.restores.push(ended.duration_since(since));
+            } else {
+                self.failing.insert(workload, since);
+            }
+        }
+        if let (Outcome::Complete, Some(authored)) = (outcome, authored) {
+            line.lead_times.push(ended.duration_since(authored));
+        }
+    }
+
+    fn stats(self) -> Vec<Stats> {
+        let stats = |(of, line): (String, Line)| Stats {
+            of,
+            deployments: line.deployments,
+            failures: line.failures,
+            lead_time: spread(line.lead_times),
+            time_to_restore: spread(line.restores),
+        };
+        self.lines.into_iter().map(stats).collect()
+    }
+}
+
+fn spread(mut times: Vec<SignedDuration>) -> Option<Spread> {
+    times.sort();
+    let longest = *times.last()?;
+    // The smallest that so many of ten do not exceed.
+    let of_ten = |tenths: usize| times[(times.len() * tenths).div_ceil(10) - 1];
+    Some(Spread { count: times.len() as u64, median: of_ten(5), ninth_tenth: of_ten(9), longest })
+}

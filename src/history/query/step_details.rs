@@ -1,0 +1,47 @@
+//! What the steps of a record tell.
+
+use crate::history::error::HistoryError;
+use crate::history::store::file::History;
+use belay_core::rollout::{Outcome, Record, StepKind, Trigger, Unnoticed, is_configuration};
+
+/// What an open record waits for: its last step says so.
+///
+/// # Errors
+///
+/// When the file can't be read.
+pub fn waits_for(history: &History, record: &Record) -> Result<Option<String>, HistoryError> {
+    if record.outcome == Outcome::Skipped {
+        return Ok(record.reason.as_ref().map(|reason| reason.message.clone()));
+    }
+    if record.outcome.is_final() {
+        return Ok(None);
+    }
+    let last = history.steps(record.id)?.into_iter().next_back();
+    Ok(last.filter(|step| step.kind == StepKind::Waiting).map(|step| step.detail))
+}
+
+/// Which workloads read what a record changed, and were not rolled out for it.
+///
+/// # Errors
+///
+/// When the file can't be read.
+pub fn unnoticed(history: &History, record: &Record) -> Result<Vec<Unnoticed>, HistoryError> {
+    if !is_configuration(&record.object) {
+        return Ok(Vec::new());
+    }
+    let steps = history.steps(record.id)?;
+    let noted = steps.iter().rfind(|step| step.kind == StepKind::Unnoticed);
+    Ok(noted.and_then(|step| serde_json::from_str(&step.detail).ok()).unwrap_or_default())
+}
+
+/// What the person said who asked for what a record is about.
+///
+/// # Errors
+///
+/// When the file can't be read.
+pub fn note(history: &History, record: &Record) -> Result<Option<String>, HistoryError> {
+    if record.trigger != Trigger::Retry {
+        return Ok(None);
+    }
+    Ok(history.steps(record.id)?.into_iter().find(|step| step.kind == StepKind::Note).map(|step| step.detail))
+}

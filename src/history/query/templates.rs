@@ -1,0 +1,228 @@
+//! Which template a workload had at which commit, and to which it can go back.
+
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::records::completed;
+use crate::history::error::HistoryError;
+use crate::history::store::file::{Failure, History};
+use crate::history::store::rows;
+use crate::history::write::replaced::{checked, forget_replaced};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{CommitId, Record};
+
+/// How many templates are kept for each workload. The last good one stays, however many have failed since.
+const KEPT: i64 = 20;
+
+/// The newest commit whose manifest of a workload was seen complete.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LastGood {
+    /// Its record: commit, revision, manifest hash.
+    pub record: Record,
+    /// The pod template that was applied then, where it was kept.
+    pub template: Option<Value>,
+}
+
+/// A pod template that may be kept.
+#[derive(Clone, Debug)]
+pub struct KeptTemplate {
+    source: String,
+    object: ObjectKey,
+    commit: CommitId,
+    text: String,
+    at: Timestamp,
+}
+
+impl KeptTemplate {
+    /// The template that was applied for a commit.
+    ///
+    /// # Errors
+    ///
+    /// [`HistoryError::Secret`] for a Secret, and [`HistoryError::TooLarge`] beyond 512 KiB.
+    pub fn of(
+        source: &str,
+        object: &ObjectKey,
+        commit: &CommitId,
+        template: &Value,
+        at: Timestamp,
+    ) -> Result<KeptTemplate, HistoryError> {
+        let text = checked(object, template)?;
+        Ok(KeptTemplate { source: source.to_owned(), object: object.clone(), commit: commit.clone(), text, at })
+    }
+
+    pub(in crate::history) fn write(&self, connection: &Connection) -> Result<(), Failure> {
+        let KeptTemplate { source, object, commit, text, at } = self;
+        let hash: String = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
+        connection
+            .prepare_cached("INSERT OR IGNORE INTO templates (hash, template) VALUES (?, ?)")?
+            .execute(params![hash, text])?;
+        let ObjectKey { group, kind, namespace, name } = object;
+        connection
+            .prepare_cached(
+                "INSERT INTO applied (source, \"group\", kind, namespace, name, \"commit\", template, at) VALUES (?, ?, ?, \
+                 ?, ?, ?, ?, ?)",
+            )?
+            .execute(params![source, group, kind, namespace, name, commit.as_str(), hash, rows::time(*at)])?;
+        let newest = connection.last_insert_rowid();
+        forget_replaced(connection, source, object)?;
+        forget(connection, source, object, FORGET_SAME, params![commit.as_str(), newest])?;
+        let good = last_good(connection, source, object)?.map(|record| record.commit.to_string());
+        forget(connection, source, object, FORGET_OLD, params![good, KEPT])
+    }
+}
+
+impl History {
+    /// Keeps the pod template that was applied for a commit, each different one once.
+    ///
+    /// # Errors
+    ///
+    /// [`HistoryError::Secret`] for a Secret, [`HistoryError::TooLarge`] beyond 512 KiB, and when the file can't be
+    /// written.
+    pub fn keep_template(
+        &self,
+        source: &str,
+        object: &ObjectKey,
+        commit: &CommitId,
+        template: &Value,
+        at: Timestamp,
+    ) -> Result<(), HistoryError> {
+        let kept = KeptTemplate::of(source, object, commit, template, at)?;
+        self.write("keep a template", |connection| kept.write(connection))
+    }
+
+    /// The pod template that was applied for a commit, where it was kept.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be read.
+    pub fn template(&self, source: &str, object: &ObjectKey, commit: &CommitId) -> Result<Option<Value>, HistoryError> {
+        self.read("look for a template", |connection| template(connection, source, object, commit))
+    }
+
+    /// The newest record of a workload that rolled out and was seen complete, unless the same manifest has failed since, or was
+    /// not well any more when another took its place.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be read.
+    pub fn last_good(&self, source: &str, object: &ObjectKey) -> Result<Option<LastGood>, HistoryError> {
+        self.read("look for the last good revision", |connection| {
+            let Some(record) = last_good(connection, source, object)? else { return Ok(None) };
+            let template = template(connection, source, object, &record.commit)?;
+            let record = completed(connection, vec![record])?.pop();
+            Ok(record.map(|record| LastGood { record, template }))
+        })
+    }
+}
+
+impl History {
+    /// The records of a workload's revisions that were not well when they were replaced, or failed and were left, and were not
+    /// complete anew since: the newest of those with one manifest or commit tells it of all of them. What went with
+    /// another object of its commit says nothing. At most 500 are looked at.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be read.
+    pub fn unwell(&self, source: &str, object: &ObjectKey) -> Result<Vec<Record>, HistoryError> {
+        let ObjectKey { group, kind, namespace, name } = object;
+        let complete: Vec<(Record, bool)> = self.read("look for what was not well", |connection| {
+            let text = format!(
+                "SELECT {}, outcome = 'failed' AND coalesce(reason, '') <> 'CommitFailed' OR EXISTS (SELECT 1 FROM steps WHERE \
+                 steps.record = records.number AND steps.step = 'unwell') AS unwell FROM records INDEXED BY \
+                 records_rolled_out WHERE source = ?1 AND name = ?2 AND rolls_out = 1 AND kind = ?3 AND \"group\" = ?4 AND \
+                 namespace IS ?5 AND (outcome = 'complete' OR unwell) ORDER BY number DESC LIMIT 500",
+                rows::RECORD
+            );
+            let mut statement = connection.prepare_cached(&text)?;
+            let read = |row: &Row<'_>| Ok((rows::record(row)?, row.get("unwell")?));
+            let found = statement.query_map(params![source, name, kind, group, namespace], read)?;
+            Ok(found.collect::<Result<_, _>>()?)
+        })?;
+        let mut known: Vec<(Record, bool)> = Vec::new();
+        for (record, unwell) in complete {
+            let newer = known.iter().find(|(newer, _)| is_same(newer, &record)).map(|(_, unwell)| *unwell);
+            known.push((record, newer.unwrap_or(unwell)));
+        }
+        Ok(known.into_iter().filter(|(_, unwell)| *unwell).map(|(record, _)| record).collect())
+    }
+}
+
+/// Whether two records are of one manifest or one commit.
+fn is_same(one: &Record, other: &Record) -> bool {
+    one.commit == other.commit || one.manifest_hash.is_some() && one.manifest_hash == other.manifest_hash
+}
+
+/// An object among those of its source and name.
+const OBJECT: &str = "source = ?1 AND name = ?2 AND kind = ?3 AND \"group\" = ?4 AND namespace IS ?5";
+
+const FORGET_SAME: &str = "\"commit\" = ?6 AND number <> ?7";
+const FORGET_OLD: &str = "\"commit\" IS NOT ?6 AND number NOT IN (SELECT number FROM applied WHERE source = ?1 AND name = \
+                          ?2 AND kind = ?3 AND \"group\" = ?4 AND namespace IS ?5 ORDER BY number DESC LIMIT ?7)";
+
+fn forget(
+    connection: &Connection,
+    source: &str,
+    object: &ObjectKey,
+    which: &str,
+    more: &[&dyn rusqlite::ToSql],
+) -> Result<(), Failure> {
+    let ObjectKey { group, kind, namespace, name } = object;
+    let mut values: Vec<&dyn rusqlite::ToSql> = vec![&source, name, kind, group, namespace];
+    values.extend(more);
+    let text = format!("DELETE FROM applied WHERE {OBJECT} AND {which} RETURNING template");
+    let mut statement = connection.prepare_cached(&text)?;
+    let gone: Result<Vec<String>, _> = statement.query_map(&*values, |row| row.get(0))?.collect();
+    forget_unused(connection, &gone?)
+}
+
+/// Deletes those of these templates that nobody had but who has just let them go.
+pub(in crate::history) fn forget_unused(connection: &Connection, hashes: &[String]) -> Result<(), Failure> {
+    let mut statement = connection.prepare_cached(
+        "DELETE FROM templates WHERE hash = ?1 AND NOT EXISTS (SELECT 1 FROM applied WHERE template = ?1)",
+    )?;
+    for hash in hashes {
+        statement.execute([hash])?;
+    }
+    Ok(())
+}
+
+fn template(
+    connection: &Connection,
+    source: &str,
+    object: &ObjectKey,
+    commit: &CommitId,
+) -> Result<Option<Value>, Failure> {
+    let ObjectKey { group, kind, namespace, name } = object;
+    let found: Option<String> = connection
+        .prepare_cached(&format!(
+            "SELECT templates.template FROM applied JOIN templates ON templates.hash = applied.template WHERE {OBJECT} AND \
+             \"commit\" = ?6 ORDER BY number DESC LIMIT 1"
+        ))?
+        .query_row(params![source, name, kind, group, namespace, commit.as_str()], |row| row.get(0))
+        .optional()?;
+    Ok(found.map(|text| rows::from_json(0, &text)).transpose()?)
+}
+
+/// What was not well any more when it was replaced is not good before it is complete anew.
+const UNWELL: &str = "SELECT 1 FROM records AS ill INDEXED BY records_rolled_out JOIN steps ON steps.record = ill.number AND steps.step = \
+     'unwell' WHERE ill.source = ?1 AND ill.name = ?2 AND ill.rolls_out = 1 AND ill.kind = ?3 AND ill.\"group\" = ?4 AND \
+     ill.namespace IS ?5 AND ill.number >= records.number AND (ill.manifest_hash = records.manifest_hash OR \
+     ill.\"commit\" = records.\"commit\")";
+
+fn last_good(connection: &Connection, source: &str, object: &ObjectKey) -> Result<Option<Record>, Failure> {
+    let ObjectKey { group, kind, namespace, name } = object;
+    let text = format!(
+        "SELECT {} FROM records INDEXED BY records_rolled_out WHERE records.source = ?1 AND records.name = ?2 AND \
+         records.rolls_out = 1 AND records.kind = ?3 AND records.\"group\" = ?4 AND records.namespace IS ?5 AND \
+         records.outcome = 'complete' AND NOT EXISTS (SELECT 1 FROM records AS later INDEXED BY records_rolled_out WHERE \
+         later.source = ?1 AND later.name = ?2 AND later.rolls_out = 1 AND later.kind = ?3 AND later.\"group\" = ?4 AND \
+         later.namespace IS ?5 AND later.number > records.number AND \
+         (later.manifest_hash = records.manifest_hash OR later.\"commit\" = records.\"commit\") AND later.outcome IN \
+         ('failed', 'rolled-back', 'rollback-failed')) AND NOT EXISTS ({UNWELL}) ORDER BY records.number DESC LIMIT 1",
+        rows::RECORD
+    );
+    let mut statement = connection.prepare_cached(&text)?;
+    Ok(statement.query_row(params![source, name, kind, group, namespace], rows::record).optional()?)
+}

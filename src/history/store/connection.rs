@@ -1,0 +1,68 @@
+//! Connections to the history's file.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+
+use super::aside::with_suffix;
+use super::damage::{DamageCheck, cannot_open, is_damage};
+use super::format::format_of;
+use crate::history::error::HistoryError;
+
+/// How long a writer waits for another process that is writing.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How many prepared statements are kept for each connection.
+const STATEMENTS: usize = 64;
+
+/// SQLite's own word on the file: `ok`, or the first thing that is wrong.
+pub(in crate::history) fn check(connection: &Connection) -> rusqlite::Result<String> {
+    connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
+}
+
+/// What every connection is told first.
+pub(in crate::history) fn prepare(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // Without it SQLite prepares a statement anew whenever another value is bound that one of the partial indexes might be
+    // for: a fifth of the time that a rollout costs.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    Ok(())
+}
+
+pub(in crate::history) fn open_for_reading(path: &Path) -> Result<Connection, HistoryError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let look = |connection: Connection| {
+        prepare(&connection)?;
+        format_of(&connection)?;
+        Ok(connection)
+    };
+    match Connection::open_with_flags(path, flags).and_then(look) {
+        Ok(connection) => Ok(connection),
+        // Without a daemon, in a folder that one may only read, SQLite can't make the small file by which readers and
+        // writers know of each other. There is no writer then, so the file can be taken as it is.
+        Err(_) if !with_suffix(path, "-wal").exists() => {
+            let name = path.display().to_string().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+            let flags = flags | OpenFlags::SQLITE_OPEN_URI;
+            let opened = Connection::open_with_flags(format!("file:{name}?immutable=1"), flags).and_then(look);
+            opened.map_err(|error| cannot_open(path, DamageCheck::Reading, &error))
+        }
+        Err(error) => Err(cannot_open(path, DamageCheck::Reading, &error)),
+    }
+}
+
+/// What is wrong with the file, where reading it from end to end proves that something is. A file that can't be opened or
+/// read (rights, a failing disk, too few descriptors) is not proved to be damaged.
+pub(in crate::history) fn damage(path: &Path) -> Option<String> {
+    let connection = match open_for_reading(path) {
+        Ok(connection) => connection,
+        Err(HistoryError::Damaged { message, .. }) => return Some(message),
+        Err(_) => return None,
+    };
+    match check(&connection) {
+        Ok(word) => (word != "ok").then_some(word),
+        Err(error) => is_damage(&error).then(|| error.to_string()),
+    }
+}

@@ -1,0 +1,57 @@
+//! Whether a file that could not be opened is damaged, which is only said where reading it proves it, or why else.
+
+use std::path::Path;
+use std::{fs, io};
+
+use rusqlite::ErrorCode;
+
+use crate::history::error::HistoryError;
+
+/// Whether SQLite says that what it read is damaged.
+pub(in crate::history) fn is_damage(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt))
+}
+
+/// What a file is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::history) enum DamageCheck {
+    Reading,
+    Writing,
+}
+
+/// Why a file can't be opened: what the system says of it, which SQLite does not tell, and what to do.
+pub(in crate::history) fn cannot_open(path: &Path, wanted: DamageCheck, error: &rusqlite::Error) -> HistoryError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            return HistoryError::Busy { doing: "open the history" };
+        }
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) if wanted == DamageCheck::Reading => {
+            return HistoryError::Damaged { path: path.to_owned(), message: error.to_string() };
+        }
+        _ => {}
+    }
+    let refused = fs::OpenOptions::new().read(true).write(wanted == DamageCheck::Writing).open(path).err();
+    let advice = match (refused.as_ref().map(io::Error::kind), error.sqlite_error_code()) {
+        (Some(io::ErrorKind::PermissionDenied), _) if wanted == DamageCheck::Reading => {
+            "it belongs to the daemon's user: ask as that user or as root"
+        }
+        (Some(io::ErrorKind::PermissionDenied), _) => "let belay's user read and write it, and the folder it is in",
+        (Some(io::ErrorKind::ReadOnlyFilesystem), _) | (None, Some(ErrorCode::ReadOnly)) => {
+            "the disk or the file is read-only: mount it for writing, or say --state-dir DIR"
+        }
+        (_, Some(ErrorCode::DiskFull)) => "the disk is full: make room",
+        _ if refused.as_ref().is_some_and(is_short_of_descriptors) => {
+            "there are too few descriptors: raise LimitNOFILE= of the unit, or the user's limit (ulimit -n)"
+        }
+        _ => "look at the disk, and whether belay's user may write the folder it is in",
+    };
+    let message = refused.map_or_else(|| error.to_string(), |refused| refused.to_string());
+    HistoryError::Closed { path: path.to_owned(), message, advice }
+}
+
+/// Whether it is the process or the system that has too many files open; neither has a kind of its own.
+fn is_short_of_descriptors(error: &io::Error) -> bool {
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    matches!(error.raw_os_error(), Some(ENFILE | EMFILE))
+}

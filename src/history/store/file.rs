@@ -1,0 +1,322 @@
+//! The file itself: found or made, of which format, damaged or not.
+
+use std::fs;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+
+use super::aside::{set_aside, with_suffix};
+use super::connection::{check, damage, open_for_reading, prepare};
+use super::damage::{DamageCheck, cannot_open, is_damage};
+use super::format::{APPLICATION, format_of, migrate, newest_format, set_up};
+use super::private;
+use crate::history::error::{HistoryError, io};
+
+/// Up to which size, in bytes, a file is checked from end to end whenever it is opened for writing.
+const CHECKED_AT_ONCE: u64 = 8 << 20;
+
+/// belay's memory: what became of each manifest of each commit. One file, `history.db`, written by one daemon and read
+/// by any number of other processes, `sqlite3 history.db` among them.
+///
+/// Cheap to clone and to share; calls block for microseconds. What a call has written is there after a `kill -9`.
+#[derive(Clone)]
+pub struct History(Arc<Inner>);
+
+struct Inner {
+    path: PathBuf,
+    /// A connection of its own, so that a long look does not hold up what the daemon writes. Dropped before the writer:
+    /// only a writer that closes last puts everything into the one file.
+    reader: Mutex<Connection>,
+    /// `None` where the file was opened for reading.
+    writer: Option<Mutex<Connection>>,
+    /// How often a fresh file was begun in its place.
+    begun: AtomicU32,
+}
+
+/// How the history file was found when it was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OpenedHistory {
+    /// As it was left.
+    Existing,
+    /// There was none.
+    Fresh,
+    /// It was an older belay's and has been brought to this format.
+    Migrated {
+        /// Its format before.
+        from: i32,
+        /// Its format now.
+        to: i32,
+    },
+    /// It could not be read, and has been renamed.
+    SetAside {
+        /// What was wrong.
+        why: String,
+        /// Its name now.
+        to: PathBuf,
+    },
+}
+
+impl History {
+    /// Opens the history file in a folder for writing, or makes one. One that is proved to be damaged, or to be no history, is
+    /// renamed with the time, and a fresh one is begun.
+    ///
+    /// # Errors
+    ///
+    /// When a newer belay wrote it, when the file can't be opened (rights, a read-only disk, too few descriptors), when the
+    /// folder can't be written, and when another process holds the file for 5 s.
+    pub fn open(folder: &Path, now: Timestamp) -> Result<(History, OpenedHistory), HistoryError> {
+        let path = folder.join("history.db");
+        private::make(folder)?;
+        let (writer, opened) = match open_for_writing(&path) {
+            Ok(found) => found,
+            Err(OpenFault::Final(error)) => return Err(error),
+            Err(OpenFault::Unreadable(why)) => {
+                let to = set_aside(&path, now)?;
+                match open_for_writing(&path) {
+                    Ok((writer, _)) => (writer, OpenedHistory::SetAside { why, to }),
+                    Err(OpenFault::Final(error)) => return Err(error),
+                    Err(OpenFault::Unreadable(message)) => return Err(HistoryError::Damaged { path, message }),
+                }
+            }
+        };
+        let reader = open_for_reading(&path)?;
+        Ok((
+            History(Arc::new(Inner {
+                path,
+                writer: Some(Mutex::new(writer)),
+                reader: Mutex::new(reader),
+                begun: AtomicU32::new(0),
+            })),
+            opened,
+        ))
+    }
+
+    /// Opens the history file in a folder for reading, beside a daemon or without one. Nothing is written.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, when it can't be read, and when it has another format than this belay's.
+    pub fn read_only(folder: &Path) -> Result<History, HistoryError> {
+        let path = folder.join("history.db");
+        if !path.exists() {
+            return Err(HistoryError::Missing { path });
+        }
+        let reader = open_for_reading(&path)?;
+        let known = newest_format();
+        match format_of(&reader).map_err(|error| sql("read the history's format", &path)(error))? {
+            found if found > known => Err(HistoryError::Newer { path, found, known }),
+            found if found < known => Err(HistoryError::Older { path, found, known }),
+            _ => Ok(History(Arc::new(Inner {
+                path,
+                writer: None,
+                reader: Mutex::new(reader),
+                begun: AtomicU32::new(0),
+            }))),
+        }
+    }
+
+    /// Looks whether the file is sound, for when it turned out to be damaged while in use. One that is not is renamed, and a
+    /// fresh one begun; other clones of this history use the fresh one too. Returns the old one's name now; `None` where it
+    /// is sound, perhaps because somebody else has begun a fresh one meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// As for [`History::open`].
+    pub fn mend(&self, now: Timestamp) -> Result<Option<PathBuf>, HistoryError> {
+        // Nobody waits for this: it reads the whole file.
+        if self.is_sound() {
+            return Ok(None);
+        }
+        let mut writer = self.writer()?;
+        let mut reader = self.reader();
+        if self.is_sound() {
+            return Ok(None);
+        }
+        let to = set_aside(&self.0.path, now)?;
+        let opened = open_for_writing(&self.0.path);
+        let (fresh, _) = opened.map_err(|trouble| match trouble {
+            OpenFault::Final(error) => error,
+            OpenFault::Unreadable(message) => HistoryError::Damaged { path: self.0.path.clone(), message },
+        })?;
+        *reader = open_for_reading(&self.0.path)?;
+        *writer = fresh;
+        self.0.begun.fetch_add(1, Ordering::Relaxed);
+        Ok(Some(to))
+    }
+
+    /// Whether the file can be read from end to end, as it is on the disk: what is in use may still stand in memory.
+    fn is_sound(&self) -> bool {
+        damage(&self.0.path).is_none()
+    }
+
+    /// How often a fresh file was begun while this history was in use: what was known of it before is gone then.
+    #[must_use]
+    pub fn begun(&self) -> u32 {
+        self.0.begun.load(Ordering::Relaxed)
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    /// Runs `work` in one transaction: all of it is there afterwards, or nothing.
+    pub(in crate::history) fn write<T>(
+        &self,
+        doing: &'static str,
+        work: impl FnOnce(&Connection) -> Result<T, Failure>,
+    ) -> Result<T, HistoryError> {
+        let mut connection = self.writer()?;
+        let done = (|| {
+            // Immediate: a transaction that begins by reading could not be let through later.
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let value = work(&transaction)?;
+            transaction.commit()?;
+            Ok(value)
+        })();
+        done.map_err(|failure| self.explain(doing, failure))
+    }
+
+    /// Runs `work` on one unchanging state of the file.
+    pub(in crate::history) fn read<T>(
+        &self,
+        doing: &'static str,
+        work: impl FnOnce(&Connection) -> Result<T, Failure>,
+    ) -> Result<T, HistoryError> {
+        let mut connection = self.reader();
+        let done = (|| {
+            let transaction = connection.transaction()?;
+            let value = work(&transaction)?;
+            transaction.finish()?;
+            Ok(value)
+        })();
+        done.map_err(|failure| self.explain(doing, failure))
+    }
+
+    /// Runs `work`, which is something that SQLite does not do inside a transaction.
+    pub(in crate::history) fn outside_transactions<T>(
+        &self,
+        doing: &'static str,
+        work: impl FnOnce(&Connection) -> Result<T, Failure>,
+    ) -> Result<T, HistoryError> {
+        work(&*self.writer()?).map_err(|failure| self.explain(doing, failure))
+    }
+
+    /// Both connections, for a test that counts what they do.
+    #[cfg(test)]
+    pub(in crate::history) fn each_connection(&self, mut look: impl FnMut(&mut Connection)) {
+        look(&mut self.writer().unwrap());
+        look(&mut self.reader());
+    }
+
+    fn explain(&self, doing: &'static str, failure: Failure) -> HistoryError {
+        match failure {
+            Failure::Sql(error) => sql(doing, &self.0.path)(error),
+            Failure::Ours(error) => error,
+        }
+    }
+
+    fn writer(&self) -> Result<MutexGuard<'_, Connection>, HistoryError> {
+        let writer = self.0.writer.as_ref().ok_or(HistoryError::ReadOnly)?;
+        // A panic rolls its transaction back when that is dropped; the connection is as good as before.
+        Ok(writer.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn reader(&self) -> MutexGuard<'_, Connection> {
+        self.0.reader.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why a piece of work failed: SQLite refused, or we did.
+pub(in crate::history) enum Failure {
+    Sql(rusqlite::Error),
+    Ours(HistoryError),
+}
+
+impl From<rusqlite::Error> for Failure {
+    fn from(error: rusqlite::Error) -> Failure {
+        Failure::Sql(error)
+    }
+}
+
+impl From<HistoryError> for Failure {
+    fn from(error: HistoryError) -> Failure {
+        Failure::Ours(error)
+    }
+}
+
+enum OpenFault {
+    /// The file is no use, but can be put aside.
+    Unreadable(String),
+    Final(HistoryError),
+}
+
+fn open_for_writing(path: &Path) -> Result<(Connection, OpenedHistory), OpenFault> {
+    // Before it is opened, which makes a log of its own beside it.
+    let check_it = wants_a_check(path);
+    let fresh = fs::symlink_metadata(path).is_err();
+    if fresh {
+        // Evidence may hold what an application logs: readable for the daemon's user alone.
+        let made = fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
+        made.map_err(|error| OpenFault::Final(io("make", path)(error)))?;
+    }
+    if path.is_dir() {
+        return Err(OpenFault::Unreadable("it is a folder".to_owned()));
+    }
+    let judge = |error: rusqlite::Error| match is_damage(&error).then(|| damage(path)).flatten() {
+        Some(why) => OpenFault::Unreadable(why),
+        None => OpenFault::Final(cannot_open(path, DamageCheck::Writing, &error)),
+    };
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags).map_err(judge)?;
+    prepare(&connection).map_err(judge)?;
+    let application: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(judge)?;
+    let found = format_of(&connection).map_err(judge)?;
+    let tables: i64 =
+        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(judge)?;
+    if application != APPLICATION && tables > 0 {
+        return Err(OpenFault::Unreadable("it is a database of another program".to_owned()));
+    }
+    let known = newest_format();
+    if found > known {
+        return Err(OpenFault::Final(HistoryError::Newer { path: path.to_owned(), found, known }));
+    }
+    if check_it {
+        let sound = check(&connection).map_err(judge)?;
+        if sound != "ok" {
+            return Err(OpenFault::Unreadable(sound));
+        }
+    }
+    set_up(&connection).map_err(judge)?;
+    migrate(&mut connection).map_err(judge)?;
+    let opened = match found {
+        0 => OpenedHistory::Fresh,
+        _ if found == known => OpenedHistory::Existing,
+        _ => OpenedHistory::Migrated { from: found, to: known },
+    };
+    Ok((connection, opened))
+}
+
+/// Whether the whole file is read before it is used: one that is small, or that was not closed as it should be. A large one
+/// that was is looked at later, beside the work that waits for it ([`History::mend`]).
+fn wants_a_check(path: &Path) -> bool {
+    let size = fs::metadata(path).map(|file| file.len()).unwrap_or_default();
+    // A reader leaves an empty one behind.
+    let unfinished = fs::metadata(with_suffix(path, "-wal")).is_ok_and(|log| log.len() > 0);
+    size <= CHECKED_AT_ONCE || unfinished
+}
+
+fn sql<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(rusqlite::Error) -> HistoryError + 'a {
+    move |error| match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+            HistoryError::Damaged { path: path.to_owned(), message: error.to_string() }
+        }
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => HistoryError::Busy { doing },
+        _ => HistoryError::Sql { doing, message: error.to_string() },
+    }
+}

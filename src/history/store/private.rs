@@ -1,0 +1,96 @@
+//! The state folder is belay's alone: made with mode 0700 and its files with 0600, and one that an older belay has left
+//! open is closed.
+
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::Path;
+
+use tracing::warn;
+
+use crate::history::error::{HistoryError, io};
+
+const FOLDER: u32 = 0o700;
+const FILE: u32 = 0o600;
+/// Of a folder that others may make files in, `/tmp`: not belay's to close.
+const STICKY: u32 = 0o1000;
+/// The beginnings of the names of belay's own files in the folder.
+const OWN: [&str; 4] = ["history.db", "identity", "embedded.kubeconfig", "sources"];
+
+/// Makes the folder where there is none, and closes to others what is there.
+pub(in crate::history) fn make(folder: &Path) -> Result<(), HistoryError> {
+    fs::DirBuilder::new().recursive(true).mode(FOLDER).create(folder).map_err(io("make the folder", folder))?;
+    close(folder);
+    for entry in fs::read_dir(folder).map_err(io("list", folder))?.flatten() {
+        let name = entry.file_name();
+        if name.to_str().is_some_and(|name| OWN.iter().any(|own| name.starts_with(own))) {
+            close(&entry.path());
+        }
+    }
+    Ok(())
+}
+
+/// Takes the rights of everybody else away. One that belongs to somebody else (a volume's folder) stays as it is, and that
+/// is said.
+fn close(path: &Path) {
+    // A link leads out of the folder.
+    let Ok(metadata) = fs::symlink_metadata(path) else { return };
+    let mode = metadata.permissions().mode();
+    let (wanted, kind) = if metadata.is_dir() { (FOLDER, "folder") } else { (FILE, "file") };
+    if metadata.is_symlink() || mode & STICKY != 0 || mode & 0o077 == 0 {
+        return;
+    }
+    if let Err(error) = fs::set_permissions(path, fs::Permissions::from_mode(wanted)) {
+        warn!(path = %path.display(), %error, "this {kind} is open to others, and belay can't close it");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn what_is_made_and_what_was_left_open_is_closed_to_others() {
+        let outer = tempfile::tempdir().unwrap();
+        let folder = outer.path().join("state");
+        let open = |path: &Path, mode: u32| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        make(&folder).unwrap();
+        assert_eq!(mode(&folder), 0o700);
+        for name in ["history.db", "history.db-wal", "history.db-shm", "identity", "theirs"] {
+            fs::write(folder.join(name), "").unwrap();
+            open(&folder.join(name), 0o644);
+        }
+        fs::create_dir(folder.join("sources")).unwrap();
+        open(&folder.join("sources"), 0o755);
+        open(&folder.join("history.db"), 0o640);
+        open(&folder, 0o755);
+        make(&folder).unwrap();
+        let modes = ["history.db", "history.db-wal", "history.db-shm", "identity"].map(|name| mode(&folder.join(name)));
+        assert_eq!((mode(&folder), mode(&folder.join("sources")), modes), (0o700, 0o700, [0o600; 4]));
+        assert_eq!(mode(&folder.join("theirs")), 0o644, "not belay's");
+    }
+
+    #[test]
+    fn a_history_is_its_users_alone() {
+        let outer = tempfile::tempdir().unwrap();
+        let folder = outer.path().join("state");
+        let (history, _) = crate::history::History::open(&folder, jiff::Timestamp::UNIX_EPOCH).unwrap();
+        history
+            .saw("shop", &"1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d".parse().unwrap(), &[], jiff::Timestamp::UNIX_EPOCH)
+            .unwrap();
+        let files: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert!(files.len() > 1, "{files:?}");
+        assert!(files.iter().all(|file| mode(file) == 0o600), "{files:?}");
+    }
+
+    #[test]
+    fn a_folder_of_everybodys_stays_as_it_is() {
+        let outer = tempfile::tempdir().unwrap();
+        fs::set_permissions(outer.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+        make(outer.path()).unwrap();
+        assert_eq!(mode(outer.path()), 0o777);
+    }
+}

@@ -1,0 +1,56 @@
+//! What goes on in many rollouts at one moment, written down together.
+
+use jiff::Timestamp;
+use rusqlite::Connection;
+
+use super::{Update, add_step, finish, update};
+use crate::history::error::HistoryError;
+use crate::history::query::templates::KeptTemplate;
+use crate::history::store::file::{Failure, History};
+use belay_core::rollout::{Outcome, Reason, RecordId, Step};
+
+/// One thing to be written down.
+#[derive(Clone, Debug)]
+pub enum HistoryEntry {
+    /// A step of a record.
+    Step(RecordId, Step),
+    /// What has become known of a record.
+    Update(RecordId, Update),
+    /// The template of a workload that was seen complete.
+    Kept(KeptTemplate),
+    /// The end of a record, and when it was.
+    End(RecordId, Outcome, Option<Reason>, Timestamp),
+}
+
+impl HistoryEntry {
+    fn write(&self, connection: &Connection) -> Result<(), Failure> {
+        match self {
+            HistoryEntry::Step(id, step) => add_step(connection, *id, step),
+            HistoryEntry::Update(id, known) => update(connection, *id, known),
+            HistoryEntry::Kept(kept) => kept.write(connection),
+            HistoryEntry::End(id, end, reason, at) => finish(connection, *id, *end, reason.as_ref(), *at),
+        }
+    }
+}
+
+impl History {
+    /// Writes all these down in one transaction, which costs little more than one of them alone would. Returns what became
+    /// of each: one that is refused leaves the others as they are.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be written; then nothing of it is.
+    pub fn enter<'a>(
+        &self,
+        entries: impl IntoIterator<Item = &'a HistoryEntry>,
+    ) -> Result<Vec<Result<(), HistoryError>>, HistoryError> {
+        self.write("write down what goes on", |connection| {
+            let write = |entry: &HistoryEntry| match entry.write(connection) {
+                Ok(()) => Ok(Ok(())),
+                Err(Failure::Ours(refused)) => Ok(Err(refused)),
+                Err(failure) => Err(failure),
+            };
+            entries.into_iter().map(write).collect()
+        })
+    }
+}

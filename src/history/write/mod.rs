@@ -1,0 +1,406 @@
+//! What the daemon writes: commits that came, records that begin, their steps, their ends.
+
+pub(in crate::history) mod entry;
+pub(in crate::history) mod rebuild;
+pub(in crate::history) mod replaced;
+pub(in crate::history) mod retention;
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::error::HistoryError;
+use super::notices::{EndedRecord, note, note_begun};
+use crate::history::store::file::{Failure, History};
+use crate::history::store::rows;
+use belay_core::manifest::Complaint;
+use belay_core::rollout::{Commit, CommitId, Evidence, Outcome, Reason, Record, RecordId, Step, StepKind, Trigger};
+
+/// The longest text of a step or a reason, in bytes. Longer ones are cut.
+const TEXT: usize = 4096;
+/// How many steps of one record may be mere progress. Later ones are not written down; steps of other kinds always are.
+const PROGRESS: i64 = 500;
+/// The largest evidence, in bytes of JSON. From a larger one the log lines are left out, which says so.
+const EVIDENCE: usize = 256 << 10;
+
+/// What may become known of a record before it ends. What is `None` stays as it is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Update {
+    /// What set it off, where that has turned out to be something else.
+    pub trigger: Option<Trigger>,
+    /// Where it stands; not an end, which is [`History::finish`]'s.
+    pub outcome: Option<Outcome>,
+    /// Why.
+    pub reason: Option<Reason>,
+    /// The hash of the manifest.
+    pub manifest_hash: Option<String>,
+    /// Whether the pod template changed.
+    pub rolls_out: Option<bool>,
+    /// The revision that the cluster gave to the new template.
+    pub revision: Option<i64>,
+    /// The commit whose template the workload goes back to.
+    pub back_to: Option<CommitId>,
+    /// The revision that it goes back to.
+    pub back_to_revision: Option<i64>,
+    /// What was seen when it failed.
+    pub evidence: Option<Evidence>,
+    /// What is wrong with the manifest.
+    pub complaints: Option<Vec<Complaint>>,
+    /// The steps by which it became known, which are written down with it.
+    pub steps: Vec<Step>,
+}
+
+impl History {
+    /// Notes that commits have come to a source, with `head` the newest of them; the others were skipped for it.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be written.
+    pub fn saw(&self, source: &str, head: &CommitId, commits: &[Commit], at: Timestamp) -> Result<(), HistoryError> {
+        self.write("note the commits", |connection| {
+            for commit in commits {
+                write_commit(connection, commit)?;
+                // One that was a head itself stays one.
+                connection
+                    .prepare_cached(
+                        "INSERT INTO arrivals (source, \"commit\", head, at) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET \
+                         head = excluded.head, at = excluded.at WHERE head <> \"commit\"",
+                    )?
+                    .execute(params![source, commit.id.as_str(), head.as_str(), rows::time(at)])?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Writes down a plan before the first write of it: one record for each object. Returns their numbers, in order.
+    ///
+    /// Beginning the plan of the same head again, as a daemon does that was killed in between, begins nothing twice: a
+    /// commit's record for an object is taken up as it is. Every other trigger begins a new record.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be written; then nothing of the plan is.
+    pub fn begin(
+        &self,
+        source: &str,
+        head: &CommitId,
+        records: &[Record],
+        at: Timestamp,
+    ) -> Result<Vec<RecordId>, HistoryError> {
+        self.write("write down the plan", |connection| {
+            let plan = plan(connection, source, head, at)?;
+            let mut ids = Vec::with_capacity(records.len());
+            for record in records {
+                let there = if record.trigger.is_commit() { begun(connection, plan, record)? } else { None };
+                ids.push(match there {
+                    Some(id) => id,
+                    None => insert(connection, plan, source, record, at)?,
+                });
+            }
+            end_plan(connection, plan, at)?;
+            note_begun(connection, plan, source, records, at)?;
+            note_ends(connection, plan, source, records, at)?;
+            Ok(ids.into_iter().map(RecordId).collect())
+        })
+    }
+
+    /// Writes down a step of a record.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such record, or the file can't be written.
+    pub fn step(&self, id: RecordId, step: &Step) -> Result<(), HistoryError> {
+        self.write("write down a step", |connection| add_step(connection, id, step))
+    }
+
+    /// Writes down what has become known of a record.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such record, when it is to be moved on after its end, and when the file can't be written.
+    pub fn update(&self, id: RecordId, update: &Update) -> Result<(), HistoryError> {
+        self.write("write down what is known", |connection| self::update(connection, id, update))
+    }
+
+    /// Ends a record, with a step that says so. Ending it again in the same way changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such record, when it has ended in another way, and when the file can't be written.
+    pub fn finish(
+        &self,
+        id: RecordId,
+        end: Outcome,
+        reason: Option<&Reason>,
+        at: Timestamp,
+    ) -> Result<(), HistoryError> {
+        self.write("write down an end", |connection| self::finish(connection, id, end, reason, at))
+    }
+}
+
+/// A step of a record that there is.
+pub(super) fn add_step(connection: &Connection, id: RecordId, step: &Step) -> Result<(), Failure> {
+    outcome(connection, id)?;
+    write_step(connection, id, step)
+}
+
+/// What becomes known of a record. What is refused is refused before anything of it is written.
+pub(super) fn update(connection: &Connection, id: RecordId, update: &Update) -> Result<(), Failure> {
+    let (before, ended) = outcome(connection, id)?;
+    if let Some(next) = update.outcome {
+        if next.is_final() {
+            return Err(HistoryError::WrongOutcome { id, outcome: next }.into());
+        }
+        if ended {
+            return Err(HistoryError::Ended { id, outcome: before }.into());
+        }
+    }
+    let Update { trigger, outcome, reason, manifest_hash, rolls_out, revision, .. } = update;
+    let Update { back_to, back_to_revision, evidence, complaints, steps, .. } = update;
+    connection
+        .prepare_cached(
+            "UPDATE records SET outcome = coalesce(?2, outcome), reason = coalesce(?3, reason), message = \
+             coalesce(?4, message), manifest_hash = coalesce(?5, manifest_hash), rolls_out = coalesce(?6, \
+             rolls_out), revision = coalesce(?7, revision), back_to = coalesce(?8, back_to), back_to_revision = \
+             coalesce(?9, back_to_revision), \"trigger\" = coalesce(?10, \"trigger\"), who = coalesce(?11, who) \
+             WHERE number = ?1",
+        )?
+        .execute(params![
+            id.0,
+            outcome.map(rows::word),
+            reason.as_ref().map(|reason| cut(&reason.code)),
+            reason.as_ref().map(|reason| cut(&reason.message)),
+            manifest_hash,
+            rolls_out,
+            revision,
+            back_to.as_ref().map(CommitId::as_str),
+            back_to_revision,
+            trigger.as_ref().map(Trigger::word),
+            trigger.as_ref().and_then(Trigger::who)
+        ])?;
+    if let Some(evidence) = evidence {
+        rows::write_evidence(connection, id.0, &bounded(evidence))?;
+    }
+    if let Some(complaints) = complaints {
+        rows::write_complaints(connection, id.0, complaints)?;
+    }
+    steps.iter().try_for_each(|step| write_step(connection, id, step))
+}
+
+/// The end of a record. What is refused is refused before anything of it is written.
+pub(super) fn finish(
+    connection: &Connection,
+    id: RecordId,
+    end: Outcome,
+    reason: Option<&Reason>,
+    at: Timestamp,
+) -> Result<(), Failure> {
+    if !end.is_final() {
+        return Err(HistoryError::WrongOutcome { id, outcome: end }.into());
+    }
+    match outcome(connection, id)? {
+        (before, true) if before == end => return Ok(()),
+        (before, true) => return Err(HistoryError::Ended { id, outcome: before }.into()),
+        (_, false) => {}
+    }
+    let code = reason.map(|reason| cut(&reason.code));
+    let message = reason.map(|reason| cut(&reason.message));
+    let (plan, source, commit, trigger) = connection
+        .prepare_cached(
+            "UPDATE records SET outcome = ?2, reason = coalesce(?3, reason), message = coalesce(?4, message), ended \
+             = ?5 WHERE number = ?1 RETURNING plan, source, \"commit\", \"trigger\", who",
+        )?
+        .query_row(params![id.0, rows::word(end), code, message, rows::time(at)], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, rows::parsed(row, 2)?, rows::trigger(row, 3)?))
+        })?;
+    let detail = match reason {
+        Some(reason) => format!("{end}: {reason}"),
+        None => end.to_string(),
+    };
+    write_step(connection, id, &Step { at, kind: StepKind::Ended, detail })?;
+    end_plan(connection, plan, at)?;
+    note(connection, &EndedRecord { plan, source: &source, commit: &commit, outcome: end, trigger: &trigger }, at)
+}
+
+/// Notes what became of the commits of records that had ended when they were written down: each commit once, by its worst.
+fn note_ends(
+    connection: &Connection,
+    plan: i64,
+    source: &str,
+    records: &[Record],
+    at: Timestamp,
+) -> Result<(), Failure> {
+    let mut by_commit: BTreeMap<&CommitId, EndedRecord<'_>> = BTreeMap::new();
+    for Record { commit, outcome, trigger, .. } in records.iter().filter(|record| record.outcome.is_final()) {
+        let ended = EndedRecord { plan, source, commit, outcome: *outcome, trigger };
+        by_commit.entry(commit).and_modify(|known| *known = known.worse(ended)).or_insert(ended);
+    }
+    by_commit.values().try_for_each(|ended| note(connection, ended, at))
+}
+
+pub(super) fn write_commit(connection: &Connection, commit: &Commit) -> Result<(), Failure> {
+    let Commit { id, subject, author, authored, committed, parents, trailers } = commit;
+    connection
+        .prepare_cached("INSERT OR IGNORE INTO people (name, email) VALUES (?, ?)")?
+        .execute(params![author.name, author.email])?;
+    let parents: Vec<&str> = parents.iter().map(CommitId::as_str).collect();
+    connection
+        .prepare_cached(
+            "INSERT OR IGNORE INTO commits (\"commit\", subject, author, authored, committed, parents, trailers) VALUES \
+             (?1, ?2, (SELECT number FROM people WHERE name = ?3 AND email = ?4), ?5, ?6, ?7, ?8)",
+        )?
+        .execute(params![
+            id.as_str(),
+            subject,
+            author.name,
+            author.email,
+            rows::time(*authored),
+            rows::time(*committed),
+            parents.join(" "),
+            rows::json(trailers)
+        ])?;
+    Ok(())
+}
+
+/// The plan of a source's present head.
+fn plan(connection: &Connection, source: &str, head: &CommitId, at: Timestamp) -> Result<i64, Failure> {
+    let newest: Option<(i64, String)> = connection
+        .prepare_cached("SELECT number, head FROM plans WHERE source = ? ORDER BY number DESC LIMIT 1")?
+        .query_row([source], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    match newest {
+        Some((number, newest)) if newest == head.as_str() => Ok(number),
+        _ => {
+            connection.prepare_cached("INSERT INTO plans (source, head, begun) VALUES (?, ?, ?)")?.execute(params![
+                source,
+                head.as_str(),
+                rows::time(at)
+            ])?;
+            Ok(connection.last_insert_rowid())
+        }
+    }
+}
+
+/// The record of a commit for an object that a plan has already.
+fn begun(connection: &Connection, plan: i64, record: &Record) -> Result<Option<i64>, Failure> {
+    let object = &record.object;
+    let found = connection
+        .prepare_cached(
+            "SELECT number FROM records WHERE plan = ? AND name = ? AND kind = ? AND \"group\" = ? AND namespace IS ? AND \
+             \"commit\" = ? AND (\"trigger\" IN ('commit', 'new-image', 'config-change') OR \"trigger\" = 'restart' AND who IS NULL)",
+        )?
+        .query_row(
+            params![plan, object.name, object.kind, object.group, object.namespace, record.commit.as_str()],
+            |row| row.get(0),
+        )
+        .optional()?;
+    Ok(found)
+}
+
+pub(super) fn insert(
+    connection: &Connection,
+    plan: i64,
+    source: &str,
+    record: &Record,
+    at: Timestamp,
+) -> Result<i64, Failure> {
+    // When it was over is not known of one that was rebuilt, only that it is.
+    let over = if record.trigger == Trigger::Rebuilt { record.started } else { at };
+    let ended = record.ended.or(record.outcome.is_final().then_some(over));
+    let (object, place, reason) = (&record.object, record.place.as_ref(), record.reason.as_ref());
+    connection
+        .prepare_cached(
+            "INSERT INTO records (plan, source, \"commit\", \"group\", kind, namespace, name, path, line, \"column\", \
+             \"trigger\", who, outcome, reason, message, manifest_hash, rolls_out, revision, back_to, back_to_revision, \
+             started, ended) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        )?
+        .execute(params![
+            plan,
+            source,
+            record.commit.as_str(),
+            object.group,
+            object.kind,
+            object.namespace,
+            object.name,
+            place.map(|place| &*place.path),
+            place.map(|place| place.line),
+            place.map(|place| place.column),
+            record.trigger.word(),
+            record.trigger.who(),
+            rows::word(record.outcome),
+            reason.map(|reason| cut(&reason.code)),
+            reason.map(|reason| cut(&reason.message)),
+            record.manifest_hash,
+            record.rolls_out,
+            record.revision,
+            record.back_to.as_ref().map(CommitId::as_str),
+            record.back_to_revision,
+            rows::time(record.started),
+            ended.filter(|_| record.outcome.is_final()).map(rows::time)
+        ])?;
+    let id = connection.last_insert_rowid();
+    if !record.complaints.is_empty() {
+        rows::write_complaints(connection, id, &record.complaints)?;
+    }
+    if let Some(evidence) = &record.evidence {
+        rows::write_evidence(connection, id, &bounded(evidence))?;
+    }
+    Ok(id)
+}
+
+/// Ends a plan when no record of it is open any more.
+fn end_plan(connection: &Connection, plan: i64, at: Timestamp) -> Result<(), Failure> {
+    connection
+        .prepare_cached(
+            "UPDATE plans SET ended = ?2 WHERE number = ?1 AND ended IS NULL AND NOT EXISTS (SELECT 1 FROM records WHERE \
+             plan = ?1 AND ended IS NULL)",
+        )?
+        .execute(params![plan, rows::time(at)])?;
+    Ok(())
+}
+
+/// Where a record stands, and whether it has ended.
+fn outcome(connection: &Connection, id: RecordId) -> Result<(Outcome, bool), Failure> {
+    let found = connection
+        .prepare_cached("SELECT outcome FROM records WHERE number = ?")?
+        .query_row([id.0], |row| rows::worded::<Outcome>(row, 0))
+        .optional()?;
+    let outcome = found.ok_or(HistoryError::NoRecord { id })?;
+    Ok((outcome, outcome.is_final()))
+}
+
+fn write_step(connection: &Connection, id: RecordId, step: &Step) -> Result<(), Failure> {
+    let number: i64 = connection
+        .prepare_cached("SELECT coalesce(max(number), 0) + 1 FROM steps WHERE record = ?")?
+        .query_row([id.0], |row| row.get(0))?;
+    if step.kind == StepKind::Progress && number > PROGRESS {
+        return Ok(());
+    }
+    connection
+        .prepare_cached("INSERT INTO steps (record, number, at, step, detail) VALUES (?, ?, ?, ?, ?)")?
+        .execute(params![id.0, number, rows::time(step.at), rows::word(step.kind), cut(&step.detail)])?;
+    Ok(())
+}
+
+fn bounded(evidence: &Evidence) -> Evidence {
+    let mut evidence = evidence.clone();
+    if rows::json(&evidence).len() > EVIDENCE {
+        for pod in &mut evidence.pods {
+            pod.log.clear();
+        }
+        evidence.missing.push("the pods' log lines: too long to be kept".to_owned());
+    }
+    if rows::json(&evidence).len() > EVIDENCE {
+        let missing = vec!["all but this line: too long to be kept".to_owned()];
+        evidence = Evidence { missing, ..Evidence::default() };
+    }
+    evidence
+}
+
+fn cut(text: &str) -> &str {
+    if text.len() <= TEXT {
+        return text;
+    }
+    &text[..text.floor_char_boundary(TEXT)]
+}

@@ -1,0 +1,142 @@
+//! After the file was lost: what the cluster and Git still say is put into the new one, and marked as that.
+
+use jiff::Timestamp;
+use rusqlite::{OptionalExtension, params};
+
+use crate::history::error::HistoryError;
+use crate::history::store::file::History;
+use crate::history::store::rows;
+use crate::history::write;
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{Commit, Record, Trigger};
+
+/// What a source follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Followed {
+    /// The source's name.
+    pub source: String,
+    /// The folders in its repository; an empty one for all of it.
+    pub folders: Vec<String>,
+    /// What of the repository, in words: `branch "main"`.
+    pub follow: String,
+    /// What is in the way of reading its repository, or of planning what is found there.
+    pub trouble: Option<Trouble>,
+}
+
+/// What is in somebody's way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// What it is, for people.
+    pub message: String,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+impl History {
+    /// Puts the records of a source in that were rebuilt, all or none, with what is known of their commits.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be written.
+    pub fn rebuild(
+        &self,
+        source: &str,
+        records: &[Record],
+        commits: &[Commit],
+        at: Timestamp,
+    ) -> Result<(), HistoryError> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        self.write("rebuild what was", |connection| {
+            for commit in commits {
+                write::write_commit(connection, commit)?;
+            }
+            connection
+                .prepare_cached("INSERT INTO plans (source, head, begun, ended) VALUES (?1, '', ?2, ?2)")?
+                .execute(params![source, rows::time(at)])?;
+            let plan = connection.last_insert_rowid();
+            for record in records {
+                write::insert(connection, plan, source, record, at)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// When the records of a source were rebuilt, if they were: what is older is known from the cluster and Git only.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be read.
+    pub fn rebuilt(&self, source: &str) -> Result<Option<Timestamp>, HistoryError> {
+        self.read("look whether it was rebuilt", |connection| {
+            let mut statement = connection.prepare_cached(REBUILT)?;
+            let found = statement.query_row([source], |row| Ok((row.get::<_, String>(0)?, rows::parsed(row, 1)?)));
+            Ok(found.optional()?.filter(|(head, _)| head.is_empty()).map(|(_, begun)| begun))
+        })
+    }
+
+    /// Notes what a source follows.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be written.
+    pub fn follows(&self, followed: &Followed) -> Result<(), HistoryError> {
+        let Followed { source, folders, follow, trouble } = followed;
+        let folder = folders.join("\n");
+        let (message, since) = trouble.as_ref().map(|trouble| (&trouble.message, rows::time(trouble.since))).unzip();
+        self.write("note what is followed", |connection| {
+            let text = "INSERT OR REPLACE INTO sources (source, folder, follow, trouble, since) VALUES (?, ?, ?, ?, ?)";
+            connection.prepare_cached(text)?.execute(params![source, folder, follow, message, since])?;
+            Ok(())
+        })
+    }
+
+    /// What each source follows, by name.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be read.
+    pub fn followed(&self) -> Result<Vec<Followed>, HistoryError> {
+        self.read("look what is followed", |connection| {
+            let text = "SELECT source, folder, follow, trouble, since FROM sources ORDER BY source";
+            let mut statement = connection.prepare_cached(text)?;
+            let found = statement.query_map([], |row| {
+                let trouble: Option<String> = row.get(3)?;
+                let trouble = match trouble {
+                    Some(message) => Some(Trouble { message, since: rows::parsed(row, 4)? }),
+                    None => None,
+                };
+                let folders: String = row.get(1)?;
+                let folders = folders.split('\n').map(ToOwned::to_owned).collect();
+                Ok(Followed { source: row.get(0)?, folders, follow: row.get(2)?, trouble })
+            })?;
+            Ok(found.collect::<Result<_, _>>()?)
+        })
+    }
+
+    /// Whether this undo by hand, or another thing that somebody did, is written down: one of this object, of that very
+    /// moment, with the same word for what set it off; who it was does not matter.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be read.
+    pub fn knows(
+        &self,
+        source: &str,
+        object: &ObjectKey,
+        at: Timestamp,
+        trigger: &Trigger,
+    ) -> Result<bool, HistoryError> {
+        let ObjectKey { group, kind, namespace, name } = object;
+        self.read("look for what was done by hand", |connection| {
+            let mut statement = connection.prepare_cached(BY_HAND)?;
+            Ok(statement.exists(params![name, rows::time(at), kind, group, namespace, source, trigger.word()])?)
+        })
+    }
+}
+
+/// What was rebuilt came before every plan.
+const REBUILT: &str = "SELECT head, begun FROM plans WHERE source = ? ORDER BY number LIMIT 1";
+const BY_HAND: &str = "SELECT 1 FROM records INDEXED BY records_by_name WHERE name = ? AND started = ? AND kind = ? AND \
+                    \"group\" = ? AND namespace IS ? AND source = ? AND \"trigger\" = ?";
