@@ -4,14 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::origins::asks_origin;
 use super::refusal::Refusal;
 use super::tree::{Node, Tree, below};
 use super::unit::{Inputs, KUSTOMIZATIONS, Unit, UnitKind, whole};
 use belay_core::manifest::yaml::{At, decode, documents};
 use belay_core::manifest::{Place, join};
 
-/// What has the objects say where they came from.
-pub(super) const ORIGIN: &str = "originAnnotations";
 /// The largest kustomization that is read, in bytes.
 const LARGEST: u64 = 1 << 20;
 /// The most paths that are followed from one kustomization.
@@ -242,11 +241,6 @@ impl<T: Tree> Walk<'_, T> {
     }
 }
 
-/// Whether a value of `buildMetadata` has the objects say where they came from.
-pub(super) fn asks_origin(value: &Value) -> bool {
-    value.as_array().is_some_and(|options| options.iter().any(|option| option == ORIGIN))
-}
-
 fn is_empty(value: &Value) -> bool {
     value.is_null() || value.as_array().is_some_and(Vec::is_empty)
 }
@@ -268,7 +262,7 @@ fn is_remote(path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{MemoryTree, Options, find};
+    use super::super::MemoryTree;
     use super::*;
 
     fn tree(files: &[(&str, &str)]) -> MemoryTree {
@@ -389,49 +383,5 @@ mod tests {
         assert_ne!(before.id, with(("base/kustomization.yaml", "")));
         assert_ne!(before.id, with(("over/kustomization.yml", "")));
         assert_eq!(before.id, with(("over/other.yaml", "")));
-    }
-
-    #[test]
-    fn units_are_found_from_the_top() {
-        let tree = tree(&[
-            ("env/a/kustomization.yaml", "resources: [sub]\ncomponents: [../part]\n"),
-            ("env/a/sub/kustomization.yaml", ""),
-            ("env/b/deep/Kustomization", ""),
-            ("env/chart/Chart.yaml", "name: c\nversion: 1.0.0\n"),
-            ("env/chart/charts/d/Chart.yaml", "name: d\nversion: 1.0.0\n"),
-            ("env/plain/a.yaml", ""),
-            ("env/part/kustomization.yaml", "kind: Component\npatches: [{path: ../patches/p.yaml}]\n"),
-            ("env/part/p.yaml", ""),
-            ("env/patches/p.yaml", ""),
-            ("env/library/Chart.yaml", "name: l\ntype: library\n"),
-            ("env/_hidden/kustomization.yaml", ""),
-            ("base/kustomization.yaml", ""),
-        ]);
-        let Ok(plan) = find(&tree, "env", &Options::default());
-        let paths: Vec<&str> = plan.units.keys().map(|path| &**path).collect();
-        assert_eq!(paths, ["env/a/kustomization.yaml", "env/b/deep/Kustomization", "env/chart/Chart.yaml"]);
-        assert!(plan.covers("env/a/sub/x.yaml") && plan.covers("env/chart/values.yaml"));
-        assert!(
-            plan.covers("env/part/p.yaml")
-                && plan.covers("env/patches/p.yaml")
-                && plan.covers("env/library/values.yaml")
-        );
-        assert!(!plan.covers("env/plain/a.yaml") && !plan.covers("env/ab/x.yaml"));
-        let Ok(off) = find(&tree, "env", &Options { off: true, ..Options::default() });
-        assert!(off.is_empty());
-    }
-
-    #[test]
-    fn a_base_that_is_rolled_out_by_itself_is_told() {
-        let tree = tree(&[("base/kustomization.yaml", ""), ("over/kustomization.yaml", "resources: [../base]\n")]);
-        let Ok(plan) = find(&tree, "", &Options::default());
-        let twice = plan.rolled_out_twice();
-        let told: Vec<_> = twice.iter().map(|twice| (&*twice.base.path, &*twice.message, &*twice.advice)).collect();
-        let wanted = (
-            "base/kustomization.yaml",
-            "this is rolled out by itself, and over is built on it",
-            "follow only what is to be rolled out: path = \"over\"",
-        );
-        assert_eq!(told, [wanted]);
     }
 }

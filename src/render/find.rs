@@ -74,3 +74,59 @@ pub fn find<T: Tree>(tree: &T, folder: &str, options: &Options) -> Result<Plan, 
     }
     Ok(plan)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::MemoryTree;
+    use super::*;
+
+    fn tree(files: &[(&str, &str)]) -> MemoryTree {
+        let mut tree = MemoryTree::default();
+        files.iter().for_each(|(path, text)| tree.file(*path, *text));
+        tree
+    }
+
+    #[test]
+    fn units_are_found_from_the_top() {
+        let tree = tree(&[
+            ("env/a/kustomization.yaml", "resources: [sub]\ncomponents: [../part]\n"),
+            ("env/a/sub/kustomization.yaml", ""),
+            ("env/b/deep/Kustomization", ""),
+            ("env/chart/Chart.yaml", "name: c\nversion: 1.0.0\n"),
+            ("env/chart/charts/d/Chart.yaml", "name: d\nversion: 1.0.0\n"),
+            ("env/plain/a.yaml", ""),
+            ("env/part/kustomization.yaml", "kind: Component\npatches: [{path: ../patches/p.yaml}]\n"),
+            ("env/part/p.yaml", ""),
+            ("env/patches/p.yaml", ""),
+            ("env/library/Chart.yaml", "name: l\ntype: library\n"),
+            ("env/_hidden/kustomization.yaml", ""),
+            ("base/kustomization.yaml", ""),
+        ]);
+        let Ok(plan) = find(&tree, "env", &Options::default());
+        let paths: Vec<&str> = plan.units.keys().map(|path| &**path).collect();
+        assert_eq!(paths, ["env/a/kustomization.yaml", "env/b/deep/Kustomization", "env/chart/Chart.yaml"]);
+        assert!(plan.covers("env/a/sub/x.yaml") && plan.covers("env/chart/values.yaml"));
+        assert!(
+            plan.covers("env/part/p.yaml")
+                && plan.covers("env/patches/p.yaml")
+                && plan.covers("env/library/values.yaml")
+        );
+        assert!(!plan.covers("env/plain/a.yaml") && !plan.covers("env/ab/x.yaml"));
+        let Ok(off) = find(&tree, "env", &Options { off: true, ..Options::default() });
+        assert!(off.is_empty());
+    }
+
+    #[test]
+    fn a_base_that_is_rolled_out_by_itself_is_told() {
+        let tree = tree(&[("base/kustomization.yaml", ""), ("over/kustomization.yaml", "resources: [../base]\n")]);
+        let Ok(plan) = find(&tree, "", &Options::default());
+        let twice = plan.rolled_out_twice();
+        let told: Vec<_> = twice.iter().map(|twice| (&*twice.base.path, &*twice.message, &*twice.advice)).collect();
+        let wanted = (
+            "base/kustomization.yaml",
+            "this is rolled out by itself, and over is built on it",
+            "follow only what is to be rolled out: path = \"over\"",
+        );
+        assert_eq!(told, [wanted]);
+    }
+}

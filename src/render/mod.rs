@@ -14,6 +14,7 @@
 //! environment, the network and the files of this machine, with limits of time, memory and output; nothing of a repository
 //! is run.
 
+mod arguments;
 mod cache;
 mod capabilities;
 mod child;
@@ -24,8 +25,10 @@ mod export;
 mod find;
 mod helm;
 mod memory_tree;
+mod origins;
 mod refusal;
 mod renderer;
+mod said;
 mod source_paths;
 mod tools;
 mod tree;

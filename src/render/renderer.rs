@@ -5,7 +5,6 @@
 )]
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -13,21 +12,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::arguments::{arguments, namespace};
 use super::cache::Cache;
 use super::capabilities::{Capabilities, KnownCapabilities};
 use super::child::{self, ChildFailure, ChildLimits, Run};
-use super::closure::{ORIGIN, asks_origin};
 use super::export::{ExportError, export};
 use super::find::find;
-use super::helm;
+use super::origins::ask_for_origins;
+use super::said::{place_in, without_folder};
 use super::tools::{FoundTool, Tool, Tools};
 use super::tree::Tree;
-use super::unit::{HelmOptions, Options, Plan, RenderId, Unit, UnitKind};
-use belay_core::manifest::yaml::{decode, documents};
-use belay_core::manifest::{File, Origins, Place, Rendered, Scopes, join, not_rendered, read_rendered};
+use super::unit::{Options, Plan, RenderId, Unit, UnitKind};
+use belay_core::manifest::{File, Origins, Place, Rendered, Scopes, not_rendered, read_rendered};
 
 /// The most renderings that are held in memory where there is no folder for them.
 const HELD: usize = 1000;
@@ -366,92 +364,4 @@ fn no_tool(kind: &UnitKind, place: Place) -> FailedRender {
         ),
     };
     FailedRender { place, message: message.to_owned(), hint: Some(hint.to_owned()), passes: Passes::WithTheTool(tool) }
-}
-
-/// The namespace of a chart's objects that name none.
-fn namespace(options: &HelmOptions) -> &str {
-    options.namespace.as_deref().unwrap_or("default")
-}
-
-/// How the tool is called, in the root of what was exported.
-fn arguments(unit: &Unit, tool: Tool) -> Vec<OsString> {
-    let folder = if unit.folder.is_empty() { "." } else { &unit.folder };
-    let mut arguments: Vec<OsString> = Vec::new();
-    match &unit.kind {
-        UnitKind::Kustomize { reaches_out, .. } => {
-            arguments.push(if tool == Tool::Kubectl { "kustomize" } else { "build" }.into());
-            let restrictor = if *reaches_out { "LoadRestrictionsNone" } else { "LoadRestrictionsRootOnly" };
-            arguments.push(format!("--load-restrictor={restrictor}").into());
-            arguments.extend(["--".into(), folder.into()]);
-        }
-        UnitKind::Helm(options) => {
-            arguments.extend(["template".into(), "--include-crds".into(), "--skip-tests".into()]);
-            arguments.push(format!("--namespace={}", namespace(options)).into());
-            for values in options.values.iter().filter_map(|values| helm::values_path(options, values)) {
-                arguments.push(format!("--values={values}").into());
-            }
-            arguments.extend(options.capabilities.iter().flat_map(|capabilities| capabilities.arguments()));
-            for (name, value) in &options.set {
-                arguments.push(format!("--set={name}={value}").into());
-            }
-            arguments.extend(["--".into(), helm::release(options).into(), format!("./{folder}").into()]);
-        }
-    }
-    arguments
-}
-
-/// Has a kustomization that was exported say where its objects came from. One that can't be read stays as it is: the tool
-/// says what is wrong with it.
-fn ask_for_origins(file: &Path) -> std::io::Result<()> {
-    let bytes = fs::read(file)?;
-    let read = |bytes: &[u8]| {
-        let text = decode(bytes).ok()?;
-        let (documents, complaints) = documents(&text);
-        let ([document], true) = (&documents[..], complaints.is_empty()) else { return None };
-        document.read().0.map(|placed| placed.value().clone()).filter(Value::is_object)
-    };
-    let Some(mut value) = read(&bytes) else { return Ok(()) };
-    if value.get("buildMetadata").is_none() {
-        // As it is written, so that the tool's words about its lines stay true.
-        let mut longer = bytes;
-        longer.extend_from_slice(format!("\nbuildMetadata: [{ORIGIN}]\n").as_bytes());
-        if read(&longer).is_some_and(|value| value.get("buildMetadata").is_some_and(asks_origin)) {
-            return fs::write(file, longer);
-        }
-    }
-    match &mut value["buildMetadata"] {
-        Value::Array(options) => options.push(ORIGIN.into()),
-        other => *other = json!([ORIGIN]),
-    }
-    fs::write(file, value.to_string())
-}
-
-/// A tool's words without the folder that it was shown the repository in, which is there no more.
-fn without_folder(failure: ChildFailure, exported: &Path) -> ChildFailure {
-    let real = fs::canonicalize(exported).unwrap_or_else(|_| exported.to_owned());
-    let shorten = |message: String| {
-        let mut message = message;
-        for folder in [real.as_path(), exported] {
-            let folder = folder.display().to_string();
-            message = message.replace(&format!("{folder}/"), "").replace(&folder, "/");
-        }
-        message
-    };
-    match failure {
-        ChildFailure::Said(message) => ChildFailure::Said(shorten(message)),
-        ChildFailure::Bounds(message) => ChildFailure::Bounds(shorten(message)),
-        ChildFailure::Machine(message) => ChildFailure::Machine(shorten(message)),
-    }
-}
-
-/// The place in a chart that Helm names: `web/templates/a.yaml:3:14`, where `web` is the chart's name.
-fn place_in(message: &str, folder: &str) -> Option<Place> {
-    let words = message.split(|c: char| c.is_whitespace() || matches!(c, '(' | ')' | '"' | '<' | '>'));
-    words.filter(|word| word.contains("/templates/") || word.contains("/charts/")).find_map(|word| {
-        let mut parts = word.split(':');
-        let (_, path) = parts.next()?.split_once('/')?;
-        let line = parts.next()?.parse().ok()?;
-        let column = parts.next().and_then(|column| column.parse().ok()).unwrap_or(1);
-        Some(Place { path: join(folder, path)?.into(), line, column })
-    })
 }

@@ -163,25 +163,41 @@ impl Plan {
     /// The units that others are built on: objects that are written once are rolled out twice.
     #[must_use]
     pub fn rolled_out_twice(&self) -> Vec<RolledOutTwice<'_>> {
-        let pairs = self.bases_of_others();
-        let is_base = |unit: &Unit| pairs.iter().any(|(base, _)| base.path == unit.path);
+        let based_on = self.based_on();
+        let is_base = |unit: &&Unit| based_on.contains_key(&*unit.path);
         let wanted: BTreeSet<&str> =
             self.units.values().filter(|unit| !is_base(unit)).map(|unit| &*unit.folder).collect();
-        let bases: BTreeSet<&str> = pairs.iter().map(|(base, _)| &*base.folder).collect();
-        let advice = path_without(&wanted, &bases);
-        let twice = |(base, other): (_, &Unit)| RolledOutTwice {
+        let bases: BTreeSet<&str> = based_on.values().map(|(base, _)| &*base.folder).collect();
+        let advice = if based_on.is_empty() { String::new() } else { path_without(&wanted, &bases) };
+        let twice = |(base, others): (_, Vec<&Unit>)| RolledOutTwice {
             base,
-            message: format!("this is rolled out by itself, and {} is built on it", other.shown()),
+            message: format!("this is rolled out by itself, and {} built on it", are_or_is(&others)),
             advice: advice.clone(),
         };
-        pairs.iter().copied().map(twice).collect()
+        based_on.into_values().map(twice).collect()
     }
 
-    /// Each unit that another is built on, with the other.
-    fn bases_of_others(&self) -> Vec<(&Unit, &Unit)> {
-        let base_of = |base: &Unit, other: &Unit| other.bases.iter().any(|folder| **folder == *base.folder);
-        let pairs = self.units.values().flat_map(|base| self.units.values().map(move |other| (base, other)));
-        pairs.filter(|(base, other)| base.path != other.path && base_of(base, other)).collect()
+    /// Each unit that others are built on, with those, by its path.
+    fn based_on(&self) -> BTreeMap<&str, (&Unit, Vec<&Unit>)> {
+        let mut in_folder: BTreeMap<&str, Vec<&Unit>> = BTreeMap::new();
+        self.units.values().for_each(|unit| in_folder.entry(&unit.folder).or_default().push(unit));
+        let mut found: BTreeMap<&str, (&Unit, Vec<&Unit>)> = BTreeMap::new();
+        for other in self.units.values() {
+            let bases = other.bases.iter().filter_map(|folder| in_folder.get(folder.as_str())).flatten();
+            for base in bases.filter(|base| base.path != other.path) {
+                found.entry(&base.path).or_insert_with(|| (base, Vec::new())).1.push(other);
+            }
+        }
+        found
+    }
+}
+
+/// Whose folder is, or whose folders are.
+fn are_or_is(units: &[&Unit]) -> String {
+    match units {
+        [] => String::new(),
+        [only] => format!("{} is", only.shown()),
+        [first, others @ ..] => format!("{} and {} more are", first.shown(), others.len()),
     }
 }
 

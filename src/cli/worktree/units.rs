@@ -9,18 +9,29 @@ use belay_core::manifest::{Complaint, File, Place, Scopes};
 
 /// The units of a tree, each rendered at most once.
 pub(in crate::cli) struct FolderUnits<T> {
-    tree: T,
+    pub tree: T,
     pub plan: Plan,
     renderer: Renderer,
 }
 
 impl<T: Tree<Error = Infallible>> FolderUnits<T> {
-    /// Those below a folder.
+    /// Those below a folder, all of them rendered.
     pub(in crate::cli) fn below(tree: T, folder: &str, reading: &Reading) -> FolderUnits<T> {
+        let units = FolderUnits::planned(tree, folder, reading);
+        units.prepare(&units.plan.units.values().collect::<Vec<_>>());
+        units
+    }
+
+    /// Those below a folder, none of which is rendered yet.
+    pub(in crate::cli) fn planned(tree: T, folder: &str, reading: &Reading) -> FolderUnits<T> {
         let renderer = Renderer::new(reading.options.clone(), reading.tools.clone(), None);
         let Ok(plan) = renderer.plan(&tree, folder);
-        let Ok(()) = renderer.prepare(&tree, &plan.units.values().collect::<Vec<_>>());
         FolderUnits { tree, plan, renderer }
+    }
+
+    /// Renders some of them, several at once.
+    pub(in crate::cli) fn prepare(&self, units: &[&Unit]) {
+        let Ok(()) = self.renderer.prepare(&self.tree, units);
     }
 
     /// What a unit renders to, its places as `shown` shows them.

@@ -195,6 +195,27 @@ fn an_application_with_several_sources_becomes_several() {
     }
 }
 
+/// A chart may lie at the root of its repository.
+#[test]
+fn a_chart_at_the_root_of_its_repository_is_named() {
+    let (sources, ran) = import(&application(
+        "  source:\n    repoURL: https://git.example.com/chart.git\n    targetRevision: main\n    path: .\n    helm:\n      \
+         valuesObject: {size: 1}\n      parameters: [{name: boot, value: c2VjcmV0IGhlcmU5}]\n",
+    ));
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let [source] = sources.as_slice() else { panic!("{ran:?}") };
+    assert_eq!((source.helm[0].chart.as_str(), source.helm[0].release.as_deref()), (".", Some("shop")));
+    assert!(ran.err.contains("commit what it holds as values-shop.yaml"), "{ran:?}");
+    assert!(ran.err.contains("parameters[0] may be secret") && !ran.out.contains("c2Vj"), "{ran:?}");
+    let (sources, ran) = import(
+        "apiVersion: source.toolkit.fluxcd.io/v1\nkind: GitRepository\nmetadata: {name: chart}\nspec: {url: \
+         'https://git.example.com/chart.git', ref: {branch: main}}\n---\napiVersion: helm.toolkit.fluxcd.io/v2\nkind: \
+         HelmRelease\nmetadata: {name: web, namespace: shop}\nspec: {chart: {spec: {chart: ./, sourceRef: {kind: \
+         GitRepository, name: chart}}}}\n",
+    );
+    assert_eq!((ran.code, sources[0].helm[0].chart.as_str()), (0, "."), "{ran:?}");
+}
+
 #[test]
 fn a_list_is_read_and_what_is_none_of_these_is_named() {
     let (sources, ran) = import(&format!(

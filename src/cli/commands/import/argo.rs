@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use super::field::Field;
 use super::flux::VENDOR;
-use super::found::{Fields, Found, folder, ignored, inline_values};
+use super::found::{Fields, Found, chart_folder, folder, ignored, inline_values};
+use super::jq::pointer_of;
+use super::secret_values::may_be_secret;
 use crate::config::{Drift, HelmConfig, IgnoreConfig, SourceConfig};
 
 const IN_THE_KUSTOMIZATION: Option<&str> = Some("write it into the kustomization in the repository");
@@ -66,8 +68,8 @@ const HELM: Fields = &[
     ("ignoreMissingValueFiles", Some("name in `values` only files that are there")),
     ("passCredentials", Some("charts are rendered from the repository alone")),
     ("skipCrds", Some("`exclude` files with definitions, or let the chart make them by a value")),
-    ("kubeVersion", Some("charts are rendered with the capabilities that helm itself assumes")),
-    ("apiVersions", Some("charts are rendered with the capabilities that helm itself assumes")),
+    ("kubeVersion", Some("charts are rendered for the version of the cluster that is followed")),
+    ("apiVersions", Some("charts are rendered for what the cluster that is followed serves")),
 ];
 
 const SYNC: Fields = &[
@@ -185,7 +187,7 @@ impl Application<'_, '_> {
         let name = self.object.text_of("metadata.name").unwrap_or_default();
         let namespace = helm.text_of("namespace").or_else(|| self.spec.text_of("destination.namespace"));
         let mut chart = HelmConfig {
-            chart: folder.to_owned(),
+            chart: chart_folder(folder),
             release: Some(helm.text_of("releaseName").unwrap_or(name).to_owned()),
             namespace: namespace.map(ToOwned::to_owned),
             values: Vec::new(),
@@ -329,27 +331,6 @@ fn set(found: &mut Found, parameter: &Field<'_>, chart: &mut HelmConfig) {
     chart.set.insert(name.to_owned(), value);
 }
 
-/// Words in the names of values that nobody should read.
-const SECRET: [&str; 11] = [
-    "password",
-    "passwd",
-    "passphrase",
-    "secret",
-    "token",
-    "credential",
-    "apikey",
-    "api_key",
-    "private",
-    "auth",
-    "dsn",
-];
-
-fn may_be_secret(name: &str, value: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    let key = name.rsplit('.').next().is_some_and(|last| last.ends_with("key"));
-    key || SECRET.iter().any(|word| name.contains(word)) || (value.contains("://") && value.contains('@'))
-}
-
 fn sync_option(found: &mut Found, option: &Field<'_>) {
     let instead = match option.text().unwrap_or_default() {
         "CreateNamespace=true" => Some("commit a manifest of the Namespace"),
@@ -369,66 +350,9 @@ fn globs(text: &str) -> Vec<String> {
     inside.split(',').map(str::trim).filter(|glob| !glob.is_empty()).map(ToOwned::to_owned).collect()
 }
 
-/// `.spec.template.spec.containers[].image` as a JSON pointer; also `[] | select(.name == "app") |`.
-fn pointer_of(expression: &str) -> Option<String> {
-    let mut pointer = String::new();
-    for (index, part) in expression.split('|').map(str::trim).enumerate() {
-        let selected = part.strip_prefix("select(").and_then(|rest| rest.strip_suffix(')'));
-        if let Some((name, value)) = selected.and_then(|selected| selected.split_once("==")) {
-            let name = name.trim().strip_prefix('.')?;
-            let value = value.trim().strip_prefix('"')?.strip_suffix('"')?;
-            let plain =
-                |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c));
-            let list = pointer.strip_suffix("/*").filter(|_| plain(name) && plain(value))?;
-            pointer = format!("{list}/[{name}={value}]");
-            continue;
-        }
-        let rest = part.strip_prefix('.')?;
-        if index > 0 && rest.is_empty() {
-            return None;
-        }
-        for step in rest.split('.') {
-            let (step, each) = match step.trim_end_matches('?').strip_suffix("[]") {
-                Some(step) => (step, true),
-                None => (step, false),
-            };
-            let quoted = step.strip_prefix("[\"").and_then(|step| step.strip_suffix("\"]"));
-            let step = quoted.unwrap_or(step);
-            if step.is_empty() || !step.chars().all(|c| c.is_ascii_alphanumeric() || "-_/".contains(c)) {
-                return None;
-            }
-            pointer.push('/');
-            pointer.push_str(&step.replace('~', "~0").replace('/', "~1"));
-            pointer.push_str(if each { "/*" } else { "" });
-        }
-    }
-    Some(pointer).filter(|pointer| !pointer.is_empty())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_expression_is_a_pointer_where_it_can_be_one() {
-        let of = |text: &str| pointer_of(text).unwrap_or_default();
-        assert_eq!(of(".spec.replicas"), "/spec/replicas");
-        assert_eq!(of(".webhooks[]?.clientConfig.caBundle"), "/webhooks/*/clientConfig/caBundle");
-        assert_eq!(
-            of(".spec.template.spec.containers[] | select(.name == \"app\") | .resources"),
-            "/spec/template/spec/containers/[name=app]/resources"
-        );
-        for odd in ["", ".", ".a | length", ".a[0]", "..", ".a[] | select(.b > 1)", ".a | select(.b == \"c\")"] {
-            assert_eq!(of(odd), "", "{odd}");
-        }
-    }
-
-    #[test]
-    fn a_value_that_may_be_secret_is_known_by_its_name() {
-        let secret = ["db.password", "API_TOKEN", "aws.secretAccessKey", "tls.key", "authHeader"];
-        assert!(secret.iter().all(|name| may_be_secret(name, "1")));
-        assert!(may_be_secret("db", "postgres://ada:x@db") && !may_be_secret("image.tag", "1.2"));
-    }
 
     #[test]
     fn braces_are_several_patterns() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::field::Field;
-use super::found::{Fields, Found, folder, ignored, inline_values};
+use super::found::{Fields, Found, chart_folder, folder, ignored, inline_values};
 use crate::config::{Drift, HelmConfig, IgnoreConfig, SourceConfig, Span};
 
 const IN_THE_KUSTOMIZATION: Option<&str> = Some("write it into the kustomization in the repository");
@@ -121,12 +121,12 @@ pub(super) fn release(found: &mut Found, object: &Field<'_>, repositories: &[Fie
     let release = target.map_or_else(|| name.to_owned(), |target| format!("{target}-{name}"));
     let values = chart.texts_of("valuesFiles");
     if let Some(files) = chart.get("valuesFiles")
-        && !values.iter().any(|file| folder(file) == format!("{path}/values.yaml"))
+        && !values.iter().any(|file| folder(file) == folder(&format!("{path}/values.yaml")))
     {
         found.warn(&files, "leaves the chart's own values.yaml out", "belay always reads that one first");
     }
     let mut config = HelmConfig {
-        chart: path.clone(),
+        chart: chart_folder(&path),
         release: Some(spec.text_of("releaseName").map_or(release, ToOwned::to_owned)),
         namespace: target.or_else(|| object.text_of("metadata.namespace")).map(ToOwned::to_owned),
         values: values.iter().map(|file| format!("/{}", folder(file))).collect(),

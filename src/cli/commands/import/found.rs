@@ -127,10 +127,16 @@ pub(super) fn folder(path: &str) -> String {
     parts.collect::<Vec<_>>().join("/")
 }
 
+/// The folder of a chart as `[[source.helm]]` names it: the repository's root has a name there.
+pub(super) fn chart_folder(folder: &str) -> String {
+    if folder.is_empty() { ".".to_owned() } else { folder.to_owned() }
+}
+
 /// The values of a chart that are written in the object itself: they must lie in the repository.
 pub(super) fn inline_values(found: &mut Found, values: &Field<'_>, chart: &mut HelmConfig, name: &str) {
     let file = format!("values-{name}.yaml");
-    let instead = format!("commit what it holds as {}/{file}, which `values` names", chart.chart);
+    let path = format!("{}/{file}", chart.chart);
+    let instead = format!("commit what it holds as {}, which `values` names", path.trim_start_matches("./"));
     found.without_counterpart(values, Some(&instead));
     if !chart.values.contains(&file) {
         chart.values.push(file);

@@ -4,6 +4,8 @@ mod argo;
 mod field;
 mod flux;
 mod found;
+mod jq;
+mod secret_values;
 mod written;
 
 use std::io::{self, Read};

@@ -10,9 +10,10 @@ use serde_json::Value;
 use super::Worktree;
 use super::disk_tree::DiskTree;
 use super::edit_op::{Op, at, key};
+use super::units::FolderUnits;
 use crate::cli::commands::set::Change;
 use crate::cli::session::configured::Reading;
-use crate::render::{ContentId, Node, Plan, Renderer, Tree, Unit, UnitKind, below, folders_above, kustomization_in};
+use crate::render::{ContentId, Node, Renderer, Tree, Unit, UnitKind, below, folders_above, kustomization_in};
 use belay_core::manifest::edit::{self, New, Step};
 use belay_core::manifest::{File, HOOK_RUN, Manifest, ObjectKey, Scopes, join};
 
@@ -30,8 +31,7 @@ pub(in crate::cli) enum KustomizationField {
 
 /// What the units of a folder render to.
 pub(in crate::cli) struct RenderedFolder {
-    tree: DiskTree,
-    plan: Plan,
+    units: FolderUnits<DiskTree>,
     scopes: Scopes,
     /// By the paths of the units; without those that others are built on.
     files: BTreeMap<String, File>,
@@ -54,23 +54,19 @@ impl RenderedFolder {
     pub(in crate::cli) fn below(folder: &Path, namespace: &str, reading: Reading) -> anyhow::Result<RenderedFolder> {
         let (tree, folder) =
             DiskTree::around(folder).with_context(|| format!("failed to read the folder {}", folder.display()))?;
-        let renderer = renderer(&reading);
-        let Ok(plan) = renderer.plan(&tree, &folder);
-        let bases: BTreeSet<&str> = plan.rolled_out_twice().iter().map(|twice| &*twice.base.path).collect();
-        let units: Vec<&Unit> = plan.units.values().filter(|unit| !bases.contains(&*unit.path)).collect();
-        let Ok(()) = renderer.prepare(&tree, &units);
+        let units = FolderUnits::planned(tree, &folder, &reading);
+        let bases: BTreeSet<&str> = units.plan.rolled_out_twice().iter().map(|twice| &*twice.base.path).collect();
+        let followed: Vec<&Unit> = units.plan.units.values().filter(|unit| !bases.contains(&*unit.path)).collect();
+        units.prepare(&followed);
         let scopes = Scopes::new(namespace);
-        let read = |unit: &&Unit| {
-            let Ok(file) = renderer.file(&tree, unit, &scopes);
-            (unit.path.to_string(), file)
-        };
-        let files = units.iter().map(read).collect();
-        Ok(RenderedFolder { tree, plan, scopes, files, reading })
+        let read = |unit: &&Unit| (unit.path.to_string(), units.read(unit, &scopes, |path| path.into()));
+        let files = followed.iter().map(read).collect();
+        Ok(RenderedFolder { units, scopes, files, reading })
     }
 
     /// Whether the file at a path is no manifest that is rolled out as it is.
     pub(in crate::cli) fn covers(&self, path: &str) -> bool {
-        self.plan.covers(path)
+        self.units.plan.covers(path)
     }
 
     /// All manifests, each with the path of its unit.
@@ -88,7 +84,7 @@ impl RenderedFolder {
 
     /// The files that may be edited: kustomizations, and those with the values of charts.
     pub(in crate::cli) fn editable(&self) -> impl Iterator<Item = String> {
-        self.plan.units.values().flat_map(|unit| match unit.kind {
+        self.units.plan.units.values().flat_map(|unit| match unit.kind {
             UnitKind::Kustomize { .. } => vec![unit.path.to_string()],
             UnitKind::Helm(_) => self.values_files(unit),
         })
@@ -97,7 +93,7 @@ impl RenderedFolder {
     /// The files with a chart's values that are there; what a later one says counts.
     fn values_files(&self, unit: &Unit) -> Vec<String> {
         let mut files = unit.values_files();
-        files.retain(|path| matches!(self.tree.node(path), Ok(Some(Node::File(_)))));
+        files.retain(|path| matches!(self.units.tree.node(path), Ok(Some(Node::File(_)))));
         files
     }
 
@@ -109,12 +105,12 @@ impl RenderedFolder {
     /// Refuses a manifest that a unit above the folder is made from.
     pub(in crate::cli) fn refuse_part(&self, path: &str) -> anyhow::Result<()> {
         for folder in std::iter::once("").chain(folders_above(path)) {
-            let is_there = |name: &str| matches!(self.tree.node(&below(folder, name)), Ok(Some(Node::File(_))));
-            let Ok(kustomization) = kustomization_in(&self.tree, folder);
+            let is_there = |name: &str| matches!(self.units.tree.node(&below(folder, name)), Ok(Some(Node::File(_))));
+            let Ok(kustomization) = kustomization_in(&self.units.tree, folder);
             if kustomization.is_none() && !is_there("Chart.yaml") {
                 continue;
             }
-            let Ok(plan) = renderer(&self.reading).plan(&self.tree, folder);
+            let Ok(plan) = renderer(&self.reading).plan(&self.units.tree, folder);
             let is_part = |unit: &&Unit| match unit.kind {
                 UnitKind::Kustomize { .. } => unit.files.iter().any(|file| file == path),
                 UnitKind::Helm(_) => *unit.folder == *folder,
@@ -140,7 +136,7 @@ impl RenderedFolder {
         change: &impl Change,
     ) -> anyhow::Result<Option<EditedUnit>> {
         let object = &manifest.key;
-        let unit = self.plan.units.get(path).with_context(|| format!("failed to find {path}"))?;
+        let unit = self.units.plan.units.get(path).with_context(|| format!("failed to find {path}"))?;
         if matches!(unit.kind, UnitKind::Helm(_)) {
             return self.edit_values(unit, text, manifest, change);
         }
@@ -171,7 +167,7 @@ impl RenderedFolder {
     /// What a unit renders to with other texts of files.
     fn render(&self, unit: &Unit, texts: &[(&str, &str)]) -> anyhow::Result<Objects> {
         let files = texts.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
-        let tree = EditedTree { tree: &self.tree, files };
+        let tree = EditedTree { tree: &self.units.tree, files };
         rendered(&tree, &unit.folder, |other| *other.path == *unit.path, (&self.scopes, &self.reading))
     }
 

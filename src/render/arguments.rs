@@ -1,0 +1,39 @@
+//! How a tool is called.
+
+use std::ffi::OsString;
+
+use super::helm;
+use super::tools::Tool;
+use super::unit::{HelmOptions, Unit, UnitKind};
+
+/// The namespace of a chart's objects that name none.
+pub(super) fn namespace(options: &HelmOptions) -> &str {
+    options.namespace.as_deref().unwrap_or("default")
+}
+
+/// How the tool is called, in the root of what was exported.
+pub(super) fn arguments(unit: &Unit, tool: Tool) -> Vec<OsString> {
+    let folder = if unit.folder.is_empty() { "." } else { &unit.folder };
+    let mut arguments: Vec<OsString> = Vec::new();
+    match &unit.kind {
+        UnitKind::Kustomize { reaches_out, .. } => {
+            arguments.push(if tool == Tool::Kubectl { "kustomize" } else { "build" }.into());
+            let restrictor = if *reaches_out { "LoadRestrictionsNone" } else { "LoadRestrictionsRootOnly" };
+            arguments.push(format!("--load-restrictor={restrictor}").into());
+            arguments.extend(["--".into(), folder.into()]);
+        }
+        UnitKind::Helm(options) => {
+            arguments.extend(["template".into(), "--include-crds".into(), "--skip-tests".into()]);
+            arguments.push(format!("--namespace={}", namespace(options)).into());
+            for values in options.values.iter().filter_map(|values| helm::values_path(options, values)) {
+                arguments.push(format!("--values={values}").into());
+            }
+            arguments.extend(options.capabilities.iter().flat_map(|capabilities| capabilities.arguments()));
+            for (name, value) in &options.set {
+                arguments.push(format!("--set={name}={value}").into());
+            }
+            arguments.extend(["--".into(), helm::release(options).into(), format!("./{folder}").into()]);
+        }
+    }
+    arguments
+}
