@@ -139,11 +139,11 @@ fn begin(work: &RolloutTask, manifest: &Manifest, reason: &Reason) -> Option<Rec
     let context = &work.context;
     let now = context.clock.now();
     let record = Record {
-        place: Some(manifest.place.clone()),
         trigger: Trigger::Together(work.planned.wanted.key.to_string()),
         reason: Some(reason.clone()),
         manifest_hash: Some(manifest.hash.to_string()),
         ..Record::planned(&context.config.name, &work.planned.wanted.commit.id, manifest.key.clone(), now)
+            .written_in(manifest.place.clone(), manifest.file())
     };
     let head = context.status.planned().unwrap_or_else(|| record.commit.clone());
     match context.history.begin(&context.config.name, &head, &[record], now) {

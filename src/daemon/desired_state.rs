@@ -9,7 +9,9 @@ use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
 use super::file_facts::{FileFacts, ObjectKind, WorkloadFacts};
 use super::units::Content;
 use crate::git::GitError;
-use belay_core::manifest::{Complaint, File, GroupKind, Manifest, ManifestHash, ManifestSet, ObjectKey, Place, Scopes};
+use belay_core::manifest::{
+    Complaint, File, GroupKind, Located, Manifest, ManifestHash, ManifestSet, ObjectKey, Place, Scopes,
+};
 use belay_core::rollout::{
     After, CommitId, Reading, Workload, configuration_hash, named_configuration, template, wrong_order,
 };
@@ -194,8 +196,8 @@ impl DesiredState {
     }
 
     /// Where an object is written.
-    pub(super) fn place(&self, key: &ObjectKey) -> Option<Place> {
-        self.set.locate(key).map(|located| located.place)
+    pub(super) fn locate(&self, key: &ObjectKey) -> Option<Located> {
+        self.set.locate(key)
     }
 
     /// The hash of an object's manifest.

@@ -179,15 +179,19 @@ impl Source {
         let charged = || self.last_charged(key).map(|commit| commit.id.clone());
         let Some(commit) = said.cloned().or_else(charged).or_else(|| done.commit.clone()) else { return Ok(()) };
         info!(object = %key, by = done.trigger.who(), what = done.trigger.word(), commit = commit.short(), "done by hand");
+        let planned = Record::planned(source, &commit, key.clone(), done.since);
+        let planned = match self.desired().locate(key) {
+            Some(located) => planned.written_in(located.place, &located.file),
+            None => planned,
+        };
         let record = Record {
-            place: self.desired().place(key),
             trigger: done.trigger.clone(),
             outcome: Outcome::UnderWay,
             manifest_hash: done.manifest.clone(),
             // What no commit is named for was nobody's good revision, however well it runs.
             rolls_out: done.commit.is_some(),
             back_to: done.back_to.clone(),
-            ..Record::planned(source, &commit, key.clone(), done.since)
+            ..planned
         };
         let now = self.context.clock.now();
         let ids = history.begin(source, head, &[record], now)?;

@@ -290,13 +290,13 @@ impl Source {
         };
         let Wanted { key, manifest, hash, commit, trigger, .. } = wanted;
         Record {
-            place: Some(manifest.place.clone()),
             trigger: trigger.told(&planned.action),
             reason,
             manifest_hash: Some(hash.clone()),
             rolls_out: matches!(&planned.action, Action::Apply(apply) if apply.rolls_out),
             complaints,
             ..Record::planned(&self.context.config.name, &commit.id, key.clone(), self.context.clock.now())
+                .written_in(manifest.place.clone(), manifest.file())
         }
     }
 

@@ -9,7 +9,7 @@ use super::head_reading::HeadReading;
 use super::repository::Repository;
 use super::units::{Content, SourceChange, SourceChanges};
 use crate::git::{Change, GitError};
-use crate::render::{IGNORE_FILE, Plan, RenderId, Tree as _, Unit, below, ignoring_above};
+use crate::render::{IGNORE_FILE, Plan, RenderId, Tree as _, Unit, UnitWarning, below, ignoring_above};
 use belay_core::manifest::{File, ManifestHash, ObjectKey, Scopes};
 use belay_core::rollout::{Commit, CommitId};
 
@@ -34,11 +34,14 @@ impl Repository {
         Ok(())
     }
 
-    /// What is rolled out twice, by the path of its file.
+    /// What is doubtful about the units, by the path of the file.
     pub(super) fn warnings(&self, head: &CommitId) -> Result<BTreeMap<String, String>, GitError> {
         let plan = self.plan_at(head)?;
-        let twice = plan.rolled_out_twice().into_iter();
-        Ok(twice.map(|twice| (twice.base.path.to_string(), format!("{} ({})", twice.message, twice.advice))).collect())
+        let warnings = self.units.renderer.warnings(&CommitTree::new(&self.mirror, head), &plan)?;
+        let told = |warning: UnitWarning| {
+            (warning.place.path.to_string(), format!("{} ({})", warning.message, warning.advice))
+        };
+        Ok(warnings.into_iter().map(told).collect())
     }
 
     /// What differs in the source's folder between two commits; all of it is new where `from` is `None`.

@@ -24,6 +24,7 @@ mod excluded;
 mod export;
 mod find;
 mod helm;
+mod lookup;
 mod memory_tree;
 mod origins;
 mod refusal;
@@ -46,7 +47,7 @@ pub use renderer::Renderer;
 pub use source_paths::SourcePaths;
 pub use tools::{FoundTool, Tool, Tools};
 pub use tree::{ContentId, Node, Tree, below, folders_above};
-pub use unit::{HelmOptions, Inputs, Options, Plan, RenderId, RolledOutTwice, Unit, UnitKind};
+pub use unit::{HelmOptions, Inputs, Options, Plan, RenderId, RolledOutTwice, Unit, UnitKind, UnitWarning};
 
 #[cfg(test)]
 mod tests;

@@ -20,11 +20,12 @@ use super::capabilities::{Capabilities, KnownCapabilities};
 use super::child::{self, ChildFailure, ChildLimits, Run};
 use super::export::{ExportError, export};
 use super::find::find;
+use super::lookup::Lookups;
 use super::origins::ask_for_origins;
 use super::said::{place_in, without_folder};
 use super::tools::{FoundTool, Tool, Tools};
 use super::tree::Tree;
-use super::unit::{Options, Plan, RenderId, Unit, UnitKind};
+use super::unit::{Options, Plan, RenderId, Unit, UnitKind, UnitWarning};
 use belay_core::manifest::{File, Origins, Place, Rendered, Scopes, not_rendered, read_rendered};
 
 /// The most renderings that are held in memory where there is no folder for them.
@@ -45,6 +46,8 @@ pub struct Renderer {
     held: Mutex<BTreeMap<RenderId, Outcome>>,
     /// What charts are told of the cluster.
     capabilities: Mutex<KnownCapabilities>,
+    /// Where charts ask the cluster, by what they are made from.
+    lookups: Lookups,
     /// How often a tool was run.
     runs: AtomicU64,
     /// When cancelled, nothing more is rendered, and what is running ends.
@@ -90,6 +93,7 @@ impl Renderer {
             cache: folder.map(|folder| Cache::new(folder.join("rendered"))),
             held: Mutex::default(),
             capabilities: Mutex::default(),
+            lookups: Lookups::default(),
             runs: AtomicU64::new(0),
             stop: CancellationToken::new(),
         }
@@ -152,6 +156,29 @@ impl Renderer {
         let known = self.capabilities().known();
         let capabilities = known.or_else(|| self.options.capabilities.clone());
         find(tree, folder, &Options { capabilities, ..self.options.clone() })
+    }
+
+    /// What is doubtful about the units: what is rolled out twice, and charts that ask the cluster.
+    ///
+    /// # Errors
+    ///
+    /// When the tree can't be read.
+    pub fn warnings<T: Tree>(&self, tree: &T, plan: &Plan) -> Result<Vec<UnitWarning>, T::Error> {
+        let twice = plan.rolled_out_twice().into_iter().map(|twice| UnitWarning {
+            place: Place { path: Arc::clone(&twice.base.path), line: 1, column: 1 },
+            message: twice.message,
+            advice: twice.advice,
+        });
+        let mut warnings: Vec<UnitWarning> = twice.collect();
+        let charts = plan.units.values().filter(|unit| matches!(unit.kind, UnitKind::Helm(_)));
+        for chart in charts {
+            warnings.extend(self.lookups.of(tree, chart)?.map(|place| UnitWarning {
+                place,
+                message: "lookup finds nothing: a chart is rendered without a cluster".to_owned(),
+                advice: "let the chart take by a value what it looks for".to_owned(),
+            }));
+        }
+        Ok(warnings)
     }
 
     /// Renders those of these units that were not rendered yet, several at once, as many as there are processors.

@@ -11,6 +11,7 @@ use super::excluded::{Excluded, IGNORE_FILE};
 use super::refusal::Refusal;
 use super::source_paths::common_folder;
 use super::tree::{Node, Tree, below, folders_above};
+use belay_core::manifest::Place;
 
 /// The most folders that an advice names.
 const LISTED: usize = 8;
@@ -120,6 +121,17 @@ pub struct RolledOutTwice<'p> {
     /// It.
     pub base: &'p Unit,
     /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub advice: String,
+}
+
+/// What is doubtful about a unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnitWarning {
+    /// Where.
+    pub place: Place,
+    /// What.
     pub message: String,
     /// What to do.
     pub advice: String,

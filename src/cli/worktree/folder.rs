@@ -64,7 +64,7 @@ pub(in crate::cli) fn read(path: &Path, reading: &Reading, scopes: Scopes) -> an
         contents.into_iter().filter(|(below, _)| !units.plan.covers(&format!("{prefix}{below}"))).collect();
     let files = plain_files.iter().map(|(below, bytes)| plain(from_here(below), bytes)).collect();
     let mut found = read_with_units(files, &units, shown, scopes);
-    found.warnings = units.bases_of_others(shown);
+    found.warnings = units.warnings(shown);
     let odd = odd.into_iter().filter(|odd| !units.plan.covers(&format!("{prefix}{}", odd.shown)));
     let odd = odd.map(|odd| OddPath { shown: from_here(&odd.shown).to_string(), ..odd });
     found.complaints.extend(odd.map(|odd| odd.complaint()));

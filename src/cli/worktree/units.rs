@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use crate::cli::session::configured::Reading;
-use crate::render::{Plan, Renderer, Tree, Unit};
+use crate::render::{Plan, Renderer, Tree, Unit, UnitWarning};
 use belay_core::manifest::{Complaint, File, Place, Scopes};
 
 /// The units of a tree, each rendered at most once.
@@ -47,14 +47,12 @@ impl<T: Tree<Error = Infallible>> FolderUnits<T> {
         file
     }
 
-    /// Warnings of units that others are built on: what they hold is rolled out twice.
-    pub(in crate::cli) fn bases_of_others(&self, shown: impl Fn(&str) -> Arc<str>) -> Vec<Complaint> {
-        let twice = self.plan.rolled_out_twice().into_iter();
-        twice
-            .map(|twice| {
-                let place = Place { path: shown(&twice.base.path), line: 1, column: 1 };
-                Complaint::of_file(place, twice.message, Some(twice.advice))
-            })
-            .collect()
+    /// What is doubtful about the units.
+    pub(in crate::cli) fn warnings(&self, shown: impl Fn(&str) -> Arc<str>) -> Vec<Complaint> {
+        let Ok(warnings) = self.renderer.warnings(&self.tree, &self.plan);
+        let complaint = |UnitWarning { place, message, advice }: UnitWarning| {
+            Complaint::of_file(Place { path: shown(&place.path), ..place }, message, Some(advice))
+        };
+        warnings.into_iter().map(complaint).collect()
     }
 }

@@ -16,7 +16,7 @@ pub(in crate::history) const RECORD: &str = "records.number, records.source, rec
                                  records.namespace, records.name, records.path, records.line, records.\"column\", \
                                  records.\"trigger\", records.who, records.outcome, records.reason, records.message, \
                                  records.manifest_hash, records.rolls_out, records.revision, records.back_to, \
-                                 records.back_to_revision, records.started, records.ended";
+                                 records.back_to_revision, records.started, records.ended, records.rendered_by";
 
 /// One record, without what is in tables of its own.
 pub(in crate::history) fn record(row: &Row<'_>) -> Result<Record, Error> {
@@ -35,6 +35,7 @@ pub(in crate::history) fn record(row: &Row<'_>) -> Result<Record, Error> {
         commit: parsed(row, 2)?,
         object: object(row, 3)?,
         place,
+        rendered_by: row.get(22)?,
         outcome: worded(row, 12)?,
         reason,
         manifest_hash: row.get(15)?,

@@ -313,7 +313,7 @@ pub(super) fn insert(
         .prepare_cached(
             "INSERT INTO records (plan, source, \"commit\", \"group\", kind, namespace, name, path, line, \"column\", \
              \"trigger\", who, outcome, reason, message, manifest_hash, rolls_out, revision, back_to, back_to_revision, \
-             started, ended) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+             started, ended, rendered_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         )?
         .execute(params![
             plan,
@@ -337,7 +337,8 @@ pub(super) fn insert(
             record.back_to.as_ref().map(CommitId::as_str),
             record.back_to_revision,
             rows::time(record.started),
-            ended.filter(|_| record.outcome.is_final()).map(rows::time)
+            ended.filter(|_| record.outcome.is_final()).map(rows::time),
+            record.rendered_by
         ])?;
     let id = connection.last_insert_rowid();
     if !record.complaints.is_empty() {

@@ -125,6 +125,7 @@ impl Object {
         let source = status.sources.get(&record.source);
         // A hold is of the commit that failed, for as long as it lasts.
         let held = source.and_then(|of| of.held.get(&record.object)).is_some_and(|held| held.commit == record.commit);
+        let place = record.written_at();
         let evidence = record.evidence.map(|evidence| {
             let mut events = evidence.events;
             events.sort_by_key(|event| std::cmp::Reverse(event.at));
@@ -146,7 +147,7 @@ impl Object {
                 Some(who) => format!("{} ({who})", record.trigger.word()),
                 None => record.trigger.word().to_owned(),
             },
-            place: record.place.map(|place| place.to_string()),
+            place,
             took: record.ended.map(|ended| Lasted(ended.duration_since(record.started))),
             reason: record.reason.map(|reason| reason.message),
             waits_for,

@@ -119,7 +119,8 @@ impl<'o> Object<'o, '_> {
         let hash = ManifestHash::of(placed.value());
         // Where in the file it is, who reads the file knows.
         let (value, starts) = (Compact::of(placed.value()), placed.starts());
-        let manifest = Manifest { key, api_version, place, hash, document: 0, item: None, value, starts };
+        let manifest =
+            Manifest { key, api_version, place, rendered_by: None, hash, document: 0, item: None, value, starts };
         Read::Fine { manifest: Box::new(manifest), custom, definition }
     }
 

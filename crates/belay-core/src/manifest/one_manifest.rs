@@ -15,6 +15,8 @@ pub struct Manifest {
     pub api_version: String,
     /// Where it is written: its first key.
     pub place: Place,
+    /// What it was rendered by: the path of the kustomization or the chart. `None` for one that is read as it is written.
+    pub rendered_by: Option<Arc<str>>,
     /// What it says, as one number.
     pub hash: ManifestHash,
     /// Which document of the file it is in, as [`yaml::documents`](super::yaml::documents) counts them, from 0.
@@ -39,7 +41,14 @@ impl Manifest {
         let value = json!({"apiVersion": api_version, "kind": key.kind, "metadata": metadata});
         let place = Place { path: "".into(), line: 1, column: 1 };
         let (hash, value) = (ManifestHash::of(&value), Compact::of(&value));
-        Manifest { key, api_version, place, hash, document: 0, item: None, value, starts: Arc::new([]) }
+        let (rendered_by, starts) = (None, Arc::new([]));
+        Manifest { key, api_version, place, rendered_by, hash, document: 0, item: None, value, starts }
+    }
+
+    /// The file that it was read from: another than that of its place where it was rendered.
+    #[must_use]
+    pub fn file(&self) -> &str {
+        self.rendered_by.as_deref().unwrap_or(&self.place.path)
     }
 
     /// The object, as kubectl would send it. It has no namespace where the manifest names none. It is read anew each time.

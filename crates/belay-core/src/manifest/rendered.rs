@@ -51,6 +51,7 @@ pub fn read_rendered(rendered: &Rendered<'_>, bytes: &[u8], scopes: &Scopes) -> 
     let origins = Places::of(rendered, &text, &unit);
     for manifest in &mut file.manifests {
         manifest.place = origins.at(manifest.place.line);
+        manifest.rendered_by = Some(Arc::clone(&unit));
         manifest.starts = Arc::new([]);
         if rendered.origins == (Origins::Annotation { kept: false }) {
             take_out_origin(manifest);
@@ -190,6 +191,9 @@ mod tests {
         assert_eq!(file.complaints, []);
         let places: Vec<String> = file.manifests.iter().map(|manifest| manifest.place.to_string()).collect();
         assert_eq!(places, ["base/a.yaml:1:1", "over/kustomization.yaml:1:1", "over/kustomization.yaml:1:1"]);
+        assert!(
+            file.manifests.iter().all(|manifest| manifest.rendered_by.as_deref() == Some("over/kustomization.yaml"))
+        );
         let plain = read_file("a.yaml", format!("{CONFIG_MAP}a\n").as_bytes(), &Scopes::new("default"));
         assert_eq!(file.manifests[0].hash, plain.manifests[0].hash);
         assert_eq!(file.manifests[0].value(), plain.manifests[0].value());

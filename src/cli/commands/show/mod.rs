@@ -134,7 +134,7 @@ fn object(history: &History, record: &Record, steps: bool) -> anyhow::Result<()>
     if let Some(note) = step_details::note(history, record)? {
         say(format!("  note:     {}", plain(&note)));
     }
-    if let Some(place) = &record.place {
+    if let Some(place) = record.written_at() {
         say(format!("  place:    {place}"));
     }
     if let Some(revision) = record.revision {

@@ -35,6 +35,9 @@ pub struct Record {
     pub object: ObjectKey,
     /// Where the manifest is written; unknown for what was rebuilt from the cluster.
     pub place: Option<Place>,
+    /// What the manifest was rendered by: the path of the kustomization or the chart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rendered_by: Option<String>,
     /// What set it off.
     pub trigger: Trigger,
     /// What became of it.
@@ -73,6 +76,7 @@ impl Record {
             commit: commit.clone(),
             object,
             place: None,
+            rendered_by: None,
             trigger: Trigger::Commit,
             outcome: Outcome::Planned,
             reason: None,
@@ -86,6 +90,22 @@ impl Record {
             started,
             ended: None,
         }
+    }
+
+    /// The same of a manifest at this place, which was read from this file: another one where it was rendered.
+    #[must_use]
+    pub fn written_in(self, place: Place, file: &str) -> Record {
+        let rendered_by = (*file != *place.path).then(|| file.to_owned());
+        Record { place: Some(place), rendered_by, ..self }
+    }
+
+    /// Where the manifest is written and, where that is another file, what it was rendered by.
+    #[must_use]
+    pub fn written_at(&self) -> Option<String> {
+        let place = self.place.as_ref()?;
+        Some(
+            self.rendered_by.as_ref().map_or_else(|| place.to_string(), |unit| format!("{place} (rendered by {unit})")),
+        )
     }
 }
 

@@ -98,6 +98,7 @@ fn blank(source: &str, key: &ObjectKey, commit: &CommitId, began: Timestamp) -> 
         commit: commit.clone(),
         object: key.clone(),
         place: None,
+        rendered_by: None,
         trigger: Trigger::Rebuilt,
         outcome: Outcome::Unknown,
         reason: None,
