@@ -1,4 +1,6 @@
 # belay's image: docker build --tag belay:0.1.0 .
+# Recommended beside belay, in /usr/local/bin: kustomize (or kubectl) and helm, where repositories hold kustomizations or
+# charts. docs/install.md says how.
 FROM rust:1-bookworm AS build
 WORKDIR /src
 COPY . .

@@ -47,7 +47,8 @@ async fn a_kustomization_is_rolled_out_with_the_place_of_its_origin() {
     assert!(world.get(&map("plain")).await.is_some());
     let record = world.record(&first, "Deployment default/p-web");
     assert_eq!(record.outcome, Outcome::Complete);
-    assert_eq!(record.place.unwrap().to_string(), "base/web.yaml:1:1");
+    assert_eq!(record.written_at().unwrap(), "base/web.yaml:1:1 (rendered by live/over/kustomization.yaml)");
+    assert_eq!(world.record(&first, "ConfigMap default/plain").rendered_by, None);
     assert_eq!(world.status().state(), SourceState::Synced);
 
     // A file of the base, outside of the folder that is followed.
@@ -155,6 +156,44 @@ async fn each_commit_is_charged_with_what_its_rendering_changed() {
     assert_eq!(commit_of(&world, "p-other").await, adds);
     assert_eq!(world.record(&image_of_web, "Deployment default/p-web").outcome, Outcome::Complete);
     assert!(world.records().iter().all(|record| record.commit.as_str() != comment), "it changed nothing");
+}
+
+/// Only so many commits are looked through for the one that changed what is rendered; else it is the head.
+#[tokio::test(start_paused = true)]
+async fn of_very_many_commits_the_head_is_charged() {
+    let Some((mut world, _)) = kustomized().await else { return };
+    let slower = |seconds: u32| deployment("web", "web:0", &format!("  minReadySeconds: {seconds}\n"));
+    // The newest fifty change only the text of the base, and nothing that is rendered of it.
+    for (seconds, comments) in [(1, 49), (2, 50)] {
+        world.repository.write("base/web.yaml", slower(seconds));
+        let changes = world.repository.commit("Slower");
+        let mut head = String::new();
+        for number in 0..comments {
+            world.repository.write("base/web.yaml", format!("# {number}\n{}", slower(seconds)));
+            head = world.repository.commit("Only a comment");
+        }
+        world.repository.push();
+        world.through(&head).await;
+        let charged = if comments < 50 { changes } else { head };
+        assert_eq!(commit_of(&world, "p-web").await, charged, "after {comments} that change nothing");
+        assert_eq!(world.get(&path_of("p-web")).await.unwrap()["spec"]["minReadySeconds"], seconds);
+    }
+}
+
+/// A template that asks the cluster finds nothing, and that is told.
+#[tokio::test(start_paused = true)]
+async fn a_chart_that_asks_the_cluster_is_a_warning() {
+    let Some(tools) = real_tools() else { return };
+    let mut world = World::embedded().await;
+    world.tools = tools;
+    world.repository.write("web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.0.0\n");
+    let found = "{{ if lookup \"v1\" \"Namespace\" \"\" \"default\" }}found{{ else }}nothing{{ end }}";
+    world.repository.write("web/templates/map.yaml", config_map("map", found));
+    world.with_all_of_them().await;
+    assert_eq!(world.get(&map("map")).await.unwrap()["data"]["A"], "nothing");
+    let warning = &world.status().obstacles.warnings["web/templates/map.yaml"];
+    assert!(warning.starts_with("lookup finds nothing"), "{warning}");
+    assert_eq!(world.status().state(), SourceState::Synced, "it is in nobody's way");
 }
 
 #[tokio::test(start_paused = true)]

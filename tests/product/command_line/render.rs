@@ -138,3 +138,20 @@ fn a_chart_is_rendered_as_the_configuration_says() {
     let without = belay(folder.path(), &tools, &["render", "live", "-o", "name"]);
     assert!(!without.out.contains("shop-blue"), "{without:?}");
 }
+
+/// A template that asks the cluster is named with its line.
+#[test]
+fn check_warns_of_a_chart_that_asks_the_cluster() {
+    let Some((folder, tools)) = folder() else { return };
+    write(folder.path(), "chart/Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.0.0\n");
+    let template = config_map("map", "{{ lookup \"v1\" \"Secret\" \"a\" \"b\" | len }}");
+    write(folder.path(), "chart/templates/map.yaml", &template);
+    let checked = belay(folder.path(), &tools, &["check", "chart"]);
+    let line = template.lines().position(|line| line.contains("lookup")).unwrap() + 1;
+    assert_eq!(checked.code, 0, "{checked:?}");
+    assert!(
+        checked.out.contains(&format!("warning: chart/templates/map.yaml:{line}:"))
+            && checked.out.contains("lookup finds nothing"),
+        "{checked:?}"
+    );
+}

@@ -43,6 +43,7 @@ fn a_record_comes_back_as_it_was_written() {
     };
     let mut full = Record {
         place: Some(place),
+        rendered_by: Some("live/kustomization.yaml".to_owned()),
         trigger: Trigger::UndoByHand("kubectl-rollout".to_owned()),
         outcome: Outcome::RolledBack,
         reason: Some(reason()),
