@@ -1,6 +1,6 @@
 //! What can go wrong with a cluster, and whose fault it is.
 
-use belay_core::rollout::Reason;
+use belay_core::rollout::{Reason, ReasonCode};
 
 /// Why a request did not do what it was made for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -113,10 +113,10 @@ impl ClusterError {
     #[must_use]
     pub fn to_reason(&self) -> Reason {
         let code = match self {
-            ClusterError::Refused(refusal) => refusal.reason.clone(),
-            ClusterError::Missing { .. } => "Missing".to_owned(),
-            ClusterError::Denied { .. } => "Forbidden".to_owned(),
-            ClusterError::Away { .. } => "ClusterAway".to_owned(),
+            ClusterError::Refused(refusal) => refusal.reason.as_str().into(),
+            ClusterError::Missing { .. } => ReasonCode::Missing,
+            ClusterError::Denied { .. } => ReasonCode::Forbidden,
+            ClusterError::Away { .. } => ReasonCode::ClusterAway,
         };
         Reason { code, message: self.to_string() }
     }

@@ -11,7 +11,7 @@ use super::state::{FailedObject, Source};
 use crate::config::OnFailure;
 use crate::history::Query;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Action, CommitId, Outcome, Planned, Reason, Record, RecordId, Trigger, rank};
+use belay_core::rollout::{Action, CommitId, Outcome, Planned, Reason, ReasonCode, Record, RecordId, Trigger, rank};
 
 impl Source {
     /// Hears how a rollout ended: where the whole commit goes back with it, that begins here.
@@ -40,8 +40,7 @@ impl Source {
             return;
         }
         let why = record.reason.as_ref().map_or("it failed", |reason| reason.message.as_str());
-        let reason =
-            Reason { code: "CommitFailed".to_owned(), message: format!("{key} of the same commit failed: {why}") };
+        let reason = Reason::new(ReasonCode::CommitFailed, format!("{key} of the same commit failed: {why}"));
         let failed = FailedObject { object: key.clone(), reason };
         info!(commit = record.commit.short(), object = %key, "everything that the commit touched goes back");
         self.rollouts.failed_commits.insert(record.commit.clone(), failed.clone());
@@ -74,7 +73,7 @@ impl Source {
         let (Some(manifest), Some(commit)) = (self.read_manifest(key), self.commit(&complete.commit)) else { return };
         self.watch_crowds();
         let api_version = manifest.api_version.clone();
-        let trigger = Trigger::Together(failed.object.to_string());
+        let trigger = Trigger::Together(failed.object.clone());
         let wanted = self.context.want(&self.desired(), Charged { manifest, commit }, trigger);
         let Some(served) = self.watches.watched.serving(&api_version, &key.kind) else {
             warn!(object = %key, "does not go back with its commit: its kind is not watched");

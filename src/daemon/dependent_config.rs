@@ -44,11 +44,9 @@ impl Company {
 
 /// The object that failed, where this one only goes back with it.
 pub(super) fn culprit(work: &RolloutTask) -> Option<Companion> {
-    let Trigger::Together(name) = &work.planned.wanted.trigger else { return None };
-    let desired = work.context.repository.desired();
-    let object = desired.keys().find(|key| key.to_string() == *name)?.clone();
-    let manifest = desired.hash(&object)?.to_string();
-    Some(Companion { object, manifest })
+    let Trigger::Together(object) = &work.planned.wanted.trigger else { return None };
+    let manifest = work.context.repository.desired().hash(object)?.to_string();
+    Some(Companion { object: object.clone(), manifest })
 }
 
 /// Which ConfigMaps and Secrets go back with a workload, and which can't.
@@ -139,7 +137,7 @@ fn begin(work: &RolloutTask, manifest: &Manifest, reason: &Reason) -> Option<Rec
     let context = &work.context;
     let now = context.clock.now();
     let record = Record {
-        trigger: Trigger::Together(work.planned.wanted.key.to_string()),
+        trigger: Trigger::Together(work.planned.wanted.key.clone()),
         reason: Some(reason.clone()),
         manifest_hash: Some(manifest.hash.to_string()),
         ..Record::planned(&context.config.name, &work.planned.wanted.commit.id, manifest.key.clone(), now)
@@ -158,7 +156,7 @@ fn begin(work: &RolloutTask, manifest: &Manifest, reason: &Reason) -> Option<Rec
 fn own_work(work: &RolloutTask, manifest: Manifest, served: Served, record: RecordId) -> RolloutTask {
     let rank = rank(&manifest.key);
     let cause = &work.planned.wanted;
-    let wanted = Wanted::of(manifest, Arc::clone(&cause.commit), Trigger::Together(cause.key.to_string()));
+    let wanted = Wanted::of(manifest, Arc::clone(&cause.commit), Trigger::Together(cause.key.clone()));
     let apply = resumed_apply(&wanted, &work.context.config.name);
     RolloutTask {
         context: Arc::clone(&work.context),
@@ -218,9 +216,6 @@ pub(super) async fn take_back(work: &mut RolloutTask, reason: Reason, live: &Val
             context.tell(&wanted.key, &written, EventKind::Warning, "RolledBack", message);
             work.end(Outcome::RolledBack, Some(reason)).await
         }
-        Err(error) => {
-            let message = format!("{}; the way back was refused: {error}", reason.message);
-            rollback_failed(work, live, Reason { code: reason.code, message }).await
-        }
+        Err(error) => rollback_failed(work, live, reason.and(format!("the way back was refused: {error}"))).await,
     }
 }

@@ -12,7 +12,7 @@ use super::health_monitor::is_complete;
 use super::state::{ByHand, Source};
 use crate::cluster::Seen;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Outcome, Reason, Trigger, marks, scaled_by};
+use belay_core::rollout::{Outcome, Reason, ReasonCode, Trigger, marks, scaled_by};
 
 /// At most once in so long it is written down that an autoscaler has scaled a workload: one may do it four times a minute.
 const SCALED: Duration = Duration::from_hours(1);
@@ -66,8 +66,8 @@ impl Source {
         self.watches.live.entry(key.clone()).or_default().scaled = Some(Instant::now());
         let message = format!("from {before} to {now} replicas");
         let scaled = ByHand {
-            reason: Some(Reason { code: "Scaled".to_owned(), message }),
-            ..ByHand::complete(Trigger::Autoscaler(autoscaler.to_string()), self.context.clock.now())
+            reason: Some(Reason::new(ReasonCode::Scaled, message)),
+            ..ByHand::complete(Trigger::Autoscaler(autoscaler), self.context.clock.now())
         };
         self.happened(key, scaled);
     }

@@ -12,7 +12,7 @@ use tracing::{error, warn};
 use super::context::Context;
 use super::journal_queue::{JournalWrite, ToWrite};
 use crate::backoff::Backoff;
-use crate::history::{HistoryEntry, HistoryError, KeptTemplate, Query, Update};
+use crate::history::{HistoryEntry, HistoryError, JudgedBaseline, JudgedWrite, KeptTemplate, Query, Update};
 use belay_core::manifest::{Complaint, ObjectKey};
 use belay_core::rollout::{
     Baseline, CommitId, Evidence, Known, Outcome, Reason, Record, RecordId, Recorded, Step, StepKind, TemplateMarks,
@@ -48,8 +48,7 @@ impl Context {
 
     /// The API server has the manifest: judging starts from here, also after a restart.
     pub(super) async fn applied(&self, record: RecordId, baseline: &Baseline) {
-        let steps = vec![self.now(StepKind::Applied, &baseline_text(baseline))];
-        let update = Update { outcome: Some(Outcome::UnderWay), steps, ..Update::default() };
+        let update = Update { outcome: Some(Outcome::UnderWay), ..self.written(JudgedWrite::Applied, baseline) };
         self.remember(vec![HistoryEntry::Update(record, update)]).await;
     }
 
@@ -84,7 +83,14 @@ impl Context {
 
     /// The API server has the earlier template, and the hold.
     pub(super) async fn went_back(&self, record: RecordId, baseline: &Baseline) {
-        self.step(record, StepKind::WentBack, &baseline_text(baseline)).await;
+        self.remember(vec![HistoryEntry::Update(record, self.written(JudgedWrite::WentBack, baseline))]).await;
+    }
+
+    /// A write, and from where the rollout that it began is judged.
+    fn written(&self, of: JudgedWrite, baseline: &Baseline) -> Update {
+        let step = self.now(of.step(), &format!("as generation {}", baseline.generation));
+        let baseline = JudgedBaseline { of, at: step.at, baseline: baseline.clone() };
+        Update { baseline: Some(baseline), steps: vec![step], ..Update::default() }
     }
 
     /// The end.
@@ -191,14 +197,12 @@ impl Context {
         Some(Known { template: good.template?, commit: Some(commit), marks: known })
     }
 
-    /// Where the judging of a record began, as its last step of `kind` says.
-    pub(super) fn baseline(&self, record: RecordId, kind: StepKind) -> Option<Baseline> {
-        let steps = self.history.steps(record).ok()?;
-        let step = steps.iter().rev().find(|step| step.kind == kind)?;
-        let moved =
-            steps.iter().filter(|step| [kind, StepKind::Progress].contains(&step.kind)).map(|step| step.at).max();
-        let baseline: Baseline = serde_json::from_str(&step.detail).ok()?;
-        Some(Baseline { moved, ..baseline })
+    /// From where the rollout that a record's last write of this kind began is judged, as far as the history knows.
+    pub(super) fn baseline(&self, record: RecordId, of: JudgedWrite) -> Option<Baseline> {
+        self.history.baseline(record, of).unwrap_or_else(|error| {
+            warn!(%error, "failed to read where a rollout began; going on as if that were not known");
+            None
+        })
     }
 
     /// Begins a fresh history where this trouble says that the file is damaged. Whether there is a fresh one.
@@ -284,8 +288,4 @@ impl Context {
     fn to_write(&self) -> MutexGuard<'_, Vec<ToWrite>> {
         self.journal.to_write.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn baseline_text(baseline: &Baseline) -> String {
-    serde_json::to_string(baseline).expect("a baseline is plain data")
 }

@@ -13,7 +13,7 @@ use crate::git::GitError;
 use crate::history::Query;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
-    self, CLAIMED_TWICE, CommitId, OtherLabel, Outcome, Record, Trigger, Wanted, is_label_of_others,
+    self, CommitId, OtherLabel, Outcome, ReasonCode, Record, Trigger, Wanted, is_label_of_others,
 };
 
 /// How many records of an object are looked through.
@@ -137,7 +137,7 @@ fn applied(record: &Record) -> bool {
 fn is_owner(records: &[Record]) -> bool {
     let mut put_right = false;
     for record in records {
-        let claimed = record.reason.as_ref().is_some_and(|reason| reason.code == CLAIMED_TWICE);
+        let claimed = record.reason.as_ref().is_some_and(|reason| reason.code == ReasonCode::ClaimedTwice);
         match record.outcome {
             Outcome::Pruned => break,
             Outcome::Rejected if claimed => return false,
@@ -189,26 +189,26 @@ mod tests {
     use super::*;
     use belay_core::rollout::Reason;
 
-    fn record(outcome: Outcome, trigger: Trigger, code: &str) -> Record {
+    fn record(outcome: Outcome, trigger: Trigger, code: Option<ReasonCode>) -> Record {
         let commit = "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d".parse().unwrap();
         let object =
             ObjectKey { group: String::new(), kind: "ConfigMap".to_owned(), namespace: None, name: "a".to_owned() };
-        let reason = (!code.is_empty()).then(|| Reason { code: code.to_owned(), message: String::new() });
+        let reason = code.map(|code| Reason::new(code, ""));
         let planned = Record::planned("shop", &commit, object, jiff::Timestamp::UNIX_EPOCH);
         Record { outcome, trigger, reason, ..planned }
     }
 
     #[test]
     fn what_it_applied_is_its_own_until_it_was_anothers() {
-        let made = || record(Outcome::Complete, Trigger::Commit, "");
-        let put_right = || record(Outcome::Complete, Trigger::Drift("kubectl".to_owned()), "");
-        let claimed = || record(Outcome::Rejected, Trigger::Commit, CLAIMED_TWICE);
-        let invalid = || record(Outcome::Rejected, Trigger::Commit, "InvalidManifest");
-        let pruned = || record(Outcome::Pruned, Trigger::Commit, "");
+        let made = || record(Outcome::Complete, Trigger::Commit, None);
+        let put_right = || record(Outcome::Complete, Trigger::Drift("kubectl".to_owned()), None);
+        let claimed = || record(Outcome::Rejected, Trigger::Commit, Some(ReasonCode::ClaimedTwice));
+        let invalid = || record(Outcome::Rejected, Trigger::Commit, Some(ReasonCode::InvalidManifest));
+        let pruned = || record(Outcome::Pruned, Trigger::Commit, None);
         assert!(is_owner(&[made()]));
         assert!(is_owner(&[invalid(), put_right(), made()]));
         assert!(!is_owner(&[]));
-        assert!(!is_owner(&[record(Outcome::Complete, Trigger::Rebuilt, "")]), "that was read from the object");
+        assert!(!is_owner(&[record(Outcome::Complete, Trigger::Rebuilt, None)]), "that was read from the object");
         assert!(!is_owner(&[invalid()]));
         assert!(!is_owner(&[pruned(), made()]), "it was deleted since");
         assert!(!is_owner(&[claimed(), made()]), "it is another's since");

@@ -21,16 +21,13 @@ use crate::cluster::{Backoff, ClusterError, EventKind, Mode, Served};
 use crate::config::Drift;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
-    Action, CommitId, Hold, Outcome, Reason, Record, RolledOut, Trigger, before_apply, body, manual_rollback, marks,
-    rolling_update, template, with_template,
+    Action, CommitId, Hold, Outcome, Reason, ReasonCode, Record, RolledOut, Trigger, before_apply, body,
+    manual_rollback, marks, rolling_update, template, with_template,
 };
 
 /// How long a controller that somebody is rolling by hand may stand still before it is put right. The command itself gives
 /// up after 5 minutes, if nobody said otherwise.
 const ROLLED_FOR: Duration = Duration::from_mins(10);
-
-/// The code of the reason.
-const CODE: &str = "UndoneByHand";
 
 impl Source {
     /// Notices a hold that `belay undo` left, and writes it down, once.
@@ -53,7 +50,7 @@ impl Source {
                 since: hold.since,
                 commit: Some(hold.commit.clone()),
                 manifest: Some(hold.manifest.clone()),
-                reason: Some(Reason { code: CODE.to_owned(), message: hold.reason.clone() }),
+                reason: Some(Reason::new(ReasonCode::UndoneByHand, hold.reason.clone())),
                 back_to: marks::annotation(live, marks::COMMIT).and_then(|commit| commit.parse().ok()),
             },
         );
@@ -77,7 +74,7 @@ impl Source {
             since,
             commit: Some(hold.commit.clone()),
             manifest: Some(hold.manifest.clone()),
-            reason: Some(Reason { code: CODE.to_owned(), message }),
+            reason: Some(Reason::new(ReasonCode::UndoneByHand, message)),
             back_to: marks::annotation(live, marks::COMMIT).and_then(|commit| commit.parse().ok()),
         };
         self.rollouts.manual_rollbacks.insert((key.clone(), since), undone);
@@ -178,7 +175,7 @@ impl Source {
         let said = done.commit.as_ref().filter(|commit| self.commit(commit).is_some());
         let charged = || self.last_charged(key).map(|commit| commit.id.clone());
         let Some(commit) = said.cloned().or_else(charged).or_else(|| done.commit.clone()) else { return Ok(()) };
-        info!(object = %key, by = done.trigger.who(), what = done.trigger.word(), commit = commit.short(), "done by hand");
+        info!(object = %key, by = done.trigger.who().as_deref(), what = done.trigger.word(), commit = commit.short(), "done by hand");
         let planned = Record::planned(source, &commit, key.clone(), done.since);
         let planned = match self.desired().locate(key) {
             Some(located) => planned.written_in(located.place, &located.file),
@@ -238,7 +235,7 @@ pub(super) fn by_hand(work: &RolloutTask, live: &Value) -> Option<Hold> {
 pub(super) async fn taken_back(work: &mut RolloutTask, live: &Value, hold: &Hold) -> Result<Outcome, Cancelled> {
     let (context, key) = (Arc::clone(&work.context), work.planned.wanted.key.clone());
     let by = hold.by.as_deref().unwrap_or("somebody");
-    let reason = Reason { code: CODE.to_owned(), message: format!("{} by {by}", hold.reason) };
+    let reason = Reason::new(ReasonCode::UndoneByHand, format!("{} by {by}", hold.reason));
     let back_to = marks::annotation(live, marks::COMMIT).and_then(|commit| commit.parse().ok());
     context.going_back(work.record, &reason, back_to.as_ref(), None, &format!("as {by} did by hand")).await;
     context.tell(&key, live, EventKind::Warning, "UndoneByHand", reason.message.clone());
@@ -253,7 +250,7 @@ pub(super) async fn held_by_another(work: &RolloutTask, live: &Value) -> Result<
     if template(live).is_none_or(|present| !hold.is_about(present)) {
         return Ok(None);
     }
-    let reason = Reason { code: "HeldMeanwhile".to_owned(), message: hold.reason };
+    let reason = Reason::new(ReasonCode::HeldMeanwhile, hold.reason);
     work.end(Outcome::Held, Some(reason)).await.map(Some)
 }
 
@@ -288,7 +285,7 @@ pub(super) async fn undone_by_hand(
         context.was_undone(work.record, &by).await;
     }
     let reason =
-        Reason { code: CODE.to_owned(), message: format!("taken back by hand ({by}) to revision {}", revision.number) };
+        Reason::new(ReasonCode::UndoneByHand, format!("taken back by hand ({by}) to revision {}", revision.number));
     let hold = Hold {
         manifest: wanted.hash.clone(),
         config: wanted.config.clone(),
@@ -310,10 +307,7 @@ pub(super) async fn undone_by_hand(
             context.tell(&wanted.key, &written, EventKind::Warning, "UndoneByHand", reason.message.clone());
             work.end(Outcome::RolledBack, Some(reason)).await.map(Some)
         }
-        Err(error) => {
-            let message = format!("{}; the hold was refused: {error}", reason.message);
-            rollback_failed(work, live, Reason { code: reason.code, message }).await.map(Some)
-        }
+        Err(error) => rollback_failed(work, live, reason.and(format!("the hold was refused: {error}"))).await.map(Some),
     }
 }
 

@@ -18,7 +18,7 @@ use super::repository::Repository;
 use super::state::{GATHER, Source};
 use crate::history::Trouble;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Action, CommitId, Reason, marks};
+use belay_core::rollout::{Action, CommitId, Reason, ReasonCode, marks};
 
 impl Repository {
     /// What the mirror says of the commit that was planned last, for a start while the repository does not answer.
@@ -36,7 +36,7 @@ impl Repository {
         }
         let wait = |message: &str| {
             let message = format!("{message}: waits until the repository answers");
-            Action::Blocked(Reason { code: "RepositoryAway".to_owned(), message })
+            Action::Blocked(Reason::new(ReasonCode::RepositoryAway, message))
         };
         let Some(live) = live else { return wait("is not there") };
         let commit = marks::annotation(live, marks::COMMIT).and_then(|commit| commit.parse::<CommitId>().ok());

@@ -3,12 +3,12 @@
 use super::planner::Prepared;
 use super::state::Source;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{CLAIMED_TWICE, Reason};
+use belay_core::rollout::{Reason, ReasonCode};
 
 impl Source {
     /// Tells the source that has an object that this one claims it too.
     pub(super) fn claim(&mut self, prepared: &Prepared, reason: &Reason) {
-        let Some(owner) = prepared.owner.as_ref().filter(|_| reason.code == CLAIMED_TWICE) else { return };
+        let Some(owner) = prepared.owner.as_ref().filter(|_| reason.code == ReasonCode::ClaimedTwice) else { return };
         let key = &prepared.planned.wanted.key;
         let name = &self.context.config.name;
         let place = prepared.planned.wanted.manifest.place.to_string();

@@ -6,10 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use futures::FutureExt as _;
 use tracing::error;
 
-use belay_core::rollout::Reason;
-
-/// The reason code of what belay itself did wrong.
-pub(super) const INTERNAL_ERROR: &str = "InternalError";
+use belay_core::rollout::{Reason, ReasonCode};
 
 /// What a future comes to, or what its panic says. Whatever it changed must be right in any state.
 pub(super) async fn contained<T>(future: impl Future<Output = T>) -> Result<T, String> {
@@ -25,7 +22,7 @@ pub(super) fn contained_now<T>(act: impl FnOnce() -> T) -> Result<T, String> {
 pub(super) fn internal_error(what: &impl std::fmt::Display, panic: &str) -> Reason {
     error!(object = %what, panic, "belay's own fault: a panic");
     let message = format!("belay's own fault, not the manifest's: {panic}; please report it, with this manifest");
-    Reason { code: INTERNAL_ERROR.to_owned(), message }
+    Reason::new(ReasonCode::InternalError, message)
 }
 
 /// What a panic says.
@@ -45,6 +42,6 @@ mod tests {
         assert_eq!(contained::<()>(async { panic!("no {number}") }).await, Err("no 3".to_owned()));
         assert_eq!(contained_now::<()>(|| panic!("no")), Err("no".to_owned()));
         let reason = internal_error(&"ConfigMap shop/a", "no");
-        assert!(reason.code == INTERNAL_ERROR && reason.message.contains("belay's own fault"), "{reason:?}");
+        assert!(reason.code == ReasonCode::InternalError && reason.message.contains("belay's own fault"), "{reason:?}");
     }
 }

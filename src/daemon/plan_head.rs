@@ -15,7 +15,7 @@ use super::status::set;
 use super::task_result::{HeadPlan, TaskResult};
 use super::{planner, prune, rebuild};
 use belay_core::manifest::{Manifest, ObjectKey};
-use belay_core::rollout::{Commit, CommitId, Outcome, Reason, Record};
+use belay_core::rollout::{Commit, CommitId, Outcome, Reason, ReasonCode, Record};
 
 impl Source {
     /// Hears of a new head: takes it up, and begins to plan it. A plan that is being made for an older head is given up.
@@ -126,7 +126,7 @@ impl Source {
             self.rollouts.resumed.iter().map(|(key, record)| (key.clone(), record.clone())).collect();
         for (key, record) in resumed {
             if let Some(message) = self.planning.contradicted.get(&key) {
-                let reason = Reason { code: "InvalidManifest".to_owned(), message: message.clone() };
+                let reason = Reason::new(ReasonCode::InvalidManifest, message.clone());
                 self.rollouts.resumed.remove(&key);
                 self.finish(record.id, Outcome::Rejected, Some(&reason));
                 continue;

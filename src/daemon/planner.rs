@@ -17,10 +17,10 @@ use super::status::Publisher;
 use crate::cluster::{Backoff, Cluster, ClusterError, Mode, Served};
 use belay_core::manifest::{Complaint, ObjectKey};
 use belay_core::rollout::{
-    Action, Apply, Baseline, ConfigHash, Hold, HookRun, Intent, Only, Planned, Reason, TemplateMarks, Trigger, Wanted,
-    Workload, changes_contents, config_hash_in, held_body, hook_run, intent, is_as_applied, is_configuration, make,
-    marks, readings, reclaim, run_hook_again, settle, settle_held, take_over, takeover, template, template_hash,
-    without_strategy,
+    Action, Apply, Baseline, ConfigHash, Hold, HookRun, Intent, Only, Planned, Reason, ReasonCode, TemplateMarks,
+    Trigger, Wanted, Workload, changes_contents, config_hash_in, held_body, hook_run, intent, is_as_applied,
+    is_configuration, make, marks, readings, reclaim, run_hook_again, settle, settle_held, take_over, takeover,
+    template, template_hash, without_strategy,
 };
 
 pub(super) use super::prepared::{Prepared, Standing};
@@ -419,7 +419,7 @@ fn blocked(wanted: Vec<Wanted>, why: impl Fn(&Wanted) -> Reason) -> impl Iterato
 fn not_made(wanted: &Wanted) -> Action {
     let key = &wanted.key;
     let message = format!("the hook {key} is to run again, and the one that is there was not made by belay");
-    let reason = Reason { code: "NotMadeByBelay".to_owned(), message };
+    let reason = Reason::new(ReasonCode::NotMadeByBelay, message);
     let namespace = key.namespace.as_ref().map(|namespace| format!(" -n {namespace}")).unwrap_or_default();
     let hint = format!("delete it, and belay makes it anew: kubectl delete job/{}{namespace}", key.name);
     let complaint = Complaint { hint: Some(hint), ..wanted.complaint("", &reason.message) };

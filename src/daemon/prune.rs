@@ -17,7 +17,8 @@ use super::rollout_task::{Cancelled, RolloutTask};
 use crate::cluster::{Backoff, ClusterError, EventKind, Served};
 use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::{
-    Action, HookRun, Outcome, Prunable, Reason, StepKind, Trigger, Workload, hook_run, marks, prunable, too_many,
+    Action, HookRun, Outcome, Prunable, Reason, ReasonCode, StepKind, Trigger, Workload, hook_run, marks, prunable,
+    too_many,
 };
 
 /// After how long an object that is being deleted is said to hang.
@@ -26,8 +27,6 @@ const HANGS: SignedDuration = SignedDuration::from_secs(15);
 const GIVES_UP: SignedDuration = SignedDuration::from_mins(10);
 /// The waits between two looks whether an object is gone.
 const STILL_THERE: Backoff = Backoff::between(Duration::from_millis(200), Duration::from_secs(15));
-/// What is said where deletions are refused.
-pub(super) const REFUSED: &str = "PruneRefused";
 
 /// Plans what is deleted.
 pub(super) async fn plan(context: &Arc<Context>, candidates: Option<Candidates>) -> Vec<Prepared> {
@@ -77,7 +76,7 @@ pub(super) async fn plan(context: &Arc<Context>, candidates: Option<Candidates>)
     context.status.trouble("prune", Some(message.clone()));
     let refused = leaving.into_iter().filter(|(charged, ..)| new.contains(&charged.manifest.key));
     prepared.extend(refused.map(|(charged, served, trigger)| {
-        let reason = Reason { code: REFUSED.to_owned(), message: message.clone() };
+        let reason = Reason::new(ReasonCode::PruneRefused, message.clone());
         prune_step(charged, Some(served), Action::Rejected(reason, Vec::new()), trigger)
     }));
     prepared
@@ -168,7 +167,7 @@ fn not_any_more(work: &RolloutTask, live: &Value) -> Option<Reason> {
 
 fn changed_meanwhile() -> Reason {
     let message = "it is not to be deleted any more: somebody changed it meanwhile".to_owned();
-    Reason { code: REFUSED.to_owned(), message }
+    Reason::new(ReasonCode::PruneRefused, message)
 }
 
 /// Asks for the deletion, for as long as only the world is in its way. A conflict is not the end of it: whether there is
@@ -222,7 +221,7 @@ async fn until_gone(work: &mut RolloutTask, uid: &str) -> Result<Result<(), (Out
                 context.tell(&key, &live, EventKind::Warning, "DeletionHangs", message.clone());
             }
             if waited >= GIVES_UP {
-                return Ok(Err((Outcome::Failed, Reason { code: "DeletionHangs".to_owned(), message })));
+                return Ok(Err((Outcome::Failed, Reason::new(ReasonCode::DeletionHangs, message))));
             }
         }
         work.unless_cancelled(tokio::time::sleep(waits.wait())).await?;

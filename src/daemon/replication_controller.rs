@@ -20,8 +20,8 @@ use crate::cluster::{Backoff, Mode, Pace, RollError, Scene};
 use belay_core::manifest::Compact;
 use belay_core::rollout::rolling_update::{Ask, Begun, RollingUpdate, To};
 use belay_core::rollout::{
-    Baseline, Counters, GRACE, Hold, Judge, Outcome, Reason, RollbackTarget, Ruling, Step, StepKind, TemplateMarks,
-    is_as_applied, marks, progress_deadline_seconds, same_template, template, with_template,
+    Baseline, Counters, GRACE, Hold, Judge, Outcome, Reason, ReasonCode, RollbackTarget, Ruling, Step, StepKind,
+    TemplateMarks, is_as_applied, marks, progress_deadline_seconds, same_template, template, with_template,
 };
 
 /// How often the controllers are looked at while pods come and go.
@@ -130,7 +130,7 @@ async fn failed(work: &mut RolloutTask, reason: Reason, scene: &Scene) -> Result
     work.context.save_evidence(work.record, &reason, &scene.evidence).await;
     let live = work.read().await?.unwrap_or_default();
     if let Err(why) = may_go_back(work, &live) {
-        let reason = Reason { message: format!("{}; {why}", reason.message), ..reason };
+        let reason = reason.and(why);
         return fail(work, &live, reason).await;
     }
     Box::pin(go_back(work, reason, &live)).await
@@ -160,7 +160,7 @@ pub(super) async fn go_back(work: &mut RolloutTask, reason: Reason, live: &Arc<V
                 (found, Some(ask))
             }
             Err(none) => {
-                let reason = Reason { message: format!("{}; {none}", reason.message), ..reason };
+                let reason = reason.and(none);
                 return fail(work, live, reason).await;
             }
         },
@@ -256,10 +256,10 @@ async fn roll(work: &RolloutTask, ask: Ask, outcome: Outcome) -> Result<Rolled, 
         };
         let suspicion = match rolled {
             Ok(Ok(_)) => return Ok(Rolled::Through),
-            Ok(Err(RollError::TimedOut { waiting_for })) => Reason {
-                code: "ProgressDeadlineExceeded".to_owned(),
-                message: format!("the rolling update made no progress within its deadline: {waiting_for}"),
-            },
+            Ok(Err(RollError::TimedOut { waiting_for })) => Reason::new(
+                ReasonCode::ProgressDeadlineExceeded,
+                format!("the rolling update made no progress within its deadline: {waiting_for}"),
+            ),
             Ok(Err(RollError::Cluster(error))) if error.is_the_worlds() => {
                 context.in_the_way(key)(&error);
                 work.unless_cancelled(tokio::time::sleep(backoff.after(&error))).await?;
@@ -310,7 +310,7 @@ fn pace(work: &RolloutTask, judge: &Judge) -> Pace {
 }
 
 fn refused_reason(refused: impl Display) -> Reason {
-    Reason { code: "RollingUpdateRefused".to_owned(), message: refused.to_string() }
+    Reason::new(ReasonCode::RollingUpdateRefused, refused.to_string())
 }
 
 /// Writes down and publishes what a rolling update tells.

@@ -6,9 +6,9 @@ use tracing::warn;
 use super::context::Context;
 use super::planner::{Prepared, Standing};
 use super::state::Source;
-use crate::history::Query;
+use crate::history::{JudgedWrite, Query};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Outcome, Record, StepKind, Trigger, Workload};
+use belay_core::rollout::{Outcome, Record, Trigger, Workload};
 
 /// How many records of a workload are looked through for its last rollout.
 const RECORDS: u32 = 50;
@@ -36,7 +36,7 @@ impl Source {
 
     /// Whether a record that was open is of a change of the number of pods alone, and applied.
     pub(super) fn was_scaling(&self, record: &Record) -> bool {
-        let applied = self.context.baseline(record.id, StepKind::Applied);
+        let applied = self.context.baseline(record.id, JudgedWrite::Applied);
         applied.is_some_and(|baseline| baseline.only_size)
     }
 

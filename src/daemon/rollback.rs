@@ -138,8 +138,7 @@ pub(super) async fn refused_on_the_way(
     reason: Reason,
     error: &str,
 ) -> Result<Outcome, Cancelled> {
-    let message = format!("{}; the way back was refused: {error}", reason.message);
-    rollback_failed(work, live, Reason { code: reason.code, message }).await
+    rollback_failed(work, live, reason.and(format!("the way back was refused: {error}"))).await
 }
 
 /// Watches the way back to its end, within its own budget.
@@ -178,12 +177,10 @@ pub(super) async fn watch_back(
         Ruled::Failed { reason: why, scene, live } => {
             let both = both(evidence_so_far(work), scene.evidence);
             context.save_evidence(work.record, &why, &both).await;
-            let message = format!("{}; the way back failed too: {why}", reason.message);
-            rollback_failed(work, &live, Reason { code: reason.code, message }).await
+            rollback_failed(work, &live, reason.and(format!("the way back failed too: {why}"))).await
         }
         Ruled::TakenOver(live) => {
-            let message = format!("{}; somebody else changed the pod template on the way back", reason.message);
-            rollback_failed(work, &live, Reason { code: reason.code, message }).await
+            rollback_failed(work, &live, reason.and("somebody else changed the pod template on the way back")).await
         }
         Ruled::Gone => {
             let message = format!("{}; somebody deleted it on the way back", reason.message);

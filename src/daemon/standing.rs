@@ -14,7 +14,9 @@ use super::task_result::TaskResult;
 use crate::history::{ObjectStanding, Query};
 use crate::telemetry::Took;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{ObjectState, Outcome, Reason, Record, RecordId, Trigger, Workload, is_well, marks};
+use belay_core::rollout::{
+    ObjectState, Outcome, Reason, ReasonCode, Record, RecordId, Trigger, Workload, is_well, marks,
+};
 
 impl Source {
     /// Takes up what had ended badly when the daemon stopped, from the newest record of each object.
@@ -121,7 +123,7 @@ impl Source {
         let standing = ObjectStanding {
             state: ObjectState::Suspended,
             commit,
-            reason: Some(Reason { code: "Suspended".to_owned(), message: why.to_owned() }),
+            reason: Some(Reason::new(ReasonCode::Suspended, why.to_owned())),
             place: None,
             since: self.context.clock.now(),
             in_head: self.desired().has(key),
@@ -207,7 +209,7 @@ impl Source {
         let is_there = |key: &ObjectKey| self.watches.live.contains_key(key) || self.context.was_applied(key);
         let gone = news.removed.iter().filter(|(key, _)| !self.desired().mentions(key) && is_there(key));
         let record = |(key, charged): (&ObjectKey, &super::head_change::Charged)| Record {
-            reason: Some(Reason { code: "Orphaned".to_owned(), message: why.to_owned() }),
+            reason: Some(Reason::new(ReasonCode::Orphaned, why.to_owned())),
             ..Record::planned(&self.context.config.name, &charged.commit.id, key.clone(), self.context.clock.now())
         };
         gone.map(record).collect()

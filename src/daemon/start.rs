@@ -11,15 +11,15 @@ use super::apply_wave::{Place, Ranks};
 use super::head_change::HeadChange;
 use super::live::LiveFacts;
 use super::planner::Prepared;
-use super::prune;
 use super::resume_point::resumed_apply;
 use super::rollout_task::{Findings, Resume, ResumePoint, RolloutTask};
 use super::state::{Rollout, Source};
 use super::status::set;
 use super::task_result::{HeadPlan, TaskResult};
+use crate::history::JudgedWrite;
 use belay_core::manifest::{Compact, Complaint, ObjectKey};
 use belay_core::rollout::{
-    Action, Apply, Baseline, Commit, CommitId, Gate, Outcome, Planned, Reason, Record, RecordId, StepKind, Wanted,
+    Action, Apply, Baseline, Commit, CommitId, Gate, Outcome, Planned, Reason, ReasonCode, Record, RecordId, Wanted,
     held_reason,
 };
 
@@ -147,7 +147,7 @@ impl Source {
                 (_, Some(stage)) => self.roll_out(id, prepared, stage, &ranks),
                 (Action::Unchanged, None) => self.finish(id, Outcome::Unchanged, None),
                 (Action::Held(hold), None) if earlier.is_some() && hold.by.is_some() => {
-                    let reason = Reason { code: "UndoneByHand".to_owned(), message: hold.reason.clone() };
+                    let reason = Reason::new(ReasonCode::UndoneByHand, hold.reason.clone());
                     self.finish(id, Outcome::RolledBack, Some(&reason));
                 }
                 (Action::Held(hold), None) => {
@@ -157,10 +157,10 @@ impl Source {
                     self.tell_hold(&key, hold, reason);
                 }
                 (Action::Suspended(why), None) => {
-                    let reason = Reason { code: "Suspended".to_owned(), message: why.clone() };
+                    let reason = Reason::new(ReasonCode::Suspended, why.clone());
                     self.finish(id, Outcome::Suspended, Some(&reason));
                 }
-                (Action::Rejected(reason, _), None) if reason.code == prune::REFUSED => {
+                (Action::Rejected(reason, _), None) if reason.code == ReasonCode::PruneRefused => {
                     self.finish(id, Outcome::Orphaned, Some(reason));
                 }
                 (Action::Rejected(reason, _), None) => {
@@ -188,7 +188,7 @@ impl Source {
     /// Where a rollout is taken up that is under way already; `None` where it is not.
     fn stage(&self, earlier: Option<&Record>, prepared: &Prepared) -> Option<ResumePoint> {
         let context = &self.context;
-        let known = |kind| earlier.and_then(|record| context.baseline(record.id, kind));
+        let known = |of| earlier.and_then(|record| context.baseline(record.id, of));
         let going_back = earlier.filter(|record| record.outcome == Outcome::RollingBack);
         let standing = prepared.standing.as_ref();
         match &prepared.planned.action {
@@ -196,21 +196,19 @@ impl Source {
             Action::Held(hold) if hold.by.is_some() => None,
             Action::Held(hold) if going_back.is_some() || standing.is_some_and(|standing| !standing.complete) => {
                 let reason = going_back.and_then(|record| record.reason.clone());
-                let reason =
-                    reason.unwrap_or_else(|| Reason { code: "Failed".to_owned(), message: hold.reason.clone() });
-                let went = known(StepKind::WentBack).or_else(|| standing.map(|standing| standing.baseline.clone()));
+                let reason = reason.unwrap_or_else(|| Reason::new(ReasonCode::Failed, hold.reason.clone()));
+                let went = known(JudgedWrite::WentBack).or_else(|| standing.map(|standing| standing.baseline.clone()));
                 Some(ResumePoint::GoingBack { reason, went })
             }
             Action::Unchanged | Action::Apply(_) if going_back.is_some() => {
                 let reason = going_back.and_then(|record| record.reason.clone());
-                let reason = reason.unwrap_or_else(|| Reason {
-                    code: "Failed".to_owned(),
-                    message: "it had failed before belay was restarted".to_owned(),
+                let reason = reason.unwrap_or_else(|| {
+                    Reason::new(ReasonCode::Failed, "it had failed before belay was restarted".to_owned())
                 });
                 Some(ResumePoint::GoingBack { reason, went: None })
             }
             Action::Unchanged => {
-                let known = known(StepKind::Applied);
+                let known = known(JudgedWrite::Applied);
                 let only_size = known.as_ref().is_some_and(|known| known.only_size);
                 let scales = only_size || prepared.scales_on && !prepared.carries_on;
                 let standing = standing.filter(|standing| standing.ours || prepared.carries_on || scales)?;
@@ -231,7 +229,7 @@ impl Source {
     /// meanwhile.
     fn applies_as(&self, earlier: Option<&Record>, prepared: &Prepared) -> ResumePoint {
         let undoable = matches!(&prepared.planned.action, Action::Apply(apply) if apply.replaces_template());
-        let applied = |record: &Record| self.context.baseline(record.id, StepKind::Applied).is_some();
+        let applied = |record: &Record| self.context.baseline(record.id, JudgedWrite::Applied).is_some();
         if undoable && earlier.is_some_and(applied) { ResumePoint::Drifted } else { ResumePoint::Fresh }
     }
 
@@ -320,9 +318,7 @@ impl Source {
         }
         let record = |(object, (commit, complaints)): (ObjectKey, (Arc<Commit>, Vec<Complaint>))| Record {
             place: complaints.first().map(|complaint| complaint.place.clone()),
-            reason: complaints
-                .first()
-                .map(|first| Reason { code: "InvalidManifest".to_owned(), message: first.to_string() }),
+            reason: complaints.first().map(|first| Reason::new(ReasonCode::InvalidManifest, first.to_string())),
             complaints,
             ..Record::planned(&self.context.config.name, &commit.id, object, self.context.clock.now())
         };
@@ -343,7 +339,7 @@ impl Source {
     /// it stays open, to be taken up.
     pub(super) fn supersede(&self, id: RecordId, by: Option<&CommitId>) {
         let Some(by) = by else { return };
-        let reason = Reason { code: "Superseded".to_owned(), message: format!("commit {} took its place", by.short()) };
+        let reason = Reason::new(ReasonCode::Superseded, format!("commit {} took its place", by.short()));
         self.finish(id, Outcome::Superseded, Some(&reason));
     }
 }

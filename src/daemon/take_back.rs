@@ -24,7 +24,7 @@ pub(super) async fn take_back(
 ) -> Result<Outcome, Cancelled> {
     let key = work.planned.wanted.key.clone();
     let Some(live) = live else {
-        let reason = Reason { message: format!("{}; it was deleted meanwhile", back.reason.message), ..back.reason };
+        let reason = back.reason.and("it was deleted meanwhile");
         return work.end(Outcome::Failed, Some(reason)).await;
     };
     if let Some(scene) = &back.scene {
@@ -43,7 +43,7 @@ pub(super) async fn take_back(
         return watch_back(work, back.reason, baseline, &marks, live).await;
     }
     if let Err(why) = may_go_back(work, &live) {
-        let reason = Reason { message: format!("{}; {why}", back.reason.message), ..back.reason };
+        let reason = back.reason.and(why);
         return fail(work, &live, reason).await;
     }
     if Workload::of(&key) == Some(Workload::ReplicationController) {
@@ -52,7 +52,7 @@ pub(super) async fn take_back(
     let found = match find_way(work, &live).await? {
         Ok(found) => found,
         Err(none) => {
-            let reason = Reason { message: format!("{}; {none}", back.reason.message), ..back.reason };
+            let reason = back.reason.and(none);
             return fail(work, &live, reason).await;
         }
     };

@@ -10,6 +10,7 @@ mod write;
 
 pub use error::HistoryError;
 pub use notices::{CommitOutcome, Notice, Pending};
+pub use query::baselines::{JudgedBaseline, JudgedWrite};
 pub use query::drift::Drifted;
 pub use query::records::{Arrival, FAILED, Heads, Query, Resolved};
 pub use query::standing::{ObjectStanding, SourceStanding};

@@ -1,6 +1,7 @@
 //! What is asked of the history, by people, by the daemon and by programs.
 
 pub mod answers;
+pub(in crate::history) mod baselines;
 #[cfg(test)]
 pub(in crate::history) mod cost;
 pub(in crate::history) mod drift;

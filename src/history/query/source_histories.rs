@@ -8,7 +8,7 @@ use crate::history::{Heads, History, HistoryError, ObjectStanding, Query, Source
 use belay_core::manifest::{ObjectKey, Place};
 use belay_core::rollout::health::Standing;
 use belay_core::rollout::{
-    HELD_AGAIN, LiveWorkload, ObjectFacts, ObjectState, Outcome, Reason, Record, SourceFacts, SourceState, StateCounts,
+    LiveWorkload, ObjectFacts, ObjectState, Outcome, Reason, ReasonCode, Record, SourceFacts, SourceState, StateCounts,
     Workload,
 };
 
@@ -245,7 +245,7 @@ pub fn held_again(history: &History, source: &str, key: &ObjectKey) -> Result<Op
     let newest = Query { limit: Some(1), ..Query::of(source, key) };
     let newest = history.records(&newest)?.into_iter().next();
     let again = newest.filter(|record| record.outcome == Outcome::Held).and_then(|record| record.reason);
-    Ok(again.filter(|reason| reason.code == HELD_AGAIN).map(|reason| reason.message))
+    Ok(again.filter(|reason| reason.code == ReasonCode::HeldAgain).map(|reason| reason.message))
 }
 
 impl WorkloadAnswer {

@@ -74,8 +74,8 @@ impl History {
         self.read("count what happened", |connection| {
             let index = if query.source.is_some() { "records_by_source" } else { "records_by_start" };
             let mut statement = connection.prepare_cached(&format!(
-                "SELECT records.source, \"group\", kind, namespace, name, outcome, started, ended, authored, \"trigger\", who \
-                 FROM records INDEXED BY {index} LEFT JOIN commits ON commits.\"commit\" = records.\"commit\" WHERE \
+                "SELECT records.source, \"group\", kind, namespace, name, outcome, started, ended, authored, \"trigger\", who, \
+                 named FROM records INDEXED BY {index} LEFT JOIN commits ON commits.\"commit\" = records.\"commit\" WHERE \
                  (?1 IS NULL OR records.source = ?1) AND {} started >= ?2 AND started < ?3 AND rolls_out = 1 AND ended IS \
                  NOT NULL AND \"trigger\" <> 'rebuilt' ORDER BY started, records.number",
                 if query.source.is_some() { "records.source = ?1 AND" } else { "" }

@@ -11,7 +11,7 @@ use crate::history::store::file::{Failure, History};
 use crate::history::store::rows;
 use crate::history::write::replaced::{checked, forget_replaced};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{CommitId, Record};
+use belay_core::rollout::{CommitId, ReasonCode, Record};
 
 /// How many templates are kept for each workload. The last good one stays, however many have failed since.
 const KEPT: i64 = 20;
@@ -129,11 +129,12 @@ impl History {
         let ObjectKey { group, kind, namespace, name } = object;
         let complete: Vec<(Record, bool)> = self.read("look for what was not well", |connection| {
             let text = format!(
-                "SELECT {}, outcome = 'failed' AND coalesce(reason, '') <> 'CommitFailed' OR EXISTS (SELECT 1 FROM steps WHERE \
+                "SELECT {}, outcome = 'failed' AND coalesce(reason, '') <> '{}' OR EXISTS (SELECT 1 FROM steps WHERE \
                  steps.record = records.number AND steps.step = 'unwell') AS unwell FROM records INDEXED BY \
                  records_rolled_out WHERE source = ?1 AND name = ?2 AND rolls_out = 1 AND kind = ?3 AND \"group\" = ?4 AND \
                  namespace IS ?5 AND (outcome = 'complete' OR unwell) ORDER BY number DESC LIMIT 500",
-                rows::RECORD
+                rows::RECORD,
+                ReasonCode::CommitFailed
             );
             let mut statement = connection.prepare_cached(&text)?;
             let read = |row: &Row<'_>| Ok((rows::record(row)?, row.get("unwell")?));

@@ -14,7 +14,7 @@ use belay_core::rollout::{Evidence, Reason, Record, RecordId, Step, Trigger};
 /// The columns that [`record`] reads, in its order.
 pub(in crate::history) const RECORD: &str = "records.number, records.source, records.\"commit\", records.\"group\", records.kind, \
                                  records.namespace, records.name, records.path, records.line, records.\"column\", \
-                                 records.\"trigger\", records.who, records.outcome, records.reason, records.message, \
+                                 records.\"trigger\", records.who, records.named, records.outcome, records.reason, records.message, \
                                  records.manifest_hash, records.rolls_out, records.revision, records.back_to, \
                                  records.back_to_revision, records.started, records.ended, records.rendered_by";
 
@@ -24,25 +24,28 @@ pub(in crate::history) fn record(row: &Row<'_>) -> Result<Record, Error> {
         (Some(path), Some(line), Some(column)) => Some(Place { path: Arc::from(path), line, column }),
         _ => None,
     };
-    let message: Option<String> = row.get(14)?;
-    let reason = row.get::<_, Option<String>>(13)?.zip(message).map(|(code, message)| Reason { code, message });
+    let message: Option<String> = row.get(15)?;
+    let reason = row
+        .get::<_, Option<String>>(14)?
+        .zip(message)
+        .map(|(code, message): (String, String)| Reason { code: code.into(), message });
     let trigger = trigger(row, 10)?;
-    let started: Timestamp = parsed(row, 20)?;
-    let ended: Option<Timestamp> = row.get::<_, Option<String>>(21)?.map(|_| parsed(row, 21)).transpose()?;
+    let started: Timestamp = parsed(row, 21)?;
+    let ended: Option<Timestamp> = row.get::<_, Option<String>>(22)?.map(|_| parsed(row, 22)).transpose()?;
     Ok(Record {
         id: RecordId(row.get(0)?),
         source: row.get(1)?,
         commit: parsed(row, 2)?,
         object: object(row, 3)?,
         place,
-        rendered_by: row.get(22)?,
-        outcome: worded(row, 12)?,
+        rendered_by: row.get(23)?,
+        outcome: worded(row, 13)?,
         reason,
-        manifest_hash: row.get(15)?,
-        rolls_out: row.get(16)?,
-        revision: row.get(17)?,
-        back_to: row.get::<_, Option<String>>(18)?.map(|_| parsed(row, 18)).transpose()?,
-        back_to_revision: row.get(19)?,
+        manifest_hash: row.get(16)?,
+        rolls_out: row.get(17)?,
+        revision: row.get(18)?,
+        back_to: row.get::<_, Option<String>>(19)?.map(|_| parsed(row, 19)).transpose()?,
+        back_to_revision: row.get(20)?,
         complaints: Vec::new(),
         evidence: None,
         // The file has an end for everything that is over; of what was rebuilt it may be no more than that.
@@ -119,9 +122,12 @@ pub(in crate::history) fn time(at: Timestamp) -> String {
     format!("{at:.3}")
 }
 
+/// The trigger that stands in three columns: its word, whose hand it was, and the object that it names.
 pub(in crate::history) fn trigger(row: &Row<'_>, at: usize) -> Result<Trigger, Error> {
     let (word, who): (String, Option<String>) = (row.get(at)?, row.get(at + 1)?);
-    Trigger::of_word(&word, who).ok_or_else(|| unreadable(at, format!("no trigger is called {word}")))
+    let object: Option<String> = row.get(at + 2)?;
+    let object = object.map(|json| from_json(at + 2, &json)).transpose()?;
+    Trigger::of_word(&word, who, object).ok_or_else(|| unreadable(at, format!("no trigger is called {word}")))
 }
 
 /// The word that an outcome, or the kind of a step, is kept under.

@@ -12,6 +12,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::error::HistoryError;
 use super::notices::{EndedRecord, note, note_begun};
+use super::query::baselines::JudgedBaseline;
 use crate::history::store::file::{Failure, History};
 use crate::history::store::rows;
 use belay_core::manifest::Complaint;
@@ -47,6 +48,8 @@ pub struct Update {
     pub evidence: Option<Evidence>,
     /// What is wrong with the manifest.
     pub complaints: Option<Vec<Complaint>>,
+    /// From where the rollout of a write is judged.
+    pub baseline: Option<JudgedBaseline>,
     /// The steps by which it became known, which are written down with it.
     pub steps: Vec<Step>,
 }
@@ -157,19 +160,19 @@ pub(super) fn update(connection: &Connection, id: RecordId, update: &Update) -> 
         }
     }
     let Update { trigger, outcome, reason, manifest_hash, rolls_out, revision, .. } = update;
-    let Update { back_to, back_to_revision, evidence, complaints, steps, .. } = update;
+    let Update { back_to, back_to_revision, evidence, complaints, baseline, steps, .. } = update;
     connection
         .prepare_cached(
             "UPDATE records SET outcome = coalesce(?2, outcome), reason = coalesce(?3, reason), message = \
              coalesce(?4, message), manifest_hash = coalesce(?5, manifest_hash), rolls_out = coalesce(?6, \
              rolls_out), revision = coalesce(?7, revision), back_to = coalesce(?8, back_to), back_to_revision = \
-             coalesce(?9, back_to_revision), \"trigger\" = coalesce(?10, \"trigger\"), who = coalesce(?11, who) \
-             WHERE number = ?1",
+             coalesce(?9, back_to_revision), \"trigger\" = coalesce(?10, \"trigger\"), who = coalesce(?11, who), \
+             named = coalesce(?12, named) WHERE number = ?1",
         )?
         .execute(params![
             id.0,
             outcome.map(rows::word),
-            reason.as_ref().map(|reason| cut(&reason.code)),
+            reason.as_ref().map(|reason| cut(reason.code.as_str())),
             reason.as_ref().map(|reason| cut(&reason.message)),
             manifest_hash,
             rolls_out,
@@ -177,13 +180,17 @@ pub(super) fn update(connection: &Connection, id: RecordId, update: &Update) -> 
             back_to.as_ref().map(CommitId::as_str),
             back_to_revision,
             trigger.as_ref().map(Trigger::word),
-            trigger.as_ref().and_then(Trigger::who)
+            trigger.as_ref().and_then(Trigger::who),
+            trigger.as_ref().and_then(Trigger::object).map(rows::json)
         ])?;
     if let Some(evidence) = evidence {
         rows::write_evidence(connection, id.0, &bounded(evidence))?;
     }
     if let Some(complaints) = complaints {
         rows::write_complaints(connection, id.0, complaints)?;
+    }
+    if let Some(baseline) = baseline {
+        baseline.write(connection, id)?;
     }
     steps.iter().try_for_each(|step| write_step(connection, id, step))
 }
@@ -204,12 +211,12 @@ pub(super) fn finish(
         (before, true) => return Err(HistoryError::Ended { id, outcome: before }.into()),
         (_, false) => {}
     }
-    let code = reason.map(|reason| cut(&reason.code));
+    let code = reason.map(|reason| cut(reason.code.as_str()));
     let message = reason.map(|reason| cut(&reason.message));
     let (plan, source, commit, trigger) = connection
         .prepare_cached(
             "UPDATE records SET outcome = ?2, reason = coalesce(?3, reason), message = coalesce(?4, message), ended \
-             = ?5 WHERE number = ?1 RETURNING plan, source, \"commit\", \"trigger\", who",
+             = ?5 WHERE number = ?1 RETURNING plan, source, \"commit\", \"trigger\", who, named",
         )?
         .query_row(params![id.0, rows::word(end), code, message, rows::time(at)], |row| {
             Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, rows::parsed(row, 2)?, rows::trigger(row, 3)?))
@@ -312,8 +319,8 @@ pub(super) fn insert(
     connection
         .prepare_cached(
             "INSERT INTO records (plan, source, \"commit\", \"group\", kind, namespace, name, path, line, \"column\", \
-             \"trigger\", who, outcome, reason, message, manifest_hash, rolls_out, revision, back_to, back_to_revision, \
-             started, ended, rendered_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+             \"trigger\", who, named, outcome, reason, message, manifest_hash, rolls_out, revision, back_to, back_to_revision, \
+             started, ended, rendered_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         )?
         .execute(params![
             plan,
@@ -328,8 +335,9 @@ pub(super) fn insert(
             place.map(|place| place.column),
             record.trigger.word(),
             record.trigger.who(),
+            record.trigger.object().map(rows::json),
             rows::word(record.outcome),
-            reason.map(|reason| cut(&reason.code)),
+            reason.map(|reason| cut(reason.code.as_str())),
             reason.map(|reason| cut(&reason.message)),
             record.manifest_hash,
             record.rolls_out,

@@ -169,9 +169,9 @@ async fn everything_breaks(world: &mut World, good: &str) -> String {
     }
     let settings = world.get("api/v1/namespaces/default/configmaps/settings").await.unwrap();
     assert_eq!(settings["data"]["A"], "1", "the configuration goes back with what reads it");
-    let together = Trigger::Together("Deployment default/web".to_owned());
     let with_it = world.records().into_iter().rfind(|record| record.object.kind == "ConfigMap").unwrap();
-    assert_eq!((with_it.trigger, with_it.outcome), (together, Outcome::RolledBack));
+    assert_eq!((with_it.trigger.word(), with_it.outcome), ("together", Outcome::RolledBack));
+    assert_eq!(with_it.trigger.who().as_deref(), Some("Deployment default/web"));
     let changed = world.record(&bad, "Job default/well");
     assert_eq!(changed.outcome, Outcome::Rejected, "{changed:#?}");
     let complaint = &changed.complaints[0];

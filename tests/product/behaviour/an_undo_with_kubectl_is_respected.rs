@@ -17,7 +17,7 @@ async fn stays_undone(world: &mut World, commit: &str) {
     let record = world.record(commit, "Deployment default/web");
     assert_eq!(record.outcome, Outcome::RolledBack);
     let reason = record.reason.unwrap();
-    assert_eq!(reason.code, "UndoneByHand");
+    assert_eq!(reason.code.as_str(), "UndoneByHand");
     assert!(reason.message.starts_with("taken back by hand (kubectl-rollout) to revision "), "{reason}");
     let live = world.get(&path_of("web")).await.unwrap();
     assert_eq!((image(&live), Hold::on(&live).unwrap().commit.as_str()), ("web:1", commit));

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Outcome, Record, StepKind, Trigger, marks};
 use serde_json::json;
 
@@ -215,7 +216,12 @@ async fn by_an_autoscaler() {
     world.patch(&scale, "kube-controller-manager", &to(4)).await;
     tokio::time::sleep(Duration::from_mins(1)).await;
     let others: Vec<Record> = world.records().into_iter().filter(|record| !record.trigger.is_commit()).collect();
-    let by = Trigger::Autoscaler("HorizontalPodAutoscaler default/web".to_owned());
+    let by = Trigger::Autoscaler(ObjectKey {
+        group: "autoscaling".to_owned(),
+        kind: "HorizontalPodAutoscaler".to_owned(),
+        namespace: Some("default".to_owned()),
+        name: "web".to_owned(),
+    });
     let told: Vec<&str> = others.iter().map(|record| record.reason.as_ref().unwrap().message.as_str()).collect();
     assert_eq!(told, ["from 3 to 6 replicas", "from 8 to 4 replicas"]);
     assert!(others.iter().all(|record| record.trigger == by && record.commit.as_str() == first), "{others:#?}");

@@ -25,7 +25,7 @@ async fn after(fail_fast: bool, second: &str) -> (Outcome, i64, String) {
     if record.outcome == Outcome::RolledBack {
         assert_eq!(image(&world.get(&path_of("web")).await.unwrap()), "web:1");
     }
-    (record.outcome, took, record.reason.map(|reason| reason.code).unwrap_or_default())
+    (record.outcome, took, record.reason.map(|reason| reason.code.to_string()).unwrap_or_default())
 }
 
 #[tokio::test(start_paused = true)]

@@ -56,7 +56,7 @@ async fn end(world: &World, commit: &str) -> End {
         .collect();
     revisions.sort_by_key(ToString::to_string);
     let record = world.record(commit, "Deployment default/web");
-    let reason = record.reason.map(|reason| reason.code);
+    let reason = record.reason.map(|reason| reason.code.to_string());
     End { outcome: record.outcome, reason, records: world.records().len(), deployment: shown(&live), revisions }
 }
 

@@ -18,7 +18,7 @@ async fn a_bad_image_goes_back_to_the_last_good_revision() {
     let record = world.record(&bad, "Deployment default/web");
     assert_eq!(record.outcome, Outcome::RolledBack, "{record:#?}");
     let reason = record.reason.clone().unwrap();
-    assert_eq!(reason.code, "ProgressDeadlineExceeded");
+    assert_eq!(reason.code.as_str(), "ProgressDeadlineExceeded");
     assert!(reason.message.contains("Image"), "{reason}");
     assert_eq!(record.back_to.as_ref().map(|commit| commit.as_str()), Some(good.as_str()));
     assert_eq!(record.back_to_revision, Some(1));

@@ -109,7 +109,7 @@ async fn a_dead_controller_is_waited_for_and_not_for_ever() {
     let record = world.record(&first, "Deployment default/web");
     assert_eq!(record.outcome, Outcome::UnderWay, "{record:#?}");
     let says = world.status().under_way.values().any(|way| {
-        let fault = way.in_the_way.as_ref().is_some_and(|fault| fault.code == "ControllerSilent");
+        let fault = way.in_the_way.as_ref().is_some_and(|fault| fault.code.as_str() == "ControllerSilent");
         fault && way.message.contains("has not seen")
     });
     assert!(says, "{:?}", world.status().under_way);
@@ -169,7 +169,7 @@ async fn a_node_that_goes_away_is_no_reason_to_go_back() {
     nodes_are(&world, "Unknown").await;
     let lost = |source: &belay::daemon::SourceStatus| {
         let in_the_way = source.under_way.values().filter_map(|way| way.in_the_way.as_ref());
-        in_the_way.into_iter().any(|reason| reason.code == "NodeNotReady")
+        in_the_way.into_iter().any(|reason| reason.code.as_str() == "NodeNotReady")
     };
     world.until("it says what is in the way", lost).await;
     tokio::time::sleep(Duration::from_mins(8)).await;

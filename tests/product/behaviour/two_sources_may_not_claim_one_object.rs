@@ -48,7 +48,8 @@ async fn a_plan_believes_the_label_that_belay_wrote() {
     let wanted = wanted(&deployment("web", "web:1", ""));
     let head = wanted.commit.id.clone();
     let plan = plan_once(&cluster, "other", &head, vec![wanted.clone()]).await.unwrap();
-    let claimed = matches!(&plan.steps[0].action, Action::Rejected(reason, _) if reason.code == "ClaimedTwice");
+    let claimed =
+        matches!(&plan.steps[0].action, Action::Rejected(reason, _) if reason.code.as_str() == "ClaimedTwice");
     assert!(claimed, "{:?}", plan.steps[0].action);
     let label = json!({"metadata": {"labels": {"belay.dev/source": "elsewhere"}}});
     world.patch(&path_of("web"), "kubectl-label", &label).await;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use belay::history::{Heads, History, Query, Update};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Commit, CommitId, Outcome, Reason, Record, RecordId, Step, StepKind, Trigger};
+use belay_core::rollout::{Commit, CommitId, Outcome, Reason, ReasonCode, Record, RecordId, Step, StepKind, Trigger};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -233,7 +233,7 @@ proptest! {
                 }
                 Operation::Finish { record, outcome, because } => {
                     let Some(index) = pick(record) else { continue };
-                    let reason = Reason { code: "Because".to_owned(), message: "it is so".to_owned() };
+                    let reason = Reason::new("Because".into(), "it is so");
                     let reason = because.then_some(reason);
                     let before = model.records[index].clone();
                     let done = history.finish(before.id, outcome, reason.as_ref(), now);

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use belay::history::{Arrival, Heads, History, HistoryError, Query, Replaced, Resolved, Retention, Update};
+use belay::history::{
+    Arrival, Heads, History, HistoryError, JudgedBaseline, JudgedWrite, Query, Replaced, Resolved, Retention, Update,
+};
 use belay_core::manifest::{Complaint, Excerpt, Note, ObjectKey, Place};
 use belay_core::rollout::{
-    Evidence, Outcome, PodSeen, Reason, Record, RecordId, Step, StepKind, TemplateMarks, Trigger,
+    Baseline, Evidence, Outcome, PodSeen, Reason, ReasonCode, Record, RecordId, Step, StepKind, TemplateMarks, Trigger,
 };
 use jiff::SignedDuration;
 use serde_json::json;
@@ -19,7 +21,7 @@ fn open() -> (tempfile::TempDir, History) {
 }
 
 fn reason() -> Reason {
-    Reason { code: "ProgressDeadlineExceeded".to_owned(), message: "no progress for 600 s".to_owned() }
+    Reason::new(ReasonCode::ProgressDeadlineExceeded, "no progress for 600 s")
 }
 
 #[test]
@@ -337,4 +339,32 @@ fn what_is_old_is_forgotten_but_never_the_way_back() {
         })
         .unwrap();
     assert_eq!((steps, free), (12, 0));
+}
+
+#[test]
+fn a_rollout_is_judged_from_its_last_write_also_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let (history, _) = History::open(folder.path(), at(0)).unwrap();
+    let id = history.begin("shop", &commit_id(1), &[record(1, deployment("web"), at(1))], at(1)).unwrap()[0];
+    assert_eq!(history.baseline(id, JudgedWrite::Applied).unwrap(), None);
+    let of = |generation| Baseline {
+        generation,
+        old_failure: Some("ProgressDeadlineExceeded 2026".to_owned()),
+        uid: "u-1".to_owned(),
+        only_size: true,
+        moved: None,
+    };
+    let write = |of_write, generation, seconds| Update {
+        baseline: Some(JudgedBaseline { of: of_write, at: at(seconds), baseline: of(generation) }),
+        ..Update::default()
+    };
+    history.update(id, &write(JudgedWrite::Applied, 7, 2)).unwrap();
+    history.step(id, &Step { at: at(5), kind: StepKind::Progress, detail: String::new() }).unwrap();
+    history.update(id, &write(JudgedWrite::WentBack, 9, 6)).unwrap();
+    let (history, _) = History::open(folder.path(), at(10)).unwrap();
+    let moved = |generation, seconds| Some(Baseline { moved: Some(at(seconds)), ..of(generation) });
+    assert_eq!(history.baseline(id, JudgedWrite::Applied).unwrap(), moved(7, 5), "since its last progress");
+    assert_eq!(history.baseline(id, JudgedWrite::WentBack).unwrap(), moved(9, 6));
+    history.update(id, &write(JudgedWrite::Applied, 8, 11)).unwrap();
+    assert_eq!(history.baseline(id, JudgedWrite::Applied).unwrap(), moved(8, 11), "the last write counts");
 }

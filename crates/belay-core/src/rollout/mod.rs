@@ -42,13 +42,14 @@ pub use plan::references::{
 };
 pub use plan::strategy_default::without_strategy;
 pub use plan::{
-    Action, Apply, CLAIMED_TWICE, HELD_AGAIN, HookRun, Intent, OtherLabel, Plan, Planned, Wanted, held_reason,
-    hook_run, intent, make, other_label, run_hook_again, settle, settle_held, take_over,
+    Action, Apply, HookRun, Intent, OtherLabel, Plan, Planned, Wanted, held_reason, hook_run, intent, make,
+    other_label, run_hook_again, settle, settle_held, take_over,
 };
 pub use record::commit::{Commit, CommitId, InvalidCommitId, Person, read_change_cause};
 pub use record::note::{Note, one_line};
 pub use record::outcome::Outcome;
 pub use record::reason::Reason;
+pub use record::reason_code::{OtherCode, ReasonCode};
 pub use record::rebuilt::{Rebuilt, rebuilt};
 pub use record::state::{ObjectFacts, ObjectState, SourceFacts, SourceState, StateCounts};
 pub use record::trigger::Trigger;

@@ -143,7 +143,7 @@ pub(in crate::cli) fn is_explained(record: &Record) -> bool {
 mod tests {
     use super::*;
     use crate::history::History;
-    use belay_core::rollout::{Commit, Person, Reason};
+    use belay_core::rollout::{Commit, Person, Reason, ReasonCode};
 
     fn id(number: u64) -> CommitId {
         format!("{number:040x}").parse().unwrap()
@@ -171,7 +171,7 @@ mod tests {
         };
         let started = Timestamp::from_second(i64::try_from(number).unwrap()).unwrap();
         let why = format!("{name} failed");
-        let reason = FAILED.contains(&outcome).then_some(Reason { code: "Failed".to_owned(), message: why });
+        let reason = FAILED.contains(&outcome).then_some(Reason::new(ReasonCode::Failed, why));
         let ended = started.checked_add(jiff::SignedDuration::from_secs(12)).ok();
         Record { outcome, reason, ended, ..Record::planned(source, &id(number), object, started) }
     }

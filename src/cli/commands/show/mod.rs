@@ -17,7 +17,7 @@ use crate::cli::session::history_view::HistoryView;
 use crate::cli::session::repositories::{Repositories, ambiguous};
 use crate::history::query::step_details;
 use crate::history::{History, Query, Resolved};
-use belay_core::rollout::{Baseline, Commit, CommitId, Evidence, PodSeen, Record, Step, StepKind, Trigger, Unnoticed};
+use belay_core::rollout::{Commit, CommitId, Evidence, PodSeen, Record, Step, StepKind, Trigger, Unnoticed};
 
 /// How many commits are named where the one that was asked for is not known.
 const CANDIDATES: u32 = 5;
@@ -169,16 +169,13 @@ fn object(history: &History, record: &Record, steps: bool) -> anyhow::Result<()>
     Ok(())
 }
 
-/// What a step says, for people: of a write what it is judged by is kept, of which only the generation is worth reading.
+/// What a step says, for people.
 fn told(step: &Step) -> String {
     if step.kind == StepKind::Unnoticed {
         let readers: Vec<Unnoticed> = serde_json::from_str(&step.detail).unwrap_or_default();
         return readers.iter().map(|one| one.workload.to_string()).collect::<Vec<_>>().join(", ");
     }
-    match serde_json::from_str::<Baseline>(&step.detail) {
-        Ok(baseline) => format!("as generation {}", baseline.generation),
-        Err(_) => step.detail.clone(),
-    }
+    step.detail.clone()
 }
 
 /// What was seen when it failed.

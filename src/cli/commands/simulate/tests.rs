@@ -11,6 +11,7 @@ use super::recording::Recording;
 use super::scenario::Scenario;
 use super::timeline::{RolloutEvent, Side, Timeline};
 use belay_core::manifest::ObjectKey;
+use belay_core::rollout::ReasonCode;
 use minicluster::NodeSpec;
 
 fn key(kind: &str) -> ObjectKey {
@@ -103,7 +104,7 @@ proptest! {
         });
         let (recording, timeline, bounds) = scenario("Deployment", &spec, &spec, fate, 7);
         let SimulationEnd::Failed { at, reason, condition } = &recording.end else { panic!("{:?}", recording.end) };
-        prop_assert_eq!(&reason.code, "ProgressDeadlineExceeded");
+        prop_assert_eq!(&reason.code, &ReasonCode::ProgressDeadlineExceeded);
         // The last progress is made within seconds, and times in objects are whole seconds.
         let within = Duration::from_secs(deadline)..Duration::from_secs(deadline + 8);
         prop_assert!(within.contains(at), "{at:?} for {deadline} s");

@@ -194,7 +194,7 @@ impl<'r> TimelineBuilder<'r> {
         }
         self.pass(*at);
         let name = &recording.key.name;
-        let why = condition.clone().unwrap_or_else(|| reason.code.clone());
+        let why = condition.clone().unwrap_or_else(|| reason.code.to_string());
         self.step(RolloutEvent::Failed, Side::New, name.clone(), Some(why));
         if let Some(back) = &recording.back {
             self.pass(back.began);

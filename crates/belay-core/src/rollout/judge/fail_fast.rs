@@ -35,10 +35,8 @@ impl FailFast {
     /// Looks at the pods of the present template. Why the rollout is given up at once, or `None` where it goes on.
     pub fn look(&mut self, pods: &[PodAccount], now: Timestamp) -> Option<Reason> {
         let stuck = || pods.iter().filter(|pod| pod.fault.blames_the_commit());
-        let gives_up = |code: &str, why: String| Reason {
-            code: code.to_owned(),
-            message: format!("given up before its deadline, {why}"),
-        };
+        let gives_up =
+            |code: &str, why: String| Reason::new(code.into(), format!("given up before its deadline, {why}"));
         for pod in stuck() {
             let state = pod.seen.state.as_str();
             if AT_ONCE.contains(&state) {
@@ -81,7 +79,7 @@ mod tests {
     #[test]
     fn some_states_are_given_up_at_once() {
         for state in AT_ONCE {
-            assert_eq!(FailFast::default().look(&[pod(state, 0)], at(0)).unwrap().code, state);
+            assert_eq!(FailFast::default().look(&[pod(state, 0)], at(0)).unwrap().code.as_str(), state);
         }
     }
 

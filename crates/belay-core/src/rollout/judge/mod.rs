@@ -13,12 +13,11 @@ pub(in crate::rollout) mod reason_texts;
 pub(in crate::rollout) mod sight;
 
 use jiff::{SignedDuration, Timestamp};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use self::health::{Counters, Fault, Health, Standing, health};
-use self::reason_texts::{SILENT, blame, in_the_way};
-use super::{Outages, Reason, Sight, Workload, marks, progress_deadline_seconds};
+use self::reason_texts::{blame, in_the_way};
+use super::{Outages, Reason, ReasonCode, Sight, Workload, marks, progress_deadline_seconds};
 use crate::manifest::ObjectKey;
 
 /// What the judge's own deadline allows beyond the cluster's, which should have the first word.
@@ -30,24 +29,18 @@ pub const OUTAGE_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
 /// What an API server that answers again allows at least: its controllers and kubelets have to find their way, too.
 const RECOVERY: SignedDuration = SignedDuration::from_mins(1);
 
-/// What both the cluster and the judge call a deadline that has passed.
-const OVERDUE: &str = "ProgressDeadlineExceeded";
-
 /// What a write left behind: where its judging starts. Kept in the history, so that a restart judges by the same measure.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Baseline {
     /// The generation that the write produced.
     pub generation: i64,
     /// The mark of a failure that the object spoke of already when it was written.
     pub old_failure: Option<String>,
     /// Which object was written; empty where that is not known.
-    #[serde(default)]
     pub uid: String,
     /// Whether the write changed the number of pods alone: there is no other template to go back to.
-    #[serde(default)]
     pub only_size: bool,
     /// When the rollout has moved last, where that was before a restart.
-    #[serde(skip)]
     pub moved: Option<Timestamp>,
 }
 
@@ -264,23 +257,26 @@ impl Judge {
     /// Whether the judge's own deadline has passed at `now`, and what that looks like.
     #[must_use]
     pub fn overdue(&self, now: Timestamp) -> Option<Reason> {
-        (now >= self.due()?).then(|| Reason {
-            code: OVERDUE.to_owned(),
-            message: "the rollout made no progress within its deadline".to_owned(),
+        (now >= self.due()?).then(|| {
+            Reason::new(ReasonCode::ProgressDeadlineExceeded, "the rollout made no progress within its deadline")
         })
     }
 
     /// Rules on a suspicion, now that it has been looked at. After [`Ruling::World`] the judge waits for another whole
     /// deadline, but not beyond the outage timeout: then that fault is the reason for which the rollout has failed.
     pub fn rule(&mut self, suspicion: Reason, sight: &Sight, now: Timestamp) -> Ruling {
-        if suspicion.code == OVERDUE && !self.outage.is_zero() && !self.believes_the_controller(now) {
+        if suspicion.code == ReasonCode::ProgressDeadlineExceeded
+            && !self.outage.is_zero()
+            && !self.believes_the_controller(now)
+        {
             self.excused_until = self.own_due();
             let seconds = self.outage.as_secs();
             let message = format!("the API server did not answer for {seconds} s: its deadline ends so much later");
-            return Ruling::World(Reason { code: "ApiServerAway".to_owned(), message });
+            return Ruling::World(Reason::new(ReasonCode::ApiServerAway, message));
         }
         // What has no pods of its own, and a Job, which does not try again, are believed.
-        let own_word = suspicion.code != OVERDUE && matches!(Workload::of(&self.key), None | Some(Workload::Job));
+        let own_word = suspicion.code != ReasonCode::ProgressDeadlineExceeded
+            && matches!(Workload::of(&self.key), None | Some(Workload::Job));
         let worst = sight.pods.iter().max_by_key(|pod| pod.fault);
         match worst.map(|pod| (pod.fault, &pod.seen)) {
             Some((Fault::Commit | Fault::Young, seen)) => {
@@ -295,7 +291,7 @@ impl Judge {
             worst if self.observed => self.waits(in_the_way(&suspicion, worst, sight), now),
             _ => {
                 let message = "its controller has not seen the change yet".to_owned();
-                self.waits(Reason { code: SILENT.to_owned(), message }, now)
+                self.waits(Reason::new(ReasonCode::ControllerSilent, message), now)
             }
         }
     }

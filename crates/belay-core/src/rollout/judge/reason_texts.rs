@@ -2,20 +2,17 @@
 
 use super::health::Fault;
 use super::sight::Sight;
-use crate::rollout::{PodSeen, Reason};
-
-/// What a controller is that does not act.
-pub(in crate::rollout) const SILENT: &str = "ControllerSilent";
+use crate::rollout::{PodSeen, Reason, ReasonCode};
 
 /// What is in the way of a rollout whose pods are not at fault; `worst` is the worst of them.
 pub(in crate::rollout) fn in_the_way(suspicion: &Reason, worst: Option<(Fault, &PodSeen)>, sight: &Sight) -> Reason {
     if let Some(why) = &sight.hidden {
-        return Reason { code: "PodsNotReadable".to_owned(), message: format!("its pods can't be seen: {why}") };
+        return Reason::new(ReasonCode::PodsNotReadable, format!("its pods can't be seen: {why}"));
     }
     let (code, message) = match (worst, sight.held_up_by.as_deref()) {
-        (Some((Fault::World, seen)), _) => return Reason { code: seen.state.clone(), message: blame(suspicion, seen) },
+        (Some((Fault::World, seen)), _) => return Reason::new(seen.state.as_str().into(), blame(suspicion, seen)),
         (_, Some(old)) => (
-            "OldPodNotReady",
+            ReasonCode::OldPodNotReady,
             format!(
                 "its controller waits for pod {} of another revision, which is {}; where it can't recover, delete it: \
                  it is made again from the new template",
@@ -23,10 +20,10 @@ pub(in crate::rollout) fn in_the_way(suspicion: &Reason, worst: Option<(Fault, &
                 state(old)
             ),
         ),
-        (Some(_), None) => ("NotFinishing", "its new pods are well, but it does not finish".to_owned()),
-        (None, None) => (SILENT, "its controller has made no pods".to_owned()),
+        (Some(_), None) => (ReasonCode::NotFinishing, "its new pods are well, but it does not finish".to_owned()),
+        (None, None) => (ReasonCode::ControllerSilent, "its controller has made no pods".to_owned()),
     };
-    Reason { code: code.to_owned(), message }
+    Reason::new(code, message)
 }
 
 /// How much of a pod's message a reason quotes at most, in characters.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::manifest::{Complaint, Manifest, Note, ObjectKey, Place, nearest};
-use crate::rollout::{Outcome, Reason, Workload, marks};
+use crate::rollout::{Outcome, Reason, ReasonCode, Workload, marks};
 use kube_facts::facts;
 
 /// The most links of a cycle that are named one by one.
@@ -241,7 +241,7 @@ pub fn is_well(outcome: Outcome) -> bool {
 fn not_coming(after: &After, name: &ObjectKey, outcome: Outcome, reason: Option<&Reason>) -> Reason {
     let why = reason.map(|reason| format!(": {}", reason.message)).unwrap_or_default();
     let message = format!("waits for {}, which is {}{why}", after.word(name), outcome.word());
-    Reason { code: "WaitsForAnother".to_owned(), message }
+    Reason::new(ReasonCode::WaitsForAnother, message)
 }
 
 #[cfg(test)]
@@ -327,7 +327,7 @@ mod tests {
         assert_eq!(with(DependencyStanding::default()), Gate::Shut("waits for deployment/db".to_owned()));
         let under_way = DependencyStanding { under_way: true, ..complete.clone() };
         assert_eq!(with(under_way), Gate::Shut("waits for deployment/db".to_owned()));
-        let reason = Reason { code: "Failed".to_owned(), message: "crash".to_owned() };
+        let reason = Reason::new(ReasonCode::Failed, "crash".to_owned());
         let held = DependencyStanding { newest: Some((Outcome::RolledBack, Some(reason))), ..complete.clone() };
         let Gate::Skip(reason) = with(held.clone()) else { panic!("{:?}", with(held)) };
         assert_eq!(reason.message, "waits for deployment/db, which is rolled-back: crash");

@@ -23,7 +23,7 @@ use self::config_hash::{ConfigHash, say_config_hash};
 use self::diff::{Change, changes, differs};
 use self::order::{Rank, rank};
 use self::strategy_default::own_strategy_default;
-use super::{Commit, CommitId, Hold, Reason, Trigger, Workload, marks, same_template, wishes, workload};
+use super::{Commit, CommitId, Hold, Reason, ReasonCode, Trigger, Workload, marks, same_template, wishes, workload};
 use crate::manifest::{Compact, Complaint, Manifest, ONCE, ObjectKey};
 use crate::rollout::ownership::left_alone::LeftAlone;
 use crate::rollout::ownership::managers::Takeover;
@@ -114,20 +114,14 @@ pub enum Action {
     Prune,
 }
 
-/// The code of a reason that says that another source has the object already.
-pub const CLAIMED_TWICE: &str = "ClaimedTwice";
-
-/// The code of a reason that says that a commit has gone back to what is held.
-pub const HELD_AGAIN: &str = "HeldAgain";
-
 /// Why a manifest is not applied: it is held. A commit that has gone back to what failed by another one is told so.
 #[must_use]
 pub fn held_reason(hold: &Hold, commit: &CommitId, trigger: &Trigger) -> Reason {
     if hold.commit == *commit || !trigger.is_commit() {
-        return Reason { code: "Held".to_owned(), message: hold.reason.clone() };
+        return Reason::new(ReasonCode::Held, hold.reason.clone());
     }
     let message = format!("back to what failed in {}: held: {}", hold.commit.short(), hold.reason);
-    Reason { code: HELD_AGAIN.to_owned(), message }
+    Reason::new(ReasonCode::HeldAgain, message)
 }
 
 /// One write.
@@ -251,7 +245,7 @@ pub fn intent(
 ) -> Intent {
     let wrong = wishes::complaints(&wanted.manifest, |field, message| wanted.complaint(field, message));
     if let Some(first) = wrong.first() {
-        let reason = Reason { code: "InvalidManifest".to_owned(), message: first.message.clone() };
+        let reason = Reason::new(ReasonCode::InvalidManifest, first.message.clone());
         return Intent::Leave(Action::Rejected(reason, wrong));
     }
     let manifest = wanted.value();
@@ -272,7 +266,7 @@ pub fn intent(
             wanted.key,
             marks::SOURCE
         );
-        let reason = Reason { code: CLAIMED_TWICE.to_owned(), message };
+        let reason = Reason::new(ReasonCode::ClaimedTwice, message);
         let complaint = wanted.complaint("", &reason.message);
         return Intent::Leave(Action::Rejected(reason, vec![complaint]));
     }

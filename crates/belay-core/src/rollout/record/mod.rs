@@ -4,6 +4,7 @@ pub(in crate::rollout) mod commit;
 pub(in crate::rollout) mod note;
 pub(in crate::rollout) mod outcome;
 pub(in crate::rollout) mod reason;
+pub(in crate::rollout) mod reason_code;
 pub(in crate::rollout) mod rebuilt;
 pub(in crate::rollout) mod state;
 pub(in crate::rollout) mod template_change;

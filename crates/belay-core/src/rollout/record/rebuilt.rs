@@ -8,8 +8,8 @@ use serde_json::Value;
 use crate::manifest::ObjectKey;
 use crate::rollout::judge::health::Standing;
 use crate::rollout::{
-    CommitId, Hold, Outcome, Reason, Record, RecordId, Revision, TemplateMarks, Trigger, health, marks, same_template,
-    template,
+    CommitId, Hold, Outcome, Reason, ReasonCode, Record, RecordId, Revision, TemplateMarks, Trigger, health, marks,
+    same_template, template,
 };
 
 /// What was made of a workload and its revisions.
@@ -159,7 +159,7 @@ fn keep_hold(record: &mut Record, hold: &Hold, back: Option<&Revision>) {
 }
 
 fn failed(why: &str) -> Reason {
-    Reason { code: "Failed".to_owned(), message: why.to_owned() }
+    Reason::new(ReasonCode::Failed, why.to_owned())
 }
 
 /// The only revision of a kind that keeps none, where it still is as it was made: then it was made when its rollout began.

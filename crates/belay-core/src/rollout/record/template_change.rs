@@ -127,27 +127,34 @@ mod tests {
     #[test]
     fn every_word_is_read_again() {
         let who = || "ada".to_owned();
+        let object = || crate::manifest::ObjectKey {
+            group: "apps".into(),
+            kind: "Deployment".into(),
+            namespace: None,
+            name: "web".into(),
+        };
         let all = [
             Trigger::Commit,
             Trigger::NewImage,
             Trigger::ConfigChange,
             Trigger::Restart(None),
             Trigger::Restart(Some(who())),
-            Trigger::Autoscaler(who()),
+            Trigger::Autoscaler(object()),
             Trigger::Retry,
             Trigger::UndoByHand(who()),
             Trigger::Drift(who()),
-            Trigger::Together(who()),
+            Trigger::Together(object()),
             Trigger::After(who()),
             Trigger::RollingUpdate(who()),
             Trigger::Rebuilt,
         ];
         for trigger in all {
-            let read = Trigger::of_word(trigger.word(), trigger.who().map(str::to_owned));
+            let read = Trigger::of_word(trigger.word(), trigger.who().map(Into::into), trigger.object().cloned());
             assert_eq!(read.as_ref(), Some(&trigger));
-            assert_eq!(serde_json::to_value(&trigger).unwrap()["by"], trigger.word());
+            let json = serde_json::to_value(&trigger).unwrap();
+            assert_eq!((json["by"].as_str(), json["who"].as_str()), (Some(trigger.word()), trigger.who().as_deref()));
         }
-        assert_eq!(Trigger::of_word("weather", None), None);
+        assert_eq!(Trigger::of_word("weather", None, None), None);
     }
 
     #[test]

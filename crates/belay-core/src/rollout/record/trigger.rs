@@ -1,10 +1,14 @@
 //! What sets a record off: who, or what of the pod template changed.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+
+use crate::manifest::ObjectKey;
 
 /// What set a record off.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "by", content = "who")]
 pub enum Trigger {
     /// A commit changed the manifest, and none of the next two fits.
@@ -17,7 +21,11 @@ pub enum Trigger {
     /// null where a commit says so.
     Restart(Option<String>),
     /// An autoscaler changed the number of pods; its name.
-    Autoscaler(String),
+    Autoscaler(
+        #[serde(serialize_with = "as_text")]
+        #[schemars(with = "String")]
+        ObjectKey,
+    ),
     /// Somebody said `belay retry`, or took the hold off the object.
     Retry,
     /// Somebody took the workload back by hand; the manager that wrote it.
@@ -25,8 +33,12 @@ pub enum Trigger {
     /// Somebody else changed the object; the manager that wrote it.
     Drift(String),
     /// Another object failed, and this one goes back with it; its name.
-    Together(String),
-    /// What it waited for is complete; what that is.
+    Together(
+        #[serde(serialize_with = "as_text")]
+        #[schemars(with = "String")]
+        ObjectKey,
+    ),
+    /// What it waited for is complete; what that is, as its annotation lists it.
     After(String),
     /// Somebody replaced the pods of a ReplicationController with `belay rolling-update`; the manager that wrote it.
     RollingUpdate(String),
@@ -71,20 +83,20 @@ impl Trigger {
         }
     }
 
-    /// The trigger that a word stands for.
+    /// The trigger that a word stands for, with whose hand it was, or with the object that it names.
     #[must_use]
-    pub fn of_word(word: &str, who: Option<String>) -> Option<Trigger> {
+    pub fn of_word(word: &str, who: Option<String>, object: Option<ObjectKey>) -> Option<Trigger> {
         let name = |who: Option<String>| who.unwrap_or_default();
         Some(match word {
             "commit" => Trigger::Commit,
             "new-image" => Trigger::NewImage,
             "config-change" => Trigger::ConfigChange,
             "restart" => Trigger::Restart(who),
-            "autoscaler" => Trigger::Autoscaler(name(who)),
+            "autoscaler" => Trigger::Autoscaler(object?),
             "retry" => Trigger::Retry,
             "undo-by-hand" => Trigger::UndoByHand(name(who)),
             "drift" => Trigger::Drift(name(who)),
-            "together" => Trigger::Together(name(who)),
+            "together" => Trigger::Together(object?),
             "after" => Trigger::After(name(who)),
             "rolling-update" => Trigger::RollingUpdate(name(who)),
             "rebuilt" => Trigger::Rebuilt,
@@ -94,16 +106,23 @@ impl Trigger {
 
     /// Whose hand it was, or with what; `None` for the triggers that are nobody's.
     #[must_use]
-    pub fn who(&self) -> Option<&str> {
+    pub fn who(&self) -> Option<Cow<'_, str>> {
         match self {
             Trigger::Commit | Trigger::NewImage | Trigger::ConfigChange | Trigger::Retry | Trigger::Rebuilt => None,
-            Trigger::Restart(who) => who.as_deref(),
-            Trigger::Autoscaler(who)
-            | Trigger::UndoByHand(who)
-            | Trigger::Drift(who)
-            | Trigger::Together(who)
-            | Trigger::After(who)
-            | Trigger::RollingUpdate(who) => Some(who),
+            Trigger::Restart(who) => who.as_deref().map(Cow::Borrowed),
+            Trigger::Autoscaler(object) | Trigger::Together(object) => Some(Cow::Owned(object.to_string())),
+            Trigger::UndoByHand(who) | Trigger::Drift(who) | Trigger::After(who) | Trigger::RollingUpdate(who) => {
+                Some(Cow::Borrowed(who))
+            }
+        }
+    }
+
+    /// The object that it names; `None` for the triggers that name none.
+    #[must_use]
+    pub fn object(&self) -> Option<&ObjectKey> {
+        match self {
+            Trigger::Autoscaler(object) | Trigger::Together(object) => Some(object),
+            _ => None,
         }
     }
 
@@ -112,4 +131,8 @@ impl Trigger {
     pub fn is_commit(&self) -> bool {
         matches!(self, Trigger::Commit | Trigger::NewImage | Trigger::ConfigChange | Trigger::Restart(None))
     }
+}
+
+fn as_text<S: serde::Serializer>(object: &ObjectKey, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(object)
 }

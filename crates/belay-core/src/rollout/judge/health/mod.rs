@@ -148,5 +148,5 @@ fn time(value: &Value) -> Option<Timestamp> {
 fn failure(condition: &Value, code: &str, message: String) -> Failure {
     let at =
         ["lastUpdateTime", "lastTransitionTime"].iter().map(|field| text(condition, field)).find(|at| !at.is_empty());
-    Failure { reason: Reason { code: code.to_owned(), message }, mark: format!("{code} {}", at.unwrap_or_default()) }
+    Failure { reason: Reason::new(code.into(), message), mark: format!("{code} {}", at.unwrap_or_default()) }
 }

@@ -1,0 +1,76 @@
+//! From where a rollout is judged: kept, so that a daemon that starts again judges by the same measure.
+
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use crate::history::error::HistoryError;
+use crate::history::store::file::{Failure, History};
+use crate::history::store::rows;
+use belay_core::rollout::{Baseline, RecordId, StepKind};
+
+/// A write whose rollout is judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JudgedWrite {
+    /// The manifest was applied.
+    Applied,
+    /// The earlier template, and the hold.
+    WentBack,
+}
+
+/// From where the rollout of a write is judged.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JudgedBaseline {
+    /// Of which write.
+    pub of: JudgedWrite,
+    /// When that was.
+    pub at: Timestamp,
+    /// What it left behind.
+    pub baseline: Baseline,
+}
+
+impl JudgedWrite {
+    /// The step that is recorded with it.
+    #[must_use]
+    pub fn step(self) -> StepKind {
+        match self {
+            JudgedWrite::Applied => StepKind::Applied,
+            JudgedWrite::WentBack => StepKind::WentBack,
+        }
+    }
+}
+
+impl History {
+    /// From where the rollout that a record's last write of this kind began is judged; `None` where there was none.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be read.
+    pub fn baseline(&self, id: RecordId, of: JudgedWrite) -> Result<Option<Baseline>, HistoryError> {
+        self.read("read where a rollout began", |connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT generation, uid, old_failure, only_size, max(at, coalesce((SELECT max(at) FROM steps WHERE record \
+                 = ?1 AND step = 'progress'), at)) FROM baselines WHERE record = ?1 AND step = ?2",
+            )?;
+            let read = |row: &rusqlite::Row<'_>| {
+                let (generation, uid, old_failure, only_size) = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
+                Ok(Baseline { generation, old_failure, uid, only_size, moved: Some(rows::parsed(row, 4)?) })
+            };
+            Ok(statement.query_row(params![id.0, rows::word(of.step())], read).optional()?)
+        })
+    }
+}
+
+impl JudgedBaseline {
+    /// Writes it down as that of the record's newest write of its kind.
+    pub(in crate::history) fn write(&self, connection: &Connection, id: RecordId) -> Result<(), Failure> {
+        let JudgedBaseline { of, at, baseline } = self;
+        let Baseline { generation, old_failure, uid, only_size, moved: _ } = baseline;
+        connection
+            .prepare_cached(
+                "INSERT OR REPLACE INTO baselines (record, step, at, generation, uid, old_failure, only_size) VALUES (?, \
+                 ?, ?, ?, ?, ?, ?)",
+            )?
+            .execute(params![id.0, rows::word(of.step()), rows::time(*at), generation, uid, old_failure, only_size])?;
+        Ok(())
+    }
+}
