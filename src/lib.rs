@@ -10,7 +10,7 @@
 //!   moved       objects, or     is live × holds:     rank by rank          whose template     failed and why
 //!               complaints      a finished Plan                            changed                │
 //!                                                          ▲                                      │ failed
-//!                                                          └── rollout::rollback_target ◀─ cluster::evidence
+//!                                                          └── rollout::rollback ◀──────── cluster::evidence
 //! ```
 //!
 //! Every step is recorded in `history` before and after it is taken. `daemon` joins the rooms. What becomes of one object
@@ -55,10 +55,10 @@
 //! | a fetch, and what a new head says | `look` `quarantine` `repository` `capabilities` `read_head` `head_change` `head_reading` `units` `unit_changes` `desired_state` `file_facts` `offline_start` |
 //! | a plan | `plan_head` `plan_request` `planner` `prepared` `live_objects` `config_rollout` `ownership_conflict` `source_dependency` |
 //! | beginning rollouts, and taking them up again | `start` `resume` `resume_point` `apply_wave` `dependency_gate` |
-//! | one rollout | `rollout` is the story; `rollout_task` `apply_manifest` `takeover` `established` `health_monitor` `stuck_pods` |
-//! | going back | `take_back` decides, `rollback` does it; `rollback_target` `dependent_config` `commit_rollback` `failure` `fallback_template` `previous_manifest` |
+//! | one rollout | `rollout` is the story; `rollout_task` `apply_manifest` `takeover` `established` `health_monitor` |
+//! | going back | `rollback_facts` gathers what `rollout::rollback` plans by, `rollback` carries any such plan out, `rollback_watch` proves it; `rollback_target` `dependent_config` `commit_rollback` `failure` `fallback_template` `previous_manifest` |
 //! | an undo by a person | `manual_rollback` |
-//! | ReplicationControllers | `replication_controller` `rolled_pods` |
+//! | what differs between kinds of workloads | `driver`; `stuck_pods` of StatefulSets, `replication_controller` `rolled_pods` |
 //! | drift, and what the watches tell | `drift` `recheck` `in_sync` `reported` `external_changes` `recovered` `unhealthy` `autoscalers` `deferred_watch` `deferred_kinds` `live` `rights` |
 //! | pruning | `prune_candidates` `prune` `made` `strangers` `revision_references` `cleanup` |
 //! | what is recorded | `journal` `journal_queue` `standing` `retention` `rebuild` |

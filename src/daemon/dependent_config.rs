@@ -1,46 +1,22 @@
-//! What goes back with a failed workload: the ConfigMaps and Secrets that its commit changed and that nobody else needs as
-//! they are now, and, where the source says so, everything that the commit touched.
+//! The ConfigMaps and Secrets that the commit of a failed workload changed too: which there are, who needs them, what they
+//! were before, and the tasks that take them back.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::sync::watch;
-use tracing::{error, info, warn};
+use tracing::error;
 
 use super::apply_wave::Ranks;
-use super::failure::{fail, rollback_failed};
 use super::previous_manifest::PreviousManifest;
 use super::resume_point::resumed_apply;
 use super::rollout_task::{Cancelled, Findings, Resume, RolloutTask};
-use crate::cluster::{Backoff, EventKind, Served};
+use crate::cluster::{Backoff, Served};
 use belay_core::manifest::{Manifest, ObjectKey};
+use belay_core::rollout::rollback::{ChangedConfiguration, FormerManifest};
 use belay_core::rollout::{
-    Action, Companion, Hold, Outcome, Planned, Reason, Record, RecordId, TemplateMarks, Trigger, Wanted, held_body,
-    named_configuration, rank, template,
+    Action, Companion, Hold, Planned, Reason, Record, RecordId, Trigger, Wanted, named_configuration, rank, template,
 };
-
-/// The configuration of a failed workload.
-#[derive(Debug, Default)]
-pub(super) struct Company {
-    /// What goes back with it.
-    goes: Vec<Manifest>,
-    /// What its commit changed too and can't go back, and why.
-    pub stays: Vec<String>,
-}
-
-impl Company {
-    /// What goes back.
-    pub(super) fn keys(&self) -> Vec<ObjectKey> {
-        self.goes.iter().map(|manifest| manifest.key.clone()).collect()
-    }
-
-    /// What goes back besides these; of what stays, nothing needs to be said again.
-    pub(super) fn besides(mut self, gone: &[ObjectKey]) -> Company {
-        self.goes.retain(|manifest| !gone.contains(&manifest.key));
-        self.stays.clear();
-        self
-    }
-}
 
 /// The object that failed, where this one only goes back with it.
 pub(super) fn culprit(work: &RolloutTask) -> Option<Companion> {
@@ -49,34 +25,41 @@ pub(super) fn culprit(work: &RolloutTask) -> Option<Companion> {
     Some(Companion { object: object.clone(), manifest })
 }
 
-/// Which ConfigMaps and Secrets go back with a workload, and which can't.
-pub(super) async fn company(work: &RolloutTask) -> Result<Company, Cancelled> {
+/// The workloads that read this object.
+pub(super) fn readers(work: &RolloutTask) -> Vec<Companion> {
+    let desired = work.context.repository.desired();
+    let named = desired.named_by(&work.planned.wanted.key).into_iter();
+    named.filter_map(|object| Some(Companion { manifest: desired.hash(&object)?.to_string(), object })).collect()
+}
+
+/// The ConfigMaps and Secrets that a workload names and that its commit changed, and who else needs them as they are.
+pub(super) async fn changed(work: &RolloutTask) -> Result<Vec<ChangedConfiguration>, Cancelled> {
     let wanted = &work.planned.wanted;
     let manifest = wanted.manifest.value();
-    let Some(template) = template(&manifest) else { return Ok(Company::default()) };
-    let mut company = Company::default();
-    for name in named_configuration(template, wanted.key.namespace.as_deref()) {
+    let mut changed = Vec::new();
+    let names = template(&manifest).map(|template| named_configuration(template, wanted.key.namespace.as_deref()));
+    for name in names.into_iter().flatten() {
         let Some(manifest) = turned(work, &name).await else { continue };
         let others: Vec<ObjectKey> = {
             let desired = work.context.repository.desired();
             desired.named_by(&name).into_iter().filter(|other| *other != wanted.key).collect()
         };
-        let mut well = Vec::new();
+        let mut needed_by = Vec::new();
         for other in others {
             if !failed_too(work, &other).await? {
-                well.push(other.to_string());
+                needed_by.push(other);
             }
         }
-        if well.is_empty() {
-            company.goes.push(manifest);
-        } else {
-            let users = well.join(", ");
-            company
-                .stays
-                .push(format!("{name}, which the commit changed too, stays: {users} names it and has not failed"));
-        }
+        changed.push(ChangedConfiguration { manifest, needed_by });
     }
-    Ok(company)
+    Ok(changed)
+}
+
+/// What an object was before this rollout's commit changed it.
+pub(super) async fn former(work: &RolloutTask) -> Option<FormerManifest> {
+    let (key, commit) = (work.planned.wanted.key.clone(), work.planned.wanted.commit.id.clone());
+    let turned = work.context.ask_git(move |repository| repository.turned_by(&key, &commit)).await?;
+    Some(turned.former)
 }
 
 /// The present manifest of a ConfigMap or Secret that the failed commit changed, and that no later one has.
@@ -110,26 +93,22 @@ async fn failed_too(work: &RolloutTask, other: &ObjectKey) -> Result<bool, Cance
     Ok(hold.is_some_and(|hold| hold.manifest == manifest.hash.to_string() && hold.commit == *commit))
 }
 
-/// Takes the configuration back, each under a record of its own. Where that fails it is said, and the workload goes back
-/// without it.
-pub(super) async fn take_company_back(work: &RolloutTask, company: Company, reason: &Reason) -> Result<(), Cancelled> {
-    for stays in &company.stays {
-        warn!(object = %work.planned.wanted.key, stays, "does not go back with it");
-    }
-    for manifest in company.goes {
-        let context = &work.context;
-        let key = manifest.key.clone();
-        let read = Backoff::insist(context.in_the_way(&key), || async {
-            let served = context.cluster.served(&manifest.api_version, &key.kind).await?;
-            let live = context.cluster.get(&key, &served).await?;
-            Ok(live.map(|live| (served, live)))
-        });
-        let Ok(Some((served, live))) = work.unless_cancelled(read).await? else { continue };
-        let Some(record) = begin(work, &manifest, reason) else { continue };
-        let mut own = own_work(work, manifest, served, record);
-        Box::pin(take_back(&mut own, reason.clone(), &live)).await?;
-    }
-    Ok(())
+/// The task of an object that goes back with a workload, under a record of its own, and the object as it is. `None` where it
+/// is not there, or where it can't be recorded.
+pub(super) async fn task(
+    work: &RolloutTask,
+    manifest: &Manifest,
+    reason: &Reason,
+) -> Result<Option<(RolloutTask, Arc<Value>)>, Cancelled> {
+    let (context, key) = (&work.context, &manifest.key);
+    let read = Backoff::insist(context.in_the_way(key), || async {
+        let served = context.cluster.served(&manifest.api_version, &key.kind).await?;
+        let live = context.cluster.get(key, &served).await?;
+        Ok(live.map(|live| (served, live)))
+    });
+    let Ok(Some((served, live))) = work.unless_cancelled(read).await? else { return Ok(None) };
+    let record = begin(work, manifest, reason);
+    Ok(record.map(|record| (own_work(work, manifest.clone(), served, record), Arc::new(live))))
 }
 
 /// The record of what goes back with a workload. Without one it does not: what has not been recorded must not be done.
@@ -170,52 +149,5 @@ fn own_work(work: &RolloutTask, manifest: Manifest, served: Served, record: Reco
         give_up: watch::channel(None).1,
         resume: Resume::default(),
         findings: Findings::default(),
-    }
-}
-
-/// Takes an object without a pod template back to its former manifest, and holds the present one.
-pub(super) async fn take_back(work: &mut RolloutTask, reason: Reason, live: &Value) -> Result<Outcome, Cancelled> {
-    let wanted = work.planned.wanted.clone();
-    let context = Arc::clone(&work.context);
-    if Hold::on(live).is_some_and(|hold| hold.keeps(&wanted.hash, wanted.config.as_deref())) {
-        return work.end(Outcome::RolledBack, Some(reason)).await;
-    }
-    let (key, commit) = (wanted.key.clone(), wanted.commit.id.clone());
-    let turned = context.ask_git(move |repository| repository.turned_by(&key, &commit)).await;
-    let Some(PreviousManifest { former, .. }) = turned else {
-        let message =
-            format!("{}; {} is new with this commit: there is nothing to go back to", reason.message, wanted.key);
-        return fail(work, live, Reason { message, ..reason }).await;
-    };
-    let users: Vec<Companion> = {
-        let desired = context.repository.desired();
-        let named = desired.named_by(&wanted.key).into_iter();
-        named.filter_map(|object| Some(Companion { manifest: desired.hash(&object)?.to_string(), object })).collect()
-    };
-    let culprit = culprit(work).filter(|culprit| !users.contains(culprit));
-    let hold = Hold {
-        manifest: wanted.hash.clone(),
-        config: None,
-        template: String::new(),
-        left_alone: Vec::new(),
-        commit: wanted.commit.id.clone(),
-        reason: reason.message.clone(),
-        since: context.clock.now(),
-        with: Vec::new(),
-        by: None,
-    }
-    .together_with(culprit.into_iter().chain(users));
-    let marks = TemplateMarks::default();
-    let sent = held_body(&former.manifest.value(), &context.config.name, &marks, &hold, None);
-    let to = former.commit.change_cause();
-    context.going_back(work.record, &reason, Some(&former.commit.id), None, &to).await;
-    match work.insist_on_apply(&sent).await? {
-        Ok(written) => {
-            info!(object = %wanted.key, to, "went back with what failed");
-            let message = format!("back on {to}; {} is held: {reason}", wanted.commit.change_cause());
-            context.tell(&wanted.key, &written, EventKind::Warning, "RolledBack", message);
-            work.end(Outcome::RolledBack, Some(reason)).await
-        }
-        Err(error) => rollback_failed(work, live, reason.and(format!("the way back was refused: {error}"))).await,
     }
 }

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::apply_wave::Ranks;
+use super::driver::WorkloadDriver;
 use super::health_monitor::is_complete;
 use super::live::{LiveFacts, forget_reporters};
 use super::planner::{self, Prepared};
@@ -116,7 +117,7 @@ impl Source {
         if let Some(hold) = &hold {
             self.note_undo(key, live, hold);
         }
-        if Workload::of(key) == Some(Workload::ReplicationController) {
+        if WorkloadDriver::of_object(key).replaces_pods() {
             self.note_rolling_update(key, live);
         }
         let let_go = self.let_go(key, hold.as_ref());

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::failure::{TakeBack, fail};
+use super::failure::FailedRollout;
 use super::health_monitor::{Judging, Ruled};
 use super::rollout_task::{Cancelled, RolloutTask};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Baseline, Outcome, Wish, health, wish};
+use belay_core::rollout::{Baseline, Outcome, health};
 
 impl RolloutTask {
     /// Waits until an object of a custom kind says that it is well. It is never taken back, and keeps nobody waiting.
@@ -30,20 +30,11 @@ impl RolloutTask {
         let judge = self.judge(baseline);
         let mut judging = Judging::new(self, judge, None, Outcome::UnderWay);
         match judging.until_ruled(Some(written)).await? {
-            Ruled::Failed { reason, scene, live } if self.planned_wish(&live) == Some(Wish::RollBack) => {
-                let back = TakeBack { reason, scene: Some(scene), went: None };
-                self.take_back(back, Some(live)).await
-            }
             Ruled::Failed { reason, scene, live } => {
-                self.context.save_evidence(self.record, &reason, &scene.evidence).await;
-                fail(self, &live, reason).await
+                self.roll_back(FailedRollout { reason, scene: Some(scene), went: None }, Some(live)).await
             }
             Ruled::Complete(_) | Ruled::TakenOver(_) | Ruled::Gone => self.end(Outcome::Complete, None).await,
         }
-    }
-
-    fn planned_wish(&self, live: &Value) -> Option<Wish> {
-        wish(&self.planned.wanted.manifest.value(), live)
     }
 
     /// A definition is there when it is served; what is of it comes in a later rank.

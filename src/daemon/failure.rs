@@ -1,14 +1,17 @@
-//! A rollout that failed: what is to be taken back, and how it ends where that can't be.
+//! A rollout that failed: what is known of it, and how it ends.
+
+use std::sync::Arc;
 
 use serde_json::Value;
 use tracing::warn;
 
 use super::rollout_task::{Cancelled, RolloutTask};
-use crate::cluster::{EventKind, Scene};
+use crate::cluster::{ClusterError, EventKind, Scene};
+use belay_core::rollout::rollback::{Rollback, RollbackKind};
 use belay_core::rollout::{Baseline, Evidence, Outcome, Reason};
 
-/// A failed rollout that is to be taken back.
-pub(super) struct TakeBack {
+/// A rollout that failed, and that is taken back where that is wanted.
+pub(super) struct FailedRollout {
     /// Why it failed.
     pub reason: Reason,
     /// What was to be seen; `None` where it was saved before a restart.
@@ -17,34 +20,93 @@ pub(super) struct TakeBack {
     pub went: Option<Baseline>,
 }
 
-/// Ends a rollout that failed and is left as it is.
-pub(super) async fn fail(work: &mut RolloutTask, live: &Value, reason: Reason) -> Result<Outcome, Cancelled> {
-    let key = work.planned.wanted.key.clone();
-    let message = format!("{}: {reason}", work.planned.wanted.commit.change_cause());
-    work.context.tell(&key, live, EventKind::Warning, "RolloutFailed", message);
-    work.end(Outcome::Failed, Some(reason)).await
-}
-
-/// Ends a rollout whose rollback failed, too.
-pub(super) async fn rollback_failed(
-    work: &mut RolloutTask,
-    live: &Value,
+/// How a failed rollout ends.
+pub(super) struct RollbackEnd {
+    outcome: Outcome,
     reason: Reason,
-) -> Result<Outcome, Cancelled> {
-    let key = work.planned.wanted.key.clone();
-    warn!(object = %key, %reason, "the rollback failed");
-    work.context.tell(&key, live, EventKind::Warning, "RollbackFailed", reason.message.clone());
-    work.end(Outcome::RollbackFailed, Some(reason)).await
+    event: Option<ToldEnd>,
 }
 
-/// What was seen when it failed, as it is recorded.
-pub(super) fn evidence_so_far(work: &RolloutTask) -> Evidence {
+/// What is told of it as an Event.
+struct ToldEnd {
+    /// The object that it is about.
+    live: Arc<Value>,
+    reason: &'static str,
+    message: String,
+}
+
+impl RollbackEnd {
+    /// It failed, or is back, and nothing is told of that.
+    pub(super) fn untold(outcome: Outcome, reason: Reason) -> RollbackEnd {
+        RollbackEnd { outcome, reason, event: None }
+    }
+
+    /// It failed, and is left as it is.
+    pub(super) fn stays(work: &RolloutTask, reason: Reason, live: Arc<Value>) -> RollbackEnd {
+        let message = format!("{}: {reason}", work.planned.wanted.commit.change_cause());
+        let event = Some(ToldEnd { live, reason: "RolloutFailed", message });
+        RollbackEnd { outcome: Outcome::Failed, reason, event }
+    }
+
+    /// It is back.
+    pub(super) fn back(work: &RolloutTask, to: &str, reason: Reason, live: Arc<Value>) -> RollbackEnd {
+        let message = format!("back on {to}; {} is held: {reason}", work.planned.wanted.commit.change_cause());
+        let event = Some(ToldEnd { live, reason: "RolledBack", message });
+        RollbackEnd { outcome: Outcome::RolledBack, reason, event }
+    }
+
+    /// A person has taken it back.
+    pub(super) fn undone(reason: Reason, live: Arc<Value>) -> RollbackEnd {
+        let event = Some(ToldEnd { live, reason: "UndoneByHand", message: reason.message.clone() });
+        RollbackEnd { outcome: Outcome::RolledBack, reason, event }
+    }
+
+    /// The rollback failed, too.
+    pub(super) fn failed_too(reason: Reason, live: Arc<Value>) -> RollbackEnd {
+        let event = Some(ToldEnd { live, reason: "RollbackFailed", message: reason.message.clone() });
+        RollbackEnd { outcome: Outcome::RollbackFailed, reason, event }
+    }
+
+    /// The server refuses what goes back.
+    pub(super) fn refused(reason: Reason, error: &str, live: Arc<Value>) -> RollbackEnd {
+        RollbackEnd::failed_too(reason.and(format!("the way back was refused: {error}")), live)
+    }
+
+    /// The server has refused the write of a rollback.
+    pub(super) fn refused_write(rollback: Rollback, error: &ClusterError, live: Arc<Value>) -> RollbackEnd {
+        match rollback.kind {
+            RollbackKind::ByHand => {
+                RollbackEnd::failed_too(rollback.reason.and(format!("the hold was refused: {error}")), live)
+            }
+            RollbackKind::Workload | RollbackKind::Configuration => {
+                RollbackEnd::refused(rollback.reason, &error.to_string(), live)
+            }
+        }
+    }
+
+    /// Tells it, and ends the record.
+    pub(super) async fn conclude(self, work: &RolloutTask) -> Result<Outcome, Cancelled> {
+        let RollbackEnd { outcome, reason, event } = self;
+        let key = &work.planned.wanted.key;
+        if let Some(ToldEnd { live, reason: about, message }) = event {
+            if outcome == Outcome::RollbackFailed {
+                warn!(object = %key, %reason, "the rollback failed");
+            }
+            work.context.tell(key, &live, EventKind::Warning, about, message);
+        }
+        work.end(outcome, Some(reason)).await
+    }
+}
+
+/// Adds to the evidence of the failed rollout what was to be seen of the failed way back.
+pub(super) async fn save_second_evidence(work: &RolloutTask, why: &Reason, second: Evidence) {
     let record = work.context.history.record(work.record).ok().flatten();
-    record.and_then(|record| record.evidence).unwrap_or_default()
+    let first = record.and_then(|record| record.evidence).unwrap_or_default();
+    work.context.save_evidence(work.record, why, &both(first, second)).await;
 }
 
 /// What was to be seen of the failed rollout, and of the failed way back.
-pub(super) fn both(mut first: Evidence, second: Evidence) -> Evidence {
+fn both(mut first: Evidence, second: Evidence) -> Evidence {
     let back = |line: String| format!("on the way back: {line}");
     first.conditions.extend(second.conditions.into_iter().map(back));
     first.pods.extend(second.pods.into_iter().map(|mut pod| {

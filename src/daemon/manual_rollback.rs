@@ -10,19 +10,19 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::context::Context;
-use super::failure::rollback_failed;
 use super::live::{digest, newest_other_manager, was_belays_last};
 use super::planner::Prepared;
 use super::resume_point::resumed_apply;
 use super::rollout_task::{Cancelled, RolloutTask};
 use super::state::{ByHand, Source};
 use super::task_result::TaskResult;
-use crate::cluster::{Backoff, ClusterError, EventKind, Mode, Served};
+use crate::cluster::{Backoff, ClusterError, Mode, Served};
 use crate::config::Drift;
 use belay_core::manifest::ObjectKey;
+use belay_core::rollout::rollback::{held_by_undo, restored_by_hand};
 use belay_core::rollout::{
-    Action, CommitId, Hold, Outcome, Reason, ReasonCode, Record, RolledOut, Trigger, before_apply, body,
-    manual_rollback, marks, rolling_update, template, with_template,
+    Action, CommitId, Hold, Outcome, Reason, ReasonCode, Record, RolledOut, Trigger, before_apply, manual_rollback,
+    marks, rolling_update, template,
 };
 
 /// How long a controller that somebody is rolling by hand may stand still before it is put right. The command itself gives
@@ -223,25 +223,6 @@ async fn adopt(
     context.cluster.apply(key, served, &body, Mode::Real).await.map(drop)
 }
 
-/// Whether a hold was left by `belay undo` on what this rollout brought, and the template is the one that it names.
-pub(super) fn by_hand(work: &RolloutTask, live: &Value) -> Option<Hold> {
-    let wanted = &work.planned.wanted;
-    let hold = Hold::on(live).filter(|hold| hold.by.is_some())?;
-    let there = template(live).is_some_and(|present| hold.is_about(present));
-    (there && hold.keeps(&wanted.hash, wanted.config.as_deref())).then_some(hold)
-}
-
-/// Ends a rollout that somebody took back with `belay undo`: the hold is there already.
-pub(super) async fn taken_back(work: &mut RolloutTask, live: &Value, hold: &Hold) -> Result<Outcome, Cancelled> {
-    let (context, key) = (Arc::clone(&work.context), work.planned.wanted.key.clone());
-    let by = hold.by.as_deref().unwrap_or("somebody");
-    let reason = Reason::new(ReasonCode::UndoneByHand, format!("{} by {by}", hold.reason));
-    let back_to = marks::annotation(live, marks::COMMIT).and_then(|commit| commit.parse().ok());
-    context.going_back(work.record, &reason, back_to.as_ref(), None, &format!("as {by} did by hand")).await;
-    context.tell(&key, live, EventKind::Warning, "UndoneByHand", reason.message.clone());
-    work.end(Outcome::RolledBack, Some(reason)).await
-}
-
 /// The end of a rollout that another belay has taken back: its hold is there already. Two of them never fight.
 pub(super) async fn held_by_another(work: &RolloutTask, live: &Value) -> Result<Option<Outcome>, Cancelled> {
     let wanted = &work.planned.wanted;
@@ -264,8 +245,8 @@ pub(super) async fn undone_by_hand(
 ) -> Result<Option<Outcome>, Cancelled> {
     let wanted = work.planned.wanted.clone();
     let context = Arc::clone(&work.context);
-    if let Some(hold) = by_hand(work, live) {
-        return taken_back(work, live, &hold).await.map(Some);
+    if let Some(plan) = held_by_undo(&wanted, live) {
+        return work.carry_out(plan, Arc::clone(live), None).await.map(Some);
     }
     let Some(present) = template(live) else { return Ok(None) };
     let read = Backoff::insist(context.in_the_way(&wanted.key), || context.cluster.revisions(&wanted.key, live));
@@ -284,31 +265,8 @@ pub(super) async fn undone_by_hand(
     if matches!(wanted.trigger, Trigger::Drift(_) | Trigger::Retry) {
         context.was_undone(work.record, &by).await;
     }
-    let reason =
-        Reason::new(ReasonCode::UndoneByHand, format!("taken back by hand ({by}) to revision {}", revision.number));
-    let hold = Hold {
-        manifest: wanted.hash.clone(),
-        config: wanted.config.clone(),
-        template: String::new(),
-        left_alone: Vec::new(),
-        commit: wanted.commit.id.clone(),
-        reason: reason.message.clone(),
-        since: context.clock.now(),
-        with: Vec::new(),
-        by: None,
-    }
-    .about(&revision.template, &wanted.left_alone);
-    let sent = body(&wanted.manifest.value(), &context.config.name, &revision.marks, Some(&hold));
-    let sent = with_template(sent, &revision.template);
-    let back_to = revision.marks.commit.as_deref().and_then(|commit| commit.parse().ok());
-    context.going_back(work.record, &reason, back_to.as_ref(), Some(revision.number), "as somebody did by hand").await;
-    match work.insist_on_apply(&sent).await? {
-        Ok(written) => {
-            context.tell(&wanted.key, &written, EventKind::Warning, "UndoneByHand", reason.message.clone());
-            work.end(Outcome::RolledBack, Some(reason)).await.map(Some)
-        }
-        Err(error) => rollback_failed(work, live, reason.and(format!("the hold was refused: {error}"))).await.map(Some),
-    }
+    let plan = restored_by_hand(&wanted, revision, &by, context.clock.now());
+    work.carry_out(plan, Arc::clone(live), None).await.map(Some)
 }
 
 /// What was rolled out before somebody else wrote the template, as the rollout and the history know it. The newest commit may

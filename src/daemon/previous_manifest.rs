@@ -1,7 +1,5 @@
 //! What Git had before: the manifest of an object as it was before a commit changed it.
 
-use std::sync::Arc;
-
 use tracing::warn;
 
 use super::context::Context;
@@ -10,24 +8,17 @@ use super::repository::Repository;
 use super::units::Content;
 use crate::git::GitError;
 use belay_core::manifest::{Manifest, ManifestHash, ObjectKey};
-use belay_core::rollout::{Commit, CommitId};
+use belay_core::rollout::CommitId;
+use belay_core::rollout::rollback::FormerManifest;
 
 /// The most versions of one object that are looked through.
 const VERSIONS: usize = 20;
-
-/// An earlier version of a manifest.
-#[derive(Clone, Debug)]
-pub(super) struct Former {
-    pub manifest: Manifest,
-    /// The commit that made it so.
-    pub commit: Arc<Commit>,
-}
 
 /// What one commit made of an object.
 #[derive(Clone, Debug)]
 pub(super) struct PreviousManifest {
     /// What it was before.
-    pub former: Former,
+    pub former: FormerManifest,
     /// The hash of what it is since.
     pub now: ManifestHash,
 }
@@ -64,7 +55,7 @@ impl Repository {
             let chains = self.mirror.attribution(None, &parent, &self.folder, &paths, VERSIONS)?;
             reading.charge(&path, key, chains.get(&path))?
         };
-        Ok(Some(PreviousManifest { former: Former { manifest, commit }, now }))
+        Ok(Some(PreviousManifest { former: FormerManifest { manifest, commit }, now }))
     }
 
     /// The newest version of an object before `commit` that has not `failed`.
@@ -73,7 +64,7 @@ impl Repository {
         key: &ObjectKey,
         commit: &CommitId,
         failed: impl Fn(&str) -> bool,
-    ) -> Result<Option<Former>, GitError> {
+    ) -> Result<Option<FormerManifest>, GitError> {
         let mut at = commit.clone();
         for _ in 0..VERSIONS {
             let Some(PreviousManifest { former, .. }) = self.turned_by(key, &at)? else { return Ok(None) };

@@ -9,18 +9,18 @@ use jiff::SignedDuration;
 use serde_json::Value;
 use tracing::{info, warn};
 
-use super::failure::{TakeBack, both, evidence_so_far, fail, rollback_failed};
+use super::failure::{FailedRollout, RollbackEnd, save_second_evidence};
 use super::resume_point::resumed_apply;
-use super::rollback::{announce, hold, may_go_back, write_back};
-use super::rollback_target::find_way;
+use super::rollback_target;
 use super::rolled_pods::{ask, begun, given_up, scene};
 use super::rollout_task::{Cancelled, ResumePoint, RolloutTask};
 use super::status::{UnderWay, put_or_remove};
 use crate::cluster::{Backoff, Mode, Pace, RollError, Scene};
 use belay_core::manifest::Compact;
+use belay_core::rollout::rollback::{NoRollbackTarget, Rollback, RollbackTarget};
 use belay_core::rollout::rolling_update::{Ask, Begun, RollingUpdate, To};
 use belay_core::rollout::{
-    Baseline, Counters, GRACE, Hold, Judge, Outcome, Reason, ReasonCode, RollbackTarget, Ruling, Step, StepKind,
+    Baseline, Counters, GRACE, Hold, Judge, LeftAlone, Outcome, Reason, ReasonCode, Ruling, Step, StepKind,
     TemplateMarks, is_as_applied, marks, progress_deadline_seconds, same_template, template, with_template,
 };
 
@@ -42,16 +42,6 @@ enum Rolled {
 /// Carries one manifest of a ReplicationController through, from wherever it is.
 pub(super) async fn story(work: &mut RolloutTask, stage: ResumePoint) -> Result<Outcome, Cancelled> {
     match stage {
-        ResumePoint::GoingBack { reason, went } => {
-            work.turn.through();
-            work.step(StepKind::Resumed, "going back again").await?;
-            return match work.read().await? {
-                Some(live) if went.is_some() && Hold::on(&live).is_some() => {
-                    work.take_back(TakeBack { reason, scene: None, went }, Some(live)).await
-                }
-                live => Box::pin(go_back(work, reason, &live.unwrap_or_default())).await,
-            };
-        }
         ResumePoint::UnderWay(baseline) if matches!(begun(work).await?.0, Begun::Nothing) => {
             work.turn.through();
             let live = work.read().await?;
@@ -61,9 +51,7 @@ pub(super) async fn story(work: &mut RolloutTask, stage: ResumePoint) -> Result<
             }
         }
         ResumePoint::UnderWay(_) => work.step(StepKind::Resumed, "going on with the rolling update").await?,
-        ResumePoint::Fresh | ResumePoint::Drifted | ResumePoint::Prune => {
-            work.unless_cancelled(work.turn.comes()).await?
-        }
+        _ => work.unless_cancelled(work.turn.comes()).await?,
     }
     loop {
         let (so_far, live) = begun(work).await?;
@@ -79,14 +67,14 @@ pub(super) async fn story(work: &mut RolloutTask, stage: ResumePoint) -> Result<
                     Rolled::Through => continue,
                     // Somebody else has taken it away meanwhile.
                     Rolled::Failed(..) if begun(work).await?.0 == Begun::Nothing => continue,
-                    Rolled::Failed(reason, scene) => return Box::pin(failed(work, reason, &scene)).await,
+                    Rolled::Failed(reason, scene) => return failed(work, reason, scene).await,
                 }
             }
             Begun::Renaming => {
                 work.step(StepKind::Applying, "when another update has its name").await?;
                 match roll(work, ask(work), Outcome::UnderWay).await? {
                     Rolled::Through => continue,
-                    Rolled::Failed(reason, scene) => return Box::pin(failed(work, reason, &scene)).await,
+                    Rolled::Failed(reason, scene) => return failed(work, reason, scene).await,
                 }
             }
         }
@@ -95,7 +83,7 @@ pub(super) async fn story(work: &mut RolloutTask, stage: ResumePoint) -> Result<
         work.apply = resumed_apply(&work.planned.wanted, &work.context.config.name);
         return match roll(work, ask(work), Outcome::UnderWay).await? {
             Rolled::Through => plainly(work).await,
-            Rolled::Failed(reason, scene) => Box::pin(failed(work, reason, &scene)).await,
+            Rolled::Failed(reason, scene) => failed(work, reason, scene).await,
         };
     }
 }
@@ -125,72 +113,86 @@ async fn plainly(work: &mut RolloutTask) -> Result<Outcome, Cancelled> {
     work.follow(written).await
 }
 
-/// Evidence, and then back, as far as that is wanted.
-async fn failed(work: &mut RolloutTask, reason: Reason, scene: &Scene) -> Result<Outcome, Cancelled> {
-    work.context.save_evidence(work.record, &reason, &scene.evidence).await;
+/// Back, as far as that is wanted.
+async fn failed(work: &mut RolloutTask, reason: Reason, scene: Box<Scene>) -> Result<Outcome, Cancelled> {
     let live = work.read().await?.unwrap_or_default();
-    if let Err(why) = may_go_back(work, &live) {
-        let reason = reason.and(why);
-        return fail(work, &live, reason).await;
-    }
-    Box::pin(go_back(work, reason, &live)).await
+    Box::pin(work.roll_back(FailedRollout { reason, scene: Some(scene), went: None }, Some(live))).await
 }
 
-/// Takes the pods of the failed template away again, and holds the manifest.
-pub(super) async fn go_back(work: &mut RolloutTask, reason: Reason, live: &Arc<Value>) -> Result<Outcome, Cancelled> {
+/// Where it goes back to: what the old controller still is, else what is known from elsewhere.
+pub(super) async fn find_target(
+    work: &RolloutTask,
+    live: &Value,
+) -> Result<Result<RollbackTarget, NoRollbackTarget>, Cancelled> {
     let (mut so_far, mut old) = begun(work).await?;
     if so_far == Begun::Renaming {
         // What is half under its name can only go on to the end of that.
         roll(work, ask(work), Outcome::RollingBack).await?;
         (so_far, old) = begun(work).await?;
     }
-    let ours = old.as_ref().is_some_and(|old| is_ours(work, old));
-    let (found, back) = match (so_far, old) {
-        (Begun::Growing { .. }, Some(old)) => (as_it_is(&old), Some(back_ask(work))),
-        // All the pods are back already.
-        (Begun::Nothing, Some(old)) if !ours => (as_it_is(&old), None),
-        (Begun::Nothing, None) => {
-            let message = format!("{}; it was deleted meanwhile", reason.message);
-            return work.end(Outcome::Failed, Some(Reason { message, ..reason })).await;
+    match (pods_to_come_back(work, so_far, old.as_ref()), old) {
+        (_, None) => Ok(Err(NoRollbackTarget::Deleted)),
+        (PodsBack::All | PodsBack::OfOldController, Some(old)) => Ok(Ok(as_it_is(&old))),
+        (PodsBack::OfTarget, Some(_)) => rollback_target::find_target(work, live).await,
+    }
+}
+
+/// Which pods are to come back.
+enum PodsBack {
+    /// None: all of them are there.
+    All,
+    /// Those of the controller that has not gone yet.
+    OfOldController,
+    /// Those of a template that is known from elsewhere.
+    OfTarget,
+}
+
+fn pods_to_come_back(work: &RolloutTask, so_far: Begun, old: Option<&Value>) -> PodsBack {
+    match (so_far, old) {
+        (Begun::Growing { .. }, Some(_)) => PodsBack::OfOldController,
+        (Begun::Nothing, Some(old)) if !is_ours(work, old) => PodsBack::All,
+        _ => PodsBack::OfTarget,
+    }
+}
+
+/// Takes the pods of the failed template away again. What the server has made of the template counts from there on.
+pub(super) async fn take_pods_back(
+    work: &mut RolloutTask,
+    rollback: Rollback,
+    live: Arc<Value>,
+) -> Result<Result<(Rollback, Arc<Value>), RollbackEnd>, Cancelled> {
+    let (so_far, old) = begun(work).await?;
+    let ask = match pods_to_come_back(work, so_far, old.as_ref()) {
+        PodsBack::All => None,
+        PodsBack::OfOldController => Some(back_ask(work)),
+        PodsBack::OfTarget => {
+            let template = rollback.template.clone().unwrap_or_default();
+            Some(Ask::template(with_template(rollback.manifest.clone(), &template), rollback.marks.clone()))
         }
-        _ => match find_way(work, live).await? {
-            Ok(found) => {
-                let manifest = with_template(work.planned.wanted.manifest.value(), &found.template);
-                let ask = Ask::template(manifest, found.marks.clone());
-                (found, Some(ask))
-            }
-            Err(none) => {
-                let reason = reason.and(none);
-                return fail(work, live, reason).await;
-            }
-        },
     };
-    let announced = announce(work, &reason, &found, live).await?;
-    if let Some(ask) = back
+    if let Some(ask) = ask
         && let Rolled::Failed(why, scene) = roll(work, ask, Outcome::RollingBack).await?
-        && !is_back(work, &found).await?
+        && !is_back(work, rollback.template.as_ref()).await?
     {
-        let both = both(evidence_so_far(work), scene.evidence);
-        work.context.save_evidence(work.record, &why, &both).await;
-        let message = format!("{}; the way back failed too: {why}", reason.message);
-        return rollback_failed(work, live, Reason { code: reason.code, message }).await;
+        save_second_evidence(work, &why, scene.evidence).await;
+        let reason = rollback.reason.and(format!("the way back failed too: {why}"));
+        return Ok(Err(RollbackEnd::failed_too(reason, live)));
     }
     let Some(live) = work.read().await? else {
-        let message = format!("{}; somebody deleted it on the way back", reason.message);
-        return work.end(Outcome::RollbackFailed, Some(Reason { code: reason.code, message })).await;
+        let reason = rollback.reason.and("somebody deleted it on the way back");
+        return Ok(Err(RollbackEnd::untold(Outcome::RollbackFailed, reason)));
     };
     until_seen(work, &live).await?;
-    // What the server has made of the template counts from here on.
-    let found = RollbackTarget { template: as_it_is(&live).template, ..found };
-    let hold = hold(work, &reason, &found);
-    write_back(work, reason, &found, &hold, &live, announced).await
+    let rollback = rollback.onto(template(&live).unwrap_or(&Value::Null), &LeftAlone::default());
+    let hold = Hold { since: work.context.clock.now(), ..rollback.hold };
+    Ok(Ok((Rollback { hold, ..rollback }, live)))
 }
 
 /// Whether somebody else has taken it back meanwhile.
-async fn is_back(work: &RolloutTask, found: &RollbackTarget) -> Result<bool, Cancelled> {
+async fn is_back(work: &RolloutTask, wanted: Option<&Value>) -> Result<bool, Cancelled> {
     let (so_far, live) = begun(work).await?;
     let present = live.as_ref().and_then(template);
-    Ok(so_far == Begun::Nothing && present.is_some_and(|present| same_template(present, &found.template)))
+    Ok(so_far == Begun::Nothing && present.zip(wanted).is_some_and(|(present, wanted)| same_template(present, wanted)))
 }
 
 /// The controller as it is: what it goes back to when the pods of the next one are gone.
@@ -198,7 +200,7 @@ fn as_it_is(live: &Value) -> RollbackTarget {
     let marks = TemplateMarks::on(live);
     RollbackTarget {
         template: template(live).cloned().unwrap_or_default(),
-        commit: marks.commit.as_deref().and_then(|commit| commit.parse().ok()),
+        commit: marks.commit(),
         marks,
         revision: None,
     }

@@ -4,22 +4,23 @@
 use tracing::warn;
 
 use super::context::Context;
+use super::driver::WorkloadDriver;
 use super::planner::{Prepared, Standing};
 use super::state::Source;
 use crate::history::{JudgedWrite, Query};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Outcome, Record, Trigger, Workload};
+use belay_core::rollout::{Outcome, Record, Trigger};
 
 /// How many records of a workload are looked through for its last rollout.
 const RECORDS: u32 = 50;
 
 impl Source {
     /// Whether what is planned for a workload takes the place of a rollout that was under way, here or, before a restart or
-    /// a move, elsewhere. A ReplicationController's is its own kind of story, which finds by itself where it is.
+    /// a move, elsewhere. Where belay replaces the pods, the rollout finds by itself where it is.
     pub(super) fn carries_on(&self, prepared: &Prepared) -> bool {
         let key = &prepared.planned.wanted.key;
         let Some(standing) = &prepared.standing else { return false };
-        if Workload::of(key) == Some(Workload::ReplicationController) {
+        if WorkloadDriver::of_object(key).replaces_pods() {
             return false;
         }
         let known = self.planning.interrupted.contains(key)
@@ -53,7 +54,7 @@ impl Source {
         let unfinished = prepared.standing.as_ref().is_some_and(|standing| self.is_unfinished(prepared, standing));
         // What is held has gone back already.
         let held = self.watches.live.get(&wanted.key).is_some_and(|facts| facts.hold.is_some());
-        if held || !unfinished || Workload::of(&wanted.key) == Some(Workload::ReplicationController) {
+        if held || !unfinished || WorkloadDriver::of_object(&wanted.key).replaces_pods() {
             return false;
         }
         !matches!(wanted.trigger, Trigger::Drift(_)) || self.context.was_broken_off(&wanted.key)

@@ -1,223 +1,139 @@
-//! The steps of a rollback: the hold, what goes back with the workload, the write, and the watch until it is there.
+//! The executor of every rollback, whoever wants it: the judge, a whole commit, a workload that takes its configuration along,
+//! or a person whose undo is respected. It carries out the plan that the core makes of the facts.
 
 use std::sync::Arc;
 
-use jiff::SignedDuration;
 use serde_json::Value;
 use tracing::{info, warn};
 
-use super::failure::{both, evidence_so_far, rollback_failed};
-use super::health_monitor::{Judging, Ruled};
+use super::driver::WorkloadDriver;
+use super::failure::{FailedRollout, RollbackEnd};
+use super::rollback_facts::plan_rollback;
+use super::rollback_watch::watch_back;
 use super::rollout_task::{Cancelled, RolloutTask};
-use super::{dependent_config, manual_rollback, stuck_pods};
-use crate::cluster::{Backoff, EventKind, Mode};
-use crate::config::OnFailure;
-use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{
-    Baseline, Hold, Outcome, Reason, RollbackTarget, StepKind, TemplateMarks, Wish, Workload, before_apply, body,
-    template, template_hash, wish, with_template,
-};
+use super::{dependent_config, rollback_facts};
+use crate::cluster::{ClusterError, EventKind};
+use belay_core::manifest::{Manifest, ObjectKey};
+use belay_core::rollout::rollback::{Rollback, RollbackKind, RollbackPlan, also_goes_back};
+use belay_core::rollout::{Baseline, Outcome, Reason, TemplateMarks};
 
-/// Whether a failure is answered by going back: the object's own word, else the source's, and the kind.
-pub(super) fn may_go_back(work: &RolloutTask, live: &Value) -> Result<(), &'static str> {
-    if !Workload::of(&work.planned.wanted.key).is_some_and(Workload::can_go_back) {
-        return Err("a workload of this kind is not taken back");
+impl RolloutTask {
+    /// Takes a failed rollout back, as far as its source and its kind allow.
+    pub(super) async fn roll_back(
+        &mut self,
+        failed: FailedRollout,
+        live: Option<Arc<Value>>,
+    ) -> Result<Outcome, Cancelled> {
+        let FailedRollout { reason, scene, went } = failed;
+        if let (Some(scene), Some(_)) = (scene, &live) {
+            self.context.save_evidence(self.record, &reason, &scene.evidence).await;
+        }
+        let plan = plan_rollback(self, reason, live.as_deref()).await?;
+        self.carry_out(plan, live.unwrap_or_default(), went).await
     }
-    if !work.is_of_template() {
-        return Err("only the number of pods was changed: there is no template to go back to");
-    }
-    match (wish(&work.planned.wanted.manifest.value(), live), work.context.config.on_failure) {
-        (Some(Wish::Report), _) | (None, OnFailure::Report) => Err("it is only reported, as configured"),
-        _ => Ok(()),
+
+    /// Carries out a plan about the object as it is; `went` is the baseline of the write that went back, where it was made
+    /// before a restart.
+    pub(super) async fn carry_out(
+        &mut self,
+        plan: RollbackPlan,
+        live: Arc<Value>,
+        went: Option<Baseline>,
+    ) -> Result<Outcome, Cancelled> {
+        let end = match plan {
+            RollbackPlan::Stays(reason) => RollbackEnd::stays(self, reason, live),
+            RollbackPlan::Gone(reason) => RollbackEnd::untold(Outcome::Failed, reason),
+            RollbackPlan::IsBack(reason) => RollbackEnd::untold(Outcome::RolledBack, reason),
+            RollbackPlan::WasUndone { reason, back_to, to } => {
+                self.context.going_back(self.record, &reason, back_to.as_ref(), None, &to).await;
+                RollbackEnd::undone(reason, live)
+            }
+            RollbackPlan::Refused { reason, error } => RollbackEnd::refused(reason, &error, live),
+            RollbackPlan::Watched(reason) => {
+                let key = &self.planned.wanted.key;
+                info!(object = %key, "going back, as before the restart");
+                let baseline = went.unwrap_or_else(|| Baseline::of(key, &live));
+                watch_back(self, reason, baseline, &TemplateMarks::on(&live), live).await?
+            }
+            RollbackPlan::GoesBack(rollback) => go_back(self, *rollback, live).await?,
+        };
+        end.conclude(self).await
     }
 }
 
-/// The hold of a manifest that failed, on the workload that goes back to what was found.
-pub(super) fn hold(work: &RolloutTask, reason: &Reason, found: &RollbackTarget) -> Hold {
-    let wanted = &work.planned.wanted;
-    Hold {
-        manifest: wanted.hash.clone(),
-        config: wanted.config.clone(),
-        template: template_hash(&found.template),
-        left_alone: Vec::new(),
-        commit: wanted.commit.id.clone(),
-        reason: reason.message.clone(),
-        since: work.context.clock.now(),
-        with: Vec::new(),
-        by: None,
-    }
-    .together_with(dependent_config::culprit(work))
-}
-
-/// What has gone back with a workload already.
-pub(super) struct Announced {
-    /// Whether something had to stay.
-    stayed: bool,
-    gone: Vec<ObjectKey>,
-}
-
-/// Says that it goes back, and takes back what goes with it.
-pub(super) async fn announce(
-    work: &mut RolloutTask,
-    reason: &Reason,
-    found: &RollbackTarget,
-    live: &Arc<Value>,
-) -> Result<Announced, Cancelled> {
-    let (context, key) = (Arc::clone(&work.context), work.planned.wanted.key.clone());
-    let company = dependent_config::company(work).await?;
-    let mut to = describe(found);
-    company.stays.iter().for_each(|stays| to.push_str(&format!("; {stays}")));
-    context.going_back(work.record, reason, found.commit.as_ref(), found.revision, &to).await;
-    info!(object = %key, commit = work.planned.wanted.commit.id.short(), to, "going back");
-    let message = format!("{}: {reason}; going back to {to}", work.planned.wanted.commit.change_cause());
-    context.tell(&key, live, EventKind::Warning, "RollingBack", message);
-    let announced = Announced { stayed: !company.stays.is_empty(), gone: company.keys() };
-    dependent_config::take_company_back(work, company, reason).await?;
-    Ok(announced)
-}
-
-/// Writes the template that was found, and the hold, and proves that it is back.
-pub(super) async fn write_back(
-    work: &mut RolloutTask,
-    reason: Reason,
-    found: &RollbackTarget,
-    hold: &Hold,
-    live: &Arc<Value>,
-    announced: Announced,
-) -> Result<Outcome, Cancelled> {
-    let sent = sent_back(work, found, hold);
-    reclaim(work, live, &sent).await?;
-    let written = match work.insist_on_apply(&sent).await? {
-        Ok(written) => written,
-        Err(error) => return refused_on_the_way(work, live, reason, &error.to_string()).await,
+async fn go_back(work: &mut RolloutTask, rollback: Rollback, live: Arc<Value>) -> Result<RollbackEnd, Cancelled> {
+    announce(work, &rollback, &live).await;
+    take_along(work, &rollback.with, &rollback.reason).await?;
+    let (rollback, live) = match WorkloadDriver::of(work).take_pods_back(work, rollback, live).await? {
+        Ok(ready) => ready,
+        Err(end) => return Ok(end),
     };
-    let baseline = Baseline::of(&work.planned.wanted.key, &written);
-    work.context.went_back(work.record, &baseline).await;
-    if announced.stayed {
-        // Another one that needed it may have failed at the same moment. Each looks again when its own hold is written, so
-        // that the last of them sees all.
-        let left = dependent_config::company(work).await?.besides(&announced.gone);
-        dependent_config::take_company_back(work, left, &reason).await?;
+    let written = match write(work, &rollback, &live).await? {
+        Ok(written) => Arc::new(written),
+        Err(error) => return Ok(RollbackEnd::refused_write(rollback, &error, live)),
+    };
+    match rollback.kind {
+        RollbackKind::ByHand => Ok(RollbackEnd::undone(rollback.reason, written)),
+        RollbackKind::Configuration => {
+            info!(object = %work.planned.wanted.key, to = rollback.to, "went back with what failed");
+            Ok(RollbackEnd::back(work, &rollback.to, rollback.reason, written))
+        }
+        RollbackKind::Workload => {
+            let baseline = Baseline::of(&work.planned.wanted.key, &written);
+            work.context.went_back(work.record, &baseline).await;
+            take_along_what_is_free_now(work, &rollback).await?;
+            watch_back(work, rollback.reason, baseline, &TemplateMarks::on(&written), written).await
+        }
     }
-    let marks = TemplateMarks::on(&written);
-    watch_back(work, reason, baseline, &marks, Arc::new(written)).await
 }
 
-/// Makes belay's own what others own of the object from before, so that nothing of it is mixed with what is sent.
-pub(super) async fn reclaim(work: &RolloutTask, live: &Value, sent: &Value) -> Result<(), Cancelled> {
-    if before_apply(live, sent).is_some() { work.take_over(sent).await } else { Ok(()) }
-}
-
-/// What is sent to go back.
-pub(super) fn sent_back(work: &RolloutTask, found: &RollbackTarget, hold: &Hold) -> Value {
-    let wanted = &work.planned.wanted;
-    let sent = body(&wanted.manifest.value(), &work.context.config.name, &found.marks, Some(hold));
-    with_template(sent, &found.template)
-}
-
-/// What the server makes of a template. `Err` with its words where it refuses it.
-pub(super) async fn try_template(
-    work: &RolloutTask,
-    found: &RollbackTarget,
-    hold: &Hold,
-    live: &Value,
-) -> Result<Result<Value, String>, Cancelled> {
+/// Writes down, before anything is written, that it goes back, and tells it of a workload.
+async fn announce(work: &RolloutTask, rollback: &Rollback, live: &Value) {
     let (context, key) = (&work.context, &work.planned.wanted.key);
-    let sent = work.planned.wanted.left_alone.leave(sent_back(work, found, hold), Some(live));
-    let ask = || context.cluster.apply(key, &work.served, &sent, Mode::DryRun);
-    let tried = work.unless_cancelled(Backoff::insist(context.in_the_way(key), ask)).await?;
-    Ok(match tried {
-        Ok(would_be) => Ok(template(&would_be.object).cloned().unwrap_or_default()),
-        Err(error) => Err(error.to_string()),
-    })
+    let Rollback { reason, commit, revision, stays, .. } = rollback;
+    let to = [&rollback.to].into_iter().chain(stays).map(String::as_str).collect::<Vec<_>>().join("; ");
+    context.going_back(work.record, reason, commit.as_ref(), *revision, &to).await;
+    if rollback.kind == RollbackKind::Workload {
+        info!(object = %key, commit = work.planned.wanted.commit.id.short(), to, "going back");
+        let message = format!("{}: {reason}; going back to {to}", work.planned.wanted.commit.change_cause());
+        context.tell(key, live, EventKind::Warning, "RollingBack", message);
+        stays.iter().for_each(|stays| warn!(object = %key, stays, "does not go back with it"));
+    }
 }
 
-pub(super) async fn refused_on_the_way(
-    work: &mut RolloutTask,
+/// Takes the configuration back, each under a record of its own. Where that fails it is said, and the workload goes back
+/// without it.
+async fn take_along(work: &RolloutTask, with: &[Manifest], reason: &Reason) -> Result<(), Cancelled> {
+    for manifest in with {
+        if let Some((mut own, live)) = dependent_config::task(work, manifest, reason).await? {
+            let failed = FailedRollout { reason: reason.clone(), scene: None, went: None };
+            Box::pin(own.roll_back(failed, Some(live))).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Another one that needed what stayed may have failed at the same moment. Each looks again when its own hold is written, so
+/// that the last of them sees all.
+async fn take_along_what_is_free_now(work: &RolloutTask, rollback: &Rollback) -> Result<(), Cancelled> {
+    if rollback.stays.is_empty() {
+        return Ok(());
+    }
+    let gone: Vec<&ObjectKey> = rollback.with.iter().map(|manifest| &manifest.key).collect();
+    let (mut free, _) = also_goes_back(&dependent_config::changed(work).await?);
+    free.retain(|manifest| !gone.contains(&&manifest.key));
+    take_along(work, &free, &rollback.reason).await
+}
+
+/// The one write that goes back: template, marks and hold.
+async fn write(
+    work: &RolloutTask,
+    rollback: &Rollback,
     live: &Value,
-    reason: Reason,
-    error: &str,
-) -> Result<Outcome, Cancelled> {
-    rollback_failed(work, live, reason.and(format!("the way back was refused: {error}"))).await
-}
-
-/// Watches the way back to its end, within its own budget.
-pub(super) async fn watch_back(
-    work: &mut RolloutTask,
-    reason: Reason,
-    baseline: Baseline,
-    back: &TemplateMarks,
-    live: Arc<Value>,
-) -> Result<Outcome, Cancelled> {
-    let key = work.planned.wanted.key.clone();
-    let context = Arc::clone(&work.context);
-    let budget = SignedDuration::try_from(context.config.rollback_budget.0).unwrap_or(SignedDuration::MAX);
-    let judge = work.judge(baseline).with_budget(budget);
-    let applied = template(&live).map(|back| work.planned.wanted.left_alone.template_hash(back));
-    let unsticking = stuck_pods::failed_pods(work);
-    let mut judging = Judging::new(work, judge, applied, Outcome::RollingBack);
-    let ruled = tokio::select! {
-        biased;
-        ruled = judging.until_ruled(Some(live)) => ruled?,
-        never = unsticking => match never {},
-    };
-    if let Ruled::TakenOver(live) = &ruled
-        && let Some(hold) = manual_rollback::by_hand(work, live)
-    {
-        return manual_rollback::taken_back(work, live, &hold).await;
+) -> Result<Result<Value, ClusterError>, Cancelled> {
+    let sent = rollback.sent(&work.context.config.name);
+    if rollback.kind == RollbackKind::Workload {
+        rollback_facts::reclaim(work, live, &sent).await?;
     }
-    mark_failed(work, &reason).await;
-    match ruled {
-        Ruled::Complete(live) => {
-            let to = back.change_cause.as_deref().unwrap_or("its last good revision");
-            let message = format!("back on {to}; {} is held: {reason}", work.planned.wanted.commit.change_cause());
-            context.tell(&key, &live, EventKind::Warning, "RolledBack", message);
-            work.end(Outcome::RolledBack, Some(reason)).await
-        }
-        Ruled::Failed { reason: why, scene, live } => {
-            let both = both(evidence_so_far(work), scene.evidence);
-            context.save_evidence(work.record, &why, &both).await;
-            rollback_failed(work, &live, reason.and(format!("the way back failed too: {why}"))).await
-        }
-        Ruled::TakenOver(live) => {
-            rollback_failed(work, &live, reason.and("somebody else changed the pod template on the way back")).await
-        }
-        Ruled::Gone => {
-            let message = format!("{}; somebody deleted it on the way back", reason.message);
-            work.end(Outcome::RollbackFailed, Some(Reason { code: reason.code, message })).await
-        }
-    }
-}
-
-/// Marks the failed revision, now that it is not the current one. That it can't be marked changes nothing else.
-async fn mark_failed(work: &RolloutTask, reason: &Reason) {
-    let wanted = &work.planned.wanted;
-    let context = &work.context;
-    let marked = async {
-        let Some(live) = context.cluster.get(&wanted.key, &work.served).await? else { return Ok(()) };
-        context.cluster.mark_failed(&wanted.key, &live, &wanted.commit.id, &short(&reason.message)).await
-    };
-    match marked.await {
-        Ok(()) => context.step(work.record, StepKind::Marked, "").await,
-        Err(error) => warn!(object = %wanted.key, %error, "failed to mark the failed revision"),
-    }
-}
-
-/// A reason that fits behind a change-cause.
-fn short(message: &str) -> String {
-    const LIMIT: usize = 160;
-    if message.chars().count() <= LIMIT {
-        message.to_owned()
-    } else {
-        message.chars().take(LIMIT - 1).chain(['…']).collect()
-    }
-}
-
-fn describe(found: &RollbackTarget) -> String {
-    match (&found.marks.change_cause, found.revision) {
-        (Some(cause), Some(revision)) => format!("revision {revision} ({cause})"),
-        (Some(cause), None) => cause.clone(),
-        (None, Some(revision)) => format!("revision {revision}"),
-        (None, None) => "an earlier template".to_owned(),
-    }
+    work.insist_on_apply(&sent).await
 }

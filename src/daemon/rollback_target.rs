@@ -17,7 +17,7 @@ use belay_core::rollout::{
 };
 
 /// Where a workload goes back to.
-pub(super) async fn find_way(
+pub(super) async fn find_target(
     work: &RolloutTask,
     live: &Value,
 ) -> Result<Result<RollbackTarget, NoRollbackTarget>, Cancelled> {

@@ -10,15 +10,16 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use serde_json::Value;
 
+use super::driver::WorkloadDriver;
 use super::established::waits_for;
-use super::failure::TakeBack;
+use super::failure::FailedRollout;
 use super::health_monitor::{Judging, Ruled};
 use super::live::digest;
 use super::panics::text_of;
 use super::queued_events::QueuedEvent;
 use super::resume_point::{InSync, resumed_apply};
 use super::rollout_task::{Cancelled, End, ResumePoint, RolloutEnd, RolloutTask};
-use super::{manual_rollback, prune, replication_controller, stuck_pods, take_back};
+use super::{manual_rollback, prune};
 use crate::backoff::Backoff;
 use belay_core::rollout::{Baseline, Hold, Outcome, StepKind, Workload, is_as_applied, template, template_hash};
 
@@ -29,7 +30,8 @@ impl RolloutTask {
     /// Carries the rollout through. A panic in it is its own end, and nobody else's.
     pub(super) async fn run(mut self: Box<RolloutTask>) -> RolloutEnd {
         // Not through a function of its own: that would keep the story twice, and there are thousands.
-        let end = match AssertUnwindSafe(self.story()).catch_unwind().await {
+        let (driver, from) = (WorkloadDriver::of(&self), std::mem::take(&mut self.resume.stage));
+        let end = match AssertUnwindSafe(driver.carry_through(&mut self, from)).catch_unwind().await {
             Ok(Ok(outcome)) => End::Recorded(outcome),
             Ok(Err(Cancelled)) => End::Stopped,
             Err(panic) => End::Fault(text_of(&*panic)),
@@ -43,13 +45,8 @@ impl RolloutTask {
         RolloutEnd { end, findings: self.findings }
     }
 
-    async fn story(&mut self) -> Result<Outcome, Cancelled> {
-        let stage = std::mem::replace(&mut self.resume.stage, ResumePoint::Fresh);
-        if Workload::of(&self.planned.wanted.key) == Some(Workload::ReplicationController)
-            && stage != ResumePoint::Prune
-        {
-            return Box::pin(replication_controller::story(self, stage)).await;
-        }
+    /// The story of a rollout whose pods a controller replaces, or that has none.
+    pub(super) async fn story(&mut self, stage: ResumePoint) -> Result<Outcome, Cancelled> {
         match stage {
             ResumePoint::Fresh | ResumePoint::Drifted => {
                 if stage == ResumePoint::Drifted
@@ -83,7 +80,7 @@ impl RolloutTask {
                 self.turn.through();
                 let live = self.read().await?;
                 self.step(StepKind::Resumed, "going back again").await?;
-                self.take_back(TakeBack { reason, scene: None, went }, live).await
+                Box::pin(self.roll_back(FailedRollout { reason, scene: None, went }, live)).await
             }
             ResumePoint::Prune => Box::pin(prune::delete(self)).await,
         }
@@ -114,7 +111,7 @@ impl RolloutTask {
         loop {
             let judge = self.judge(baseline);
             let applied = live.as_deref().and_then(template).map(template_hash);
-            let unsticking = stuck_pods::failed_pods(self);
+            let unsticking = WorkloadDriver::of(self).delete_stuck_pods(self);
             let own = live.as_deref().and_then(template).map(|own| self.planned.wanted.left_alone.template_hash(own));
             let mut judging = Judging::new(self, judge, own, Outcome::UnderWay);
             let ruled = tokio::select! {
@@ -127,8 +124,8 @@ impl RolloutTask {
                 Ruled::Complete(live) => return Box::pin(self.complete(&live)).await,
                 Ruled::Failed { reason, scene, live } => {
                     self.context.revised(self.record, &live).await;
-                    let back = TakeBack { reason, scene: Some(scene), went: None };
-                    return self.take_back(back, Some(live)).await;
+                    let failed = FailedRollout { reason, scene: Some(scene), went: None };
+                    return Box::pin(self.roll_back(failed, Some(live))).await;
                 }
                 Ruled::TakenOver(live) => {
                     if let Some(outcome) = manual_rollback::held_by_another(self, &live).await? {
@@ -142,8 +139,8 @@ impl RolloutTask {
                 }
                 Ruled::Gone => {}
             }
-            if Workload::of(&self.planned.wanted.key) == Some(Workload::ReplicationController) {
-                return Box::pin(replication_controller::again(self)).await;
+            if let Some(outcome) = WorkloadDriver::of(self).begin_again(self).await? {
+                return Ok(outcome);
             }
             // Somebody deleted the workload, or wrote another template: the manifest is applied again, and ever later where
             // they keep doing so.
@@ -181,10 +178,6 @@ impl RolloutTask {
         self.log_end(Outcome::Complete, None);
         self.context.complete(self.record, wanted, live).await;
         Ok(Outcome::Complete)
-    }
-
-    pub(super) async fn take_back(&mut self, back: TakeBack, live: Option<Arc<Value>>) -> Result<Outcome, Cancelled> {
-        Box::pin(take_back::take_back(self, back, live)).await
     }
 }
 

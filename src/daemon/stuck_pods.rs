@@ -15,18 +15,14 @@ use super::rollout_task::RolloutTask;
 use crate::cluster::{ClusterError, Served};
 use crate::history::Query;
 use belay_core::rollout::health::is_ready;
-use belay_core::rollout::{Outcome, Wanted, Workload, marks};
+use belay_core::rollout::{Outcome, Wanted, marks};
 
 /// How often the pods are looked at.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// Deletes the stuck pods of revisions that never were complete, for as long as it is polled. Does nothing for other kinds.
-pub(super) fn failed_pods(work: &RolloutTask) -> BoxFuture<'static, Infallible> {
-    let wanted = &work.planned.wanted;
-    if Workload::of(&wanted.key) != Some(Workload::StatefulSet) {
-        return std::future::pending().boxed();
-    }
-    let (context, wanted, served) = (Arc::clone(&work.context), wanted.clone(), work.served.clone());
+/// Deletes the stuck pods of revisions that never were complete, for as long as it is polled.
+pub(super) fn delete_again_and_again(work: &RolloutTask) -> BoxFuture<'static, Infallible> {
+    let (context, wanted, served) = (Arc::clone(&work.context), work.planned.wanted.clone(), work.served.clone());
     let look_again_and_again = async move {
         loop {
             // Its controller must have seen the template that it has now, or it would make the same pod again.

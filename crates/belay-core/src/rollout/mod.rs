@@ -1,5 +1,6 @@
 //! WHAT TO DO. Pure: no I/O, no clock, no async; facts and the present moment are arguments.
 
+mod annotations;
 mod autoscaler;
 mod judge;
 mod live_workload;
@@ -8,12 +9,12 @@ mod ownership;
 mod plan;
 mod record;
 mod revision_pods;
-mod rollback;
+pub mod rollback;
 pub mod rolling_update;
 mod template;
-mod wishes;
 mod workload;
 
+pub use annotations::{FailurePolicy, failure_policy};
 pub use autoscaler::scaled_by;
 pub use judge::fail_fast::{FailFast, is_unwell};
 pub use judge::health;
@@ -60,5 +61,4 @@ pub use rollback::manual_rollback::{Recorded, RolledOut, manual_rollback};
 pub use rollback::target::{Known, NoRollbackTarget, Revision, RollbackTarget, revisions, rollback_target};
 pub use rollback::undo::{NoTarget, as_kubectl_would, target};
 pub use template::{same_template, template_hash, without_controllers_labels};
-pub use wishes::{Wish, wish};
 pub use workload::{Workload, pod_spec_path, service_account, template};

@@ -39,6 +39,12 @@ impl Workload {
         }
     }
 
+    /// Whether its controller replaces the pods when the template changes. A ReplicationController's does not.
+    #[must_use]
+    pub fn replaces_pods(self) -> bool {
+        self != Workload::ReplicationController
+    }
+
     /// Whether it has earlier templates that belay can go back to: kept by the cluster, or, of a ReplicationController, by
     /// the history and Git.
     #[must_use]

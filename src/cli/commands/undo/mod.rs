@@ -14,8 +14,8 @@ use crate::cli::worktree::cause::{Cause, annotated};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Mode, Part, Patch};
 use belay_core::rollout::{
-    Hold, TemplateMarks, Workload, applied_fields, as_kubectl_would, body, give_up_templates, marks, revisions,
-    same_template, template, template_hash, unchanged, with_template,
+    Hold, LeftAlone, TemplateMarks, Workload, applied_fields, as_kubectl_would, body, give_up_templates, marks,
+    revisions, same_template, template, unchanged, with_template,
 };
 
 mod controller;
@@ -211,17 +211,9 @@ impl Undo<'_> {
         if let Some(why) = &self.why {
             reason.push_str(&format!(": {why}"));
         }
-        Hold {
-            manifest: head.manifest,
-            config: head.config,
-            template: template_hash(&goal.template),
-            left_alone: Vec::new(),
-            commit: head.commit,
-            reason,
-            since: Clock::system().now(),
-            with: Vec::new(),
-            by: Some(self.who.clone()),
-        }
+        let now = Clock::system().now();
+        let hold = Hold::new(&head.manifest, head.config.as_deref(), &head.commit, &reason, now);
+        hold.about(&goal.template, &LeftAlone::default()).left_by(&self.who)
     }
 }
 

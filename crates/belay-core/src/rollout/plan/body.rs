@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::rollout::{Commit, Hold, marks, template, workload};
+use crate::rollout::{Commit, CommitId, Hold, marks, template, workload};
 
 /// What a workload's marks say about its pod template.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,6 +18,12 @@ impl TemplateMarks {
     #[must_use]
     pub fn of(commit: &Commit) -> TemplateMarks {
         TemplateMarks { change_cause: Some(commit.change_cause()), commit: Some(commit.id.to_string()) }
+    }
+
+    /// The commit, where it is one.
+    #[must_use]
+    pub fn commit(&self) -> Option<CommitId> {
+        self.commit.as_deref()?.parse().ok()
     }
 
     /// The marks that a live object, or a revision, carries. A mark of failure is not carried on.

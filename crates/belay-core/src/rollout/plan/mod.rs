@@ -23,7 +23,9 @@ use self::config_hash::{ConfigHash, say_config_hash};
 use self::diff::{Change, changes, differs};
 use self::order::{Rank, rank};
 use self::strategy_default::own_strategy_default;
-use super::{Commit, CommitId, Hold, Reason, ReasonCode, Trigger, Workload, marks, same_template, wishes, workload};
+use super::{
+    Commit, CommitId, Hold, Reason, ReasonCode, Trigger, Workload, annotations, marks, same_template, workload,
+};
 use crate::manifest::{Compact, Complaint, Manifest, ONCE, ObjectKey};
 use crate::rollout::ownership::left_alone::LeftAlone;
 use crate::rollout::ownership::managers::Takeover;
@@ -243,7 +245,7 @@ pub fn intent(
     label: OtherLabel,
     hash: impl Fn(&ObjectKey) -> Option<String>,
 ) -> Intent {
-    let wrong = wishes::complaints(&wanted.manifest, |field, message| wanted.complaint(field, message));
+    let wrong = annotations::complaints(&wanted.manifest, |field, message| wanted.complaint(field, message));
     if let Some(first) = wrong.first() {
         let reason = Reason::new(ReasonCode::InvalidManifest, first.message.clone());
         return Intent::Leave(Action::Rejected(reason, wrong));

@@ -185,8 +185,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::rollout::revisions;
-    use crate::rollout::template_hash;
+    use crate::rollout::{LeftAlone, revisions};
 
     const FIRST: &str = "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d";
     const SECOND: &str = "2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e";
@@ -254,17 +253,9 @@ mod tests {
 
     #[test]
     fn a_hold_says_what_failed_also_when_its_revision_is_gone() {
-        let hold = Hold {
-            manifest: "abc".to_owned(),
-            config: None,
-            template: template_hash(&pod("web:1")),
-            left_alone: Vec::new(),
-            commit: SECOND.parse().unwrap(),
-            reason: "no image".to_owned(),
-            since: "2026-01-02T12:00:00Z".parse().unwrap(),
-            with: Vec::new(),
-            by: None,
-        };
+        let since = "2026-01-02T12:00:00Z".parse().unwrap();
+        let hold = Hold::new("abc", None, &SECOND.parse().unwrap(), "no image", since);
+        let hold = hold.about(&pod("web:1"), &LeftAlone::default());
         let live = live("web:1", 1, json!({marks::HOLD: hold.to_annotation()}));
         let all = [keeper(1, FIRST, "web:1", "1a2b3c4 One (Ada)"), keeper(2, SECOND, "web:2", "2b3c4d5 Two (Ada)")];
         for kept in [1, 2] {

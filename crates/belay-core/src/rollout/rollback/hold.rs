@@ -53,6 +53,28 @@ pub struct Companion {
 }
 
 impl Hold {
+    /// The hold on a manifest that names this configuration, because of what a commit brought. It is about no pod template.
+    #[must_use]
+    pub fn new(manifest: &str, config: Option<&str>, commit: &CommitId, reason: &str, since: Timestamp) -> Hold {
+        Hold {
+            manifest: manifest.to_owned(),
+            config: config.map(str::to_owned),
+            template: String::new(),
+            left_alone: Vec::new(),
+            commit: commit.clone(),
+            reason: reason.to_owned(),
+            since,
+            with: Vec::new(),
+            by: None,
+        }
+    }
+
+    /// The same hold, left by somebody with `belay undo`.
+    #[must_use]
+    pub fn left_by(self, by: &str) -> Hold {
+        Hold { by: Some(by.to_owned()), ..self }
+    }
+
     /// The hold on a live object. A text that is not a hold (somebody wrote it by hand) holds nothing.
     #[must_use]
     pub fn on(object: &Value) -> Option<Hold> {

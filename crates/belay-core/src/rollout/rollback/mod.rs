@@ -1,6 +1,18 @@
-//! Which revision to go back to, what is held, and what people took back themselves.
+//! How a rollout that failed goes back: facts in, one plan out. What is not known yet is asked for, so that nothing is read
+//! from the cluster or from Git that the plan does not need.
 
+mod by_hand;
+mod facts;
+mod held;
 pub(in crate::rollout) mod hold;
 pub(in crate::rollout) mod manual_rollback;
+mod plan;
 pub(in crate::rollout) mod target;
+#[cfg(test)]
+mod tests;
 pub(in crate::rollout) mod undo;
+
+pub use by_hand::{held_by_undo, restored_by_hand};
+pub use facts::{ChangedConfiguration, FormerManifest, RollbackFacts};
+pub use plan::{Planning, Question, Rollback, RollbackKind, RollbackPlan, also_goes_back, plan};
+pub use target::{Known, NoRollbackTarget, Revision, RollbackTarget, revisions, rollback_target};

@@ -1,10 +1,11 @@
 //! Which revision to go back to, and what the workload then looks like.
 
+use std::fmt;
+
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::rollout::plan::body::TemplateMarks;
-use crate::rollout::{CommitId, marks, same_template, template};
+use crate::rollout::{CommitId, TemplateMarks, marks, same_template, without_controllers_labels};
 
 /// An earlier pod template of a workload, as the cluster keeps it: a ReplicaSet's, or a ControllerRevision's.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,7 +47,7 @@ pub fn revisions(keepers: &[Value]) -> Vec<Revision> {
 
 fn revision(keeper: &Value) -> Option<Revision> {
     let kept = keeper["spec"].get("template").or_else(|| keeper.pointer("/data/spec/template"))?;
-    let mut template = template::without_controllers_labels(kept);
+    let mut template = without_controllers_labels(kept);
     if let Some(template) = template.as_object_mut() {
         // A ControllerRevision keeps its template as a patch.
         template.remove("$patch");
@@ -90,6 +91,18 @@ pub struct RollbackTarget {
     pub commit: Option<CommitId>,
 }
 
+impl fmt::Display for RollbackTarget {
+    /// `revision 3 (1a2b3c4 Cache headers (Ada))`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.marks.change_cause, self.revision) {
+            (Some(cause), Some(revision)) => write!(f, "revision {revision} ({cause})"),
+            (Some(cause), None) => f.write_str(cause),
+            (None, Some(revision)) => write!(f, "revision {revision}"),
+            (None, None) => f.write_str("an earlier template"),
+        }
+    }
+}
+
 /// Why there is no way back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoRollbackTarget {
@@ -102,6 +115,9 @@ pub enum NoRollbackTarget {
     /// Every other revision has failed, or was not well when it was replaced.
     #[error("there is no good revision: every earlier one has failed, or was not well when it was replaced")]
     NoneWell,
+    /// There is no such object any more.
+    #[error("it was deleted meanwhile")]
+    Deleted,
 }
 
 /// The way back from `failing`: the newest template that was seen complete (`good`, from the history); where the history
@@ -139,7 +155,7 @@ fn to_known(known: &Known, revisions: &[Revision]) -> RollbackTarget {
             RollbackTarget { commit: known.commit.clone(), marks: known.marks.clone(), ..to_revision(revision) }
         }
         None => RollbackTarget {
-            template: template::without_controllers_labels(&known.template),
+            template: without_controllers_labels(&known.template),
             marks: known.marks.clone(),
             revision: None,
             commit: known.commit.clone(),
@@ -152,7 +168,7 @@ fn to_revision(revision: &Revision) -> RollbackTarget {
         template: revision.template.clone(),
         marks: revision.marks.clone(),
         revision: Some(revision.number),
-        commit: revision.marks.commit.as_deref().and_then(|commit| commit.parse().ok()),
+        commit: revision.marks.commit(),
     }
 }
 

@@ -8,19 +8,19 @@ use crate::rollout::plan::after;
 
 /// What a manifest asks to be done when its rollout fails, instead of the source's choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum FailurePolicy {
     /// `belay.dev/on-failure: report`
     Report,
     /// `belay.dev/on-failure: roll-back`
     RollBack,
 }
 
-/// The wish of a manifest, else of the live object.
+/// What a manifest asks for, else the live object.
 #[must_use]
-pub fn wish(manifest: &Value, live: &Value) -> Option<Wish> {
+pub fn failure_policy(manifest: &Value, live: &Value) -> Option<FailurePolicy> {
     [manifest, live].into_iter().find_map(|object| match marks::annotation(object, marks::ON_FAILURE)? {
-        "report" => Some(Wish::Report),
-        "roll-back" => Some(Wish::RollBack),
+        "report" => Some(FailurePolicy::Report),
+        "roll-back" => Some(FailurePolicy::RollBack),
         _ => None,
     })
 }

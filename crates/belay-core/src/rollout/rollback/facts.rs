@@ -1,0 +1,59 @@
+//! What is known of a rollout that failed.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{NoRollbackTarget, RollbackTarget};
+use crate::manifest::{Manifest, ObjectKey};
+use crate::rollout::{Commit, Companion, FailurePolicy, Reason, Wanted};
+
+/// What is known of a rollout that failed. What is `None` is not known yet.
+#[derive(Clone, Debug)]
+pub struct RollbackFacts<'a> {
+    /// The manifest that failed.
+    pub wanted: &'a Wanted,
+    /// The source that it belongs to.
+    pub source: &'a str,
+    /// Why it failed.
+    pub reason: Reason,
+    /// The live object; `None` where it was deleted meanwhile.
+    pub live: Option<&'a Value>,
+    /// Whether the rollout was of another pod template, and not of the number of pods alone.
+    pub changes_template: bool,
+    /// What the source asks for where the object itself does not.
+    pub policy: FailurePolicy,
+    /// The object that failed, where this one only goes back with it.
+    pub culprit: Option<Companion>,
+    /// Of a ConfigMap or Secret: the workloads that read it.
+    pub readers: Vec<Companion>,
+    /// The present moment.
+    pub now: Timestamp,
+    /// Where it goes back to.
+    pub target: Option<Result<RollbackTarget, NoRollbackTarget>>,
+    /// The pod template that the server makes of what is to be sent, or its words where it refuses that.
+    pub trial: Option<Result<Value, String>>,
+    /// The ConfigMaps and Secrets that its pod template names, and that its commit changed too.
+    pub configuration: Option<Vec<ChangedConfiguration>>,
+    /// Of an object without a pod template: its manifest before the commit; `Some(None)` where there was none.
+    pub former: Option<Option<FormerManifest>>,
+}
+
+/// A ConfigMap or Secret that the failed commit changed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChangedConfiguration {
+    /// Its manifest since.
+    pub manifest: Manifest,
+    /// The other workloads that name it and have not failed by the same commit.
+    pub needed_by: Vec<ObjectKey>,
+}
+
+/// The manifest of an object before a commit changed it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FormerManifest {
+    /// The manifest.
+    pub manifest: Manifest,
+    /// The commit that made it so.
+    pub commit: Arc<Commit>,
+}

@@ -1,0 +1,110 @@
+//! What differs between the kinds of workloads while they are rolled out and taken back. What is the same for all of them
+//! asks here, and names no kind.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use serde_json::Value;
+
+use super::failure::RollbackEnd;
+use super::rollout_task::{Cancelled, ResumePoint, RolloutTask};
+use super::{replication_controller, rollback_target, stuck_pods};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::rollback::{NoRollbackTarget, Rollback, RollbackTarget};
+use belay_core::rollout::{Outcome, Workload};
+
+/// How the pods of an object are replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WorkloadDriver {
+    /// By its controller, where it has pods.
+    Controller,
+    /// By its controller, which waits for pods that never become ready: belay deletes those.
+    StatefulSet,
+    /// By belay, with a rolling update.
+    ReplicationController,
+}
+
+impl WorkloadDriver {
+    /// The driver of what a rollout is about.
+    pub(super) fn of(work: &RolloutTask) -> WorkloadDriver {
+        WorkloadDriver::of_object(&work.planned.wanted.key)
+    }
+
+    /// The driver of an object.
+    pub(super) fn of_object(key: &ObjectKey) -> WorkloadDriver {
+        match Workload::of(key) {
+            Some(Workload::StatefulSet) => WorkloadDriver::StatefulSet,
+            Some(Workload::ReplicationController) => WorkloadDriver::ReplicationController,
+            Some(Workload::Deployment | Workload::DaemonSet | Workload::Job) | None => WorkloadDriver::Controller,
+        }
+    }
+
+    /// Whether belay replaces the pods, so that an update says by itself how far it is, and others may make one with
+    /// `belay rolling-update`.
+    pub(super) fn replaces_pods(self) -> bool {
+        self == WorkloadDriver::ReplicationController
+    }
+
+    /// Carries a manifest through to the end of its record.
+    pub(super) async fn carry_through(self, work: &mut RolloutTask, from: ResumePoint) -> Result<Outcome, Cancelled> {
+        match (self, from) {
+            (
+                WorkloadDriver::ReplicationController,
+                from @ (ResumePoint::Fresh | ResumePoint::Drifted | ResumePoint::UnderWay(_)),
+            ) => Box::pin(replication_controller::story(work, from)).await,
+            (_, from) => work.story(from).await,
+        }
+    }
+
+    /// Carries it through from the beginning, where others have changed or deleted the object; `None` where it is enough to
+    /// apply the manifest again.
+    pub(super) async fn begin_again(self, work: &mut RolloutTask) -> Result<Option<Outcome>, Cancelled> {
+        match self {
+            WorkloadDriver::ReplicationController => Box::pin(replication_controller::again(work)).await.map(Some),
+            WorkloadDriver::Controller | WorkloadDriver::StatefulSet => Ok(None),
+        }
+    }
+
+    /// The object that goes back. A controller that is just given its name again is not there for a moment.
+    pub(super) fn present(self, live: Option<&Value>) -> Option<&Value> {
+        live.or(self.replaces_pods().then_some(&Value::Null))
+    }
+
+    /// Where it goes back to.
+    pub(super) async fn find_target(
+        self,
+        work: &RolloutTask,
+        live: &Value,
+    ) -> Result<Result<RollbackTarget, NoRollbackTarget>, Cancelled> {
+        match self {
+            WorkloadDriver::ReplicationController => replication_controller::find_target(work, live).await,
+            WorkloadDriver::Controller | WorkloadDriver::StatefulSet => rollback_target::find_target(work, live).await,
+        }
+    }
+
+    /// Takes the pods back, where that is not what the controller does once the template is back. Returns what is to be
+    /// written then, and onto what; or how it ended.
+    pub(super) async fn take_pods_back(
+        self,
+        work: &mut RolloutTask,
+        rollback: Rollback,
+        live: Arc<Value>,
+    ) -> Result<Result<(Rollback, Arc<Value>), RollbackEnd>, Cancelled> {
+        match self {
+            WorkloadDriver::ReplicationController => {
+                Box::pin(replication_controller::take_pods_back(work, rollback, live)).await
+            }
+            WorkloadDriver::Controller | WorkloadDriver::StatefulSet => Ok(Ok((rollback, live))),
+        }
+    }
+
+    /// Deletes the pods that keep the controller from going on, for as long as it is polled.
+    pub(super) fn delete_stuck_pods(self, work: &RolloutTask) -> BoxFuture<'static, Infallible> {
+        match self {
+            WorkloadDriver::StatefulSet => stuck_pods::delete_again_and_again(work),
+            WorkloadDriver::Controller | WorkloadDriver::ReplicationController => std::future::pending().boxed(),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The facts of a rollback, and the plan that is made of them. Nothing is asked for that the plan does not need.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::dependent_config;
+use super::driver::WorkloadDriver;
+use super::rollout_task::{Cancelled, RolloutTask};
+use crate::cluster::{Backoff, Mode};
+use crate::config::OnFailure;
+use belay_core::rollout::rollback::{Planning, Question, RollbackFacts, RollbackPlan, plan};
+use belay_core::rollout::{FailurePolicy, Reason, before_apply, template};
+
+/// Plans what becomes of a rollout that failed.
+pub(super) async fn plan_rollback(
+    work: &RolloutTask,
+    reason: Reason,
+    live: Option<&Value>,
+) -> Result<RollbackPlan, Cancelled> {
+    let (context, driver) = (Arc::clone(&work.context), WorkloadDriver::of(work));
+    let live = driver.present(live);
+    let mut facts = RollbackFacts {
+        wanted: &work.planned.wanted,
+        source: &context.config.name,
+        reason,
+        live,
+        changes_template: work.is_of_template(),
+        policy: match context.config.on_failure {
+            OnFailure::Report => FailurePolicy::Report,
+            OnFailure::RollBack | OnFailure::RollBackCommit => FailurePolicy::RollBack,
+        },
+        culprit: dependent_config::culprit(work),
+        readers: dependent_config::readers(work),
+        now: context.clock.now(),
+        target: None,
+        trial: None,
+        configuration: None,
+        former: None,
+    };
+    loop {
+        let live = live.unwrap_or(&Value::Null);
+        match plan(&facts) {
+            Planning::Made(plan) => return Ok(plan),
+            Planning::Asks(Question::Target) => facts.target = Some(driver.find_target(work, live).await?),
+            Planning::Asks(Question::Trial(sent)) => facts.trial = Some(try_out(work, live, sent).await?),
+            Planning::Asks(Question::Configuration) => {
+                facts.configuration = Some(dependent_config::changed(work).await?);
+            }
+            Planning::Asks(Question::Former) => facts.former = Some(dependent_config::former(work).await),
+        }
+    }
+}
+
+/// What the server makes of a template. `Err` with its words where it refuses it.
+async fn try_out(work: &RolloutTask, live: &Value, sent: Value) -> Result<Result<Value, String>, Cancelled> {
+    reclaim(work, live, &sent).await?;
+    let (context, key) = (&work.context, &work.planned.wanted.key);
+    let sent = work.planned.wanted.left_alone.leave(sent, Some(live));
+    let ask = || context.cluster.apply(key, &work.served, &sent, Mode::DryRun);
+    let tried = work.unless_cancelled(Backoff::insist(context.in_the_way(key), ask)).await?;
+    let made = tried.map(|would_be| template(&would_be.object).cloned().unwrap_or_default());
+    Ok(made.map_err(|error| error.to_string()))
+}
+
+/// Makes belay's own what others own of the object from before, so that nothing of it is mixed with what is sent.
+pub(super) async fn reclaim(work: &RolloutTask, live: &Value, sent: &Value) -> Result<(), Cancelled> {
+    if before_apply(live, sent).is_some() { work.take_over(sent).await } else { Ok(()) }
+}
