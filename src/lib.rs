@@ -56,7 +56,7 @@
 //! | a plan | `plan_head` `plan_request` `planner` `prepared` `live_objects` `config_rollout` `ownership_conflict` `source_dependency` |
 //! | beginning rollouts, and taking them up again | `start` `resume` `resume_point` `apply_wave` `dependency_gate` |
 //! | one rollout | `rollout` is the story; `rollout_task` `apply_manifest` `takeover` `established` `health_monitor` |
-//! | going back | `rollback_facts` gathers what `rollout::rollback` plans by, `rollback` carries any such plan out, `rollback_watch` proves it; `rollback_target` `dependent_config` `commit_rollback` `failure` `fallback_template` `previous_manifest` |
+//! | going back | `rollback_facts` gathers what the core plans by, `rollback` carries out any such plan, `rollback_watch` proves it; `rollback_target` `dependent_config` `commit_rollback` `failure` `fallback_template` `previous_manifest` |
 //! | an undo by a person | `manual_rollback` |
 //! | what differs between kinds of workloads | `driver`; `stuck_pods` of StatefulSets, `replication_controller` `rolled_pods` |
 //! | drift, and what the watches tell | `drift` `recheck` `in_sync` `reported` `external_changes` `recovered` `unhealthy` `autoscalers` `deferred_watch` `deferred_kinds` `live` `rights` |

@@ -31,7 +31,8 @@ impl RolloutTask {
         let mut judging = Judging::new(self, judge, None, Outcome::UnderWay);
         match judging.until_ruled(Some(written)).await? {
             Ruled::Failed { reason, scene, live } => {
-                self.roll_back(FailedRollout { reason, scene: Some(scene), went: None }, Some(live)).await
+                let failed = FailedRollout { reason, scene: Some(scene), went: None };
+                Box::pin(self.roll_back(failed, Some(live))).await
             }
             Ruled::Complete(_) | Ruled::TakenOver(_) | Ruled::Gone => self.end(Outcome::Complete, None).await,
         }

@@ -36,20 +36,20 @@ impl Context {
     /// The revision that the cluster has given to the new template.
     pub(super) async fn revised(&self, record: RecordId, live: &Value) {
         let update = Update { revision: marks::revision(live), ..Update::default() };
-        self.remember(vec![HistoryEntry::Update(record, update)]).await;
+        self.remember(vec![HistoryEntry::Update(record, Box::new(update))]).await;
     }
 
     /// It can't be applied yet: what it waits for.
     pub(super) async fn waits(&self, record: RecordId, message: &str) {
         let steps = vec![self.now(StepKind::Waiting, message)];
         let update = Update { outcome: Some(Outcome::Waiting), steps, ..Update::default() };
-        self.remember(vec![HistoryEntry::Update(record, update)]).await;
+        self.remember(vec![HistoryEntry::Update(record, Box::new(update))]).await;
     }
 
     /// The API server has the manifest: judging starts from here, also after a restart.
     pub(super) async fn applied(&self, record: RecordId, baseline: &Baseline) {
         let update = Update { outcome: Some(Outcome::UnderWay), ..self.written(JudgedWrite::Applied, baseline) };
-        self.remember(vec![HistoryEntry::Update(record, update)]).await;
+        self.remember(vec![HistoryEntry::Update(record, Box::new(update))]).await;
     }
 
     /// The verdict, and what was to be seen.
@@ -58,7 +58,7 @@ impl Context {
         let steps = vec![self.now(StepKind::Verdict, &reason.message), self.now(StepKind::Evidence, &kept)];
         let (reason, evidence) = (Some(reason.clone()), Some(evidence.clone()));
         let update = Update { reason, evidence, steps, ..Update::default() };
-        self.remember(vec![HistoryEntry::Update(record, update)]).await;
+        self.remember(vec![HistoryEntry::Update(record, Box::new(update))]).await;
     }
 
     /// About to go back.
@@ -78,12 +78,13 @@ impl Context {
             steps: vec![self.now(StepKind::GoingBack, to)],
             ..Update::default()
         };
-        self.remember(vec![HistoryEntry::Update(record, update)]).await;
+        self.remember(vec![HistoryEntry::Update(record, Box::new(update))]).await;
     }
 
     /// The API server has the earlier template, and the hold.
     pub(super) async fn went_back(&self, record: RecordId, baseline: &Baseline) {
-        self.remember(vec![HistoryEntry::Update(record, self.written(JudgedWrite::WentBack, baseline))]).await;
+        self.remember(vec![HistoryEntry::Update(record, Box::new(self.written(JudgedWrite::WentBack, baseline)))])
+            .await;
     }
 
     /// A write, and from where the rollout that it began is judged.
@@ -102,13 +103,13 @@ impl Context {
     /// What looked like drift was an undo by hand.
     pub(super) async fn was_undone(&self, record: RecordId, by: &str) {
         let update = Update { trigger: Some(Trigger::UndoByHand(by.to_owned())), ..Update::default() };
-        self.remember(vec![HistoryEntry::Update(record, update)]).await;
+        self.remember(vec![HistoryEntry::Update(record, Box::new(update))]).await;
     }
 
     /// Complaints of the API server about a manifest that it refused when it was applied.
     pub(super) async fn complain(&self, record: RecordId, complaints: Vec<Complaint>) {
         let update = Update { complaints: Some(complaints), ..Update::default() };
-        self.remember(vec![HistoryEntry::Update(record, update)]).await;
+        self.remember(vec![HistoryEntry::Update(record, Box::new(update))]).await;
     }
 
     /// The end of a rollout that was seen complete: its revision, and its template, to go back to also past its history
@@ -117,7 +118,10 @@ impl Context {
         let at = self.clock.now();
         let update = Update { revision: marks::revision(live), ..Update::default() };
         let mut entries: Vec<HistoryEntry> = self.good(wanted, live, at).map(HistoryEntry::Kept).into_iter().collect();
-        entries.extend([HistoryEntry::Update(record, update), HistoryEntry::End(record, Outcome::Complete, None, at)]);
+        entries.extend([
+            HistoryEntry::Update(record, Box::new(update)),
+            HistoryEntry::End(record, Outcome::Complete, None, at),
+        ]);
         self.remember(entries).await;
     }
 

@@ -15,7 +15,7 @@ pub enum HistoryEntry {
     /// A step of a record.
     Step(RecordId, Step),
     /// What has become known of a record.
-    Update(RecordId, Update),
+    Update(RecordId, Box<Update>),
     /// The template of a workload that was seen complete.
     Kept(KeptTemplate),
     /// The end of a record, and when it was.

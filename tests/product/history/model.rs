@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use belay::history::{Heads, History, Query, Update};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Commit, CommitId, Outcome, Reason, ReasonCode, Record, RecordId, Step, StepKind, Trigger};
+use belay_core::rollout::{Commit, CommitId, Outcome, Reason, Record, RecordId, Step, StepKind, Trigger};
 use proptest::prelude::*;
 use proptest::sample::select;
 
