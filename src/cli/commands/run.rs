@@ -93,6 +93,9 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     if args.check_config {
         return Ok(Exit::Done);
     }
+    if let Some(open) = version::not_confined() {
+        warn!("rendering: {open}");
+    }
     let state = globals.state_folder(config.state.dir.as_ref())?;
     let clock = Clock::system();
     let (history, opened) = History::open(&state, clock.now())?;

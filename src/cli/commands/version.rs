@@ -38,13 +38,16 @@ pub(in crate::cli) fn tools(tools: &Tools) -> Vec<String> {
         Some((Err(failure), found)) => format!("{what}: {}: {}", found.program.display(), failure.message()),
     };
     let mut lines = vec![found("kustomize", tools.kustomize()), found("helm", tools.helm())];
+    lines.extend(not_confined().map(|open| format!("rendering: {open}")));
+    lines
+}
+
+/// What the tools that render are not kept from, here: by an old kernel, or by a container that refuses belay the means.
+pub(in crate::cli) fn not_confined() -> Option<String> {
     let confined = confinement();
     let open: Vec<&str> = [(confined.files, "files of this machine"), (confined.network, "the network")]
         .into_iter()
         .filter_map(|(kept, what)| (!kept).then_some(what))
         .collect();
-    if !open.is_empty() {
-        lines.push(format!("rendering: this kernel does not keep the tools from {}", open.join(" and ")));
-    }
-    lines
+    (!open.is_empty()).then(|| format!("this kernel does not keep the tools from {}", open.join(" and ")))
 }
