@@ -47,19 +47,23 @@
 //!
 //! # Inside the daemon
 //!
-//! `daemon/source.rs` is the loop of one source, `state.rs` what it knows; only the loop changes that. What takes time runs beside it and reports by
-//! `task_result.rs`. No file imports one that imports it.
+//! `daemon/source.rs` is the loop of one source: it takes an event, `state/on` decides what becomes of it, and `perform` begins
+//! what that says is to be done. What is known is in `state/known`, in plain values; what takes time runs beside the loop and
+//! comes back as an event (`task_result`). What a decision must know of Git or the history is read there and comes with its
+//! event. No file imports one that imports it.
 //!
 //! | what | files of `daemon/` |
 //! |---|---|
+//! | the loop | `source` `state` `perform` `task_result`; `restart` is its start |
+//! | what is decided across objects | `state/on`: `state/fetch_events` (looks, refused heads, quarantine), `state/plan_events` (which plan takes the place of which), `state/rollout_events` (superseding, ends, panics), `state/drift_events` (what is looked into, corrected, reported, taken up), with `state/event`, `state/known`, `state/fetching` and `state/drift` |
 //! | a fetch, and what a new head says | `look` `quarantine` `repository` `capabilities` `read_head` `head_change` `head_reading` `units` `unit_changes` `desired_state` `file_facts` `offline_start` |
-//! | a plan | `plan_head` `plan_request` `planner` `prepared` `live_objects` `config_rollout` `ownership_conflict` `source_dependency` |
+//! | a plan | `plan_head` `plan_request` `planner` `prepared` `recorded_facts` `live_objects` `config_rollout` `ownership_conflict` `source_dependency` |
 //! | beginning rollouts, and taking them up again | `start` `resume` `resume_point` `apply_wave` `dependency_gate` |
 //! | one rollout | `rollout` is the story; `rollout_task` `apply_manifest` `takeover` `established` `health_monitor` |
 //! | going back | `rollback_facts` gathers what the core plans by, `rollback` carries out any such plan, `rollback_watch` proves it; `rollback_target` `dependent_config` `commit_rollback` `failure` `fallback_template` `previous_manifest` |
 //! | an undo by a person | `manual_rollback` |
 //! | what differs between kinds of workloads | `driver`; `stuck_pods` of StatefulSets, `replication_controller` `rolled_pods` |
-//! | drift, and what the watches tell | `drift` `recheck` `in_sync` `reported` `external_changes` `recovered` `unhealthy` `autoscalers` `deferred_watch` `deferred_kinds` `live` `rights` |
+//! | what the watches tell, and drift | `watch_events` `in_sync` `recheck` `reported` `external_changes` `recovered` `unhealthy` `autoscalers` `deferred_watch` `deferred_kinds` `live` `rights` |
 //! | pruning | `prune_candidates` `prune` `made` `strangers` `revision_references` `cleanup` |
 //! | what is recorded | `journal` `journal_queue` `standing` `retention` `rebuild` |
 //! | what is published | `status` `readiness` `event_queue` `queued_events` |

@@ -260,16 +260,18 @@ fn the_map_names_every_file_of_the_daemon() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let map = fs::read_to_string(root.join("src/lib.rs")).unwrap();
     let (_, table) = map.split_once("# Inside the daemon").unwrap();
-    for entry in fs::read_dir(root.join("src/daemon")).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_stem().unwrap().to_str().unwrap();
-        assert!(
-            name == "mod"
-                || table.contains(&format!("`{name}`"))
-                || table.contains(&format!("`{name}.rs`"))
-                || table.contains(&format!("`daemon/{name}.rs`")),
-            "{name}"
-        );
+    for folder in ["", "state/"] {
+        for entry in fs::read_dir(root.join("src/daemon").join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            let name = format!("{folder}{}", path.file_stem().unwrap().to_str().unwrap());
+            assert!(
+                ["mod", "state/tests"].contains(&name.as_str())
+                    || table.contains(&format!("`{name}`"))
+                    || table.contains(&format!("`{name}.rs`"))
+                    || table.contains(&format!("`daemon/{name}.rs`")),
+                "{name}"
+            );
+        }
     }
     for name in table.split("\n//! # Invariants").next().unwrap().split('`').skip(1).step_by(2) {
         let path = root.join("src/daemon").join(name.trim_start_matches("daemon/").trim_end_matches(".rs"));

@@ -11,24 +11,20 @@ use super::state::{FailedObject, Source};
 use crate::config::OnFailure;
 use crate::history::Query;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Action, CommitId, Outcome, Planned, Reason, ReasonCode, Record, RecordId, Trigger, rank};
+use belay_core::rollout::{Action, CommitId, Outcome, Planned, Reason, ReasonCode, Record, Trigger, rank};
 
 impl Source {
     /// Hears how a rollout ended: where the whole commit goes back with it, that begins here.
-    pub(super) fn ended(&mut self, key: &ObjectKey, id: RecordId, outcome: Outcome) {
-        if self.context.config.on_failure != OnFailure::RollBackCommit {
-            return;
-        }
-        let Ok(Some(record)) = self.context.history.record(id) else { return };
-        if !record.trigger.is_commit() {
+    pub(super) fn ended(&mut self, key: &ObjectKey, record: &Record, outcome: Outcome) {
+        if self.context.config.on_failure != OnFailure::RollBackCommit || !record.trigger.is_commit() {
             return;
         }
         match outcome {
-            Outcome::RolledBack | Outcome::RollbackFailed | Outcome::Failed => self.take_commit_back(key, &record),
+            Outcome::RolledBack | Outcome::RollbackFailed | Outcome::Failed => self.take_commit_back(key, record),
             // It went through while the verdict about another one was on its way.
             Outcome::Complete => {
-                if let Some(failed) = self.rollouts.failed_commits.get(&record.commit).cloned() {
-                    self.take_back_with(&failed, &record);
+                if let Some(failed) = self.state.rollouts.failed_commits.get(&record.commit).cloned() {
+                    self.take_back_with(&failed, record);
                 }
             }
             _ => {}
@@ -36,17 +32,21 @@ impl Source {
     }
 
     fn take_commit_back(&mut self, key: &ObjectKey, record: &Record) {
-        if self.rollouts.failed_commits.contains_key(&record.commit) {
+        if self.state.rollouts.failed_commits.contains_key(&record.commit) {
             return;
         }
         let why = record.reason.as_ref().map_or("it failed", |reason| reason.message.as_str());
         let reason = Reason::new(ReasonCode::CommitFailed, format!("{key} of the same commit failed: {why}"));
         let failed = FailedObject { object: key.clone(), reason };
         info!(commit = record.commit.short(), object = %key, "everything that the commit touched goes back");
-        self.rollouts.failed_commits.insert(record.commit.clone(), failed.clone());
+        self.state.rollouts.failed_commits.insert(record.commit.clone(), failed.clone());
         for other in self.touched_by(&record.commit).into_iter().filter(|other| other.object != *key) {
-            match self.rollouts.under_way.get(&other.object).filter(|rollout| rollout.record == other.id) {
-                Some(rollout) => drop(rollout.give_up.send_replace(Some(failed.reason.clone()))),
+            match self.state.rollouts.under_way.get(&other.object).filter(|rollout| rollout.record == other.id) {
+                Some(_) => {
+                    if let Some(handle) = self.handles.get(&other.object) {
+                        handle.give_up.send_replace(Some(failed.reason.clone()));
+                    }
+                }
                 None if other.outcome == Outcome::Complete => self.take_back_with(&failed, &other),
                 None => {}
             }
@@ -67,7 +67,7 @@ impl Source {
     fn take_back_with(&mut self, failed: &FailedObject, complete: &Record) {
         let key = &complete.object;
         let same = self.desired().hash(key).map(|hash| hash.to_string());
-        if same.is_none() || same != complete.manifest_hash || self.rollouts.under_way.contains_key(key) {
+        if same.is_none() || same != complete.manifest_hash || self.state.rollouts.under_way.contains_key(key) {
             return;
         }
         let (Some(manifest), Some(commit)) = (self.read_manifest(key), self.commit(&complete.commit)) else { return };
@@ -82,7 +82,7 @@ impl Source {
         let action = Action::Apply(resumed_apply(&wanted, &self.context.config.name));
         let planned = Planned { wanted, action };
         let record = self.record(&planned);
-        let Some(head) = self.planning.planned.clone() else { return };
+        let Some(head) = self.state.planning.planned.clone() else { return };
         let now = self.context.clock.now();
         match self.context.history.begin(&self.context.config.name, &head, &[record], now) {
             Ok(ids) => {
@@ -100,7 +100,7 @@ impl Source {
     /// Lets go, with a hold that somebody has taken off by hand, of what went back with that object.
     pub(super) fn let_go_of_company(&mut self, key: &ObjectKey) {
         let went_with: Vec<ObjectKey> = self
-            .watches
+            .state
             .live
             .iter()
             .filter(|(_, facts)| {
@@ -109,10 +109,10 @@ impl Source {
             .map(|(key, _)| key.clone())
             .collect();
         for other in went_with {
-            if let Some(facts) = self.watches.live.get_mut(&other) {
+            if let Some(facts) = self.state.live.get_mut(&other) {
                 facts.let_go.clone_from(&facts.hold);
             }
-            self.drift.recheck_after(other, std::time::Duration::ZERO);
+            self.recheck_after(other, std::time::Duration::ZERO);
         }
     }
 }

@@ -79,7 +79,7 @@ impl Source {
     ) {
         let (desired, of_source) = (self.desired(), self.context.config.roll_on_config);
         // The first plan has everything, and knows of no change.
-        let is_change = self.planning.planned.is_some();
+        let is_change = self.state.planning.planned.is_some();
         let mut readers: BTreeMap<ObjectKey, Arc<Commit>> = BTreeMap::new();
         for (object, commit) in changed {
             let users = desired.named_by(&object).into_iter();
@@ -92,7 +92,9 @@ impl Source {
         for (user, commit) in readers {
             let request = match requests.entry(user) {
                 Entry::Occupied(request) => request.into_mut(),
-                Entry::Vacant(none) if !is_change || self.planning.contradicted.contains_key(none.key()) => continue,
+                Entry::Vacant(none) if !is_change || self.state.planning.contradicted.contains_key(none.key()) => {
+                    continue;
+                }
                 Entry::Vacant(none) => {
                     let request = PlanRequest::read(none.key(), Arc::clone(&commit));
                     none.insert(request)
@@ -108,10 +110,13 @@ impl Source {
     }
 
     /// Which workloads read what is about to be changed, and are not rolled out for it.
-    pub(super) fn unnoticed(&self, planned: &[Prepared]) -> BTreeMap<ObjectKey, Vec<Unnoticed>> {
+    pub(super) fn unnoticed<'a>(
+        &self,
+        planned: impl Iterator<Item = &'a Prepared> + Clone,
+    ) -> BTreeMap<ObjectKey, Vec<Unnoticed>> {
         let rolled: BTreeSet<&ObjectKey> =
-            planned.iter().filter(|one| one.rolls_out()).map(|one| &one.planned.wanted.key).collect();
-        let changed = planned.iter().filter(|one| one.planned.wanted.trigger.is_commit());
+            planned.clone().filter(|one| one.rolls_out()).map(|one| &one.planned.wanted.key).collect();
+        let changed = planned.filter(|one| one.planned.wanted.trigger.is_commit());
         let found = changed.filter_map(|one| {
             let object = &one.planned.wanted.key;
             let contents = changes_contents(object, &one.planned.action)?;

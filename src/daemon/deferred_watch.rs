@@ -26,7 +26,7 @@ impl Source {
     /// An object is through of which no watch has told: one will, or it is looked into.
     pub(super) fn await_word_of(&mut self, key: &ObjectKey, well: Option<InSync>) {
         if !self.watches.deferred.has(&key.group, &key.kind) {
-            self.drift.recheck_after(key.clone(), Duration::ZERO);
+            self.recheck_after(key.clone(), Duration::ZERO);
         } else if let Some(well) = well {
             self.watches.deferred.through.insert(key.clone(), well);
         }

@@ -23,7 +23,7 @@ impl Source {
 
     fn gate_of(&self, after: &After, beginning: &BTreeSet<ObjectKey>) -> Gate {
         gate(after, |name| {
-            let known = self.dependency(name);
+            let known = self.state.dependency(name);
             DependencyStanding {
                 under_way: known.under_way || beginning.contains(name),
                 newest: self.context.newest_record(name).map(|record| (record.outcome, record.reason)),
@@ -32,26 +32,17 @@ impl Source {
         })
     }
 
-    /// How an object stands that others wait for, without what the history knows.
-    pub(super) fn dependency(&self, name: &ObjectKey) -> DependencyStanding {
-        DependencyStanding {
-            under_way: self.rollouts.under_way.contains_key(name) || self.rollouts.resumed.contains_key(name),
-            newest: None,
-            complete: self.watches.live.get(name).is_some_and(|facts| facts.complete),
-        }
-    }
-
     /// Lets a planned object wait, under its record: it is planned again when it is its turn.
     pub(super) fn let_wait(&mut self, id: RecordId, planned: &Planned, message: String) {
         let key = planned.wanted.key.clone();
         let mut record = self.record(planned);
         record.id = id;
-        self.rollouts.resumed.insert(key.clone(), record);
+        self.state.rollouts.resumed.insert(key.clone(), record);
         self.tell_waiting(&key, id, &planned.wanted.commit.id, message);
     }
 
     fn tell_waiting(&mut self, key: &ObjectKey, id: RecordId, commit: &CommitId, message: String) {
-        if self.rollouts.waiting.insert(key.clone(), message.clone()).as_ref() == Some(&message) {
+        if self.state.rollouts.waiting.insert(key.clone(), message.clone()).as_ref() == Some(&message) {
             return;
         }
         info!(object = %key, message, "waits");
@@ -82,14 +73,14 @@ impl Source {
 
     /// Forgets that an object waits.
     pub(super) fn stop_waiting(&mut self, key: &ObjectKey) {
-        if self.rollouts.waiting.remove(key).is_some() {
+        if self.state.rollouts.waiting.remove(key).is_some() {
             self.context.status.change(|source| source.under_way.remove(key).is_some());
         }
     }
 
     /// Something has become of an object: those that wait for it are looked at again.
     pub(super) fn tell_those_behind(&mut self, key: &ObjectKey) {
-        if self.planning.planned.is_none() {
+        if self.state.planning.planned.is_none() {
             return;
         }
         let behind: Vec<After> = self.desired().after().filter(|after| after.names.contains(key)).cloned().collect();
@@ -97,32 +88,41 @@ impl Source {
             let gate = self.gate_of(&after, &BTreeSet::new());
             let object = &after.object;
             match (
-                self.rollouts.resumed.get(object).filter(|_| self.rollouts.waiting.contains_key(object)).cloned(),
+                self.state
+                    .rollouts
+                    .resumed
+                    .get(object)
+                    .filter(|_| self.state.rollouts.waiting.contains_key(object))
+                    .cloned(),
                 gate,
             ) {
-                (Some(_), Gate::Open) => self.drift.recheck_after(object.clone(), Duration::ZERO),
+                (Some(_), Gate::Open) => self.recheck_after(object.clone(), Duration::ZERO),
                 (Some(record), Gate::Shut(message)) => self.tell_waiting(object, record.id, &record.commit, message),
                 (Some(record), Gate::Skip(reason)) => {
-                    self.rollouts.resumed.remove(object);
+                    self.state.rollouts.resumed.remove(object);
                     self.skip(object, record.id, &reason);
                 }
-                (None, Gate::Open) if self.was_skipped(object) => {
-                    self.drift.recheck_after(object.clone(), Duration::ZERO)
-                }
+                (None, Gate::Open) if self.was_skipped(object) => self.recheck_after(object.clone(), Duration::ZERO),
                 (None, _) => {}
             }
         }
     }
 
     fn was_skipped(&self, key: &ObjectKey) -> bool {
-        !self.rollouts.under_way.contains_key(key)
+        !self.state.rollouts.under_way.contains_key(key)
             && self.context.newest_record(key).is_some_and(|record| record.outcome == Outcome::Skipped)
     }
 
     /// Forgets those that wait no longer because a newer commit has taken their place.
     pub(super) fn forget_superseded_waits(&mut self) {
-        let gone: Vec<ObjectKey> =
-            self.rollouts.waiting.keys().filter(|key| !self.rollouts.resumed.contains_key(key)).cloned().collect();
+        let gone: Vec<ObjectKey> = self
+            .state
+            .rollouts
+            .waiting
+            .keys()
+            .filter(|key| !self.state.rollouts.resumed.contains_key(key))
+            .cloned()
+            .collect();
         gone.iter().for_each(|key| self.stop_waiting(key));
     }
 }

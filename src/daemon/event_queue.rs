@@ -51,7 +51,8 @@ impl Source {
 
     /// Sends the next one.
     pub(super) fn tell_next(&mut self) {
-        let Some((QueuedEvent { key, live, commit, .. }, more)) = self.events.take(self.rollouts.under_way.is_empty())
+        let Some((QueuedEvent { key, live, commit, .. }, more)) =
+            self.events.take(self.state.rollouts.under_way.is_empty())
         else {
             return self.told();
         };

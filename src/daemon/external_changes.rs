@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use super::health_monitor::is_complete;
-use super::state::{ByHand, Source};
+use super::state::{ByHand, Event, Source};
 use crate::cluster::Seen;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Outcome, Reason, ReasonCode, Trigger, marks, scaled_by};
@@ -25,7 +25,7 @@ impl Source {
     /// Notices a restart, once its pods are there.
     pub(super) fn note_restart(&mut self, key: &ObjectKey, live: &Value) {
         let Some(written) = restarted_at(live).map(str::to_owned) else { return };
-        let facts = self.watches.live.entry(key.clone()).or_default();
+        let facts = self.state.live.entry(key.clone()).or_default();
         if facts.restarted.as_ref() == Some(&written) || !is_complete(key, live) {
             return;
         }
@@ -52,7 +52,7 @@ impl Source {
     /// Notices that an autoscaler has changed the number of pods.
     pub(super) fn note_scaling(&mut self, key: &ObjectKey, live: &Value) {
         let Some(now) = live["spec"]["replicas"].as_i64() else { return };
-        let facts = self.watches.live.entry(key.clone()).or_default();
+        let facts = self.state.live.entry(key.clone()).or_default();
         let Some(before) = facts.replicas.replace(now).filter(|before| *before != now) else { return };
         if facts.scaled.is_some_and(|at| at.elapsed() < SCALED) {
             return;
@@ -63,7 +63,7 @@ impl Source {
         if by.is_none_or(|by| by.starts_with("kubectl") || by.starts_with(marks::FIELD_MANAGER)) {
             return;
         }
-        self.watches.live.entry(key.clone()).or_default().scaled = Some(Instant::now());
+        self.state.live.entry(key.clone()).or_default().scaled = Some(Instant::now());
         let message = format!("from {before} to {now} replicas");
         let scaled = ByHand {
             reason: Some(Reason::new(ReasonCode::Scaled, message)),
@@ -73,7 +73,7 @@ impl Source {
     }
 
     fn happened(&mut self, key: &ObjectKey, what: ByHand) {
-        self.rollouts.manual_rollbacks.insert((key.clone(), what.since), what);
+        self.state.rollouts.manual_rollbacks.insert((key.clone(), what.since), what);
         self.write_down_by_hand();
     }
 }
@@ -125,13 +125,6 @@ impl Source {
                 Vec::new()
             }
         };
-        for key in touched.into_iter().flatten() {
-            if self.planning.planned.is_some()
-                && self.desired().has(&key)
-                && !self.rollouts.under_way.contains_key(&key)
-            {
-                self.drift.recheck_after(key, Duration::ZERO);
-            }
-        }
+        self.on(Event::Rescaled(touched.into_iter().flatten().collect()));
     }
 }

@@ -1,7 +1,6 @@
 //! Whether a live object without a rollout is as it should be, as far as belay can tell by itself.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::Value;
 
@@ -9,7 +8,7 @@ use super::context::Context;
 use super::desired_state::DesiredState;
 use super::live::digest;
 use super::rollout_task::InSync;
-use super::state::Source;
+use super::state::{Source, found_in_sync};
 use super::task_result::TaskResult;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
@@ -31,19 +30,13 @@ impl Source {
                 && desired.hash(key).is_some_and(|hash| hash.to_string() == well.hash)
         };
         match well.filter(still) {
-            Some(well) => self.found_well(key, well.digest),
+            Some(well) => {
+                for effect in found_in_sync(&mut self.state, key.clone(), well.digest) {
+                    self.perform(effect);
+                }
+            }
             None => self.look_at(key, live),
         }
-    }
-
-    fn found_well(&mut self, key: &ObjectKey, digest: u64) {
-        let facts = self.watches.live.entry(key.clone()).or_default();
-        if facts.suspended {
-            return;
-        }
-        facts.well = Some(digest);
-        self.drift.recheck.remove(key);
-        self.no_drift(key);
     }
 
     /// Whether a live object without a rollout still is as it should be: where that is not known, it is compared with its
@@ -51,16 +44,16 @@ impl Source {
     fn look_at(&mut self, key: &ObjectKey, live: Value) {
         let desired = self.desired();
         let digest = digest(&live);
-        let facts = self.watches.live.entry(key.clone()).or_default();
+        let facts = self.state.live.entry(key.clone()).or_default();
         facts.seen = Some(digest);
         if facts.suspended || facts.well == Some(digest) || !desired.has(key) {
             return;
         }
-        if self.drift.reported.get(key) == Some(&Some(digest)) {
+        if self.state.drift.reported.get(key) == Some(&Some(digest)) {
             // Nobody has changed anything since.
             return;
         }
-        if self.drift.comparing.insert(key.clone(), digest) == Some(digest) {
+        if self.state.drift.comparing.insert(key.clone(), digest) == Some(digest) {
             return;
         }
         let may_be_broken_off = !facts.complete && Workload::of(key).is_some() && Hold::on(&live).is_none();
@@ -73,23 +66,6 @@ impl Source {
             let in_sync = context.repository.beside.run(compare).await;
             TaskResult::Compared(key, digest, in_sync)
         });
-    }
-
-    /// A live object was compared with its manifest. What is not certain is looked into.
-    pub(super) fn compared(&mut self, key: &ObjectKey, digest: u64, in_sync: bool) {
-        if self.drift.comparing.get(key) != Some(&digest) {
-            return;
-        }
-        self.drift.comparing.remove(key);
-        let is_same = self.watches.live.get(key).is_some_and(|facts| facts.seen == Some(digest));
-        if !is_same || self.rollouts.under_way.contains_key(key) {
-            // It is gone, or what began since looks at it when it ends.
-            return;
-        }
-        match in_sync {
-            true => self.found_well(key, digest),
-            false => self.drift.recheck_after(key.clone(), Duration::ZERO),
-        }
     }
 }
 

@@ -1,9 +1,11 @@
 //! A source from its parts: made anew each time that this daemon becomes the one that may follow it.
 
+use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -18,7 +20,7 @@ use super::queued_events::EventQueue;
 use super::repository::{Away, Repository};
 use super::requests::Requests;
 use super::source_dependency::{Asked, Before};
-use super::state::{DriftState, Fetching, Planning, Pruned, Readiness, Recorded, Rollouts, Source, Watches};
+use super::state::{Fetching, Readiness, Recorded, Settings, Source, State, Watches};
 use super::status::{Publisher, SourceStatus, set};
 use super::tasks::Tasks;
 use super::units::Units;
@@ -107,15 +109,19 @@ impl Parts {
             events: Events::default(),
             config: self.config.clone(),
         });
+        let (source, prune, drift, interval) =
+            (name.clone(), self.config.prune, self.config.drift, self.config.interval.0);
+        let folders = repository.paths.written().join(", ");
+        let empty = repository.desired();
+        let settings = Settings { source, prune, drift, interval, folders };
         Source {
             stop,
             tasks: Tasks::default(),
             fetching: Fetching::new(repository, desired, self.reading.follow.clone(), self.reading.wake.clone()),
-            planning: Planning::default(),
+            state: State::new(empty, settings, Instant::now()),
+            handles: BTreeMap::new(),
+            plan_task: None,
             watches: Watches::new(cluster, name),
-            rollouts: Rollouts::default(),
-            drift: DriftState::default(),
-            pruned: Pruned::default(),
             recorded: Recorded::new(self.history.begun()),
             readiness: Readiness::new(Arc::clone(&self.asked)),
             events: EventQueue::default(),

@@ -45,7 +45,7 @@ impl RepositoryLook {
             // A panic while reading the repository is told to the loop as one of this task.
             let LookResult { end, waits } = self.repository.beside.run(move || look.see()).await;
             if !waits {
-                return TaskResult::Looked(end);
+                return TaskResult::Looked(Box::new(end));
             }
             context.ask_for_capabilities().await;
         }

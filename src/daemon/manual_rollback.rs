@@ -3,7 +3,6 @@
 //! did is written down here, too.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::Instant;
@@ -17,7 +16,6 @@ use super::rollout_task::{Cancelled, RolloutTask};
 use super::state::{ByHand, Source};
 use super::task_result::TaskResult;
 use crate::cluster::{Backoff, ClusterError, Mode, Served};
-use crate::config::Drift;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::rollback::{held_by_undo, restored_by_hand};
 use belay_core::rollout::{
@@ -25,14 +23,10 @@ use belay_core::rollout::{
     marks, rolling_update, template,
 };
 
-/// How long a controller that somebody is rolling by hand may stand still before it is put right. The command itself gives
-/// up after 5 minutes, if nobody said otherwise.
-const ROLLED_FOR: Duration = Duration::from_mins(10);
-
 impl Source {
     /// Notices a hold that `belay undo` left, and writes it down, once.
     pub(super) fn note_undo(&mut self, key: &ObjectKey, live: &Value, hold: &Hold) {
-        let before = self.watches.live.get(key).and_then(|facts| facts.hold.as_ref());
+        let before = self.state.live.get(key).and_then(|facts| facts.hold.as_ref());
         if hold.manifest.is_empty() || before == Some(hold) {
             return;
         }
@@ -42,7 +36,7 @@ impl Source {
         if hold.by.is_none() {
             return;
         }
-        self.rollouts.manual_rollbacks.insert(
+        self.state.rollouts.manual_rollbacks.insert(
             (key.clone(), hold.since),
             ByHand {
                 trigger: Trigger::UndoByHand(hold.by.clone().unwrap_or_default()),
@@ -62,7 +56,7 @@ impl Source {
     fn note_older_hold(&mut self, key: &ObjectKey, live: &Value, hold: &Hold) {
         let holds_head = self.desired().hash(key).is_some_and(|hash| hash.to_string() == hold.manifest);
         let in_force = template(live).is_some_and(|present| hold.is_about(present));
-        if !holds_head || !in_force || self.rollouts.under_way.contains_key(key) {
+        if !holds_head || !in_force || self.state.rollouts.under_way.contains_key(key) {
             return;
         }
         let by = newest_other_manager(live).unwrap_or_else(|| "somebody".to_owned());
@@ -77,7 +71,7 @@ impl Source {
             reason: Some(Reason::new(ReasonCode::UndoneByHand, message)),
             back_to: marks::annotation(live, marks::COMMIT).and_then(|commit| commit.parse().ok()),
         };
-        self.rollouts.manual_rollbacks.insert((key.clone(), since), undone);
+        self.state.rollouts.manual_rollbacks.insert((key.clone(), since), undone);
         self.write_down_by_hand();
     }
 
@@ -86,13 +80,13 @@ impl Source {
     pub(super) fn note_rolling_update(&mut self, key: &ObjectKey, live: &Value) {
         if rolling_update::is_under_way(live) {
             let (digest, now) = (digest(live), Instant::now());
-            let known = self.rollouts.rolled_by_others.entry(key.clone()).or_insert((digest, now));
+            let known = self.state.rollouts.rolled_by_others.entry(key.clone()).or_insert((digest, now));
             if known.0 != digest {
                 *known = (digest, now);
             }
             return;
         }
-        self.rollouts.rolled_by_others.remove(key);
+        self.state.rollouts.rolled_by_others.remove(key);
         let Some(hand) = rolling_update::ByHand::through(live).filter(|hand| !hand.hold_follows) else { return };
         let done = ByHand {
             trigger: Trigger::RollingUpdate(hand.by),
@@ -103,61 +97,29 @@ impl Source {
             reason: None,
             back_to: None,
         };
-        self.rollouts.manual_rollbacks.insert((key.clone(), hand.since), done);
+        self.state.rollouts.manual_rollbacks.insert((key.clone(), hand.since), done);
         self.write_down_by_hand();
     }
 
-    /// Whether the hold went together with the template that it kept: an undo with kubectl brings the annotations of another
-    /// revision along. Who only takes the hold off leaves the template.
-    pub(super) fn lost_its_hold_with_its_template(&self, prepared: &Prepared) -> bool {
-        let held_at = self.watches.live.get(&prepared.planned.wanted.key).and_then(|facts| facts.let_go.as_ref());
-        let held_at = held_at.map(|hold| &hold.template).filter(|template| !template.is_empty());
-        let present = prepared.standing.as_ref().and_then(|standing| standing.template.as_ref());
-        held_at.zip(present).is_some_and(|(held_at, present)| held_at != present)
-    }
-
-    /// A held controller that somebody has rolled with the command stays as it was rolled, and is in the history already:
-    /// that its fields become belay's again is no drift. Whether it is such a one; then that is under way.
-    pub(super) fn adopts_rolled(&mut self, prepared: &Prepared) -> bool {
-        let wanted = &prepared.planned.wanted;
-        let key = wanted.key.clone();
-        let is_drift = matches!(wanted.trigger, Trigger::Drift(_)) && self.context.config.drift == Drift::Correct;
-        let by_command = prepared.last_writer.as_deref() == Some(marks::ROLLING_UPDATE_MANAGER);
-        let hold = self.watches.live.get(&key).and_then(|facts| facts.hold.clone());
-        let (Action::Apply(apply), Some(served), Some(hold)) = (&prepared.planned.action, &prepared.served, hold)
-        else {
-            return false;
-        };
-        if !is_drift || !by_command || apply.rolls_out || apply.creates {
-            return false;
-        }
-        // It is looked into again where this fails. Where it does not, what the watch then tells ends that.
-        let again = self.again(&key);
-        self.drift.recheck_after(key.clone(), again);
-        let (context, served, body) = (Arc::clone(&self.context), served.clone(), apply.body.read());
+    /// Takes over the fields of a held controller that somebody has rolled with the command.
+    pub(super) fn adopt_rolled(&mut self, prepared: Prepared, hold: Hold) {
+        let (Action::Apply(apply), Some(served)) = (prepared.planned.action, prepared.served) else { return };
+        let (context, key, body) = (Arc::clone(&self.context), prepared.planned.wanted.key, apply.body.read());
         self.tasks.spawn(async move {
             if let Err(error) = adopt(&context, &key, &served, body, &hold).await {
                 warn!(object = %key, %error, "failed to take over what was rolled by hand, trying again");
             }
             TaskResult::Told
         });
-        true
-    }
-
-    /// Until when a controller is left alone because somebody is just rolling it with the command: that gets through, or it
-    /// has not moved for long. A newer commit does not wait for it.
-    pub(super) fn is_being_rolled(&self, key: &ObjectKey) -> Option<Instant> {
-        let until = self.rollouts.rolled_by_others.get(key)?.1 + ROLLED_FOR;
-        (until > Instant::now()).then_some(until)
     }
 
     /// Writes down what was done by hand. Before the first plan there is nothing that it could be a part of.
     pub(super) fn write_down_by_hand(&mut self) {
-        let Some(head) = self.planning.planned.clone() else { return };
-        for ((key, since), done) in std::mem::take(&mut self.rollouts.manual_rollbacks) {
+        let Some(head) = self.state.planning.planned.clone() else { return };
+        for ((key, since), done) in std::mem::take(&mut self.state.rollouts.manual_rollbacks) {
             if let Err(error) = self.write_down_one(&head, &key, &done) {
                 warn!(object = %key, %error, "failed to write down what was done by hand, trying again with the next plan");
-                self.rollouts.manual_rollbacks.insert((key, since), done);
+                self.state.rollouts.manual_rollbacks.insert((key, since), done);
             }
         }
     }
@@ -173,7 +135,7 @@ impl Source {
             return Ok(());
         }
         let said = done.commit.as_ref().filter(|commit| self.commit(commit).is_some());
-        let charged = || self.last_charged(key).map(|commit| commit.id.clone());
+        let charged = || self.context.last_charged(Some(head), key).map(|commit| commit.id.clone());
         let Some(commit) = said.cloned().or_else(charged).or_else(|| done.commit.clone()) else { return Ok(()) };
         info!(object = %key, by = done.trigger.who().as_deref(), what = done.trigger.word(), commit = commit.short(), "done by hand");
         let planned = Record::planned(source, &commit, key.clone(), done.since);

@@ -3,21 +3,16 @@
 //! is begun, nothing is made or deleted, and what another daemon may have made of a newer commit is left alone.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use serde_json::Value;
-use tokio::time::Instant;
-use tracing::{info, warn};
+use tracing::warn;
 
 use super::cleanup::Pruning;
 use super::desired_state::DesiredState;
 use super::head_change::HeadChange;
 use super::live::was_belays_last;
 use super::repository::Repository;
-use super::state::{GATHER, Source};
-use crate::history::Trouble;
-use belay_core::manifest::ObjectKey;
+use super::state::{Source, in_the_way};
 use belay_core::rollout::{Action, CommitId, Reason, ReasonCode, marks};
 
 impl Repository {
@@ -49,39 +44,9 @@ impl Repository {
 }
 
 impl Source {
-    /// Follows what the mirror holds, until the repository answers.
-    pub(super) fn keep_up(&mut self, kept: HeadChange) {
-        info!(commit = kept.head.short(), "keeping up what was planned last");
-        self.fetching.repository.away.0.store(true, Ordering::Relaxed);
-        self.heard(kept);
-    }
-
-    /// Whether the repository has not answered yet: what has changed in it since is not known.
-    pub(super) fn is_away(&self) -> bool {
-        self.fetching.repository.away.is()
-    }
-
     /// Publishes what is in the way of reading the repository, and notes it for who asks the history.
     pub(super) fn repository_trouble(&mut self, message: Option<String>) {
-        self.context.status.trouble("repository", message.clone());
-        if message.as_ref() == self.fetching.trouble.as_ref().map(|trouble| &trouble.message) {
-            return;
-        }
-        let since = self.fetching.trouble.as_ref().map_or_else(|| self.context.clock.now(), |trouble| trouble.since);
-        self.fetching.trouble = message.map(|message| Trouble { message, since });
-        self.note_what_is_followed();
-    }
-
-    /// The repository has answered: what was left alone meanwhile is looked into.
-    pub(super) fn is_reached(&mut self) {
-        if !self.fetching.repository.away.0.swap(false, Ordering::Relaxed) {
-            return;
-        }
-        let is_well = |key: &ObjectKey| self.watches.live.get(key).is_some_and(|facts| facts.well.is_some());
-        let left: Vec<ObjectKey> = self.desired().keys().filter(|key| !is_well(key)).cloned().collect();
-        left.into_iter().for_each(|key| self.drift.recheck_after(key, Duration::ZERO));
-        if self.context.config.prune {
-            self.pruned.search_due = Some(Instant::now() + GATHER);
-        }
+        let effect = in_the_way(&mut self.state, message, self.context.clock.now());
+        self.perform(effect);
     }
 }

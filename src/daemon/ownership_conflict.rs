@@ -17,19 +17,19 @@ impl Source {
         );
         self.context.status.trouble(&key.to_string(), Some(reason.message.clone()));
         self.context.status.trouble_of(owner, &claim(name, key), Some(message));
-        self.planning.claimed.insert((owner.clone(), key.clone()));
+        self.state.planning.claimed.insert((owner.clone(), key.clone()));
     }
 
     /// Takes back what was said of objects that this source no longer claims.
     pub(super) fn give_claims_up(&mut self) {
         let given_up: Vec<(String, ObjectKey)> = {
             let desired = self.desired();
-            self.planning.claimed.iter().filter(|(_, key)| !desired.mentions(key)).cloned().collect()
+            self.state.planning.claimed.iter().filter(|(_, key)| !desired.mentions(key)).cloned().collect()
         };
         for (owner, key) in given_up {
             self.context.status.trouble(&key.to_string(), None);
             self.context.status.trouble_of(&owner, &claim(&self.context.config.name, &key), None);
-            self.planning.claimed.remove(&(owner, key));
+            self.state.planning.claimed.remove(&(owner, key));
         }
     }
 }

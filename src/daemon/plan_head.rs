@@ -3,16 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tracing::{info, warn};
+use tokio::task::AbortHandle;
+use tokio_util::sync::CancellationToken;
+use tracing::info;
 
 use super::autoscalers::{API_VERSION, KIND};
 use super::config_rollout::changed_configuration;
 use super::deferred_kinds::DeferredKinds;
-use super::head_change::{Accident, HeadChange};
+use super::head_change::HeadChange;
 use super::plan_request::{PlanRequest, PlanRequests};
-use super::state::Source;
+use super::state::{Event, Source};
 use super::status::set;
-use super::task_result::{HeadPlan, TaskResult};
+use super::task_result::{FinishedPlan, HeadPlan, TaskResult};
 use super::{planner, prune, rebuild};
 use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::{Commit, CommitId, Outcome, Reason, ReasonCode, Record};
@@ -22,14 +24,7 @@ impl Source {
     pub(super) fn heard(&mut self, mut news: HeadChange) {
         let head = news.head.clone();
         self.context.status.change(|source| set(&mut source.head, Some(head.clone())));
-        if let Some(accident) = news.accident {
-            let message = self.refusal(accident, &head);
-            warn!(message);
-            self.fetching.refused = Some((head, message));
-            return;
-        }
-        self.fetching.refused = None;
-        self.fetching.desired.send_replace(Arc::clone(&news.desired));
+        self.put_in_place(Arc::clone(&news.desired));
         let objects = self.desired().keys().count();
         let warnings = std::mem::take(&mut news.warnings);
         self.context
@@ -50,7 +45,7 @@ impl Source {
             .filter(|charged| !contradicted.contains_key(&charged.manifest.key))
             .map(|charged| (charged.manifest.key.clone(), PlanRequest::changed(charged)))
             .collect();
-        if self.planning.planned.is_none() {
+        if self.state.planning.planned.is_none() {
             self.watches.deferred = DeferredKinds::of(requests.keys());
         }
         let newest = news.commits.first().cloned().map(Arc::new);
@@ -63,13 +58,17 @@ impl Source {
         let leavers = self.leavers(Some(&news));
         let keys: BTreeSet<ObjectKey> = requests.keys().chain(news.removed.keys()).cloned().collect();
         info!(commit = head.short(), objects = keys.len(), "planning");
-        let ended = self.replace(&keys, &head);
-        if let Some((planning, _)) = self.planning.running.take() {
-            planning.abort();
-        }
-        self.planning.plans += 1;
-        let (number, context) = (self.planning.plans, Arc::clone(&self.context));
-        let desired = Arc::clone(&news.desired);
+        let ended: Vec<CancellationToken> = self
+            .handles
+            .iter()
+            .filter(|(key, _)| keys.contains(*key))
+            .map(|(_, handle)| handle.ended.clone())
+            .collect();
+        self.on(Event::Superseded { keys, by: head });
+        self.plan_task.take().inspect(AbortHandle::abort);
+        self.state.planning.plans += 1;
+        let (number, context) = (self.state.planning.plans, Arc::clone(&self.context));
+        let (desired, open) = (Arc::clone(&news.desired), self.state.rollouts.open());
         let planning = self.tasks.spawn(async move {
             for ended in ended {
                 ended.cancelled().await;
@@ -82,26 +81,14 @@ impl Source {
             let read = move || reader.read_requests(&desired, requests.into_values());
             let (wanted, unread) = context.repository.beside.run(read).await;
             let mut prepared = planner::plan(&context, wanted).await;
-            prepared.extend(prune::plan(&context, leavers).await);
-            TaskResult::Planned(number, Box::new(news), HeadPlan { prepared, unread })
+            let pruned = prune::plan(&context, leavers).await;
+            prepared.extend(pruned.prepared);
+            let prepared = context.with_recorded_facts(prepared, open).await;
+            let plan = HeadPlan { prepared, searched: pruned.searched, unread };
+            TaskResult::Planned(number, Box::new(FinishedPlan { news, plan }))
         });
-        self.planning.running = Some((planning, number));
-    }
-
-    fn refusal(&self, accident: Accident, head: &CommitId) -> String {
-        let seen = match accident {
-            Accident::Emptied => {
-                let folders = self.fetching.repository.paths.written().join(", ");
-                format!("leaves no manifest in {folders:?}, where there were some")
-            }
-            Accident::Replaced => "has neither a commit nor a file in common with what was there".to_owned(),
-        };
-        format!(
-            "commit {} {seen}: refused, in case it is an accident; nothing is changed or deleted until there is another; \
-             if it is meant, say belay run --allow-prune, or push a commit with the trailer Belay-Allow-Prune: and how \
-             many objects may go",
-            head.short()
-        )
+        self.state.planning.running = Some(number);
+        self.plan_task = Some(planning);
     }
 
     /// What was wrong only for another manifest's sake is right when that one changes.
@@ -111,10 +98,10 @@ impl Source {
         contradicted: BTreeMap<ObjectKey, String>,
         head: Option<&Arc<Commit>>,
     ) {
-        let before = std::mem::replace(&mut self.planning.contradicted, contradicted);
+        let before = std::mem::replace(&mut self.state.planning.contradicted, contradicted);
         let Some(head) = head else { return };
         let desired = self.desired();
-        for key in before.keys().filter(|key| !self.planning.contradicted.contains_key(key) && desired.has(key)) {
+        for key in before.keys().filter(|key| !self.state.planning.contradicted.contains_key(key) && desired.has(key)) {
             requests.entry(key.clone()).or_insert_with(|| PlanRequest::read(key, Arc::clone(head)));
         }
     }
@@ -123,11 +110,11 @@ impl Source {
     fn request_resumed(&mut self, requests: &mut PlanRequests, news: &HeadChange) {
         let head = &news.head;
         let resumed: Vec<(ObjectKey, Record)> =
-            self.rollouts.resumed.iter().map(|(key, record)| (key.clone(), record.clone())).collect();
+            self.state.rollouts.resumed.iter().map(|(key, record)| (key.clone(), record.clone())).collect();
         for (key, record) in resumed {
-            if let Some(message) = self.planning.contradicted.get(&key) {
+            if let Some(message) = self.state.planning.contradicted.get(&key) {
                 let reason = Reason::new(ReasonCode::InvalidManifest, message.clone());
-                self.rollouts.resumed.remove(&key);
+                self.state.rollouts.resumed.remove(&key);
                 self.finish(record.id, Outcome::Rejected, Some(&reason));
                 continue;
             }
@@ -136,12 +123,12 @@ impl Source {
             }
             let same = self.desired().hash(&key).is_some_and(|hash| Some(hash.to_string()) == record.manifest_hash);
             if !same || requests.contains_key(&key) && record.commit != *head {
-                self.rollouts.resumed.remove(&key);
+                self.state.rollouts.resumed.remove(&key);
                 self.supersede(record.id, Some(head));
                 if record.rolls_out {
-                    self.planning.interrupted.insert(key);
-                } else if self.was_scaling(&record) {
-                    self.planning.interrupted_scaling.insert(key);
+                    self.state.planning.interrupted.insert(key);
+                } else if self.context.was_scaling(&record) {
+                    self.state.planning.interrupted_scaling.insert(key);
                 }
                 continue;
             }
@@ -156,7 +143,7 @@ impl Source {
         let Some(head) = head else { return };
         let desired = self.desired();
         let hash = |key: &ObjectKey| desired.hash(key).map(|hash| hash.to_string());
-        for (key, facts) in &self.watches.live {
+        for (key, facts) in &self.state.live {
             let Some(hold) = facts.hold.as_ref().filter(|_| !requests.contains_key(key)) else { continue };
             if hash(key).as_ref() != Some(&hold.manifest) {
                 continue;

@@ -28,11 +28,19 @@ const GIVES_UP: SignedDuration = SignedDuration::from_mins(10);
 /// The waits between two looks whether an object is gone.
 const STILL_THERE: Backoff = Backoff::between(Duration::from_millis(200), Duration::from_secs(15));
 
+/// What is deleted.
+#[derive(Default)]
+pub(super) struct PrunePlan {
+    pub prepared: Vec<Prepared>,
+    /// Whether all kinds were looked through, where they were.
+    pub searched: Option<bool>,
+}
+
 /// Plans what is deleted.
-pub(super) async fn plan(context: &Arc<Context>, candidates: Option<Candidates>) -> Vec<Prepared> {
-    let Some(mut candidates) = candidates else { return Vec::new() };
+pub(super) async fn plan(context: &Arc<Context>, candidates: Option<Candidates>) -> PrunePlan {
+    let Some(mut candidates) = candidates else { return PrunePlan::default() };
     candidates.charge_orphans(context).await;
-    let mut prepared = candidates.search(context).await;
+    let (mut prepared, searched) = candidates.search(context).await;
     let (limit, new) = (candidates.limit(context), candidates.new);
     let mut leaving: Vec<(Charged, Served, Trigger)> = Vec::new();
     let keys: BTreeSet<ObjectKey> = candidates.objects.keys().filter(|key| !new.contains(key)).cloned().collect();
@@ -68,7 +76,7 @@ pub(super) async fn plan(context: &Arc<Context>, candidates: Option<Candidates>)
         context.status.trouble("prune", None);
         let prune = |(charged, served, trigger)| prune_step(charged, Some(served), Action::Prune, trigger);
         prepared.extend(leaving.into_iter().map(prune));
-        return prepared;
+        return PrunePlan { prepared, searched };
     }
     let names: Vec<ObjectKey> = leaving.iter().map(|(charged, ..)| charged.manifest.key.clone()).collect();
     let message = too_many(&names, limit);
@@ -79,7 +87,7 @@ pub(super) async fn plan(context: &Arc<Context>, candidates: Option<Candidates>)
         let reason = Reason::new(ReasonCode::PruneRefused, message.clone());
         prune_step(charged, Some(served), Action::Rejected(reason, Vec::new()), trigger)
     }));
-    prepared
+    PrunePlan { prepared, searched }
 }
 
 /// What sets the deletion of something off that has left before: its commit, or, where that was refused or suspended then, a

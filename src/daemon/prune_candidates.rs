@@ -4,19 +4,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 use serde_json::Value;
-use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::cleanup::Pruning;
 use super::context::Context;
 use super::head_change::{Charged, HeadChange};
 use super::planner::Prepared;
-use super::state::{Searched, Source};
+use super::state::Source;
 use crate::cluster::{Backoff, ClusterError, Served};
 use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::{
@@ -28,8 +25,6 @@ const AT_ONCE: usize = 8;
 /// How often a kind is asked for. One that belay can't read, because a webhook that converts it is down, must not keep
 /// everything else waiting.
 const TRIES: u32 = 3;
-/// After how long kinds that could not be listed are listed again.
-const AGAIN: Duration = Duration::from_mins(10);
 
 /// What may have to be deleted.
 pub(super) struct Candidates {
@@ -60,8 +55,6 @@ struct CandidateSearch {
     head: CommitId,
     /// What was being deleted when belay stopped, with the commit that took it away.
     resumed: BTreeMap<ObjectKey, CommitId>,
-    /// Set when everything was looked through.
-    searched: Searched,
 }
 
 impl Source {
@@ -74,7 +67,7 @@ impl Source {
             }
             return None;
         }
-        if self.is_away() {
+        if self.state.fetch.is_away {
             return None;
         }
         let new: BTreeSet<ObjectKey> = objects.keys().cloned().collect();
@@ -94,7 +87,7 @@ impl Source {
         let orphans = orphans.filter_map(|key| self.orphan(key)).collect();
         let trailer = news.and_then(|news| allowed_by_trailer(&news.commits));
         // The head that was planned last, or, before the first plan, the one that was read.
-        let head = self.planning.planned.clone().or_else(|| self.desired().at.clone());
+        let head = self.state.planning.planned.clone().or_else(|| self.desired().at.clone());
         let search = self.search(news.map(|news| news.head.clone()).or_else(|| head.clone()));
         Some(Candidates { objects, orphans, new, trailer, head, search })
     }
@@ -102,30 +95,30 @@ impl Source {
     /// Live objects of this source that the repository does not mention.
     fn orphans(&self) -> Vec<ObjectKey> {
         let desired = self.desired();
-        self.watches
+        self.state
             .live
             .keys()
-            .filter(|key| !desired.mentions(key) && !self.rollouts.under_way.contains_key(key))
+            .filter(|key| !desired.mentions(key) && !self.state.rollouts.under_way.contains_key(key))
             .cloned()
             .collect()
     }
 
     fn orphan(&self, key: ObjectKey) -> Option<Orphan> {
         let api_version = self.watches.watched.serving_group(&key.group, &key.kind)?.api_version();
-        let by = self.rollouts.resumed.get(&key).map(|record| record.commit.clone());
+        let by = self.state.rollouts.resumed.get(&key).map(|record| record.commit.clone());
         Some(Orphan { key, api_version, by })
     }
 
     /// What is to be looked for among all kinds, unless that was done.
     fn search(&self, head: Option<CommitId>) -> Option<CandidateSearch> {
         let head = head?;
-        if self.pruned.searched.0.load(Ordering::Relaxed) {
+        if self.state.pruned.searched {
             return None;
         }
         let desired = self.desired();
-        let gone = self.rollouts.resumed.iter().filter(|(key, _)| !desired.mentions(key));
+        let gone = self.state.rollouts.resumed.iter().filter(|(key, _)| !desired.mentions(key));
         let resumed = gone.map(|(key, record)| (key.clone(), record.commit.clone())).collect();
-        Some(CandidateSearch { head, resumed, searched: self.pruned.searched.clone() })
+        Some(CandidateSearch { head, resumed })
     }
 
     /// Whether a record that was open at the start is of a deletion, which goes on: of what the new head did not take away
@@ -142,14 +135,7 @@ impl Source {
 
     /// What was found is not taken up: it is looked for again.
     pub(super) fn search_again(&mut self) {
-        self.pruned.searched.0.store(false, Ordering::Relaxed);
-    }
-
-    /// Sees to it that what could not be looked through is looked through later.
-    pub(super) fn search_on(&mut self) {
-        if self.context.config.prune && !self.pruned.searched.0.load(Ordering::Relaxed) {
-            self.pruned.search_due.get_or_insert_with(|| Instant::now() + AGAIN);
-        }
+        self.state.pruned.searched = false;
     }
 }
 
@@ -183,18 +169,19 @@ impl Candidates {
     }
 
     /// Looks through all kinds of the cluster, where that has not been done. Returns what was being deleted already, of
-    /// which nobody has to be asked again.
-    pub(super) async fn search(&mut self, context: &Arc<Context>) -> Vec<Prepared> {
-        let Some(CandidateSearch { head, resumed, searched }) = self.search.take() else { return Vec::new() };
+    /// which nobody has to be asked again, and whether all kinds could be looked through.
+    pub(super) async fn search(&mut self, context: &Arc<Context>) -> (Vec<Prepared>, Option<bool>) {
+        let nothing = (Vec::new(), None);
+        let Some(CandidateSearch { head, resumed }) = self.search.take() else { return nothing };
         let reader = Arc::clone(context);
         let read = move || {
             let head = reader.commit(&head)?;
             let whose = |id: CommitId| reader.commit(&id).unwrap_or_else(|| Arc::clone(&head));
-            let resumed = resumed.into_iter().map(|(key, id)| (key, whose(id))).collect();
+            let resumed: BTreeMap<ObjectKey, Arc<Commit>> =
+                resumed.into_iter().map(|(key, id)| (key, whose(id))).collect();
             Some((Arc::clone(&head), resumed))
         };
-        let read: Option<(Arc<Commit>, BTreeMap<ObjectKey, Arc<Commit>>)> = context.repository.beside.run(read).await;
-        let Some((head, resumed)) = read else { return Vec::new() };
+        let Some((head, resumed)) = context.repository.beside.run(read).await else { return nothing };
         let say = |error: &ClusterError| context.status.trouble("cluster", Some(error.to_string()));
         let kinds = Backoff::insist(say, || context.cluster.all_kinds()).await;
         context.status.trouble("cluster", None);
@@ -202,7 +189,7 @@ impl Candidates {
             Ok(kinds) => kinds,
             Err(error) => {
                 warn!(%error, "failed to ask which kinds there are: what has left is found only of those in the repository");
-                return Vec::new();
+                return nothing;
             }
         };
         let found: Vec<(Served, SearchResult)> = stream::iter(kinds)
@@ -226,7 +213,6 @@ impl Candidates {
                 SearchResult::Away => complete = false,
             }
         }
-        searched.0.store(complete, Ordering::Relaxed);
         let serving = |key: &ObjectKey| {
             let serves = |(served, _): &&(Served, SearchResult)| served.kind == key.kind && served.group == key.group;
             found.iter().find(serves).map(|(served, _)| served.clone())
@@ -237,7 +223,7 @@ impl Candidates {
             let api_version = served.as_ref().map(Served::api_version).unwrap_or_default();
             prune_step(charged(key, api_version, commit), served, Action::Prune, Trigger::Commit)
         };
-        resumed.into_iter().map(go_on).collect()
+        (resumed.into_iter().map(go_on).collect(), Some(complete))
     }
 }
 

@@ -2,7 +2,6 @@
 //! repository whose reading has brought belay down left alone for a while, so that the other sources go on.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -14,8 +13,6 @@ use super::state::Source;
 use crate::git::{Follow, GitError, Mirror};
 use belay_core::rollout::CommitId;
 
-/// The shortest time between two looks that forges ask for.
-const BETWEEN_PUSHES: Duration = Duration::from_secs(1);
 /// Held while a repository is read that has brought belay down: of those, one is read at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
@@ -55,8 +52,7 @@ impl Source {
         }
         let rest = Mirror::rest_after(unended);
         let until = Instant::now() + rest;
-        self.fetching.next_look = until;
-        self.fetching.rests_until = Some(until);
+        self.state.fetch.rest(until);
         let times = if unended == 1 { "once".to_owned() } else { format!("{unended} times in a row") };
         let message = format!(
             "quarantined: belay ended {times} while it fetched or read this repository (killed for its memory, or by hand); \
@@ -66,23 +62,5 @@ impl Source {
         );
         error!(source = self.context.config.name, message);
         self.repository_trouble(Some(message));
-    }
-
-    /// Looks at the repository at once, unless it is left alone.
-    pub(super) fn look_soon(&mut self) {
-        let now = Instant::now();
-        self.fetching.next_look = self.fetching.rests_until.map_or(now, |until| until.max(now));
-    }
-
-    /// The same, where a forge says that something was pushed; at most once a second, so that a thousand pushes are no
-    /// thousand looks.
-    pub(super) fn look_for_a_push(&mut self) {
-        let scheduled = self.fetching.next_look;
-        self.look_soon();
-        let due = self
-            .fetching
-            .look_began
-            .map_or(self.fetching.next_look, |began| self.fetching.next_look.max(began + BETWEEN_PUSHES));
-        self.fetching.next_look = due.min(scheduled);
     }
 }

@@ -14,21 +14,21 @@ use belay_core::rollout::{Outcome, is_well};
 impl Source {
     /// Publishes whether everything that the head says is through.
     pub(super) fn publish_settled(&mut self) {
-        let idle = self.fetching.looking.is_none()
-            && !self.drift.checking
-            && self.drift.comparing.is_empty()
-            && self.planning.running.is_none()
-            && self.rollouts.under_way.is_empty();
-        let through = self.planning.planned.is_some()
-            && self.planning.planned == self.desired().at
-            && self.drift.recheck.is_empty();
-        let settled = idle && through && self.rollouts.resumed.is_empty() && !self.is_away();
-        if !settled && self.fetching.looking.is_none() {
+        let idle = self.state.fetch.looking.is_none()
+            && !self.state.drift.checking
+            && self.state.drift.comparing.is_empty()
+            && self.state.planning.running.is_none()
+            && self.state.rollouts.under_way.is_empty();
+        let through = self.state.planning.planned.is_some()
+            && self.state.planning.planned == self.desired().at
+            && self.state.drift.recheck.is_empty();
+        let settled = idle && through && self.state.rollouts.resumed.is_empty() && !self.state.fetch.is_away;
+        if !settled && self.state.fetch.looking.is_none() {
             // Something is being done: what was found before does not count any more.
             self.readiness.judged = None;
         }
         let complete = self.complete(settled);
-        let open = self.rollouts.under_way.len() + self.rollouts.waiting.len();
+        let open = self.state.rollouts.under_way.len() + self.state.rollouts.waiting.len();
         self.context.status.change(|source| {
             let news = set(&mut source.settled, settled) | set(&mut source.open, open);
             set(&mut source.complete, complete) || news
@@ -38,7 +38,7 @@ impl Source {
 
     /// The look as of which everything is live and complete, where anybody waits for that.
     fn complete(&mut self, settled: bool) -> Option<Timestamp> {
-        let looked = self.fetching.looked.filter(|_| settled && self.readiness.asked.is_awaited())?;
+        let looked = self.state.fetch.looked.filter(|_| settled && self.readiness.asked.is_awaited())?;
         if self.readiness.judged.is_none_or(|(at, _)| at != looked) {
             self.readiness.judged = Some((looked, self.is_well()));
         }
@@ -58,6 +58,6 @@ impl Source {
         let still = |key: &ObjectKey| {
             self.desired().has(key) && self.context.newest_record(key).is_some_and(|record| !is_well(record.outcome))
         };
-        self.fetching.refused.is_none() && !self.desired().has_complaints() && !objects.iter().any(still)
+        self.state.fetch.refused.is_none() && !self.desired().has_complaints() && !objects.iter().any(still)
     }
 }

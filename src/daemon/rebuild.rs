@@ -55,12 +55,12 @@ impl Source {
             return;
         }
         warn!("what was known of the source was lost with the history; planning anew");
-        self.planning.planned = None;
-        self.rollouts.resumed.clear();
+        self.state.planning.planned = None;
+        self.state.rollouts.resumed.clear();
         self.search_again();
         self.forget_head();
-        self.fetching.refused = None;
-        self.fetching.next_look = Instant::now();
+        self.state.fetch.refused = None;
+        self.state.fetch.next_look = Instant::now();
         self.note_what_is_followed();
         self.note_standings_again();
     }
@@ -71,7 +71,7 @@ impl Source {
             source: self.context.config.name.clone(),
             folders: self.fetching.repository.paths.written().to_vec(),
             follow: self.fetching.follow.to_string(),
-            trouble: self.fetching.trouble.clone(),
+            trouble: self.state.fetch.trouble.clone(),
         };
         if let Err(error) = self.context.history.follows(&followed) {
             warn!(source = followed.source, %error, "failed to note what is followed");

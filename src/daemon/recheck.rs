@@ -1,14 +1,15 @@
 //! What is asked of an object that may not be as it should be, before it is planned again: who is charged, and why.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::context::Context;
 use super::plan_request::{ChargedCommit, ConfigChange, PlanRequest};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{After, CommitId, DependencyStanding, Gate, Hold, Outcome, Record, Trigger, gate};
+use belay_core::rollout::{After, Commit, CommitId, DependencyStanding, Gate, Hold, Outcome, Record, Trigger, gate};
 
 /// An object that is looked into, with what the loop knows of it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Recheck {
     pub key: ObjectKey,
     /// Its record, where that is open.
@@ -19,7 +20,7 @@ pub(super) struct Recheck {
 }
 
 /// What an object waits for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Dependencies {
     pub after: After,
     /// How far each of them is, without what the history knows.
@@ -45,6 +46,13 @@ impl Context {
         let charged = held.into_iter().chain(newest.map(|record| record.commit)).chain(planned.cloned()).collect();
         let (charged, config) = (ChargedCommit::FirstOf(charged), ConfigChange::None);
         Some(PlanRequest { key, manifest: None, charged, trigger, config })
+    }
+
+    /// The commit that was charged with an object last, as far as the history knows; else the one that was planned. It
+    /// blocks.
+    pub(super) fn last_charged(&self, planned: Option<&CommitId>, key: &ObjectKey) -> Option<Arc<Commit>> {
+        let newest = self.newest_record(key);
+        newest.and_then(|record| self.commit(&record.commit)).or_else(|| self.commit(planned?))
     }
 
     /// What sets off an object that was passed over: nothing, for as long as what it waits for is not complete.

@@ -16,7 +16,7 @@ impl Source {
     /// Tells of a workload that has just become complete, where it is said to have failed, and its newest record says so.
     pub(super) fn tell_recovered(&mut self, key: &ObjectKey, live: &Value) {
         let failed = |source: &SourceStatus| source.ended.get(key).is_some_and(|one| one.state == ObjectState::Failed);
-        if self.rollouts.under_way.contains_key(key) || !self.context.status.read(failed).unwrap_or_default() {
+        if self.state.rollouts.under_way.contains_key(key) || !self.context.status.read(failed).unwrap_or_default() {
             return;
         }
         let (context, key, live) = (Arc::clone(&self.context), key.clone(), live.clone());
@@ -38,7 +38,7 @@ impl Source {
 
     /// The live object is what the head says: the status does not go on calling it failed.
     pub(super) fn recovered(&mut self, key: &ObjectKey) {
-        if !self.rollouts.under_way.contains_key(key) {
+        if !self.state.rollouts.under_way.contains_key(key) {
             self.note_standing(key, None);
         }
     }

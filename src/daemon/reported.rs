@@ -17,7 +17,6 @@ impl Source {
         if self.context.config.drift != Drift::Report {
             return;
         }
-        self.drift.reported.remove(key);
         self.context.status.trouble(&drift(key), None);
         if let Err(error) = self.context.history.put_right(&self.context.config.name, key) {
             warn!(object = %key, %error, "failed to note that it is as it should be");
@@ -26,8 +25,6 @@ impl Source {
 
     /// Says that an object differs by somebody else's hand, and is left so.
     pub(super) fn report_drift(&mut self, key: &ObjectKey, served: Option<Served>, by: String) {
-        let seen = self.drift.under_check.remove(key).flatten();
-        self.drift.reported.insert(key.clone(), seen);
         let message = format!("differs from Git by somebody else's hand ({by}); left alone, as configured");
         self.context.status.trouble(&drift(key), Some(message.clone()));
         let drifted = Drifted { object: key.clone(), by, since: self.context.clock.now() };

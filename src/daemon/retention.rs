@@ -19,7 +19,7 @@ impl Source {
     /// Pins what a plan is about to name, so that no force-push takes it away.
     pub(super) fn pin(&mut self, records: &[Record]) {
         let mut commits: BTreeSet<CommitId> = records.iter().map(|record| record.commit.clone()).collect();
-        commits.extend(self.planning.planned.clone());
+        commits.extend(self.state.planning.planned.clone());
         let (mirror, beside) = (Arc::clone(&self.fetching.repository.mirror), self.fetching.repository.beside.clone());
         self.tasks.spawn(async move {
             // Commits that nobody has are those of manifests that were live before belay came.

@@ -52,8 +52,8 @@ impl Source {
     pub(super) fn wait_for(&mut self, id: RecordId, planned: &Planned, reason: &Reason) {
         let key = planned.wanted.key.clone();
         self.let_wait(id, planned, reason.message.clone());
-        let few = u32::try_from(self.rollouts.resumed.len()).unwrap_or(u32::MAX) / FEW;
-        let again = self.again(&key).min(LOOK_AGAIN.saturating_mul(few.max(1)));
-        self.drift.recheck_after(key, again);
+        let few = u32::try_from(self.state.rollouts.resumed.len()).unwrap_or(u32::MAX) / FEW;
+        let again = self.state.drift.again(&key).min(LOOK_AGAIN.saturating_mul(few.max(1)));
+        self.recheck_after(key, again);
     }
 }

@@ -7,15 +7,18 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tracing::warn;
 
-use super::head_change::HeadChange;
-use super::state::{Rollout, Source};
+use super::context::Context;
+use super::head_change::{Charged, HeadChange};
+use super::rollout_task::{End, RolloutEnd};
+use super::state::Source;
 use super::status::{SourceStatus, put_or_remove};
-use super::task_result::TaskResult;
+use super::task_result::{EndedRecord, TaskResult};
+use crate::config::OnFailure;
 use crate::history::{ObjectStanding, Query};
 use crate::telemetry::Took;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
-    ObjectState, Outcome, Reason, ReasonCode, Record, RecordId, Trigger, Workload, is_well, marks,
+    CommitId, ObjectState, Outcome, Reason, ReasonCode, Record, RecordId, Workload, is_well, marks,
 };
 
 impl Source {
@@ -67,25 +70,6 @@ impl Source {
         }
     }
 
-    /// Counts a rollout that belay has judged, and how long it took.
-    pub(super) fn count(&self, id: RecordId, trigger: &Trigger, outcome: Outcome) {
-        let took = self.context.history.record(id).ok().flatten().and_then(|record| {
-            let seconds = |since: Timestamp| Some(record.ended?.duration_since(since).as_secs_f64());
-            let commit = || self.context.history.commit(&record.commit).ok().flatten();
-            let authored = (outcome == Outcome::Complete && trigger.is_commit()).then(commit).flatten();
-            let since_commit = authored.and_then(|commit| seconds(commit.authored));
-            Some(Took { seconds: seconds(record.started)?, since_commit })
-        });
-        self.context.status.rollout_ended(trigger.word(), outcome, took);
-    }
-
-    /// What set a rollout off: what looked like drift may have turned out to be an undo by hand.
-    pub(super) fn set_off(&self, rollout: &Rollout, outcome: Outcome) -> Trigger {
-        let may_differ = matches!(rollout.trigger, Trigger::Drift(_)) && outcome != Outcome::Complete;
-        let record = may_differ.then(|| self.context.history.record(rollout.record).ok().flatten()).flatten();
-        record.map_or_else(|| rollout.trigger.clone(), |record| record.trigger)
-    }
-
     fn standing_of(&self, record: &Record) -> ObjectStanding {
         ObjectStanding {
             state: record.outcome.state(),
@@ -94,6 +78,18 @@ impl Source {
             place: record.place.clone(),
             since: record.ended.unwrap_or(record.started),
             in_head: self.desired().has(&record.object),
+        }
+    }
+
+    /// A rollout has ended: what its record says of its object is published.
+    pub(super) fn publish_rollout_end(&self, key: &ObjectKey, outcome: Outcome, recorded: Option<&EndedRecord>) {
+        let well = matches!(outcome, Outcome::Complete | Outcome::Unchanged | Outcome::Pruned);
+        let was_wrong = || self.context.status.read(|source| source.ended.contains_key(key)).unwrap_or(false);
+        match recorded {
+            _ if !outcome.is_final() || matches!(outcome, Outcome::Superseded | Outcome::Unknown) => {}
+            _ if well && was_wrong() => self.note_standing(key, None),
+            Some(recorded) if !well => self.note_standing(key, Some(self.standing_of(&recorded.record))),
+            _ => {}
         }
     }
 
@@ -116,7 +112,7 @@ impl Source {
             return;
         };
         let commit = marks::annotation(live, marks::COMMIT).and_then(|commit| commit.parse().ok());
-        let Some(commit) = commit.or_else(|| self.planning.planned.clone()) else { return };
+        let Some(commit) = commit.or_else(|| self.state.planning.planned.clone()) else { return };
         if !self.desired().mentions(key) {
             return;
         }
@@ -186,8 +182,8 @@ impl Source {
         if !places.is_empty() {
             let alive: BTreeSet<String> = desired
                 .keys()
-                .chain(self.rollouts.under_way.keys())
-                .chain(self.rollouts.resumed.keys())
+                .chain(self.state.rollouts.under_way.keys())
+                .chain(self.state.rollouts.resumed.keys())
                 .map(ToString::to_string)
                 .collect();
             // `Deployment shop/web, drift`
@@ -198,21 +194,20 @@ impl Source {
         places.iter().for_each(|place| self.context.status.trouble(place, None));
     }
 
-    /// Records for what a head has taken away and that is not deleted: pruning is off, or nothing is deleted for now.
-    pub(super) fn orphaned(&self, news: &HeadChange) -> Vec<Record> {
-        let unreadable = self.desired().unreadable().next().is_some();
-        let why = match (self.context.config.prune, unreadable) {
+    /// What a head has taken away and that is not deleted: pruning is off, or nothing is deleted for now.
+    pub(super) fn orphans_of(&self, news: &HeadChange) -> Orphans {
+        let desired = self.desired();
+        let why = match (self.context.config.prune, desired.unreadable().next().is_some()) {
             (false, _) => "its manifest left the repository, and pruning is off: the object stays",
             (true, true) => "its manifest left the repository; nothing is deleted while a file can't be read",
-            (true, false) => return Vec::new(),
+            (true, false) => return Orphans::default(),
         };
-        let is_there = |key: &ObjectKey| self.watches.live.contains_key(key) || self.context.was_applied(key);
-        let gone = news.removed.iter().filter(|(key, _)| !self.desired().mentions(key) && is_there(key));
-        let record = |(key, charged): (&ObjectKey, &super::head_change::Charged)| Record {
-            reason: Some(Reason::new(ReasonCode::Orphaned, why.to_owned())),
-            ..Record::planned(&self.context.config.name, &charged.commit.id, key.clone(), self.context.clock.now())
+        let gone = news.removed.iter().filter(|(key, _)| !desired.mentions(key));
+        let orphan = |(key, charged): (&ObjectKey, &Charged)| {
+            let is_live = self.state.live.contains_key(key);
+            (key.clone(), charged.commit.id.clone(), is_live)
         };
-        gone.map(record).collect()
+        Orphans { why, objects: gone.map(orphan).collect() }
     }
 
     /// Notes where the source stands, where that has changed.
@@ -225,5 +220,61 @@ impl Source {
             Ok(()) => self.recorded.standing = Some(standing),
             Err(error) => warn!(%error, "failed to note where the source stands"),
         }
+    }
+}
+
+/// What has left the repository and stays.
+#[derive(Debug, Default)]
+pub(super) struct Orphans {
+    why: &'static str,
+    /// Each with the commit that took it away, and whether it is known to be live.
+    objects: Vec<(ObjectKey, CommitId, bool)>,
+}
+
+impl Context {
+    /// Records for what has left the repository and stays, of what is there. It blocks.
+    pub(super) fn orphaned(&self, orphans: Orphans) -> Vec<Record> {
+        let Orphans { why, objects } = orphans;
+        let gone = objects.into_iter().filter(|(key, _, is_live)| *is_live || self.was_applied(key));
+        let record = |(key, commit, _): (ObjectKey, CommitId, bool)| Record {
+            reason: Some(Reason::new(ReasonCode::Orphaned, why.to_owned())),
+            ..Record::planned(&self.config.name, &commit, key, self.clock.now())
+        };
+        gone.map(record).collect()
+    }
+
+    /// What is recorded of a rollout that has ended, where that is asked for: of one that went well and that nobody judged,
+    /// nothing is. It is read beside the loop.
+    pub(super) async fn ended_record(
+        self: &Arc<Context>,
+        record: RecordId,
+        end: &RolloutEnd,
+        judged: bool,
+    ) -> Option<Box<EndedRecord>> {
+        let End::Recorded(outcome) = end.end else { return None };
+        let well = matches!(outcome, Outcome::Complete | Outcome::Unchanged | Outcome::Pruned);
+        if well && !judged && self.config.on_failure != OnFailure::RollBackCommit {
+            return None;
+        }
+        let context = Arc::clone(self);
+        let read = move || {
+            let record = context.history.record(record).unwrap_or_else(|error| {
+                warn!(%error, "failed to read how a record ended");
+                None
+            })?;
+            let authored = context.history.commit(&record.commit).ok().flatten().map(|commit| commit.authored);
+            Some(Box::new(EndedRecord { record, authored }))
+        };
+        self.repository.beside.run(read).await
+    }
+}
+
+impl EndedRecord {
+    /// How long it took, and, of a commit that is complete, since when.
+    pub(super) fn took(&self, outcome: Outcome) -> Option<Took> {
+        let seconds = |since: Timestamp| Some(self.record.ended?.duration_since(since).as_secs_f64());
+        let is_commits = outcome == Outcome::Complete && self.record.trigger.is_commit();
+        let since_commit = self.authored.filter(|_| is_commits).and_then(seconds);
+        Some(Took { seconds: seconds(self.record.started)?, since_commit })
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
@@ -13,10 +14,9 @@ use super::live::LiveFacts;
 use super::planner::Prepared;
 use super::resume_point::resumed_apply;
 use super::rollout_task::{Findings, Resume, ResumePoint, RolloutTask};
-use super::state::{Rollout, Source};
+use super::state::{Rollout, RolloutHandle, Source, search_on};
 use super::status::set;
-use super::task_result::{HeadPlan, TaskResult};
-use crate::history::JudgedWrite;
+use super::task_result::{FinishedPlan, HeadPlan, PlanRecord, TaskResult};
 use belay_core::manifest::{Compact, Complaint, ObjectKey};
 use belay_core::rollout::{
     Action, Apply, Baseline, Commit, CommitId, Gate, Outcome, Planned, Reason, ReasonCode, Record, RecordId, Wanted,
@@ -27,44 +27,62 @@ use belay_core::rollout::{
 type Begun = (RecordId, Option<Box<Record>>, Prepared);
 
 impl Source {
-    /// Writes a plan into the history, and begins what it says. Nothing is written to the cluster before.
-    pub(super) fn carry_out(&mut self, news: &HeadChange, plan: HeadPlan) {
-        let HeadPlan { mut prepared, unread } = plan;
-        for record in unread.iter().filter_map(|key| self.rollouts.resumed.remove(key)).collect::<Vec<_>>() {
+    /// Writes a plan into the history, beside the loop. Nothing of it is begun before.
+    pub(super) fn record_plan(&mut self, finished: FinishedPlan) {
+        let FinishedPlan { news, plan: HeadPlan { mut prepared, unread, .. } } = finished;
+        for record in unread.iter().filter_map(|key| self.state.rollouts.resumed.remove(key)).collect::<Vec<_>>() {
             self.supersede(record.id, Some(&news.head));
         }
-        let source = self.context.config.name.clone();
-        let now = self.context.clock.now();
-        let mut records = self.rejections(news);
+        let mut records = self.rejections(&news);
         let rejected = records.len();
-        records.extend(self.orphaned(news));
-        let ended = records.len();
-        prepared.iter_mut().for_each(|prepared| self.say_what_goes_on(prepared));
-        let unnoticed = self.unnoticed(&prepared);
-        let (known, new): (Vec<Prepared>, Vec<Prepared>) =
-            prepared.into_iter().partition(|prepared| self.rollouts.resumed.contains_key(&prepared.planned.wanted.key));
-        records.extend(new.iter().map(|new| Record { rolls_out: new.rolls_out(), ..self.record(&new.planned) }));
-        let history = &self.context.history;
-        let written = history
-            .saw(&source, &news.head, &news.commits, now)
-            .and_then(|()| history.begin(&source, &news.head, &records, now));
-        let ids = match written {
-            Ok(ids) => ids,
+        prepared.iter_mut().for_each(|prepared| self.state.say_what_goes_on(prepared));
+        let (known, new): (Vec<Prepared>, Vec<Prepared>) = prepared
+            .into_iter()
+            .partition(|prepared| self.state.rollouts.resumed.contains_key(&prepared.planned.wanted.key));
+        let planned: Vec<Record> =
+            new.iter().map(|new| Record { rolls_out: new.rolls_out(), ..self.record(&new.planned) }).collect();
+        let number = self.state.planning.plans;
+        let (orphans, now) = (self.orphans_of(&news), self.context.clock.now());
+        let context = Arc::clone(&self.context);
+        self.tasks.spawn(async move {
+            let writer = Arc::clone(&context);
+            let write = move || {
+                let orphaned = writer.orphaned(orphans);
+                let count = orphaned.len();
+                records.extend(orphaned.into_iter().chain(planned));
+                let (history, source) = (&writer.history, &writer.config.name);
+                let begun = history.begun();
+                let written = history
+                    .saw(source, &news.head, &news.commits, now)
+                    .and_then(|()| history.begin(source, &news.head, &records, now));
+                let (orphaned, history) = (count, begun);
+                PlanRecord { number, news, records, rejected, orphaned, new, known, written, history }
+            };
+            TaskResult::PlanRecorded(Box::new(context.repository.beside.run(write).await))
+        });
+    }
+
+    /// Forgets a plan that could not be written down: the repository is read again. The records of one that was written down
+    /// and that nobody waits for any more end.
+    pub(super) fn drop_plan(&mut self, record: PlanRecord) {
+        match record.written {
+            Ok(ids) => ids.into_iter().for_each(|id| self.supersede(id, Some(&record.news.head))),
             Err(error) => {
                 warn!(%error, "failed to write down the plan, trying again");
                 self.context.status.trouble("history", Some(error.to_string()));
                 self.context.mend(&error);
-                self.forget_head();
-                self.search_again();
-                return;
             }
-        };
+        }
+        self.forget_head();
+    }
+
+    /// Begins what a plan says that is written down.
+    pub(super) fn begin_plan(&mut self, record: PlanRecord) {
+        let PlanRecord { news, records, rejected, orphaned, new, known, written, .. } = record;
+        let (ids, ended) = (written.unwrap_or_default(), rejected + orphaned);
+        let unnoticed = self.unnoticed(new.iter().chain(&known));
         self.context.status.trouble("history", None);
-        self.planning.planned = Some(news.head.clone());
         self.pin(&records);
-        self.rollouts.failed_commits.clear();
-        self.planning.interrupted.clear();
-        self.planning.interrupted_scaling.clear();
         self.context.status.change(|source| set(&mut source.planned, Some(news.head.clone())));
         self.context.status.trouble("belay", None);
         self.forget_what_left();
@@ -78,31 +96,17 @@ impl Source {
         }
         // Thousands of them, written down by now.
         drop(records);
-        let new = ids.into_iter().skip(ended).zip(new);
-        let known = known.into_iter().map(|prepared| {
-            let record = self.rollouts.resumed.remove(&prepared.planned.wanted.key).expect("partitioned by it");
-            (record, prepared)
-        });
-        let mut begun: Vec<Begun> = new.map(|(id, prepared)| (id, None, prepared)).collect();
-        begun.extend(
-            known
-                .collect::<Vec<_>>()
-                .into_iter()
-                .map(|(record, prepared)| (record.id, Some(Box::new(record)), prepared)),
-        );
+        let mut begun: Vec<Begun> =
+            ids.into_iter().skip(ended).zip(new).map(|(id, prepared)| (id, None, prepared)).collect();
+        for prepared in known {
+            if let Some(record) = self.state.rollouts.resumed.remove(&prepared.planned.wanted.key) {
+                begun.push((record.id, Some(Box::new(record)), prepared));
+            }
+        }
         self.begin(begun);
         self.watch_crowds_when_calm();
-        self.search_on();
+        search_on(&mut self.state, Instant::now());
         self.write_down_by_hand();
-    }
-
-    /// Says of what is planned whether it takes the place of a rollout, or of a change of size, that was under way.
-    pub(super) fn say_what_goes_on(&self, prepared: &mut Prepared) {
-        prepared.carries_on = self.carries_on(prepared);
-        prepared.scales_on = self.scales_on(prepared);
-        if let Action::Apply(apply) = &mut prepared.planned.action {
-            apply.scales |= prepared.scales_on;
-        }
     }
 
     /// Begins what was planned, each under its record, in the order of ranks.
@@ -121,7 +125,7 @@ impl Source {
         for (id, earlier, prepared) in begun {
             let key = prepared.planned.wanted.key.clone();
             if let Some(digest) = prepared.digest {
-                self.watches.live.entry(key.clone()).or_default().well = Some(digest);
+                self.state.live.entry(key.clone()).or_default().well = Some(digest);
             }
             let stage = self.stage(earlier.as_deref(), &prepared);
             if !matches!((&prepared.planned.action, &stage), (Action::Apply(_) | Action::Blocked(_), None)) {
@@ -187,8 +191,7 @@ impl Source {
 
     /// Where a rollout is taken up that is under way already; `None` where it is not.
     fn stage(&self, earlier: Option<&Record>, prepared: &Prepared) -> Option<ResumePoint> {
-        let context = &self.context;
-        let known = |of| earlier.and_then(|record| context.baseline(record.id, of));
+        let known = |baseline: &Option<Baseline>| earlier.and(baseline.clone());
         let going_back = earlier.filter(|record| record.outcome == Outcome::RollingBack);
         let standing = prepared.standing.as_ref();
         match &prepared.planned.action {
@@ -197,7 +200,8 @@ impl Source {
             Action::Held(hold) if going_back.is_some() || standing.is_some_and(|standing| !standing.complete) => {
                 let reason = going_back.and_then(|record| record.reason.clone());
                 let reason = reason.unwrap_or_else(|| Reason::new(ReasonCode::Failed, hold.reason.clone()));
-                let went = known(JudgedWrite::WentBack).or_else(|| standing.map(|standing| standing.baseline.clone()));
+                let went =
+                    known(&prepared.recorded.went_back).or_else(|| standing.map(|standing| standing.baseline.clone()));
                 Some(ResumePoint::GoingBack { reason, went })
             }
             Action::Unchanged | Action::Apply(_) if going_back.is_some() => {
@@ -208,7 +212,7 @@ impl Source {
                 Some(ResumePoint::GoingBack { reason, went: None })
             }
             Action::Unchanged => {
-                let known = known(JudgedWrite::Applied);
+                let known = known(&prepared.recorded.applied);
                 let only_size = known.as_ref().is_some_and(|known| known.only_size);
                 let scales = only_size || prepared.scales_on && !prepared.carries_on;
                 let standing = standing.filter(|standing| standing.ours || prepared.carries_on || scales)?;
@@ -229,8 +233,11 @@ impl Source {
     /// meanwhile.
     fn applies_as(&self, earlier: Option<&Record>, prepared: &Prepared) -> ResumePoint {
         let undoable = matches!(&prepared.planned.action, Action::Apply(apply) if apply.replaces_template());
-        let applied = |record: &Record| self.context.baseline(record.id, JudgedWrite::Applied).is_some();
-        if undoable && earlier.is_some_and(applied) { ResumePoint::Drifted } else { ResumePoint::Fresh }
+        if undoable && earlier.is_some() && prepared.recorded.applied.is_some() {
+            ResumePoint::Drifted
+        } else {
+            ResumePoint::Fresh
+        }
     }
 
     /// Begins one rollout.
@@ -244,7 +251,7 @@ impl Source {
         };
         let key = planned.wanted.key.clone();
         let was_complete = standing.is_none_or(|standing| standing.complete);
-        let doubtful = self.watches.live.get(&key).map_or(!was_complete, LiveFacts::is_doubtful);
+        let doubtful = self.state.live.get(&key).map_or(!was_complete, LiveFacts::is_doubtful);
         self.watch(&served);
         let apply = match &planned.action {
             Action::Apply(apply) => apply.clone(),
@@ -273,10 +280,15 @@ impl Source {
             findings: Findings::default(),
         });
         let ended = CancellationToken::new();
-        let rollout =
-            Rollout { record, cancel, ended, live: send, give_up, trigger, judged, scales, superseded_by: None };
-        self.rollouts.under_way.insert(key.clone(), rollout);
-        self.tasks.spawn(async move { TaskResult::RolledOut(key, work.run().await) });
+        let rollout = Rollout { record, trigger, judged, scales, superseded_by: None };
+        self.state.rollouts.under_way.insert(key.clone(), rollout);
+        self.handles.insert(key.clone(), RolloutHandle { cancel, ended, live: send, give_up });
+        let context = Arc::clone(&self.context);
+        self.tasks.spawn(async move {
+            let end = work.run().await;
+            let recorded = context.ended_record(record, &end, judged).await;
+            TaskResult::RolledOut(key, Box::new(end), recorded)
+        });
     }
 
     /// The record of what is planned for a manifest.

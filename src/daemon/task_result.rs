@@ -2,33 +2,40 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
+
 use super::desired_state::DesiredState;
 use super::head_change::HeadChange;
 use super::planner::Prepared;
 use super::rollout_task::RolloutEnd;
 use crate::cluster::Served;
 use crate::git::GitError;
+use crate::history::HistoryError;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::CommitId;
+use belay_core::rollout::{CommitId, Record, RecordId};
 
 /// What ran beside the loop, and is through.
 pub(super) enum TaskResult {
     /// The repository was looked at.
-    Looked(LookEnd),
-    /// A plan is ready: its number, what it is for, and what it is.
-    Planned(u64, Box<HeadChange>, HeadPlan),
+    Looked(Box<LookEnd>),
+    /// The plan of this number is ready.
+    Planned(u64, Box<FinishedPlan>),
+    /// A plan was written down, or could not be.
+    PlanRecorded(Box<PlanRecord>),
     /// The cluster serves these kinds, and autoscalers.
     Served(Vec<Served>, Option<Served>),
     /// A live object, with this digest, was compared with its manifest: whether it is as that says.
     Compared(ObjectKey, u64, bool),
     /// What was planned first is applied, or takes long.
     Calm,
-    /// Doubtful objects were checked, under the plan of this number.
-    Checked(u64, Vec<Prepared>),
+    /// Objects were looked into.
+    Checked(CheckResult),
+    /// The record of a rollout that is taken up again was read.
+    Reopened(Box<Record>),
     /// Something was kept or forgotten, or what was in the way of it.
     Kept(Option<String>),
     /// A rollout ended.
-    RolledOut(ObjectKey, RolloutEnd),
+    RolledOut(ObjectKey, Box<RolloutEnd>, Option<Box<EndedRecord>>),
     /// There is time to tell of completions.
     Gathered,
     /// Completions were told.
@@ -39,9 +46,54 @@ pub(super) enum TaskResult {
     Told,
 }
 
+/// What came of looking into objects.
+pub(super) struct CheckResult {
+    /// The number of the plan that was in force when that began.
+    pub plan: u64,
+    pub prepared: Vec<Prepared>,
+    /// Whether all kinds were looked through for what has left, where they were.
+    pub searched: Option<bool>,
+}
+
+/// What is recorded of a rollout that has ended.
+pub(super) struct EndedRecord {
+    pub record: Record,
+    /// When the commit was written that it is about.
+    pub authored: Option<Timestamp>,
+}
+
+/// A plan with the head that it is for.
+#[derive(Debug)]
+pub(super) struct FinishedPlan {
+    pub news: HeadChange,
+    pub plan: HeadPlan,
+}
+
+/// A plan, and its records in the history.
+#[derive(Debug)]
+pub(super) struct PlanRecord {
+    pub number: u64,
+    pub news: HeadChange,
+    /// The records: first of what can't be read, then of what has left and stays, then of what is planned.
+    pub records: Vec<Record>,
+    pub rejected: usize,
+    pub orphaned: usize,
+    /// What is planned, in the order of its records.
+    pub new: Vec<Prepared>,
+    /// What is planned and goes on under a record that is there.
+    pub known: Vec<Prepared>,
+    /// The numbers of the records, or why they could not be written.
+    pub written: Result<Vec<RecordId>, HistoryError>,
+    /// Which history they were written into, by [`crate::history::History::begun`].
+    pub history: u32,
+}
+
 /// The plan for a head.
+#[derive(Debug)]
 pub(super) struct HeadPlan {
     pub prepared: Vec<Prepared>,
+    /// Whether all kinds were looked through for what has left, where they were.
+    pub searched: Option<bool>,
     /// The objects of which the manifest or the commit could not be read.
     pub unread: Vec<ObjectKey>,
 }

@@ -115,7 +115,7 @@ impl Hooked {
 }
 
 /// How long a rollout took.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Took {
     /// Seconds from its beginning to its end.
     pub seconds: f64,

@@ -1,0 +1,205 @@
+//! What the loop does about an event: the state decides, and what it says is to be done is begun here.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use super::apply_wave::Ranks;
+use super::look::RepositoryLook;
+use super::planner::{self, Prepared};
+use super::prune;
+use super::recheck::Recheck;
+use super::state::{Effect, Event, Source, Start, on};
+use super::status::set;
+use super::task_result::{CheckResult, TaskResult};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{CommitId, Note, Record, RecordId, Step, StepKind, Trigger};
+
+impl Source {
+    /// Lets the state decide what becomes of an event, and begins that.
+    pub(super) fn on(&mut self, event: Event) {
+        for effect in on(&mut self.state, event, Instant::now()) {
+            self.perform(effect);
+        }
+    }
+
+    pub(super) fn perform(&mut self, effect: Effect) {
+        match effect {
+            Effect::Look { known } => self.look(known),
+            Effect::Fetched(reached) => self.context.status.fetched(reached),
+            Effect::LookedAt(at) => self.context.status.change(|source| set(&mut source.looked, Some(at))),
+            Effect::Unreadable(why) => {
+                self.context.status.change(|source| set(&mut source.obstacles.unreadable, why));
+            }
+            Effect::RepositoryTrouble { message, is_news } => {
+                self.context.status.trouble("repository", message);
+                if is_news {
+                    self.note_what_is_followed();
+                }
+            }
+            Effect::Away(is_away) => {
+                if is_away {
+                    info!("the repository does not answer: keeping up what was planned last");
+                }
+                self.fetching.repository.away.0.store(is_away, Ordering::Relaxed);
+            }
+            Effect::RefuseHead { head, message } => {
+                warn!(message);
+                self.context.status.change(|source| set(&mut source.head, Some(head)));
+            }
+            Effect::PlanHead(news) => self.heard(*news),
+            Effect::RecordPlan(plan) => self.record_plan(*plan),
+            Effect::BeginPlan(record) => self.begin_plan(*record),
+            Effect::DropPlan(record) => self.drop_plan(*record),
+            Effect::Cancel(key) => self.handles.get(&key).into_iter().for_each(|handle| handle.cancel.cancel()),
+            Effect::Check { plan, rechecks, search } => self.check(plan, rechecks, search),
+            Effect::NoDrift(key) => self.no_drift(&key),
+            Effect::ReportDrift { key, served, by } => self.report_drift(&key, served, by),
+            Effect::Claim(prepared, reason) => self.claim(&prepared, &reason),
+            Effect::Adopt { prepared, hold } => self.adopt_rolled(*prepared, hold),
+            Effect::NoTrouble(key) => self.context.status.trouble(&key.to_string(), None),
+            Effect::Start(start) => self.start(start),
+            Effect::Supersede(record, by) => self.supersede(record, Some(&by)),
+            Effect::Count { trigger, outcome, took } => {
+                self.context.status.rollout_ended(trigger.word(), outcome, took);
+            }
+            Effect::CountCorrection => self.context.status.drift_corrected(),
+            Effect::Reopen { record } => self.reopen(record),
+            Effect::Finish { key, record, outcome, reason } => {
+                self.finish(record, outcome, Some(&reason));
+                self.tell_those_behind(&key);
+            }
+        }
+    }
+
+    /// Looks at the repository, beside the loop.
+    fn look(&mut self, known: Option<CommitId>) {
+        let look = RepositoryLook {
+            repository: self.fetching.repository.clone(),
+            follow: self.fetching.follow.clone(),
+            stop: self.stop.clone(),
+            wake: self.fetching.wake.clone(),
+            planned: self.state.planning.planned.clone(),
+            pruning: self.context.cleanup.pruning,
+            desired: self.desired(),
+            known,
+        };
+        self.tasks.spawn(look.run(Arc::clone(&self.context)));
+    }
+
+    /// Puts an object on the list of those to be checked.
+    pub(super) fn recheck_after(&mut self, key: ObjectKey, after: Duration) {
+        self.state.drift.recheck_after(key, after, Instant::now());
+    }
+
+    /// Looks into these objects, and into what has left the repository.
+    fn check(&mut self, plan: u64, rechecks: Vec<Recheck>, search: bool) {
+        let orphans = if search { self.leavers(None) } else { None };
+        if rechecks.is_empty() && orphans.is_none() {
+            self.state.drift.checking = false;
+            return;
+        }
+        let (context, open) = (Arc::clone(&self.context), self.state.rollouts.open());
+        let (desired, planned) = (self.desired(), self.state.planning.planned.clone());
+        self.tasks.spawn(async move {
+            let reader = Arc::clone(&context);
+            let read = move || {
+                let requests = rechecks.into_iter().filter_map(|one| reader.recheck(planned.as_ref(), one));
+                reader.read_requests(&desired, requests.collect::<Vec<_>>()).0
+            };
+            let wanted = context.repository.beside.run(read).await;
+            let mut prepared = planner::plan(&context, wanted).await;
+            let pruned = prune::plan(&context, orphans).await;
+            prepared.extend(pruned.prepared);
+            let prepared = context.with_recorded_facts(prepared, open).await;
+            TaskResult::Checked(CheckResult { plan, prepared, searched: pruned.searched })
+        });
+    }
+
+    /// Reads the record of a rollout that belay itself has broken off, to be taken up again.
+    fn reopen(&mut self, record: RecordId) {
+        let context = Arc::clone(&self.context);
+        self.tasks.spawn(async move {
+            let reader = Arc::clone(&context);
+            let record = context.repository.beside.run(move || reader.history.record(record)).await;
+            match record {
+                Ok(Some(record)) => TaskResult::Reopened(Box::new(record)),
+                Ok(None) => TaskResult::Told,
+                Err(error) => {
+                    warn!(%error, "failed to read the record of what is taken up again");
+                    TaskResult::Told
+                }
+            }
+        });
+    }
+
+    /// Begins what needs no new head: what is new under records that are written first.
+    fn start(&mut self, start: Start) {
+        let Start { resumed, new, corrections } = start;
+        for (prepared, _) in &corrections {
+            if let Trigger::Drift(by) = &prepared.planned.wanted.trigger {
+                warn!(object = %prepared.planned.wanted.key, by, "drifted");
+            }
+        }
+        let ranks = Ranks::new(corrections.iter().map(|(prepared, _)| prepared.planned.rank()));
+        let (corrections, stages): (Vec<Prepared>, Vec<_>) = corrections.into_iter().unzip();
+        let written = self.write_down(corrections).into_iter().zip(stages);
+        for ((id, prepared), stage) in written {
+            let key = prepared.planned.wanted.key.clone();
+            info!(object = %key, "putting it right");
+            self.on(Event::Begun { key, is_correction: true });
+            self.roll_out(id, prepared, stage, &ranks);
+        }
+        let mut begun: Vec<_> =
+            resumed.into_iter().map(|(record, prepared)| (record.id, Some(Box::new(record)), prepared)).collect();
+        for (id, prepared) in self.write_down(new) {
+            self.on(Event::Begun { key: prepared.planned.wanted.key.clone(), is_correction: false });
+            begun.push((id, None, prepared));
+        }
+        self.begin(begun);
+    }
+
+    /// Writes down what is begun without a new head. Nothing is begun where that fails.
+    fn write_down(&mut self, prepared: Vec<Prepared>) -> Vec<(RecordId, Prepared)> {
+        let Some(head) = self.state.planning.planned.clone().filter(|_| !prepared.is_empty()) else {
+            return Vec::new();
+        };
+        let now = self.context.clock.now();
+        let record = |one: &Prepared| Record { rolls_out: one.rolls_out(), ..self.record(&one.planned) };
+        let records: Vec<Record> = prepared.iter().map(record).collect();
+        match self.context.history.begin(&self.context.config.name, &head, &records, now) {
+            Ok(ids) => {
+                for (id, prepared) in ids.iter().zip(&prepared) {
+                    self.note_on(prepared).iter().for_each(|note| self.write_down_note(*id, note));
+                }
+                ids.into_iter().zip(prepared).collect()
+            }
+            Err(error) => {
+                warn!(objects = prepared.len(), %error, "failed to write down what is to be done, trying again");
+                self.context.mend(&error);
+                for one in prepared {
+                    self.state.drift.recheck_later(&one.planned.wanted.key, Instant::now());
+                }
+                Vec::new()
+            }
+        }
+    }
+
+    /// What the person said who asked for this; of an older request it would be older than what came of that.
+    fn note_on(&self, prepared: &Prepared) -> Option<Note> {
+        let wanted = &prepared.planned.wanted;
+        let retry = wanted.trigger.told(&prepared.planned.action) == Trigger::Retry;
+        let note = self.state.live.get(&wanted.key)?.note.clone().filter(|_| retry)?;
+        prepared.recorded.newest.is_none_or(|(_, started)| started <= note.at).then_some(note)
+    }
+
+    fn write_down_note(&self, id: RecordId, note: &Note) {
+        let step = Step { at: self.context.clock.now(), kind: StepKind::Note, detail: note.line() };
+        if let Err(error) = self.context.history.step(id, &step) {
+            warn!(%error, "failed to write down what somebody said");
+        }
+    }
+}

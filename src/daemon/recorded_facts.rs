@@ -1,0 +1,62 @@
+//! What the history knows of planned objects, as far as it decides what is begun: asked beside the loop, and handed over
+//! with the plan.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tracing::warn;
+
+use super::context::Context;
+use super::prepared::{Prepared, RecordedFacts};
+use crate::history::{JudgedWrite, Query};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{Outcome, RecordId, Trigger};
+
+/// How many records of a workload are looked through for its last rollout.
+const RECORDS: u32 = 50;
+
+impl Context {
+    /// Asks the history what must be known of these objects, of which some have open records.
+    pub(super) async fn with_recorded_facts(
+        self: &Arc<Context>,
+        mut prepared: Vec<Prepared>,
+        open: BTreeMap<ObjectKey, RecordId>,
+    ) -> Vec<Prepared> {
+        let context = Arc::clone(self);
+        let ask = move || {
+            for one in &mut prepared {
+                let open = open.get(&one.planned.wanted.key).copied();
+                one.recorded = context.recorded_facts(one, open);
+            }
+            prepared
+        };
+        self.repository.beside.run(ask).await
+    }
+
+    fn recorded_facts(&self, prepared: &Prepared, open: Option<RecordId>) -> RecordedFacts {
+        let wanted = &prepared.planned.wanted;
+        let unfinished = prepared.is_unfinished(&self.config.name);
+        let newest =
+            (unfinished || wanted.trigger == Trigger::Retry).then(|| self.newest_record(&wanted.key)).flatten();
+        RecordedFacts {
+            newest: newest.map(|record| (record.outcome, record.started)),
+            has_ended: unfinished && self.has_ended(&wanted.key),
+            applied: open.and_then(|record| self.baseline(record, JudgedWrite::Applied)),
+            went_back: open.and_then(|record| self.baseline(record, JudgedWrite::WentBack)),
+        }
+    }
+
+    fn has_ended(&self, key: &ObjectKey) -> bool {
+        let query = Query { limit: Some(RECORDS), ..Query::of(&self.config.name, key) };
+        match self.history.records(&query) {
+            Ok(records) => {
+                let last = records.into_iter().find(|record| record.rolls_out && record.object == *key);
+                last.is_some_and(|record| record.outcome.is_final() && record.outcome != Outcome::Superseded)
+            }
+            Err(error) => {
+                warn!(object = %key, %error, "failed to ask the history whether a rollout is over; it is judged on");
+                false
+            }
+        }
+    }
+}

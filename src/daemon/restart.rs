@@ -1,0 +1,45 @@
+//! The start of a source: what was planned, and what was under way, when belay stopped.
+
+use std::collections::BTreeMap;
+
+use tracing::warn;
+
+use super::state::Source;
+use crate::config::Drift;
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::Record;
+
+impl Source {
+    /// At the start: what was planned, and what was under way.
+    pub(super) fn take_up(&mut self) {
+        self.note_what_is_followed();
+        let source = &self.context.config.name;
+        match self.context.history.heads(source) {
+            Ok(heads) => {
+                self.state.planning.planned =
+                    heads.recorded.filter(|head| self.fetching.repository.mirror.commit(head).is_ok())
+            }
+            Err(error) => warn!(%error, "failed to ask the history where it was"),
+        }
+        if self.context.config.drift != Drift::Report {
+            let drifts = self.context.history.drifts(source).unwrap_or_default();
+            let forgotten = drifts.iter().try_for_each(|one| self.context.history.put_right(source, &one.object));
+            if let Err(error) = forgotten {
+                warn!(%error, "failed to forget what had drifted while that was only reported");
+            }
+        }
+        let open = self.context.history.open_records(source).unwrap_or_else(|error| {
+            warn!(%error, "failed to ask the history what was under way");
+            Vec::new()
+        });
+        let mut newest: BTreeMap<ObjectKey, Record> = BTreeMap::new();
+        let planned = self.state.planning.planned.clone();
+        for record in open {
+            if let Some(older) = newest.insert(record.object.clone(), record) {
+                self.supersede(older.id, planned.as_ref());
+            }
+        }
+        self.state.rollouts.resumed = newest;
+        self.take_up_standings();
+    }
+}

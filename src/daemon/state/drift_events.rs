@@ -1,0 +1,282 @@
+//! Events about live objects that may not be as the head says: when they are looked into, and what comes of it.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::drift::GATHER;
+use super::event::{Effect, Start};
+use super::known::State;
+use crate::config::Drift;
+use crate::daemon::prepared::Prepared;
+use crate::daemon::recheck::{Dependencies, Recheck};
+use crate::daemon::resume_point::ResumePoint;
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{Action, DependencyStanding, Hold, Trigger, marks};
+
+/// After how long what could not be looked through for what has left the repository is looked through again.
+const SEARCH_AGAIN: Duration = Duration::from_mins(10);
+/// How long a controller that somebody is rolling by hand may stand still before it is put right. The command itself gives
+/// up after 5 minutes, if nobody said otherwise.
+const ROLLED_FOR: Duration = Duration::from_mins(10);
+
+/// Looks into the objects whose time has come. Nothing is looked into while a head is planned, or another check is under way.
+pub fn due(state: &mut State, now: Instant) -> Vec<Effect> {
+    if state.next_check().is_none_or(|at| at > now) {
+        return Vec::new();
+    }
+    let mut rechecks: Vec<Recheck> = Vec::new();
+    state.drift.under_check.clear();
+    for key in state.drift.take_due(now) {
+        if state.rollouts.under_way.contains_key(&key) {
+            continue;
+        }
+        if let Some(until) = state.is_being_rolled(&key, now) {
+            state.drift.recheck.insert(key, until);
+            continue;
+        }
+        let seen = state.live.get(&key).and_then(|facts| facts.seen);
+        state.drift.under_check.insert(key.clone(), seen);
+        rechecks.extend(state.recheck(&key));
+    }
+    let search = state.pruned.search_due.take_if(|due| *due <= now).is_some();
+    if rechecks.is_empty() && !search {
+        return Vec::new();
+    }
+    state.drift.checking = true;
+    vec![Effect::Check { plan: state.planning.plans, rechecks, search }]
+}
+
+/// What a check has brought.
+pub fn checked(state: &mut State, plan: u64, prepared: Vec<Prepared>, now: Instant) -> Vec<Effect> {
+    state.drift.checking = false;
+    if plan != state.planning.plans {
+        overtaken(state, prepared, now);
+        return Vec::new();
+    }
+    let mut effects = Vec::new();
+    let mut start = Start::default();
+    for mut prepared in prepared {
+        let key = prepared.planned.wanted.key.clone();
+        if state.rollouts.under_way.contains_key(&key) {
+            continue;
+        }
+        if state.rollouts.resumed.contains_key(&key) {
+            // What was applied before it waited is judged on.
+            state.say_what_goes_on(&mut prepared);
+        }
+        if let Some(record) = state.rollouts.resumed.remove(&key) {
+            effects.push(Effect::NoTrouble(key));
+            start.resumed.push((record, prepared));
+            continue;
+        }
+        if let Some(digest) = prepared.digest {
+            state.live.entry(key.clone()).or_default().well = Some(digest);
+            state.drift.reported.remove(&key);
+            effects.push(Effect::NoDrift(key.clone()));
+        }
+        prepared.carries_on = state.is_to_be_judged(&prepared);
+        match &prepared.planned.action {
+            Action::Apply(_) => correct(state, prepared, &mut effects, &mut start, now),
+            Action::Unchanged if prepared.carries_on => start.new.push(prepared),
+            Action::Rejected(reason, _) => {
+                let reason = reason.clone();
+                effects.push(Effect::Claim(Box::new(prepared), reason));
+            }
+            Action::Prune => start.new.push(prepared),
+            _ => {}
+        }
+    }
+    if start != Start::default() {
+        effects.push(Effect::Start(start));
+    }
+    search_on(state, now);
+    effects
+}
+
+/// A newer head has come while objects were looked into, and its plan says otherwise, or will: they are looked into again
+/// after it.
+fn overtaken(state: &mut State, prepared: Vec<Prepared>, now: Instant) {
+    for prepared in prepared {
+        match &prepared.planned.action {
+            Action::Prune => {
+                state.pruned.searched = false;
+                state.pruned.search_due = Some(now + GATHER);
+            }
+            _ => state.drift.recheck_after(prepared.planned.wanted.key, Duration::ZERO, now),
+        }
+    }
+}
+
+/// Puts an object right that somebody else has changed, or reports it.
+fn correct(state: &mut State, mut prepared: Prepared, effects: &mut Vec<Effect>, start: &mut Start, now: Instant) {
+    let key = prepared.planned.wanted.key.clone();
+    if let Some(hold) = rolled_by_command(state, &prepared) {
+        // It is looked into again where this fails. Where it does not, what the watch then tells ends that.
+        state.drift.recheck_later(&key, now);
+        effects.push(Effect::Adopt { prepared: Box::new(prepared), hold });
+        return;
+    }
+    let retry = !matches!(prepared.planned.wanted.trigger, Trigger::Drift(_));
+    if !retry && state.settings.drift == Drift::Report {
+        let seen = state.drift.under_check.remove(&key).flatten();
+        state.drift.reported.insert(key.clone(), seen);
+        let by = prepared.last_writer.unwrap_or_else(|| "somebody".to_owned());
+        effects.push(Effect::ReportDrift { key, served: prepared.served, by });
+        return;
+    }
+    if let Trigger::Drift(by) = &mut prepared.planned.wanted.trigger {
+        *by = prepared.last_writer.clone().unwrap_or_else(|| "somebody".to_owned());
+    }
+    let undoable = matches!(&prepared.planned.action, Action::Apply(apply) if apply.corrects_template());
+    let undoable = undoable && (!retry || lost_its_hold_with_its_template(state, &prepared));
+    let stage = if undoable { ResumePoint::Drifted } else { ResumePoint::Fresh };
+    start.corrections.push((prepared, stage));
+}
+
+/// The hold of a controller that somebody has rolled with the command. It stays as it was rolled, and is in the history
+/// already: that its fields become belay's again is no drift.
+fn rolled_by_command(state: &State, prepared: &Prepared) -> Option<Hold> {
+    let wanted = &prepared.planned.wanted;
+    let is_drift = matches!(wanted.trigger, Trigger::Drift(_)) && state.settings.drift == Drift::Correct;
+    let by_command = prepared.last_writer.as_deref() == Some(marks::ROLLING_UPDATE_MANAGER);
+    let Action::Apply(apply) = &prepared.planned.action else { return None };
+    let adopts = is_drift && by_command && !apply.rolls_out && !apply.creates && prepared.served.is_some();
+    state.live.get(&wanted.key)?.hold.clone().filter(|_| adopts)
+}
+
+/// What was to be begun without a new head is: it is written down.
+pub fn begun(state: &mut State, key: &ObjectKey, is_correction: bool) -> Vec<Effect> {
+    if let Some(facts) = state.live.get_mut(key) {
+        facts.let_go = None;
+    }
+    if is_correction {
+        state.drift.count(key);
+    }
+    Vec::new()
+}
+
+/// Whether the hold went together with the template that it kept: an undo with kubectl brings the annotations of another
+/// revision along. Who only takes the hold off leaves the template.
+fn lost_its_hold_with_its_template(state: &State, prepared: &Prepared) -> bool {
+    let held_at = state.live.get(&prepared.planned.wanted.key).and_then(|facts| facts.let_go.as_ref());
+    let held_at = held_at.map(|hold| &hold.template).filter(|template| !template.is_empty());
+    let present = prepared.standing.as_ref().and_then(|standing| standing.template.as_ref());
+    held_at.zip(present).is_some_and(|(held_at, present)| held_at != present)
+}
+
+/// Sees to it that what could not be looked through is looked through later.
+pub fn search_on(state: &mut State, now: Instant) {
+    if state.settings.prune && !state.pruned.searched {
+        state.pruned.search_due.get_or_insert(now + SEARCH_AGAIN);
+    }
+}
+
+/// A live object was compared with its manifest. What is not certain is looked into.
+pub fn compared(state: &mut State, key: ObjectKey, digest: u64, in_sync: bool, now: Instant) -> Vec<Effect> {
+    if state.drift.comparing.get(&key) != Some(&digest) {
+        return Vec::new();
+    }
+    state.drift.comparing.remove(&key);
+    let is_same = state.live.get(&key).is_some_and(|facts| facts.seen == Some(digest));
+    if !is_same || state.rollouts.under_way.contains_key(&key) {
+        // It is gone, or what began since looks at it when it ends.
+        return Vec::new();
+    }
+    if in_sync {
+        return found_in_sync(state, key, digest);
+    }
+    state.drift.recheck_after(key, Duration::ZERO, now);
+    Vec::new()
+}
+
+/// A live object is as the head says.
+pub fn found_in_sync(state: &mut State, key: ObjectKey, digest: u64) -> Vec<Effect> {
+    let facts = state.live.entry(key.clone()).or_default();
+    if facts.suspended {
+        return Vec::new();
+    }
+    facts.well = Some(digest);
+    state.drift.recheck.remove(&key);
+    state.drift.reported.remove(&key);
+    vec![Effect::NoDrift(key)]
+}
+
+/// All objects of a kind are known: those of the head that are not there are looked into.
+pub fn listed(state: &mut State, group: &str, kind: &str, now: Instant) -> Vec<Effect> {
+    let missing: Vec<ObjectKey> = state
+        .desired
+        .keys()
+        .filter(|key| key.kind == kind && key.group == group)
+        .filter(|key| !state.live.contains_key(key) && !state.rollouts.under_way.contains_key(key))
+        .filter(|key| state.drift.reported.get(key) != Some(&None))
+        .cloned()
+        .collect();
+    missing.into_iter().for_each(|key| state.drift.recheck_after(key, Duration::ZERO, now));
+    if state.settings.prune {
+        state.pruned.search_due = Some(now + GATHER);
+    }
+    Vec::new()
+}
+
+/// An object is not there any more.
+pub fn gone(state: &mut State, key: ObjectKey, now: Instant) -> Vec<Effect> {
+    state.live.remove(&key);
+    state.drift.comparing.remove(&key);
+    if !state.rollouts.under_way.contains_key(&key) && state.desired.has(&key) {
+        state.drift.recheck_after(key, Duration::ZERO, now);
+    }
+    Vec::new()
+}
+
+/// An object that is scaled from now on, or no longer, is looked at.
+pub fn rescaled(state: &mut State, keys: Vec<ObjectKey>, now: Instant) -> Vec<Effect> {
+    if state.planning.planned.is_none() {
+        return Vec::new();
+    }
+    for key in keys {
+        if state.desired.has(&key) && !state.rollouts.under_way.contains_key(&key) {
+            state.drift.recheck_after(key, Duration::ZERO, now);
+        }
+    }
+    Vec::new()
+}
+
+impl State {
+    /// When something is to be looked into next; `None` while that has to wait for something else.
+    pub fn next_check(&self) -> Option<Instant> {
+        if self.drift.checking || self.planning.running.is_some() || self.planning.planned.is_none() {
+            return None;
+        }
+        self.drift.recheck.values().min().copied().into_iter().chain(self.pruned.search_due).min()
+    }
+
+    /// What is known of an object that may have to be applied again.
+    fn recheck(&self, key: &ObjectKey) -> Option<Recheck> {
+        if self.planning.contradicted.contains_key(key) || !self.desired.has(key) {
+            return None;
+        }
+        let dependencies = self.desired.after_of(key).map(|after| {
+            let standings = after.names.iter().map(|name| (name.clone(), self.dependency(name))).collect();
+            Dependencies { after, standings }
+        });
+        let let_go = self.live.get(key).and_then(|facts| facts.let_go.clone());
+        Some(Recheck { key: key.clone(), resumed: self.rollouts.resumed.get(key).cloned(), let_go, dependencies })
+    }
+
+    /// How an object stands that others wait for, without what the history knows.
+    pub fn dependency(&self, name: &ObjectKey) -> DependencyStanding {
+        DependencyStanding {
+            under_way: self.rollouts.under_way.contains_key(name) || self.rollouts.resumed.contains_key(name),
+            newest: None,
+            complete: self.live.get(name).is_some_and(|facts| facts.complete),
+        }
+    }
+
+    /// Until when a controller is left alone because somebody is just rolling it with the command: that gets through, or it
+    /// has not moved for long. A newer commit does not wait for it.
+    fn is_being_rolled(&self, key: &ObjectKey, now: Instant) -> Option<Instant> {
+        let until = self.rollouts.rolled_by_others.get(key)?.1 + ROLLED_FOR;
+        (until > now).then_some(until)
+    }
+}

@@ -1,0 +1,131 @@
+//! What can happen to a source, and what can be done about it.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use crate::cluster::Served;
+use crate::daemon::head_change::HeadChange;
+use crate::daemon::prepared::Prepared;
+use crate::daemon::recheck::Recheck;
+use crate::daemon::resume_point::ResumePoint;
+use crate::daemon::task_result::{FinishedPlan, PlanRecord};
+use crate::telemetry::Took;
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{CommitId, Hold, Outcome, Reason, Record, RecordId, Trigger};
+
+/// Something has happened.
+#[derive(Debug)]
+pub enum Event {
+    /// It is time to look at the repository.
+    LookDue { at: Timestamp },
+    /// A look at the repository is through, at a time; with what the mirror holds, where that is to be kept up.
+    Looked { seen: HeadSeen, kept: Option<Box<HeadChange>>, at: Timestamp },
+    /// The plan of this number is made.
+    Planned { number: u64, plan: Box<FinishedPlan> },
+    /// A plan was written down, or could not be; whether that history is lost since.
+    PlanRecorded { record: Box<PlanRecord>, is_lost: bool },
+    /// A new head is planned, for which what is under way for these objects gives way.
+    Superseded { keys: BTreeSet<ObjectKey>, by: CommitId },
+    /// It may be time to look into objects.
+    Due,
+    /// Objects were looked into, under the plan of this number.
+    Checked { plan: u64, prepared: Vec<Prepared> },
+    /// What was to be begun without a new head is written down; whether it puts right what somebody else has changed.
+    Begun { key: ObjectKey, is_correction: bool },
+    /// A live object with this digest was compared with its manifest.
+    Compared { key: ObjectKey, digest: u64, in_sync: bool },
+    /// The watch has told of all objects of a kind.
+    Listed { group: String, kind: String },
+    /// An object is not there any more.
+    Gone(ObjectKey),
+    /// Autoscalers decide on the pods of these from now on, or no longer.
+    Rescaled(Vec<ObjectKey>),
+    /// A rollout has ended, and is recorded: what its record says that set it off, and how long it took.
+    Ended { key: ObjectKey, outcome: Outcome, trigger: Option<Trigger>, took: Option<Took> },
+    /// A rollout was told to stop, and has.
+    Stopped(ObjectKey),
+    /// A rollout has ended by a panic.
+    Fault { key: ObjectKey, reason: Reason },
+    /// The record of a rollout that is taken up again was read.
+    Reopened(Box<Record>),
+}
+
+/// Something is to be done.
+#[derive(Debug)]
+pub enum Effect {
+    /// Looks at the repository, of which this head is known.
+    Look { known: Option<CommitId> },
+    /// Counts a look at the repository, and whether that was reached.
+    Fetched(bool),
+    /// Publishes when a look began that reached the repository.
+    LookedAt(Timestamp),
+    /// Publishes why the repository can't be followed, where that does not pass by itself.
+    Unreadable(Option<String>),
+    /// Publishes what is in the way of reading the repository, and notes it where it is news.
+    RepositoryTrouble { message: Option<String>, is_news: bool },
+    /// Says whether all that is known comes from the mirror.
+    Away(bool),
+    /// Publishes that a head is refused.
+    RefuseHead { head: CommitId, message: String },
+    /// Plans a head.
+    PlanHead(Box<HeadChange>),
+    /// Writes a plan down.
+    RecordPlan(Box<FinishedPlan>),
+    /// Begins what a plan says that is written down.
+    BeginPlan(Box<PlanRecord>),
+    /// Forgets a plan that could not be written down, or that nobody waits for any more.
+    DropPlan(Box<PlanRecord>),
+    /// Tells a rollout to stop.
+    Cancel(ObjectKey),
+    /// Looks into these objects, and, where asked, for what has left the repository.
+    Check { plan: u64, rechecks: Vec<Recheck>, search: bool },
+    /// Takes back what was said of an object that had drifted, if it was.
+    NoDrift(ObjectKey),
+    /// Says that an object differs by somebody else's hand, and is left so.
+    ReportDrift { key: ObjectKey, served: Option<Served>, by: String },
+    /// Tells the source that has an object that this one claims it too.
+    Claim(Box<Prepared>, Reason),
+    /// Takes over the fields of a held controller that somebody has rolled with the command.
+    Adopt { prepared: Box<Prepared>, hold: Hold },
+    /// Takes back what was said to be in an object's way.
+    NoTrouble(ObjectKey),
+    /// Begins all of this.
+    Start(Start),
+    /// Ends the record of what a commit has taken the place of.
+    Supersede(RecordId, CommitId),
+    /// Counts a rollout that belay has judged.
+    Count { trigger: Trigger, outcome: Outcome, took: Option<Took> },
+    /// Counts that drift was put right.
+    CountCorrection,
+    /// Reads a record that is taken up again.
+    Reopen { record: RecordId },
+    /// Ends a record.
+    Finish { key: ObjectKey, record: RecordId, outcome: Outcome, reason: Reason },
+}
+
+/// What is begun without a new head.
+#[derive(Debug, Default, PartialEq)]
+pub struct Start {
+    /// What is taken up again under its record.
+    pub resumed: Vec<(Record, Prepared)>,
+    /// What is begun under a record of its own.
+    pub new: Vec<Prepared>,
+    /// What somebody else has changed and is put right, in the order of ranks among these.
+    pub corrections: Vec<(Prepared, ResumePoint)>,
+}
+
+/// What a look has seen.
+#[derive(Debug)]
+pub enum HeadSeen {
+    /// What is to be followed is not there yet.
+    Unborn(String),
+    /// Nothing new.
+    Same,
+    New(Box<HeadChange>),
+    /// The repository could not be read; whether that may pass by itself.
+    Failed {
+        message: String,
+        passes: bool,
+    },
+}

@@ -1,0 +1,116 @@
+//! Looks at the repository: when there is one, and what comes of it.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::drift::GATHER;
+use super::event::{Effect, HeadSeen};
+use super::known::State;
+use super::plan_events::new_head;
+use crate::daemon::head_change::{Accident, HeadChange};
+use crate::history::Trouble;
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::CommitId;
+
+/// It is time to look.
+pub fn look(state: &mut State, at: Timestamp, now: Instant) -> Vec<Effect> {
+    state.fetch.looking = Some(at);
+    state.fetch.look_began = Some(now);
+    state.fetch.next_look = now + state.settings.interval;
+    let refused = state.fetch.refused.as_ref().map(|(head, _)| head.clone());
+    vec![Effect::Look { known: refused.or_else(|| state.desired.at.clone()) }]
+}
+
+/// A look is through. Where the repository did not answer and nothing was known of it yet, what the mirror holds is `kept`
+/// up.
+pub fn looked(
+    state: &mut State,
+    seen: HeadSeen,
+    kept: Option<Box<HeadChange>>,
+    at: Timestamp,
+    now: Instant,
+) -> Vec<Effect> {
+    let began = state.fetch.looking.take();
+    let mut effects = vec![Effect::Fetched(!matches!(seen, HeadSeen::Failed { .. }))];
+    if !matches!(seen, HeadSeen::Failed { .. }) {
+        state.fetch.looked = began.or(state.fetch.looked);
+        effects.extend(state.fetch.looked.map(Effect::LookedAt));
+    }
+    let trouble = match seen {
+        HeadSeen::Failed { message, passes } => {
+            effects.push(Effect::Unreadable((!passes).then(|| message.clone())));
+            Some(message)
+        }
+        HeadSeen::Unborn(message) => {
+            effects.push(Effect::Unreadable(Some(message.clone())));
+            Some(message)
+        }
+        HeadSeen::Same => {
+            effects.push(Effect::Unreadable(None));
+            reached(state, &mut effects, now);
+            state.fetch.refused.as_ref().map(|(_, message)| message.clone())
+        }
+        HeadSeen::New(news) => {
+            effects.push(Effect::Unreadable(None));
+            reached(state, &mut effects, now);
+            match news.accident {
+                Some(accident) => effects.push(refuse(state, accident, &news.head)),
+                None => {
+                    state.fetch.refused = None;
+                    effects.extend(new_head(state, news));
+                }
+            }
+            state.fetch.refused.as_ref().map(|(_, message)| message.clone())
+        }
+    };
+    effects.push(in_the_way(state, trouble, at));
+    if let Some(kept) = kept {
+        state.fetch.is_away = true;
+        effects.push(Effect::Away(true));
+        effects.extend(new_head(state, kept));
+    }
+    effects
+}
+
+/// Says what is in the way of reading the repository, and since when.
+pub fn in_the_way(state: &mut State, message: Option<String>, at: Timestamp) -> Effect {
+    let known = state.fetch.trouble.take();
+    let is_news = message.as_ref() != known.as_ref().map(|trouble| &trouble.message);
+    let since = known.map_or(at, |trouble| trouble.since);
+    state.fetch.trouble = message.clone().map(|message| Trouble { message, since });
+    Effect::RepositoryTrouble { message, is_news }
+}
+
+/// The repository has answered: what was left alone meanwhile is looked into.
+fn reached(state: &mut State, effects: &mut Vec<Effect>, now: Instant) {
+    if !std::mem::take(&mut state.fetch.is_away) {
+        return;
+    }
+    effects.push(Effect::Away(false));
+    let is_well = |key: &ObjectKey| state.live.get(key).is_some_and(|facts| facts.well.is_some());
+    let left: Vec<ObjectKey> = state.desired.keys().filter(|key| !is_well(key)).cloned().collect();
+    left.into_iter().for_each(|key| state.drift.recheck_after(key, Duration::ZERO, now));
+    if state.settings.prune {
+        state.pruned.search_due = Some(now + GATHER);
+    }
+}
+
+/// Refuses a head that looks like an accident.
+fn refuse(state: &mut State, accident: Accident, head: &CommitId) -> Effect {
+    let seen = match accident {
+        Accident::Emptied => {
+            format!("leaves no manifest in {:?}, where there were some", state.settings.folders)
+        }
+        Accident::Replaced => "has neither a commit nor a file in common with what was there".to_owned(),
+    };
+    let message = format!(
+        "commit {} {seen}: refused, in case it is an accident; nothing is changed or deleted until there is another; \
+         if it is meant, say belay run --allow-prune, or push a commit with the trailer Belay-Allow-Prune: and how \
+         many objects may go",
+        head.short()
+    );
+    state.fetch.refused = Some((head.clone(), message.clone()));
+    Effect::RefuseHead { head: head.clone(), message }
+}

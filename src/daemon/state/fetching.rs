@@ -1,0 +1,68 @@
+//! When the repository was looked at, when it is next, and what is in the way.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use crate::history::Trouble;
+use belay_core::rollout::CommitId;
+
+/// The shortest time between two looks that forges ask for.
+const BETWEEN_PUSHES: Duration = Duration::from_secs(1);
+
+/// The repository: when it was looked at, when it is next, and what is in the way.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FetchState {
+    /// What is in the way of reading the repository.
+    pub trouble: Option<Trouble>,
+    /// A head that was refused, and why.
+    pub refused: Option<(CommitId, String)>,
+    /// When the look began that is under way.
+    pub looking: Option<Timestamp>,
+    /// When the newest look began that reached the repository.
+    pub looked: Option<Timestamp>,
+    pub next_look: Instant,
+    /// When the last look began.
+    pub look_began: Option<Instant>,
+    /// Until when the repository is left alone, because reading it has brought belay down.
+    pub rests_until: Option<Instant>,
+    /// Whether all that is known comes from the mirror, since the repository has not answered yet.
+    pub is_away: bool,
+}
+
+impl FetchState {
+    /// A repository that is looked at at once.
+    pub fn new(now: Instant) -> FetchState {
+        FetchState {
+            trouble: None,
+            refused: None,
+            looking: None,
+            looked: None,
+            next_look: now,
+            look_began: None,
+            rests_until: None,
+            is_away: false,
+        }
+    }
+
+    /// Leaves the repository alone until then.
+    pub fn rest(&mut self, until: Instant) {
+        self.next_look = until;
+        self.rests_until = Some(until);
+    }
+
+    /// Looks at once, unless the repository is left alone.
+    pub fn look_soon(&mut self, now: Instant) {
+        self.next_look = self.rests_until.map_or(now, |until| until.max(now));
+    }
+
+    /// The same, where a forge says that something was pushed; at most once a second, so that a thousand pushes are no
+    /// thousand looks.
+    pub fn look_for_a_push(&mut self, now: Instant) {
+        let scheduled = self.next_look;
+        self.look_soon(now);
+        let due = self.look_began.map_or(self.next_look, |began| self.next_look.max(began + BETWEEN_PUSHES));
+        self.next_look = due.min(scheduled);
+    }
+}

@@ -1,0 +1,48 @@
+//! Events about heads and their plans: which plan takes the place of which. A plan that is being made gives way to a newer
+//! head; one that is being written down is begun first, for what is written down must not be lost.
+
+use super::event::Effect;
+use super::known::State;
+use crate::daemon::head_change::HeadChange;
+use crate::daemon::task_result::{FinishedPlan, PlanRecord};
+
+/// A new head was read. While a plan is written down, the newest head waits for that.
+pub fn new_head(state: &mut State, news: Box<HeadChange>) -> Vec<Effect> {
+    if state.planning.is_recording {
+        state.planning.next = Some(news);
+        return Vec::new();
+    }
+    vec![Effect::PlanHead(news)]
+}
+
+/// A plan is made. It is written down, unless a newer head has come meanwhile.
+pub fn planned(state: &mut State, number: u64, plan: Box<FinishedPlan>) -> Vec<Effect> {
+    if state.planning.running != Some(number) {
+        // What it found among all kinds is not taken up: it is looked for again.
+        state.pruned.searched = false;
+        return Vec::new();
+    }
+    state.planning.is_recording = true;
+    state.pruned.searched = plan.plan.searched.unwrap_or(state.pruned.searched);
+    vec![Effect::RecordPlan(plan)]
+}
+
+/// A plan is written down, and begins; a head that came meanwhile is planned then. One that could not be written down is
+/// forgotten, and the repository is read again; so is one whose history is lost since.
+pub fn plan_recorded(state: &mut State, record: Box<PlanRecord>, is_lost: bool) -> Vec<Effect> {
+    if state.planning.running != Some(record.number) {
+        return vec![Effect::DropPlan(record)];
+    }
+    state.planning.running = None;
+    state.planning.is_recording = false;
+    let next = state.planning.next.take();
+    if record.written.is_err() || is_lost {
+        state.pruned.searched = false;
+        return vec![Effect::DropPlan(record)];
+    }
+    state.planning.planned = Some(record.news.head.clone());
+    state.planning.interrupted.clear();
+    state.planning.interrupted_scaling.clear();
+    state.rollouts.failed_commits.clear();
+    std::iter::once(Effect::BeginPlan(record)).chain(next.map(Effect::PlanHead)).collect()
+}

@@ -1,0 +1,94 @@
+//! Events about rollouts: what gives way to a newer commit, and what comes of an end.
+
+use std::collections::BTreeSet;
+
+use tokio::time::Instant;
+
+use super::event::Effect;
+use super::known::State;
+use crate::telemetry::Took;
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{CommitId, Outcome, Reason, Record, Trigger};
+
+/// How often a rollout is taken up again that ended by a panic, before it counts as failed.
+const FAULTS: u32 = 3;
+
+/// What is under way for objects of a new head gives way to it. What is not through yet is judged on as the new head's,
+/// where that leaves its template alone.
+pub fn superseded(state: &mut State, keys: &BTreeSet<ObjectKey>, by: &CommitId) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    for (key, rollout) in state.rollouts.under_way.iter_mut().filter(|(key, _)| keys.contains(*key)) {
+        rollout.superseded_by = Some(by.clone());
+        if rollout.judged {
+            state.planning.interrupted.insert(key.clone());
+        } else if rollout.scales {
+            state.planning.interrupted_scaling.insert(key.clone());
+        }
+        effects.push(Effect::Cancel(key.clone()));
+    }
+    effects
+}
+
+/// A rollout has ended, and is recorded.
+pub fn ended(
+    state: &mut State,
+    key: &ObjectKey,
+    outcome: Outcome,
+    (recorded, took): (Option<Trigger>, Option<Took>),
+    now: Instant,
+) -> Vec<Effect> {
+    let Some(rollout) = state.rollouts.under_way.remove(key) else { return Vec::new() };
+    // What looked like drift may have turned out to be an undo by hand.
+    let may_differ = matches!(rollout.trigger, Trigger::Drift(_)) && outcome != Outcome::Complete;
+    let trigger = recorded.filter(|_| may_differ).unwrap_or(rollout.trigger);
+    let mut effects = Vec::new();
+    if rollout.judged {
+        effects.push(Effect::Count { trigger: trigger.clone(), outcome, took });
+    }
+    match outcome {
+        Outcome::Complete => {
+            state.drift.corrected.remove(key);
+            if matches!(trigger, Trigger::Drift(_)) {
+                effects.push(Effect::CountCorrection);
+            }
+        }
+        // The server took it in the dry run and not in earnest. It may change its mind; not at once.
+        Outcome::Rejected => state.drift.recheck_later(key, now),
+        _ => {}
+    }
+    effects
+}
+
+/// A rollout was told to stop, and has. At shutdown its record stays open, to be taken up.
+pub fn stopped(state: &mut State, key: &ObjectKey) -> Vec<Effect> {
+    let rollout = state.rollouts.under_way.remove(key);
+    let superseded = rollout.and_then(|rollout| Some(Effect::Supersede(rollout.record, rollout.superseded_by?)));
+    superseded.into_iter().collect()
+}
+
+/// A panic of belay's own in a rollout: it is taken up again, and after some times recorded as failed.
+pub fn fault(state: &mut State, key: &ObjectKey, reason: Reason, now: Instant) -> Vec<Effect> {
+    let Some(rollout) = state.rollouts.under_way.remove(key) else { return Vec::new() };
+    let faults = state.rollouts.panics.entry(rollout.record).or_default();
+    *faults = faults.saturating_add(1);
+    if *faults >= FAULTS {
+        state.rollouts.panics.remove(&rollout.record);
+        let (record, outcome) = (rollout.record, Outcome::Failed);
+        return vec![Effect::Finish { key: key.clone(), record, outcome, reason }];
+    }
+    if state.desired.mentions(key) {
+        state.drift.recheck_later(key, now);
+    } else {
+        state.pruned.searched = false;
+        state.pruned.search_due = Some(now + state.drift.again(key));
+    }
+    vec![Effect::Reopen { record: rollout.record }]
+}
+
+/// The record of a rollout that is taken up again was read.
+pub fn reopened(state: &mut State, record: Record) -> Vec<Effect> {
+    if !state.rollouts.under_way.contains_key(&record.object) {
+        state.rollouts.resumed.insert(record.object.clone(), record);
+    }
+    Vec::new()
+}

@@ -1,0 +1,217 @@
+//! When live objects are looked into, and what comes of it.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn what_may_have_drifted_is_looked_into_when_changes_have_gathered() {
+    let (mut state, start) = (state(), Instant::now());
+    let ms = Duration::from_millis;
+    state.drift.comparing.insert(key("web"), 1);
+    let compared = |digest, in_sync| Event::Compared { key: key("web"), digest, in_sync };
+    let table = [
+        (0, compared(2, false), vec![], "it was seen otherwise since"),
+        (0, compared(1, false), vec![], "it may not be as it should be"),
+        (100, Event::Due, vec![], "changes gather"),
+        (200, Event::Due, vec!["check 1 [web]"], ""),
+        (200, Event::Due, vec![], "nothing else is to be looked into"),
+        (300, Event::Gone(key("db")), vec![], ""),
+        (600, Event::Due, vec![], "one check at a time"),
+        (700, Event::Checked { plan: 1, prepared: Vec::new() }, vec![], ""),
+        (700, Event::Due, vec!["check 1 [db]"], ""),
+        (800, Event::Checked { plan: 1, prepared: Vec::new() }, vec![], ""),
+        (800, Event::Rescaled(vec![key("web"), key("gone")]), vec![], "an autoscaler appears"),
+        (1000, Event::Due, vec!["check 1 [web]"], "only what the repository has"),
+        (1100, Event::Checked { plan: 1, prepared: Vec::new() }, vec![], ""),
+        (1100, Event::Listed { group: "apps".to_owned(), kind: "Deployment".to_owned() }, vec![], "db is missing"),
+        (1300, Event::Due, vec!["check 1 [db] and search"], "and something may have left"),
+    ];
+    for (at, event, effects, why) in table {
+        let case = format!("{event:?}: {why}");
+        assert_eq!(words(&mut state, event, start + ms(at)), effects, "{case}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_looked_into_while_a_head_is_planned_or_its_rollout_is_under_way() {
+    let (mut state, start) = (state(), Instant::now());
+    state.drift.recheck_after(key("web"), Duration::ZERO, start);
+    state.planning.running = Some(2);
+    assert_eq!(words(&mut state, Event::Due, start + S), Vec::<String>::new());
+    state.planning.running = None;
+    state.rollouts.under_way.insert(key("web"), rollout(1, Trigger::Commit, true, false));
+    assert_eq!(words(&mut state, Event::Due, start + S), Vec::<String>::new());
+    assert_eq!(rechecks(&state, start), [], "its end looks at it");
+    state.drift.comparing.insert(key("web"), 1);
+    words(&mut state, Event::Compared { key: key("web"), digest: 1, in_sync: false }, start);
+    words(&mut state, Event::Gone(key("web")), start);
+    assert_eq!(rechecks(&state, start), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_others_says_how_far_they_are() {
+    let (mut state, start) = (state(), Instant::now());
+    for (under_way, resumed, complete) in [(false, false, true), (true, false, false), (false, true, true)] {
+        state.rollouts.under_way.clear();
+        state.rollouts.resumed.clear();
+        state.drift.checking = false;
+        if under_way {
+            state.rollouts.under_way.insert(key("db"), rollout(1, Trigger::Commit, true, false));
+        }
+        if resumed {
+            state.rollouts.resumed.insert(key("db"), record(1, "db"));
+        }
+        state.live.get_mut(&key("db")).unwrap().complete = complete;
+        state.drift.recheck_after(key("web"), Duration::ZERO, start);
+        let effects = on(&mut state, Event::Due, start + S);
+        let [Effect::Check { rechecks, .. }] = &effects[..] else { panic!("{effects:?}") };
+        let db = &rechecks[0].dependencies.as_ref().unwrap().standings[&key("db")];
+        assert_eq!((db.under_way, db.complete), (under_way || resumed, complete));
+    }
+}
+
+/// What was reported is not looked into again until somebody changes it once more.
+#[tokio::test(start_paused = true)]
+async fn drift_that_is_reported_is_known_as_it_was_seen() {
+    let (mut state, start) = (state(), Instant::now());
+    state.settings.drift = Drift::Report;
+    state.drift.recheck_after(key("web"), Duration::ZERO, start);
+    assert_eq!(words(&mut state, Event::Due, start + S), ["check 1 [web]"]);
+    let event = Event::Checked { plan: 1, prepared: vec![prepared(WEB, drift(), apply)] };
+    assert_eq!(words(&mut state, event, start + S), ["report web by somebody"]);
+    assert_eq!(state.drift.reported, [(key("web"), Some(1))].into());
+    state.drift.comparing.insert(key("web"), 1);
+    words(&mut state, Event::Compared { key: key("web"), digest: 1, in_sync: true }, start);
+    assert!(state.drift.reported.is_empty(), "it is as it should be");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_check_that_a_newer_head_has_overtaken_is_made_again() {
+    let (mut state, start) = (state(), Instant::now());
+    state.planning.plans = 2;
+    let prepared = vec![prepared(WEB, drift(), apply), prepared(SETTINGS, Trigger::Commit, |_| Action::Prune)];
+    assert_eq!(words(&mut state, Event::Checked { plan: 1, prepared }, start), Vec::<String>::new());
+    assert_eq!(rechecks(&state, start), [("web", 0.2)]);
+    assert!(!state.pruned.searched && state.pruned.search_due.is_some(), "what was to be deleted is looked for again");
+}
+
+/// What it is, what the state was before, what a check brings, and what becomes of that.
+type Case = (&'static str, fn(&mut State), Prepared, Vec<&'static str>);
+
+fn by(by: &str, prepared: Prepared) -> Prepared {
+    Prepared { last_writer: Some(by.to_owned()), ..prepared }
+}
+
+fn standing(complete: bool) -> Option<Standing> {
+    let (ours, marked, template) = (true, true, Some("now".to_owned()));
+    Some(Standing { complete, ours, marked, template, baseline: Baseline::default() })
+}
+
+fn each_becomes(table: Vec<Case>) {
+    for (case, before, prepared, effects) in table {
+        let mut state = state();
+        before(&mut state);
+        let event = Event::Checked { plan: 1, prepared: vec![prepared] };
+        assert_eq!(words(&mut state, event, Instant::now()), effects, "{case}");
+        assert!(!state.drift.checking, "{case}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_as_it_should_be_is_corrected_or_reported() {
+    each_becomes(vec![
+        (
+            "drift of a template may be an undo",
+            |_| {},
+            by("kubectl", prepared(WEB, drift(), apply)),
+            vec!["resume [], begin [], correct [web for drift, if it is no undo]"],
+        ),
+        (
+            "other drift is none",
+            |_| {},
+            by("kubectl", prepared(WEB, drift(), apply_beside)),
+            vec!["resume [], begin [], correct [web for drift]"],
+        ),
+        (
+            "drift may only be reported",
+            |state| state.settings.drift = Drift::Report,
+            by("kubectl", prepared(WEB, drift(), apply)),
+            vec!["report web by kubectl"],
+        ),
+        (
+            "what somebody asks for again is no drift",
+            |state| state.settings.drift = Drift::Report,
+            prepared(WEB, Trigger::Retry, apply),
+            vec!["resume [], begin [], correct [web for retry]"],
+        ),
+        (
+            "a hold that went with its template was taken off by an undo",
+            |state| {
+                let template = "held".to_owned();
+                state.live.get_mut(&key("web")).unwrap().let_go = Some(Hold { template, ..hold() });
+            },
+            Prepared { standing: standing(true), ..prepared(WEB, Trigger::Retry, apply) },
+            vec!["resume [], begin [], correct [web for retry, if it is no undo]"],
+        ),
+    ]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_else_a_check_brings_is_judged_resumed_begun_or_left() {
+    let ours = |prepared| Prepared { owner: Some("shop".to_owned()), standing: standing(false), ..prepared };
+    let broken_off = || {
+        let newest = Some((Outcome::RolledBack, Timestamp::UNIX_EPOCH));
+        RecordedFacts { newest, ..RecordedFacts::default() }
+    };
+    let unchanged = |_: &Wanted| Action::Unchanged;
+    let rejected = |_: &Wanted| Action::Rejected(reason(), Vec::new());
+    each_becomes(vec![
+        (
+            "what is as it should be",
+            |_| {},
+            Prepared { digest: Some(7), ..prepared(WEB, drift(), unchanged) },
+            vec!["no drift of web"],
+        ),
+        (
+            "a template that was broken off and is back is judged",
+            |_| {},
+            Prepared { recorded: broken_off(), ..ours(prepared(WEB, drift(), unchanged)) },
+            vec!["resume [], begin [web], correct []"],
+        ),
+        ("one that was not is left", |_| {}, ours(prepared(WEB, drift(), unchanged)), vec![]),
+        (
+            "what has an open record goes on under it",
+            |state| drop(state.rollouts.resumed.insert(key("web"), record(5, "web"))),
+            prepared(WEB, Trigger::Commit, apply),
+            vec!["no trouble of web", "resume [#5], begin [], correct []"],
+        ),
+        (
+            "what is under way already is left",
+            |state| drop(state.rollouts.under_way.insert(key("web"), rollout(1, Trigger::Commit, true, false))),
+            prepared(WEB, drift(), apply),
+            vec![],
+        ),
+        ("what another source has", |_| {}, prepared(WEB, drift(), rejected), vec!["claim web"]),
+        (
+            "what has left",
+            |_| {},
+            prepared(WEB, Trigger::Commit, |_| Action::Prune),
+            vec!["resume [], begin [web], correct []"],
+        ),
+    ]);
+}
+
+fn hold() -> Hold {
+    let (manifest, template, reason) = (String::new(), String::new(), String::new());
+    let since = Timestamp::UNIX_EPOCH;
+    Hold {
+        manifest,
+        config: None,
+        template,
+        left_alone: Vec::new(),
+        commit: id('a'),
+        reason,
+        since,
+        with: Vec::new(),
+        by: None,
+    }
+}

@@ -1,0 +1,74 @@
+//! Which plan takes the place of which.
+
+use super::*;
+use crate::daemon::state::plan_events::new_head;
+use crate::daemon::task_result::{FinishedPlan, HeadPlan, PlanRecord};
+use crate::history::HistoryError;
+
+fn planned(number: u64, letter: char) -> Event {
+    let plan = HeadPlan { prepared: Vec::new(), searched: Some(true), unread: Vec::new() };
+    Event::Planned { number, plan: Box::new(FinishedPlan { news: news(letter), plan }) }
+}
+
+fn recorded(number: u64, letter: char, written: Result<Vec<RecordId>, HistoryError>, is_lost: bool) -> Event {
+    let (records, new, known) = (Vec::new(), Vec::new(), Vec::new());
+    let (news, rejected, orphaned, history) = (news(letter), 0, 0, 1);
+    let record = Box::new(PlanRecord { number, news, records, rejected, orphaned, new, known, written, history });
+    Event::PlanRecorded { record, is_lost }
+}
+
+fn head(state: &mut State, letter: char) -> Vec<String> {
+    new_head(state, Box::new(news(letter))).iter().map(word).collect()
+}
+
+/// As the loop does it: the plan that is begun for a head is the next number.
+fn plan(state: &mut State) {
+    state.planning.plans += 1;
+    state.planning.running = Some(state.planning.plans);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_gives_way_to_a_newer_head_until_it_is_written_down() {
+    let (mut state, now) = (state(), Instant::now());
+    let nothing: [&str; 0] = [];
+    assert_eq!(head(&mut state, 'b'), ["plan bbbbbbb"]);
+    plan(&mut state);
+    assert_eq!(head(&mut state, 'c'), ["plan ccccccc"], "the plan for b is given up");
+    plan(&mut state);
+    assert_eq!(words(&mut state, planned(2, 'b'), now), nothing, "it was through all the same");
+    assert!(!state.pruned.searched, "what it found is looked for again");
+    assert_eq!(words(&mut state, planned(3, 'c'), now), ["record ccccccc"]);
+    assert!(state.pruned.searched);
+    for letter in ['d', 'e'] {
+        assert_eq!(head(&mut state, letter), nothing, "c is written down, and begins first");
+    }
+    assert_eq!(words(&mut state, recorded(3, 'c', Ok(Vec::new()), false), now), ["begin ccccccc", "plan eeeeeee"]);
+    assert_eq!(state.planning.planned, Some(id('c')));
+    assert!(state.planning.running.is_none() && !state.planning.is_recording && state.planning.next.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_that_could_not_be_written_down_is_not_begun() {
+    let trouble = || HistoryError::Missing { path: "history.db".into() };
+    for (written, is_lost) in [(Err(trouble()), false), (Ok(Vec::new()), true)] {
+        let (mut state, now) = (state(), Instant::now());
+        plan(&mut state);
+        words(&mut state, planned(2, 'b'), now);
+        head(&mut state, 'c');
+        assert_eq!(words(&mut state, recorded(2, 'b', written, is_lost), now), ["drop bbbbbbb"]);
+        assert_eq!(state.planning.planned, Some(id('a')), "b is read and planned again, with all that came since");
+        assert!(state.planning.next.is_none() && !state.pruned.searched);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_of_before_a_panic_is_not_begun() {
+    let (mut state, now) = (state(), Instant::now());
+    plan(&mut state);
+    words(&mut state, planned(2, 'b'), now);
+    // What the loop does after a panic of its own.
+    (state.planning.running, state.planning.is_recording) = (None, false);
+    plan(&mut state);
+    assert_eq!(words(&mut state, recorded(2, 'b', Ok(Vec::new()), false), now), ["drop bbbbbbb"]);
+    assert_eq!(state.planning.running, Some(3), "the newer plan goes on");
+}

@@ -1,0 +1,157 @@
+//! What the watches tell of live objects: what is kept of it, and what the state makes of it.
+
+use serde_json::Value;
+use tokio::time::Instant;
+use tracing::warn;
+
+use super::driver::WorkloadDriver;
+use super::health_monitor::is_complete;
+use super::live::{LiveFacts, forget_reporters};
+use super::state::{Event, GATHER, Source};
+use super::status::{HeldStatus, put_or_remove};
+use crate::cluster::Seen;
+use belay_core::manifest::{Compact, ObjectKey};
+use belay_core::rollout::{Hold, LiveWorkload, Note, Reason, Workload, marks};
+
+impl Source {
+    /// Hears what the watches have seen.
+    pub(super) fn saw(&mut self, seen: Seen) {
+        match seen {
+            Seen::Live(key, mut live) => {
+                if self.context.config.prune && !self.state.live.contains_key(&key) && !self.desired().mentions(&key) {
+                    // What has left, or what somebody marked as if it had.
+                    self.state.pruned.search_due.get_or_insert_with(|| Instant::now() + GATHER);
+                }
+                self.note(&key, &live);
+                match self.handles.get(&key) {
+                    Some(rollout) => {
+                        forget_reporters(&mut live);
+                        rollout.live.send_replace(Some(Compact::of(&live)));
+                    }
+                    None => {
+                        let well = self.watches.deferred.told(&key);
+                        self.look_after(&key, *live, well);
+                    }
+                }
+            }
+            Seen::Gone(key) => {
+                self.orphan_is_gone(&key);
+                self.context
+                    .status
+                    .change(|source| source.held.remove(&key).is_some() | source.workloads.remove(&key).is_some());
+                if let Some(handle) = self.handles.get(&key) {
+                    handle.live.send_replace(None);
+                }
+                self.on(Event::Gone(key));
+            }
+            Seen::Synced(served) => {
+                self.watches.deferred.told_all(&served);
+                self.on(Event::Listed { group: served.group, kind: served.kind });
+            }
+            Seen::Trouble(watch, message) => self.watch_in_trouble(watch, message),
+            Seen::Denied(served, message) => self.saw_denied(&served, message),
+        }
+    }
+
+    /// A watch is in trouble, or not any more: the cluster is in the way while any of them is.
+    fn watch_in_trouble(&mut self, watch: String, message: Option<String>) {
+        match message {
+            Some(message) => drop(self.watches.faults.insert(watch, message)),
+            None => drop(self.watches.faults.remove(&watch)),
+        }
+        self.context.status.trouble("cluster", self.watches.faults.values().next().cloned());
+    }
+
+    /// The hold that somebody has taken off an object, which has `now`. One that a newer commit has let go of is gone with
+    /// that commit's own write, however late the watch tells of it.
+    fn let_go(&self, key: &ObjectKey, now: Option<&Hold>) -> Option<Hold> {
+        let before = self
+            .state
+            .live
+            .get(key)?
+            .hold
+            .as_ref()
+            .filter(|_| now.is_none() && !self.state.rollouts.under_way.contains_key(key))?;
+        let desired = self.desired();
+        let manifest = desired.hash(key)?.to_string();
+        before.keeps(&manifest, desired.configuration_of(key).as_deref()).then(|| before.clone())
+    }
+
+    /// Keeps what must be known of a live object, and publishes its hold.
+    fn note(&mut self, key: &ObjectKey, live: &Value) {
+        let hold = Hold::on(live);
+        if let Some(hold) = &hold {
+            self.note_undo(key, live, hold);
+        }
+        if WorkloadDriver::of_object(key).replaces_pods() {
+            self.note_rolling_update(key, live);
+        }
+        let let_go = self.let_go(key, hold.as_ref());
+        // How it was before it was seen first nobody knows.
+        let faltered = (!self.state.rollouts.under_way.contains_key(key)).then(Instant::now);
+        let facts =
+            self.state.live.entry(key.clone()).or_insert_with(|| LiveFacts { faltered, ..LiveFacts::default() });
+        let suspended = marks::annotation(live, marks::SUSPEND).is_some();
+        let was_suspended = std::mem::replace(&mut facts.suspended, suspended);
+        let resumed = was_suspended && !suspended;
+        let complete = Workload::of(key).is_some() && is_complete(key, live);
+        let was_complete = std::mem::replace(&mut facts.complete, complete);
+        let completed = complete && !was_complete;
+        if was_complete && !complete && !self.state.rollouts.under_way.contains_key(key) {
+            facts.faltered = Some(Instant::now());
+        }
+        if facts.suspended {
+            // What it is to be may change meanwhile.
+            facts.well = None;
+        }
+        let taken_off = let_go.is_some();
+        if taken_off {
+            facts.let_go = let_go;
+        }
+        facts.hold.clone_from(&hold);
+        facts.note = Note::on(live);
+        if taken_off {
+            self.let_go_of_company(key);
+        }
+        if was_suspended != suspended {
+            self.note_suspension(key, live);
+        }
+        if resumed {
+            self.take_up_revisions(key, live);
+        }
+        if Workload::of(key).is_some() {
+            let told = LiveWorkload::of(key, live);
+            self.context.status.change(|source| put_or_remove(&mut source.workloads, key, Some(told)));
+            self.note_restart(key, live);
+            self.note_scaling(key, live);
+        }
+        if completed {
+            self.tell_recovered(key, live);
+            self.tell_those_behind(key);
+        }
+        // With what was replaced, a revision may be gone that named what has left.
+        if self.context.config.prune && (completed || (resumed && !self.desired().mentions(key))) {
+            self.state.pruned.search_due = Some(Instant::now() + GATHER);
+        }
+        let held = hold.filter(|hold| self.desired().hash(key).is_none_or(|hash| hash.to_string() == hold.manifest));
+        self.context.status.change(|source| {
+            // What is told of it already may say more.
+            let told = |hold: &Hold| source.held.get(key).is_some_and(|told| told.since == hold.since);
+            if held.as_ref().is_some_and(told) {
+                return false;
+            }
+            if let Some(Hold { commit, reason, since, .. }) = &held {
+                warn!(object = %key, commit = commit.short(), %since, reason, "Git and the cluster differ: it is held");
+            }
+            let held = held.map(|Hold { commit, reason, since, .. }| HeldStatus { commit, reason, since });
+            put_or_remove(&mut source.held, key, held)
+        });
+    }
+
+    /// Tells of a hold what a newer commit, which has gone back to what is held, has to do with it.
+    pub(super) fn tell_hold(&self, key: &ObjectKey, hold: &Hold, reason: Reason) {
+        let Hold { commit, since, .. } = hold.clone();
+        let held = HeldStatus { commit, reason: reason.message, since };
+        self.context.status.change(|source| put_or_remove(&mut source.held, key, Some(held)));
+    }
+}
