@@ -31,13 +31,13 @@ use control_plane::{ControlPlane, Controllers};
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Client, ResourceExt as _};
 use minicluster::kubelet::{self, Options};
-use minicluster::{Clock, MiniCluster, NodeSpec, PodLogs, Random};
+use minicluster::{Clock, MiniCluster, NodeSpec, Part, PodLogs, Random};
 use process::most_memory;
 use serde_json::{Value, json};
 
@@ -125,6 +125,8 @@ fn measure(part: &str, size: usize) {
         "rollout" => paused(rollout(size)),
         "pods" => paused(pods(size)),
         "mixed" => paused(mixed(size)),
+        "pod-status" => paused(pod_status(size)),
+        "deployment-status" => paused(deployment_status(size)),
         "deployments" => real_time(deployments(size)),
         "real" => real_time(real(size)),
         other => panic!("no part {other}"),
@@ -215,6 +217,75 @@ async fn mixed(count: usize) -> Duration {
         api.create(&PostParams::default(), &serde_json::from_value(deployment).unwrap()).await.unwrap();
     }
     available(&api, deployments).await;
+    let took = begin.elapsed();
+    cluster.stop().await;
+    took
+}
+
+/// A cluster in which only the client of a measurement writes.
+async fn idle_cluster() -> MiniCluster {
+    let builder = MiniCluster::builder().virtual_time().without(Part::Controllers).without(Part::Kubelet);
+    builder.without(Part::ServiceAccounts).without(Part::Roles).start().await.unwrap()
+}
+
+/// So many patches of a pod's status, as a kubelet writes them, and nobody who watches.
+async fn pod_status(writes: usize) -> Duration {
+    let cluster = idle_cluster().await;
+    let api: Api<Pod> = Api::default_namespaced(cluster.client());
+    let mut pod = deployment("web", 1)["spec"]["template"].take();
+    pod["metadata"]["name"] = json!("web");
+    pod["spec"]["nodeName"] = json!("node-1");
+    api.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+    let condition = |kind: &str, status: &str| json!({"type": kind, "status": status, "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let kinds = ["PodReadyToStartContainers", "Initialized", "PodScheduled"];
+    let always: Vec<Value> = kinds.map(|kind| condition(kind, "True")).to_vec();
+    let patch = async |ready: bool| {
+        let mut conditions = always.clone();
+        conditions
+            .extend(["Ready", "ContainersReady"].map(|kind| condition(kind, if ready { "True" } else { "False" })));
+        let container = json!({
+            "name": "app", "image": "nginx:1.27", "imageID": "docker.io/library/nginx", "containerID": "containerd://1",
+            "ready": ready, "started": true, "restartCount": 0,
+            "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}, "lastState": {},
+        });
+        let status = json!({"status": {
+            "phase": "Running", "hostIP": "10.0.0.1", "hostIPs": [{"ip": "10.0.0.1"}], "podIP": "10.1.0.1",
+            "podIPs": [{"ip": "10.1.0.1"}], "startTime": "2026-01-01T00:00:00Z", "conditions": conditions,
+            "containerStatuses": [container],
+        }});
+        api.patch_status("web", &PatchParams::default(), &Patch::Strategic(status)).await.unwrap();
+    };
+    let begin = Instant::now();
+    for number in 0..writes {
+        patch(number % 2 == 0).await;
+    }
+    let took = begin.elapsed();
+    cluster.stop().await;
+    took
+}
+
+/// So many updates of a Deployment's status, as a controller writes them, and nobody who watches.
+async fn deployment_status(writes: usize) -> Duration {
+    let cluster = idle_cluster().await;
+    let api: Api<Deployment> = Api::default_namespaced(cluster.client());
+    create(&api, "web", 3).await;
+    let mut deployment = api.get("web").await.unwrap();
+    let condition = |kind: &str| {
+        json!({
+            "type": kind, "status": "True", "reason": "MinimumReplicasAvailable", "message": "Deployment has minimum availability.",
+            "lastTransitionTime": "2026-01-01T00:00:00Z", "lastUpdateTime": "2026-01-01T00:00:00Z",
+        })
+    };
+    let begin = Instant::now();
+    for number in 0..writes {
+        let ready = number % 2 + 1;
+        let status = json!({
+            "observedGeneration": 1, "replicas": 3, "updatedReplicas": 3, "readyReplicas": ready, "availableReplicas": ready,
+            "conditions": [condition("Available"), condition("Progressing")],
+        });
+        deployment.status = serde_json::from_value(status).unwrap();
+        deployment = api.replace_status("web", &PostParams::default(), &deployment).await.unwrap();
+    }
     let took = begin.elapsed();
     cluster.stop().await;
     took

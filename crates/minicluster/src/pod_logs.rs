@@ -11,6 +11,7 @@ const LINES_KEPT: usize = 1000;
 
 /// One line that a container wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LogLine {
     /// When.
     pub at: Timestamp,
@@ -72,6 +73,7 @@ struct Run {
 
 /// How far someone has read a container's log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LogPlace {
     run: u64,
     line: u64,
@@ -79,6 +81,7 @@ pub struct LogPlace {
 
 /// What was read of a container's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Reading {
     /// The lines, oldest first.
     pub lines: Vec<LogLine>,

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 /// A refusal. Its message and details are what clients see.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ApiError {
     /// The HTTP code.
     pub code: u16,
@@ -31,6 +32,7 @@ pub struct ApiError {
 
 /// One thing wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Cause {
     /// `FieldValueInvalid` and the like.
     pub reason: &'static str,
