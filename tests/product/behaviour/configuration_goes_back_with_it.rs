@@ -48,8 +48,7 @@ async fn what_its_commit_changed_goes_back() {
     let record = world.records().into_iter().rfind(|record| record.object.kind == "ConfigMap").unwrap();
     assert!(
         matches!(&record.trigger, Trigger::Together(with) if with.to_string() == "Deployment default/web"),
-        "{:?}",
-        record
+        "{record:?}"
     );
     assert_eq!((record.outcome, record.commit.as_str()), (Outcome::RolledBack, bad.as_str()));
     // It stays back, also against somebody's hand and over a restart.
