@@ -66,7 +66,7 @@
 //! | what the watches tell, and drift | `watch_events` `in_sync` `recheck` `reported` `external_changes` `recovered` `unhealthy` `autoscalers` `deferred_watch` `deferred_kinds` `live` `rights` |
 //! | pruning | `prune_candidates` `prune` `made` `strangers` `revision_references` `cleanup` |
 //! | what is recorded | `journal` `journal_queue` `standing` `retention` `rebuild` |
-//! | what is published | `status` `readiness` `event_queue` `queued_events` |
+//! | what is published, and noted to be told | `status` `lasting_trouble` `readiness` `event_queue` `queued_events` |
 //! | who follows a source | `leadership` `leading` |
 //! | what all of these are given | `context` `requests` `tasks` `blocking_pool` `panics` `task_panics` `commit_tree` `refused` |
 //!

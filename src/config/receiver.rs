@@ -21,12 +21,13 @@ pub struct NotifyConfig {
     #[serde(default)]
     pub sources: Vec<String>,
     /// What it is told: the worst that became of an object of the commit, of `complete`, `rolled-back`, `rollback-failed`,
-    /// `failed`, `rejected`, `held`, `waiting` and `superseded`.
+    /// `failed`, `rejected`, `held`, `waiting` and `superseded`; and that a source is `blocked`, or `unblocked` again.
     #[serde(default = "NotifyEvent::usual")]
     pub events: Vec<NotifyEvent>,
     /// Its address, where that is no secret; not for `slack`. One of `url` and `url_file` is needed. Of a forge it is the
     /// repository's in its API: `https://api.github.com/repos/OWNER/NAME`, `https://gitlab.com/api/v4/projects/ID`,
-    /// `https://git.example.com/api/v1/repos/OWNER/NAME`.
+    /// `https://git.example.com/api/v1/repos/OWNER/NAME`. Of `email` it is the mail server: `smtps://mail.example.com` (TLS,
+    /// port 465) or `smtp://mail.example.com` (STARTTLS, port 587).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub url: Option<Address>,
@@ -40,6 +41,18 @@ pub struct NotifyConfig {
     /// `gitea`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_file: Option<PathBuf>,
+    /// Who a mail is from, `belay <belay@example.com>`; only for `email`, as are `to`, `user` and `password_file`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// Whom a mail is sent to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub to: Vec<String>,
+    /// The name by which the mail server knows belay, where it asks for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// A file with the password for that name, which is read for each message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password_file: Option<PathBuf>,
     /// A file with certificates in PEM, of authorities that are trusted beside those that the machine trusts; it is read
     /// for each message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -64,6 +77,8 @@ pub enum NotifyKind {
     Gitlab,
     /// Commit statuses at Gitea or Forgejo.
     Gitea,
+    /// Mail, over SMTP.
+    Email,
 }
 
 impl NotifyKind {
@@ -88,20 +103,24 @@ pub enum NotifyEvent {
     Failed,
     /// A manifest is invalid, or the API server refuses it.
     Rejected,
-    /// A manifest failed before, and is kept from being applied again.
+    /// A manifest failed before, and is kept from being applied again; also once it has been for an hour, and each day.
     Held,
     /// Something was not applied, because what it waited for failed.
     Waiting,
     /// A newer commit took its place before it was complete.
     Superseded,
+    /// The repository or the cluster of a source can't be reached, for five minutes.
+    Blocked,
+    /// A source that was told to be blocked no longer is.
+    Unblocked,
 }
 
 impl NotifyEvent {
     /// What receivers are told that don't say otherwise: everything but that a newer commit took the place of another.
     #[must_use]
     pub fn usual() -> Vec<NotifyEvent> {
-        use NotifyEvent::{Complete, Failed, Held, Rejected, RollbackFailed, RolledBack, Waiting};
-        vec![Complete, RolledBack, RollbackFailed, Failed, Rejected, Held, Waiting]
+        use NotifyEvent::{Blocked, Complete, Failed, Held, Rejected, RollbackFailed, RolledBack, Unblocked, Waiting};
+        vec![Complete, RolledBack, RollbackFailed, Failed, Rejected, Held, Waiting, Blocked, Unblocked]
     }
 }
 
@@ -141,6 +160,7 @@ impl NotifyConfig {
                     "the address of a Slack webhook is a secret: write it into a file, and say url_file".to_owned()
                 );
             }
+            (Some(_), None) if self.kind == NotifyKind::Email => {}
             (Some(Address(url)), None) => {
                 let schemes: &[&str] = if self.allow_private { &["https://", "http://"] } else { &["https://"] };
                 if !schemes.iter().any(|scheme| url.starts_with(scheme)) {
@@ -153,6 +173,7 @@ impl NotifyConfig {
             return Err("Slack checks no signature: leave secret_file out".to_owned());
         }
         self.check_forge()?;
+        self.check_mail()?;
         if self.events.is_empty() {
             return Err("events is empty: name one, or leave it out".to_owned());
         }
@@ -183,6 +204,40 @@ impl NotifyConfig {
     }
 }
 
+impl NotifyConfig {
+    fn check_mail(&self) -> Result<(), String> {
+        let NotifyConfig { kind, url, secret_file, from, to, user, password_file, .. } = self;
+        if *kind != NotifyKind::Email {
+            let mails = from.is_some() || !to.is_empty() || user.is_some() || password_file.is_some();
+            return match mails {
+                true => Err("from, to, user and password_file are for email only: leave them out".to_owned()),
+                false => Ok(()),
+            };
+        }
+        if url
+            .as_ref()
+            .is_some_and(|Address(url)| !["smtps://", "smtp://"].iter().any(|scheme| url.starts_with(scheme)))
+        {
+            return Err("url does not begin with smtps:// or smtp://".to_owned());
+        }
+        if secret_file.is_some() {
+            return Err("a mail is not signed: leave secret_file out".to_owned());
+        }
+        if user.is_some() != password_file.is_some() {
+            return Err("user and password_file are needed together".to_owned());
+        }
+        if from.is_none() || to.is_empty() {
+            return Err("from and to are needed: from whom, and to whom mail is sent".to_owned());
+        }
+        for address in from.iter().chain(to) {
+            if let Err(error) = address.parse::<lettre::message::Mailbox>() {
+                return Err(format!("{address:?} is no address of mail: {error}"));
+            }
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::config::{Config, NotifyEvent, NotifyKind};
@@ -197,13 +252,16 @@ mod tests {
         let config = parsed("name = \"ops\"\nkind = \"slack\"\nurl_file = \"/etc/belay/slack\"").unwrap();
         let ops = &config.notify[0];
         assert_eq!((ops.kind, ops.sources.len(), ops.allow_private), (NotifyKind::Slack, 0, false));
-        assert_eq!((ops.events.len(), ops.events.contains(&NotifyEvent::Superseded)), (7, false));
+        assert_eq!((ops.events.len(), ops.events.contains(&NotifyEvent::Superseded)), (9, false));
     }
 
     #[test]
     fn what_can_not_be_used_is_named() {
         let hook = |rest: &str| parsed(&format!("name = \"ops\"\nkind = \"webhook\"\n{rest}")).unwrap_err();
         let slack = |rest: &str| parsed(&format!("name = \"ops\"\nkind = \"slack\"\n{rest}")).unwrap_err();
+        let mail = |rest: &str| {
+            parsed(&format!("name = \"m\"\nkind = \"email\"\nurl = \"smtps://m.example\"\n{rest}")).unwrap_err()
+        };
         let url = "url = \"https://a.example/token-1\"\n";
         for (error, says) in [
             (hook(""), "receiver \"ops\": one of url and url_file"),
@@ -224,7 +282,13 @@ mod tests {
                 "leave events out",
             ),
             (parsed("name = \"a b\"\nkind = \"slack\"\nurl_file = \"/a\"").unwrap_err(), "name \"a b\""),
-            (parsed("name = \"ops\"\nkind = \"email\"").unwrap_err(), "email"),
+            (parsed("name = \"ops\"\nkind = \"pager\"").unwrap_err(), "pager"),
+            (hook(&format!("{url}to = [\"a@example.com\"]")), "for email only"),
+            (mail(""), "from and to are needed"),
+            (mail("from = \"belay\"\nto = [\"a@example.com\"]"), "\"belay\" is no address of mail"),
+            (mail("from = \"b@example.com\"\nto = [\"a@example.com\"]\nuser = \"b\""), "needed together"),
+            (mail("secret_file = \"/s\""), "not signed"),
+            (parsed(&format!("name = \"m\"\nkind = \"email\"\n{url}")).unwrap_err(), "smtps://"),
             (
                 parsed(&format!(
                     "name = \"a\"\nkind = \"webhook\"\n{url}[[notify]]\nname = \"a\"\nkind = \"webhook\"\n{url}"

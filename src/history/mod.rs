@@ -9,7 +9,8 @@ mod store;
 mod write;
 
 pub use error::HistoryError;
-pub use notices::{CommitOutcome, Notice, Pending};
+pub use notices::lasting::{Lasting, LastingKind, NotedLasting};
+pub use notices::{CommitOutcome, Notice, NoticeAbout, Pending};
 pub use query::baselines::{JudgedBaseline, JudgedWrite};
 pub use query::drift::Drifted;
 pub use query::records::{Arrival, FAILED, Heads, Query, Resolved};

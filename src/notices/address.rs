@@ -18,12 +18,20 @@ impl fmt::Debug for Destination {
 }
 
 impl Destination {
-    /// Reads an address; the error does not repeat it.
+    /// Reads an address over HTTP; the error does not repeat it.
     pub(super) fn parse(text: &str) -> Result<Destination, String> {
+        Destination::of_schemes(text, ["https", "http"])
+    }
+
+    /// Reads the address of a mail server; the error does not repeat it.
+    pub(super) fn of_mail_server(text: &str) -> Result<Destination, String> {
+        Destination::of_schemes(text, ["smtps", "smtp"])
+    }
+
+    fn of_schemes(text: &str, schemes: [&str; 2]) -> Result<Destination, String> {
         let uri: Uri = text.trim().parse().map_err(|_| "the address is none".to_owned())?;
-        match uri.scheme_str() {
-            Some("https" | "http") => {}
-            _ => return Err("the address does not begin with https://".to_owned()),
+        if !uri.scheme_str().is_some_and(|scheme| schemes.contains(&scheme)) {
+            return Err(format!("the address does not begin with {}://", schemes[0]));
         }
         if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
             return Err("the address holds a user, which is not sent: leave it out".to_owned());
@@ -35,7 +43,7 @@ impl Destination {
     }
 
     pub(super) fn is_encrypted(&self) -> bool {
-        self.uri.scheme_str() == Some("https")
+        matches!(self.uri.scheme_str(), Some("https" | "smtps"))
     }
 
     /// The host without the brackets of an IPv6 address.
@@ -44,7 +52,12 @@ impl Destination {
     }
 
     pub(super) fn port(&self) -> u16 {
-        self.uri.port_u16().unwrap_or(if self.is_encrypted() { 443 } else { 80 })
+        self.uri.port_u16().unwrap_or(match self.uri.scheme_str() {
+            Some("https") => 443,
+            Some("smtps") => 465,
+            Some("smtp") => 587,
+            _ => 80,
+        })
     }
 
     /// What `Host` says.

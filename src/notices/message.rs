@@ -9,18 +9,21 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::config::NotifyEvent;
-use crate::history::{History, HistoryError, Notice};
+use crate::history::{CommitOutcome, History, HistoryError, Notice, NoticeAbout};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{CommitId, ObjectState, Outcome, Reason, Record};
 
 /// How many objects that went wrong a message names.
 const OBJECTS: usize = 20;
+/// Among how many objects of a commit that went wrong is looked for those that are held.
+const HELD: usize = 1000;
 
 /// What a webhook is sent. Fields are only ever added.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Notification {
-    /// What happened: the worst that became of an object of the commit. `test` for `belay notify test`.
+    /// What happened: the worst that became of an object of the commit; `held` also for what has been held for long, and
+    /// `blocked` and `unblocked` of sources. `test` for `belay notify test`.
     pub event: NoticeEvent,
     /// The id of this message; the same when it is sent again.
     pub delivery: String,
@@ -28,9 +31,9 @@ pub struct Notification {
     pub receiver: String,
     /// When it happened.
     pub at: Timestamp,
-    /// The source; null for a test, as are commit and links.
+    /// The source; null where it is about several, and for a test, as are commit and links.
     pub source: Option<String>,
-    /// The id of the commit.
+    /// The id of the commit; null where it is about several, or none.
     pub commit: Option<CommitId>,
     /// Its subject.
     pub subject: Option<String>,
@@ -40,7 +43,13 @@ pub struct Notification {
     /// another way.
     #[serde(rename = "final")]
     pub is_final: bool,
-    /// How many objects of the commit are in each state.
+    /// Whether it is about the commits before this one, which a source had when belay began to follow it.
+    pub past: bool,
+    /// Since when it is so, of holds and of sources that are blocked.
+    pub since: Option<Timestamp>,
+    /// The sources that are blocked, or no longer are.
+    pub sources: Vec<SourceNotice>,
+    /// How many objects are in each state.
     pub objects: BTreeMap<ObjectState, u64>,
     /// The objects that went wrong, the worst first; at most 20.
     pub wrong: Vec<WrongObject>,
@@ -52,12 +61,28 @@ pub struct Notification {
     pub forge: Option<String>,
 }
 
+/// A source that is blocked, or no longer is.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SourceNotice {
+    /// Its name.
+    pub source: String,
+    /// Since when.
+    pub since: Option<Timestamp>,
+    /// Why it is blocked; null where it no longer is.
+    pub reason: Option<String>,
+}
+
 /// An object that went wrong.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WrongObject {
     /// The object.
     pub object: ObjectKey,
+    /// Its source.
+    pub source: String,
+    /// The commit that is charged with it.
+    pub commit: CommitId,
     /// Its state.
     pub state: ObjectState,
     /// Why.
@@ -139,34 +164,18 @@ pub(super) fn event(outcome: Outcome) -> NotifyEvent {
 }
 
 impl Notification {
-    /// What became of a notice's commit, as the history says now.
-    pub(super) fn read(history: &History, notice: &Notice) -> Result<Notification, HistoryError> {
-        let Notice { source, commit, state, is_final, at, .. } = notice;
-        let became = history.became(source, commit, OBJECTS)?;
-        let known = history.commit(commit)?;
-        let wrong: Vec<WrongObject> =
-            became.wrong.into_iter().map(|record| wrong_object(history, record)).collect::<Result<_, _>>()?;
-        let mut objects: BTreeMap<ObjectState, u64> = BTreeMap::new();
-        let mut all_wrong = 0;
-        for (outcome, count) in became.objects {
-            *objects.entry(outcome.state()).or_default() += count;
-            if !matches!(event(outcome), NotifyEvent::Complete | NotifyEvent::Superseded) {
-                all_wrong += count;
-            }
-        }
-        Ok(Notification {
-            event: NoticeEvent::Commit(event(*state)),
-            at: *at,
-            source: Some(source.clone()),
-            commit: Some(commit.clone()),
-            subject: known.as_ref().map(|known| known.subject.clone()),
-            author: known.map(|known| Person { name: known.author.name, email: known.author.email }),
-            is_final: *is_final,
-            objects,
-            more: all_wrong.saturating_sub(u64::try_from(wrong.len()).unwrap_or_default()),
-            wrong,
-            ..Notification::test(*at)
-        })
+    /// What is to be said of notices that are told together, as the history says now; `None` where there is nothing to be said
+    /// any more.
+    pub(super) fn read(history: &History, told: &[&Notice]) -> Result<Option<Notification>, HistoryError> {
+        let Some(first) = told.first() else { return Ok(None) };
+        let read = match &first.about {
+            NoticeAbout::Commit(commit, state) => of_commit(history, first, commit, *state)?,
+            NoticeAbout::Past(head, state) => of_past(history, first, head, *state)?,
+            NoticeAbout::Held(_) => of_holds(history, told)?,
+            NoticeAbout::Source(_) => of_sources(told),
+        };
+        let has_something = !read.objects.is_empty() || !read.sources.is_empty();
+        Ok(has_something.then_some(read))
     }
 
     /// One by which somebody tries whether messages arrive.
@@ -181,6 +190,9 @@ impl Notification {
             subject: None,
             author: None,
             is_final: true,
+            past: false,
+            since: None,
+            sources: Vec::new(),
             objects: BTreeMap::new(),
             wrong: Vec::new(),
             more: 0,
@@ -190,14 +202,126 @@ impl Notification {
     }
 }
 
+fn of_commit(
+    history: &History,
+    notice: &Notice,
+    commit: &CommitId,
+    state: Outcome,
+) -> Result<Notification, HistoryError> {
+    let became = history.became(&notice.source, commit, OBJECTS)?;
+    let known = history.commit(commit)?;
+    Ok(Notification {
+        subject: known.as_ref().map(|known| known.subject.clone()),
+        author: known.map(|known| Person { name: known.author.name, email: known.author.email }),
+        ..of_outcome(history, notice, commit, state, became)?
+    })
+}
+
+fn of_past(history: &History, notice: &Notice, head: &CommitId, state: Outcome) -> Result<Notification, HistoryError> {
+    let became = history.past_became(&notice.source, head, OBJECTS)?;
+    Ok(Notification { past: true, ..of_outcome(history, notice, head, state, became)? })
+}
+
+fn of_outcome(
+    history: &History,
+    notice: &Notice,
+    commit: &CommitId,
+    state: Outcome,
+    became: CommitOutcome,
+) -> Result<Notification, HistoryError> {
+    let mut objects: BTreeMap<ObjectState, u64> = BTreeMap::new();
+    let mut all_wrong = 0;
+    for (outcome, count) in became.objects {
+        *objects.entry(outcome.state()).or_default() += count;
+        if !matches!(event(outcome), NotifyEvent::Complete | NotifyEvent::Superseded) {
+            all_wrong += count;
+        }
+    }
+    let wrong: Vec<WrongObject> =
+        became.wrong.into_iter().map(|record| wrong_object(history, record)).collect::<Result<_, _>>()?;
+    Ok(Notification {
+        event: NoticeEvent::Commit(event(state)),
+        source: Some(notice.source.clone()),
+        commit: Some(commit.clone()),
+        is_final: notice.is_final,
+        objects,
+        more: all_wrong.saturating_sub(u64::try_from(wrong.len()).unwrap_or_default()),
+        wrong,
+        ..Notification::test(notice.at)
+    })
+}
+
+/// The objects that are still held, of the commits that the notices name.
+fn of_holds(history: &History, told: &[&Notice]) -> Result<Notification, HistoryError> {
+    let mut found: Vec<Record> = Vec::new();
+    let mut since: Option<Timestamp> = None;
+    for notice in told {
+        let Some(commit) = notice.commit() else { continue };
+        let held = history.standing(&notice.source)?.map(|standing| standing.held).unwrap_or_default();
+        let before = found.len();
+        let wrong = history.became(&notice.source, commit, HELD)?.wrong;
+        found.extend(wrong.into_iter().filter(|record| held.contains(&record.object)));
+        if found.len() > before {
+            since = [since, notice.since].into_iter().flatten().min();
+        }
+    }
+    let all = u64::try_from(found.len()).unwrap_or_default();
+    let mut notification = Notification {
+        event: NoticeEvent::Commit(NotifyEvent::Held),
+        source: only(found.iter().map(|record| &record.source)),
+        commit: only(found.iter().map(|record| &record.commit)),
+        since,
+        more: all.saturating_sub(u64::try_from(OBJECTS).unwrap_or_default()),
+        ..Notification::test(told[0].at)
+    };
+    if let Some(commit) = &notification.commit {
+        let known = history.commit(commit)?;
+        notification.subject = known.as_ref().map(|known| known.subject.clone());
+        notification.author = known.map(|known| Person { name: known.author.name, email: known.author.email });
+    }
+    if all > 0 {
+        notification.objects = BTreeMap::from([(ObjectState::Held, all)]);
+    }
+    for record in found.into_iter().take(OBJECTS) {
+        let wrong = wrong_object(history, record)?;
+        notification.wrong.push(WrongObject { state: ObjectState::Held, ..wrong });
+    }
+    Ok(notification)
+}
+
+fn of_sources(told: &[&Notice]) -> Notification {
+    let reason = |notice: &Notice| match &notice.about {
+        NoticeAbout::Source(reason) => reason.clone(),
+        _ => None,
+    };
+    let sources: Vec<SourceNotice> = told
+        .iter()
+        .map(|notice| SourceNotice { source: notice.source.clone(), since: notice.since, reason: reason(notice) })
+        .collect();
+    let blocked = sources.iter().any(|source| source.reason.is_some());
+    Notification {
+        event: NoticeEvent::Commit(if blocked { NotifyEvent::Blocked } else { NotifyEvent::Unblocked }),
+        source: only(sources.iter().map(|source| &source.source)),
+        since: sources.iter().filter_map(|source| source.since).min(),
+        sources,
+        ..Notification::test(told[0].at)
+    }
+}
+
+/// What all of these are, where they are the same.
+fn only<'v, T: Clone + PartialEq + 'v>(mut values: impl Iterator<Item = &'v T>) -> Option<T> {
+    let first = values.next()?;
+    values.all(|value| value == first).then(|| first.clone())
+}
+
 fn wrong_object(history: &History, record: Record) -> Result<WrongObject, HistoryError> {
     let went_back = record.outcome == Outcome::RolledBack;
     let subject = match record.back_to.as_ref().filter(|_| went_back) {
         Some(commit) => history.commit(commit)?.map(|commit| commit.subject),
         None => None,
     };
-    let Record { object, outcome, reason, back_to: commit, back_to_revision: revision, .. } = record;
-    let runs_now =
-        (went_back && (commit.is_some() || revision.is_some())).then_some(Runs { commit, subject, revision });
-    Ok(WrongObject { object, state: outcome.state(), reason, runs_now })
+    let Record { object, source, commit, outcome, reason, back_to, back_to_revision: revision, .. } = record;
+    let knows = went_back && (back_to.is_some() || revision.is_some());
+    let runs_now = knows.then_some(Runs { commit: back_to, subject, revision });
+    Ok(WrongObject { object, source, commit, state: outcome.state(), reason, runs_now })
 }

@@ -3,7 +3,9 @@
 
 mod address;
 mod forge;
+mod mail;
 mod message;
+mod message_text;
 mod plain_line;
 mod receiver;
 mod send;
@@ -13,6 +15,6 @@ mod slack;
 mod tests;
 
 pub use address::is_public;
-pub use message::{NoticeEvent, Notification, Person, Runs, WrongObject, schema};
+pub use message::{NoticeEvent, Notification, Person, Runs, SourceNotice, WrongObject, schema};
 pub use receiver::{Links, Receiver, Settings, tell};
 pub use send::{Delivery, Http, HttpAnswer, Post, SendError};

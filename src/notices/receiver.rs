@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use http::Method;
 use jiff::{SignedDuration, Timestamp};
+use lettre::message::Mailbox;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use sha2::{Digest as _, Sha256};
@@ -17,14 +18,15 @@ use tracing::{Instrument as _, info_span, warn};
 
 use super::address::Destination;
 use super::forge::{self, CommitState};
-use super::message::{Notification, event};
+use super::mail::{self, MailRoute};
+use super::message::{NoticeEvent, Notification, Test, event};
 use super::send::{Delivery, HttpAnswer, Post, SendError};
 use super::signature::signature;
 use super::slack;
 use crate::backoff::Backoff;
 use crate::clock::Clock;
-use crate::config::{NotifyConfig, NotifyKind, read_secret};
-use crate::history::{History, HistoryError, Notice, Pending};
+use crate::config::{NotifyConfig, NotifyEvent, NotifyKind, read_secret};
+use crate::history::{History, HistoryError, Notice, NoticeAbout, Pending};
 use crate::telemetry::{Metrics, NoticeLabels};
 use belay_core::rollout::{CommitId, Outcome};
 
@@ -125,9 +127,9 @@ impl Told {
         let notice = &pending.notice;
         let age = age(notice.at, clock.now());
         if age >= GIVES_UP {
-            warn!(commit = notice.commit.short(), "given up after 24 h: the receiver is not told of it");
+            warn!(about = about(notice), "given up after 24 h: the receiver is not told of it");
             metrics.noticed(name, NoticeLabels::GivenUp);
-            history.notice_given_up(name, notice.number)?;
+            history.notice_given_up(name, pending.last())?;
             return Ok(Duration::ZERO);
         }
         // A clock that was set back is no reason to wait for longer.
@@ -138,16 +140,12 @@ impl Told {
         if !wait.is_zero() {
             return Ok(wait.min(self.look()));
         }
-        if !self.receiver.wants(&pending) {
-            history.notice_told(name, notice.number)?;
+        let wanted: Vec<&Notice> = pending.notices().filter(|notice| self.receiver.wants(notice)).collect();
+        let Some(notification) = Notification::read(history, &wanted)? else {
+            // It is not to be told of it, its records were forgotten, or what lasted is over.
+            history.notice_told(name, pending.last())?;
             return Ok(Duration::ZERO);
-        }
-        let notification = Notification::read(history, notice)?;
-        if notification.objects.is_empty() {
-            // Its records were forgotten.
-            history.notice_told(name, notice.number)?;
-            return Ok(Duration::ZERO);
-        }
+        };
         let delivery = delivery_id(name, &pending);
         let state = if is_begun(notice) { CommitState::Pending } else { CommitState::of(notification.event) };
         let answer =
@@ -163,17 +161,17 @@ impl Told {
     /// Notes what came back.
     fn heard(&self, pending: &Pending, answer: Result<HttpAnswer, SendError>) -> Result<Duration, HistoryError> {
         let Settings { history, clock, metrics, .. } = &self.settings;
-        let (name, commit) = (&self.receiver.0.name, pending.notice.commit.short());
+        let (name, about) = (&self.receiver.0.name, about(&pending.notice));
         let (why, retry_after) = match answer {
             Ok(answer) if answer.is_taken() => {
                 metrics.noticed(name, NoticeLabels::Sent);
-                history.notice_told(name, pending.notice.number)?;
+                history.notice_told(name, pending.last())?;
                 return Ok(Duration::ZERO);
             }
             Ok(answer) if answer.is_refusal() => {
-                warn!(commit, %answer, "given up: the receiver refuses the message");
+                warn!(about, %answer, "given up: the receiver refuses the message");
                 metrics.noticed(name, NoticeLabels::GivenUp);
-                history.notice_told(name, pending.notice.number)?;
+                history.notice_told(name, pending.last())?;
                 return Ok(Duration::ZERO);
             }
             Ok(answer) => {
@@ -184,7 +182,7 @@ impl Told {
             Err(error) => (error.to_string(), None),
         };
         let wait = IN_VAIN.wait_number(pending.attempts).max(retry_after.unwrap_or_default()).min(LONGEST_WAIT);
-        warn!(commit, why, retry_in = wait.as_secs(), "failed to tell the receiver, trying again");
+        warn!(about, why, retry_in = wait.as_secs(), "failed to tell the receiver, trying again");
         metrics.noticed(name, NoticeLabels::Failed);
         let retry = SignedDuration::try_from(wait).ok().and_then(|wait| clock.now().checked_add(wait).ok());
         history.notice_not_told(name, retry.unwrap_or(Timestamp::MAX))?;
@@ -232,13 +230,19 @@ impl Receiver {
         }
     }
 
-    fn wants(&self, pending: &Pending) -> bool {
+    fn wants(&self, notice: &Notice) -> bool {
         let NotifyConfig { sources, events, kind, .. } = &self.0;
-        let told = match is_begun(&pending.notice) {
-            true => kind.is_forge(),
-            false => kind.is_forge() || events.contains(&event(pending.notice.state)),
+        let told = match &notice.about {
+            NoticeAbout::Commit(..) if kind.is_forge() => true,
+            NoticeAbout::Commit(_, Outcome::Planned) => false,
+            NoticeAbout::Commit(_, state) | NoticeAbout::Past(_, state) => events.contains(&event(*state)),
+            NoticeAbout::Held(_) => events.contains(&NotifyEvent::Held),
+            NoticeAbout::Source(Some(_)) => events.contains(&NotifyEvent::Blocked),
+            NoticeAbout::Source(None) => events.contains(&NotifyEvent::Unblocked),
         };
-        told && (sources.is_empty() || sources.contains(&pending.notice.source))
+        // A forge has statuses of commits only.
+        let fits = !kind.is_forge() || matches!(notice.about, NoticeAbout::Commit(..));
+        told && fits && (sources.is_empty() || sources.contains(&notice.source))
     }
 
     async fn send(
@@ -268,6 +272,9 @@ impl Receiver {
             true => (forge::address(&self.address()?, commit), forge::method(commit)),
             false => (self.address()?, Method::POST),
         };
+        if self.0.kind == NotifyKind::Email {
+            return self.mail(notification, &address);
+        }
         let target = Destination::parse(&address).map_err(SendError)?;
         let value = match self.0.kind {
             NotifyKind::Webhook => serde_json::to_value(notification).map_err(|error| SendError(error.to_string()))?,
@@ -276,7 +283,10 @@ impl Receiver {
         };
         let body = if method == Method::GET { Vec::new() } else { value.to_string().into_bytes() };
         let Notification { event, delivery, .. } = notification;
-        let mut headers = vec![("x-belay-event", event.word()), ("x-belay-delivery", delivery.clone())];
+        let mut headers = vec![("x-belay-delivery", delivery.clone())];
+        if !self.0.kind.is_forge() {
+            headers.push(("x-belay-event", event.word()));
+        }
         let token = self.0.token_file.as_ref().map(|file| read_secret(file)).transpose().map_err(SendError)?;
         let secret = token.map(|token| token.trim().to_owned());
         if let Some(token) = &secret {
@@ -288,7 +298,28 @@ impl Receiver {
                 .push(("x-belay-signature-256", signature(signing.trim_end_matches(['\r', '\n']).as_bytes(), &body)));
         }
         let (allow_private, authorities) = (self.0.allow_private, self.authorities()?);
-        Ok(Delivery { target, allow_private, headers, method, authorities, secret, body })
+        Ok(Delivery { target, allow_private, headers, method, authorities, mail: None, secret, body })
+    }
+
+    /// The message as a mail.
+    fn mail(&self, notification: &Notification, address: &str) -> Result<Delivery, SendError> {
+        let NotifyConfig { from, to, user, password_file, allow_private, .. } = &self.0;
+        let from = from.as_ref().ok_or_else(|| SendError("from is not said".to_owned()))?;
+        let from = mailbox(from)?;
+        let to: Vec<Mailbox> = to.iter().map(|to| mailbox(to)).collect::<Result<_, _>>()?;
+        let password = password_file.as_ref().map(|file| read_secret(file)).transpose().map_err(SendError)?;
+        let password = password.map(|password| password.trim_end_matches(['\r', '\n']).to_owned());
+        let route = MailRoute::new(&from, &to, user.clone().zip(password.clone()))?;
+        Ok(Delivery {
+            target: Destination::of_mail_server(address).map_err(SendError)?,
+            allow_private: *allow_private,
+            headers: Vec::new(),
+            method: Method::POST,
+            authorities: self.authorities()?,
+            mail: Some(route),
+            secret: password,
+            body: mail::mail(notification, &from, &to)?,
+        })
     }
 
     /// The certificates of `ca_file`.
@@ -319,22 +350,46 @@ impl Receiver {
 
 impl Links {
     fn add_to(&self, notification: &mut Notification) {
-        let (Some(source), Some(commit)) = (&notification.source, &notification.commit) else { return };
-        let page = |url: &String| format!("{}/commits/{commit}", url.trim_end_matches('/'));
-        notification.page = self.public_url.as_ref().map(page);
+        let base = self.public_url.as_ref().map(|url| url.trim_end_matches('/'));
+        let (Some(source), Some(commit)) = (&notification.source, &notification.commit) else {
+            let state = if notification.sources.is_empty() { "?state=held" } else { "" };
+            let says_something = notification.event != NoticeEvent::Test(Test::Test);
+            notification.page = base.filter(|_| says_something).map(|base| format!("{base}/{state}"));
+            return;
+        };
+        notification.page = base.map(|base| format!("{base}/commits/{commit}"));
         notification.forge = self.commit_urls.get(source).map(|url| url.replace("{commit}", commit.as_str()));
     }
 }
 
 /// Whether a notice only says that something has begun, which is a forge's to know.
 fn is_begun(notice: &Notice) -> bool {
-    notice.state == Outcome::Planned
+    matches!(notice.about, NoticeAbout::Commit(_, Outcome::Planned))
+}
+
+/// An address of mail, with or without a name.
+fn mailbox(text: &str) -> Result<Mailbox, SendError> {
+    text.parse().map_err(|error| SendError(format!("{text:?} is no address of mail: {error}")))
+}
+
+/// What a notice is about, for the log.
+fn about(notice: &Notice) -> String {
+    match &notice.about {
+        NoticeAbout::Source(_) => format!("source {}", notice.source),
+        NoticeAbout::Held(commit) => format!("hold of {}", commit.short()),
+        NoticeAbout::Past(commit, _) => format!("commits before {}", commit.short()),
+        NoticeAbout::Commit(commit, _) => format!("commit {}", commit.short()),
+    }
 }
 
 /// The same for each attempt at a message, and for no other message.
 fn delivery_id(receiver: &str, pending: &Pending) -> String {
     let notice = &pending.notice;
-    digest(&[receiver, &notice.number.to_string(), &notice.source, notice.commit.as_str(), &notice.at.to_string()])
+    let commit = notice.commit().map(CommitId::as_str).unwrap_or_default();
+    let mut parts = vec![receiver.to_owned(), notice.number.to_string(), notice.source.clone(), commit.to_owned()];
+    parts.push(notice.at.to_string());
+    parts.extend(pending.together.last().map(|last| last.number.to_string()));
+    digest(&parts.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 fn digest(parts: &[&str]) -> String {

@@ -23,6 +23,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::address::{Destination, is_public};
+use super::mail::{self, MailRoute};
 use super::plain_line::plain_line;
 use crate::clock::Clock;
 
@@ -46,6 +47,8 @@ pub struct Delivery {
     pub method: Method,
     /// Authorities that are trusted beside those that the machine trusts.
     pub(super) authorities: Vec<CertificateDer<'static>>,
+    /// Which way it goes as a mail; over HTTP where it is none.
+    pub(super) mail: Option<MailRoute>,
     /// What is never shown of an answer, beside the address.
     pub(super) secret: Option<String>,
     /// What is sent.
@@ -151,7 +154,13 @@ impl Post for Http {
     fn post(&self, delivery: Delivery) -> Pin<Box<dyn Future<Output = Result<HttpAnswer, SendError>> + Send + '_>> {
         Box::pin(async move {
             let host = delivery.target.host().to_owned();
-            match timeout(SEND_TIMEOUT, self.exchange(delivery)).await {
+            let sent = async {
+                match &delivery.mail {
+                    Some(route) => mail::send(&delivery, route).await,
+                    None => self.exchange(delivery).await,
+                }
+            };
+            match timeout(SEND_TIMEOUT, sent).await {
                 Ok(answer) => answer,
                 Err(_) => Err(SendError(format!("{host} did not answer within {} s", SEND_TIMEOUT.as_secs()))),
             }
@@ -183,23 +192,31 @@ impl Http {
 /// A connection to an address that may be connected to: the one that is checked is the one that is used.
 async fn connect(target: &Destination, allow_private: bool) -> Result<TcpStream, SendError> {
     let host = target.host();
-    let found = lookup_host((host, target.port())).await;
-    let found: Vec<SocketAddr> = found.map_err(|error| SendError(format!("no address of {host}: {error}")))?.collect();
-    let allowed = found.iter().filter(|address| allow_private || is_public(address.ip())).take(ADDRESSES);
-    let mut last = None;
-    for address in allowed {
+    let mut last = SendError(format!("{host} has no address"));
+    for address in allowed_addresses(target, allow_private).await? {
         match TcpStream::connect(address).await {
             Ok(stream) => return Ok(stream),
-            Err(error) => last = Some(SendError(format!("failed to connect to {host} ({address}): {error}"))),
+            Err(error) => last = SendError(format!("failed to connect to {host} ({address}): {error}")),
         }
     }
-    Err(last.unwrap_or_else(|| match found.first() {
-        Some(address) => SendError(format!(
+    Err(last)
+}
+
+/// The addresses of a receiver that may be connected to, at least one.
+pub(super) async fn allowed_addresses(target: &Destination, allow_private: bool) -> Result<Vec<SocketAddr>, SendError> {
+    let host = target.host();
+    let found = lookup_host((host, target.port())).await;
+    let found: Vec<SocketAddr> = found.map_err(|error| SendError(format!("no address of {host}: {error}")))?.collect();
+    let allowed = found.iter().copied().filter(|address| allow_private || is_public(address.ip()));
+    let allowed: Vec<SocketAddr> = allowed.take(ADDRESSES).collect();
+    match found.first() {
+        Some(address) if allowed.is_empty() => Err(SendError(format!(
             "{host} is at {}, which is no public address: allow_private = true allows that",
             address.ip()
-        )),
-        None => SendError(format!("{host} has no address")),
-    }))
+        ))),
+        Some(_) => Ok(allowed),
+        None => Err(SendError(format!("{host} has no address"))),
+    }
 }
 
 /// Sends the message over a connection of its own, and reads what comes back.

@@ -49,3 +49,21 @@ impl Books {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_a_turn_hears_that_it_takes_too_long() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(History::open(folder.path(), jiff::Timestamp::UNIX_EPOCH).unwrap());
+        let books = Books::new(folder.path().to_owned());
+        let turns = Arc::clone(&books.room).acquire_many_owned(u32::try_from(AT_ONCE).unwrap()).await.unwrap();
+        let began = tokio::time::Instant::now();
+        let Err(Problem::Unavailable(why)) = books.ask(|_| Ok(())).await else { panic!("all turns are taken") };
+        assert!(why.contains("20s") && began.elapsed() >= READ_TIMEOUT, "{why}");
+        drop(turns);
+        assert!(books.ask(|_| Ok(())).await.is_ok());
+    }
+}

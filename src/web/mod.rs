@@ -293,6 +293,52 @@ mod tests {
         assert_eq!(first_line(&web, "/healthz", "localhost").await, "HTTP/1.1 200 OK");
     }
 
+    /// What is answered to this, until the connection is closed, and after how long that is.
+    async fn until_closed(web: &Web, sent: &[u8]) -> (String, Duration) {
+        let began = tokio::time::Instant::now();
+        let mut stream = TcpStream::connect(web.address()).await.unwrap();
+        stream.write_all(sent).await.unwrap();
+        let mut answer = Vec::new();
+        // That it is cut off while something is sent is an end, too.
+        let _ = stream.read_to_end(&mut answer).await;
+        (String::from_utf8_lossy(&answer).into_owned(), began.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn headers_that_do_not_end_close_the_connection() {
+        let (web, _daemon) = open(&[]).await;
+        let (_, took) = until_closed(&web, b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ").await;
+        assert!(took >= HEADER_TIMEOUT && took < 2 * HEADER_TIMEOUT, "{took:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_connection_lasts_for_longer_than_five_minutes() {
+        let (web, _daemon) = open(&[]).await;
+        let (told, took) = until_closed(&web, b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+        assert!(
+            told.contains("event: hello") && took >= LONGEST && took < LONGEST + HEADER_TIMEOUT,
+            "{took:?}: {told}"
+        );
+        // Nor one on which nothing is asked any more.
+        let (told, took) = until_closed(&web, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+        assert!(told.starts_with("HTTP/1.1 200") && took <= LONGEST, "{took:?}: {told}");
+    }
+
+    #[tokio::test]
+    async fn headers_that_are_too_large_are_refused() {
+        let (web, _daemon) = open(&[]).await;
+        let get = |bytes: usize| {
+            format!(
+                "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-Large: {}\r\n\r\n",
+                "x".repeat(bytes)
+            )
+        };
+        let (answer, _) = until_closed(&web, get(HEADER_BYTES / 2).as_bytes()).await;
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        let (answer, _) = until_closed(&web, get(2 * HEADER_BYTES).as_bytes()).await;
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431 "), "{answer}");
+    }
+
     #[tokio::test]
     async fn it_answers_to_its_own_names() {
         let (web, _daemon) = open(&["Belay.example.com"]).await;

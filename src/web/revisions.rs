@@ -41,3 +41,42 @@ impl Room {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+    use crate::cluster::Cluster;
+    use crate::daemon::Status;
+    use crate::telemetry::Metrics;
+    use crate::web::Shown;
+    use std::collections::BTreeMap;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_page_does_not_wait_for_a_cluster_that_does_not_answer() {
+        let mute = tower::service_fn(|_: http::Request<kube::client::Body>| {
+            std::future::pending::<Result<http::Response<kube::client::Body>, std::convert::Infallible>>()
+        });
+        let clock = Clock::tokio(jiff::Timestamp::UNIX_EPOCH);
+        let cluster = Cluster::new(kube::Client::new(mute, "default"), clock.clone());
+        let (_daemon, status) = tokio::sync::watch::channel(Status::default());
+        let room = Room::new(Shown {
+            status,
+            metrics: Metrics::default(),
+            state: std::path::PathBuf::new(),
+            clusters: BTreeMap::from([("shop".to_owned(), cluster)]),
+            commit_urls: BTreeMap::new(),
+            clock,
+            hooks: BTreeMap::new(),
+        });
+        let key = ObjectKey {
+            group: "apps".to_owned(),
+            kind: "Deployment".to_owned(),
+            namespace: Some("shop".to_owned()),
+            name: "web".to_owned(),
+        };
+        let began = tokio::time::Instant::now();
+        let why = room.revisions("shop", &key).await.unwrap_err();
+        assert!(why.contains("did not answer within 5s") && began.elapsed() < 2 * READ_TIMEOUT, "{why}");
+    }
+}

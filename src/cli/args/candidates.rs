@@ -13,6 +13,7 @@ use crate::cli::Globals;
 use crate::cli::commands::history;
 use crate::cluster::Cluster;
 use crate::history::Query;
+use belay_core::manifest::ObjectKey;
 use belay_core::rollout::marks;
 
 /// How long somebody who presses Tab waits at most.
@@ -39,17 +40,22 @@ pub(in crate::cli) fn of(argument: &str) -> Option<Find> {
 fn workloads(typed: &OsStr) -> Vec<CompletionCandidate> {
     let found = ask(async |cluster, namespace| {
         let live = cluster.workloads(namespace.as_deref(), "").await.unwrap_or_default();
-        live.into_iter().map(|(key, live)| (key.kind.to_lowercase(), key.name, cause(&live))).collect()
+        live.into_iter().map(|(key, live)| (key, cause(&live))).collect()
     });
     let typed = typed.to_string_lossy();
-    let by_kind = typed.is_empty() || typed.contains('/');
-    let mut candidates = Vec::new();
-    for (kind, name, cause) in found {
-        let whole = format!("{kind}/{name}");
-        let value = if by_kind || whole.starts_with(&*typed) { whole } else { name };
-        candidates.push(candidate(value, cause));
+    let candidates = found.into_iter().filter_map(|(key, cause)| Some(candidate(as_typed(&key, &typed)?, cause)));
+    fitting(candidates.collect(), &typed)
+}
+
+/// A workload in the words in which it is begun to be typed: `web`, `deployment/web`, `deploy/web`; `None` where the kind that
+/// is typed is another.
+fn as_typed(key: &ObjectKey, typed: &str) -> Option<String> {
+    if let Some((kind, _)) = typed.split_once('/') {
+        let whole = format!("{kind}/{}", key.name);
+        return whole.parse::<Named>().is_ok_and(|named| named.means(key, None)).then_some(whole);
     }
-    fitting(candidates, &typed)
+    let whole = format!("{}/{}", key.kind.to_lowercase(), key.name);
+    Some(if typed.is_empty() || whole.starts_with(typed) { whole } else { key.name.clone() })
 }
 
 fn controllers(typed: &OsStr) -> Vec<CompletionCandidate> {

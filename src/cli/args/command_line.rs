@@ -22,7 +22,7 @@ pub(in crate::cli) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<
 }
 
 /// Verbs of other programs, and what does the same here.
-const OTHERS: [(&str, &str); 16] = [
+const OTHERS: [(&str, &str); 18] = [
     ("rollback", "'belay undo WORKLOAD' takes a workload back; what fails belay takes back by itself"),
     ("revert", "'belay undo WORKLOAD' takes a workload back; 'git revert' and a push do it in Git"),
     ("rollout", "'belay status', 'history', 'undo', 'pause', 'resume' and 'restart' are what 'kubectl rollout' does"),
@@ -41,6 +41,11 @@ const OTHERS: [(&str, &str); 16] = [
     ("get", "'belay status' shows each workload, 'belay history' what was rolled out"),
     ("list", "'belay status' shows each workload, 'belay history' what was rolled out"),
     ("describe", "'belay show COMMIT' tells all of a commit, 'belay status WORKLOAD' where a workload is"),
+    ("top", "'belay status --watch' goes on showing each workload"),
+    (
+        "delete",
+        "what leaves the repository is deleted where 'prune = true'; 'kubectl delete' deletes what belay did not put there",
+    ),
     ("log", "'belay history' shows what was rolled out"),
     ("validate", "'belay check' reads manifests without a cluster"),
     ("lint", "'belay check' reads manifests without a cluster"),

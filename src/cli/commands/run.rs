@@ -24,7 +24,7 @@ use crate::cli::session::signals;
 use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::config::{self, ClusterConfig, Config, RenderConfig, SourceConfig, Span, StateConfig, WebConfig};
-use crate::daemon::{Daemon, Pruning, SourceStatus, Status};
+use crate::daemon::{Daemon, Pruning, SourceStatus, Status, note_lasting_trouble};
 use crate::git::{Location, hidden_by_systemd};
 use crate::history::{History, OpenedHistory, Query, Retention};
 use crate::notices::{self, Http, Links, Settings};
@@ -194,7 +194,12 @@ fn tell(
     let links = Links { public_url, commit_urls: commit_urls(config), branches: branches(config) };
     let (history, clock, metrics) = (history.clone(), clock.clone(), daemon.metrics());
     let receivers = config.notify.clone();
+    let lasting = note_lasting_trouble(daemon.status(), history.clone(), clock.clone());
     async move {
+        if !receivers.is_empty() {
+            let stop = stop.clone();
+            tokio::spawn(async move { stop.run_until_cancelled(lasting).await });
+        }
         // Also where there are none: those that there were are forgotten.
         let post = Arc::new(Http::new());
         notices::tell(receivers, Settings { history, clock, metrics, links, post }, stop).await;

@@ -47,7 +47,10 @@ impl History {
             let values = params![source, before.unwrap_or(i64::MAX), limit];
             let mut turns: Vec<Turn> = statement.query_map(values, turn)?.collect::<Result<_, _>>()?;
             let mut counts = connection.prepare_cached(
-                "SELECT \"commit\", outcome, count(*) FROM records INDEXED BY records_by_plan WHERE plan = ? GROUP BY \
+                // Each object once, by its newest record. That drift was put right says nothing of the commit.
+                "SELECT \"commit\", outcome, count(*) FROM (SELECT \"commit\", outcome, max(number) FROM records INDEXED BY \
+                 records_by_plan WHERE plan = ? AND NOT (\"trigger\" IN ('drift', 'autoscaler') AND outcome IN ('complete', \
+                 'unchanged', 'superseded', 'unknown')) GROUP BY \"commit\", \"group\", kind, namespace, name) GROUP BY \
                  \"commit\", outcome",
             )?;
             for turn in &mut turns {

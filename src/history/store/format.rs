@@ -14,6 +14,7 @@ const FORMATS: &[&str] = &[
     include_str!("version_8.sql"),
     include_str!("version_9.sql"),
     include_str!("version_10.sql"),
+    include_str!("version_11.sql"),
 ];
 /// What marks the file as belay's: `bely` in ASCII.
 pub(in crate::history) const APPLICATION: i32 = 0x6265_6c79;

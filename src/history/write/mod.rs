@@ -1,6 +1,7 @@
 //! What the daemon writes: commits that came, records that begin, their steps, their ends.
 
 pub(in crate::history) mod entry;
+mod kept_evidence;
 pub(in crate::history) mod rebuild;
 pub(in crate::history) mod replaced;
 pub(in crate::history) mod retention;
@@ -11,7 +12,7 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::error::HistoryError;
-use super::notices::{EndedRecord, note, note_begun};
+use super::notices::commit::{EndedRecord, note, note_begun};
 use super::query::baselines::JudgedBaseline;
 use crate::history::store::file::{Failure, History};
 use crate::history::store::rows;
@@ -22,8 +23,6 @@ use belay_core::rollout::{Commit, CommitId, Evidence, Outcome, Reason, Record, R
 const TEXT: usize = 4096;
 /// How many steps of one record may be mere progress. Later ones are not written down; steps of other kinds always are.
 const PROGRESS: i64 = 500;
-/// The largest evidence, in bytes of JSON. From a larger one the log lines are left out, which says so.
-const EVIDENCE: usize = 256 << 10;
 
 /// What may become known of a record before it ends. What is `None` stays as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -184,7 +183,7 @@ pub(super) fn update(connection: &Connection, id: RecordId, update: &Update) -> 
             trigger.as_ref().and_then(Trigger::object).map(rows::json)
         ])?;
     if let Some(evidence) = evidence {
-        rows::write_evidence(connection, id.0, &bounded(evidence))?;
+        kept_evidence::write(connection, id.0, evidence)?;
     }
     if let Some(complaints) = complaints {
         rows::write_complaints(connection, id.0, complaints)?;
@@ -353,7 +352,7 @@ pub(super) fn insert(
         rows::write_complaints(connection, id, &record.complaints)?;
     }
     if let Some(evidence) = &record.evidence {
-        rows::write_evidence(connection, id, &bounded(evidence))?;
+        kept_evidence::write(connection, id, evidence)?;
     }
     Ok(id)
 }
@@ -390,21 +389,6 @@ fn write_step(connection: &Connection, id: RecordId, step: &Step) -> Result<(), 
         .prepare_cached("INSERT INTO steps (record, number, at, step, detail) VALUES (?, ?, ?, ?, ?)")?
         .execute(params![id.0, number, rows::time(step.at), rows::word(step.kind), cut(&step.detail)])?;
     Ok(())
-}
-
-fn bounded(evidence: &Evidence) -> Evidence {
-    let mut evidence = evidence.clone();
-    if rows::json(&evidence).len() > EVIDENCE {
-        for pod in &mut evidence.pods {
-            pod.log.clear();
-        }
-        evidence.missing.push("the pods' log lines: too long to be kept".to_owned());
-    }
-    if rows::json(&evidence).len() > EVIDENCE {
-        let missing = vec!["all but this line: too long to be kept".to_owned()];
-        evidence = Evidence { missing, ..Evidence::default() };
-    }
-    evidence
 }
 
 fn cut(text: &str) -> &str {

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::history::error::HistoryError;
-use crate::history::notices::forget_notices;
+use crate::history::notices::lasting::forget_notices;
 use crate::history::query::templates::forget_unused;
 use crate::history::store::file::{Failure, History};
 use crate::history::store::rows;

@@ -281,6 +281,15 @@ mod tests {
     }
 
     #[test]
+    fn a_page_has_so_many_rows_and_says_that_there_are_more() {
+        let workloads: Vec<_> =
+            (0..ROWS + 7).map(|number| (key(&format!("{number:05}")), live(Standing::Complete))).collect();
+        let html = rendered(&workloads, OverviewAsked::default());
+        assert_eq!(html.matches("<tr>").count(), ROWS + 1);
+        assert!(html.contains("2007 of 2007") && html.contains("The first 2000: filter to see the others."));
+    }
+
+    #[test]
     fn what_is_wrong_comes_first_and_the_address_filters() {
         let workloads = [
             (key("a"), live(Standing::Complete)),

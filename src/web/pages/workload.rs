@@ -35,11 +35,17 @@ struct WorkloadPage {
     under_way: Option<UnderWay>,
     held: Option<HeldStatus>,
     picture: Option<String>,
-    revisions: Vec<RevisionPods>,
+    revisions: Vec<RevisionRow>,
     revisions_missing: Option<String>,
     stale: Vec<String>,
     records: Vec<Past>,
     commands: Vec<String>,
+}
+
+/// A revision, and what became of the commit that made it.
+struct RevisionRow {
+    pods: RevisionPods,
+    outcome: Option<Mark>,
 }
 
 struct Past {
@@ -87,7 +93,10 @@ async fn page(room: &Room, source: String, kind: &str, namespace: &str, name: &s
     commands.extend(held.is_some().then(|| command("retry", &key)));
     commands.extend((!stale.is_empty()).then(|| command("restart", &key)));
     commands.extend((state == ObjectState::Suspended).then(|| command("resume-sync", &key)));
+    commands.extend((revisions.len() > 1).then(|| command("undo", &key)));
     commands.push(command("status", &key));
+    let revisions =
+        revisions.into_iter().map(|pods| RevisionRow { outcome: outcome_of(&pods, &records), pods }).collect();
     Ok(WorkloadPage {
         frame: Frame::of(&room.shown, "/"),
         mark: Mark::of(state),
@@ -104,6 +113,14 @@ async fn page(room: &Room, source: String, kind: &str, namespace: &str, name: &s
         records: records.into_iter().map(Past::of).collect(),
         commands,
     })
+}
+
+/// What became of the rollout that made a revision. One that was gone back to has a new number, and the commit of the old.
+fn outcome_of(pods: &RevisionPods, records: &[Record]) -> Option<Mark> {
+    let of_revision = |record: &&Record| record.rolls_out && record.revision == Some(pods.revision);
+    let of_commit = |record: &&Record| record.rolls_out && pods.commit.as_ref() == Some(&record.commit);
+    let record = records.iter().find(of_revision).or_else(|| records.iter().find(of_commit));
+    record.map(|record| Mark::of_outcome(record.outcome))
 }
 
 impl Past {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use belay::config::{Config, NotifyConfig};
+use belay::daemon::note_lasting_trouble;
 use belay::notices::{self, Delivery, HttpAnswer, Links, Post, SendError, Settings};
 use belay::telemetry::NoticeLabels;
 use jiff::Timestamp;
@@ -100,6 +101,7 @@ struct Telling {
     post: Receivers,
     stop: CancellationToken,
     task: JoinHandle<()>,
+    lasting: JoinHandle<()>,
 }
 
 impl Telling {
@@ -114,13 +116,15 @@ impl Telling {
         };
         let (history, clock, metrics) = (world.history().clone(), world.clock.clone(), world.metrics());
         let settings = Settings { history, clock, metrics, links, post: Arc::new(post.clone()) };
+        let lasting = note_lasting_trouble(world.listen(), world.history().clone(), world.clock.clone());
         let task = tokio::spawn(notices::tell(receivers, settings, stop.clone()));
-        Telling { post: post.clone(), stop, task }
+        Telling { post: post.clone(), stop, task, lasting: tokio::spawn(lasting) }
     }
 
     /// Stops, at once, whatever the receivers do.
     async fn end(self) {
         self.stop.cancel();
+        self.lasting.abort();
         tokio::time::timeout(Duration::from_millis(100), self.task).await.expect("it stops at once").unwrap();
     }
 }
@@ -337,5 +341,98 @@ async fn only_what_was_asked_for_is_told() {
     pass(20).await;
     assert_eq!(telling.post.events("a.example"), ["rejected"]);
     assert_eq!(telling.post.sent("a.example")[0].body["commit"], third);
+    telling.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_is_told_again_after_an_hour_while_it_lasts() {
+    let (mut world, telling) = told(&["ops"]).await;
+    let bad = world.push("web.yaml", &broken("web", "image-pull-error"), "Broken");
+    world.through(&bad).await;
+    pass(3000).await;
+    assert_eq!(telling.post.events("ops.example"), ["rolled-back"]);
+    pass(700).await;
+    assert_eq!(telling.post.events("ops.example"), ["rolled-back", "held"]);
+    let sent = telling.post.sent("ops.example").pop().unwrap();
+    let schema = notices::schema();
+    assert_eq!(fits(&sent.body, &schema, &schema, ""), Ok(()), "{:#}", sent.body);
+    assert_eq!((&sent.body["commit"], &sent.body["subject"]), (&bad.clone().into(), &"Broken".into()));
+    assert_eq!(sent.body["page"], format!("https://belay.example.com/commits/{bad}"));
+    let wrong = &sent.body["wrong"][0];
+    assert_eq!(
+        (&wrong["object"]["name"], &wrong["state"], &wrong["commit"]),
+        (&"web".into(), &"held".into(), &bad.into())
+    );
+    assert!(sent.body["since"].is_string() && wrong["runsNow"]["subject"] == "First version", "{:#}", sent.body);
+    let fix = world.push("web.yaml", &deployment("web", "web:3", ""), "Mended");
+    world.through(&fix).await;
+    pass(600).await;
+    assert_eq!(telling.post.events("ops.example"), ["rolled-back", "held", "complete"], "nothing is held any more");
+    telling.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_is_blocked_for_long_is_told_once_and_that_it_no_longer_is() {
+    let (mut world, telling) = told(&["ops", "mute"]).await;
+    world.repository.go_away();
+    world.until("it is blocked", |source| source.blocked_by().is_some()).await;
+    pass(120).await;
+    world.repository.come_back();
+    world.until("it is reached", |source| source.blocked_by().is_none()).await;
+    pass(600).await;
+    assert_eq!(telling.post.events("ops.example"), Vec::<String>::new(), "what passes soon is not told");
+    world.repository.go_away();
+    world.until("it is blocked", |source| source.blocked_by().is_some()).await;
+    pass(330).await;
+    assert_eq!(telling.post.events("ops.example"), ["blocked"]);
+    let sent = telling.post.sent("ops.example").pop().unwrap();
+    let schema = notices::schema();
+    assert_eq!(fits(&sent.body, &schema, &schema, ""), Ok(()), "{:#}", sent.body);
+    assert_eq!((&sent.body["source"], &sent.body["commit"]), (&"shop".into(), &Value::Null));
+    assert!(sent.body["sources"][0]["reason"].as_str().unwrap().len() > 10, "{:#}", sent.body);
+    assert_eq!(sent.body["page"], "https://belay.example.com/");
+    // Another daemon after a crash does not know since when, and does not tell it again.
+    let post = telling.post.clone();
+    telling.end().await;
+    world.kill().await;
+    world.start();
+    let telling = Telling::begin(&world, &post, hooks(&["ops", "mute"]));
+    pass(400).await;
+    assert_eq!(telling.post.events("ops.example"), ["blocked"]);
+    world.repository.come_back();
+    world.until("it is reached", |source| source.blocked_by().is_none() && source.planned.is_some()).await;
+    pass(120).await;
+    assert_eq!(telling.post.events("ops.example"), ["blocked", "unblocked"]);
+    pass(400).await;
+    assert_eq!(telling.post.events("ops.example"), ["blocked", "unblocked"]);
+    telling.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repository_with_a_hundred_old_troubles_is_one_message_at_first() {
+    let mut world = World::embedded().await;
+    for number in 0..100 {
+        world.repository.write(format!("{number}.yaml"), format!("kind: Deployment\nspec: {number}\n"));
+        world.repository.commit(&format!("Odd {number}"));
+    }
+    let head = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
+    // The receiver is known before the first look succeeds.
+    world.repository.go_away();
+    world.start();
+    let telling = Telling::begin(&world, &Receivers::default(), hooks(&["ops"]));
+    pass(1).await;
+    world.repository.come_back();
+    world.through(&head).await;
+    pass(60).await;
+    let sent = telling.post.sent("ops.example");
+    let told: Vec<(&str, bool)> =
+        sent.iter().map(|sent| (sent.headers["x-belay-event"].as_str(), sent.body["past"] == true)).collect();
+    assert_eq!(told, [("rejected", true), ("complete", false)]);
+    let past = &sent[0].body;
+    assert_eq!(
+        (past["wrong"].as_array().unwrap().len(), &past["more"], &past["commit"]),
+        (20, &80.into(), &head.into())
+    );
+    assert_ne!(past["wrong"][0]["commit"], past["wrong"][1]["commit"], "each says which commit is charged with it");
     telling.end().await;
 }

@@ -24,6 +24,7 @@ async fn from_the_overview_to_the_evidence() {
     let (mut world, good) = World::with_web().await;
     let web = Web::open("127.0.0.1:0".parse().unwrap(), &[], world.shown()).await.unwrap();
     shows(&page(&web, "/").await, &["<title>✔ Overview · belay</title>", "synced", "●●</span> 2/2"]);
+    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
     let bad = world.push("web.yaml", &broken("web", "crash-after=1s"), "Break <it>");
     world.until("it moves", |source| !source.under_way.is_empty()).await;
     tokio::time::sleep(std::time::Duration::from_secs(5)).await;
@@ -54,6 +55,19 @@ async fn from_the_overview_to_the_evidence() {
     );
     let workload = page(&web, "/workloads/shop/Deployment/default/web").await;
     shows(&workload, &["</i> held</span>", "<small>present</small>", "belay retry deployment/web -n default"]);
+    shows(&workload, &["belay undo deployment/web -n default"]);
+    // Each revision with its commit and what became of that.
+    let (_, revisions) = workload.split_once("<h2 id=\"revisions\">").unwrap();
+    let (revisions, _) = revisions.split_once("</table>").unwrap();
+    for (revision, commit, outcome) in [("3 <small>present</small>", &good, "complete"), ("2", &bad, "rolled-back")] {
+        let row = revisions.split("<tr>").find(|row| row.contains(&format!("<th scope=\"row\">{revision}</th>")));
+        let row = row.unwrap_or_else(|| panic!("revision {revision} is not in {revisions}"));
+        assert!(row.contains(&format!("/commits/{commit}")) && row.contains(outcome), "{row}");
+    }
+    assert!(
+        commit.contains("<h3>Events</h3>") && !commit.contains("RolloutComplete"),
+        "of this rollout only: {commit}"
+    );
     shows(&page(&web, "/figures").await, &["50 %", "<svg class=\"bars\"", "Rollouts a month. 2026-01: 2"]);
     for path in [
         "/nothing",

@@ -293,6 +293,7 @@ fn every_other_block_is_what_it_says() {
                 }
                 // The demo's own test looks at it.
                 "text demo" => {}
+                "nginx" => nginx_reads(&home.path().join("nginx"), &block.text, &place),
                 "toml oauth2-proxy" => drop(block.text.parse::<toml::Table>().unwrap()),
                 "toml" => drop(Config::parse(&block.text, &place).unwrap_or_else(|error| panic!("{place}: {error}"))),
                 "yaml" => {
@@ -309,6 +310,34 @@ fn every_other_block_is_what_it_says() {
                 other => panic!("{place}: nothing runs a block of {other:?}"),
             }
         }
+    }
+}
+
+/// nginx reads it, where it is installed (Debian: nginx-light), with a certificate and passwords that are there.
+fn nginx_reads(folder: &Path, text: &str, place: &str) {
+    std::fs::create_dir_all(folder).unwrap();
+    let made = rcgen::generate_simple_self_signed(vec!["belay.example.com".to_owned()]).unwrap();
+    let files = [
+        ("belay.crt", made.cert.pem()),
+        ("belay.key", made.signing_key.serialize_pem()),
+        ("belay.htpasswd", String::new()),
+    ];
+    files.iter().for_each(|(name, text)| std::fs::write(folder.join(name), text).unwrap());
+    let own = folder.display().to_string();
+    let text = text.replace("/etc/nginx", &own).replace("listen 443", "listen 127.0.0.1:0");
+    let temporary =
+        ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(|of| format!("{of}_temp_path {own}/{of};"));
+    let whole = format!(
+        "pid {own}/pid; error_log {own}/log; events {{}} http {{ access_log off; {} {text} }}",
+        temporary.join(" ")
+    );
+    std::fs::write(folder.join("nginx.conf"), whole).unwrap();
+    let nginx = ["nginx", "/usr/sbin/nginx"].map(Path::new).into_iter().find_map(|program| {
+        std::process::Command::new(program).arg("-t").arg("-c").arg(folder.join("nginx.conf")).output().ok()
+    });
+    match nginx {
+        Some(read) => assert!(read.status.success(), "{place}: {}", String::from_utf8_lossy(&read.stderr)),
+        None => eprintln!("not looked at: {place}: there is no nginx"),
     }
 }
 

@@ -15,6 +15,7 @@ fn lines(globals: &str, commits: &[String]) -> Vec<String> {
         "his".to_owned(),
         "undo dep".to_owned(),
         "undo we".to_owned(),
+        "undo deploy/we".to_owned(),
         "undo deployment/web --to-revision ".to_owned(),
         "undo web --to-commit ".to_owned(),
         format!("show {some}"),
@@ -31,6 +32,7 @@ fn offered(commits: &[String]) -> Vec<BTreeSet<String>> {
         set(&["history"]),
         set(&["deployment/web"]),
         set(&["web"]),
+        set(&["deploy/web"]),
         set(&["1", "2"]),
         commits.iter().map(short).collect(),
         [short(&commits[1])].into(),
@@ -60,7 +62,7 @@ fn answers(ran: &Ran) -> Vec<BTreeSet<String>> {
             .filter_map(|line| Some(line.split('\t').next()?.trim().to_owned()).filter(|word| !word.is_empty()))
             .collect()
     };
-    ran.out.split("==\n").map(words).take(7).collect()
+    ran.out.split("==\n").map(words).take(8).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -111,8 +113,8 @@ zpty -d z
     std::fs::write(stage.home.path().join("tab.zsh"), script).unwrap();
     // What is ambiguous only says so; it is typed as far as it is not.
     let mut typed: Vec<String> = lines.to_vec();
-    typed[3].push('2');
-    typed[4].push_str(&commits[0][..4]);
+    typed[4].push('2');
+    typed[5].push_str(&commits[0][..4]);
     let mut args = vec!["-f", "tab.zsh"];
     args.extend(typed.iter().map(String::as_str));
     let Some(ran) = in_shell(stage, "zsh", &args) else { return };
@@ -126,6 +128,7 @@ zpty -d z
         "history",
         "undo deployment/web",
         "undo web",
+        "undo deploy/web",
         "--to-revision 2",
         &commits[0][..7],
         &commits[1][..7],

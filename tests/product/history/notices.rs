@@ -1,6 +1,6 @@
 //! What is to be told: a commit at a time, when something became of it, to each receiver in order.
 
-use belay::history::{History, Notice, Retention};
+use belay::history::{History, Lasting, LastingKind, Notice, NoticeAbout, Retention};
 use belay_core::rollout::{Outcome, Record, RecordId, Trigger};
 
 use crate::{at, commit_id, deployment, record};
@@ -28,11 +28,25 @@ fn tell(history: &History, receiver: &str) -> Vec<(u64, Outcome, bool)> {
 }
 
 fn tell_all(history: &History, receiver: &str) -> Vec<(u64, Outcome, bool)> {
-    let number = |notice: &Notice| (1..10).find(|number| commit_id(*number) == notice.commit).unwrap();
+    let number = |notice: &Notice| (1..10).find(|number| Some(&commit_id(*number)) == notice.commit()).unwrap();
     let mut told = Vec::new();
     while let Some(pending) = history.next_notice(receiver).unwrap() {
-        told.push((number(&pending.notice), pending.notice.state, pending.notice.is_final));
+        let NoticeAbout::Commit(_, state) = pending.notice.about else { panic!("{pending:?}") };
+        told.push((number(&pending.notice), state, pending.notice.is_final));
         history.notice_told(receiver, pending.notice.number).unwrap();
+    }
+    told
+}
+
+/// Tells `ops` all that there is, a message at a time.
+fn tell_messages(history: &History) -> Vec<Vec<NoticeAbout>> {
+    let mut told = Vec::new();
+    while let Some(pending) = history.next_notice("ops").unwrap() {
+        let about: Vec<NoticeAbout> = pending.notices().map(|notice| notice.about.clone()).collect();
+        if !matches!(about[0], NoticeAbout::Commit(_, Outcome::Planned)) {
+            told.push(about);
+        }
+        history.notice_told("ops", pending.last()).unwrap();
     }
     told
 }
@@ -210,12 +224,78 @@ fn the_past_of_a_repository_is_no_news_where_it_ends_well() {
     let (_folder, history) = opened();
     let of = |commit| record(commit, deployment(&format!("app-{commit}")), at(10));
     let ids = history.begin("shop", &commit_id(3), &[of(1), of(2), of(3)], at(10)).unwrap();
-    end(&history, &ids[1..2], Outcome::RolledBack);
-    end(&history, &ids[..1], Outcome::Complete);
-    end(&history, &ids[2..], Outcome::Complete);
-    assert_eq!(tell(&history, "ops"), [(2, Outcome::RolledBack, true), (3, Outcome::Complete, true)]);
+    end(&history, &ids, Outcome::Complete);
+    assert_eq!(tell(&history, "ops"), [(3, Outcome::Complete, true)]);
     // Commits that come together later are news, each of them.
     let ids = history.begin("shop", &commit_id(6), &[of(5), of(6)], at(20)).unwrap();
     end(&history, &ids, Outcome::Complete);
     assert_eq!(tell(&history, "ops"), [(5, Outcome::Complete, true), (6, Outcome::Complete, true)]);
+}
+
+#[test]
+fn the_troubles_of_a_repositorys_past_are_one_message() {
+    let (_folder, history) = opened();
+    let of = |commit| record(commit, deployment(&format!("app-{commit}")), at(10));
+    let records: Vec<Record> = (1..=100).map(of).collect();
+    let ids = history.begin("shop", &commit_id(100), &records, at(10)).unwrap();
+    end(&history, &ids[..98], Outcome::Rejected);
+    let past = |state| vec![NoticeAbout::Past(commit_id(100), state)];
+    assert_eq!(tell_messages(&history), [past(Outcome::Rejected)], "the first of them, while others are under way");
+    end(&history, &ids[98..99], Outcome::RolledBack);
+    end(&history, &ids[99..], Outcome::Complete);
+    let head = vec![NoticeAbout::Commit(commit_id(100), Outcome::Complete)];
+    assert_eq!(tell_messages(&history), [past(Outcome::RolledBack), head]);
+    let became = history.past_became("shop", &commit_id(100), 20).unwrap();
+    assert_eq!((became.objects[&Outcome::Rejected], became.objects[&Outcome::RolledBack]), (98, 1));
+    assert_eq!(became.wrong.len(), 20);
+    // What is tried again at the same head and ends well, and what ends as it did, is no news of the past.
+    let again = Record { trigger: Trigger::Retry, ..of(99) };
+    let ids = history.begin("shop", &commit_id(100), &[again], at(20)).unwrap();
+    end(&history, &ids, Outcome::Complete);
+    assert_eq!(tell_messages(&history), Vec::<Vec<NoticeAbout>>::new());
+    // A lost history is rebuilt without a head; what is found then is the past as well.
+    let (_folder, history) = opened();
+    let rebuilt = Record { trigger: Trigger::Rebuilt, outcome: Outcome::Held, ..of(1) };
+    history.rebuild("shop", &[rebuilt], &[], at(10)).unwrap();
+    let told = tell_messages(&history);
+    let ids = history.begin("shop", &commit_id(3), &[of(1), of(2), of(3)], at(10)).unwrap();
+    end(&history, &ids, Outcome::Rejected);
+    let after = tell_messages(&history);
+    let of_past = |told: &[Vec<NoticeAbout>]| told.iter().filter(|one| matches!(one[0], NoticeAbout::Past(..))).count();
+    assert_eq!((of_past(&told), of_past(&after), after.len()), (0, 1, 2), "{after:?}");
+}
+
+#[test]
+fn what_lasts_is_told_together_and_in_order() {
+    let (folder, history) = opened();
+    let blocked = |source: &str| Lasting {
+        source: source.to_owned(),
+        since: at(5),
+        what: LastingKind::Blocked("no route to host".to_owned()),
+    };
+    history.note_lasting(&[blocked("a"), blocked("b")], at(400)).unwrap();
+    let ids = begun(&history, 1, 1, &Trigger::Commit);
+    end(&history, &ids, Outcome::RolledBack);
+    let held = Lasting { source: "shop".to_owned(), since: at(60), what: LastingKind::Held(commit_id(1)) };
+    history.note_lasting(&[held], at(3700)).unwrap();
+    let noted = history.noted_lasting().unwrap();
+    assert_eq!(noted.blocked.keys().collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(noted.held[&("shop".to_owned(), commit_id(1))], at(3700));
+    let why = || NoticeAbout::Source(Some("no route to host".to_owned()));
+    let told = [
+        vec![why(), why()],
+        vec![NoticeAbout::Commit(commit_id(1), Outcome::RolledBack)],
+        vec![NoticeAbout::Held(commit_id(1))],
+    ];
+    assert_eq!(tell_messages(&history), told);
+    // What was not sent is replaced by what is newer of the same source.
+    history.note_lasting(&[blocked("a")], at(4000)).unwrap();
+    let free = Lasting { source: "a".to_owned(), since: at(4100), what: LastingKind::Unblocked };
+    history.note_lasting(&[free], at(4200)).unwrap();
+    assert_eq!(history.noted_lasting().unwrap().blocked.keys().collect::<Vec<_>>(), ["b"]);
+    history.forget(&Retention { age: None, records: Some(0) }, at(5000)).unwrap();
+    drop(history);
+    let (history, _) = History::open(folder.path(), at(5000)).unwrap();
+    assert_eq!(tell_messages(&history), [vec![NoticeAbout::Source(None)]], "it is not forgotten with records");
+    assert_eq!(history.noted_lasting().unwrap().blocked.keys().collect::<Vec<_>>(), ["b"]);
 }

@@ -35,7 +35,15 @@ pub struct RevisionPods {
     pub available: i64,
 }
 
-/// The pods of each revision that has any, or is to have, or is the present one; the newest first. `keepers` are a Deployment's
+impl RevisionPods {
+    /// Whether it is the present one, or has pods, or is to have some.
+    #[must_use]
+    pub fn is_in_use(&self) -> bool {
+        self.present || self.desired > 0 || self.ready + self.not_ready > 0
+    }
+}
+
+/// The pods of each revision, the newest first. `keepers` are a Deployment's
 /// ReplicaSets, which count their pods themselves, or a StatefulSet's or DaemonSet's ControllerRevisions, whose `pods` are
 /// counted here. Pods that are on their way out count for nothing, as with their controllers.
 #[must_use]
@@ -57,7 +65,6 @@ pub fn revision_pods(
     if !counts_itself {
         share_what_is_wanted(live, &mut all);
     }
-    all.retain(|one| one.present || one.desired > 0 || one.ready + one.not_ready > 0);
     all.sort_by(|one, other| other.revision.cmp(&one.revision).then_with(|| one.name.cmp(&other.name)));
     all
 }

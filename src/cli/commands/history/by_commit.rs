@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use crate::cli::output::table::{Cell, Table, state};
-use crate::cli::output::{Format, age, cut, duration, plain, say, terminal_width};
+use crate::cli::output::{Format, age, counted, cut, duration, plain, say, terminal_width};
 use crate::cli::session::history_view::HistoryView;
 use crate::history::{FAILED, Query};
 use belay_core::manifest::ObjectKey;
@@ -18,6 +18,8 @@ const PAGE: u32 = 1000;
 pub(in crate::cli) struct CommitRecords {
     pub commit: CommitId,
     pub records: Vec<Record>,
+    /// The records of drift that was put right since: they are no rollouts of the commit.
+    pub corrected: Vec<Record>,
 }
 
 /// The newest commits with records that fit, at most so many, the newest first.
@@ -39,15 +41,33 @@ pub(in crate::cli) fn newest(view: &HistoryView, query: &Query, limit: u32) -> a
             break;
         }
     }
-    order.into_iter().map(|commit| of_commit(view, query, commit)).collect()
+    let commits = order.into_iter().map(|commit| of_commit(view, query, commit));
+    let mut commits: Vec<CommitRecords> = commits.collect::<Result<_, _>>()?;
+    commits.sort_by_key(|one| std::cmp::Reverse(one.shown().iter().map(|record| record.started).max()));
+    Ok(commits)
+}
+
+impl CommitRecords {
+    /// What its line is about: its rollouts, or where there are none the drift that was put right.
+    fn shown(&self) -> &[Record] {
+        if self.records.is_empty() { &self.corrected } else { &self.records }
+    }
+}
+
+/// Whether a record only put right what somebody else had changed.
+fn is_correction(record: &Record) -> bool {
+    let is_well =
+        matches!(record.outcome, Outcome::Complete | Outcome::Unchanged | Outcome::Superseded | Outcome::Unknown);
+    matches!(record.trigger, Trigger::Drift(_)) && is_well
 }
 
 fn of_commit(view: &HistoryView, query: &Query, commit: CommitId) -> anyhow::Result<CommitRecords> {
     let all = view.records(&Query { commit: Some(commit.to_string()), limit: None, ..query.clone() })?;
+    let (corrected, all): (Vec<Record>, Vec<Record>) = all.into_iter().partition(is_correction);
     let mut seen: BTreeSet<(String, ObjectKey)> = BTreeSet::new();
     let is_newest = |record: &Record| seen.insert((record.source.clone(), record.object.clone()));
     let records = all.into_iter().filter(is_newest).collect();
-    Ok(CommitRecords { commit, records })
+    Ok(CommitRecords { commit, records, corrected })
 }
 
 /// Prints commits, the newest first.
@@ -68,7 +88,8 @@ fn table(view: &HistoryView, commits: &[CommitRecords], format: Format, now: Tim
         headings.push("SOURCES");
     }
     let mut table = Table::new(&headings).whole(&["OBJECTS"]).optional(&["AUTHOR", "TOOK", "SUBJECT"]);
-    for CommitRecords { commit, records } in commits {
+    for one in commits {
+        let (commit, records) = (&one.commit, one.shown());
         let told = view.told(commit);
         let began = records.iter().map(|record| record.started).min().unwrap_or(now);
         let took = records.iter().filter_map(|record| Some(record.ended?.duration_since(record.started))).max();
@@ -87,6 +108,7 @@ fn table(view: &HistoryView, commits: &[CommitRecords], format: Format, now: Tim
         }
         table.row(row);
         reasons(commit, records).into_iter().for_each(|line| table.below(line));
+        correction(&one.corrected, now).into_iter().for_each(|line| table.below(line));
     }
     table
 }
@@ -108,6 +130,14 @@ fn outcomes(records: &[Record]) -> Cell {
     let cell = if records.len() == 1 { cell } else { cell.saying(&counts.to_string()) };
     let is_rebuilt = records.iter().all(|record| record.trigger == Trigger::Rebuilt);
     if is_rebuilt { cell.and(" (rebuilt)") } else { cell }
+}
+
+/// How often drift was put right, and when last.
+fn correction(corrected: &[Record], now: Timestamp) -> Option<String> {
+    let last = corrected.iter().max_by_key(|record| record.started)?;
+    let times = counted(corrected.len(), "time");
+    let who = last.trigger.who().map(|who| format!(" by {}", plain(who))).unwrap_or_default();
+    Some(format!("          └ drift{who} was put right {times}, last {} ago: {}", age(last.started, now), last.object))
 }
 
 fn worst_first(records: &[Record]) -> Vec<&Record> {
@@ -225,6 +255,32 @@ mod tests {
         assert_eq!(lines(&view, &since, 100).len(), 3);
         let of_two = Query { source: Some("two".to_owned()), ..Query::default() };
         assert!(lines(&view, &of_two, 100)[1].contains("Deployment shop/web   complete"));
+    }
+
+    #[test]
+    fn drift_is_no_rollout_of_the_commit() {
+        let drift = |number: u64, second: i64| {
+            let started = Timestamp::from_second(second).unwrap();
+            let trigger = Trigger::Drift("kubectl-edit".to_owned());
+            Record { started, trigger, ..record("one", number, "web", Outcome::Complete) }
+        };
+        let rolled_back = record("one", 1, "web", Outcome::RolledBack);
+        let records = vec![rolled_back, record("one", 2, "api", Outcome::Complete), drift(1, 9_000), drift(1, 9_900)];
+        let (_folder, view) = view(&[("one", records)], &[commit(1, "Ada"), commit(2, "Grace")]);
+        let all = lines(&view, &Query::default(), 10);
+        assert!(
+            all[1].starts_with("0000000   166m   Deployment shop/api"),
+            "the older one was not rolled out again: {all:#?}"
+        );
+        assert!(all[2].contains("rolled-back") && all[2].contains("166m"), "{all:#?}");
+        assert_eq!(
+            all[4],
+            "          └ drift by kubectl-edit was put right 2 times, last 100s ago: Deployment shop/web"
+        );
+        // Where nothing else fits, it is told as what it is.
+        let since = Query { since: Timestamp::from_second(5_000).ok(), ..Query::default() };
+        let late = lines(&view, &since, 10);
+        assert!(late.len() == 3 && late[2].contains("drift by kubectl-edit"), "{late:#?}");
     }
 
     #[test]

@@ -203,10 +203,7 @@ fn table(book: &HistoryView, records: &[Record], format: Format, now: Timestamp)
             record.commit.short().into(),
             age(record.started, now).into(),
             record.object.to_string().into(),
-            match record.trigger {
-                Trigger::Rebuilt => outcome(record.outcome).and(" (rebuilt)"),
-                _ => outcome(record.outcome),
-            },
+            outcome(record.outcome).and(&not_of_the_commit(&record.trigger)),
             took.into(),
             author.into(),
             subject.into(),
@@ -224,6 +221,15 @@ fn table(book: &HistoryView, records: &[Record], format: Format, now: Timestamp)
         }
     }
     table
+}
+
+/// That a record is no rollout of its commit, where it is none: somebody else's change was put right, for one.
+fn not_of_the_commit(trigger: &Trigger) -> String {
+    match trigger {
+        Trigger::Drift(who) => format!(" (drift by {})", plain(who)),
+        Trigger::Autoscaler(_) | Trigger::Rebuilt => format!(" ({})", trigger.word()),
+        _ => String::new(),
+    }
 }
 
 /// What set a record off, and whose hand it was: `undo-by-hand (ada)`.

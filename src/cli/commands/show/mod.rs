@@ -5,6 +5,7 @@ pub(in crate::cli) mod why;
 use std::collections::BTreeSet;
 
 use anyhow::anyhow;
+use jiff::Timestamp;
 
 use super::history;
 use super::plan;
@@ -12,12 +13,13 @@ use crate::cli::Globals;
 use crate::cli::exit::Exit;
 use crate::cli::output::answer::ShowAnswer;
 use crate::cli::output::table::{outcome, styled};
-use crate::cli::output::{Format, duration, plain, say, say_value};
+use crate::cli::output::{Format, age, duration, plain, say, say_value};
 use crate::cli::session::history_view::HistoryView;
 use crate::cli::session::repositories::{Repositories, ambiguous};
+use crate::clock::Clock;
 use crate::history::query::step_details;
 use crate::history::{History, Query, Resolved};
-use belay_core::rollout::{Commit, CommitId, Evidence, PodSeen, Record, Step, StepKind, Trigger, Unnoticed};
+use belay_core::rollout::{Commit, CommitId, EventSeen, Evidence, PodSeen, Record, Step, StepKind, Trigger, Unnoticed};
 
 /// How many commits are named where the one that was asked for is not known.
 const CANDIDATES: u32 = 5;
@@ -180,11 +182,11 @@ fn told(step: &Step) -> String {
 
 /// What was seen when it failed.
 pub(in crate::cli) fn show_evidence(evidence: &Evidence) {
-    evidence_lines(evidence).iter().for_each(say);
+    evidence_lines(evidence, Clock::system().now()).iter().for_each(say);
 }
 
-/// The evidence, line by line.
-pub(in crate::cli) fn evidence_lines(evidence: &Evidence) -> Vec<String> {
+/// The evidence, line by line; events with their ages, the newest first.
+pub(in crate::cli) fn evidence_lines(evidence: &Evidence, now: Timestamp) -> Vec<String> {
     let mut lines = Vec::new();
     if !evidence.pods.is_empty() {
         lines.push("  pods:".to_owned());
@@ -196,12 +198,12 @@ pub(in crate::cli) fn evidence_lines(evidence: &Evidence) -> Vec<String> {
     }
     if !evidence.events.is_empty() {
         lines.push("  events:".to_owned());
-        lines.extend(
-            evidence
-                .events
-                .iter()
-                .map(|event| format!("    {} {}: {} ({})", event.kind, event.reason, event.message, event.object)),
-        );
+        let mut events: Vec<&EventSeen> = evidence.events.iter().collect();
+        events.sort_by_key(|event| std::cmp::Reverse(event.at));
+        lines.extend(events.into_iter().map(|event| {
+            let EventSeen { at, kind, reason, message, object } = event;
+            format!("    {} ago {kind} {reason}: {message} ({object})", age(*at, now))
+        }));
     }
     lines.extend(evidence.missing.iter().map(|missing| format!("  could not be read: {missing}")));
     lines.iter().map(|line| plain(line)).collect()

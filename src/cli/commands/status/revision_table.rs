@@ -15,7 +15,10 @@ pub(in crate::cli) async fn add(cluster: &Cluster, live: &[(ObjectKey, Value)], 
     for row in rows {
         let Some((key, live)) = live.iter().find(|(key, _)| *key == row.object) else { continue };
         match cluster.revision_pods(key, live).await {
-            Ok(revisions) => row.revisions = Some(revisions),
+            Ok(mut revisions) => {
+                revisions.retain(RevisionPods::is_in_use);
+                row.revisions = Some(revisions);
+            }
             Err(error) => row.revisions_missing = Some(error.to_string()),
         }
     }

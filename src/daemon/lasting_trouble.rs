@@ -1,0 +1,236 @@
+//! What lasts for long is noted in the history, to be told: that a source is blocked, and that what a commit brought is held.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::sync::watch;
+use tracing::warn;
+
+use super::status::{SourceStatus, Status};
+use crate::clock::Clock;
+use crate::history::{History, HistoryError, Lasting, LastingKind, NotedLasting};
+use belay_core::rollout::CommitId;
+
+/// How often is looked.
+const LOOK: Duration = Duration::from_secs(10);
+/// How long a source is blocked before that is told.
+const BLOCKED: SignedDuration = SignedDuration::from_mins(5);
+/// How long it is blocked at least to be told together with one that has been for longer: what one outage blocks does not
+/// begin at one moment.
+const BLOCKED_TOGETHER: SignedDuration = SignedDuration::from_mins(2);
+/// How long a source is not blocked before that is told.
+const UNBLOCKED: SignedDuration = SignedDuration::from_mins(1);
+/// How long something is held before that is told.
+const HELD: SignedDuration = SignedDuration::from_hours(1);
+/// After how long it is told again.
+const HELD_AGAIN: SignedDuration = SignedDuration::from_hours(24);
+/// After how long it is told again together with others.
+const HELD_TOGETHER: SignedDuration = SignedDuration::from_hours(12);
+
+/// Notes what lasts, as long as the daemon publishes its status.
+pub async fn note_lasting_trouble(status: watch::Receiver<Status>, history: History, clock: Clock) {
+    let mut seen = BlockedSince::default();
+    while status.has_changed().is_ok() {
+        let now = clock.now();
+        let holds = {
+            let status = status.borrow();
+            seen.look(&status, now);
+            holds_of(&status)
+        };
+        if let Err(error) = seen.note(&holds, &history, now) {
+            warn!(%error, "failed to note what lasts, trying again");
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Since when commits are held, by source and commit.
+type Holds = BTreeMap<(String, CommitId), Timestamp>;
+
+/// Since when sources are blocked, or are known not to be.
+#[derive(Debug, Default)]
+struct BlockedSince {
+    blocked: BTreeMap<String, (Timestamp, String)>,
+    free: BTreeMap<String, Timestamp>,
+}
+
+impl BlockedSince {
+    fn look(&mut self, status: &Status, now: Timestamp) {
+        self.blocked.retain(|source, _| status.sources.contains_key(source));
+        for (source, of) in &status.sources {
+            match reason_of(of) {
+                Some(reason) => {
+                    self.free.remove(source);
+                    let known = self.blocked.entry(source.clone()).or_insert_with(|| (now, String::new()));
+                    reason.clone_into(&mut known.1);
+                }
+                None => {
+                    self.blocked.remove(source);
+                    // What has not been reached since the daemon began may still be blocked.
+                    if of.looked.is_some() && of.planned.is_some() {
+                        self.free.entry(source.clone()).or_insert(now);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Notes what is to be told now.
+    fn note(&self, holds: &Holds, history: &History, now: Timestamp) -> Result<(), HistoryError> {
+        let noted = history.noted_lasting()?;
+        let mut lasting = self.newly_blocked(&noted, now);
+        lasting.extend(self.newly_free(&noted, now));
+        lasting.extend(long_held(holds, &noted, now));
+        if lasting.is_empty() { Ok(()) } else { history.note_lasting(&lasting, now) }
+    }
+
+    fn newly_blocked(&self, noted: &NotedLasting, now: Timestamp) -> Vec<Lasting> {
+        let untold = || self.blocked.iter().filter(|(source, _)| !noted.blocked.contains_key(*source));
+        let lasts = |since: Timestamp, time: SignedDuration| now.duration_since(since) >= time;
+        if !untold().any(|(_, (since, _))| lasts(*since, BLOCKED)) {
+            return Vec::new();
+        }
+        let together = untold().filter(|(_, (since, _))| lasts(*since, BLOCKED_TOGETHER));
+        together
+            .map(|(source, (since, reason))| Lasting {
+                source: source.clone(),
+                since: *since,
+                what: LastingKind::Blocked(reason.clone()),
+            })
+            .collect()
+    }
+
+    fn newly_free(&self, noted: &NotedLasting, now: Timestamp) -> Vec<Lasting> {
+        let told = || self.free.iter().filter(|(source, _)| noted.blocked.contains_key(*source));
+        if !told().any(|(_, since)| now.duration_since(*since) >= UNBLOCKED) {
+            return Vec::new();
+        }
+        let free = |(source, since): (&String, &Timestamp)| Lasting {
+            source: source.clone(),
+            since: *since,
+            what: LastingKind::Unblocked,
+        };
+        told().map(free).collect()
+    }
+}
+
+/// What keeps a source from being followed. That another daemon follows it, or that it waits for another source, is meant.
+fn reason_of(source: &SourceStatus) -> Option<&str> {
+    source.blocked_by().filter(|_| source.obstacles.waits.is_none())
+}
+
+fn holds_of(status: &Status) -> Holds {
+    let mut holds = Holds::new();
+    for (source, of) in &status.sources {
+        for held in of.held.values() {
+            let since = holds.entry((source.clone(), held.commit.clone())).or_insert(held.since);
+            *since = held.since.min(*since);
+        }
+    }
+    holds
+}
+
+fn long_held(holds: &Holds, noted: &NotedLasting, now: Timestamp) -> Vec<Lasting> {
+    let due = |after: SignedDuration| {
+        let untold = move |(hold, since): (&(String, CommitId), &Timestamp)| {
+            // One that began after it was told last is another hold of the same commit.
+            let told = noted.held.get(hold).filter(|told| **told >= *since);
+            let (begin, time) = told.map_or((*since, HELD), |told| (*told, after));
+            (now.duration_since(begin) >= time).then(|| Lasting {
+                source: hold.0.clone(),
+                since: *since,
+                what: LastingKind::Held(hold.1.clone()),
+            })
+        };
+        holds.iter().filter_map(untold).collect::<Vec<_>>()
+    };
+    if due(HELD_AGAIN).is_empty() { Vec::new() } else { due(HELD_TOGETHER) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn commit(number: u64) -> CommitId {
+        format!("{number:040x}").parse().unwrap()
+    }
+
+    /// A source that is blocked, or followed.
+    fn source(blocked: bool) -> SourceStatus {
+        let mut source = SourceStatus { looked: Some(at(0)), planned: Some(commit(1)), ..SourceStatus::default() };
+        if blocked {
+            source.obstacles.trouble.insert("repository".to_owned(), "no route to host".to_owned());
+        }
+        source
+    }
+
+    fn status(sources: &[(&str, SourceStatus)]) -> Status {
+        Status { sources: sources.iter().map(|(name, of)| ((*name).to_owned(), of.clone())).collect() }
+    }
+
+    fn names(lasting: &[Lasting]) -> Vec<&str> {
+        lasting.iter().map(|one| one.source.as_str()).collect()
+    }
+
+    #[test]
+    fn what_one_outage_blocks_is_told_together() {
+        let mut seen = BlockedSince::default();
+        let nothing = NotedLasting::default();
+        seen.look(&status(&[("a", source(true)), ("b", source(false)), ("c", source(false))]), at(0));
+        seen.look(&status(&[("a", source(true)), ("b", source(true)), ("c", source(false))]), at(100));
+        seen.look(&status(&[("a", source(true)), ("b", source(true)), ("c", source(true))]), at(290));
+        assert_eq!(names(&seen.newly_blocked(&nothing, at(299))), Vec::<&str>::new());
+        let told = seen.newly_blocked(&nothing, at(300));
+        assert_eq!(names(&told), ["a", "b"], "c may be back in a moment");
+        assert_eq!(told[0].what, LastingKind::Blocked("no route to host".to_owned()));
+        let noted = NotedLasting { blocked: [("a".to_owned(), at(0)), ("b".to_owned(), at(100))].into(), ..nothing };
+        assert_eq!(names(&seen.newly_blocked(&noted, at(500))), Vec::<&str>::new());
+        assert_eq!(names(&seen.newly_blocked(&noted, at(590))), ["c"]);
+        // One after the other is back: that is told together, too, after a minute.
+        seen.look(&status(&[("a", source(false)), ("b", source(true)), ("c", source(true))]), at(600));
+        seen.look(&status(&[("a", source(false)), ("b", source(false)), ("c", source(true))]), at(630));
+        assert_eq!(names(&seen.newly_free(&noted, at(659))), Vec::<&str>::new());
+        assert_eq!(names(&seen.newly_free(&noted, at(660))), ["a", "b"]);
+    }
+
+    #[test]
+    fn what_is_meant_or_not_known_yet_is_not_told() {
+        let mut seen = BlockedSince::default();
+        let mut waiting = source(true);
+        waiting.obstacles.waits = Some("another daemon follows it".to_owned());
+        waiting.obstacles.standby = true;
+        seen.look(&status(&[("a", waiting), ("b", SourceStatus::default())]), at(0));
+        let noted = NotedLasting { blocked: [("b".to_owned(), at(0))].into(), ..NotedLasting::default() };
+        assert_eq!(names(&seen.newly_blocked(&NotedLasting::default(), at(9_000))), Vec::<&str>::new());
+        assert_eq!(
+            names(&seen.newly_free(&noted, at(9_000))),
+            Vec::<&str>::new(),
+            "it was not reached since the start"
+        );
+    }
+
+    #[test]
+    fn a_hold_is_told_after_an_hour_and_each_day() {
+        let hold = |number: u64| ("shop".to_owned(), commit(number));
+        let told = |noted: &[(u64, i64)], now: i64| -> usize {
+            let holds = Holds::from([(hold(1), at(0)), (hold(2), at(50_000))]);
+            let held = noted.iter().map(|(number, second)| (hold(*number), at(*second))).collect();
+            long_held(&holds, &NotedLasting { held, ..NotedLasting::default() }, at(now)).len()
+        };
+        assert_eq!([told(&[], 3_599), told(&[], 3_600)], [0, 1]);
+        assert_eq!(
+            [told(&[(1, 3_600)], 53_599), told(&[(1, 3_600)], 53_600)],
+            [0, 2],
+            "with what was told half a day ago"
+        );
+        let both = [(1, 53_600), (2, 53_600)];
+        assert_eq!([told(&both, 53_600 + 86_399), told(&both, 53_600 + 86_400)], [0, 2]);
+        // Let go, and held again by the same commit since it was told.
+        assert_eq!(told(&[(1, 53_600), (2, 40_000)], 53_600), 1);
+    }
+}

@@ -1,0 +1,301 @@
+//! The notices of commits, written in the transaction that begins or ends the record that they tell of.
+//!
+//! What a source's first plan finds of commits before its head is told as one: that a repository's past has troubles is one
+//! message, however many commits it has.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use crate::history::store::file::Failure;
+use crate::history::store::rows;
+use belay_core::rollout::{CommitId, Outcome, Record, Trigger};
+
+/// The ends that are no good, the worst first.
+const WRONG: [Outcome; 6] =
+    [Outcome::RollbackFailed, Outcome::Failed, Outcome::RolledBack, Outcome::Rejected, Outcome::Held, Outcome::Skipped];
+
+/// Of records, the newest of each object. What put right somebody else's change, or followed an autoscaler, says nothing of
+/// the commit unless it failed.
+const OF_EACH_OBJECT: &str = "NOT (\"trigger\" IN ('drift', 'autoscaler', 'rebuilt') AND outcome IN ('complete', \
+                              'unchanged', 'superseded', 'unknown')) GROUP BY \"group\", kind, namespace, name";
+
+/// The first plan of a source. One without a head holds what was rebuilt after the history was lost.
+const FIRST_PLAN: &str = "SELECT min(number) FROM plans INDEXED BY plans_by_source WHERE source = ?1 AND head <> ''";
+
+/// Writes a notice that something of a commit has begun, for who wants to know at once: the first of it, and where a person
+/// has it tried again after its end.
+pub(in crate::history) fn note_begun(
+    connection: &Connection,
+    plan: i64,
+    source: &str,
+    records: &[Record],
+    at: Timestamp,
+) -> Result<(), Failure> {
+    let open = records.iter().filter(|record| !record.outcome.is_final() && says_something(&record.trigger));
+    let mut commits: BTreeMap<&CommitId, &Trigger> = BTreeMap::new();
+    for record in open {
+        let trigger = commits.entry(&record.commit).or_insert(&record.trigger);
+        if record.trigger == Trigger::Retry {
+            *trigger = &record.trigger;
+        }
+    }
+    for (commit, trigger) in commits {
+        let has_ended: Option<bool> = connection
+            .prepare_cached(
+                "SELECT final FROM notices WHERE source = ? AND \"commit\" = ? AND kind = 'commit' ORDER BY number DESC \
+                 LIMIT 1",
+            )?
+            .query_row(params![source, commit.as_str()], |row| row.get(0))
+            .optional()?;
+        let is_new = has_ended.is_none_or(|has_ended| has_ended && *trigger == Trigger::Retry);
+        if is_new && past_of(connection, plan, commit)?.is_none() {
+            let state = State { outcome: Outcome::Planned, wrong: 0, is_final: false };
+            Subject { source, commit, kind: Kind::Commit }.write(connection, state, at)?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes a notice of a commit, where the end of one of its records changes what became of it. Before all of it has ended
+/// only what is worse than what was told before is told.
+pub(in crate::history) fn note(connection: &Connection, ended: &EndedRecord<'_>, at: Timestamp) -> Result<(), Failure> {
+    let EndedRecord { plan, source, commit, .. } = *ended;
+    match past_of(connection, plan, commit)? {
+        Some(head) => note_past(connection, &Subject { source, commit: &head, kind: Kind::Past(plan) }, ended, at),
+        None => note_commit(connection, &Subject { source, commit, kind: Kind::Commit }, ended, at),
+    }
+}
+
+fn note_commit(
+    connection: &Connection,
+    subject: &Subject<'_>,
+    ended: &EndedRecord<'_>,
+    at: Timestamp,
+) -> Result<(), Failure> {
+    let said = subject.said(connection)?;
+    // That it has begun says nothing of what became of it, but an end is to follow.
+    let begun = said.is_some_and(|said| said.outcome == Outcome::Planned);
+    let said = said.filter(|_| !begun);
+    let good = rank(ended.outcome).is_none();
+    if good && !says_something(ended.trigger) || ended.outcome == Outcome::Unchanged && said.is_none() && !begun {
+        return Ok(());
+    }
+    if subject.is_open(connection)? {
+        return subject.write_if_worse(connection, said, ended.outcome, at);
+    }
+    if good && said.is_some_and(|said| said.is_final && said.outcome == Outcome::Complete) {
+        return Ok(());
+    }
+    let found = subject.found(connection)?;
+    // That the rest of it has ended well is no news where something else was told to be wrong, and still is.
+    let same = said.is_some_and(|said| {
+        (said.outcome, said.wrong) == (found.outcome, found.wrong) && (said.is_final || rank(found.outcome).is_some())
+    });
+    if same { Ok(()) } else { subject.write(connection, found, at) }
+}
+
+/// The same of the commits before the head at which a source was first followed: that they end well is no news, and what
+/// becomes better later is told neither.
+fn note_past(
+    connection: &Connection,
+    subject: &Subject<'_>,
+    ended: &EndedRecord<'_>,
+    at: Timestamp,
+) -> Result<(), Failure> {
+    let said = subject.said(connection)?;
+    if subject.is_open(connection)? {
+        return subject.write_if_worse(connection, said, ended.outcome, at);
+    }
+    let found = subject.found(connection)?;
+    let more = |said: State| rank(found.outcome) < rank(said.outcome) || found.wrong > said.wrong;
+    let is_news = rank(found.outcome).is_some() && said.is_none_or(more);
+    if is_news { subject.write(connection, found, at) } else { Ok(()) }
+}
+
+/// What a notice is about.
+struct Subject<'s> {
+    source: &'s str,
+    commit: &'s CommitId,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    /// A commit.
+    Commit,
+    /// The commits before it, of the first plan of the source, which has this number.
+    Past(i64),
+}
+
+/// What a notice says.
+#[derive(Clone, Copy)]
+struct State {
+    outcome: Outcome,
+    /// Of how many objects nothing good became.
+    wrong: i64,
+    is_final: bool,
+}
+
+impl Subject<'_> {
+    fn word(&self) -> &'static str {
+        match self.kind {
+            Kind::Commit => "commit",
+            Kind::Past(_) => "past",
+        }
+    }
+
+    /// What was said of it last.
+    fn said(&self, connection: &Connection) -> Result<Option<State>, Failure> {
+        let said = connection
+            .prepare_cached(
+                "SELECT state, wrong, final FROM notices WHERE source = ? AND \"commit\" = ? AND kind = ? ORDER BY number \
+                 DESC LIMIT 1",
+            )?
+            .query_row(params![self.source, self.commit.as_str(), self.word()], |row| {
+                Ok(State { outcome: rows::worded(row, 0)?, wrong: row.get(1)?, is_final: row.get(2)? })
+            })
+            .optional()?;
+        Ok(said)
+    }
+
+    /// Whether a record of it is open.
+    fn is_open(&self, connection: &Connection) -> Result<bool, Failure> {
+        let commit = self.commit.as_str();
+        let is_open = match self.kind {
+            Kind::Commit => connection
+                .prepare_cached(
+                    "SELECT EXISTS (SELECT 1 FROM records INDEXED BY records_open WHERE source = ? AND ended IS NULL AND \
+                     \"commit\" = ?)",
+                )?
+                .query_row(params![self.source, commit], |row| row.get(0))?,
+            Kind::Past(plan) => connection
+                .prepare_cached(
+                    "SELECT EXISTS (SELECT 1 FROM records INDEXED BY records_open_by_plan WHERE plan = ? AND ended IS NULL \
+                     AND \"commit\" <> ?)",
+                )?
+                .query_row(params![plan, commit], |row| row.get(0))?,
+        };
+        Ok(is_open)
+    }
+
+    /// What became of it.
+    fn found(&self, connection: &Connection) -> Result<State, Failure> {
+        let newest = match self.kind {
+            Kind::Commit => newest(connection, self.source, self.commit)?,
+            Kind::Past(_) => newest_of_past(connection, self.source, self.commit)?,
+        };
+        let wrong = newest.iter().filter(|(_, outcome)| rank(*outcome).is_some()).count();
+        let wrong = i64::try_from(wrong).unwrap_or(i64::MAX);
+        Ok(State { outcome: worst(&newest), wrong, is_final: true })
+    }
+
+    /// While something of it is open: what is worse than what was said is told.
+    fn write_if_worse(
+        &self,
+        connection: &Connection,
+        said: Option<State>,
+        outcome: Outcome,
+        at: Timestamp,
+    ) -> Result<(), Failure> {
+        let worse = |said: State| rank(outcome) < rank(said.outcome) || rank(said.outcome).is_none();
+        if rank(outcome).is_none() || !said.is_none_or(worse) {
+            return Ok(());
+        }
+        self.write(connection, State { outcome, wrong: 1, is_final: false }, at)
+    }
+
+    fn write(&self, connection: &Connection, state: State, at: Timestamp) -> Result<(), Failure> {
+        let State { outcome, wrong, is_final } = state;
+        let sql =
+            "INSERT INTO notices (source, \"commit\", kind, state, wrong, final, at) VALUES (?, ?, ?, ?, ?, ?, ?)";
+        connection.prepare_cached(sql)?.execute(params![
+            self.source,
+            self.commit.as_str(),
+            self.word(),
+            rows::word(outcome),
+            wrong,
+            is_final,
+            rows::time(at)
+        ])?;
+        Ok(())
+    }
+}
+
+/// A record that has ended.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::history) struct EndedRecord<'r> {
+    pub(in crate::history) plan: i64,
+    pub(in crate::history) source: &'r str,
+    pub(in crate::history) commit: &'r CommitId,
+    pub(in crate::history) outcome: Outcome,
+    pub(in crate::history) trigger: &'r Trigger,
+}
+
+impl EndedRecord<'_> {
+    /// The one of the two that ended worse.
+    pub(in crate::history) fn worse(self, other: Self) -> Self {
+        let rank = |ended: Self| rank(ended.outcome).unwrap_or(usize::MAX);
+        if rank(other) < rank(self) { other } else { self }
+    }
+}
+
+/// Whether a good end that was set off so says anything of its commit: nothing where belay put right what somebody else
+/// changed.
+fn says_something(trigger: &Trigger) -> bool {
+    !matches!(trigger, Trigger::Drift(_) | Trigger::Autoscaler(_) | Trigger::Rebuilt)
+}
+
+/// How bad an end is, 0 for the worst; `None` for one that is not bad.
+pub(in crate::history) fn rank(outcome: Outcome) -> Option<usize> {
+    WRONG.iter().position(|wrong| *wrong == outcome)
+}
+
+/// The worst of these; else that a newer commit took the place of some; else that all is complete.
+fn worst(records: &[(i64, Outcome)]) -> Outcome {
+    let outcomes = || records.iter().map(|(_, outcome)| *outcome);
+    let wrong = outcomes().filter_map(rank).min().map(|rank| WRONG[rank]);
+    let superseded = || outcomes().find(|outcome| *outcome == Outcome::Superseded);
+    wrong.or_else(superseded).unwrap_or(Outcome::Complete)
+}
+
+/// The head of a plan that is the first of its source, where the commit is an earlier one.
+fn past_of(connection: &Connection, plan: i64, commit: &CommitId) -> Result<Option<CommitId>, Failure> {
+    let mut statement = connection.prepare_cached(
+        "SELECT head FROM plans WHERE number = ?1 AND head NOT IN (?2, '') AND NOT EXISTS (SELECT 1 FROM plans AS older \
+         INDEXED BY plans_by_source WHERE older.source = plans.source AND older.number < plans.number AND older.head <> '')",
+    )?;
+    Ok(statement.query_row(params![plan, commit.as_str()], |row| rows::parsed(row, 0)).optional()?)
+}
+
+/// The newest records of each object of a commit.
+pub(in crate::history) fn newest(
+    connection: &Connection,
+    source: &str,
+    commit: &CommitId,
+) -> Result<Vec<(i64, Outcome)>, Failure> {
+    newest_where(connection, "source = ?1 AND \"commit\" = ?2", source, commit)
+}
+
+/// The same of the commits before a head at which a source was first followed.
+pub(in crate::history) fn newest_of_past(
+    connection: &Connection,
+    source: &str,
+    head: &CommitId,
+) -> Result<Vec<(i64, Outcome)>, Failure> {
+    newest_where(connection, &format!("plan = ({FIRST_PLAN}) AND \"commit\" <> ?2"), source, head)
+}
+
+fn newest_where(
+    connection: &Connection,
+    which: &str,
+    source: &str,
+    commit: &CommitId,
+) -> Result<Vec<(i64, Outcome)>, Failure> {
+    let sql = format!("SELECT max(number) AS number, outcome FROM records WHERE {which} AND {OF_EACH_OBJECT}");
+    let mut statement = connection.prepare_cached(&sql)?;
+    let found =
+        statement.query_map(params![source, commit.as_str()], |row| Ok((row.get(0)?, rows::worded(row, 1)?)))?;
+    Ok(found.collect::<Result<_, _>>()?)
+}

@@ -1,0 +1,113 @@
+//! The notices of what lasts: sources that are blocked, and holds. The daemon says when it is long enough to be told.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use rusqlite::{Connection, params};
+
+use crate::history::error::HistoryError;
+use crate::history::store::file::{Failure, History};
+use crate::history::store::rows;
+use belay_core::rollout::CommitId;
+
+/// What lasts in a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lasting {
+    /// The source.
+    pub source: String,
+    /// Since when.
+    pub since: Timestamp,
+    /// What it is.
+    pub what: LastingKind,
+}
+
+/// What lasts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LastingKind {
+    /// The source is blocked, and why.
+    Blocked(String),
+    /// It no longer is.
+    Unblocked,
+    /// What this commit brought is held.
+    Held(CommitId),
+}
+
+/// What was noted last of what lasts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NotedLasting {
+    /// The sources that were blocked.
+    pub blocked: BTreeMap<String, Timestamp>,
+    /// When a hold was noted last, by source and commit.
+    pub held: BTreeMap<(String, CommitId), Timestamp>,
+}
+
+impl History {
+    /// Writes down a notice of each of these, all or none: they are told together.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be written.
+    pub fn note_lasting(&self, lasting: &[Lasting], at: Timestamp) -> Result<(), HistoryError> {
+        self.write("note what lasts", |connection| {
+            for Lasting { source, since, what } in lasting {
+                let (kind, commit, state, reason) = match what {
+                    LastingKind::Blocked(reason) => ("source", "", "blocked", Some(reason)),
+                    LastingKind::Unblocked => ("source", "", "unblocked", None),
+                    LastingKind::Held(commit) => ("held", commit.as_str(), "held", None),
+                };
+                connection
+                    .prepare_cached(
+                        "INSERT INTO notices (source, \"commit\", kind, state, wrong, final, at, since, reason) VALUES (?, ?, \
+                         ?, ?, 1, 1, ?, ?, ?)",
+                    )?
+                    .execute(params![source, commit, kind, state, rows::time(at), rows::time(*since), reason])?;
+            }
+            Ok(())
+        })
+    }
+
+    /// What was noted last of what lasts.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be read.
+    pub fn noted_lasting(&self) -> Result<NotedLasting, HistoryError> {
+        self.read("look what was noted to last", |connection| {
+            let mut noted = NotedLasting::default();
+            let mut statement = connection.prepare_cached(
+                "SELECT source, \"commit\", state, at, since, max(number) FROM notices WHERE kind IN ('held', 'source') GROUP \
+                 BY source, \"commit\", kind",
+            )?;
+            let mut found = statement.query([])?;
+            while let Some(row) = found.next()? {
+                let (source, state): (String, String) = (row.get(0)?, row.get(2)?);
+                match state.as_str() {
+                    "blocked" => {
+                        noted.blocked.insert(source, rows::parsed(row, 4)?);
+                    }
+                    "held" => {
+                        noted.held.insert((source, rows::parsed(row, 1)?), rows::parsed(row, 3)?);
+                    }
+                    _ => {}
+                }
+            }
+            Ok(noted)
+        })
+    }
+}
+
+/// Forgets the notices of commits that have no record left, and of sources those that a newer one stands for.
+pub(in crate::history) fn forget_notices(connection: &Connection) -> Result<(), Failure> {
+    connection.execute(
+        "DELETE FROM notices WHERE kind IN ('commit', 'held') AND NOT EXISTS (SELECT 1 FROM records INDEXED BY records_by_commit WHERE \
+         records.\"commit\" = notices.\"commit\" AND records.source = notices.source)",
+        [],
+    )?;
+    connection.execute(
+        "DELETE FROM notices WHERE kind IN ('past', 'source') AND EXISTS (SELECT 1 FROM notices AS newer INDEXED BY \
+         notices_by_commit WHERE newer.source = notices.source AND newer.\"commit\" = notices.\"commit\" AND newer.kind = \
+         notices.kind AND newer.number > notices.number)",
+        [],
+    )?;
+    Ok(())
+}

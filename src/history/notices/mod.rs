@@ -1,0 +1,283 @@
+//! The outbox: what became of commits and is to be told elsewhere, and how far each receiver has been told.
+//!
+//! A notice is written in the transaction that ends the record that it tells of. It says that something changed; what became
+//! of the commit is read when it is sent. Of several notices of one commit that a receiver has not been told, only the newest
+//! counts, so that three hundred objects are not three hundred messages.
+
+pub(in crate::history) mod commit;
+pub(in crate::history) mod lasting;
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+
+use super::error::HistoryError;
+use crate::history::store::file::{Failure, History};
+use crate::history::store::rows;
+use belay_core::rollout::{CommitId, Outcome, Record, RecordId};
+use commit::{newest, newest_of_past, rank};
+
+/// The columns that [`notice`] reads, in its order.
+const NOTICE: &str = "number, kind, source, \"commit\", state, final, at, since, reason";
+/// That no newer notice stands for one: of the same commit, or of the same source.
+const NEWEST: &str = "NOT EXISTS (SELECT 1 FROM notices AS newer INDEXED BY notices_by_commit WHERE newer.source = \
+                      notices.source AND newer.\"commit\" = notices.\"commit\" AND newer.kind = notices.kind AND \
+                      newer.number > notices.number)";
+/// How many notices one message tells of at most.
+const TOGETHER: u32 = 1000;
+
+/// Something to be told of a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// Its number: larger for a later one.
+    pub number: i64,
+    /// The source.
+    pub source: String,
+    /// What it is about.
+    pub about: NoticeAbout,
+    /// Whether nothing of it was under way any more.
+    pub is_final: bool,
+    /// When that was so.
+    pub at: Timestamp,
+    /// Since when it is so, of what lasts.
+    pub since: Option<Timestamp>,
+}
+
+/// What a notice is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoticeAbout {
+    /// What became of a commit: the worst that became of one of its objects.
+    Commit(CommitId, Outcome),
+    /// What became of the commits before this head, at which the source was first followed: the worst of it.
+    Past(CommitId, Outcome),
+    /// That what a commit brought is held, for long.
+    Held(CommitId),
+    /// That the source is blocked, for long, and why; with `None`, that it no longer is.
+    Source(Option<String>),
+}
+
+impl Notice {
+    /// The commit that it names.
+    #[must_use]
+    pub fn commit(&self) -> Option<&CommitId> {
+        match &self.about {
+            NoticeAbout::Commit(commit, _) | NoticeAbout::Past(commit, _) | NoticeAbout::Held(commit) => Some(commit),
+            NoticeAbout::Source(_) => None,
+        }
+    }
+
+    /// Whether it tells of what lasts, of which one message tells together.
+    #[must_use]
+    pub fn lasts(&self) -> bool {
+        matches!(self.about, NoticeAbout::Held(_) | NoticeAbout::Source(_))
+    }
+}
+
+/// The next notice of a receiver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pending {
+    /// It.
+    pub notice: Notice,
+    /// The notices of the same kind right after it, which are told together with it: only of what lasts.
+    pub together: Vec<Notice>,
+    /// How often the receiver has been tried in vain since it last took one.
+    pub attempts: u32,
+    /// It is not to be tried again before.
+    pub retry: Option<Timestamp>,
+}
+
+/// What became of a commit in a source.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CommitOutcome {
+    /// How many of its objects ended, or stand, so.
+    pub objects: BTreeMap<Outcome, u64>,
+    /// The records of those that went wrong, the worst first; only so many as were asked for.
+    pub wrong: Vec<Record>,
+}
+
+impl History {
+    /// Takes these as the receivers that there are. A new one is told from here on; one that is not among them is forgotten.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be written.
+    pub fn set_receivers(&self, names: &[String]) -> Result<(), HistoryError> {
+        self.write("note who is told", |connection| {
+            for name in names {
+                connection
+                    .prepare_cached(
+                        "INSERT INTO receivers (name, told, attempts) SELECT ?, coalesce(max(number), 0), 0 FROM notices \
+                         WHERE true ON CONFLICT DO NOTHING",
+                    )?
+                    .execute([name])?;
+            }
+            connection
+                .prepare_cached("DELETE FROM receivers WHERE name NOT IN (SELECT value FROM json_each(?))")?
+                .execute([rows::json(&names)])?;
+            Ok(())
+        })
+    }
+
+    /// The oldest notice that a receiver has not been told, and that no newer one of the same commit stands for.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be read.
+    pub fn next_notice(&self, receiver: &str) -> Result<Option<Pending>, HistoryError> {
+        self.read("look what is to be told", |connection| {
+            let known = connection
+                .prepare_cached("SELECT told, attempts, retry FROM receivers WHERE name = ?")?
+                .query_row([receiver], |row| {
+                    let retry: Option<String> = row.get(2)?;
+                    let retry = retry.map(|_| rows::parsed(row, 2)).transpose()?;
+                    Ok((row.get::<_, i64>(0)?, row.get::<_, u32>(1)?, retry))
+                })
+                .optional()?;
+            // One that a fresh file does not know yet has been told nothing of it.
+            let (told, attempts, retry) = known.unwrap_or_default();
+            let sql = format!("SELECT {NOTICE} FROM notices WHERE number > ? AND {NEWEST} ORDER BY number LIMIT 1");
+            let found = connection.prepare_cached(&sql)?.query_row([told], notice).optional()?;
+            let Some(notice) = found else { return Ok(None) };
+            let together = if notice.lasts() { after(connection, notice.number)? } else { Vec::new() };
+            Ok(Some(Pending { notice, together, attempts, retry }))
+        })
+    }
+
+    /// A receiver has been told all notices up to this one, or is not to be told of it.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be written.
+    pub fn notice_told(&self, receiver: &str, number: i64) -> Result<(), HistoryError> {
+        self.write("note what was told", |connection| {
+            connection
+                .prepare_cached(
+                    "INSERT INTO receivers (name, told, attempts) VALUES (?, ?, 0) ON CONFLICT DO UPDATE SET told = \
+                     max(told, excluded.told), attempts = 0, retry = NULL",
+                )?
+                .execute(params![receiver, number])?;
+            Ok(())
+        })
+    }
+
+    /// A receiver is not told of the notices up to this one. It still is one that does not answer: the next is tried as late
+    /// as this one would have been.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be written.
+    pub fn notice_given_up(&self, receiver: &str, number: i64) -> Result<(), HistoryError> {
+        self.write("note what is given up", |connection| {
+            connection
+                .prepare_cached(
+                    "INSERT INTO receivers (name, told, attempts) VALUES (?, ?, 0) ON CONFLICT DO UPDATE SET told = \
+                     max(told, excluded.told)",
+                )?
+                .execute(params![receiver, number])?;
+            Ok(())
+        })
+    }
+
+    /// A receiver was tried in vain, and is not to be tried again before this time.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be written.
+    pub fn notice_not_told(&self, receiver: &str, retry: Timestamp) -> Result<(), HistoryError> {
+        self.write("note what was not told", |connection| {
+            connection
+                .prepare_cached(
+                    "INSERT INTO receivers (name, told, attempts, retry) VALUES (?, 0, 1, ?) ON CONFLICT DO UPDATE SET \
+                     attempts = attempts + 1, retry = excluded.retry",
+                )?
+                .execute(params![receiver, rows::time(retry)])?;
+            Ok(())
+        })
+    }
+
+    /// What became of a commit in a source, with the records of at most `limit` objects that went wrong.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be read.
+    pub fn became(&self, source: &str, commit: &CommitId, limit: usize) -> Result<CommitOutcome, HistoryError> {
+        self.outcome_of("look what became of a commit", limit, |connection| newest(connection, source, commit))
+    }
+
+    /// What became of the commits before a head at which a source was first followed, as [`History::became`] says it.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be read.
+    pub fn past_became(&self, source: &str, head: &CommitId, limit: usize) -> Result<CommitOutcome, HistoryError> {
+        self.outcome_of("look what became of older commits", limit, |connection| {
+            newest_of_past(connection, source, head)
+        })
+    }
+
+    fn outcome_of(
+        &self,
+        doing: &'static str,
+        limit: usize,
+        newest: impl FnOnce(&Connection) -> Result<Vec<(i64, Outcome)>, Failure>,
+    ) -> Result<CommitOutcome, HistoryError> {
+        let (objects, mut wrong) = self.read(doing, |connection| {
+            let mut objects = BTreeMap::new();
+            let mut wrong = Vec::new();
+            for (number, outcome) in newest(connection)? {
+                *objects.entry(outcome).or_default() += 1;
+                wrong.extend(rank(outcome).map(|rank| (rank, number)));
+            }
+            Ok((objects, wrong))
+        })?;
+        wrong.sort_unstable();
+        let wrong = wrong.into_iter().take(limit).map(|(_, number)| self.record(RecordId(number)));
+        let wrong: Vec<Option<Record>> = wrong.collect::<Result<_, _>>()?;
+        Ok(CommitOutcome { objects, wrong: wrong.into_iter().flatten().collect() })
+    }
+}
+
+impl Pending {
+    /// The number of the last notice that is told with it.
+    #[must_use]
+    pub fn last(&self) -> i64 {
+        self.together.last().map_or(self.notice.number, |notice| notice.number)
+    }
+
+    /// All that is told with it.
+    pub fn notices(&self) -> impl Iterator<Item = &Notice> {
+        std::iter::once(&self.notice).chain(&self.together)
+    }
+}
+
+/// The notices right after this one that are of its kind.
+fn after(connection: &Connection, number: i64) -> Result<Vec<Notice>, Failure> {
+    let sql = format!(
+        "SELECT {NOTICE} FROM notices WHERE number > ?1 AND {NEWEST} AND kind = (SELECT kind FROM notices WHERE number = ?1) \
+         AND number < coalesce((SELECT min(number) FROM notices AS other WHERE number > ?1 AND other.kind <> (SELECT kind \
+         FROM notices WHERE number = ?1)), 9223372036854775807) ORDER BY number LIMIT {TOGETHER}"
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let found = statement.query_map([number], notice)?;
+    Ok(found.collect::<Result<_, _>>()?)
+}
+
+fn notice(row: &Row<'_>) -> rusqlite::Result<Notice> {
+    let kind: String = row.get(1)?;
+    let about = match kind.as_str() {
+        "past" => NoticeAbout::Past(rows::parsed(row, 3)?, rows::worded(row, 4)?),
+        "held" => NoticeAbout::Held(rows::parsed(row, 3)?),
+        "source" => NoticeAbout::Source(row.get(8)?),
+        _ => NoticeAbout::Commit(rows::parsed(row, 3)?, rows::worded(row, 4)?),
+    };
+    let since = row.get::<_, Option<String>>(7)?.map(|_| rows::parsed(row, 7)).transpose()?;
+    Ok(Notice {
+        number: row.get(0)?,
+        source: row.get(2)?,
+        about,
+        is_final: row.get(5)?,
+        at: rows::parsed(row, 6)?,
+        since,
+    })
+}
