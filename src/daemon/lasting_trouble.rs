@@ -53,6 +53,8 @@ type Holds = BTreeMap<(String, CommitId), Timestamp>;
 struct BlockedSince {
     blocked: BTreeMap<String, (Timestamp, String)>,
     free: BTreeMap<String, Timestamp>,
+    /// Whether no source was told to be blocked when that was looked up last.
+    nothing_told: bool,
 }
 
 impl BlockedSince {
@@ -77,8 +79,12 @@ impl BlockedSince {
     }
 
     /// Notes what is to be told now.
-    fn note(&self, holds: &Holds, history: &History, now: Timestamp) -> Result<(), HistoryError> {
+    fn note(&mut self, holds: &Holds, history: &History, now: Timestamp) -> Result<(), HistoryError> {
+        if self.nothing_told && self.blocked.is_empty() && holds.is_empty() {
+            return Ok(());
+        }
         let noted = history.noted_lasting()?;
+        self.nothing_told = noted.blocked.is_empty();
         let mut lasting = self.newly_blocked(&noted, now);
         lasting.extend(self.newly_free(&noted, now));
         lasting.extend(long_held(holds, &noted, now));

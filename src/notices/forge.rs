@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use http::Method;
 use serde_json::{Value, json};
 
+use super::delivery::HttpAnswer;
 use super::message::{NoticeEvent, Notification};
 use super::plain_line::plain_line;
-use super::send::HttpAnswer;
 use crate::config::{NotifyEvent, NotifyKind};
 
 /// How many characters GitHub takes of a description.

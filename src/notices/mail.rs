@@ -10,10 +10,11 @@ use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Certificate, Tls, TlsParameters};
 use lettre::{AsyncSmtpTransport, AsyncTransport as _, Message, Tokio1Executor};
 
+use super::delivery::{Delivery, HttpAnswer, MailRoute, SendError};
+use super::lookup::allowed_addresses;
 use super::message::Notification;
 use super::message_text::{Style, text};
 use super::plain_line::plain_line;
-use super::send::{Delivery, HttpAnswer, SendError, allowed_addresses};
 
 /// How many characters of a text from elsewhere are shown.
 const TEXT: usize = 1000;
@@ -22,13 +23,6 @@ const SUBJECT: usize = 150;
 /// How mail shows a text.
 const STYLE: Style =
     Style { quoted: |text| plain_line(text, TEXT), strong: str::to_owned, link: |url, name| format!("{name}: {url}") };
-
-/// Which way a message goes.
-#[derive(Clone)]
-pub(super) struct MailRoute {
-    envelope: Envelope,
-    credentials: Option<Credentials>,
-}
 
 impl MailRoute {
     /// To these, from this one, known to the server by a name and a password.

@@ -2,7 +2,10 @@
 //! has been told. It reads, and notes what it sent; nothing waits for it.
 
 mod address;
+mod delivery;
 mod forge;
+mod links;
+mod lookup;
 mod mail;
 mod message;
 mod message_text;
@@ -15,6 +18,8 @@ mod slack;
 mod tests;
 
 pub use address::is_public;
+pub use delivery::{Delivery, HttpAnswer, Post, SendError};
+pub use links::Links;
 pub use message::{NoticeEvent, Notification, Person, Runs, SourceNotice, WrongObject, schema};
-pub use receiver::{Links, Receiver, Settings, tell};
-pub use send::{Delivery, Http, HttpAnswer, Post, SendError};
+pub use receiver::{Receiver, Settings, tell};
+pub use send::Http;

@@ -1,6 +1,5 @@
 //! A receiver, and the task that tells it: one message after another, later and later while it does not answer.
 
-use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::fs;
 use std::sync::Arc;
@@ -17,10 +16,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, info_span, warn};
 
 use super::address::Destination;
+use super::delivery::{Delivery, HttpAnswer, MailRoute, Post, SendError};
 use super::forge::{self, CommitState};
-use super::mail::{self, MailRoute};
-use super::message::{NoticeEvent, Notification, Test, event};
-use super::send::{Delivery, HttpAnswer, Post, SendError};
+use super::links::Links;
+use super::mail;
+use super::message::{Notification, event};
 use super::signature::signature;
 use super::slack;
 use crate::backoff::Backoff;
@@ -50,17 +50,6 @@ const ID: usize = 16;
 /// One receiver.
 #[derive(Clone, Debug)]
 pub struct Receiver(NotifyConfig);
-
-/// What messages say of a source beside what its history tells.
-#[derive(Clone, Debug, Default)]
-pub struct Links {
-    /// Where people reach belay's pages.
-    pub public_url: Option<String>,
-    /// Where the forges of the sources show a commit, with `{commit}` in the place of its id.
-    pub commit_urls: BTreeMap<String, String>,
-    /// The branches that the sources follow, where they follow one.
-    pub branches: BTreeMap<String, String>,
-}
 
 /// What telling needs.
 #[derive(Clone)]
@@ -345,20 +334,6 @@ impl Receiver {
             (None, Some(file)) => read_secret(file).map_err(SendError),
             (None, None) => Err(SendError("there is no address".to_owned())),
         }
-    }
-}
-
-impl Links {
-    fn add_to(&self, notification: &mut Notification) {
-        let base = self.public_url.as_ref().map(|url| url.trim_end_matches('/'));
-        let (Some(source), Some(commit)) = (&notification.source, &notification.commit) else {
-            let state = if notification.sources.is_empty() { "?state=held" } else { "" };
-            let says_something = notification.event != NoticeEvent::Test(Test::Test);
-            notification.page = base.filter(|_| says_something).map(|base| format!("{base}/{state}"));
-            return;
-        };
-        notification.page = base.map(|base| format!("{base}/commits/{commit}"));
-        notification.forge = self.commit_urls.get(source).map(|url| url.replace("{commit}", commit.as_str()));
     }
 }
 

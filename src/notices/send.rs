@@ -2,13 +2,12 @@
 
 use std::fmt;
 use std::future::Future;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
@@ -18,12 +17,14 @@ use jiff::fmt::rfc2822::DateTimeParser;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use super::address::{Destination, is_public};
-use super::mail::{self, MailRoute};
+use super::address::Destination;
+use super::delivery::{Delivery, HttpAnswer, Post, SendError};
+use super::lookup::allowed_addresses;
+use super::mail;
 use super::plain_line::plain_line;
 use crate::clock::Clock;
 
@@ -33,69 +34,6 @@ const SEND_TIMEOUT: Duration = Duration::from_secs(20);
 const ANSWER: usize = 4096;
 /// How much of it is shown, in characters.
 const SHOWN: usize = 200;
-/// How many addresses of one name are tried.
-const ADDRESSES: usize = 4;
-
-/// A message on its way.
-#[derive(Clone)]
-pub struct Delivery {
-    pub(super) target: Destination,
-    pub(super) allow_private: bool,
-    /// Its headers, beside those that every message has.
-    pub headers: Vec<(&'static str, String)>,
-    /// `POST`, or `GET` where only a repository is looked at.
-    pub method: Method,
-    /// Authorities that are trusted beside those that the machine trusts.
-    pub(super) authorities: Vec<CertificateDer<'static>>,
-    /// Which way it goes as a mail; over HTTP where it is none.
-    pub(super) mail: Option<MailRoute>,
-    /// What is never shown of an answer, beside the address.
-    pub(super) secret: Option<String>,
-    /// What is sent.
-    pub body: Vec<u8>,
-}
-
-impl fmt::Debug for Delivery {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Delivery").field("to", &self.target).finish_non_exhaustive()
-    }
-}
-
-impl Delivery {
-    /// What is asked for there.
-    #[must_use]
-    pub fn path(&self) -> &str {
-        self.target.path()
-    }
-
-    /// The host that it goes to.
-    #[must_use]
-    pub fn host(&self) -> &str {
-        self.target.host()
-    }
-}
-
-/// What a receiver answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HttpAnswer {
-    /// The status.
-    pub status: u16,
-    /// After which time it wants to be asked again.
-    pub retry_after: Option<Duration>,
-    /// The beginning of what it said, without what could steer a terminal, and without the address.
-    pub text: String,
-}
-
-/// Why there was no answer. Never says the address but for its host.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct SendError(pub String);
-
-/// What takes messages to receivers.
-pub trait Post: Send + Sync + 'static {
-    /// Sends one, and says what came back.
-    fn post(&self, delivery: Delivery) -> Pin<Box<dyn Future<Output = Result<HttpAnswer, SendError>> + Send + '_>>;
-}
 
 /// Over HTTP, or HTTPS with what this machine trusts.
 pub struct Http {
@@ -202,23 +140,6 @@ async fn connect(target: &Destination, allow_private: bool) -> Result<TcpStream,
     Err(last)
 }
 
-/// The addresses of a receiver that may be connected to, at least one.
-pub(super) async fn allowed_addresses(target: &Destination, allow_private: bool) -> Result<Vec<SocketAddr>, SendError> {
-    let host = target.host();
-    let found = lookup_host((host, target.port())).await;
-    let found: Vec<SocketAddr> = found.map_err(|error| SendError(format!("no address of {host}: {error}")))?.collect();
-    let allowed = found.iter().copied().filter(|address| allow_private || is_public(address.ip()));
-    let allowed: Vec<SocketAddr> = allowed.take(ADDRESSES).collect();
-    match found.first() {
-        Some(address) if allowed.is_empty() => Err(SendError(format!(
-            "{host} is at {}, which is no public address: allow_private = true allows that",
-            address.ip()
-        ))),
-        Some(_) => Ok(allowed),
-        None => Err(SendError(format!("{host} has no address"))),
-    }
-}
-
 /// Sends the message over a connection of its own, and reads what comes back.
 async fn speak<S>(stream: S, delivery: Delivery) -> Result<HttpAnswer, SendError>
 where
@@ -306,34 +227,4 @@ fn hiding(text: &str, secret: Option<&str>) -> String {
 fn shown(text: &str, path: &str) -> String {
     let without = if path.len() > 1 { text.replace(path, "/…") } else { text.to_owned() };
     plain_line(&without, SHOWN)
-}
-
-impl HttpAnswer {
-    /// Whether the message was taken.
-    #[must_use]
-    pub fn is_taken(&self) -> bool {
-        (200..300).contains(&self.status)
-    }
-
-    /// Whether the same message will never be taken, whatever is done about the receiver.
-    pub(super) fn is_refusal(&self) -> bool {
-        matches!(self.status, 400 | 413 | 422)
-    }
-}
-
-impl fmt::Display for HttpAnswer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let reason = StatusCode::from_u16(self.status).ok().and_then(|status| status.canonical_reason());
-        write!(f, "{}", self.status)?;
-        if let Some(reason) = reason {
-            write!(f, " {reason}")?;
-        }
-        if (300..400).contains(&self.status) {
-            f.write_str(" (redirects are not followed)")?;
-        }
-        if !self.text.is_empty() {
-            write!(f, ": {}", self.text)?;
-        }
-        Ok(())
-    }
 }

@@ -1,0 +1,113 @@
+//! A message on its way, and what came back.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use lettre::address::Envelope;
+use lettre::transport::smtp::authentication::Credentials;
+use rustls::pki_types::CertificateDer;
+
+use super::address::Destination;
+
+/// A message on its way.
+#[derive(Clone)]
+pub struct Delivery {
+    pub(super) target: Destination,
+    pub(super) allow_private: bool,
+    /// Its headers, beside those that every message has.
+    pub headers: Vec<(&'static str, String)>,
+    /// `POST`, or `GET` where only a repository is looked at.
+    pub method: Method,
+    /// Authorities that are trusted beside those that the machine trusts.
+    pub(super) authorities: Vec<CertificateDer<'static>>,
+    /// Which way it goes as a mail; over HTTP where it is none.
+    pub(super) mail: Option<MailRoute>,
+    /// What is never shown of an answer, beside the address.
+    pub(super) secret: Option<String>,
+    /// What is sent.
+    pub body: Vec<u8>,
+}
+
+impl fmt::Debug for Delivery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Delivery").field("to", &self.target).finish_non_exhaustive()
+    }
+}
+
+impl Delivery {
+    /// What is asked for there.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.target.path()
+    }
+
+    /// The host that it goes to.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        self.target.host()
+    }
+}
+
+/// What a receiver answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpAnswer {
+    /// The status.
+    pub status: u16,
+    /// After which time it wants to be asked again.
+    pub retry_after: Option<Duration>,
+    /// The beginning of what it said, without what could steer a terminal, and without the address.
+    pub text: String,
+}
+
+/// Why there was no answer. Never says the address but for its host.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SendError(pub String);
+
+/// What takes messages to receivers.
+pub trait Post: Send + Sync + 'static {
+    /// Sends one, and says what came back.
+    fn post(&self, delivery: Delivery) -> Pin<Box<dyn Future<Output = Result<HttpAnswer, SendError>> + Send + '_>>;
+}
+
+/// Which way a mail goes.
+#[derive(Clone)]
+pub(super) struct MailRoute {
+    /// From whom, and to whom.
+    pub(super) envelope: Envelope,
+    /// By what the server knows belay.
+    pub(super) credentials: Option<Credentials>,
+}
+
+impl HttpAnswer {
+    /// Whether the message was taken.
+    #[must_use]
+    pub fn is_taken(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    /// Whether the same message will never be taken, whatever is done about the receiver.
+    pub(super) fn is_refusal(&self) -> bool {
+        matches!(self.status, 400 | 413 | 422)
+    }
+}
+
+impl fmt::Display for HttpAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reason = StatusCode::from_u16(self.status).ok().and_then(|status| status.canonical_reason());
+        write!(f, "{}", self.status)?;
+        if let Some(reason) = reason {
+            write!(f, " {reason}")?;
+        }
+        if (300..400).contains(&self.status) {
+            f.write_str(" (redirects are not followed)")?;
+        }
+        if !self.text.is_empty() {
+            write!(f, ": {}", self.text)?;
+        }
+        Ok(())
+    }
+}
