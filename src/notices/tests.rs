@@ -434,8 +434,3 @@ fn a_mail_says_what_happened_in_plain_text() {
     assert!(body.contains("shop: rolled-back 1a2b3c4 Faster  Bcc: everybody@example.com"), "{body}");
     assert!(body.contains("what belay saw: https://belay.example.com/commits/1a2b3c4"), "{body}");
 }
-
-#[test]
-fn bless_for_now() {
-    std::fs::write("/tmp/ppl/notice.json", format!("{:#}\n", super::schema())).unwrap();
-}

@@ -136,7 +136,7 @@ fn outcomes(records: &[Record]) -> Cell {
 fn correction(corrected: &[Record], now: Timestamp) -> Option<String> {
     let last = corrected.iter().max_by_key(|record| record.started)?;
     let times = counted(corrected.len(), "time");
-    let who = last.trigger.who().map(|who| format!(" by {}", plain(who))).unwrap_or_default();
+    let who = last.trigger.who().map(|who| format!(" by {}", plain(&who))).unwrap_or_default();
     Some(format!("          └ drift{who} was put right {times}, last {} ago: {}", age(last.started, now), last.object))
 }
 
