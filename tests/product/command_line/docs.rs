@@ -324,7 +324,7 @@ fn nginx_reads(folder: &Path, text: &str, place: &str) {
     ];
     files.iter().for_each(|(name, text)| std::fs::write(folder.join(name), text).unwrap());
     let own = folder.display().to_string();
-    let text = text.replace("/etc/nginx", &own).replace("listen 443", "listen 127.0.0.1:0");
+    let text = text.replace("/etc/nginx", &own).replace("listen 443", &format!("listen unix:{own}/socket"));
     let temporary =
         ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(|of| format!("{of}_temp_path {own}/{of};"));
     let whole = format!(

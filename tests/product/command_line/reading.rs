@@ -197,12 +197,12 @@ async fn a_commit_is_shown_with_why_it_failed() {
     // Events with their ages, the newest first, and of this rollout only.
     let (_, events) = shown.out.split_once("  events:\n").unwrap();
     let aged: Vec<&str> = events.lines().take_while(|line| line.starts_with("    ")).collect();
-    assert!(!aged.is_empty() && aged.iter().all(|line| line.contains("s ago ")), "{events}");
+    assert!(!aged.is_empty() && aged.iter().all(|line| line.contains("s before: ")), "{events}");
     assert!(!events.contains("RolloutComplete"), "{events}");
     let value = json(&stage.run(&["show", &bad, "-o", "json"]));
     assert_eq!(value["records"][0]["outcome"], "rolled-back");
     let times = value["records"][0]["evidence"]["events"].as_array().unwrap().iter();
-    let times: Vec<&str> = times.map(|event| event["at"].as_str().unwrap()).collect();
+    let times: Vec<jiff::Timestamp> = times.map(|event| event["at"].as_str().unwrap().parse().unwrap()).collect();
     assert!(times.is_sorted_by(|one, other| one >= other), "{times:?}");
     assert!(value["records"][0]["evidence"]["pods"][0]["state"].as_str().unwrap().contains("Image"));
     let passed_over = stage.repository.commit_file("README.md", "The shop", "Say what it is");

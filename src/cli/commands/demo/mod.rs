@@ -163,7 +163,10 @@ fn explain(setup: &DemoSetup, commit: &belay_core::rollout::CommitId) -> anyhow:
     let reason = record.reason.as_ref().map(ToString::to_string).unwrap_or_default();
     say(format!("   why: {reason}"));
     if let Some(evidence) = &record.evidence {
-        for line in show::evidence_lines(evidence, Clock::system().now()).iter().take(EVIDENCE_LINES) {
+        for line in show::evidence_lines(evidence, record.ended.unwrap_or_else(|| Clock::system().now()))
+            .iter()
+            .take(EVIDENCE_LINES)
+        {
             say(format!("   {}", cut(line, EVIDENCE_WIDTH)));
         }
     }

@@ -159,7 +159,7 @@ fn object(history: &History, record: &Record, steps: bool) -> anyhow::Result<()>
     }
     record.complaints.iter().for_each(plan::complain);
     if let Some(evidence) = &record.evidence {
-        show_evidence(evidence);
+        show_evidence(evidence, record.ended.unwrap_or_else(|| Clock::system().now()));
     }
     if steps {
         say("  steps:");
@@ -181,12 +181,12 @@ fn told(step: &Step) -> String {
 }
 
 /// What was seen when it failed.
-pub(in crate::cli) fn show_evidence(evidence: &Evidence) {
-    evidence_lines(evidence, Clock::system().now()).iter().for_each(say);
+fn show_evidence(evidence: &Evidence, end: Timestamp) {
+    evidence_lines(evidence, end).iter().for_each(say);
 }
 
-/// The evidence, line by line; events with their ages, the newest first.
-pub(in crate::cli) fn evidence_lines(evidence: &Evidence, now: Timestamp) -> Vec<String> {
+/// The evidence, line by line; events with how old they were at the end of the rollout, the newest first.
+pub(in crate::cli) fn evidence_lines(evidence: &Evidence, end: Timestamp) -> Vec<String> {
     let mut lines = Vec::new();
     if !evidence.pods.is_empty() {
         lines.push("  pods:".to_owned());
@@ -202,7 +202,7 @@ pub(in crate::cli) fn evidence_lines(evidence: &Evidence, now: Timestamp) -> Vec
         events.sort_by_key(|event| std::cmp::Reverse(event.at));
         lines.extend(events.into_iter().map(|event| {
             let EventSeen { at, kind, reason, message, object } = event;
-            format!("    {} ago {kind} {reason}: {message} ({object})", age(*at, now))
+            format!("    {} before: {kind} {reason}: {message} ({object})", age((*at).min(end), end))
         }));
     }
     lines.extend(evidence.missing.iter().map(|missing| format!("  could not be read: {missing}")));
