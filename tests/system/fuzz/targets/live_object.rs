@@ -130,7 +130,7 @@ fn read(live: &Value) {
     for key in [marks::uid(live), marks::annotation(live, marks::SUSPEND).unwrap_or_default()] {
         assert!(key.len() <= live.to_string().len());
     }
-    let _ = (marks::revision(live), marks::generation(live), rollout::wish(live, live));
+    let _ = (marks::revision(live), marks::generation(live), rollout::failure_policy(live, live));
     let template = &live["spec"]["template"];
     assert!(same_template(template, template));
     assert_eq!(rollout::template_hash(template), rollout::template_hash(template));
