@@ -72,6 +72,7 @@ fn record(commit: u64, number: u64, seconds: u64) -> Record {
         commit: id(commit),
         object: object(number),
         place: None,
+        rendered_by: None,
         trigger: Trigger::Commit,
         outcome: if failed { Outcome::RolledBack } else { Outcome::Complete },
         reason: None,
