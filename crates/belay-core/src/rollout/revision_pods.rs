@@ -193,8 +193,14 @@ mod tests {
         };
         let live = json!({"spec": {"template": template(4), "replicas": 10}});
         let sets = [set(1, [0, 0, 0, 0]), set(2, [4, 4, 4, 4]), set(4, [3, 2, 1, 0]), set(3, [3, 3, 0, 0])];
-        assert_eq!(told("Deployment", &live, &sets, &[]), [[4, 3, 2, 1, 1, 0], [3, 3, 0, 0, 3, 0], [2, 4, 0, 4, 0, 4]]);
-        let first = revision_pods(&key("Deployment"), &live, &sets, &[], NOW.parse().unwrap()).remove(0);
+        assert_eq!(
+            told("Deployment", &live, &sets, &[]),
+            [[4, 3, 2, 1, 1, 0], [3, 3, 0, 0, 3, 0], [2, 4, 0, 4, 0, 4], [1, 0, 0, 0, 0, 0]]
+        );
+        let mut all = revision_pods(&key("Deployment"), &live, &sets, &[], NOW.parse().unwrap());
+        let in_use: Vec<i64> = all.iter().filter(|one| one.is_in_use()).map(|one| one.revision).collect();
+        assert_eq!(in_use, [4, 3, 2], "the first has no pods and is to have none");
+        let first = all.remove(0);
         assert_eq!((first.commit.unwrap().as_str(), first.change_cause.as_deref()), (COMMIT, Some("cause 4")));
         assert_eq!((first.name.as_str(), first.present), ("web-4", true));
     }
