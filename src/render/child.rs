@@ -18,6 +18,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use tokio_util::sync::CancellationToken;
 
 use super::confine::{Confinement, Sight, confine};
+use super::orphans::RunningTool;
 use crate::backoff::Backoff;
 
 /// How much a tool may take.
@@ -94,18 +95,24 @@ pub fn confinement() -> Confinement {
 
 /// Runs a tool to its end. Returns what it printed.
 pub(super) fn run(run: &Run<'_>, limits: &ChildLimits, stop: &CancellationToken) -> Result<Vec<u8>, ChildFailure> {
-    thread::scope(|scope| {
+    let (_running, rendered) = thread::scope(|scope| {
         let confined = || {
             confine(&Sight { private: run.private, program: run.program });
-            start(run, limits).and_then(|child| attend(child, limits, stop))
+            match start(run, limits) {
+                Ok((child, running)) => (Some(running), attend(child, limits, stop)),
+                Err(failure) => (None, Err(failure)),
+            }
         };
         let thread = thread::Builder::new().spawn_scoped(scope, confined);
-        let thread = thread.map_err(|error| ChildFailure::Machine(format!("failed to start a thread: {error}")))?;
-        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
+        match thread {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(error) => (None, Err(ChildFailure::Machine(format!("failed to start a thread: {error}")))),
+        }
+    });
+    rendered
 }
 
-fn start(run: &Run<'_>, limits: &ChildLimits) -> Result<Child, ChildFailure> {
+fn start(run: &Run<'_>, limits: &ChildLimits) -> Result<(Child, RunningTool), ChildFailure> {
     let home = run.private.join("home");
     let mut command = Command::new(run.program);
     command
@@ -121,12 +128,12 @@ fn start(run: &Run<'_>, limits: &ChildLimits) -> Result<Child, ChildFailure> {
         .process_group(0);
     let failed =
         |error: &io::Error| ChildFailure::Machine(format!("failed to start {}: {error}", run.program.display()));
-    let child = command.spawn().map_err(|error| failed(&error))?;
+    let (child, running) = RunningTool::start(&mut command).map_err(|error| failed(&error))?;
     bound(&child, limits).map_err(|error| {
         end(&child);
         failed(&error)
     })?;
-    Ok(child)
+    Ok((child, running))
 }
 
 fn group(child: &Child) -> Option<Pid> {

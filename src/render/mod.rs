@@ -27,6 +27,7 @@ mod helm;
 mod lookup;
 mod memory_tree;
 mod origins;
+mod orphans;
 mod refusal;
 mod renderer;
 mod said;

@@ -180,15 +180,19 @@ pub(super) fn is_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= 253 && text.bytes().all(fine)
 }
 
-/// Text from a file, made fit for a terminal: without control characters and what changes the direction of writing, and
-/// at most 300 characters of it.
+/// Text from a file or of a tool, made fit for a terminal: without control characters and what changes the direction of
+/// writing, and at most 300 characters of it. The middle of a longer one is left out: it begins with where something is,
+/// and what wraps one error into another writes the cause at the end.
 pub(super) fn harmless(text: &str) -> String {
-    const LONGEST: usize = 300;
-    let mut shown: String = text.chars().take(LONGEST).map(harmless_char).collect();
-    if text.chars().nth(LONGEST).is_some() {
-        shown.push('…');
+    const BEGINNING: usize = 119;
+    const END: usize = 180;
+    let characters = text.chars().count();
+    if characters <= BEGINNING + 1 + END {
+        return text.chars().map(harmless_char).collect();
     }
-    shown
+    let beginning = text.chars().take(BEGINNING).map(harmless_char);
+    let end = text.chars().skip(characters - END).map(harmless_char);
+    beginning.chain(['…']).chain(end).collect()
 }
 
 fn harmless_char(c: char) -> char {
