@@ -8,13 +8,15 @@ pub(super) fn position(text: &str, error: &toml::de::Error) -> Option<(usize, us
     Some((line, column))
 }
 
-/// ``unknown field `brunch`, expected one of `name`, `branch` …`` with the nearest one named.
+/// ``unknown field `brunch`, expected one of `name`, `branch` …`` with the nearest one named, or all of them where none is near.
 pub(super) fn with_nearest(message: &str) -> String {
     let mut quoted = message.split('`').skip(1).step_by(2);
     let Some(wrong) = quoted.next().filter(|_| message.starts_with("unknown field")) else { return message.to_owned() };
-    match nearest(wrong, quoted) {
+    let known: Vec<&str> = quoted.collect();
+    match nearest(wrong, known.iter().copied()) {
         Some(known) => format!("unknown key {wrong:?}; did you mean {known:?}?"),
-        None => format!("unknown key {wrong:?}"),
+        None if known.is_empty() => format!("unknown key {wrong:?}"),
+        None => format!("unknown key {wrong:?}; the keys here are {}", known.join(", ")),
     }
 }
 
