@@ -5,13 +5,13 @@ use serde_json::Value;
 use tracing::warn;
 
 use super::rollout_task::{Cancelled, ResumePoint, RolloutTask};
-use crate::history::{Query, Replaced};
+use crate::history::{FallbackTemplate, Query};
 use belay_core::rollout::{Known, Outcome, TemplateMarks, Workload, health, template};
 
 impl RolloutTask {
     /// Keeps the template that this rollout takes the place of, unless one is known that was seen complete, or it is known
     /// to have failed itself, or not to be well.
-    pub(super) async fn keep_replaced(&self, stage: &ResumePoint) -> Result<(), Cancelled> {
+    pub(super) async fn keep_fallback_template(&self, stage: &ResumePoint) -> Result<(), Cancelled> {
         let (context, key) = (&self.context, &self.planned.wanted.key);
         // What drift is put in the place of is not what anybody wants back.
         let replaces = *stage == ResumePoint::Fresh && self.apply.replaces_template();
@@ -26,24 +26,25 @@ impl RolloutTask {
         if failed || self.has_failed(&marks) || self.unwell().has(&marks) {
             return Ok(());
         }
-        let replaced = Replaced { uid: uid(&live), template: template.clone(), marks };
-        if let Err(error) = context.history.keep_replaced(&context.config.name, key, &replaced) {
+        let fallback = FallbackTemplate { uid: uid(&live), template: template.clone(), marks };
+        if let Err(error) = context.history.keep_fallback_template(&context.config.name, key, &fallback) {
             // The last of four ways back; that is no reason not to go on.
             warn!(object = %key, %error, "failed to keep what the rollout takes the place of");
         }
         Ok(())
     }
 
-    /// What was kept so of this very object.
-    pub(super) fn replaced(&self, live: &Value) -> Option<Known> {
+    /// The fallback template that was kept of this very object.
+    pub(super) fn fallback_template(&self, live: &Value) -> Option<Known> {
         let (context, key) = (&self.context, &self.planned.wanted.key);
-        let Replaced { uid: of, template, marks } = match context.history.replaced(&context.config.name, key) {
-            Ok(kept) => kept?,
-            Err(error) => {
-                warn!(object = %key, %error, "failed to ask the history what the rollout took the place of");
-                return None;
-            }
-        };
+        let FallbackTemplate { uid: of, template, marks } =
+            match context.history.fallback_template(&context.config.name, key) {
+                Ok(kept) => kept?,
+                Err(error) => {
+                    warn!(object = %key, %error, "failed to ask the history what the rollout took the place of");
+                    return None;
+                }
+            };
         let commit = marks.commit.as_deref().and_then(|commit| commit.parse().ok());
         (of == uid(live)).then_some(Known { commit, template, marks })
     }

@@ -39,7 +39,7 @@ pub(super) async fn find_target(
     if !was_there_before(work, live) {
         return Ok(Err(none));
     }
-    let before: Vec<Known> = from_git(work, &unwell).await.into_iter().chain(work.replaced(live)).collect();
+    let before: Vec<Known> = from_git(work, &unwell).await.into_iter().chain(work.fallback_template(live)).collect();
     if before.is_empty() {
         return Ok(Err(none));
     }

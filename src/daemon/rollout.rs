@@ -56,7 +56,7 @@ impl RolloutTask {
                     return Ok(outcome);
                 }
                 Box::pin(self.look_at_replaced(&stage)).await?;
-                Box::pin(self.keep_replaced(&stage)).await?;
+                Box::pin(self.keep_fallback_template(&stage)).await?;
                 // Those that wait for their turn and for room, thousands perhaps, have little of their own meanwhile.
                 let room = self.turn_and_room().await?;
                 let written = match Box::pin(self.apply_manifest(room)).await? {

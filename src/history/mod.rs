@@ -21,6 +21,6 @@ pub use query::timeline::Turn;
 pub use store::file::{History, OpenedHistory};
 pub use write::Update;
 pub use write::entry::HistoryEntry;
+pub use write::fallback_template::FallbackTemplate;
 pub use write::rebuild::{Followed, Trouble};
-pub use write::replaced::Replaced;
 pub use write::retention::Retention;

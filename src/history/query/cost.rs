@@ -8,7 +8,7 @@ use rusqlite::StatementStatus;
 use rusqlite::trace::{TraceEvent, TraceEventCodes};
 use serde_json::json;
 
-use crate::history::{History, OpenedHistory, Query, Replaced, Update};
+use crate::history::{FallbackTemplate, History, OpenedHistory, Query, Update};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
     Commit, CommitId, Outcome, Person, Record, RecordId, Step, StepKind, TemplateMarks, Trigger,
@@ -200,8 +200,10 @@ fn no_write_grows_with_what_was_written() {
             .within("keep", 5000, || history.keep_template("shop", &object(8), &id(number), &template, at(3)))
             .unwrap();
     }
-    let replaced = Replaced { uid: "1".to_owned(), template: json!({}), marks: TemplateMarks::default() };
-    meter.within("replaced", 1000, || history.keep_replaced("shop", &object(8), &replaced)).unwrap();
-    meter.within("what was replaced", 200, || history.replaced("shop", &object(8))).unwrap().unwrap();
+    let fallback = FallbackTemplate { uid: "1".to_owned(), template: json!({}), marks: TemplateMarks::default() };
+    meter
+        .within("keep a fallback template", 1000, || history.keep_fallback_template("shop", &object(8), &fallback))
+        .unwrap();
+    meter.within("a fallback template", 200, || history.fallback_template("shop", &object(8))).unwrap().unwrap();
     meter.within("template", 500, || history.template("shop", &object(8), &id(59))).unwrap().unwrap();
 }

@@ -9,7 +9,7 @@ use super::records::completed;
 use crate::history::error::HistoryError;
 use crate::history::store::file::{Failure, History};
 use crate::history::store::rows;
-use crate::history::write::replaced::{checked, forget_replaced};
+use crate::history::write::fallback_template::{checked, forget_fallback_template};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{CommitId, ReasonCode, Record};
 
@@ -66,7 +66,7 @@ impl KeptTemplate {
             )?
             .execute(params![source, group, kind, namespace, name, commit.as_str(), hash, rows::time(*at)])?;
         let newest = connection.last_insert_rowid();
-        forget_replaced(connection, source, object)?;
+        forget_fallback_template(connection, source, object)?;
         forget(connection, source, object, FORGET_SAME, params![commit.as_str(), newest])?;
         let good = last_good(connection, source, object)?.map(|record| record.commit.to_string());
         forget(connection, source, object, FORGET_OLD, params![good, KEPT])

@@ -3,21 +3,9 @@
 use rusqlite::{Connection, TransactionBehavior};
 
 /// The formats, each as the step from the one before. A format that has been released is never changed.
-const FORMATS: &[&str] = &[
-    include_str!("version_1.sql"),
-    include_str!("version_2.sql"),
-    include_str!("version_3.sql"),
-    include_str!("version_4.sql"),
-    include_str!("version_5.sql"),
-    include_str!("version_6.sql"),
-    include_str!("version_7.sql"),
-    include_str!("version_8.sql"),
-    include_str!("version_9.sql"),
-    include_str!("version_10.sql"),
-    include_str!("version_11.sql"),
-];
-/// What marks the file as belay's: `bely` in ASCII.
-pub(in crate::history) const APPLICATION: i32 = 0x6265_6c79;
+const FORMATS: &[&str] = &[include_str!("schema.sql")];
+/// What marks the file as belay's: `blay` in ASCII.
+pub(in crate::history) const APPLICATION: i32 = 0x626c_6179;
 
 /// The newest format that is known here.
 pub(in crate::history) fn newest_format() -> i32 {

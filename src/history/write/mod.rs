@@ -1,9 +1,9 @@
 //! What the daemon writes: commits that came, records that begin, their steps, their ends.
 
 pub(in crate::history) mod entry;
+pub(in crate::history) mod fallback_template;
 mod kept_evidence;
 pub(in crate::history) mod rebuild;
-pub(in crate::history) mod replaced;
 pub(in crate::history) mod retention;
 
 use std::collections::BTreeMap;

@@ -176,7 +176,7 @@ async fn by_what_it_took_the_place_of() {
     assert_eq!(world.record(&fix, "Deployment default/web").outcome, Outcome::Complete);
     // From here on there is something better.
     let key = world.record(&fix, "Deployment default/web").object;
-    assert_eq!(world.history().replaced("shop", &key).unwrap(), None);
+    assert_eq!(world.history().fallback_template("shop", &key).unwrap(), None);
     let worse = world.push("web.yaml", &forgetful(&broken("web", "never-ready")), "Broken again");
     world.through(&worse).await;
     let record = world.record(&worse, "Deployment default/web");

@@ -5,8 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use belay::history::{History, HistoryError, JudgedWrite, OpenedHistory, Query};
-use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Outcome, RecordId, Trigger};
+use belay_core::rollout::Outcome;
 
 use super::{at, recorded};
 
@@ -232,36 +231,8 @@ fn a_file_of_the_first_format_is_read_for_ever() {
     assert_eq!(records[0].reason.as_ref().unwrap().code.as_str(), "ProgressDeadlineExceeded");
     assert_eq!(records[0].evidence.as_ref().unwrap().pods[0].state, "ImagePullBackOff");
     assert_eq!(history.steps(records[0].id).unwrap().len(), 1);
+    assert_eq!(history.baseline(records[0].id, JudgedWrite::WentBack).unwrap().unwrap().generation, 4);
     let good = history.last_good("shop", &super::deployment("web")).unwrap().unwrap();
     assert_eq!(good.template, Some(serde_json::json!({"spec": {"containers": []}})));
     recorded(&history, 1, "web", Outcome::Complete, 10);
-}
-
-#[test]
-fn what_an_older_format_kept_as_text_is_read_as_what_it_is() {
-    let folder = tempfile::tempdir().unwrap();
-    let connection = rusqlite::Connection::open(folder.path().join("history.db")).unwrap();
-    connection.execute_batch(include_str!("version_1.sql")).unwrap();
-    connection
-        .execute_batch(
-            "UPDATE records SET \"trigger\" = 'together', who = 'Deployment shop/api' WHERE number = 1;
-             UPDATE records SET \"trigger\" = 'together', who = 'Namespace shop', reason = 'SomeWord' WHERE number = 2;
-             INSERT INTO steps VALUES (2, 90, '2026-11-20T09:30:00.000Z', 'went-back',
-             '{\"generation\":4,\"old_failure\":null,\"uid\":\"u\",\"only_size\":false}');",
-        )
-        .unwrap();
-    drop(connection);
-    let (history, _) = open(folder.path());
-    let record = |number| history.record(RecordId(number)).unwrap().unwrap();
-    assert_eq!(record(1).trigger, Trigger::Together(ObjectKey { group: String::new(), ..super::deployment("api") }));
-    let namespace = Trigger::Together(ObjectKey {
-        group: String::new(),
-        kind: "Namespace".to_owned(),
-        namespace: None,
-        name: "shop".to_owned(),
-    });
-    assert_eq!((record(2).trigger, record(2).reason.unwrap().code), (namespace, "SomeWord".into()));
-    let baseline = history.baseline(RecordId(2), JudgedWrite::WentBack).unwrap().unwrap();
-    assert_eq!((baseline.generation, &*baseline.uid, baseline.only_size), (4, "u", false));
-    assert_eq!(history.steps(RecordId(2)).unwrap().pop().unwrap().detail, "as generation 4");
 }

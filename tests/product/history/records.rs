@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use belay::history::{
-    Arrival, Heads, History, HistoryError, JudgedBaseline, JudgedWrite, Query, Replaced, Resolved, Retention, Update,
+    Arrival, FallbackTemplate, Heads, History, HistoryError, JudgedBaseline, JudgedWrite, Query, Resolved, Retention,
+    Update,
 };
 use belay_core::manifest::{Complaint, Excerpt, Note, ObjectKey, Place};
 use belay_core::rollout::{
@@ -257,25 +258,25 @@ fn templates_are_kept_once_bounded_and_never_of_secrets() {
 fn what_a_rollout_replaced_is_kept_until_it_is_complete() {
     let (_folder, history) = open();
     let web = deployment("web");
-    let of = |uid: &str, image: &str| Replaced {
+    let of = |uid: &str, image: &str| FallbackTemplate {
         uid: uid.to_owned(),
         template: json!({"spec": {"image": image}}),
         marks: TemplateMarks { change_cause: Some(format!("made {image}")), commit: None },
     };
-    assert_eq!(history.replaced("shop", &web).unwrap(), None);
-    history.keep_replaced("shop", &web, &of("1", "web:1")).unwrap();
-    history.keep_replaced("shop", &web, &of("1", "web:2")).unwrap();
-    assert_eq!(history.replaced("shop", &web).unwrap(), Some(of("1", "web:1")), "the first one stays");
-    assert_eq!(history.replaced("other", &web).unwrap(), None);
-    assert_eq!(history.replaced("shop", &deployment("api")).unwrap(), None);
-    history.keep_replaced("shop", &web, &of("2", "web:3")).unwrap();
-    assert_eq!(history.replaced("shop", &web).unwrap(), Some(of("2", "web:3")), "but not of another object");
+    assert_eq!(history.fallback_template("shop", &web).unwrap(), None);
+    history.keep_fallback_template("shop", &web, &of("1", "web:1")).unwrap();
+    history.keep_fallback_template("shop", &web, &of("1", "web:2")).unwrap();
+    assert_eq!(history.fallback_template("shop", &web).unwrap(), Some(of("1", "web:1")), "the first one stays");
+    assert_eq!(history.fallback_template("other", &web).unwrap(), None);
+    assert_eq!(history.fallback_template("shop", &deployment("api")).unwrap(), None);
+    history.keep_fallback_template("shop", &web, &of("2", "web:3")).unwrap();
+    assert_eq!(history.fallback_template("shop", &web).unwrap(), Some(of("2", "web:3")), "but not of another object");
     history.keep_template("shop", &web, &commit_id(1), &json!({"spec": {}}), at(1)).unwrap();
-    assert_eq!(history.replaced("shop", &web).unwrap(), None, "from here on something better is known");
+    assert_eq!(history.fallback_template("shop", &web).unwrap(), None, "from here on something better is known");
     let secret = ObjectKey { kind: "Secret".to_owned(), ..web.clone() };
-    assert!(matches!(history.keep_replaced("shop", &secret, &of("1", "x")), Err(HistoryError::Secret { .. })));
-    let large = Replaced { template: json!("x".repeat(600 << 10)), ..of("1", "x") };
-    assert!(matches!(history.keep_replaced("shop", &web, &large), Err(HistoryError::TooLarge { .. })));
+    assert!(matches!(history.keep_fallback_template("shop", &secret, &of("1", "x")), Err(HistoryError::Secret { .. })));
+    let large = FallbackTemplate { template: json!("x".repeat(600 << 10)), ..of("1", "x") };
+    assert!(matches!(history.keep_fallback_template("shop", &web, &large), Err(HistoryError::TooLarge { .. })));
 }
 
 #[test]

@@ -143,7 +143,6 @@ pub struct PodSeen {
     /// What the kubelet says of it.
     pub message: String,
     /// The exit code of that container's last run.
-    #[serde(alias = "exit_code")]
     pub exit_code: Option<i32>,
     /// How often its containers were restarted.
     pub restarts: i32,

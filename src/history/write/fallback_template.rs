@@ -14,7 +14,7 @@ const SIZE: usize = 512 << 10;
 
 /// A pod template that a workload had before a rollout, without having been seen complete.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Replaced {
+pub struct FallbackTemplate {
     /// The uid of the object that had it.
     pub uid: String,
     /// The template.
@@ -30,19 +30,24 @@ impl History {
     /// # Errors
     ///
     /// [`HistoryError::TooLarge`] beyond 512 KiB, and when the file can't be written.
-    pub fn keep_replaced(&self, source: &str, object: &ObjectKey, replaced: &Replaced) -> Result<(), HistoryError> {
-        let text = checked(object, &replaced.template)?;
+    pub fn keep_fallback_template(
+        &self,
+        source: &str,
+        object: &ObjectKey,
+        fallback: &FallbackTemplate,
+    ) -> Result<(), HistoryError> {
+        let text = checked(object, &fallback.template)?;
         let ObjectKey { group, kind, namespace, name } = object;
         let namespace = namespace.as_deref().unwrap_or_default();
-        let TemplateMarks { change_cause, commit } = &replaced.marks;
-        self.write("keep what is replaced", |connection| {
+        let TemplateMarks { change_cause, commit } = &fallback.marks;
+        self.write("keep a fallback template", |connection| {
             connection
                 .prepare_cached(
-                    "INSERT INTO replaced (source, \"group\", kind, namespace, name, uid, template, \"commit\", cause) VALUES \
+                    "INSERT INTO fallback_templates (source, \"group\", kind, namespace, name, uid, template, \"commit\", cause) VALUES \
                      (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET uid = excluded.uid, template = \
                      excluded.template, \"commit\" = excluded.\"commit\", cause = excluded.cause WHERE uid <> excluded.uid",
                 )?
-                .execute(params![source, group, kind, namespace, name, replaced.uid, text, commit, change_cause])?;
+                .execute(params![source, group, kind, namespace, name, fallback.uid, text, commit, change_cause])?;
             Ok(())
         })
     }
@@ -52,26 +57,30 @@ impl History {
     /// # Errors
     ///
     /// When the file can't be read.
-    pub fn replaced(&self, source: &str, object: &ObjectKey) -> Result<Option<Replaced>, HistoryError> {
+    pub fn fallback_template(
+        &self,
+        source: &str,
+        object: &ObjectKey,
+    ) -> Result<Option<FallbackTemplate>, HistoryError> {
         let ObjectKey { group, kind, namespace, name } = object;
         let namespace = namespace.as_deref().unwrap_or_default();
-        self.read("look for what was replaced", |connection| {
+        self.read("look for a fallback template", |connection| {
             let mut statement = connection.prepare_cached(
-                "SELECT uid, template, \"commit\", cause FROM replaced WHERE source = ? AND \"group\" = ? AND kind = ? AND \
+                "SELECT uid, template, \"commit\", cause FROM fallback_templates WHERE source = ? AND \"group\" = ? AND kind = ? AND \
                  namespace = ? AND name = ?",
             )?;
             let found = statement.query_row(params![source, group, kind, namespace, name], |row| {
                 let text: String = row.get(1)?;
                 let marks = TemplateMarks { commit: row.get(2)?, change_cause: row.get(3)? };
-                Ok(Replaced { uid: row.get(0)?, template: rows::from_json(1, &text)?, marks })
+                Ok(FallbackTemplate { uid: row.get(0)?, template: rows::from_json(1, &text)?, marks })
             });
             Ok(found.optional()?)
         })
     }
 }
 
-/// Forgets what was replaced: the workload was seen complete.
-pub(in crate::history) fn forget_replaced(
+/// Forgets the fallback template of a workload: the workload was seen complete.
+pub(in crate::history) fn forget_fallback_template(
     connection: &Connection,
     source: &str,
     object: &ObjectKey,
@@ -79,7 +88,7 @@ pub(in crate::history) fn forget_replaced(
     let ObjectKey { group, kind, namespace, name } = object;
     connection
         .prepare_cached(
-            "DELETE FROM replaced WHERE source = ? AND \"group\" = ? AND kind = ? AND namespace = ? AND name = ?",
+            "DELETE FROM fallback_templates WHERE source = ? AND \"group\" = ? AND kind = ? AND namespace = ? AND name = ?",
         )?
         .execute(params![source, group, kind, namespace.as_deref().unwrap_or_default(), name])?;
     Ok(())

@@ -1,2 +1,0 @@
--- New words since: the triggers new-image, config-change, restart and autoscaler. Records that were written before keep the
--- word commit, whatever their commit changed.
