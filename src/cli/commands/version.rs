@@ -1,7 +1,7 @@
 //! `belay version`
 
 use crate::cli::exit::Exit;
-use crate::cli::output::answer::VersionAnswer;
+use crate::cli::output::answer::{RendererAnswer, VersionAnswer};
 use crate::cli::output::{Format, say, say_value};
 use crate::render::{FoundTool, Tools, confinement};
 use kube_facts::facts;
@@ -20,7 +20,10 @@ pub(in crate::cli) fn run(args: &Args) -> anyhow::Result<Exit> {
     match output {
         Format::Json | Format::Yaml => {
             let (version, embedded_kubernetes) = (version.to_owned(), facts().kubernetes.clone());
-            say_value(&VersionAnswer { version, embedded_kubernetes }, output)?;
+            let tools = Tools::default();
+            let renderers = tools.kustomize().into_iter().chain(tools.helm()).map(|found| renderer(&found)).collect();
+            let not_confined = not_confined();
+            say_value(&VersionAnswer { version, embedded_kubernetes, renderers, not_confined }, output)?;
         }
         Format::Table | Format::Wide | Format::Name => {
             say(format!("belay {version}"));
@@ -28,6 +31,14 @@ pub(in crate::cli) fn run(args: &Args) -> anyhow::Result<Exit> {
         }
     }
     Ok(Exit::Done)
+}
+
+fn renderer(found: &FoundTool) -> RendererAnswer {
+    let (tool, program) = (found.tool.name(), found.program.display().to_string());
+    match found.version() {
+        Ok(version) => RendererAnswer { tool, program, version: Some(version), error: None },
+        Err(failure) => RendererAnswer { tool, program, version: None, error: Some(failure.message().to_owned()) },
+    }
 }
 
 /// Which tools that render were found, and what keeps them in.

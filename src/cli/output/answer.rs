@@ -121,6 +121,52 @@ pub(in crate::cli) struct VersionAnswer {
     pub version: String,
     /// The version of Kubernetes that the embedded cluster is like.
     pub embedded_kubernetes: String,
+    /// The tools that render, as far as they were found.
+    pub renderers: Vec<RendererAnswer>,
+    /// What those tools are not kept from on this machine; absent where they are kept from all of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_confined: Option<String>,
+}
+
+/// A tool that renders.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(in crate::cli) struct RendererAnswer {
+    /// What it is: `kustomize`, `kubectl` or `helm`.
+    pub tool: &'static str,
+    /// Its program.
+    pub program: String,
+    /// Its version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Why its version is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// What `belay import` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(in crate::cli) struct ImportAnswer {
+    /// The sources that do the same, as in the configuration (its schema: `belay run --print-config-schema`).
+    pub sources: Vec<Value>,
+    /// What of them has no counterpart.
+    pub warnings: Vec<Complaint>,
+    /// The objects that can't be taken over.
+    pub errors: Vec<Complaint>,
+}
+
+/// What `belay notify test` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(in crate::cli) struct NotifyTestAnswer {
+    /// The receiver.
+    pub receiver: String,
+    /// Whether it took the message; of a forge, whether it shows the repository to the token.
+    pub taken: bool,
+    /// What it answered; absent where there was no answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
+    /// Why there was no answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// The JSON schemas (draft 2020-12) of what the commands print with `-o json`, by command, and of what webhooks are sent. The
@@ -145,6 +191,8 @@ pub fn schemas() -> BTreeMap<&'static str, Value> {
         of::<CheckAnswer>("check"),
         of::<VersionAnswer>("version"),
         of::<SimulateAnswer>("simulate"),
+        of::<ImportAnswer>("import"),
+        of::<NotifyTestAnswer>("notify test"),
         ("notice", crate::notices::schema()),
     ])
 }

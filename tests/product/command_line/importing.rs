@@ -2,7 +2,9 @@
 
 use belay::config::{Config, Drift, SourceConfig};
 
-use crate::program::{Ran, belay, finish};
+use serde_json::{Value, json};
+
+use crate::program::{Ran, belay, finish, run};
 
 fn import(text: &str) -> (Vec<SourceConfig>, Ran) {
     let home = tempfile::tempdir().unwrap();
@@ -46,6 +48,32 @@ fn a_kustomization_of_flux_becomes_a_source() {
     assert!(told.iter().any(|line| line.contains(": spec.postBuild has no counterpart (write the values")), "{told:?}");
     assert!(told.iter().any(|line| line.contains(": spec.dependsOn[1] has no counterpart")), "{told:?}");
     assert!(!ran.err.contains("blue"), "{told:?}");
+}
+
+#[test]
+fn programs_read_the_sources_and_what_has_no_counterpart() {
+    let home = tempfile::tempdir().unwrap();
+    let kustomization = format!(
+        "{REPOSITORY}---\napiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: infra, namespace: \
+         flux-system}}\nspec: {{path: ./infra, prune: true, sourceRef: {{kind: GitRepository, name: shop}}}}\n"
+    );
+    std::fs::write(home.path().join("a.yaml"), kustomization).unwrap();
+    let ran = run(home.path(), &["import", "a.yaml", "-o", "json"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
+    let answer: Value = serde_json::from_str(&ran.out).unwrap();
+    let source = &answer["sources"][0];
+    assert_eq!((&source["name"], &source["path"], &source["prune"]), (&json!("infra"), &json!("infra"), &json!(true)));
+    let warning = &answer["warnings"][0];
+    assert_eq!((&warning["place"]["path"], &warning["place"]["line"]), (&json!("a.yaml"), &json!(8)));
+    assert_eq!(answer["errors"], json!([]));
+    let named = run(home.path(), &["import", "a.yaml", "-o", "name"]);
+    assert_eq!((named.code, named.out.as_str()), (0, "infra\n"));
+
+    std::fs::write(home.path().join("odd.yaml"), "a: [\n").unwrap();
+    let ran = run(home.path(), &["import", "odd.yaml", "-o", "json"]);
+    let answer: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((ran.code, &answer["sources"]), (1, &json!([])));
+    assert_eq!(answer["errors"][0]["place"]["path"], "odd.yaml");
 }
 
 #[test]

@@ -53,6 +53,10 @@ fn a_test_says_what_came_back() {
     let (head, body) = sent.recv().unwrap();
     assert!(head.starts_with("POST /services/token-1 ") && head.contains("x-belay-event: test"), "{head}");
     assert_eq!(body["text"], "A test of belay: messages arrive here.");
+    let ran = run(home.path(), &["notify", "test", "chat", "--config", &config, "-o", "json"]);
+    let answer: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    assert_eq!(answer, serde_json::json!({"receiver": "chat", "taken": true, "answer": "200 OK: ok"}));
 
     let ran = run(home.path(), &["notify", "test", "chta", "--config", &config]);
     assert_eq!((ran.code, ran.err.as_str()), (1, "error: there is no receiver \"chta\"; there is chat\n"));
@@ -73,6 +77,11 @@ fn what_is_refused_says_so_and_never_shows_the_address() {
         let config = configure(home.path(), &notify.replace("https", if rest.is_empty() { "https" } else { "http" }));
         let ran = run(home.path(), &["notify", "test", "ops", "--config", &config, "-vv"]);
         assert!(ran.code == 1 && !ran.err.contains("token-1"), "{}", ran.err);
+        let json = run(home.path(), &["notify", "test", "ops", "--config", &config, "-o", "json"]);
+        let answer: Value = serde_json::from_str(&json.out).unwrap();
+        assert!(json.code == 1 && answer["taken"] == false && !json.out.contains("token-1"), "{}", json.out);
+        let why = answer.get("answer").or(answer.get("error")).and_then(Value::as_str).unwrap();
+        assert!(ran.err.contains(why), "{} {why}", ran.err);
         ran.err
     };
     assert!(

@@ -12,12 +12,13 @@ const SILENT: [&str; 7] = ["$schema", "title", "description", "$defs", "format",
 pub fn check<S: AsRef<str>>(args: &[S], out: &str) {
     let args: Vec<&str> = args.iter().map(AsRef::as_ref).collect();
     let json = args.windows(2).any(|pair| pair == ["-o", "json"]) || args.contains(&"-ojson");
-    let known = ["history", "show", "status", "plan", "check", "version", "simulate"];
+    let known = ["history", "show", "status", "plan", "check", "version", "simulate", "import", "notify"];
     let Some(command) = args.iter().find(|arg| known.contains(arg)).filter(|_| json && !out.is_empty()) else { return };
     let (name, texts): (&str, Vec<&str>) = match *command {
         "history" if args.contains(&"--stats") => ("history --stats", vec![out]),
         "status" if args.contains(&"--wait") => ("status --wait", vec![out]),
         "status" if args.contains(&"--watch") || args.contains(&"-w") => ("status --watch", out.lines().collect()),
+        "notify" => ("notify test", vec![out]),
         other => (other, vec![out]),
     };
     static SCHEMAS: OnceLock<Vec<(String, Value)>> = OnceLock::new();
@@ -132,12 +133,12 @@ fn has_type(value: &Value, said: &Value, at: &str) -> Result<(), String> {
 fn the_checker_refuses_what_does_not_fit() {
     let schemas = belay::cli::schemas();
     let (version, check) = (&schemas["version"], &schemas["check"]);
-    let ok = serde_json::json!({"version": "1", "embeddedKubernetes": "1.36"});
+    let ok = serde_json::json!({"version": "1", "embeddedKubernetes": "1.36", "renderers": []});
     assert_eq!(fits(&ok, version, version, ""), Ok(()));
     for wrong in [
         serde_json::json!({"version": "1"}),
-        serde_json::json!({"version": 1, "embeddedKubernetes": "1.36"}),
-        serde_json::json!({"version": "1", "embeddedKubernetes": "1.36", "more": 1}),
+        serde_json::json!({"version": 1, "embeddedKubernetes": "1.36", "renderers": []}),
+        serde_json::json!({"version": "1", "embeddedKubernetes": "1.36", "renderers": [], "more": 1}),
     ] {
         assert!(fits(&wrong, version, version, "").is_err(), "{wrong}");
     }
@@ -155,7 +156,7 @@ fn the_published_schemas_are_up_to_date() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schemas");
     let mut names = Vec::new();
     for (command, schema) in belay::cli::schemas() {
-        let name = format!("{}.json", command.replace(" --", "-"));
+        let name = format!("{}.json", command.replace(" --", "-").replace(' ', "-"));
         let fresh = format!("{schema:#}\n");
         if std::env::var_os("BELAY_BLESS").is_some() {
             std::fs::write(folder.join(&name), &fresh).unwrap();

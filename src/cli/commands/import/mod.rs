@@ -12,9 +12,11 @@ use std::io::{self, Read};
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
+use serde_json::Value;
 
 use crate::cli::exit::Exit;
-use crate::cli::output::{counted, plain, progress, say};
+use crate::cli::output::answer::ImportAnswer;
+use crate::cli::output::{Format, counted, plain, progress, say, say_value};
 use crate::config::Config;
 use belay_core::manifest::yaml::{At, Placed, YamlComplaint, decode, documents};
 use belay_core::manifest::{Complaint, Place};
@@ -35,6 +37,9 @@ pub struct Args {
     /// The files with Kustomization and GitRepository, HelmRelease or Application, read as one; - for standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<String>,
+    /// How to print it; a table is the text of a configuration
+    #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
+    output: Format,
 }
 
 pub(in crate::cli) fn run(args: &Args) -> anyhow::Result<Exit> {
@@ -45,7 +50,16 @@ pub(in crate::cli) fn run(args: &Args) -> anyhow::Result<Exit> {
     let files: Vec<(Arc<str>, Vec<u8>)> = read.collect::<Result<_, _>>()?;
     let found = import(&files);
     let text = written::text(&found.sources);
-    text.lines().for_each(|line| say(plain(line)));
+    if matches!(args.output, Format::Json | Format::Yaml) {
+        let Found { warnings, errors, .. } = found;
+        let failed = !errors.is_empty();
+        say_value(&ImportAnswer { sources: sources(&text)?, warnings, errors }, args.output)?;
+        return Ok(if failed { Exit::Error } else { Exit::Done });
+    }
+    match args.output {
+        Format::Name => found.sources.iter().for_each(|source| say(plain(&source.name))),
+        _ => text.lines().for_each(|line| say(plain(line))),
+    }
     found.warnings.iter().for_each(|warning| progress(plain(&format!("warning: {warning}"))));
     found.errors.iter().for_each(|error| progress(plain(&format!("error: {error}"))));
     if !found.sources.is_empty() {
@@ -57,6 +71,18 @@ pub(in crate::cli) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     progress(counted(found.errors.len(), "error"));
     Ok(Exit::Error)
+}
+
+/// The sources of a configuration, as they are written there.
+fn sources(text: &str) -> anyhow::Result<Vec<Value>> {
+    if !text.is_empty() {
+        Config::parse(text, "what is printed")?;
+    }
+    let mut written: Value = toml::from_str(text).context("what would be printed is no TOML")?;
+    Ok(match written.get_mut("source").map(Value::take) {
+        Some(Value::Array(sources)) => sources,
+        _ => Vec::new(),
+    })
 }
 
 fn contents(file: &str) -> anyhow::Result<Vec<u8>> {
