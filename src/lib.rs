@@ -37,6 +37,7 @@
 //! | [`minicluster`] | crate: a small Kubernetes in one process; knows nothing of belay | its own store, a socket when asked |
 //! | [`config`] | a leaf: the configuration file | nothing |
 //! | [`telemetry`] | a leaf: logs, what systemd wants to hear, and what is counted | standard error, systemd's socket, `/proc` |
+//! | [`blocking`] | a leaf: what waits for a disk keeps no other task of the runtime waiting | nothing |
 //! | [`backoff`] | a leaf: how long is waited before something is tried again | nothing |
 //! | [`clock`] | a leaf: what time it is | the clock |
 //!
@@ -58,13 +59,13 @@
 //! | what is decided across objects | `state/on`: `state/fetch_events` (looks, refused heads, quarantine), `state/plan_events` (which plan takes the place of which), `state/rollout_events` (superseding, ends, panics), `state/drift_events` (what is looked into, corrected, reported, taken up), with `state/event`, `state/known`, `state/fetching` and `state/drift` |
 //! | a fetch, and what a new head says | `look` `quarantine` `repository` `capabilities` `read_head` `head_change` `head_reading` `units` `unit_changes` `desired_state` `file_facts` `offline_start` |
 //! | a plan | `plan_head` `plan_request` `planner` `prepared` `recorded_facts` `live_objects` `config_rollout` `ownership_conflict` `source_dependency` |
-//! | beginning rollouts, and taking them up again | `start` `resume` `resume_point` `apply_wave` `dependency_gate` |
+//! | beginning rollouts, and taking them up again | `start` `resume` `rollout_end` `apply_wave` `dependency_gate` |
 //! | one rollout | `rollout` is the story; `rollout_task` `apply_manifest` `takeover` `established` `health_monitor` |
 //! | going back | `rollback_facts` gathers what the core plans by, `rollback` carries out any such plan, `rollback_watch` proves it; `rollback_target` `dependent_config` `commit_rollback` `failure` `fallback_template` `previous_manifest` |
 //! | an undo by a person | `manual_rollback` |
 //! | what differs between kinds of workloads | `driver`; `stuck_pods` of StatefulSets, `replication_controller` `rolled_pods` |
 //! | what the watches tell, and drift | `watch_events` `in_sync` `recheck` `reported` `external_changes` `recovered` `unhealthy` `autoscalers` `deferred_watch` `deferred_kinds` `live` `rights` |
-//! | pruning | `prune_candidates` `prune` `made` `strangers` `revision_references` `cleanup` |
+//! | pruning | `prune_candidates` `prune` `made` `unmanaged` `revision_references` `cleanup` |
 //! | what is recorded | `journal` `journal_queue` `standing` `retention` `rebuild` |
 //! | what is published, and noted to be told | `status` `lasting_trouble` `readiness` `event_queue` `queued_events` |
 //! | who follows a source | `leadership` `leading` |
@@ -86,6 +87,7 @@
 pub use belay_core::{manifest, rollout};
 
 pub mod backoff;
+pub mod blocking;
 pub mod cli;
 pub mod clock;
 pub mod cluster;

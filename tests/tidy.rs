@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 /// Which rooms of the same crate a room may import. The manifests of the crates say which crates may import which.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("backoff", &[]),
+    ("blocking", &[]),
     ("clock", &[]),
     ("telemetry", &[]),
     ("config", &[]),
@@ -15,10 +16,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("rollout", &["manifest"]),
     ("git", &["backoff"]),
     ("cluster", &["backoff", "clock", "telemetry"]),
-    ("history", &[]),
+    ("history", &["blocking"]),
     ("notices", &["history", "config", "backoff", "clock", "telemetry"]),
     ("render", &["backoff"]),
-    ("daemon", &["git", "cluster", "history", "render", "config", "backoff", "clock", "telemetry"]),
+    ("daemon", &["git", "cluster", "history", "render", "config", "backoff", "blocking", "clock", "telemetry"]),
     ("web", &["daemon", "git", "cluster", "history", "config", "clock", "telemetry"]),
 ];
 

@@ -172,7 +172,7 @@ impl Cluster {
 }
 
 /// An apply that takes what it names, whoever owns it and whichever version is stored, is in conflict only with a write of
-/// the same moment, which the server has given up trying again by itself. That is the world's fault.
+/// the same moment, which the server has given up trying again by itself. That is a fault of the infrastructure.
 fn lost_a_race(what: String, error: ClusterError) -> ClusterError {
     match error {
         ClusterError::Refused(ServerRefusal { code: 409, message, .. }) => {

@@ -24,7 +24,7 @@ pub enum ClusterError {
         /// What the API server says.
         message: String,
     },
-    /// The API server does not answer, or answers that it can't now: the world's fault, to be tried again.
+    /// The API server does not answer, or answers that it can't now: a fault of the infrastructure, to be tried again.
     #[error("failed to {what}: {message}")]
     Away {
         /// What was tried.

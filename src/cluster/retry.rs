@@ -1,4 +1,4 @@
-//! Trying again what the world has kept from happening: with a back-off, without an end, until told otherwise.
+//! Trying again what a fault of the infrastructure has kept from happening: with a back-off, without an end, until told otherwise.
 
 use std::future::Future;
 use std::time::Duration;
@@ -69,7 +69,7 @@ impl Backoff {
     /// # Errors
     /// [`ClusterError::Refused`], which trying again does not change, and [`ClusterError::Missing`], which the caller
     /// knows better how to wait for.
-    pub async fn insist<T, F>(say: impl Fn(&ClusterError), mut attempt: impl FnMut() -> F) -> Result<T, ClusterError>
+    pub async fn retry<T, F>(say: impl Fn(&ClusterError), mut attempt: impl FnMut() -> F) -> Result<T, ClusterError>
     where
         F: Future<Output = Result<T, ClusterError>>,
     {

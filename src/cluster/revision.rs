@@ -57,7 +57,7 @@ impl Cluster {
         }
     }
 
-    /// Those of these pods that can't run by what their own manifest says, and not for what the world does to them.
+    /// Those of these pods that can't run by what their own manifest says, and not for a fault of the infrastructure.
     pub async fn failing_by_themselves(&self, pods: Vec<Value>) -> Vec<Value> {
         let accounts = self.accounts(&pods, &mut Vec::new()).await;
         let failing = pods.into_iter().zip(accounts).filter(|(_, account)| account.fault.blames_the_commit());

@@ -47,7 +47,7 @@ impl RolloutTask {
             self.take_over(&self.apply.body.read()).await?;
             room = self.unless_cancelled(self.context.requests.room()).await?;
         }
-        let written = self.insist_with(room, (&self.apply.body).into(), Waits::Told).await?;
+        let written = self.retry_with(room, (&self.apply.body).into(), Waits::Told).await?;
         match written {
             Ok(written) => {
                 let baseline = self.baseline(&written);
@@ -67,15 +67,12 @@ impl RolloutTask {
 
     /// Sends an apply until it is done or refused. A request under way is never dropped: it might reach the server after
     /// the write of a newer commit.
-    pub(super) async fn insist_on_apply(
-        &self,
-        body: impl Into<Compact>,
-    ) -> Result<Result<Value, ClusterError>, Cancelled> {
+    pub(super) async fn retry_apply(&self, body: impl Into<Compact>) -> Result<Result<Value, ClusterError>, Cancelled> {
         let room = self.unless_cancelled(self.context.requests.room()).await?;
-        self.insist_with(room, body.into(), Waits::Untold).await
+        self.retry_with(room, body.into(), Waits::Untold).await
     }
 
-    async fn insist_with(
+    async fn retry_with(
         &self,
         room: RequestPermit,
         body: Compact,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
-use belay_core::rollout::{Action, Planned, Rank};
+use belay_core::rollout::{PlanStep, Planned, Rank};
 
 /// The place of an object in a plan: what is applied goes by rank, and what is deleted comes after it, the other way
 /// round.
@@ -21,8 +21,8 @@ pub(super) enum Place {
 impl Place {
     /// The place of what is planned.
     pub(super) fn of(planned: &Planned) -> Place {
-        match planned.action {
-            Action::Prune => Place::Prune(Reverse(planned.rank())),
+        match planned.step {
+            PlanStep::Prune => Place::Prune(Reverse(planned.rank())),
             _ => Place::Apply(planned.rank()),
         }
     }

@@ -20,36 +20,36 @@ const AT_ONCE: usize = 40;
 
 /// Where blocking work is done.
 #[derive(Clone)]
-pub(super) enum Beside {
+pub(super) enum BlockingPool {
     /// On threads that are there for it: as many at once as there is room for.
     Threads(Arc<Semaphore>),
     /// In the runtime's own thread, at once, after as long on tokio's clock as this says.
     InTurn(Arc<dyn Fn() -> Duration + Send + Sync>),
 }
 
-impl Default for Beside {
-    fn default() -> Beside {
-        Beside::Threads(Arc::new(Semaphore::new(AT_ONCE)))
+impl Default for BlockingPool {
+    fn default() -> BlockingPool {
+        BlockingPool::Threads(Arc::new(Semaphore::new(AT_ONCE)))
     }
 }
 
-impl Beside {
+impl BlockingPool {
     /// On how many threads at once one piece of work may be done.
     pub(super) fn threads(&self) -> usize {
         match self {
-            Beside::InTurn(_) => 1,
-            Beside::Threads(_) => thread::available_parallelism().map_or(1, NonZero::get).min(THREADS),
+            BlockingPool::InTurn(_) => 1,
+            BlockingPool::Threads(_) => thread::available_parallelism().map_or(1, NonZero::get).min(THREADS),
         }
     }
 
     /// Does blocking work. A panic in it is the caller's.
     pub(super) async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         match self {
-            Beside::InTurn(takes) => {
+            BlockingPool::InTurn(takes) => {
                 tokio::time::sleep(takes()).await;
                 work()
             }
-            Beside::Threads(room) => {
+            BlockingPool::Threads(room) => {
                 // It is never closed.
                 let _place = room.acquire().await;
                 match tokio::task::spawn_blocking(in_this_span(work)).await {
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn there_are_never_more_helpers_than_there_may_be() {
-        assert!(Beside::default().threads() <= THREADS);
+        assert!(BlockingPool::default().threads() <= THREADS);
         let asked_for_all = AtomicUsize::new(0);
         let helped = thread::scope(|scope| {
             let work = || {

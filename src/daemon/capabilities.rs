@@ -26,7 +26,7 @@ impl Context {
                 told => told.map(Ok),
             }
         };
-        let discovered = Backoff::insist(say, ask).await.and_then(|told| told);
+        let discovered = Backoff::retry(say, ask).await.and_then(|told| told);
         self.status.trouble("cluster", None);
         let discovered = discovered.unwrap_or_else(|error| {
             warn!(%error, "charts are rendered for the version and the kinds that helm assumes");

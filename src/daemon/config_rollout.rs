@@ -11,7 +11,7 @@ use super::context::Context;
 use super::desired_state::{Contents, DesiredState};
 use super::head_change::HeadChange;
 use super::plan_request::{ChargedCommit, ConfigChange, PlanRequest, PlanRequests};
-use super::planner::Prepared;
+use super::prepared::Prepared;
 use super::state::Source;
 use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::{
@@ -119,7 +119,7 @@ impl Source {
         let changed = planned.filter(|one| one.planned.wanted.trigger.is_commit());
         let found = changed.filter_map(|one| {
             let object = &one.planned.wanted.key;
-            let contents = changes_contents(object, &one.planned.action)?;
+            let contents = changes_contents(object, &one.planned.step)?;
             let users = self.desired().named_by(object);
             let stay = users.into_iter().filter(|user| !rolled.contains(user)).filter_map(|workload| {
                 let reading = self.desired().reading(object, &workload)?;

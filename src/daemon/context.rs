@@ -13,7 +13,7 @@ use super::journal_queue::JournalQueue;
 use super::queued_events::about;
 use super::repository::Repository;
 use super::requests::Requests;
-use super::source_dependency::Before;
+use super::source_dependency::SourceDependency;
 use super::status::Publisher;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError, Event, EventKind};
@@ -40,7 +40,7 @@ pub(super) struct Context {
     pub status: Publisher,
     pub requests: Requests,
     /// The source that this one comes after.
-    pub before: Option<Before>,
+    pub before: Option<SourceDependency>,
     /// The events that are being told.
     pub events: Events,
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::resume_point::InSync;
+use super::rollout_end::InSync;
 use crate::cluster::Served;
 use belay_core::manifest::ObjectKey;
 

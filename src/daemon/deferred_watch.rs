@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::resume_point::InSync;
-use super::state::{GATHER, Source};
+use super::rollout_end::InSync;
+use super::state::{DEBOUNCE, Source};
 use super::task_result::TaskResult;
 use crate::cluster::Served;
 use belay_core::manifest::ObjectKey;
@@ -24,7 +24,7 @@ impl Source {
     }
 
     /// An object is through of which no watch has told: one will, or it is looked into.
-    pub(super) fn await_word_of(&mut self, key: &ObjectKey, well: Option<InSync>) {
+    pub(super) fn compare_when_seen(&mut self, key: &ObjectKey, well: Option<InSync>) {
         if !self.watches.deferred.has(&key.group, &key.kind) {
             self.recheck_after(key.clone(), Duration::ZERO);
         } else if let Some(well) = well {
@@ -33,7 +33,7 @@ impl Source {
     }
 
     /// Watches the crowds when what was planned of them is applied.
-    pub(super) fn watch_crowds_when_calm(&mut self) {
+    pub(super) fn watch_deferred_when_idle(&mut self) {
         if self.watches.deferred.kinds.is_empty() {
             return;
         }
@@ -41,7 +41,7 @@ impl Source {
         self.tasks.spawn(async move {
             let calm = async {
                 loop {
-                    tokio::time::sleep(GATHER).await;
+                    tokio::time::sleep(DEBOUNCE).await;
                     if context.requests.is_calm() {
                         return;
                     }
@@ -49,12 +49,12 @@ impl Source {
             };
             // What takes longer is watched while it goes on.
             drop(tokio::time::timeout(LONGEST, calm).await);
-            TaskResult::Calm
+            TaskResult::Idle
         });
     }
 
     /// Watches the crowds from now on.
-    pub(super) fn watch_crowds(&mut self) {
+    pub(super) fn watch_deferred(&mut self) {
         self.watches.deferred.kinds.clear();
         for served in std::mem::take(&mut self.watches.deferred.served) {
             self.watches.watched.also(&served);

@@ -68,7 +68,7 @@ impl Source {
         self.stop_waiting(key);
         self.finish(id, Outcome::Skipped, Some(reason));
         // Others may wait for this one.
-        self.tell_those_behind(key);
+        self.recheck_dependents(key);
     }
 
     /// Forgets that an object waits.
@@ -79,7 +79,7 @@ impl Source {
     }
 
     /// Something has become of an object: those that wait for it are looked at again.
-    pub(super) fn tell_those_behind(&mut self, key: &ObjectKey) {
+    pub(super) fn recheck_dependents(&mut self, key: &ObjectKey) {
         if self.state.planning.planned.is_none() {
             return;
         }

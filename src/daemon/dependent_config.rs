@@ -9,13 +9,13 @@ use tracing::error;
 
 use super::apply_wave::Ranks;
 use super::previous_manifest::PreviousManifest;
-use super::resume_point::resumed_apply;
 use super::rollout_task::{Cancelled, Findings, Resume, RolloutTask};
 use crate::cluster::{Backoff, Served};
 use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::rollback::{ChangedConfiguration, FormerManifest};
 use belay_core::rollout::{
-    Action, Companion, Hold, Planned, Reason, Record, RecordId, Trigger, Wanted, named_configuration, rank, template,
+    Apply, Companion, Hold, PlanStep, Planned, Reason, Record, RecordId, Trigger, Wanted, named_configuration, rank,
+    template,
 };
 
 /// The object that failed, where this one only goes back with it.
@@ -58,7 +58,7 @@ pub(super) async fn changed(work: &RolloutTask) -> Result<Vec<ChangedConfigurati
 /// What an object was before this rollout's commit changed it.
 pub(super) async fn former(work: &RolloutTask) -> Option<FormerManifest> {
     let (key, commit) = (work.planned.wanted.key.clone(), work.planned.wanted.commit.id.clone());
-    let turned = work.context.ask_git(move |repository| repository.turned_by(&key, &commit)).await?;
+    let turned = work.context.ask_git(move |repository| repository.change_by(&key, &commit)).await?;
     Some(turned.former)
 }
 
@@ -69,7 +69,7 @@ async fn turned(work: &RolloutTask, key: &ObjectKey) -> Option<Manifest> {
         return None;
     }
     let (asked, commit) = (key.clone(), work.planned.wanted.commit.id.clone());
-    let PreviousManifest { now, .. } = context.ask_git(move |repository| repository.turned_by(&asked, &commit)).await?;
+    let PreviousManifest { now, .. } = context.ask_git(move |repository| repository.change_by(&asked, &commit)).await?;
     let desired = context.repository.desired();
     desired
         .manifest(key, |path, content, scopes| context.repository.read(path, content, scopes))
@@ -83,7 +83,7 @@ async fn failed_too(work: &RolloutTask, other: &ObjectKey) -> Result<bool, Cance
     let context = &work.context;
     let manifest = context.repository.manifest(other).ok().flatten();
     let Some(manifest) = manifest else { return Ok(false) };
-    let read = Backoff::insist(context.in_the_way(other), || async {
+    let read = Backoff::retry(context.in_the_way(other), || async {
         let served = context.cluster.served(&manifest.api_version, &other.kind).await?;
         context.cluster.get(other, &served).await
     });
@@ -101,14 +101,14 @@ pub(super) async fn task(
     reason: &Reason,
 ) -> Result<Option<(RolloutTask, Arc<Value>)>, Cancelled> {
     let (context, key) = (&work.context, &manifest.key);
-    let read = Backoff::insist(context.in_the_way(key), || async {
+    let read = Backoff::retry(context.in_the_way(key), || async {
         let served = context.cluster.served(&manifest.api_version, &key.kind).await?;
         let live = context.cluster.get(key, &served).await?;
         Ok(live.map(|live| (served, live)))
     });
     let Ok(Some((served, live))) = work.unless_cancelled(read).await? else { return Ok(None) };
     let record = begin(work, manifest, reason);
-    Ok(record.map(|record| (own_work(work, manifest.clone(), served, record), Arc::new(live))))
+    Ok(record.map(|record| (dependent_task(work, manifest.clone(), served, record), Arc::new(live))))
 }
 
 /// The record of what goes back with a workload. Without one it does not: what has not been recorded must not be done.
@@ -132,14 +132,14 @@ fn begin(work: &RolloutTask, manifest: &Manifest, reason: &Reason) -> Option<Rec
     }
 }
 
-fn own_work(work: &RolloutTask, manifest: Manifest, served: Served, record: RecordId) -> RolloutTask {
+fn dependent_task(work: &RolloutTask, manifest: Manifest, served: Served, record: RecordId) -> RolloutTask {
     let rank = rank(&manifest.key);
     let cause = &work.planned.wanted;
     let wanted = Wanted::of(manifest, Arc::clone(&cause.commit), Trigger::Together(cause.key.clone()));
-    let apply = resumed_apply(&wanted, &work.context.config.name);
+    let apply = Apply::of_manifest(&wanted, &work.context.config.name);
     RolloutTask {
         context: Arc::clone(&work.context),
-        planned: Planned { wanted, action: Action::Apply(apply.clone()) },
+        planned: Planned { wanted, step: PlanStep::Apply(apply.clone()) },
         apply,
         served,
         record,

@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 
 use super::failure::RollbackEnd;
-use super::rollout_task::{Cancelled, ResumePoint, RolloutTask};
+use super::rollout_task::{Cancelled, RolloutStart, RolloutTask};
 use super::{replication_controller, rollback_target, stuck_pods};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::rollback::{NoRollbackTarget, Rollback, RollbackTarget};
@@ -48,13 +48,12 @@ impl WorkloadDriver {
     }
 
     /// Carries a manifest through to the end of its record.
-    pub(super) async fn carry_through(self, work: &mut RolloutTask, from: ResumePoint) -> Result<Outcome, Cancelled> {
-        match (self, from) {
-            (
-                WorkloadDriver::ReplicationController,
-                from @ (ResumePoint::Fresh | ResumePoint::Drifted | ResumePoint::UnderWay(_)),
-            ) => Box::pin(replication_controller::story(work, from)).await,
-            (_, from) => work.story(from).await,
+    pub(super) async fn carry_through(self, work: &mut RolloutTask, start: RolloutStart) -> Result<Outcome, Cancelled> {
+        match (self, start) {
+            (WorkloadDriver::ReplicationController, start @ (RolloutStart::Apply | RolloutStart::Resume(_))) => {
+                Box::pin(replication_controller::story(work, start)).await
+            }
+            (_, start) => work.story(start).await,
         }
     }
 

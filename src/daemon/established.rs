@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::failure::FailedRollout;
-use super::health_monitor::{Judging, Ruled};
+use super::health_monitor::{HealthMonitor, MonitorEnd};
 use super::rollout_task::{Cancelled, RolloutTask};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Baseline, Outcome, health};
@@ -28,13 +28,15 @@ impl RolloutTask {
             }
         }
         let judge = self.judge(baseline);
-        let mut judging = Judging::new(self, judge, None, Outcome::UnderWay);
-        match judging.until_ruled(Some(written)).await? {
-            Ruled::Failed { reason, scene, live } => {
-                let failed = FailedRollout { reason, scene: Some(scene), went: None };
+        let mut judging = HealthMonitor::new(self, judge, None, Outcome::UnderWay);
+        match judging.until_judged(Some(written)).await? {
+            MonitorEnd::Failed { reason, scene, live } => {
+                let failed = FailedRollout { reason, scene: Some(scene), written: None };
                 Box::pin(self.roll_back(failed, Some(live))).await
             }
-            Ruled::Complete(_) | Ruled::TakenOver(_) | Ruled::Gone => self.end(Outcome::Complete, None).await,
+            MonitorEnd::Complete(_) | MonitorEnd::TakenOver(_) | MonitorEnd::Gone => {
+                self.end(Outcome::Complete, None).await
+            }
         }
     }
 
@@ -44,8 +46,8 @@ impl RolloutTask {
             return Ok(());
         }
         let judge = self.judge(Baseline::default());
-        let mut judging = Judging::new(self, judge, None, Outcome::UnderWay);
-        judging.until_ruled(Some(Arc::new(written.clone()))).await.map(|_| ())
+        let mut judging = HealthMonitor::new(self, judge, None, Outcome::UnderWay);
+        judging.until_judged(Some(Arc::new(written.clone()))).await.map(|_| ())
     }
 }
 

@@ -14,14 +14,14 @@ use super::task_result::TaskResult;
 use crate::cluster::EventKind;
 
 /// How long is waited before each Event, in which others may come that are told by the same one.
-const GATHER: Duration = Duration::from_secs(1);
+const DEBOUNCE: Duration = Duration::from_secs(1);
 
 /// The most that wait; of more, the oldest are left out.
 const WAITING: usize = 20_000;
 
 impl Source {
     /// Tells of it when there is time for it.
-    pub(super) fn tell_later(&mut self, told: QueuedEvent) {
+    pub(super) fn queue_event(&mut self, told: QueuedEvent) {
         if self.events.waiting.len() >= WAITING {
             warn!(limit = WAITING, "too many events wait to be told; the oldest is left out");
             self.events.waiting.pop_front();
@@ -43,14 +43,14 @@ impl Source {
         }
         let context = Arc::clone(&self.context);
         self.tasks.spawn(async move {
-            tokio::time::sleep(GATHER).await;
+            tokio::time::sleep(DEBOUNCE).await;
             context.requests.idle().await;
-            TaskResult::Gathered
+            TaskResult::EventsDue
         });
     }
 
     /// Sends the next one.
-    pub(super) fn tell_next(&mut self) {
+    pub(super) fn send_queued_events(&mut self) {
         let Some((QueuedEvent { key, live, commit, .. }, more)) =
             self.events.take(self.state.rollouts.under_way.is_empty())
         else {
@@ -64,7 +64,7 @@ impl Source {
         };
         self.tasks.spawn(async move {
             context.tell_at_once(&key, &live, EventKind::Normal, "RolloutComplete", message).await;
-            TaskResult::ToldComplete
+            TaskResult::CompletionsSent
         });
     }
 }

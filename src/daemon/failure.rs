@@ -17,7 +17,7 @@ pub(super) struct FailedRollout {
     /// What was to be seen; `None` where it was saved before a restart.
     pub scene: Option<Box<Scene>>,
     /// The baseline of the write that went back, where it was made before a restart.
-    pub went: Option<Baseline>,
+    pub written: Option<Baseline>,
 }
 
 /// How a failed rollout ends.

@@ -4,17 +4,17 @@
 use serde_json::Value;
 use tracing::warn;
 
-use super::rollout_task::{Cancelled, ResumePoint, RolloutTask};
+use super::rollout_task::{Cancelled, RolloutTask};
 use crate::history::{FallbackTemplate, Query};
 use belay_core::rollout::{Known, Outcome, TemplateMarks, Workload, health, template};
 
 impl RolloutTask {
     /// Keeps the template that this rollout takes the place of, unless one is known that was seen complete, or it is known
     /// to have failed itself, or not to be well.
-    pub(super) async fn keep_fallback_template(&self, stage: &ResumePoint) -> Result<(), Cancelled> {
+    pub(super) async fn keep_fallback_template(&self) -> Result<(), Cancelled> {
         let (context, key) = (&self.context, &self.planned.wanted.key);
         // What drift is put in the place of is not what anybody wants back.
-        let replaces = *stage == ResumePoint::Fresh && self.apply.replaces_template();
+        let replaces = !self.apply.respects_undo && self.apply.replaces_template();
         if !replaces || !Workload::of(key).is_some_and(Workload::can_go_back) || context.last_good(key).is_some() {
             return Ok(());
         }

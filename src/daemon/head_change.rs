@@ -26,12 +26,12 @@ pub(super) struct HeadChange {
     /// What is odd about how it is followed, by the path of the file.
     pub warnings: BTreeMap<String, String>,
     /// Whether it looks like an accident. Then nothing of it was taken up.
-    pub accident: Option<Accident>,
+    pub suspect: Option<SuspectHead>,
 }
 
 /// What a head may be that nobody meant to push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Accident {
+pub(super) enum SuspectHead {
     /// It leaves no manifest where there were some.
     Emptied,
     /// It has neither a commit nor a file in common with what was there.

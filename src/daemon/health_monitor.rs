@@ -13,13 +13,13 @@ use super::status::{UnderWay, put_or_remove, set};
 use crate::cluster::{Backoff, ClusterError, EventKind, Scene};
 use belay_core::manifest::Compact;
 use belay_core::rollout::{
-    Baseline, Counters, FailFast, Judge, Outcome, Reason, Ruling, StepKind, Verdict, Waiting, WaitingOn, health,
+    Baseline, Counters, FailFast, Judge, Judgement, Outcome, Reason, StepKind, Verdict, Waiting, WaitingOn, health,
     template,
 };
 
 /// How soon what fell due meanwhile is seen to.
 const SOON: Duration = Duration::from_secs(1);
-/// How long the judge leaves a workload alone after it has ruled that the world is in the way.
+/// How long the judge leaves a workload alone after an infrastructure fault.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
 /// How long the watch may say nothing of an object before it is read.
@@ -30,7 +30,7 @@ pub(super) const LOOK_AT_PODS: Duration = Duration::from_secs(5);
 
 /// How the watching ended.
 #[derive(Clone, Debug)]
-pub(super) enum Ruled {
+pub(super) enum MonitorEnd {
     /// The workload is complete.
     Complete(Arc<Value>),
     /// It failed.
@@ -49,7 +49,7 @@ pub(super) enum Ruled {
 }
 
 /// One workload being watched.
-pub(super) struct Judging<'a> {
+pub(super) struct HealthMonitor<'a> {
     work: &'a mut RolloutTask,
     judge: Judge,
     /// The hash of the template as the server answered it, without what is left alone; a live one that differs is somebody else's.
@@ -79,10 +79,10 @@ impl RolloutTask {
         judge.with_outage_timeout(limit)
     }
 
-    /// Says everywhere that the world is in the way, and that nothing is judged meanwhile.
-    pub(super) async fn waits_for_the_world(&self, reason: &Reason) -> Result<(), Cancelled> {
+    /// Says everywhere that an infrastructure fault is in the way, and that nothing is judged meanwhile.
+    pub(super) async fn waits_for_infrastructure(&self, reason: &Reason) -> Result<(), Cancelled> {
         let key = &self.planned.wanted.key;
-        warn!(object = %key, %reason, "the world is in the way");
+        warn!(object = %key, %reason, "a fault of the infrastructure: nothing is judged meanwhile");
         self.step(StepKind::Waiting, &reason.message).await?;
         self.context.status.change(|source| match source.under_way.get_mut(key) {
             Some(under_way) => set(&mut under_way.in_the_way, Some(reason.clone())),
@@ -92,25 +92,25 @@ impl RolloutTask {
     }
 }
 
-impl<'a> Judging<'a> {
+impl<'a> HealthMonitor<'a> {
     /// Judges the rollout that `work` began, or took back.
     pub(super) fn new(
         work: &'a mut RolloutTask,
         judge: Judge,
         applied: Option<String>,
         outcome: Outcome,
-    ) -> Judging<'a> {
+    ) -> HealthMonitor<'a> {
         // The way back has its whole budget.
         let impatient = work.context.config.fail_fast && outcome == Outcome::UnderWay && work.is_judged();
         let fail_fast = impatient.then(|| (FailFast::default(), tokio::time::Instant::now() + LOOK_AT_PODS));
         let now = tokio::time::Instant::now();
         let unheard = work.live.borrow().is_none().then(|| now + UNHEARD);
-        Judging { work, judge, applied, outcome, fail_fast, quiet_until: now, told: None, unheard }
+        HealthMonitor { work, judge, applied, outcome, fail_fast, quiet_until: now, told: None, unheard }
     }
 
     /// Watches from `live` on, the object as the write left it.
-    pub(super) async fn until_ruled(&mut self, live: Option<Arc<Value>>) -> Result<Ruled, Cancelled> {
-        let Some(live) = live else { return Ok(Ruled::Gone) };
+    pub(super) async fn until_judged(&mut self, live: Option<Arc<Value>>) -> Result<MonitorEnd, Cancelled> {
+        let Some(live) = live else { return Ok(MonitorEnd::Gone) };
         // Thousands wait at once: while one does, it has nothing but the object's text.
         let mut kept = Compact::of(&live);
         let mut ruled = Box::pin(self.look(live)).await?;
@@ -120,28 +120,28 @@ impl<'a> Judging<'a> {
             }
             match self.next(&kept).await? {
                 Some(next) => kept = next,
-                None => return Ok(Ruled::Gone),
+                None => return Ok(MonitorEnd::Gone),
             }
             ruled = Box::pin(self.look(Arc::new(kept.read()))).await?;
         }
     }
 
     /// Looks at the object as it is now; `None` where it is still to be waited for.
-    async fn look(&mut self, live: Arc<Value>) -> Result<Option<Ruled>, Cancelled> {
+    async fn look(&mut self, live: Arc<Value>) -> Result<Option<MonitorEnd>, Cancelled> {
         if self.judge.is_of_another(&live) {
-            return Ok(Some(Ruled::Gone));
+            return Ok(Some(MonitorEnd::Gone));
         }
         if self.is_taken_over(&live) {
-            return Ok(Some(Ruled::TakenOver(live)));
+            return Ok(Some(MonitorEnd::TakenOver(live)));
         }
         if let Some(reason) = self.given_up() {
             let scene = Box::new(self.scene(&live).await?);
-            return Ok(Some(Ruled::Failed { reason, scene, live }));
+            return Ok(Some(MonitorEnd::Failed { reason, scene, live }));
         }
         let now = self.work.context.clock.now();
         self.judge.note_outages(&self.work.context.cluster.outages(), now);
         let suspicion = match self.judge.observe(&live, now) {
-            Verdict::Complete => return Ok(Some(Ruled::Complete(live))),
+            Verdict::Complete => return Ok(Some(MonitorEnd::Complete(live))),
             Verdict::Suspect(reason) => Some(reason),
             Verdict::Waiting(waiting) => {
                 self.publish(&waiting).await?;
@@ -157,8 +157,8 @@ impl<'a> Judging<'a> {
         self.look_at_pods(&live).await
     }
 
-    /// Looks at the pods and rules; `None` where the world is in the way.
-    async fn rule(&mut self, suspicion: Reason, live: &Arc<Value>) -> Result<Option<Ruled>, Cancelled> {
+    /// Looks at the pods and rules; `None` where an infrastructure fault is in the way.
+    async fn rule(&mut self, suspicion: Reason, live: &Arc<Value>) -> Result<Option<MonitorEnd>, Cancelled> {
         let context = Arc::clone(&self.work.context);
         let key = self.work.planned.wanted.key.clone();
         let scene = self.scene(live).await?;
@@ -166,12 +166,12 @@ impl<'a> Judging<'a> {
         // The pods may have been asked for in vain for long.
         self.judge.note_outages(&context.cluster.outages(), now);
         match self.judge.rule(suspicion, &scene.sight, now) {
-            Ruling::Failed(reason) => {
+            Judgement::Failed(reason) => {
                 info!(object = %key, %reason, "failed");
-                Ok(Some(Ruled::Failed { reason, scene: Box::new(scene), live: Arc::clone(live) }))
+                Ok(Some(MonitorEnd::Failed { reason, scene: Box::new(scene), live: Arc::clone(live) }))
             }
-            Ruling::World(reason) => {
-                self.work.waits_for_the_world(&reason).await?;
+            Judgement::Infrastructure(reason) => {
+                self.work.waits_for_infrastructure(&reason).await?;
                 let message = format!("not rolled back, because the commit is not at fault: {reason}");
                 context.tell(&key, live, EventKind::Warning, "RolloutWaiting", message);
                 Ok(None)
@@ -191,7 +191,7 @@ impl<'a> Judging<'a> {
                 answer => answer,
             }
         };
-        let look = Backoff::insist(context.in_the_way(key), look);
+        let look = Backoff::retry(context.in_the_way(key), look);
         let scene = self.work.unless_cancelled(look).await?;
         let scene = scene.unwrap_or_else(|error| Scene::hidden(error.to_string()));
         context.status.trouble(&key.to_string(), None);
@@ -204,14 +204,14 @@ impl<'a> Judging<'a> {
     }
 
     /// Looks at the pods when it is time to, where belay is to give up before the deadline.
-    async fn look_at_pods(&mut self, live: &Arc<Value>) -> Result<Option<Ruled>, Cancelled> {
+    async fn look_at_pods(&mut self, live: &Arc<Value>) -> Result<Option<MonitorEnd>, Cancelled> {
         let Some((fail_fast, at)) = &mut self.fail_fast else { return Ok(None) };
         if *at > tokio::time::Instant::now() {
             return Ok(None);
         }
         *at = tokio::time::Instant::now() + LOOK_AT_PODS;
         let (context, key) = (&self.work.context, &self.work.planned.wanted.key);
-        let look = Backoff::insist(context.in_the_way(key), || context.cluster.pods_of_present_template(key, live));
+        let look = Backoff::retry(context.in_the_way(key), || context.cluster.pods_of_present_template(key, live));
         let pods = self.work.unless_cancelled(look).await?.unwrap_or_default();
         match fail_fast.look(&pods, context.clock.now()) {
             Some(suspicion) => self.rule(suspicion, live).await,

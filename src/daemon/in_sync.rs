@@ -21,7 +21,7 @@ pub(super) const AT_ONCE: usize = 64;
 
 impl Source {
     /// Looks at a live object whose rollout has ended. It need not read the manifest again where the rollout saw just that.
-    pub(super) fn look_after(&mut self, key: &ObjectKey, live: Value, well: Option<InSync>) {
+    pub(super) fn compare_with_manifest(&mut self, key: &ObjectKey, live: Value, well: Option<InSync>) {
         let desired = self.desired();
         let still = |well: &InSync| {
             well.digest == digest(&live)
@@ -76,9 +76,10 @@ impl Context {
         let source = &self.config.name;
         let config = desired.configuration(&manifest);
         let left_alone = self.left_alone(desired, key);
-        let company = |key: &ObjectKey| desired.hash(key).map(|hash| hash.to_string());
-        let keeps =
-            |hold: &Hold| hold.keeps(&manifest.hash.to_string(), config.as_deref()) && hold.keeps_company(company);
+        let companions = |key: &ObjectKey| desired.hash(key).map(|hash| hash.to_string());
+        let keeps = |hold: &Hold| {
+            hold.keeps(&manifest.hash.to_string(), config.as_deref()) && hold.keeps_companions(companions)
+        };
         let Some(hold) = Hold::on(live).filter(keeps) else {
             let (mut wanted, said) = (manifest.value(), template(live).and_then(config_hash_in));
             if said != self.config_hash(desired, &manifest).asked.as_deref() {

@@ -60,7 +60,7 @@ impl Leader {
 
     async fn acquired(&self) -> Lease {
         loop {
-            let seen = self.insist(|| self.cluster.lease(&self.namespace, &self.name)).await;
+            let seen = self.retry(|| self.cluster.lease(&self.namespace, &self.name)).await;
             let free = self.until_free(seen).await;
             if let Some(lease) = self.write(free.as_ref()).await {
                 info!(lease = self.name, who = self.who, "leading");
@@ -117,7 +117,7 @@ impl Leader {
                     self.status.trouble("lease", None);
                 }
                 Ok(None) => {
-                    let now = self.insist(|| self.cluster.lease(&self.namespace, &self.name)).await;
+                    let now = self.retry(|| self.cluster.lease(&self.namespace, &self.name)).await;
                     match now {
                         Some(now) if now.holder.as_ref().is_some_and(|holder| *holder != self.who) => {
                             self.entitled.send_replace(None);
@@ -145,14 +145,14 @@ impl Leader {
     /// Lets go, so that the next one need not wait.
     pub(super) async fn release(&self, lease: &Lease) {
         self.entitled.send_replace(None);
-        match tokio::time::timeout(LETTING_GO, self.let_go(lease)).await {
+        match tokio::time::timeout(LETTING_GO, self.released(lease)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => warn!(lease = self.name, %error, "failed to let go of the Lease: it ends by itself"),
             Err(_) => warn!(lease = self.name, "no time to let go of the Lease: it ends by itself"),
         }
     }
 
-    async fn let_go(&self, lease: &Lease) -> Result<(), ClusterError> {
+    async fn released(&self, lease: &Lease) -> Result<(), ClusterError> {
         let spec = releasing(self.clock.now());
         if self.cluster.write_lease(&self.namespace, &self.name, Some(lease), &spec).await?.is_some() {
             return Ok(());
@@ -166,7 +166,7 @@ impl Leader {
     }
 
     async fn write(&self, seen: Option<&Lease>) -> Option<Lease> {
-        self.insist(|| self.try_to_write(seen)).await
+        self.retry(|| self.try_to_write(seen)).await
     }
 
     async fn try_to_write(&self, seen: Option<&Lease>) -> Result<Option<Lease>, ClusterError> {
@@ -181,7 +181,7 @@ impl Leader {
     }
 
     /// Asks until there is an answer: without one, this daemon does not know whether it may write, and so it does not.
-    async fn insist<T, F>(&self, mut attempt: impl FnMut() -> F) -> T
+    async fn retry<T, F>(&self, mut attempt: impl FnMut() -> F) -> T
     where
         F: Future<Output = Result<T, ClusterError>>,
     {

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::autoscalers::Autoscalers;
-use super::blocking_pool::Beside;
+use super::blocking_pool::BlockingPool;
 use super::cleanup::Cleanup;
 use super::context::{Context, Events};
 use super::desired_state::DesiredState;
@@ -19,7 +19,7 @@ use super::leadership::Leader;
 use super::queued_events::EventQueue;
 use super::repository::{Away, Repository};
 use super::requests::Requests;
-use super::source_dependency::{Asked, Before};
+use super::source_dependency::{DependencyRequest, SourceDependency};
 use super::state::{Fetching, Readiness, Recorded, Settings, Source, State, Watches};
 use super::status::{Publisher, SourceStatus, set};
 use super::tasks::Tasks;
@@ -36,8 +36,8 @@ pub(super) struct Parts {
     pub config: SourceConfig,
     pub cluster: Cluster,
     pub reading: ReadingParts,
-    pub asked: Arc<Asked>,
-    pub before: Option<Before>,
+    pub asked: Arc<DependencyRequest>,
+    pub before: Option<SourceDependency>,
     pub history: History,
     pub clock: Clock,
     pub status: Publisher,
@@ -49,7 +49,7 @@ pub(super) struct Parts {
 pub(super) struct ReadingParts {
     pub mirror: Arc<Mirror>,
     pub paths: SourcePaths,
-    pub beside: Beside,
+    pub beside: BlockingPool,
     /// What renders.
     pub tools: Tools,
     pub follow: Follow,
@@ -88,7 +88,7 @@ impl Parts {
         let kept = mirror.path();
         let renderer = Renderer::new(super::render_options(&self.config), self.reading.tools.clone(), kept.parent());
         let (away, units) = (Away::default(), Units::new(renderer.until(stop.clone()).of_a_cluster()));
-        Repository { mirror, paths, folder, desired, away, beside, units, strangers: Arc::default() }
+        Repository { mirror, paths, folder, desired, away, beside, units, unmanaged: Arc::default() }
     }
 
     fn source(&self, stop: CancellationToken) -> Source {

@@ -18,7 +18,7 @@ pub(super) struct LiveFacts {
     /// Its hold.
     pub hold: Option<Hold>,
     /// A hold that somebody has taken off, so that its manifest is to be applied again.
-    pub let_go: Option<Hold>,
+    pub released: Option<Hold>,
     /// Whether it is a workload that says that it is complete.
     pub complete: bool,
     /// Whether somebody asked to leave it alone.

@@ -57,7 +57,7 @@ impl Context {
         }
         // A manifest that this commit brings back may have become another source's in between.
         let (key, commit) = (wanted.key.clone(), wanted.commit.id.clone());
-        self.ask_git(move |repository| repository.turned_by(&key, &commit)).await.is_some()
+        self.ask_git(move |repository| repository.change_by(&key, &commit)).await.is_some()
     }
 
     /// Those of `keys` that this source made: that its history, or a commit of its repository, names.
@@ -65,7 +65,7 @@ impl Context {
         let (mut made, unknown): (BTreeSet<ObjectKey>, BTreeSet<ObjectKey>) =
             keys.iter().cloned().partition(|key| self.records_of(key).iter().any(applied));
         let Some(head) = self.repository.desired().at.clone() else { return made };
-        let unknown = self.repository.strangers.unknown(&head, unknown);
+        let unknown = self.repository.unmanaged.unknown(&head, unknown);
         if unknown.is_empty() {
             return made;
         }
@@ -73,24 +73,24 @@ impl Context {
         let named = self.ask_git(move |repository| repository.named(&at, &asked).map(Some)).await;
         // What could not be looked up now is looked up again.
         if let Some(named) = named {
-            self.repository.strangers.add(&head, unknown.difference(&named).cloned());
+            self.repository.unmanaged.add(&head, unknown.difference(&named).cloned());
             made.extend(named);
         }
         made
     }
 
     /// Tells of objects that have the marks of this source and that it did not make.
-    pub(super) fn tell_strangers(&self, strangers: &[ObjectKey]) {
-        let message = strangers.first().map(|first| {
-            let mut names: Vec<String> = strangers.iter().take(NAMED).map(ToString::to_string).collect();
-            if strangers.len() > NAMED {
-                names.push(format!("and {} more", strangers.len() - NAMED));
+    pub(super) fn warn_unmanaged(&self, unmanaged: &[ObjectKey]) {
+        let message = unmanaged.first().map(|first| {
+            let mut names: Vec<String> = unmanaged.iter().take(NAMED).map(ToString::to_string).collect();
+            if unmanaged.len() > NAMED {
+                names.push(format!("and {} more", unmanaged.len() - NAMED));
             }
             format!(
                 "{} objects have the label belay.dev/source={} and the field manager belay, and neither the history nor a \
                  commit of the repository names them: belay leaves them alone ({}); if they are not meant to be belay's, \
                  say kubectl label {} {} belay.dev/source-",
-                strangers.len(),
+                unmanaged.len(),
                 self.config.name,
                 names.join(", "),
                 first.kind.to_lowercase(),

@@ -10,8 +10,7 @@ use tracing::{info, warn};
 
 use super::context::Context;
 use super::live::{digest, newest_other_manager, was_belays_last};
-use super::planner::Prepared;
-use super::resume_point::resumed_apply;
+use super::prepared::Prepared;
 use super::rollout_task::{Cancelled, RolloutTask};
 use super::state::{ByHand, Source};
 use super::task_result::TaskResult;
@@ -19,8 +18,8 @@ use crate::cluster::{Backoff, ClusterError, Mode, Served};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::rollback::{held_by_undo, restored_by_hand};
 use belay_core::rollout::{
-    Action, CommitId, Hold, Outcome, Reason, ReasonCode, Record, RolledOut, Trigger, before_apply, manual_rollback,
-    marks, rolling_update, template,
+    Apply, CommitId, Hold, Outcome, PlanStep, Reason, ReasonCode, Record, RolledOut, Trigger, before_apply,
+    manual_rollback, marks, rolling_update, template,
 };
 
 impl Source {
@@ -103,7 +102,7 @@ impl Source {
 
     /// Takes over the fields of a held controller that somebody has rolled with the command.
     pub(super) fn adopt_rolled(&mut self, prepared: Prepared, hold: Hold) {
-        let (Action::Apply(apply), Some(served)) = (prepared.planned.action, prepared.served) else { return };
+        let (PlanStep::Apply(apply), Some(served)) = (prepared.planned.step, prepared.served) else { return };
         let (context, key, body) = (Arc::clone(&self.context), prepared.planned.wanted.key, apply.body.read());
         self.tasks.spawn(async move {
             if let Err(error) = adopt(&context, &key, &served, body, &hold).await {
@@ -208,10 +207,10 @@ pub(super) async fn undone_by_hand(
     let wanted = work.planned.wanted.clone();
     let context = Arc::clone(&work.context);
     if let Some(plan) = held_by_undo(&wanted, live) {
-        return work.carry_out(plan, Arc::clone(live), None).await.map(Some);
+        return work.roll_back_by(plan, Arc::clone(live), None).await.map(Some);
     }
     let Some(present) = template(live) else { return Ok(None) };
-    let read = Backoff::insist(context.in_the_way(&wanted.key), || context.cluster.revisions(&wanted.key, live));
+    let read = Backoff::retry(context.in_the_way(&wanted.key), || context.cluster.revisions(&wanted.key, live));
     let revisions = work.unless_cancelled(read).await?.unwrap_or_default();
     let recorded = |commit: &str| context.recorded(&wanted.key, commit);
     let Some(revision) = manual_rollback(present, &rolled_out(work, judged), &revisions, recorded) else {
@@ -219,7 +218,7 @@ pub(super) async fn undone_by_hand(
     };
     if work.apply.restores_held && revision.marks.commit.as_deref() == Some(wanted.commit.id.as_str()) {
         // On to the very template that is held: somebody wants it tried again.
-        work.apply = resumed_apply(&wanted, &context.config.name);
+        work.apply = Apply::of_manifest(&wanted, &context.config.name);
         return Ok(None);
     }
     // What belay alone has written was nobody's hand: another belay follows the same source.
@@ -228,7 +227,7 @@ pub(super) async fn undone_by_hand(
         context.was_undone(work.record, &by).await;
     }
     let plan = restored_by_hand(&wanted, revision, &by, context.clock.now());
-    work.carry_out(plan, Arc::clone(live), None).await.map(Some)
+    work.roll_back_by(plan, Arc::clone(live), None).await.map(Some)
 }
 
 /// What was rolled out before somebody else wrote the template, as the rollout and the history know it. The newest commit may

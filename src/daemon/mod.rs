@@ -62,7 +62,6 @@ mod repository;
 mod requests;
 mod restart;
 mod resume;
-mod resume_point;
 mod retention;
 mod revision_references;
 mod rights;
@@ -72,6 +71,7 @@ mod rollback_target;
 mod rollback_watch;
 mod rolled_pods;
 mod rollout;
+mod rollout_end;
 mod rollout_task;
 mod source;
 mod source_dependency;
@@ -79,7 +79,6 @@ mod standing;
 mod start;
 mod state;
 mod status;
-mod strangers;
 mod stuck_pods;
 mod takeover;
 mod task_panics;
@@ -88,6 +87,7 @@ mod tasks;
 mod unhealthy;
 mod unit_changes;
 mod units;
+mod unmanaged;
 mod watch_events;
 
 use std::collections::BTreeMap;
@@ -110,7 +110,7 @@ use crate::telemetry::Metrics;
 use belay_core::rollout::{CommitId, Plan, Wanted};
 
 use autoscalers::Autoscalers;
-use blocking_pool::Beside;
+use blocking_pool::BlockingPool;
 pub(crate) use capabilities::capabilities;
 use cleanup::Cleanup;
 pub use cleanup::Pruning;
@@ -122,7 +122,7 @@ use planner::{Holds, OnOutage, Planner};
 pub use rebuild::recollect;
 use requests::Requests;
 pub use source_dependency::LookRequest;
-use source_dependency::{Asked, Before};
+use source_dependency::{DependencyRequest, SourceDependency};
 use status::Publisher;
 pub use status::{CountersStatus, HeldStatus, Obstacles, SourceStatus, Status, UnderWay};
 
@@ -163,7 +163,7 @@ pub struct Daemon {
     stop: CancellationToken,
     options: DaemonOptions,
     /// What is asked of a source by those who wait for it, by name.
-    asked: BTreeMap<String, Arc<Asked>>,
+    asked: BTreeMap<String, Arc<DependencyRequest>>,
     /// The room for requests that its sources share.
     requests: Arc<Semaphore>,
     metrics: Metrics,
@@ -179,7 +179,7 @@ struct DaemonOptions {
     /// What renders.
     tools: Tools,
     /// Where blocking work runs.
-    beside: Beside,
+    beside: BlockingPool,
 }
 
 impl Daemon {
@@ -233,7 +233,7 @@ impl Daemon {
     /// after as long on that clock as `takes` says, and pushes are noticed by polling only.
     #[must_use]
     pub fn repeatable(mut self, takes: impl Fn() -> Duration + Send + Sync + 'static) -> Daemon {
-        self.options.beside = Beside::InTurn(Arc::new(takes));
+        self.options.beside = BlockingPool::InTurn(Arc::new(takes));
         self
     }
 
@@ -258,7 +258,7 @@ impl Daemon {
     /// Follows one more source, with its mirror below `state`.
     ///
     /// # Errors
-    /// Where its configuration can't be used. What the world does (a repository that is away, a cluster that does not
+    /// Where its configuration can't be used. Infrastructure faults (a repository that is away, a cluster that does not
     /// answer) is no error: it is waited out, and told in the status.
     pub fn follow(&mut self, config: SourceConfig, cluster: &Cluster, state: &Path) -> Result<(), DaemonError> {
         let name = config.name.clone();
@@ -276,7 +276,7 @@ impl Daemon {
         let before = config.after.clone().map(|before| {
             let asked = self.asked_of(&before);
             asked.await_it();
-            Before { asked, status: self.status.subscribe(), name: before }
+            SourceDependency { asked, status: self.status.subscribe(), name: before }
         });
         let status = Publisher::new(&name, self.status.clone(), self.metrics.clone());
         let mut cluster = cluster.clone().counted_in(self.metrics.clone());
@@ -301,8 +301,8 @@ impl Daemon {
             paths: SourcePaths::of(config.path.iter()),
             follow,
             wake: match self.options.beside {
-                Beside::Threads(_) => Wake::new(&location).map(Arc::new),
-                Beside::InTurn(_) => None,
+                BlockingPool::Threads(_) => Wake::new(&location).map(Arc::new),
+                BlockingPool::InTurn(_) => None,
             },
             beside: self.options.beside.clone(),
         };
@@ -323,7 +323,7 @@ impl Daemon {
         Ok(())
     }
 
-    fn asked_of(&mut self, source: &str) -> Arc<Asked> {
+    fn asked_of(&mut self, source: &str) -> Arc<DependencyRequest> {
         Arc::clone(self.asked.entry(source.to_owned()).or_default())
     }
 
@@ -359,8 +359,8 @@ pub async fn plan_once(
         memory: None,
     };
     let prepared = planner.plan(wanted).await?;
-    let steps = prepared.into_iter().map(|prepared| prepared.planned).collect();
-    Ok(Plan::new(source.to_owned(), head.clone(), steps))
+    let planned = prepared.into_iter().map(|prepared| prepared.planned).collect();
+    Ok(Plan::new(source.to_owned(), head.clone(), planned))
 }
 
 /// What belay shows to the server of a source's repository, and only to that.

@@ -13,7 +13,7 @@ use super::head_change::HeadChange;
 use super::live::was_belays_last;
 use super::repository::Repository;
 use super::state::{Source, in_the_way};
-use belay_core::rollout::{Action, CommitId, Reason, ReasonCode, marks};
+use belay_core::rollout::{CommitId, PlanStep, Reason, ReasonCode, marks};
 
 impl Repository {
     /// What the mirror says of the commit that was planned last, for a start while the repository does not answer.
@@ -25,20 +25,20 @@ impl Repository {
     /// What is done about an object while the repository does not answer: only what somebody has changed by hand is put
     /// right. What is not there, what was applied from a commit that is not known here, and what a belay has written last
     /// may be what another daemon has made of a newer commit.
-    pub(super) fn dares(&self, action: Action, live: Option<&Value>) -> Action {
-        if !self.away.is() || !matches!(action, Action::Apply(_)) {
-            return action;
+    pub(super) fn dares(&self, step: PlanStep, live: Option<&Value>) -> PlanStep {
+        if !self.away.is() || !matches!(step, PlanStep::Apply(_)) {
+            return step;
         }
         let wait = |message: &str| {
             let message = format!("{message}: waits until the repository answers");
-            Action::Blocked(Reason::new(ReasonCode::RepositoryAway, message))
+            PlanStep::Wait(Reason::new(ReasonCode::RepositoryAway, message))
         };
         let Some(live) = live else { return wait("is not there") };
         let commit = marks::annotation(live, marks::COMMIT).and_then(|commit| commit.parse::<CommitId>().ok());
         match commit.filter(|commit| self.mirror.commit(commit).is_err()) {
             Some(commit) => wait(&format!("was applied from commit {}, which is not known here", commit.short())),
             None if was_belays_last(live) => wait("differs from what was planned last, and was written by belay"),
-            None => action,
+            None => step,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! An object that two sources claim is a complaint of both: the one that has it hears of the one that wants it.
 
-use super::planner::Prepared;
+use super::prepared::Prepared;
 use super::state::Source;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Reason, ReasonCode};

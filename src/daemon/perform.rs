@@ -9,7 +9,8 @@ use tracing::{info, warn};
 
 use super::apply_wave::Ranks;
 use super::look::RepositoryLook;
-use super::planner::{self, Prepared};
+use super::planner;
+use super::prepared::Prepared;
 use super::prune;
 use super::recheck::Recheck;
 use super::state::{Effect, Event, Source, Start, on};
@@ -50,7 +51,7 @@ impl Source {
                 warn!(message);
                 self.context.status.change(|source| set(&mut source.head, Some(head)));
             }
-            Effect::PlanHead(news) => self.heard(*news),
+            Effect::PlanHead(news) => self.plan_new_head(*news),
             Effect::RecordPlan(plan) => self.record_plan(*plan),
             Effect::BeginPlan(record) => self.begin_plan(*record),
             Effect::DropPlan(record) => self.drop_plan(*record),
@@ -70,7 +71,7 @@ impl Source {
             Effect::Reopen { record } => self.reopen(record),
             Effect::Finish { key, record, outcome, reason } => {
                 self.finish(record, outcome, Some(&reason));
-                self.tell_those_behind(&key);
+                self.recheck_dependents(&key);
             }
         }
     }
@@ -97,7 +98,7 @@ impl Source {
 
     /// Looks into these objects, and into what has left the repository.
     fn check(&mut self, plan: u64, rechecks: Vec<Recheck>, search: bool) {
-        let orphans = if search { self.leavers(None) } else { None };
+        let orphans = if search { self.prune_candidates(None) } else { None };
         if rechecks.is_empty() && orphans.is_none() {
             self.state.drift.checking = false;
             return;
@@ -115,7 +116,8 @@ impl Source {
             let pruned = prune::plan(&context, orphans).await;
             prepared.extend(pruned.prepared);
             let prepared = context.with_recorded_facts(prepared, open).await;
-            TaskResult::Checked(CheckResult { plan, prepared, searched: pruned.searched })
+            let (searched, suspended) = (pruned.searched, pruned.suspended);
+            TaskResult::Checked(CheckResult { plan, prepared, searched, suspended })
         });
     }
 
@@ -139,19 +141,17 @@ impl Source {
     /// Begins what needs no new head: what is new under records that are written first.
     fn start(&mut self, start: Start) {
         let Start { resumed, new, corrections } = start;
-        for (prepared, _) in &corrections {
+        for prepared in &corrections {
             if let Trigger::Drift(by) = &prepared.planned.wanted.trigger {
                 warn!(object = %prepared.planned.wanted.key, by, "drifted");
             }
         }
-        let ranks = Ranks::new(corrections.iter().map(|(prepared, _)| prepared.planned.rank()));
-        let (corrections, stages): (Vec<Prepared>, Vec<_>) = corrections.into_iter().unzip();
-        let written = self.write_down(corrections).into_iter().zip(stages);
-        for ((id, prepared), stage) in written {
+        let ranks = Ranks::new(corrections.iter().map(|prepared| prepared.planned.rank()));
+        for (id, prepared) in self.write_down(corrections) {
             let key = prepared.planned.wanted.key.clone();
             info!(object = %key, "putting it right");
             self.on(Event::Begun { key, is_correction: true });
-            self.roll_out(id, prepared, stage, &ranks);
+            self.roll_out(id, prepared, &ranks);
         }
         let mut begun: Vec<_> =
             resumed.into_iter().map(|(record, prepared)| (record.id, Some(Box::new(record)), prepared)).collect();
@@ -191,7 +191,7 @@ impl Source {
     /// What the person said who asked for this; of an older request it would be older than what came of that.
     fn note_on(&self, prepared: &Prepared) -> Option<Note> {
         let wanted = &prepared.planned.wanted;
-        let retry = wanted.trigger.told(&prepared.planned.action) == Trigger::Retry;
+        let retry = wanted.trigger.told(&prepared.planned.step) == Trigger::Retry;
         let note = self.state.live.get(&wanted.key)?.note.clone().filter(|_| retry)?;
         prepared.recorded.newest.is_none_or(|(_, started)| started <= note.at).then_some(note)
     }

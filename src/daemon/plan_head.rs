@@ -16,15 +16,15 @@ use super::state::{Event, Source};
 use super::status::set;
 use super::task_result::{FinishedPlan, HeadPlan, TaskResult};
 use super::{planner, prune, rebuild};
-use belay_core::manifest::{Manifest, ObjectKey};
+use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Commit, CommitId, Outcome, Reason, ReasonCode, Record};
 
 impl Source {
     /// Hears of a new head: takes it up, and begins to plan it. A plan that is being made for an older head is given up.
-    pub(super) fn heard(&mut self, mut news: HeadChange) {
+    pub(super) fn plan_new_head(&mut self, mut news: HeadChange) {
         let head = news.head.clone();
         self.context.status.change(|source| set(&mut source.head, Some(head.clone())));
-        self.put_in_place(Arc::clone(&news.desired));
+        self.set_desired(Arc::clone(&news.desired));
         let objects = self.desired().keys().count();
         let warnings = std::mem::take(&mut news.warnings);
         self.context
@@ -55,7 +55,7 @@ impl Source {
         self.forget_superseded_waits();
         self.request_held_with_new_configuration(&mut requests, newest.as_ref());
         self.give_claims_up();
-        let leavers = self.leavers(Some(&news));
+        let prune_candidates = self.prune_candidates(Some(&news));
         let keys: BTreeSet<ObjectKey> = requests.keys().chain(news.removed.keys()).cloned().collect();
         info!(commit = head.short(), objects = keys.len(), "planning");
         let ended: Vec<CancellationToken> = self
@@ -81,10 +81,10 @@ impl Source {
             let read = move || reader.read_requests(&desired, requests.into_values());
             let (wanted, unread) = context.repository.beside.run(read).await;
             let mut prepared = planner::plan(&context, wanted).await;
-            let pruned = prune::plan(&context, leavers).await;
+            let pruned = prune::plan(&context, prune_candidates).await;
             prepared.extend(pruned.prepared);
             let prepared = context.with_recorded_facts(prepared, open).await;
-            let plan = HeadPlan { prepared, searched: pruned.searched, unread };
+            let plan = HeadPlan { prepared, searched: pruned.searched, suspended: pruned.suspended, unread };
             TaskResult::Planned(number, Box::new(FinishedPlan { news, plan }))
         });
         self.state.planning.running = Some(number);
@@ -148,15 +148,10 @@ impl Source {
             if hash(key).as_ref() != Some(&hold.manifest) {
                 continue;
             }
-            if !hold.keeps_company(hash) || desired.configuration_of(key) != hold.config {
+            if !hold.keeps_companions(hash) || desired.configuration_of(key) != hold.config {
                 requests.insert(key.clone(), PlanRequest::read(key, Arc::clone(head)));
             }
         }
-    }
-
-    /// The manifest of an object at the head. It blocks.
-    pub(super) fn read_manifest(&self, key: &ObjectKey) -> Option<Manifest> {
-        self.context.read_manifest(&self.desired(), key)
     }
 
     /// A commit, from the history or the mirror. It blocks.
@@ -173,12 +168,12 @@ impl Source {
             for (api_version, kind) in kinds {
                 let ask = || context.cluster.served(&api_version, &kind);
                 // A kind that is not there yet is asked for again when one of its objects is planned.
-                if let Ok(found) = crate::cluster::Backoff::insist(|_| {}, ask).await {
+                if let Ok(found) = crate::cluster::Backoff::retry(|_| {}, ask).await {
                     served.push(found);
                 }
             }
             let ask = || context.cluster.served(API_VERSION, KIND);
-            let autoscalers = crate::cluster::Backoff::insist(|_| {}, ask).await.ok();
+            let autoscalers = crate::cluster::Backoff::retry(|_| {}, ask).await.ok();
             TaskResult::Served(served, autoscalers)
         });
     }

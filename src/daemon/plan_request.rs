@@ -8,6 +8,7 @@ use tracing::warn;
 use super::context::Context;
 use super::desired_state::DesiredState;
 use super::head_change::Charged;
+use crate::blocking::blocking;
 use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::{Commit, CommitId, ConfigHash, LeftAlone, Record, Trigger, Wanted};
 
@@ -126,7 +127,7 @@ impl Context {
     /// A commit, from the history or the mirror. It blocks.
     pub(super) fn commit(&self, id: &CommitId) -> Option<Arc<Commit>> {
         let known = self.history.commit(id).ok().flatten();
-        known.or_else(|| self.repository.mirror.commit(id).ok()).map(Arc::new)
+        known.or_else(|| blocking(|| self.repository.mirror.commit(id)).ok()).map(Arc::new)
     }
 
     /// What is left alone of an object: what the configuration says, and the number of pods that an autoscaler decides on,

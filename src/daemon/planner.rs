@@ -17,13 +17,13 @@ use super::status::Publisher;
 use crate::cluster::{Backoff, Cluster, ClusterError, Mode, Served};
 use belay_core::manifest::{Complaint, ObjectKey};
 use belay_core::rollout::{
-    Action, Apply, Baseline, ConfigHash, Hold, HookRun, Intent, Only, Planned, Reason, ReasonCode, TemplateMarks,
-    Trigger, Wanted, Workload, changes_contents, config_hash_in, held_body, hook_run, intent, is_as_applied,
-    is_configuration, make, marks, readings, reclaim, run_hook_again, settle, settle_held, take_over, takeover,
-    template, template_hash, without_strategy,
+    Apply, Baseline, ConfigHash, Hold, HookRun, Intent, LiveProgress, Only, PlanStep, Planned, Reason, ReasonCode,
+    TemplateMarks, Trigger, Wanted, Workload, changes_contents, config_hash_in, held_body, hook_run, intent,
+    is_as_applied, is_configuration, make, marks, readings, reclaim, run_hook_again, settle, settle_held, take_over,
+    takeover, template, template_hash, without_strategy,
 };
 
-pub(super) use super::prepared::{Prepared, Standing};
+use super::prepared::Prepared;
 
 /// Up to how many new objects are tried before the first is made. More are checked by the server as they are made, since
 /// a new object needs no dry run to know that something changes.
@@ -61,7 +61,7 @@ pub(super) enum OnOutage<'a> {
     GiveUp,
 }
 
-/// Plans these manifests for the daemon. Waits out what the world does; cancel by dropping.
+/// Plans these manifests for the daemon. Waits out infrastructure faults; cancel by dropping.
 pub(super) async fn plan(context: &Context, mut wanted: Vec<Wanted>) -> Vec<Prepared> {
     context.autoscalers.known().await;
     context.autoscalers.take_their_part(&mut wanted);
@@ -131,7 +131,7 @@ impl Planner<'_> {
             let live = match live {
                 Ok(live) => live,
                 Err(denied) => {
-                    let planned = Planned { wanted, action: Action::Blocked(denied.to_reason()) };
+                    let planned = Planned { wanted, step: PlanStep::Wait(denied.to_reason()) };
                     return Ok(Prepared { served: Some(served.clone()), ..Prepared::of(planned) });
                 }
             };
@@ -151,22 +151,29 @@ impl Planner<'_> {
     ) -> Result<Prepared, ClusterError> {
         let config_hash = self.config_hash(&wanted, live.as_ref());
         let mut wanted = Wanted { config_hash, ..wanted };
-        let action = self.plan_object(served, &wanted, live.as_ref(), try_new).await?;
-        if matches!(&action, Action::Apply(apply) if apply.rolls_out) {
+        let step = self.plan_object(served, &wanted, live.as_ref(), try_new).await?;
+        if matches!(&step, PlanStep::Apply(apply) if apply.rolls_out) {
             wanted = wanted.anew();
         }
-        let action = match &self.holds {
-            Holds::Repository(repository) => repository.dares(action, live.as_ref()),
-            Holds::These(_) => action,
+        let step = match &self.holds {
+            Holds::Repository(repository) => repository.dares(step, live.as_ref()),
+            Holds::These(_) => step,
         };
-        let standing = live.as_ref().and_then(|live| standing(&wanted, live));
+        let progress = live.as_ref().and_then(|live| progress(&wanted, live));
         let drifted = matches!(wanted.trigger, Trigger::Drift(_));
-        let well = action == Action::Unchanged || drifted && matches!(action, Action::Held(_));
+        let well = step == PlanStep::Unchanged || drifted && matches!(step, PlanStep::Held(_));
         let digest = live.as_ref().filter(|_| well).map(digest);
         let last_writer = live.as_ref().and_then(newest_other_manager);
         let owner = live.as_ref().and_then(|live| marks::label(live, marks::SOURCE)).map(str::to_owned);
-        let planned = Planned { wanted, action };
-        Ok(Prepared { standing, digest, last_writer, owner, served: Some(served.clone()), ..Prepared::of(planned) })
+        let planned = Planned { wanted, step };
+        Ok(Prepared {
+            live: progress,
+            digest,
+            last_writer,
+            owner,
+            served: Some(served.clone()),
+            ..Prepared::of(planned)
+        })
     }
 
     /// What the pod template is to say of its configuration, now that the live object is known.
@@ -194,7 +201,7 @@ impl Planner<'_> {
             publisher.trouble(&wanted.key.to_string(), Some(reason.message.clone()));
         }
         let complaint = wanted.complaint("", &reason.message);
-        let planned = Planned { wanted, action: Action::Rejected(reason, vec![complaint]) };
+        let planned = Planned { wanted, step: PlanStep::Rejected(reason, vec![complaint]) };
         Prepared { served: Some(served.clone()), ..Prepared::of(planned) }
     }
 
@@ -204,51 +211,51 @@ impl Planner<'_> {
         wanted: &Wanted,
         live: Option<&Value>,
         try_new: bool,
-    ) -> Result<Action, ClusterError> {
+    ) -> Result<PlanStep, ClusterError> {
         let source = self.source;
         let label = other_label(self.memory, source, wanted, live).await;
         Ok(match intent(wanted, source, live, label, |key| self.hash(key)) {
-            Intent::Leave(action) => action,
+            Intent::Leave(step) => step,
             Intent::Keep(hold) => match live {
                 Some(live) => self.keep(served, wanted, live, hold).await?,
-                None => Action::Held(hold),
+                None => PlanStep::Held(hold),
             },
             Intent::Make(body) if !try_new => make(wanted, &body),
             Intent::Try(_) if let Some(run) = live.and_then(|live| hook_run(wanted, live)) => {
                 self.plan_hook(wanted, run).await
             }
             Intent::Try(body) if live.is_some_and(|live| is_as_applied(live, &sent(wanted, &body, live))) => {
-                Action::Unchanged
+                PlanStep::Unchanged
             }
             Intent::Make(body) | Intent::Try(body) => {
                 match self.try_apply(served, wanted, live, &body).await {
                     Ok(would_be) => {
                         let over = live.and_then(|live| takeover(live, &body));
                         let reclaims = live.is_some_and(|live| reclaim(live, &body).is_some());
-                        let action = settle(wanted, source, live, body, &would_be);
-                        match (over, action) {
-                            (Some(over), action) => take_over(wanted, source, &over, action),
-                            (None, Action::Apply(apply)) if apply.rolls_out && reclaims => {
-                                Action::Apply(Apply { takes_over: true, ..apply })
+                        let step = settle(wanted, source, live, body, &would_be);
+                        match (over, step) {
+                            (Some(over), step) => take_over(wanted, source, &over, step),
+                            (None, PlanStep::Apply(apply)) if apply.rolls_out && reclaims => {
+                                PlanStep::Apply(Apply { takes_over: true, ..apply })
                             }
-                            (None, action) => action,
+                            (None, step) => step,
                         }
                     }
                     // What it needs may come with this very plan.
                     Err(ClusterError::Missing { .. }) => make(wanted, &body),
                     Err(error) if self.gives_up(&error) => return Err(error),
                     // Whoever gives belay its rights may not have come to this one yet; the others go on.
-                    Err(error @ ClusterError::Denied { .. }) => Action::Blocked(error.to_reason()),
-                    Err(error) => Action::Rejected(error.to_reason(), complaints(wanted, &error)),
+                    Err(error @ ClusterError::Denied { .. }) => PlanStep::Wait(error.to_reason()),
+                    Err(error) => PlanStep::Rejected(error.to_reason(), complaints(wanted, &error)),
                 }
             }
         })
     }
 
     /// Plans a hook that is live. One that somebody else made is not run again: that would delete it.
-    async fn plan_hook(&self, wanted: &Wanted, run: HookRun) -> Action {
+    async fn plan_hook(&self, wanted: &Wanted, run: HookRun) -> PlanStep {
         if run == HookRun::Done {
-            return Action::Unchanged;
+            return PlanStep::Unchanged;
         }
         let made = match self.memory {
             Some(memory) => memory.made(&[wanted.key.clone()].into()).await.contains(&wanted.key),
@@ -258,16 +265,16 @@ impl Planner<'_> {
     }
 
     /// Plans what is to be put right of an object whose manifest is held.
-    async fn keep(&self, served: &Served, wanted: &Wanted, live: &Value, hold: Hold) -> Result<Action, ClusterError> {
-        let Some(whole) = self.held_body(wanted, live, &hold).await? else { return Ok(Action::Held(hold)) };
+    async fn keep(&self, served: &Served, wanted: &Wanted, live: &Value, hold: Hold) -> Result<PlanStep, ClusterError> {
+        let Some(whole) = self.held_body(wanted, live, &hold).await? else { return Ok(PlanStep::Held(hold)) };
         if is_as_applied(live, &sent(wanted, &whole, live)) {
-            return Ok(Action::Held(hold));
+            return Ok(PlanStep::Held(hold));
         }
         match self.try_apply(served, wanted, Some(live), &whole).await {
             Ok(would_be) => Ok(settle_held(hold, live, whole, &would_be)),
             Err(error) if self.gives_up(&error) => Err(error),
-            Err(error @ ClusterError::Denied { .. }) => Ok(Action::Blocked(error.to_reason())),
-            Err(error) => Ok(Action::Rejected(error.to_reason(), complaints(wanted, &error))),
+            Err(error @ ClusterError::Denied { .. }) => Ok(PlanStep::Wait(error.to_reason())),
+            Err(error) => Ok(PlanStep::Rejected(error.to_reason(), complaints(wanted, &error))),
         }
     }
 
@@ -301,7 +308,7 @@ impl Planner<'_> {
             let Holds::Repository(repository) = &self.holds else { return Ok(None) };
             let (repository, key, commit) = ((*repository).clone(), wanted.key.clone(), hold.commit.clone());
             let beside = repository.beside.clone();
-            let turned = beside.run(move || repository.turned_by(&key, &commit)).await.ok().flatten();
+            let turned = beside.run(move || repository.change_by(&key, &commit)).await.ok().flatten();
             return Ok(turned.map(|turned| body(&turned.former.manifest.value(), &TemplateMarks::default(), None)));
         };
         if hold.is_about(present) {
@@ -362,7 +369,7 @@ impl Planner<'_> {
                         }
                     }
                 };
-                let answer = Backoff::insist(say, &mut attempt).await.and_then(|answer| answer);
+                let answer = Backoff::retry(say, &mut attempt).await.and_then(|answer| answer);
                 publisher.trouble(&place, None);
                 answer
             }
@@ -393,14 +400,18 @@ fn read_what_is_planned(reader: &mut Wanted, planned: &[Prepared]) {
     let manifest = reader.manifest.value();
     let Some(template) = template(&manifest) else { return };
     let read = readings(template, reader.key.namespace.as_deref());
-    for Planned { wanted, action } in planned.iter().map(|prepared| &prepared.planned) {
+    for Planned { wanted, step } in planned.iter().map(|prepared| &prepared.planned) {
         if !read.contains_key(&wanted.key) {
             continue;
         }
-        match action {
-            Action::Apply(_) if changes_contents(&wanted.key, action).is_some() => reader.config_hash.changed = true,
-            Action::Apply(_) | Action::Unchanged | Action::Prune => {}
-            Action::Held(_) | Action::Suspended(_) | Action::Rejected(..) | Action::Blocked(_) => {
+        match step {
+            PlanStep::Apply(_) if changes_contents(&wanted.key, step).is_some() => reader.config_hash.changed = true,
+            PlanStep::Apply(_) | PlanStep::Unchanged | PlanStep::Resume(_) | PlanStep::Prune => {}
+            PlanStep::RollBack { .. }
+            | PlanStep::Held(_)
+            | PlanStep::Suspended(_)
+            | PlanStep::Rejected(..)
+            | PlanStep::Wait(_) => {
                 reader.config_hash.only = Some(Only::New);
             }
         }
@@ -410,20 +421,20 @@ fn read_what_is_planned(reader: &mut Wanted, planned: &[Prepared]) {
 /// What can't be planned for now, each with its reason.
 fn blocked(wanted: Vec<Wanted>, why: impl Fn(&Wanted) -> Reason) -> impl Iterator<Item = Prepared> {
     wanted.into_iter().map(move |wanted| {
-        let action = Action::Blocked(why(&wanted));
-        Prepared::of(Planned { wanted, action })
+        let step = PlanStep::Wait(why(&wanted));
+        Prepared::of(Planned { wanted, step })
     })
 }
 
 /// A hook that is to run again is in the way of itself, and belay deletes only what it made.
-fn not_made(wanted: &Wanted) -> Action {
+fn not_made(wanted: &Wanted) -> PlanStep {
     let key = &wanted.key;
     let message = format!("the hook {key} is to run again, and the one that is there was not made by belay");
     let reason = Reason::new(ReasonCode::NotMadeByBelay, message);
     let namespace = key.namespace.as_ref().map(|namespace| format!(" -n {namespace}")).unwrap_or_default();
     let hint = format!("delete it, and belay makes it anew: kubectl delete job/{}{namespace}", key.name);
     let complaint = Complaint { hint: Some(hint), ..wanted.complaint("", &reason.message) };
-    Action::Rejected(reason, vec![complaint])
+    PlanStep::Rejected(reason, vec![complaint])
 }
 
 /// What is sent of a body to an object that is live.
@@ -431,12 +442,12 @@ fn sent(wanted: &Wanted, body: &Value, live: &Value) -> Value {
     wanted.left_alone.leave(body.clone(), Some(live))
 }
 
-fn standing(wanted: &Wanted, live: &Value) -> Option<Standing> {
+fn progress(wanted: &Wanted, live: &Value) -> Option<LiveProgress> {
     Workload::of(&wanted.key)?;
     // What it says of a failure is this rollout's, as far as anybody knows.
     let baseline = Baseline { old_failure: None, ..Baseline::of(&wanted.key, live) };
     let commit = marks::annotation(live, marks::COMMIT);
     let (marked, ours) = (commit.is_some(), commit == Some(wanted.commit.id.as_str()));
     let template = template(live).map(template_hash);
-    Some(Standing { complete: is_complete(&wanted.key, live), ours, marked, template, baseline })
+    Some(LiveProgress { complete: is_complete(&wanted.key, live), ours, marked, template, baseline })
 }

@@ -1,9 +1,7 @@
 //! One planned object, with what the plan has seen of it.
 
-use jiff::Timestamp;
-
 use crate::cluster::Served;
-use belay_core::rollout::{Action, Baseline, Outcome, Planned};
+use belay_core::rollout::{LiveProgress, PlanStep, Planned, Record, RecordedFacts, ResumeFacts, resume};
 
 /// One planned object.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,7 +10,7 @@ pub struct Prepared {
     /// The resource that serves it, where the cluster knows its kind.
     pub served: Option<Served>,
     /// How the live object stands; `None` where there is none.
-    pub standing: Option<Standing>,
+    pub live: Option<LiveProgress>,
     /// The live object's digest, where it is as it should be.
     pub digest: Option<u64>,
     /// Who wrote the live object last, beside belay.
@@ -23,9 +21,9 @@ pub struct Prepared {
     pub recorded: RecordedFacts,
     /// Whether it takes the place of a rollout that was under way: where the pod template stays the same, that goes on, and
     /// is judged, as this one's.
-    pub carries_on: bool,
+    pub continues_rollout: bool,
     /// Whether it takes the place of a change of the number of pods that was under way, which is judged as this one's.
-    pub scales_on: bool,
+    pub continues_scaling: bool,
 }
 
 impl Prepared {
@@ -34,69 +32,51 @@ impl Prepared {
         Prepared {
             planned,
             served: None,
-            standing: None,
+            live: None,
             digest: None,
             last_writer: None,
             owner: None,
             recorded: RecordedFacts::default(),
-            carries_on: false,
-            scales_on: false,
+            continues_rollout: false,
+            continues_scaling: false,
         }
     }
 
     /// Whether a template of this source is live and not complete.
     pub fn is_unfinished(&self, source: &str) -> bool {
         let ours = self.owner.as_deref() == Some(source);
-        ours && self.standing.as_ref().is_some_and(|standing| standing.marked && !standing.complete)
+        ours && self.live.as_ref().is_some_and(|live| live.marked && !live.complete)
+    }
+
+    /// Goes on with a rollout that is under way already; `open` is its record from before a restart, where there is one.
+    pub fn resume(&mut self, open: Option<&Record>) {
+        let facts = ResumeFacts {
+            open,
+            live: self.live.as_ref(),
+            recorded: &self.recorded,
+            continues_rollout: self.continues_rollout,
+            continues_scaling: self.continues_scaling,
+        };
+        let step = std::mem::replace(&mut self.planned.step, PlanStep::Unchanged);
+        self.planned.step = resume(step, &facts);
+    }
+
+    /// Whether what comes of it is judged.
+    pub fn is_judged(&self) -> bool {
+        let goes_on = match &self.planned.step {
+            PlanStep::Resume(baseline) => !baseline.only_size,
+            PlanStep::RollBack { .. } => true,
+            _ => false,
+        };
+        goes_on || self.rolls_out()
     }
 
     /// Whether a rollout of a template comes of it that is to be judged.
     pub fn rolls_out(&self) -> bool {
-        match &self.planned.action {
-            Action::Apply(apply) => apply.rolls_out || self.carries_on,
-            Action::Unchanged => self.carries_on,
+        match &self.planned.step {
+            PlanStep::Apply(apply) => apply.rolls_out || self.continues_rollout,
+            PlanStep::Unchanged | PlanStep::Resume(_) => self.continues_rollout,
             _ => false,
         }
     }
-}
-
-/// How a live workload stands, for taking up what was under way.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Standing {
-    /// Whether it says that it is complete.
-    pub complete: bool,
-    /// Whether its pod template is the one of the wanted manifest's commit, by its mark.
-    pub ours: bool,
-    /// Whether some commit of belay's is said to have made its pod template.
-    pub marked: bool,
-    /// The hash of its pod template.
-    pub template: Option<String>,
-    /// Where judging it would begin.
-    pub baseline: Baseline,
-}
-
-/// What the history knows of a planned object. What decides nothing about it is left out.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct RecordedFacts {
-    /// What became of it last, and when that began.
-    pub newest: Option<(Outcome, Timestamp)>,
-    /// Whether its last rollout came to an end that was its own. One that a newer commit took the place of did not, nor did
-    /// one of which the history knows nothing.
-    pub has_ended: bool,
-    /// Where the judging of its open record began, once it was applied.
-    pub applied: Option<Baseline>,
-    /// The same, once it went back.
-    pub went_back: Option<Baseline>,
-}
-
-impl RecordedFacts {
-    /// Whether the last that is known of a workload is that it went back, or was suspended.
-    pub fn was_broken_off(&self) -> bool {
-        self.newest.is_some_and(|(outcome, _)| is_broken_off(outcome))
-    }
-}
-
-/// Whether a rollout that ended like that leaves something else live than what was to be rolled out.
-pub fn is_broken_off(outcome: Outcome) -> bool {
-    matches!(outcome, Outcome::RolledBack | Outcome::RollbackFailed | Outcome::Suspended)
 }

@@ -26,7 +26,7 @@ pub(super) struct PreviousManifest {
 impl Repository {
     /// What an object was before `commit` changed it. `None` where the commit did not change it, made it, or took it
     /// away, or where it has no parent. Of a merge, the first parent counts.
-    pub(super) fn turned_by(&self, key: &ObjectKey, commit: &CommitId) -> Result<Option<PreviousManifest>, GitError> {
+    pub(super) fn change_by(&self, key: &ObjectKey, commit: &CommitId) -> Result<Option<PreviousManifest>, GitError> {
         let Some(parent) = self.mirror.commit(commit)?.parents.into_iter().next() else { return Ok(None) };
         let scopes = self.desired().scopes.clone();
         let mut before: Option<(bool, String, Manifest)> = None;
@@ -67,7 +67,7 @@ impl Repository {
     ) -> Result<Option<FormerManifest>, GitError> {
         let mut at = commit.clone();
         for _ in 0..VERSIONS {
-            let Some(PreviousManifest { former, .. }) = self.turned_by(key, &at)? else { return Ok(None) };
+            let Some(PreviousManifest { former, .. }) = self.change_by(key, &at)? else { return Ok(None) };
             if !failed(&former.manifest.hash.to_string()) {
                 return Ok(Some(former));
             }

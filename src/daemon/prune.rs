@@ -10,14 +10,14 @@ use tracing::{info, warn};
 
 use super::context::Context;
 use super::head_change::Charged;
-use super::planner::Prepared;
+use super::prepared::Prepared;
 use super::prune_candidates::{Candidates, prune_step};
 use super::revision_references::RevisionReferences;
 use super::rollout_task::{Cancelled, RolloutTask};
 use crate::cluster::{Backoff, ClusterError, EventKind, Served};
 use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::{
-    Action, HookRun, Outcome, Prunable, Reason, ReasonCode, StepKind, Trigger, Workload, hook_run, marks, prunable,
+    HookRun, Outcome, PlanStep, Prunable, Reason, ReasonCode, StepKind, Trigger, Workload, hook_run, marks, prunable,
     too_many,
 };
 
@@ -34,6 +34,9 @@ pub(super) struct PrunePlan {
     pub prepared: Vec<Prepared>,
     /// Whether all kinds were looked through, where they were.
     pub searched: Option<bool>,
+    /// The kinds of what is suspended and left: whoever takes it up again is heard by a watch, also where the head has no
+    /// object of that kind.
+    pub suspended: Vec<Served>,
 }
 
 /// Plans what is deleted.
@@ -45,15 +48,16 @@ pub(super) async fn plan(context: &Arc<Context>, candidates: Option<Candidates>)
     let mut leaving: Vec<(Charged, Served, Trigger)> = Vec::new();
     let keys: BTreeSet<ObjectKey> = candidates.objects.keys().filter(|key| !new.contains(key)).cloned().collect();
     let made = context.made(&keys).await;
-    let mut strangers: Vec<ObjectKey> = Vec::new();
+    let (mut unmanaged, mut suspended): (Vec<ObjectKey>, Vec<Served>) = Default::default();
     let mut references = RevisionReferences::default();
     for charged in candidates.objects.into_values() {
         let key = charged.manifest.key.clone();
         let trigger = if new.contains(&key) { Trigger::Commit } else { trigger(context, &charged) };
         let Some((served, live)) = find(context, &charged.manifest).await else { continue };
         if let Some(why) = marks::annotation(&live, marks::SUSPEND) {
+            suspended.push(served.clone());
             if new.contains(&key) {
-                prepared.push(prune_step(charged, Some(served), Action::Suspended(why.to_owned()), trigger));
+                prepared.push(prune_step(charged, Some(served), PlanStep::Suspended(why.to_owned()), trigger));
             }
             continue;
         }
@@ -63,7 +67,7 @@ pub(super) async fn plan(context: &Arc<Context>, candidates: Option<Candidates>)
             }
             Prunable::NotOurs => {}
             // Whoever can write one object can write its label, and the name of a field manager.
-            _ if !new.contains(&key) && !made.contains(&key) => strangers.push(key),
+            _ if !new.contains(&key) && !made.contains(&key) => unmanaged.push(key),
             Prunable::Yes if references.has(context, &key).await => {
                 info!(object = %key, "left the repository and stays for now: a revision that a workload may go back to names it");
             }
@@ -71,12 +75,12 @@ pub(super) async fn plan(context: &Arc<Context>, candidates: Option<Candidates>)
             Prunable::Stays(why) => info!(object = %key, why, "left the repository and stays"),
         }
     }
-    context.tell_strangers(&strangers);
+    context.warn_unmanaged(&unmanaged);
     if leaving.len() <= limit {
         context.status.trouble("prune", None);
-        let prune = |(charged, served, trigger)| prune_step(charged, Some(served), Action::Prune, trigger);
+        let prune = |(charged, served, trigger)| prune_step(charged, Some(served), PlanStep::Prune, trigger);
         prepared.extend(leaving.into_iter().map(prune));
-        return PrunePlan { prepared, searched };
+        return PrunePlan { prepared, searched, suspended };
     }
     let names: Vec<ObjectKey> = leaving.iter().map(|(charged, ..)| charged.manifest.key.clone()).collect();
     let message = too_many(&names, limit);
@@ -85,9 +89,9 @@ pub(super) async fn plan(context: &Arc<Context>, candidates: Option<Candidates>)
     let refused = leaving.into_iter().filter(|(charged, ..)| new.contains(&charged.manifest.key));
     prepared.extend(refused.map(|(charged, served, trigger)| {
         let reason = Reason::new(ReasonCode::PruneRefused, message.clone());
-        prune_step(charged, Some(served), Action::Rejected(reason, Vec::new()), trigger)
+        prune_step(charged, Some(served), PlanStep::Rejected(reason, Vec::new()), trigger)
     }));
-    PrunePlan { prepared, searched }
+    PrunePlan { prepared, searched, suspended }
 }
 
 /// What sets the deletion of something off that has left before: its commit, or, where that was refused or suspended then, a
@@ -100,7 +104,7 @@ fn trigger(context: &Context, charged: &Charged) -> Trigger {
 
 async fn find(context: &Context, manifest: &Manifest) -> Option<(Served, Value)> {
     let key = &manifest.key;
-    let read = Backoff::insist(context.in_the_way(key), || async {
+    let read = Backoff::retry(context.in_the_way(key), || async {
         let served = context.cluster.served(&manifest.api_version, &key.kind).await?;
         match context.cluster.get(key, &served).await {
             // What belay may not even read it does not delete, and nothing else waits for that.
@@ -178,7 +182,7 @@ fn changed_meanwhile() -> Reason {
     Reason::new(ReasonCode::PruneRefused, message)
 }
 
-/// Asks for the deletion, for as long as only the world is in its way. A conflict is not the end of it: whether there is
+/// Asks for the deletion, for as long as only an infrastructure fault is in its way. A conflict is not the end of it: whether there is
 /// anything left to delete shows when the object is read again.
 async fn send(work: &RolloutTask, uid: &str) -> Result<Result<(), Reason>, Cancelled> {
     let (context, key) = (&work.context, &work.planned.wanted.key);
@@ -186,7 +190,7 @@ async fn send(work: &RolloutTask, uid: &str) -> Result<Result<(), Reason>, Cance
         let _room = context.requests.room().await;
         context.cluster.delete(key, &work.served, uid).await
     };
-    Ok(match Backoff::insist(context.in_the_way(key), delete).await {
+    Ok(match Backoff::retry(context.in_the_way(key), delete).await {
         Err(ClusterError::Refused(refusal)) if refusal.code == 409 => {
             info!(object = %key, %refusal, "not deleted for now");
             Ok(())

@@ -12,12 +12,12 @@ use tracing::{info, warn};
 use super::cleanup::Pruning;
 use super::context::Context;
 use super::head_change::{Charged, HeadChange};
-use super::planner::Prepared;
+use super::prepared::Prepared;
 use super::state::Source;
 use crate::cluster::{Backoff, ClusterError, Served};
 use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::{
-    Action, Commit, CommitId, Planned, Prunable, Record, Trigger, Wanted, allowed_by_trailer, marks, prunable,
+    Commit, CommitId, PlanStep, Planned, Prunable, Record, Trigger, Wanted, allowed_by_trailer, marks, prunable,
 };
 
 /// How many kinds are listed at once.
@@ -59,7 +59,7 @@ struct CandidateSearch {
 
 impl Source {
     /// What a new head has taken away, and what is left from before. `None` where the source deletes nothing.
-    pub(super) fn leavers(&self, news: Option<&HeadChange>) -> Option<Candidates> {
+    pub(super) fn prune_candidates(&self, news: Option<&HeadChange>) -> Option<Candidates> {
         let objects = news.map(|news| news.removed.clone()).unwrap_or_default();
         if !self.context.config.prune {
             if !objects.is_empty() {
@@ -183,7 +183,7 @@ impl Candidates {
         };
         let Some((head, resumed)) = context.repository.beside.run(read).await else { return nothing };
         let say = |error: &ClusterError| context.status.trouble("cluster", Some(error.to_string()));
-        let kinds = Backoff::insist(say, || context.cluster.all_kinds()).await;
+        let kinds = Backoff::retry(say, || context.cluster.all_kinds()).await;
         context.status.trouble("cluster", None);
         let kinds = match kinds {
             Ok(kinds) => kinds,
@@ -221,7 +221,7 @@ impl Candidates {
             self.objects.remove(&key);
             let served = serving(&key);
             let api_version = served.as_ref().map(Served::api_version).unwrap_or_default();
-            prune_step(charged(key, api_version, commit), served, Action::Prune, Trigger::Commit)
+            prune_step(charged(key, api_version, commit), served, PlanStep::Prune, Trigger::Commit)
         };
         (resumed.into_iter().map(go_on).collect(), Some(complete))
     }
@@ -265,7 +265,7 @@ fn charged(key: ObjectKey, api_version: String, commit: Arc<Commit>) -> Charged 
 }
 
 /// What is planned for an object; where nothing serves its kind any more, it is gone.
-pub(super) fn prune_step(charged: Charged, served: Option<Served>, action: Action, trigger: Trigger) -> Prepared {
+pub(super) fn prune_step(charged: Charged, served: Option<Served>, step: PlanStep, trigger: Trigger) -> Prepared {
     let wanted = Wanted::of(charged.manifest, charged.commit, trigger);
-    Prepared { served, ..Prepared::of(Planned { wanted, action }) }
+    Prepared { served, ..Prepared::of(Planned { wanted, step }) }
 }

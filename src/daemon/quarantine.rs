@@ -45,7 +45,7 @@ impl Repository {
 
 impl Source {
     /// Leaves the repository alone for a while where belay ended while it read it, and says so.
-    pub(super) fn rest_after_crashes(&mut self) {
+    pub(super) fn wait_after_crashes(&mut self) {
         let unended = self.fetching.repository.mirror.unended_attempts();
         if unended == 0 {
             return;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::blocking_pool::helper;
 use super::cleanup::Pruning;
 use super::desired_state::{DesiredState, HeadFiles, ReadFile};
-use super::head_change::{Accident, HeadChange, Known};
+use super::head_change::{HeadChange, Known, SuspectHead};
 use super::head_reading::HeadReading;
 use super::panics::{contained_now, internal_error};
 use super::repository::Repository;
@@ -71,19 +71,19 @@ impl Repository {
         };
         let for_plan = if is_planned { for_desired } else { self.changes(planned, head)? };
         let SourceChanges { changes: for_plan, odd } = for_plan;
-        let accident = match self.accident(known, &files, &for_plan, planned, head) {
+        let suspect = match self.suspect(known, &files, &for_plan, planned, head) {
             Some(_) if pruning == Pruning::Unlimited || self.is_meant(head)? => None,
-            accident => accident,
+            suspect => suspect,
         };
         let mut desired = Arc::clone(known);
-        if accident.is_none() {
+        if suspect.is_none() {
             let read = |path: &str, content, scopes: &Scopes| self.read(path, content, scopes);
             let next = known.changed_to(head.clone(), read, files)?;
             (desired, files) = (Arc::new(next.0), next.1);
         }
         let scopes = Arc::clone(&desired.scopes);
         // What the desired state took up with a head whose plan was given up for this one.
-        for change in for_plan.iter().filter(|_| accident.is_none()) {
+        for change in for_plan.iter().filter(|_| suspect.is_none()) {
             if !files.contains_key(change.path.as_str()) {
                 files.extend(self.file(change, &scopes)?);
             }
@@ -99,10 +99,10 @@ impl Repository {
             complaints: Vec::new(),
             removed: BTreeMap::new(),
             warnings: self.warnings(head)?,
-            accident,
+            suspect,
         };
         news.paths.extend(rendered_places(&for_plan, &files));
-        if accident.is_none() {
+        if suspect.is_none() {
             reading.compare(&for_plan, &files, &before, planned, &mut news)?;
             for complaint in odd.iter().flat_map(|odd| odd_file(odd).complaints) {
                 news.complaints.push((complaint, reading.commit(head)?));
@@ -115,14 +115,14 @@ impl Repository {
     }
 
     /// Whether nothing is left where there was something, or nothing of what there was.
-    fn accident(
+    fn suspect(
         &self,
         known: &DesiredState,
         files: &HeadFiles,
         for_plan: &[SourceChange],
         planned: Option<&CommitId>,
         head: &CommitId,
-    ) -> Option<Accident> {
+    ) -> Option<SuspectHead> {
         let is_manifests = |change: &&SourceChange| change.is_manifest();
         let mut gone = for_plan.iter().filter(is_manifests);
         let kept = known.paths().any(|path| !files.contains_key(path));
@@ -131,7 +131,7 @@ impl Repository {
         }
         let holds = |read: &ReadFile| !read.file.manifests.is_empty() || !read.file.complaints.is_empty();
         if !files.values().flatten().any(holds) {
-            return Some(Accident::Emptied);
+            return Some(SuspectHead::Emptied);
         }
         let new: BTreeSet<&str> = for_plan
             .iter()
@@ -141,7 +141,7 @@ impl Repository {
             .collect();
         let strange = files.iter().all(|(path, file)| file.is_none() || new.contains(&**path));
         let related = || self.mirror.relation(planned?, head).ok();
-        (strange && related() == Some(Relation::Rewritten(None))).then_some(Accident::Replaced)
+        (strange && related() == Some(Relation::Rewritten(None))).then_some(SuspectHead::Replaced)
     }
 
     /// Whether the head's own commit allows deletions.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use tracing::warn;
 
-use super::state::Source;
+use super::state::{Rollouts, Source};
 use super::status::set;
 use crate::history::Query;
 use belay_core::manifest::ObjectKey;
@@ -18,7 +18,8 @@ impl Source {
             && !self.state.drift.checking
             && self.state.drift.comparing.is_empty()
             && self.state.planning.running.is_none()
-            && self.state.rollouts.under_way.is_empty();
+            && self.state.rollouts.under_way.is_empty()
+            && self.state.rollouts.ends_read == 0;
         let through = self.state.planning.planned.is_some()
             && self.state.planning.planned == self.desired().at
             && self.state.drift.recheck.is_empty();
@@ -28,7 +29,8 @@ impl Source {
             self.readiness.judged = None;
         }
         let complete = self.complete(settled);
-        let open = self.state.rollouts.under_way.len() + self.state.rollouts.waiting.len();
+        let Rollouts { under_way, waiting, ends_read, .. } = &self.state.rollouts;
+        let open = under_way.len() + waiting.len() + ends_read;
         self.context.status.change(|source| {
             let news = set(&mut source.settled, settled) | set(&mut source.open, open);
             set(&mut source.complete, complete) || news

@@ -49,7 +49,7 @@ async fn told_by(cluster: &Cluster, live: Vec<(ObjectKey, Value)>) -> Result<Reb
 impl Source {
     /// Begins anew where the history has, because the file was damaged while it was in use: what is live is planned again,
     /// and what is under way gets a record again.
-    pub(super) fn see_to_history(&mut self) {
+    pub(super) fn renew_history_if_lost(&mut self) {
         let begun = self.context.history.begun();
         if std::mem::replace(&mut self.recorded.history, begun) == begun {
             return;
@@ -79,7 +79,7 @@ impl Source {
     }
 }
 
-/// Rebuilds the records of a source of which the history knows nothing. Waits out what the world does.
+/// Rebuilds the records of a source of which the history knows nothing. Waits out infrastructure faults.
 pub(super) async fn if_forgotten(context: &Context) {
     let source = &context.config.name;
     let known = context
@@ -107,7 +107,7 @@ pub(super) async fn if_forgotten(context: &Context) {
             told => told.map(Ok),
         }
     };
-    let told = Backoff::insist(say, ask).await.and_then(|told| told);
+    let told = Backoff::retry(say, ask).await.and_then(|told| told);
     context.status.trouble("cluster", None);
     match told {
         Ok(told) => put_in(context, told).await,

@@ -15,7 +15,7 @@ pub(super) struct Recheck {
     /// Its record, where that is open.
     pub resumed: Option<Record>,
     /// A hold that somebody has taken off.
-    pub let_go: Option<Hold>,
+    pub released: Option<Hold>,
     pub dependencies: Option<Dependencies>,
 }
 
@@ -30,19 +30,19 @@ pub(super) struct Dependencies {
 impl Context {
     /// What is to be planned of an object that is looked into; nothing while it waits for others. It blocks.
     pub(super) fn recheck(&self, planned: Option<&CommitId>, recheck: Recheck) -> Option<PlanRequest> {
-        let Recheck { key, resumed, let_go, dependencies } = recheck;
+        let Recheck { key, resumed, released, dependencies } = recheck;
         if let Some(record) = resumed {
             return Some(PlanRequest::recorded(&record, None));
         }
         // What came while the object was suspended has never been applied: that it is not live is nobody's undo.
         let newest = self.newest_record(&key);
         let trigger = match newest.as_ref().map(|record| record.outcome) {
-            _ if let_go.is_some() => Trigger::Retry,
+            _ if released.is_some() => Trigger::Retry,
             Some(Outcome::Suspended) => Trigger::Retry,
             Some(Outcome::Skipped) => self.after_all(dependencies)?,
             _ => Trigger::Drift(String::new()),
         };
-        let held = let_go.map(|hold| hold.commit);
+        let held = released.map(|hold| hold.commit);
         let charged = held.into_iter().chain(newest.map(|record| record.commit)).chain(planned.cloned()).collect();
         let (charged, config) = (ChargedCommit::FirstOf(charged), ConfigChange::None);
         Some(PlanRequest { key, manifest: None, charged, trigger, config })

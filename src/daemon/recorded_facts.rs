@@ -7,10 +7,10 @@ use std::sync::Arc;
 use tracing::warn;
 
 use super::context::Context;
-use super::prepared::{Prepared, RecordedFacts};
+use super::prepared::Prepared;
 use crate::history::{JudgedWrite, Query};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Outcome, RecordId, Trigger};
+use belay_core::rollout::{Outcome, RecordId, RecordedFacts, Trigger};
 
 /// How many records of a workload are looked through for its last rollout.
 const RECORDS: u32 = 50;

@@ -10,17 +10,16 @@ use serde_json::Value;
 use tracing::{info, warn};
 
 use super::failure::{FailedRollout, RollbackEnd, save_second_evidence};
-use super::resume_point::resumed_apply;
 use super::rollback_target;
 use super::rolled_pods::{ask, begun, given_up, scene};
-use super::rollout_task::{Cancelled, ResumePoint, RolloutTask};
+use super::rollout_task::{Cancelled, RolloutStart, RolloutTask};
 use super::status::{UnderWay, put_or_remove};
 use crate::cluster::{Backoff, Mode, Pace, RollError, Scene};
 use belay_core::manifest::Compact;
 use belay_core::rollout::rollback::{NoRollbackTarget, Rollback, RollbackTarget};
 use belay_core::rollout::rolling_update::{Ask, Begun, RollingUpdate, To};
 use belay_core::rollout::{
-    Baseline, Counters, GRACE, Hold, Judge, LeftAlone, Outcome, Reason, ReasonCode, Ruling, Step, StepKind,
+    Apply, Baseline, Counters, GRACE, Hold, Judge, Judgement, LeftAlone, Outcome, Reason, ReasonCode, Step, StepKind,
     TemplateMarks, is_as_applied, marks, progress_deadline_seconds, same_template, template, with_template,
 };
 
@@ -40,9 +39,9 @@ enum Rolled {
 }
 
 /// Carries one manifest of a ReplicationController through, from wherever it is.
-pub(super) async fn story(work: &mut RolloutTask, stage: ResumePoint) -> Result<Outcome, Cancelled> {
-    match stage {
-        ResumePoint::UnderWay(baseline) if matches!(begun(work).await?.0, Begun::Nothing) => {
+pub(super) async fn story(work: &mut RolloutTask, start: RolloutStart) -> Result<Outcome, Cancelled> {
+    match start {
+        RolloutStart::Resume(baseline) if matches!(begun(work).await?.0, Begun::Nothing) => {
             work.turn.through();
             let live = work.read().await?;
             work.step(StepKind::Resumed, "watching the rollout again").await?;
@@ -50,7 +49,7 @@ pub(super) async fn story(work: &mut RolloutTask, stage: ResumePoint) -> Result<
                 return work.judge_from(baseline, live).await;
             }
         }
-        ResumePoint::UnderWay(_) => work.step(StepKind::Resumed, "going on with the rolling update").await?,
+        RolloutStart::Resume(_) => work.step(StepKind::Resumed, "going on with the rolling update").await?,
         _ => work.unless_cancelled(work.turn.comes()).await?,
     }
     loop {
@@ -80,7 +79,7 @@ pub(super) async fn story(work: &mut RolloutTask, stage: ResumePoint) -> Result<
         }
         work.step(StepKind::Applying, "by a rolling update").await?;
         work.turn.through();
-        work.apply = resumed_apply(&work.planned.wanted, &work.context.config.name);
+        work.apply = Apply::of_manifest(&work.planned.wanted, &work.context.config.name);
         return match roll(work, ask(work), Outcome::UnderWay).await? {
             Rolled::Through => plainly(work).await,
             Rolled::Failed(reason, scene) => failed(work, reason, scene).await,
@@ -93,16 +92,16 @@ pub(super) async fn again(work: &mut RolloutTask) -> Result<Outcome, Cancelled> 
     let live = work.read().await?;
     let left_alone = &work.planned.wanted.left_alone;
     let as_written = live.filter(|live| is_as_applied(live, &left_alone.leave(work.apply.body.read(), Some(live))));
-    let stage = as_written
-        .map_or(ResumePoint::Fresh, |live| ResumePoint::UnderWay(Baseline::of(&work.planned.wanted.key, &live)));
-    Box::pin(story(work, stage)).await
+    let start = as_written
+        .map_or(RolloutStart::Apply, |live| RolloutStart::Resume(Baseline::of(&work.planned.wanted.key, &live)));
+    Box::pin(story(work, start)).await
 }
 
 /// Applies the manifest to the controller that has its template, or that is new, and judges that.
 async fn plainly(work: &mut RolloutTask) -> Result<Outcome, Cancelled> {
     let live = work.read().await?;
     if live.as_ref().is_some_and(|live| is_ours(work, live)) {
-        work.apply = resumed_apply(&work.planned.wanted, &work.context.config.name);
+        work.apply = Apply::of_manifest(&work.planned.wanted, &work.context.config.name);
     }
     let room = work.turn_and_room().await?;
     let written = match work.apply_manifest(room).await? {
@@ -116,7 +115,7 @@ async fn plainly(work: &mut RolloutTask) -> Result<Outcome, Cancelled> {
 /// Back, as far as that is wanted.
 async fn failed(work: &mut RolloutTask, reason: Reason, scene: Box<Scene>) -> Result<Outcome, Cancelled> {
     let live = work.read().await?.unwrap_or_default();
-    Box::pin(work.roll_back(FailedRollout { reason, scene: Some(scene), went: None }, Some(live))).await
+    Box::pin(work.roll_back(FailedRollout { reason, scene: Some(scene), written: None }, Some(live))).await
 }
 
 /// Where it goes back to: what the old controller still is, else what is known from elsewhere.
@@ -217,7 +216,7 @@ async fn must_roll(work: &RolloutTask, live: Option<&Value>) -> Result<bool, Can
     let (context, key) = (&work.context, &wanted.key);
     let sent = Compact::of(&wanted.left_alone.leave(work.apply.body.read(), Some(live)));
     let ask = || context.cluster.apply(key, &work.served, &sent, Mode::DryRun);
-    let tried = work.unless_cancelled(Backoff::insist(context.in_the_way(key), ask)).await?;
+    let tried = work.unless_cancelled(Backoff::retry(context.in_the_way(key), ask)).await?;
     // What the server refuses is refused when it is applied, and told there.
     Ok(match (tried.ok().as_ref().and_then(|tried| template(&tried.object)), template(live)) {
         (Some(would_be), Some(present)) => !same_template(would_be, present),
@@ -233,7 +232,7 @@ fn back_ask(work: &RolloutTask) -> Ask {
     Ask { to: To::Back, marks: TemplateMarks::default(), ..ask(work) }
 }
 
-/// Carries a rolling update out, for as long as only the world is in its way.
+/// Carries a rolling update out, for as long as only an infrastructure fault is in its way.
 async fn roll(work: &RolloutTask, ask: Ask, outcome: Outcome) -> Result<Rolled, Cancelled> {
     let (context, key) = (&work.context, &work.planned.wanted.key);
     let mut judge = work.judge(Baseline::default()).with_deadline(deadline(work, outcome));
@@ -280,12 +279,12 @@ async fn roll(work: &RolloutTask, ask: Ask, outcome: Outcome) -> Result<Rolled, 
         let now = context.clock.now();
         judge.note_outages(&context.cluster.outages(), now);
         match judge.rule(suspicion, &seen.sight, now) {
-            Ruling::Failed(reason) => {
+            Judgement::Failed(reason) => {
                 info!(object = %key, %reason, "failed");
                 return Ok(Rolled::Failed(reason, Box::new(seen)));
             }
-            Ruling::World(reason) => {
-                work.waits_for_the_world(&reason).await?;
+            Judgement::Infrastructure(reason) => {
+                work.waits_for_infrastructure(&reason).await?;
             }
         }
     }

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::watch;
 
-use super::blocking_pool::Beside;
+use super::blocking_pool::BlockingPool;
 use super::desired_state::DesiredState;
-use super::strangers::Strangers;
 use super::units::Units;
+use super::unmanaged::Unmanaged;
 use crate::git::Mirror;
 use crate::render::SourcePaths;
 
@@ -25,11 +25,11 @@ pub(super) struct Repository {
     /// Whether it has not answered yet.
     pub away: Away,
     /// Where all this is done.
-    pub beside: Beside,
+    pub beside: BlockingPool,
     /// What is rendered.
     pub units: Units,
     /// Objects with the label of this source that it did not make.
-    pub strangers: Arc<Strangers>,
+    pub unmanaged: Arc<Unmanaged>,
 }
 
 impl Repository {

@@ -11,7 +11,7 @@ use belay_core::rollout::Record;
 
 impl Source {
     /// At the start: what was planned, and what was under way.
-    pub(super) fn take_up(&mut self) {
+    pub(super) fn resume_open(&mut self) {
         self.note_what_is_followed();
         let source = &self.context.config.name;
         match self.context.history.heads(source) {
@@ -40,6 +40,6 @@ impl Source {
             }
         }
         self.state.rollouts.resumed = newest;
-        self.take_up_standings();
+        self.resume_standings();
     }
 }

@@ -3,27 +3,27 @@
 
 use super::context::Context;
 use super::driver::WorkloadDriver;
-use super::prepared::{Prepared, is_broken_off};
+use super::prepared::Prepared;
 use super::state::State;
 use crate::history::JudgedWrite;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Action, Record, Trigger};
+use belay_core::rollout::{PlanStep, Record, Trigger, is_broken_off};
 
 impl State {
     /// Says of what is planned whether it takes the place of a rollout, or of a change of size, that was under way.
-    pub(super) fn say_what_goes_on(&self, prepared: &mut Prepared) {
-        prepared.carries_on = self.carries_on(prepared);
-        prepared.scales_on = self.scales_on(prepared);
-        if let Action::Apply(apply) = &mut prepared.planned.action {
-            apply.scales |= prepared.scales_on;
+    pub(super) fn note_continued(&self, prepared: &mut Prepared) {
+        prepared.continues_rollout = self.continues_rollout(prepared);
+        prepared.continues_scaling = self.continues_scaling(prepared);
+        if let PlanStep::Apply(apply) = &mut prepared.planned.step {
+            apply.scales |= prepared.continues_scaling;
         }
     }
 
     /// Whether what is planned for a workload takes the place of a rollout that was under way, here or, before a restart or
     /// a move, elsewhere. Where belay replaces the pods, the rollout finds by itself where it is.
-    fn carries_on(&self, prepared: &Prepared) -> bool {
+    fn continues_rollout(&self, prepared: &Prepared) -> bool {
         let key = &prepared.planned.wanted.key;
-        if prepared.standing.is_none() || WorkloadDriver::of_object(key).replaces_pods() {
+        if prepared.live.is_none() || WorkloadDriver::of_object(key).replaces_pods() {
             return false;
         }
         let known = self.planning.interrupted.contains(key)
@@ -32,7 +32,7 @@ impl State {
     }
 
     /// Whether what is planned for a workload takes the place of a change of its number of pods that was under way.
-    fn scales_on(&self, prepared: &Prepared) -> bool {
+    fn continues_scaling(&self, prepared: &Prepared) -> bool {
         let key = &prepared.planned.wanted.key;
         let was_scaling = prepared.recorded.applied.as_ref().is_some_and(|baseline| baseline.only_size);
         self.planning.interrupted_scaling.contains(key) || self.rollouts.resumed.contains_key(key) && was_scaling

@@ -45,8 +45,7 @@ impl RevisionReferences {
 /// What is named in the namespace of an object.
 async fn named(context: &Context, key: &ObjectKey) -> NamedConfiguration {
     let workloads = workloads(context, key.namespace.as_deref());
-    let read =
-        Backoff::insist(context.in_the_way(key), || keepers(context, key.namespace.as_deref(), &workloads)).await;
+    let read = Backoff::retry(context.in_the_way(key), || keepers(context, key.namespace.as_deref(), &workloads)).await;
     context.status.trouble(&key.to_string(), None);
     let keepers = match read {
         Ok(keepers) => keepers,

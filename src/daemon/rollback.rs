@@ -24,21 +24,21 @@ impl RolloutTask {
         failed: FailedRollout,
         live: Option<Arc<Value>>,
     ) -> Result<Outcome, Cancelled> {
-        let FailedRollout { reason, scene, went } = failed;
+        let FailedRollout { reason, scene, written } = failed;
         if let (Some(scene), Some(_)) = (scene, &live) {
             self.context.save_evidence(self.record, &reason, &scene.evidence).await;
         }
         let plan = plan_rollback(self, reason, live.as_deref()).await?;
-        self.carry_out(plan, live.unwrap_or_default(), went).await
+        self.roll_back_by(plan, live.unwrap_or_default(), written).await
     }
 
-    /// Carries out a plan about the object as it is; `went` is the baseline of the write that went back, where it was made
+    /// Carries out a plan about the object as it is; `written` is the baseline of the write that went back, where it was made
     /// before a restart.
-    pub(super) async fn carry_out(
+    pub(super) async fn roll_back_by(
         &mut self,
         plan: RollbackPlan,
         live: Arc<Value>,
-        went: Option<Baseline>,
+        written: Option<Baseline>,
     ) -> Result<Outcome, Cancelled> {
         let end = match plan {
             RollbackPlan::Stays(reason) => RollbackEnd::stays(self, reason, live),
@@ -52,7 +52,7 @@ impl RolloutTask {
             RollbackPlan::Watched(reason) => {
                 let key = &self.planned.wanted.key;
                 info!(object = %key, "going back, as before the restart");
-                let baseline = went.unwrap_or_else(|| Baseline::of(key, &live));
+                let baseline = written.unwrap_or_else(|| Baseline::of(key, &live));
                 watch_back(self, reason, baseline, &TemplateMarks::on(&live), live).await?
             }
             RollbackPlan::GoesBack(rollback) => go_back(self, *rollback, live).await?,
@@ -106,7 +106,7 @@ async fn announce(work: &RolloutTask, rollback: &Rollback, live: &Value) {
 async fn take_along(work: &RolloutTask, with: &[Manifest], reason: &Reason) -> Result<(), Cancelled> {
     for manifest in with {
         if let Some((mut own, live)) = dependent_config::task(work, manifest, reason).await? {
-            let failed = FailedRollout { reason: reason.clone(), scene: None, went: None };
+            let failed = FailedRollout { reason: reason.clone(), scene: None, written: None };
             Box::pin(own.roll_back(failed, Some(live))).await?;
         }
     }
@@ -135,5 +135,5 @@ async fn write(
     if rollback.kind == RollbackKind::Workload {
         rollback_facts::reclaim(work, live, &sent).await?;
     }
-    work.insist_on_apply(&sent).await
+    work.retry_apply(&sent).await
 }

@@ -58,7 +58,7 @@ async fn try_out(work: &RolloutTask, live: &Value, sent: Value) -> Result<Result
     let (context, key) = (&work.context, &work.planned.wanted.key);
     let sent = work.planned.wanted.left_alone.leave(sent, Some(live));
     let ask = || context.cluster.apply(key, &work.served, &sent, Mode::DryRun);
-    let tried = work.unless_cancelled(Backoff::insist(context.in_the_way(key), ask)).await?;
+    let tried = work.unless_cancelled(Backoff::retry(context.in_the_way(key), ask)).await?;
     let made = tried.map(|would_be| template(&would_be.object).cloned().unwrap_or_default());
     Ok(made.map_err(|error| error.to_string()))
 }

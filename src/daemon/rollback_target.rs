@@ -23,7 +23,7 @@ pub(super) async fn find_target(
 ) -> Result<Result<RollbackTarget, NoRollbackTarget>, Cancelled> {
     let context = &work.context;
     let wanted = &work.planned.wanted;
-    let read = Backoff::insist(context.in_the_way(&wanted.key), || context.cluster.revisions(&wanted.key, live));
+    let read = Backoff::retry(context.in_the_way(&wanted.key), || context.cluster.revisions(&wanted.key, live));
     let mut revisions: Vec<Revision> = work.unless_cancelled(read).await?.unwrap_or_default();
     let unwell = work.unwell();
     // What was not well when it was replaced is gone back to as little as what failed.

@@ -8,7 +8,7 @@ use tracing::warn;
 
 use super::driver::WorkloadDriver;
 use super::failure::{RollbackEnd, save_second_evidence};
-use super::health_monitor::{Judging, Ruled};
+use super::health_monitor::{HealthMonitor, MonitorEnd};
 use super::rollout_task::{Cancelled, RolloutTask};
 use belay_core::rollout::rollback::{RollbackPlan, held_by_undo};
 use belay_core::rollout::{Baseline, Outcome, Reason, StepKind, TemplateMarks, template};
@@ -25,13 +25,13 @@ pub(super) async fn watch_back(
     let judge = work.judge(baseline).with_budget(budget);
     let applied = template(&live).map(|back| work.planned.wanted.left_alone.template_hash(back));
     let unsticking = WorkloadDriver::of(work).delete_stuck_pods(work);
-    let mut judging = Judging::new(work, judge, applied, Outcome::RollingBack);
+    let mut judging = HealthMonitor::new(work, judge, applied, Outcome::RollingBack);
     let ruled = tokio::select! {
         biased;
-        ruled = judging.until_ruled(Some(live)) => ruled?,
+        ruled = judging.until_judged(Some(live)) => ruled?,
         never = unsticking => match never {},
     };
-    if let Ruled::TakenOver(live) = &ruled
+    if let MonitorEnd::TakenOver(live) = &ruled
         && let Some(RollbackPlan::WasUndone { reason, back_to, to }) = held_by_undo(&work.planned.wanted, live)
     {
         work.context.going_back(work.record, &reason, back_to.as_ref(), None, &to).await;
@@ -39,18 +39,20 @@ pub(super) async fn watch_back(
     }
     mark_failed(work, &reason).await;
     Ok(match ruled {
-        Ruled::Complete(live) => {
+        MonitorEnd::Complete(live) => {
             let to = back.change_cause.as_deref().unwrap_or("its last good revision");
             RollbackEnd::back(work, to, reason, live)
         }
-        Ruled::Failed { reason: why, scene, live } => {
+        MonitorEnd::Failed { reason: why, scene, live } => {
             save_second_evidence(work, &why, scene.evidence).await;
             RollbackEnd::failed_too(reason.and(format!("the way back failed too: {why}")), live)
         }
-        Ruled::TakenOver(live) => {
+        MonitorEnd::TakenOver(live) => {
             RollbackEnd::failed_too(reason.and("somebody else changed the pod template on the way back"), live)
         }
-        Ruled::Gone => RollbackEnd::untold(Outcome::RollbackFailed, reason.and("somebody deleted it on the way back")),
+        MonitorEnd::Gone => {
+            RollbackEnd::untold(Outcome::RollbackFailed, reason.and("somebody deleted it on the way back"))
+        }
     })
 }
 

@@ -20,7 +20,7 @@ pub(super) async fn scene(work: &RolloutTask, to: &To) -> Result<Scene, Cancelle
         }
         (_, live) => (key.clone(), live.unwrap_or_default()),
     };
-    let look = Backoff::insist(context.in_the_way(&key), || context.cluster.scene(&key, &live));
+    let look = Backoff::retry(context.in_the_way(&key), || context.cluster.scene(&key, &live));
     Ok(work.unless_cancelled(look).await?.unwrap_or_default())
 }
 
@@ -69,7 +69,7 @@ async fn look(work: &RolloutTask) -> Result<Live, Cancelled> {
     let (context, key) = (&work.context, &work.planned.wanted.key);
     let update = RollingUpdate::new(ask(work)).expect("it asks for a template, which can be meant");
     let look = || context.cluster.look_at_controllers(&update, key.namespace.as_deref().unwrap_or_default());
-    let live = work.unless_cancelled(Backoff::insist(context.in_the_way(key), look)).await?.unwrap_or_default();
+    let live = work.unless_cancelled(Backoff::retry(context.in_the_way(key), look)).await?.unwrap_or_default();
     context.status.trouble(&key.to_string(), None);
     Ok(live)
 }

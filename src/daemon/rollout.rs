@@ -13,15 +13,15 @@ use serde_json::Value;
 use super::driver::WorkloadDriver;
 use super::established::waits_for;
 use super::failure::FailedRollout;
-use super::health_monitor::{Judging, Ruled};
+use super::health_monitor::{HealthMonitor, MonitorEnd};
 use super::live::digest;
 use super::panics::text_of;
 use super::queued_events::QueuedEvent;
-use super::resume_point::{InSync, resumed_apply};
-use super::rollout_task::{Cancelled, End, ResumePoint, RolloutEnd, RolloutTask};
+use super::rollout_end::InSync;
+use super::rollout_task::{Cancelled, End, RolloutEnd, RolloutStart, RolloutTask};
 use super::{manual_rollback, prune};
 use crate::backoff::Backoff;
-use belay_core::rollout::{Baseline, Hold, Outcome, StepKind, Workload, is_as_applied, template, template_hash};
+use belay_core::rollout::{Apply, Baseline, Hold, Outcome, StepKind, Workload, is_as_applied, template, template_hash};
 
 /// The waits before a rollout is begun again that others have disturbed more than once.
 const DISTURBED: Backoff = Backoff::between(Duration::from_secs(1), Duration::from_mins(5));
@@ -30,8 +30,8 @@ impl RolloutTask {
     /// Carries the rollout through. A panic in it is its own end, and nobody else's.
     pub(super) async fn run(mut self: Box<RolloutTask>) -> RolloutEnd {
         // Not through a function of its own: that would keep the story twice, and there are thousands.
-        let (driver, from) = (WorkloadDriver::of(&self), std::mem::take(&mut self.resume.stage));
-        let end = match AssertUnwindSafe(driver.carry_through(&mut self, from)).catch_unwind().await {
+        let (driver, start) = (WorkloadDriver::of(&self), std::mem::take(&mut self.resume.start));
+        let end = match AssertUnwindSafe(driver.carry_through(&mut self, start)).catch_unwind().await {
             Ok(Ok(outcome)) => End::Recorded(outcome),
             Ok(Err(Cancelled)) => End::Stopped,
             Err(panic) => End::Fault(text_of(&*panic)),
@@ -46,17 +46,17 @@ impl RolloutTask {
     }
 
     /// The story of a rollout whose pods a controller replaces, or that has none.
-    pub(super) async fn story(&mut self, stage: ResumePoint) -> Result<Outcome, Cancelled> {
-        match stage {
-            ResumePoint::Fresh | ResumePoint::Drifted => {
-                if stage == ResumePoint::Drifted
+    pub(super) async fn story(&mut self, start: RolloutStart) -> Result<Outcome, Cancelled> {
+        match start {
+            RolloutStart::Apply => {
+                if self.apply.respects_undo
                     && let Some(live) = self.read().await?
                     && let Some(outcome) = Box::pin(manual_rollback::undone_by_hand(self, &live, None)).await?
                 {
                     return Ok(outcome);
                 }
-                Box::pin(self.look_at_replaced(&stage)).await?;
-                Box::pin(self.keep_fallback_template(&stage)).await?;
+                Box::pin(self.look_at_replaced()).await?;
+                Box::pin(self.keep_fallback_template()).await?;
                 // Those that wait for their turn and for room, thousands perhaps, have little of their own meanwhile.
                 let room = self.turn_and_room().await?;
                 let written = match Box::pin(self.apply_manifest(room)).await? {
@@ -65,7 +65,7 @@ impl RolloutTask {
                 };
                 self.follow(written).await
             }
-            ResumePoint::UnderWay(baseline) => {
+            RolloutStart::Resume(baseline) => {
                 self.turn.through();
                 let live = self.read().await?;
                 self.step(StepKind::Resumed, "watching the rollout again").await?;
@@ -76,13 +76,13 @@ impl RolloutTask {
                 }
                 self.judge_from(baseline, live).await
             }
-            ResumePoint::GoingBack { reason, went } => {
+            RolloutStart::RollBack { reason, written } => {
                 self.turn.through();
                 let live = self.read().await?;
                 self.step(StepKind::Resumed, "going back again").await?;
-                Box::pin(self.roll_back(FailedRollout { reason, scene: None, went }, live)).await
+                Box::pin(self.roll_back(FailedRollout { reason, scene: None, written }, live)).await
             }
-            ResumePoint::Prune => Box::pin(prune::delete(self)).await,
+            RolloutStart::Prune => Box::pin(prune::delete(self)).await,
         }
     }
 
@@ -113,21 +113,21 @@ impl RolloutTask {
             let applied = live.as_deref().and_then(template).map(template_hash);
             let unsticking = WorkloadDriver::of(self).delete_stuck_pods(self);
             let own = live.as_deref().and_then(template).map(|own| self.planned.wanted.left_alone.template_hash(own));
-            let mut judging = Judging::new(self, judge, own, Outcome::UnderWay);
+            let mut judging = HealthMonitor::new(self, judge, own, Outcome::UnderWay);
             let ruled = tokio::select! {
                 biased;
-                ruled = judging.until_ruled(live) => ruled?,
+                ruled = judging.until_judged(live) => ruled?,
                 never = unsticking => match never {},
             };
-            let was_deleted = matches!(ruled, Ruled::Gone);
+            let was_deleted = matches!(ruled, MonitorEnd::Gone);
             match ruled {
-                Ruled::Complete(live) => return Box::pin(self.complete(&live)).await,
-                Ruled::Failed { reason, scene, live } => {
+                MonitorEnd::Complete(live) => return Box::pin(self.complete(&live)).await,
+                MonitorEnd::Failed { reason, scene, live } => {
                     self.context.revised(self.record, &live).await;
-                    let failed = FailedRollout { reason, scene: Some(scene), went: None };
+                    let failed = FailedRollout { reason, scene: Some(scene), written: None };
                     return Box::pin(self.roll_back(failed, Some(live))).await;
                 }
-                Ruled::TakenOver(live) => {
+                MonitorEnd::TakenOver(live) => {
                     if let Some(outcome) = manual_rollback::held_by_another(self, &live).await? {
                         return Ok(outcome);
                     }
@@ -137,7 +137,7 @@ impl RolloutTask {
                         return Ok(outcome);
                     }
                 }
-                Ruled::Gone => {}
+                MonitorEnd::Gone => {}
             }
             if let Some(outcome) = WorkloadDriver::of(self).begin_again(self).await? {
                 return Ok(outcome);
@@ -151,9 +151,9 @@ impl RolloutTask {
             self.step(StepKind::Applying, "again: others have changed or deleted it").await?;
             Box::pin(self.take_over(&self.apply.body.read())).await?;
             if was_deleted {
-                self.apply = resumed_apply(&self.planned.wanted, &self.context.config.name);
+                self.apply = Apply::of_manifest(&self.planned.wanted, &self.context.config.name);
             }
-            let written = match Box::pin(self.insist_on_apply(&self.apply.body)).await? {
+            let written = match Box::pin(self.retry_apply(&self.apply.body)).await? {
                 Ok(written) => written,
                 Err(error) => return self.end(Outcome::Rejected, Some(error.to_reason())).await,
             };

@@ -1,8 +1,7 @@
-//! Where a rollout is taken up, and how it ended.
+//! How a rollout ended.
 
 use super::queued_events::QueuedEvent;
-use belay_core::manifest::Compact;
-use belay_core::rollout::{Apply, Baseline, LeftAlone, Outcome, Reason, TemplateMarks, Wanted, Workload, body};
+use belay_core::rollout::{LeftAlone, Outcome};
 
 /// What a workload was seen to be: exactly as it was applied, and complete.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,27 +12,6 @@ pub(super) struct InSync {
     pub hash: String,
     /// What was left alone of it.
     pub left_alone: LeftAlone,
-}
-
-/// Where a rollout is taken up.
-#[derive(Clone, Debug, PartialEq, Default)]
-pub(super) enum ResumePoint {
-    /// It begins.
-    #[default]
-    Fresh,
-    /// Somebody else has changed the object: perhaps taken it back by hand, which is respected.
-    Drifted,
-    /// It was applied before a restart, and is watched since.
-    UnderWay(Baseline),
-    /// It had failed before a restart, and was on its way back: whether the write that goes back was made.
-    GoingBack {
-        /// Why it failed.
-        reason: Reason,
-        /// The baseline of the write that went back; `None` where it was not made, or not known to be.
-        went: Option<Baseline>,
-    },
-    /// Its manifest has left the repository: it is deleted.
-    Prune,
 }
 
 /// How a rollout ended, and what else its source is to know of it.
@@ -61,14 +39,4 @@ pub(super) enum End {
     Stopped,
     /// It panicked, which is belay's own fault; its record is open.
     Fault(String),
-}
-
-/// What would be sent for a rollout that is taken up again.
-pub(super) fn resumed_apply(wanted: &Wanted, source: &str) -> Apply {
-    let marks = TemplateMarks::of(&wanted.commit);
-    let marks = if Workload::of(&wanted.key).is_some() { marks } else { TemplateMarks::default() };
-    let body = body(&wanted.value(), source, &marks, None);
-    let rolls_out = Workload::of(&wanted.key).is_some();
-    let (creates, scales, restores_held, takes_over, changes) = (false, false, false, false, Vec::new());
-    Apply { body: Compact::of(&body), creates, rolls_out, scales, restores_held, takes_over, changes }
 }

@@ -13,7 +13,7 @@ use crate::cluster::{Backoff, Served};
 use belay_core::manifest::Compact;
 use belay_core::rollout::{Apply, Baseline, Outcome, Planned, Reason, RecordId, StepKind, marks};
 
-pub(super) use super::resume_point::{End, Findings, InSync, ResumePoint, RolloutEnd};
+pub(super) use super::rollout_end::{End, Findings, InSync, RolloutEnd};
 
 /// The object as the watch sees it: `None` until it has, or when it is gone.
 pub(super) type LiveObject = watch::Receiver<Option<Compact>>;
@@ -34,14 +34,33 @@ pub(super) struct RolloutTask {
     pub findings: Findings,
 }
 
-/// From where a rollout is carried through, and what it takes the place of.
+/// With what a rollout begins.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub(super) enum RolloutStart {
+    /// The manifest is applied.
+    #[default]
+    Apply,
+    /// It was applied before, and is watched since.
+    Resume(Baseline),
+    /// It had failed, and goes back.
+    RollBack {
+        /// Why it failed.
+        reason: Reason,
+        /// The baseline of the write that went back; `None` where it was not made, or not known to be.
+        written: Option<Baseline>,
+    },
+    /// Its manifest has left the repository: the object is deleted.
+    Prune,
+}
+
+/// With what a rollout begins, and what it takes the place of.
 #[derive(Default)]
 pub(super) struct Resume {
-    pub stage: ResumePoint,
+    pub start: RolloutStart,
     /// Whether it takes the place of a rollout that was under way, with the same pod template: that one goes on as this.
-    pub carries_on: bool,
+    pub continues_rollout: bool,
     /// Whether what it takes the place of may not be well any more.
-    pub doubtful: bool,
+    pub was_unverified: bool,
 }
 
 /// A rollout was told to stop.
@@ -56,14 +75,14 @@ impl RolloutTask {
 
     /// Whether it is about a pod template, so that there may be an earlier one to go back to.
     pub(super) fn is_of_template(&self) -> bool {
-        self.apply.rolls_out || self.resume.carries_on
+        self.apply.rolls_out || self.resume.continues_rollout
     }
 
     /// From where the rollout that a write began is judged. What goes on may have failed already: that is its own failure.
     pub(super) fn baseline(&self, written: &Value) -> Baseline {
         let baseline = Baseline::of(&self.planned.wanted.key, written);
         let baseline = Baseline { only_size: self.apply.scales && !self.is_of_template(), ..baseline };
-        if self.resume.carries_on && !self.apply.rolls_out {
+        if self.resume.continues_rollout && !self.apply.rolls_out {
             Baseline { old_failure: None, ..baseline }
         } else {
             baseline
@@ -79,7 +98,7 @@ impl RolloutTask {
     pub(super) async fn read(&self) -> Result<Option<Arc<Value>>, Cancelled> {
         let key = &self.planned.wanted.key;
         let context = &self.context;
-        let read = Backoff::insist(context.in_the_way(key), || context.cluster.get(key, &self.served));
+        let read = Backoff::retry(context.in_the_way(key), || context.cluster.get(key, &self.served));
         let live = self.unless_cancelled(read).await?.unwrap_or_default();
         Ok(live.map(Arc::new))
     }

@@ -25,10 +25,10 @@ impl Source {
     /// Follows the source until it is told to stop.
     pub(super) async fn follow(mut self) {
         info!(repository = %self.fetching.repository.mirror.location(), "following");
-        self.take_up();
-        self.rest_after_crashes();
+        self.resume_open();
+        self.wait_after_crashes();
         loop {
-            self.see_to_history();
+            self.renew_history_if_lost();
             self.publish_settled();
             let context = Arc::clone(&self.context);
             let check_at = self.state.next_check();
@@ -60,7 +60,10 @@ impl Source {
     fn done(&mut self, done: TaskResult) {
         match done {
             TaskResult::Looked(end) => self.looked(*end),
-            TaskResult::Planned(number, plan) => self.on(Event::Planned { number, plan }),
+            TaskResult::Planned(number, plan) => {
+                plan.plan.suspended.iter().for_each(|served| self.watch(served));
+                self.on(Event::Planned { number, plan });
+            }
             TaskResult::PlanRecorded(record) => {
                 let is_lost = record.history != self.recorded.history;
                 self.on(Event::PlanRecorded { record, is_lost });
@@ -69,17 +72,19 @@ impl Source {
                 kinds.iter().for_each(|served| self.watch(served));
                 autoscalers.iter().for_each(|served| self.watches.autoscalers.also(served));
             }
-            TaskResult::Checked(CheckResult { plan, prepared, searched }) => {
+            TaskResult::Checked(CheckResult { plan, prepared, searched, suspended }) => {
+                suspended.iter().for_each(|served| self.watch(served));
                 self.state.pruned.searched = searched.unwrap_or(self.state.pruned.searched);
                 self.on(Event::Checked { plan, prepared });
             }
             TaskResult::Reopened(record) => self.on(Event::Reopened(record)),
             TaskResult::Compared(key, digest, in_sync) => self.on(Event::Compared { key, digest, in_sync }),
-            TaskResult::Calm => self.watch_crowds(),
+            TaskResult::Idle => self.watch_deferred(),
             TaskResult::Kept(trouble) => self.kept(trouble),
             TaskResult::RolledOut(key, ended, recorded) => self.rolled_out(&key, *ended, recorded.as_deref()),
-            TaskResult::Gathered => self.tell_next(),
-            TaskResult::ToldComplete => self.told(),
+            TaskResult::EndRead(failed) => self.end_read(failed.map(|failed| *failed)),
+            TaskResult::EventsDue => self.send_queued_events(),
+            TaskResult::CompletionsSent => self.told(),
             TaskResult::Recovered(key) => self.recovered(&key),
             TaskResult::Told => {}
         }
@@ -113,21 +118,21 @@ impl Source {
     }
 
     /// Puts what another head says in the place of what was known, also for who runs beside the loop.
-    pub(super) fn put_in_place(&mut self, desired: Arc<DesiredState>) {
+    pub(super) fn set_desired(&mut self, desired: Arc<DesiredState>) {
         self.state.desired = Arc::clone(&desired);
         self.fetching.desired.send_replace(desired);
     }
 
     /// Forgets what the repository holds: the next look reads all of it again.
     pub(super) fn forget_head(&mut self) {
-        self.put_in_place(Arc::new(self.state.desired.emptied()));
+        self.set_desired(Arc::new(self.state.desired.emptied()));
     }
 
     fn rolled_out(&mut self, key: &ObjectKey, ended: RolloutEnd, recorded: Option<&EndedRecord>) {
         let Some(handle) = self.handles.remove(key) else { return };
         let RolloutEnd { end, findings: Findings { told, well } } = ended;
         if let Some(told) = told {
-            self.tell_later(told);
+            self.queue_event(told);
         }
         match end {
             End::Recorded(outcome) => {
@@ -136,14 +141,14 @@ impl Source {
                 self.on(Event::Ended { key: key.clone(), outcome, trigger, took });
                 self.publish_rollout_end(key, outcome, recorded);
                 if let Some(recorded) = recorded {
-                    self.ended(key, &recorded.record, outcome);
+                    self.ended(&recorded.record, outcome);
                 }
-                self.tell_those_behind(key);
+                self.recheck_dependents(key);
                 let live = handle.live.borrow().clone();
                 match live {
                     _ if outcome == Outcome::Rejected => {}
-                    Some(live) => self.look_after(key, live.read(), well),
-                    None => self.await_word_of(key, well),
+                    Some(live) => self.compare_with_manifest(key, live.read(), well),
+                    None => self.compare_when_seen(key, well),
                 }
             }
             End::Stopped => self.on(Event::Stopped(key.clone())),

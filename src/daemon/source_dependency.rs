@@ -11,7 +11,7 @@ use crate::clock::Clock;
 
 /// What others ask of a source.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct DependencyRequest {
     /// To look at its repository at once.
     pub look: Notify,
     /// The same, by a forge that says that something was pushed.
@@ -19,7 +19,7 @@ pub(super) struct Asked {
     awaited: AtomicBool,
 }
 
-impl Asked {
+impl DependencyRequest {
     /// Somebody waits for it, now and then.
     pub(super) fn await_it(&self) {
         self.awaited.store(true, Ordering::Relaxed);
@@ -33,10 +33,10 @@ impl Asked {
 
 /// Asks for a look at the repository of one source. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct LookRequest(Arc<Asked>);
+pub struct LookRequest(Arc<DependencyRequest>);
 
 impl LookRequest {
-    pub(super) fn of(asked: &Arc<Asked>) -> LookRequest {
+    pub(super) fn of(asked: &Arc<DependencyRequest>) -> LookRequest {
         LookRequest(Arc::clone(asked))
     }
 
@@ -49,13 +49,13 @@ impl LookRequest {
 
 /// The source that another one waits for.
 #[derive(Clone, Debug)]
-pub(super) struct Before {
+pub(super) struct SourceDependency {
     pub name: String,
-    pub asked: Arc<Asked>,
+    pub asked: Arc<DependencyRequest>,
     pub status: watch::Receiver<Status>,
 }
 
-impl Before {
+impl SourceDependency {
     /// Waits until the source that `source` comes after is complete at a head that it has looked for from now on: what was
     /// pushed to both at once is in order too. Says so meanwhile.
     pub(super) async fn until_complete(&self, source: &str, clock: &Clock, publisher: &Publisher) {

@@ -23,7 +23,7 @@ use belay_core::rollout::{
 
 impl Source {
     /// Takes up what had ended badly when the daemon stopped, from the newest record of each object.
-    pub(super) fn take_up_standings(&self) {
+    pub(super) fn resume_standings(&self) {
         let source = &self.context.config.name;
         let noted = self.context.history.object_standings(source).unwrap_or_else(|error| {
             warn!(%error, "failed to ask the history what had ended badly");

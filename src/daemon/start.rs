@@ -11,15 +11,15 @@ use tracing::{error, warn};
 use super::apply_wave::{Place, Ranks};
 use super::head_change::HeadChange;
 use super::live::LiveFacts;
-use super::planner::Prepared;
-use super::resume_point::resumed_apply;
-use super::rollout_task::{Findings, Resume, ResumePoint, RolloutTask};
+use super::prepared::Prepared;
+use super::rollout_task::{Findings, Resume, RolloutStart, RolloutTask};
 use super::state::{Rollout, RolloutHandle, Source, search_on};
 use super::status::set;
 use super::task_result::{FinishedPlan, HeadPlan, PlanRecord, TaskResult};
+use crate::history::HistoryEntry;
 use belay_core::manifest::{Compact, Complaint, ObjectKey};
 use belay_core::rollout::{
-    Action, Apply, Baseline, Commit, CommitId, Gate, Outcome, Planned, Reason, ReasonCode, Record, RecordId, Wanted,
+    Apply, Commit, CommitId, Gate, Outcome, PlanStep, Planned, Reason, ReasonCode, Record, RecordId, Wanted,
     held_reason,
 };
 
@@ -35,7 +35,10 @@ impl Source {
         }
         let mut records = self.rejections(&news);
         let rejected = records.len();
-        prepared.iter_mut().for_each(|prepared| self.state.say_what_goes_on(prepared));
+        for prepared in &mut prepared {
+            self.state.note_continued(prepared);
+            prepared.resume(self.state.rollouts.resumed.get(&prepared.planned.wanted.key));
+        }
         let (known, new): (Vec<Prepared>, Vec<Prepared>) = prepared
             .into_iter()
             .partition(|prepared| self.state.rollouts.resumed.contains_key(&prepared.planned.wanted.key));
@@ -66,7 +69,11 @@ impl Source {
     /// and that nobody waits for any more end.
     pub(super) fn drop_plan(&mut self, record: PlanRecord) {
         match record.written {
-            Ok(ids) => ids.into_iter().for_each(|id| self.supersede(id, Some(&record.news.head))),
+            Ok(ids) => {
+                let reason = superseded_by(&record.news.head);
+                let end = |id| RecordEnd { id, outcome: Outcome::Superseded, reason: Some(reason.clone()) };
+                self.finish_all(ids.into_iter().map(end).collect());
+            }
             Err(error) => {
                 warn!(%error, "failed to write down the plan, trying again");
                 self.context.status.trouble("history", Some(error.to_string()));
@@ -86,11 +93,12 @@ impl Source {
         self.context.status.change(|source| set(&mut source.planned, Some(news.head.clone())));
         self.context.status.trouble("belay", None);
         self.forget_what_left();
-        for (index, (id, record)) in ids.iter().zip(&records).take(ended).enumerate() {
+        let at_once = ids.iter().zip(&records).take(ended).enumerate().map(|(index, (id, record))| {
             let outcome = if index < rejected { Outcome::Rejected } else { Outcome::Orphaned };
             warn!(object = %record.object, reason = record.reason.as_ref().map(ToString::to_string), %outcome);
-            self.finish(*id, outcome, record.reason.as_ref());
-        }
+            RecordEnd { id: *id, outcome, reason: record.reason.clone() }
+        });
+        self.finish_all(at_once.collect());
         for (id, record) in ids.iter().zip(&records).skip(ended) {
             unnoticed.get(&record.object).into_iter().for_each(|readers| self.note_unnoticed(*id, readers));
         }
@@ -104,7 +112,7 @@ impl Source {
             }
         }
         self.begin(begun);
-        self.watch_crowds_when_calm();
+        self.watch_deferred_when_idle();
         search_on(&mut self.state, Instant::now());
         self.write_down_by_hand();
     }
@@ -112,157 +120,100 @@ impl Source {
     /// Begins what was planned, each under its record, in the order of ranks.
     pub(super) fn begin(&mut self, mut begun: Vec<Begun>) {
         begun.sort_by_key(|(_, _, prepared)| (prepared.planned.rank(), prepared.planned.wanted.key.clone()));
-        let writes = |planned: &Planned| matches!(planned.action, Action::Apply(_) | Action::Prune);
-        let written = begun.iter().filter(|(_, _, prepared)| writes(&prepared.planned));
-        let ranks = Ranks::new(written.map(|(_, _, prepared)| Place::of(&prepared.planned)));
+        let carried = begun.iter().filter(|(_, _, prepared)| prepared.planned.step.is_carried_through());
+        let ranks = Ranks::new(carried.map(|(_, _, prepared)| Place::of(&prepared.planned)));
+        let is_open = |step: &PlanStep| step.is_carried_through() || matches!(step, PlanStep::Wait(_));
         let beginning: BTreeSet<ObjectKey> = begun
             .iter()
-            .filter(|(_, earlier, prepared)| self.is_to_begin(earlier.as_deref(), prepared))
+            .filter(|(_, _, prepared)| is_open(&prepared.planned.step))
             .map(|(_, _, prepared)| prepared.planned.wanted.key.clone())
             .collect();
-        // What ends at once is recorded before what depends on it asks.
-        begun.sort_by_key(|(_, _, prepared)| beginning.contains(&prepared.planned.wanted.key));
-        for (id, earlier, prepared) in begun {
-            let key = prepared.planned.wanted.key.clone();
+        for (_, _, prepared) in &begun {
+            let key = &prepared.planned.wanted.key;
             if let Some(digest) = prepared.digest {
                 self.state.live.entry(key.clone()).or_default().well = Some(digest);
             }
-            let stage = self.stage(earlier.as_deref(), &prepared);
-            if !matches!((&prepared.planned.action, &stage), (Action::Apply(_) | Action::Blocked(_), None)) {
-                self.stop_waiting(&key);
+            if !matches!(prepared.planned.step, PlanStep::Apply(_) | PlanStep::Wait(_)) {
+                self.stop_waiting(key);
             }
-            match (&prepared.planned.action, stage) {
-                (Action::Apply(_), None) => match self.gate(&key, &beginning) {
-                    Gate::Open => {
-                        self.stop_waiting(&key);
-                        let stage = self.applies_as(earlier.as_deref(), &prepared);
-                        self.roll_out(id, prepared, stage, &ranks);
-                    }
-                    // Whatever comes later in the order does not wait with it.
-                    Gate::Shut(message) => {
-                        ranks.pass(Place::of(&prepared.planned));
-                        self.let_wait(id, &prepared.planned, message);
-                    }
-                    Gate::Skip(reason) => {
-                        ranks.pass(Place::of(&prepared.planned));
-                        self.skip(&key, id, &reason);
-                    }
-                },
-                (_, Some(stage)) => self.roll_out(id, prepared, stage, &ranks),
-                (Action::Unchanged, None) => self.finish(id, Outcome::Unchanged, None),
-                (Action::Held(hold), None) if earlier.is_some() && hold.by.is_some() => {
-                    let reason = Reason::new(ReasonCode::UndoneByHand, hold.reason.clone());
-                    self.finish(id, Outcome::RolledBack, Some(&reason));
+        }
+        let (begun, left): (Vec<Begun>, Vec<Begun>) =
+            begun.into_iter().partition(|(_, _, prepared)| beginning.contains(&prepared.planned.wanted.key));
+        // It is recorded before what depends on it asks.
+        self.leave(left);
+        for (id, _, prepared) in begun {
+            match &prepared.planned.step {
+                PlanStep::Apply(_) => self.apply_in_order(id, prepared, &beginning, &ranks),
+                PlanStep::Prune if prepared.served.is_none() => {
+                    ranks.pass(Place::of(&prepared.planned));
+                    self.finish(id, Outcome::Pruned, None);
                 }
-                (Action::Held(hold), None) => {
-                    let wanted = &prepared.planned.wanted;
-                    let reason = held_reason(hold, &wanted.commit.id, &wanted.trigger);
-                    self.finish(id, Outcome::Held, Some(&reason));
-                    self.tell_hold(&key, hold, reason);
+                PlanStep::Resume(_) | PlanStep::RollBack { .. } | PlanStep::Prune => {
+                    self.roll_out(id, prepared, &ranks);
                 }
-                (Action::Suspended(why), None) => {
-                    let reason = Reason::new(ReasonCode::Suspended, why.clone());
-                    self.finish(id, Outcome::Suspended, Some(&reason));
-                }
-                (Action::Rejected(reason, _), None) if reason.code == ReasonCode::PruneRefused => {
-                    self.finish(id, Outcome::Orphaned, Some(reason));
-                }
-                (Action::Rejected(reason, _), None) => {
-                    warn!(object = %key, %reason, "rejected");
-                    self.finish(id, Outcome::Rejected, Some(reason));
-                    self.claim(&prepared, reason);
-                }
-                (Action::Blocked(reason), None) => {
+                PlanStep::Wait(reason) => {
                     // It is told as waiting, and waiting is no trouble.
-                    self.context.status.trouble(&key.to_string(), None);
+                    self.context.status.trouble(&prepared.planned.wanted.key.to_string(), None);
                     self.wait_for(id, &prepared.planned, reason);
                 }
-                (Action::Prune, None) if prepared.served.is_none() => self.finish(id, Outcome::Pruned, None),
-                (Action::Prune, None) => self.roll_out(id, prepared, ResumePoint::Prune, &ranks),
+                // It was left above.
+                PlanStep::Unchanged | PlanStep::Held(_) | PlanStep::Suspended(_) | PlanStep::Rejected(..) => {}
             }
         }
     }
 
-    /// Whether something is done about an object from here on.
-    fn is_to_begin(&self, earlier: Option<&Record>, prepared: &Prepared) -> bool {
-        matches!(prepared.planned.action, Action::Apply(_) | Action::Prune | Action::Blocked(_))
-            || self.stage(earlier, prepared).is_some()
+    /// Applies a manifest, unless it waits for another object or is skipped because of one. Whatever comes later in the
+    /// order does not wait with it.
+    fn apply_in_order(&mut self, id: RecordId, prepared: Prepared, beginning: &BTreeSet<ObjectKey>, ranks: &Ranks) {
+        let key = &prepared.planned.wanted.key;
+        match self.gate(key, beginning) {
+            Gate::Open => {
+                self.stop_waiting(key);
+                self.roll_out(id, prepared, ranks);
+            }
+            Gate::Shut(message) => {
+                ranks.pass(Place::of(&prepared.planned));
+                self.let_wait(id, &prepared.planned, message);
+            }
+            Gate::Skip(reason) => {
+                ranks.pass(Place::of(&prepared.planned));
+                self.skip(key, id, &reason);
+            }
+        }
     }
 
-    /// Where a rollout is taken up that is under way already; `None` where it is not.
-    fn stage(&self, earlier: Option<&Record>, prepared: &Prepared) -> Option<ResumePoint> {
-        let known = |baseline: &Option<Baseline>| earlier.and(baseline.clone());
-        let going_back = earlier.filter(|record| record.outcome == Outcome::RollingBack);
-        let standing = prepared.standing.as_ref();
-        match &prepared.planned.action {
-            // Somebody took it back while belay was not there: that is its end.
-            Action::Held(hold) if hold.by.is_some() => None,
-            Action::Held(hold) if going_back.is_some() || standing.is_some_and(|standing| !standing.complete) => {
-                let reason = going_back.and_then(|record| record.reason.clone());
-                let reason = reason.unwrap_or_else(|| Reason::new(ReasonCode::Failed, hold.reason.clone()));
-                let went =
-                    known(&prepared.recorded.went_back).or_else(|| standing.map(|standing| standing.baseline.clone()));
-                Some(ResumePoint::GoingBack { reason, went })
-            }
-            Action::Unchanged | Action::Apply(_) if going_back.is_some() => {
-                let reason = going_back.and_then(|record| record.reason.clone());
-                let reason = reason.unwrap_or_else(|| {
-                    Reason::new(ReasonCode::Failed, "it had failed before belay was restarted".to_owned())
-                });
-                Some(ResumePoint::GoingBack { reason, went: None })
-            }
-            Action::Unchanged => {
-                let known = known(&prepared.recorded.applied);
-                let only_size = known.as_ref().is_some_and(|known| known.only_size);
-                let scales = only_size || prepared.scales_on && !prepared.carries_on;
-                let standing = standing.filter(|standing| standing.ours || prepared.carries_on || scales)?;
-                if earlier.is_none() && standing.complete && !prepared.carries_on {
-                    return None;
+    /// Ends the records of what nothing is to be done about.
+    fn leave(&mut self, left: Vec<Begun>) {
+        self.finish_all(left.iter().map(|(id, earlier, prepared)| end_of(*id, earlier.is_some(), prepared)).collect());
+        for (_, earlier, prepared) in &left {
+            let wanted = &prepared.planned.wanted;
+            match &prepared.planned.step {
+                PlanStep::Held(hold) if earlier.is_none() || hold.by.is_none() => {
+                    self.tell_hold(&wanted.key, hold, held_reason(hold, &wanted.commit.id, &wanted.trigger));
                 }
-                let baseline = known.or_else(|| {
-                    let baseline = Baseline { only_size: scales, ..standing.baseline.clone() };
-                    scales.then_some(baseline)
-                });
-                Some(ResumePoint::UnderWay(baseline.unwrap_or_else(|| standing.baseline.clone())))
+                PlanStep::Rejected(reason, _) if reason.code != ReasonCode::PruneRefused => {
+                    warn!(object = %wanted.key, %reason, "rejected");
+                    self.claim(prepared, reason);
+                }
+                _ => {}
             }
-            _ => None,
-        }
-    }
-
-    /// How something is applied. What was applied before a restart and is not live any more may have been undone by hand
-    /// meanwhile.
-    fn applies_as(&self, earlier: Option<&Record>, prepared: &Prepared) -> ResumePoint {
-        let undoable = matches!(&prepared.planned.action, Action::Apply(apply) if apply.replaces_template());
-        if undoable && earlier.is_some() && prepared.recorded.applied.is_some() {
-            ResumePoint::Drifted
-        } else {
-            ResumePoint::Fresh
         }
     }
 
     /// Begins one rollout.
-    pub(super) fn roll_out(&mut self, record: RecordId, prepared: Prepared, stage: ResumePoint, ranks: &Ranks) {
-        let only_size = matches!(&stage, ResumePoint::UnderWay(baseline) if baseline.only_size);
-        let judged = prepared.rolls_out()
-            || !only_size && matches!(stage, ResumePoint::UnderWay(_) | ResumePoint::GoingBack { .. });
-        let Prepared { planned, served: Some(served), carries_on, standing, .. } = prepared else {
+    pub(super) fn roll_out(&mut self, record: RecordId, prepared: Prepared, ranks: &Ranks) {
+        let judged = prepared.is_judged();
+        let Prepared { planned, served: Some(served), continues_rollout, live: progress, .. } = prepared else {
             error!("belay's own fault: a rollout of a kind that nothing serves");
             return;
         };
         let key = planned.wanted.key.clone();
-        let was_complete = standing.is_none_or(|standing| standing.complete);
-        let doubtful = self.state.live.get(&key).map_or(!was_complete, LiveFacts::is_doubtful);
+        let was_complete = progress.is_none_or(|progress| progress.complete);
+        let was_unverified = self.state.live.get(&key).map_or(!was_complete, LiveFacts::is_unverified);
         self.watch(&served);
-        let apply = match &planned.action {
-            Action::Apply(apply) => apply.clone(),
-            // Taken up again: what would be sent if somebody else interferes.
-            _ => {
-                let apply = resumed_apply(&planned.wanted, &self.context.config.name);
-                Apply { rolls_out: apply.rolls_out && !only_size, scales: only_size, ..apply }
-            }
-        };
+        let (start, apply) = self.start_of(&planned);
         let scales = apply.scales;
-        let trigger = planned.wanted.trigger.told(&planned.action);
+        let trigger = planned.wanted.trigger.told(&planned.step);
         let (send, live) = watch::channel(None::<Compact>);
         let (give_up, given_up) = watch::channel(None::<Reason>);
         let cancel = CancellationToken::new();
@@ -276,7 +227,7 @@ impl Source {
             cancel: cancel.clone(),
             live,
             give_up: given_up,
-            resume: Resume { stage, carries_on, doubtful },
+            resume: Resume { start, continues_rollout, was_unverified },
             findings: Findings::default(),
         });
         let ended = CancellationToken::new();
@@ -291,19 +242,38 @@ impl Source {
         });
     }
 
+    /// With what a rollout begins; and what it sends, or would send if somebody else interfered with what goes on.
+    fn start_of(&self, planned: &Planned) -> (RolloutStart, Apply) {
+        let whole = || Apply::of_manifest(&planned.wanted, &self.context.config.name);
+        match &planned.step {
+            PlanStep::Apply(apply) => (RolloutStart::Apply, apply.clone()),
+            PlanStep::Resume(baseline) => {
+                let (only_size, apply) = (baseline.only_size, whole());
+                let apply = Apply { rolls_out: apply.rolls_out && !only_size, scales: only_size, ..apply };
+                (RolloutStart::Resume(baseline.clone()), apply)
+            }
+            PlanStep::RollBack { reason, written } => {
+                let (reason, written) = (reason.clone(), written.clone());
+                (RolloutStart::RollBack { reason, written }, whole())
+            }
+            // Only what is deleted is left of what is carried through.
+            _ => (RolloutStart::Prune, whole()),
+        }
+    }
+
     /// The record of what is planned for a manifest.
     pub(super) fn record(&self, planned: &Planned) -> Record {
         let wanted = &planned.wanted;
-        let (reason, complaints) = match &planned.action {
-            Action::Rejected(reason, complaints) => (Some(reason.clone()), complaints.clone()),
+        let (reason, complaints) = match &planned.step {
+            PlanStep::Rejected(reason, complaints) => (Some(reason.clone()), complaints.clone()),
             _ => (None, Vec::new()),
         };
         let Wanted { key, manifest, hash, commit, trigger, .. } = wanted;
         Record {
-            trigger: trigger.told(&planned.action),
+            trigger: trigger.told(&planned.step),
             reason,
             manifest_hash: Some(hash.clone()),
-            rolls_out: matches!(&planned.action, Action::Apply(apply) if apply.rolls_out),
+            rolls_out: matches!(&planned.step, PlanStep::Apply(apply) if apply.rolls_out),
             complaints,
             ..Record::planned(&self.context.config.name, &commit.id, key.clone(), self.context.clock.now())
                 .written_in(manifest.place.clone(), manifest.file())
@@ -339,21 +309,64 @@ impl Source {
 
     /// Ends a record that needs no rollout.
     pub(super) fn finish(&self, id: RecordId, outcome: Outcome, reason: Option<&Reason>) {
-        let at = self.context.clock.now();
-        if let Err(error) = self.context.history.finish(id, outcome, reason, at) {
-            error!(%error, "failed to end a record");
+        self.finish_all(vec![RecordEnd { id, outcome, reason: reason.cloned() }]);
+    }
+
+    /// Ends records that need no rollout, in one transaction.
+    fn finish_all(&self, ends: Vec<RecordEnd>) {
+        if ends.is_empty() {
             return;
         }
-        self.publish_end(id, outcome);
+        let at = self.context.clock.now();
+        let entry = |end: &RecordEnd| HistoryEntry::End(end.id, end.outcome, end.reason.clone(), at);
+        let entries: Vec<HistoryEntry> = ends.iter().map(entry).collect();
+        let written = self.context.history.enter(&entries).unwrap_or_else(|error| {
+            error!(records = ends.len(), %error, "failed to end records");
+            Vec::new()
+        });
+        for (end, written) in ends.iter().zip(written) {
+            match written {
+                Ok(()) => self.publish_end(end.id, end.outcome),
+                Err(error) => error!(%error, "failed to end a record"),
+            }
+        }
     }
 
     /// Ends the record of what a newer commit, or belay's own start, has taken the place of. At shutdown (`by` is `None`)
     /// it stays open, to be taken up.
     pub(super) fn supersede(&self, id: RecordId, by: Option<&CommitId>) {
         let Some(by) = by else { return };
-        let reason = Reason::new(ReasonCode::Superseded, format!("commit {} took its place", by.short()));
-        self.finish(id, Outcome::Superseded, Some(&reason));
+        self.finish(id, Outcome::Superseded, Some(&superseded_by(by)));
     }
+}
+
+/// The end of a record that needs no rollout.
+struct RecordEnd {
+    id: RecordId,
+    outcome: Outcome,
+    reason: Option<Reason>,
+}
+
+/// How the record of what nothing is to be done about ends.
+fn end_of(id: RecordId, was_open: bool, prepared: &Prepared) -> RecordEnd {
+    let wanted = &prepared.planned.wanted;
+    let (outcome, reason) = match &prepared.planned.step {
+        PlanStep::Held(hold) if was_open && hold.by.is_some() => {
+            (Outcome::RolledBack, Some(Reason::new(ReasonCode::UndoneByHand, hold.reason.clone())))
+        }
+        PlanStep::Held(hold) => (Outcome::Held, Some(held_reason(hold, &wanted.commit.id, &wanted.trigger))),
+        PlanStep::Suspended(why) => (Outcome::Suspended, Some(Reason::new(ReasonCode::Suspended, why.clone()))),
+        PlanStep::Rejected(reason, _) if reason.code == ReasonCode::PruneRefused => {
+            (Outcome::Orphaned, Some(reason.clone()))
+        }
+        PlanStep::Rejected(reason, _) => (Outcome::Rejected, Some(reason.clone())),
+        _ => (Outcome::Unchanged, None),
+    };
+    RecordEnd { id, outcome, reason }
+}
+
+fn superseded_by(commit: &CommitId) -> Reason {
+    Reason::new(ReasonCode::Superseded, format!("commit {} took its place", commit.short()))
 }
 
 /// What a complaint about a file is filed under when no object could be read from it.

@@ -14,7 +14,7 @@ use super::deferred_kinds::DeferredKinds;
 use super::desired_state::DesiredState;
 use super::queued_events::EventQueue;
 use super::repository::Repository;
-use super::source_dependency::Asked;
+use super::source_dependency::DependencyRequest;
 use super::tasks::Tasks;
 use crate::cluster::{Cluster, Seen, Watched};
 use crate::git::{Follow, Wake};
@@ -34,11 +34,11 @@ mod rollout_events;
 #[cfg(test)]
 mod tests;
 
-pub(super) use drift::GATHER;
+pub(super) use drift::DEBOUNCE;
 pub(super) use drift_events::{found_in_sync, search_on};
 pub(super) use event::{Effect, Event, HeadSeen, Start};
 pub(super) use fetch_events::in_the_way;
-pub(super) use known::{ByHand, FailedObject, Rollout, Settings, State};
+pub(super) use known::{ByHand, Rollout, Rollouts, Settings, State};
 pub(super) use on::on;
 
 /// One followed source.
@@ -124,13 +124,13 @@ impl Recorded {
 /// Whether all of the source is through, for those who wait for it.
 pub(super) struct Readiness {
     /// Asked by who waits for this source.
-    pub asked: Arc<Asked>,
+    pub asked: Arc<DependencyRequest>,
     /// Whether everything was complete, as of a look.
     pub judged: Option<(Timestamp, bool)>,
 }
 
 impl Readiness {
-    pub(super) fn new(asked: Arc<Asked>) -> Readiness {
+    pub(super) fn new(asked: Arc<DependencyRequest>) -> Readiness {
         Readiness { asked, judged: None }
     }
 }

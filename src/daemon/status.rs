@@ -179,7 +179,7 @@ pub struct UnderWay {
     pub message: String,
     /// When its deadline ends, unless something moves.
     pub until: Option<Timestamp>,
-    /// What of the world is in its way.
+    /// The infrastructure fault that is in its way.
     pub in_the_way: Option<Reason>,
 }
 

@@ -17,7 +17,7 @@ impl RolloutTask {
             let Some(over) = before_apply(&live, body) else { return Ok(()) };
             let (context, key) = (&self.context, &self.planned.wanted.key);
             let patch = || context.cluster.json_patch(key, &self.served, &over);
-            match self.unless_cancelled(Backoff::insist(context.in_the_way(key), patch)).await? {
+            match self.unless_cancelled(Backoff::retry(context.in_the_way(key), patch)).await? {
                 Ok(_) => return Ok(()),
                 // Somebody wrote it in between.
                 Err(error) => warn!(object = %key, %error, "not taken over yet"),

@@ -22,6 +22,7 @@ impl Source {
         self.state.fetch.looking = None;
         self.state.drift.checking = false;
         self.state.drift.comparing.clear();
+        self.state.rollouts.ends_read = 0;
         self.state.planning.running = None;
         self.state.planning.is_recording = false;
         self.state.planning.next = None;

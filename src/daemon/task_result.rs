@@ -5,14 +5,14 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::desired_state::DesiredState;
-use super::head_change::HeadChange;
-use super::planner::Prepared;
+use super::head_change::{Charged, HeadChange};
+use super::prepared::Prepared;
 use super::rollout_task::RolloutEnd;
 use crate::cluster::Served;
 use crate::git::GitError;
 use crate::history::HistoryError;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{CommitId, Record, RecordId};
+use belay_core::rollout::{CommitId, Reason, Record, RecordId};
 
 /// What ran beside the loop, and is through.
 pub(super) enum TaskResult {
@@ -27,7 +27,7 @@ pub(super) enum TaskResult {
     /// A live object, with this digest, was compared with its manifest: whether it is as that says.
     Compared(ObjectKey, u64, bool),
     /// What was planned first is applied, or takes long.
-    Calm,
+    Idle,
     /// Objects were looked into.
     Checked(CheckResult),
     /// The record of a rollout that is taken up again was read.
@@ -36,10 +36,12 @@ pub(super) enum TaskResult {
     Kept(Option<String>),
     /// A rollout ended.
     RolledOut(ObjectKey, Box<RolloutEnd>, Option<Box<EndedRecord>>),
+    /// A rollout ended, and it was read whether an object of its commit failed, with which the others go back.
+    EndRead(Option<Box<FailedCommit>>),
     /// There is time to tell of completions.
-    Gathered,
+    EventsDue,
     /// Completions were told.
-    ToldComplete,
+    CompletionsSent,
     /// A workload that had failed is complete after all.
     Recovered(ObjectKey),
     /// Something else was told.
@@ -53,6 +55,19 @@ pub(super) struct CheckResult {
     pub prepared: Vec<Prepared>,
     /// Whether all kinds were looked through for what has left, where they were.
     pub searched: Option<bool>,
+    /// The kinds of what is suspended and left, to be watched.
+    pub suspended: Vec<Served>,
+}
+
+/// What a commit touched, of which an object failed.
+pub(super) struct FailedCommit {
+    pub object: ObjectKey,
+    /// Why the other objects go back.
+    pub reason: Reason,
+    /// What is still rolled out, under which record.
+    pub under_way: Vec<(ObjectKey, RecordId)>,
+    /// What is complete.
+    pub complete: Vec<(Record, Charged)>,
 }
 
 /// What is recorded of a rollout that has ended.
@@ -94,6 +109,8 @@ pub(super) struct HeadPlan {
     pub prepared: Vec<Prepared>,
     /// Whether all kinds were looked through for what has left, where they were.
     pub searched: Option<bool>,
+    /// The kinds of what is suspended and left, to be watched.
+    pub suspended: Vec<Served>,
     /// The objects of which the manifest or the commit could not be read.
     pub unread: Vec<ObjectKey>,
 }

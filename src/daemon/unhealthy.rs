@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::live::LiveFacts;
-use super::rollout_task::{Cancelled, ResumePoint, RolloutTask};
+use super::rollout_task::{Cancelled, RolloutTask};
 use crate::history::{LastGood, Query};
 use belay_core::rollout::{
     CommitId, Record, Step, StepKind, TemplateMarks, Workload, is_unwell, same_template, template,
@@ -37,7 +37,7 @@ impl Unhealthy {
 
 impl LiveFacts {
     /// Whether there is reason to look at its pods.
-    pub(super) fn is_doubtful(&self) -> bool {
+    pub(super) fn is_unverified(&self) -> bool {
         !self.complete || self.faltered.is_some_and(|at: Instant| at.elapsed() < DOUBTED)
     }
 }
@@ -45,10 +45,10 @@ impl LiveFacts {
 impl RolloutTask {
     /// Looks whether what this rollout takes the place of is well, and writes down where it is not. What can't be seen is
     /// believed to be well, as it was when it was complete.
-    pub(super) async fn look_at_replaced(&self, stage: &ResumePoint) -> Result<(), Cancelled> {
+    pub(super) async fn look_at_replaced(&self) -> Result<(), Cancelled> {
         let (context, key) = (&self.context, &self.planned.wanted.key);
-        let replaces = *stage == ResumePoint::Fresh && self.apply.replaces_template();
-        if !replaces || !self.resume.doubtful || !Workload::of(key).is_some_and(Workload::can_go_back) {
+        let replaces = !self.apply.respects_undo && self.apply.replaces_template();
+        if !replaces || !self.resume.was_unverified || !Workload::of(key).is_some_and(Workload::can_go_back) {
             return Ok(());
         }
         let room = self.unless_cancelled(context.requests.room()).await?;

@@ -8,9 +8,9 @@ use belay_core::rollout::CommitId;
 
 /// Objects that no commit of the mirror named, as of a head: that need not be looked up twice.
 #[derive(Debug, Default)]
-pub(super) struct Strangers(Mutex<(Option<CommitId>, BTreeSet<ObjectKey>)>);
+pub(super) struct Unmanaged(Mutex<(Option<CommitId>, BTreeSet<ObjectKey>)>);
 
-impl Strangers {
+impl Unmanaged {
     /// Those of `keys` that are not known to be strangers at this head.
     pub(super) fn unknown(&self, head: &CommitId, keys: BTreeSet<ObjectKey>) -> BTreeSet<ObjectKey> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -20,10 +20,10 @@ impl Strangers {
         keys.into_iter().filter(|key| !known.1.contains(key)).collect()
     }
 
-    pub(super) fn add(&self, head: &CommitId, strangers: impl Iterator<Item = ObjectKey>) {
+    pub(super) fn add(&self, head: &CommitId, unmanaged: impl Iterator<Item = ObjectKey>) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.0.as_ref() == Some(head) {
-            known.1.extend(strangers);
+            known.1.extend(unmanaged);
         }
     }
 }

@@ -7,7 +7,7 @@ use tracing::warn;
 use super::driver::WorkloadDriver;
 use super::health_monitor::is_complete;
 use super::live::{LiveFacts, forget_reporters};
-use super::state::{Event, GATHER, Source};
+use super::state::{DEBOUNCE, Event, Source};
 use super::status::{HeldStatus, put_or_remove};
 use crate::cluster::Seen;
 use belay_core::manifest::{Compact, ObjectKey};
@@ -20,7 +20,7 @@ impl Source {
             Seen::Live(key, mut live) => {
                 if self.context.config.prune && !self.state.live.contains_key(&key) && !self.desired().mentions(&key) {
                     // What has left, or what somebody marked as if it had.
-                    self.state.pruned.search_due.get_or_insert_with(|| Instant::now() + GATHER);
+                    self.state.pruned.search_due.get_or_insert_with(|| Instant::now() + DEBOUNCE);
                 }
                 self.note(&key, &live);
                 match self.handles.get(&key) {
@@ -30,7 +30,7 @@ impl Source {
                     }
                     None => {
                         let well = self.watches.deferred.told(&key);
-                        self.look_after(&key, *live, well);
+                        self.compare_with_manifest(&key, *live, well);
                     }
                 }
             }
@@ -64,7 +64,7 @@ impl Source {
 
     /// The hold that somebody has taken off an object, which has `now`. One that a newer commit has let go of is gone with
     /// that commit's own write, however late the watch tells of it.
-    fn let_go(&self, key: &ObjectKey, now: Option<&Hold>) -> Option<Hold> {
+    fn released(&self, key: &ObjectKey, now: Option<&Hold>) -> Option<Hold> {
         let before = self
             .state
             .live
@@ -86,7 +86,7 @@ impl Source {
         if WorkloadDriver::of_object(key).replaces_pods() {
             self.note_rolling_update(key, live);
         }
-        let let_go = self.let_go(key, hold.as_ref());
+        let released = self.released(key, hold.as_ref());
         // How it was before it was seen first nobody knows.
         let faltered = (!self.state.rollouts.under_way.contains_key(key)).then(Instant::now);
         let facts =
@@ -104,14 +104,14 @@ impl Source {
             // What it is to be may change meanwhile.
             facts.well = None;
         }
-        let taken_off = let_go.is_some();
+        let taken_off = released.is_some();
         if taken_off {
-            facts.let_go = let_go;
+            facts.released = released;
         }
         facts.hold.clone_from(&hold);
         facts.note = Note::on(live);
         if taken_off {
-            self.let_go_of_company(key);
+            self.release_companions(key);
         }
         if was_suspended != suspended {
             self.note_suspension(key, live);
@@ -127,11 +127,11 @@ impl Source {
         }
         if completed {
             self.tell_recovered(key, live);
-            self.tell_those_behind(key);
+            self.recheck_dependents(key);
         }
         // With what was replaced, a revision may be gone that named what has left.
         if self.context.config.prune && (completed || (resumed && !self.desired().mentions(key))) {
-            self.state.pruned.search_due = Some(Instant::now() + GATHER);
+            self.state.pruned.search_due = Some(Instant::now() + DEBOUNCE);
         }
         let held = hold.filter(|hold| self.desired().hash(key).is_none_or(|hash| hash.to_string() == hold.manifest));
         self.context.status.change(|source| {

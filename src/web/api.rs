@@ -61,7 +61,7 @@ pub(super) async fn history(
     QueryParams(asked): QueryParams<HistoryAsked>,
 ) -> Result<Json<HistoryAnswer>, Problem> {
     let query = asked.query(room.shown.clock.now())?;
-    let records = room.books.ask(move |history| answers(history, &history.records(&query)?)).await?;
+    let records = room.history.ask(move |history| answers(history, &history.records(&query)?)).await?;
     Ok(Json(HistoryAnswer { records, missing: Vec::new() }))
 }
 
@@ -75,7 +75,7 @@ pub(super) async fn stats(
 ) -> Result<Json<StatsAnswer>, Problem> {
     let query = asked.query(room.shown.clock.now())?;
     let (since, until) = (query.since, query.until);
-    let all = room.books.ask(move |history| history.stats(&query)).await?;
+    let all = room.history.ask(move |history| history.stats(&query)).await?;
     let time = until.duration_since(since);
     Ok(Json(StatsAnswer { since, until, stats: all.iter().map(|line| LineAnswer::of(line, time)).collect() }))
 }
@@ -83,7 +83,7 @@ pub(super) async fn stats(
 /// What became of a commit, by the digits that its id begins with.
 pub(super) async fn show(room: &Room, digits: String) -> Result<ShowAnswer, Problem> {
     let asked = digits.clone();
-    let found = room.books.ask(move |history| {
+    let found = room.history.ask(move |history| {
         let id = match history.resolve(&asked)? {
             Resolved::One(id) => id,
             Resolved::Several(ids) => return Ok(Err(ids)),
@@ -117,7 +117,7 @@ impl Room {
     /// What `belay status -A -o json` prints, of what the daemon watches.
     pub(super) async fn status(&self) -> Result<StatusAnswer, Problem> {
         let status = self.shown.status.borrow().clone();
-        self.books.ask(move |history| status_answer(history, &status)).await
+        self.history.ask(move |history| status_answer(history, &status)).await
     }
 }
 

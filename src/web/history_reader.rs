@@ -16,14 +16,14 @@ const READ_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The history, for reading. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct Books {
+pub(super) struct HistoryReader {
     folder: PathBuf,
     room: Arc<Semaphore>,
 }
 
-impl Books {
-    pub(super) fn new(folder: PathBuf) -> Books {
-        Books { folder, room: Arc::new(Semaphore::new(AT_ONCE)) }
+impl HistoryReader {
+    pub(super) fn new(folder: PathBuf) -> HistoryReader {
+        HistoryReader { folder, room: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 
     /// Asks the history, beside the runtime's threads. It is opened each time: the daemon may have begun a fresh one.
@@ -58,12 +58,12 @@ mod tests {
     async fn who_waits_for_a_turn_hears_that_it_takes_too_long() {
         let folder = tempfile::tempdir().unwrap();
         drop(History::open(folder.path(), jiff::Timestamp::UNIX_EPOCH).unwrap());
-        let books = Books::new(folder.path().to_owned());
-        let turns = Arc::clone(&books.room).acquire_many_owned(u32::try_from(AT_ONCE).unwrap()).await.unwrap();
+        let history = HistoryReader::new(folder.path().to_owned());
+        let turns = Arc::clone(&history.room).acquire_many_owned(u32::try_from(AT_ONCE).unwrap()).await.unwrap();
         let began = tokio::time::Instant::now();
-        let Err(Problem::Unavailable(why)) = books.ask(|_| Ok(())).await else { panic!("all turns are taken") };
+        let Err(Problem::Unavailable(why)) = history.ask(|_| Ok(())).await else { panic!("all turns are taken") };
         assert!(why.contains("20s") && began.elapsed() >= READ_TIMEOUT, "{why}");
         drop(turns);
-        assert!(books.ask(|_| Ok(())).await.is_ok());
+        assert!(history.ask(|_| Ok(())).await.is_ok());
     }
 }

@@ -4,8 +4,8 @@
 mod answer;
 mod api;
 mod assets;
-mod books;
 pub mod forge;
+mod history_reader;
 mod hook_signature;
 mod hooks;
 mod hosts;
@@ -45,7 +45,7 @@ use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::daemon::Status;
 use crate::telemetry::Metrics;
-use books::Books;
+use history_reader::HistoryReader;
 pub use hooks::Hook;
 use hosts::{Hosts, Own};
 use rollout_progress::RolloutProgress;
@@ -146,7 +146,7 @@ pub struct Shown {
 #[derive(Clone)]
 struct Room {
     shown: Shown,
-    books: Books,
+    history: HistoryReader,
     registry: Arc<Registry>,
     /// Room for pages that listen, and for questions to clusters.
     listeners: Arc<Semaphore>,
@@ -158,9 +158,9 @@ impl Room {
     fn new(shown: Shown) -> Room {
         let registry = Arc::new(metrics::registry(shown.status.clone(), &shown.metrics));
         shown.hooks.keys().for_each(|source| shown.metrics.hook(source));
-        let books = Books::new(shown.state.clone());
+        let history = HistoryReader::new(shown.state.clone());
         Room {
-            books,
+            history,
             registry,
             listeners: live::room(),
             asking: revisions::room(),

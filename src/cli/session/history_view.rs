@@ -12,7 +12,7 @@ use crate::cli::output::progress;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError};
 use crate::daemon::recollect;
-use crate::history::query::answers::{RecordAnswer, Told};
+use crate::history::query::answers::{CommitInfo, RecordAnswer};
 use crate::history::{History, HistoryError, Query};
 use belay_core::rollout::{Commit, CommitId, Rebuilt, Record, read_change_cause};
 
@@ -59,11 +59,11 @@ impl HistoryView {
         let (told, namespace) = asked
             .await
             .with_context(|| format!("{error}; {elsewhere}; and the cluster can't be asked for what it holds of it"))?;
-        let book = HistoryView::rebuilt(told, &Repositories::at_hand(&folder), namespace.as_deref())?;
+        let view = HistoryView::rebuilt(told, &Repositories::at_hand(&folder), namespace.as_deref())?;
         progress(format!("note: {error}; {elsewhere}"));
         progress("note: this is what the cluster and Git hold. Missing:");
-        book.missing.iter().for_each(|missing| progress(format!("  - {missing}")));
-        Ok(book)
+        view.missing.iter().for_each(|missing| progress(format!("  - {missing}")));
+        Ok(view)
     }
 
     /// What the cluster said, as a history of its own.
@@ -115,12 +115,12 @@ impl HistoryView {
     }
 
     /// What is known of a commit.
-    pub(in crate::cli) fn told(&self, id: &CommitId) -> Option<Told> {
+    pub(in crate::cli) fn told(&self, id: &CommitId) -> Option<CommitInfo> {
         if let Ok(Some(told)) = self.history.told(id) {
             return Some(told);
         }
         let cause = self.causes.get(id)?;
-        Some(Told { subject: cause.subject.clone(), author: cause.author.clone(), email: None, authored: None })
+        Some(CommitInfo { subject: cause.subject.clone(), author: cause.author.clone(), email: None, authored: None })
     }
 }
 

@@ -9,7 +9,7 @@ use crate::backoff::Backoff;
 use belay_core::manifest::ObjectKey;
 
 /// How long changes of live objects gather before they are checked together.
-pub const GATHER: Duration = Duration::from_millis(200);
+pub const DEBOUNCE: Duration = Duration::from_millis(200);
 
 /// The waits before an object is put right again that was put right before.
 const CORRECTED: Backoff = Backoff::between(Duration::from_secs(5), Duration::from_mins(10));
@@ -34,7 +34,7 @@ pub struct DriftState {
 impl DriftState {
     /// Puts an object on the list of those to be checked.
     pub fn recheck_after(&mut self, key: ObjectKey, after: Duration, now: Instant) {
-        let at = now + after.max(GATHER);
+        let at = now + after.max(DEBOUNCE);
         self.recheck.entry(key).and_modify(|known| *known = at.min(*known)).or_insert(at);
     }
 

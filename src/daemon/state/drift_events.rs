@@ -4,15 +4,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::drift::GATHER;
+use super::drift::DEBOUNCE;
 use super::event::{Effect, Start};
 use super::known::State;
 use crate::config::Drift;
 use crate::daemon::prepared::Prepared;
 use crate::daemon::recheck::{Dependencies, Recheck};
-use crate::daemon::resume_point::ResumePoint;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Action, DependencyStanding, Hold, Trigger, marks};
+use belay_core::rollout::{DependencyStanding, Hold, PlanStep, Trigger, marks};
 
 /// After how long what could not be looked through for what has left the repository is looked through again.
 const SEARCH_AGAIN: Duration = Duration::from_mins(10);
@@ -63,10 +62,11 @@ pub fn checked(state: &mut State, plan: u64, prepared: Vec<Prepared>, now: Insta
         }
         if state.rollouts.resumed.contains_key(&key) {
             // What was applied before it waited is judged on.
-            state.say_what_goes_on(&mut prepared);
+            state.note_continued(&mut prepared);
         }
         if let Some(record) = state.rollouts.resumed.remove(&key) {
             effects.push(Effect::NoTrouble(key));
+            prepared.resume(Some(&record));
             start.resumed.push((record, prepared));
             continue;
         }
@@ -75,15 +75,18 @@ pub fn checked(state: &mut State, plan: u64, prepared: Vec<Prepared>, now: Insta
             state.drift.reported.remove(&key);
             effects.push(Effect::NoDrift(key.clone()));
         }
-        prepared.carries_on = state.is_to_be_judged(&prepared);
-        match &prepared.planned.action {
-            Action::Apply(_) => correct(state, prepared, &mut effects, &mut start, now),
-            Action::Unchanged if prepared.carries_on => start.new.push(prepared),
-            Action::Rejected(reason, _) => {
+        prepared.continues_rollout = state.is_to_be_judged(&prepared);
+        match &prepared.planned.step {
+            PlanStep::Apply(_) => correct(state, prepared, &mut effects, &mut start, now),
+            PlanStep::Unchanged if prepared.continues_rollout => {
+                prepared.resume(None);
+                start.new.push(prepared);
+            }
+            PlanStep::Rejected(reason, _) => {
                 let reason = reason.clone();
                 effects.push(Effect::Claim(Box::new(prepared), reason));
             }
-            Action::Prune => start.new.push(prepared),
+            PlanStep::Prune => start.new.push(prepared),
             _ => {}
         }
     }
@@ -98,10 +101,10 @@ pub fn checked(state: &mut State, plan: u64, prepared: Vec<Prepared>, now: Insta
 /// after it.
 fn overtaken(state: &mut State, prepared: Vec<Prepared>, now: Instant) {
     for prepared in prepared {
-        match &prepared.planned.action {
-            Action::Prune => {
+        match &prepared.planned.step {
+            PlanStep::Prune => {
                 state.pruned.searched = false;
-                state.pruned.search_due = Some(now + GATHER);
+                state.pruned.search_due = Some(now + DEBOUNCE);
             }
             _ => state.drift.recheck_after(prepared.planned.wanted.key, Duration::ZERO, now),
         }
@@ -128,10 +131,11 @@ fn correct(state: &mut State, mut prepared: Prepared, effects: &mut Vec<Effect>,
     if let Trigger::Drift(by) = &mut prepared.planned.wanted.trigger {
         *by = prepared.last_writer.clone().unwrap_or_else(|| "somebody".to_owned());
     }
-    let undoable = matches!(&prepared.planned.action, Action::Apply(apply) if apply.corrects_template());
-    let undoable = undoable && (!retry || lost_its_hold_with_its_template(state, &prepared));
-    let stage = if undoable { ResumePoint::Drifted } else { ResumePoint::Fresh };
-    start.corrections.push((prepared, stage));
+    let may_be_undone = !retry || lost_its_hold_with_its_template(state, &prepared);
+    if let PlanStep::Apply(apply) = &mut prepared.planned.step {
+        apply.respects_undo = may_be_undone && apply.corrects_template();
+    }
+    start.corrections.push(prepared);
 }
 
 /// The hold of a controller that somebody has rolled with the command. It stays as it was rolled, and is in the history
@@ -140,7 +144,7 @@ fn rolled_by_command(state: &State, prepared: &Prepared) -> Option<Hold> {
     let wanted = &prepared.planned.wanted;
     let is_drift = matches!(wanted.trigger, Trigger::Drift(_)) && state.settings.drift == Drift::Correct;
     let by_command = prepared.last_writer.as_deref() == Some(marks::ROLLING_UPDATE_MANAGER);
-    let Action::Apply(apply) = &prepared.planned.action else { return None };
+    let PlanStep::Apply(apply) = &prepared.planned.step else { return None };
     let adopts = is_drift && by_command && !apply.rolls_out && !apply.creates && prepared.served.is_some();
     state.live.get(&wanted.key)?.hold.clone().filter(|_| adopts)
 }
@@ -148,7 +152,7 @@ fn rolled_by_command(state: &State, prepared: &Prepared) -> Option<Hold> {
 /// What was to be begun without a new head is: it is written down.
 pub fn begun(state: &mut State, key: &ObjectKey, is_correction: bool) -> Vec<Effect> {
     if let Some(facts) = state.live.get_mut(key) {
-        facts.let_go = None;
+        facts.released = None;
     }
     if is_correction {
         state.drift.count(key);
@@ -159,9 +163,9 @@ pub fn begun(state: &mut State, key: &ObjectKey, is_correction: bool) -> Vec<Eff
 /// Whether the hold went together with the template that it kept: an undo with kubectl brings the annotations of another
 /// revision along. Who only takes the hold off leaves the template.
 fn lost_its_hold_with_its_template(state: &State, prepared: &Prepared) -> bool {
-    let held_at = state.live.get(&prepared.planned.wanted.key).and_then(|facts| facts.let_go.as_ref());
+    let held_at = state.live.get(&prepared.planned.wanted.key).and_then(|facts| facts.released.as_ref());
     let held_at = held_at.map(|hold| &hold.template).filter(|template| !template.is_empty());
-    let present = prepared.standing.as_ref().and_then(|standing| standing.template.as_ref());
+    let present = prepared.live.as_ref().and_then(|live| live.template.as_ref());
     held_at.zip(present).is_some_and(|(held_at, present)| held_at != present)
 }
 
@@ -214,7 +218,7 @@ pub fn listed(state: &mut State, group: &str, kind: &str, now: Instant) -> Vec<E
         .collect();
     missing.into_iter().for_each(|key| state.drift.recheck_after(key, Duration::ZERO, now));
     if state.settings.prune {
-        state.pruned.search_due = Some(now + GATHER);
+        state.pruned.search_due = Some(now + DEBOUNCE);
     }
     Vec::new()
 }
@@ -260,8 +264,8 @@ impl State {
             let standings = after.names.iter().map(|name| (name.clone(), self.dependency(name))).collect();
             Dependencies { after, standings }
         });
-        let let_go = self.live.get(key).and_then(|facts| facts.let_go.clone());
-        Some(Recheck { key: key.clone(), resumed: self.rollouts.resumed.get(key).cloned(), let_go, dependencies })
+        let released = self.live.get(key).and_then(|facts| facts.released.clone());
+        Some(Recheck { key: key.clone(), resumed: self.rollouts.resumed.get(key).cloned(), released, dependencies })
     }
 
     /// How an object stands that others wait for, without what the history knows.

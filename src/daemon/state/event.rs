@@ -8,7 +8,6 @@ use crate::cluster::Served;
 use crate::daemon::head_change::HeadChange;
 use crate::daemon::prepared::Prepared;
 use crate::daemon::recheck::Recheck;
-use crate::daemon::resume_point::ResumePoint;
 use crate::daemon::task_result::{FinishedPlan, PlanRecord};
 use crate::telemetry::Took;
 use belay_core::manifest::ObjectKey;
@@ -112,7 +111,7 @@ pub struct Start {
     /// What is begun under a record of its own.
     pub new: Vec<Prepared>,
     /// What somebody else has changed and is put right, in the order of ranks among these.
-    pub corrections: Vec<(Prepared, ResumePoint)>,
+    pub corrections: Vec<Prepared>,
 }
 
 /// What a look has seen.

@@ -5,11 +5,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::drift::GATHER;
+use super::drift::DEBOUNCE;
 use super::event::{Effect, HeadSeen};
 use super::known::State;
 use super::plan_events::new_head;
-use crate::daemon::head_change::{Accident, HeadChange};
+use crate::daemon::head_change::{HeadChange, SuspectHead};
 use crate::history::Trouble;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::CommitId;
@@ -55,8 +55,8 @@ pub fn looked(
         HeadSeen::New(news) => {
             effects.push(Effect::Unreadable(None));
             reached(state, &mut effects, now);
-            match news.accident {
-                Some(accident) => effects.push(refuse(state, accident, &news.head)),
+            match news.suspect {
+                Some(suspect) => effects.push(refuse(state, suspect, &news.head)),
                 None => {
                     state.fetch.refused = None;
                     effects.extend(new_head(state, news));
@@ -93,20 +93,20 @@ fn reached(state: &mut State, effects: &mut Vec<Effect>, now: Instant) {
     let left: Vec<ObjectKey> = state.desired.keys().filter(|key| !is_well(key)).cloned().collect();
     left.into_iter().for_each(|key| state.drift.recheck_after(key, Duration::ZERO, now));
     if state.settings.prune {
-        state.pruned.search_due = Some(now + GATHER);
+        state.pruned.search_due = Some(now + DEBOUNCE);
     }
 }
 
 /// Refuses a head that looks like an accident.
-fn refuse(state: &mut State, accident: Accident, head: &CommitId) -> Effect {
-    let seen = match accident {
-        Accident::Emptied => {
+fn refuse(state: &mut State, suspect: SuspectHead, head: &CommitId) -> Effect {
+    let seen = match suspect {
+        SuspectHead::Emptied => {
             format!("leaves no manifest in {:?}, where there were some", state.settings.folders)
         }
-        Accident::Replaced => "has neither a commit nor a file in common with what was there".to_owned(),
+        SuspectHead::Replaced => "has neither a commit nor a file in common with what was there".to_owned(),
     };
     let message = format!(
-        "commit {} {seen}: refused, in case it is an accident; nothing is changed or deleted until there is another; \
+        "commit {} {seen}: refused, in case it is an suspect; nothing is changed or deleted until there is another; \
          if it is meant, say belay run --allow-prune, or push a commit with the trailer Belay-Allow-Prune: and how \
          many objects may go",
         head.short()

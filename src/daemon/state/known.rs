@@ -93,8 +93,8 @@ pub struct Rollouts {
     pub resumed: BTreeMap<ObjectKey, Record>,
     /// Planned objects that wait for others, with what is told of it. Their records are among `resumed`.
     pub waiting: BTreeMap<ObjectKey, String>,
-    /// Commits of which something failed and that go back as a whole.
-    pub failed_commits: BTreeMap<CommitId, FailedObject>,
+    /// Of how many ends is being read whether something else goes back with them.
+    pub ends_read: usize,
     /// What commands did that is not written down yet.
     pub manual_rollbacks: BTreeMap<(ObjectKey, Timestamp), ByHand>,
     /// Controllers that somebody is just rolling: how they last looked, and since when.
@@ -115,13 +115,6 @@ pub struct Rollout {
     pub scales: bool,
     /// The commit that takes its place.
     pub superseded_by: Option<CommitId>,
-}
-
-/// What failed of a commit.
-#[derive(Clone, Debug)]
-pub struct FailedObject {
-    pub object: ObjectKey,
-    pub reason: Reason,
 }
 
 /// What somebody did by hand, or an autoscaler, as it was found on an object, to be written down.

@@ -43,6 +43,5 @@ pub fn plan_recorded(state: &mut State, record: Box<PlanRecord>, is_lost: bool) 
     state.planning.planned = Some(record.news.head.clone());
     state.planning.interrupted.clear();
     state.planning.interrupted_scaling.clear();
-    state.rollouts.failed_commits.clear();
     std::iter::once(Effect::BeginPlan(record)).chain(next.map(Effect::PlanHead)).collect()
 }

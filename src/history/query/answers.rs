@@ -56,9 +56,9 @@ pub struct AuthorAnswer {
 impl RecordAnswer {
     /// A record, with what is known of its commit.
     #[must_use]
-    pub fn of(history: &History, record: &Record, told: Option<Told>) -> RecordAnswer {
+    pub fn of(history: &History, record: &Record, told: Option<CommitInfo>) -> RecordAnswer {
         let (subject, author, authored) = match told {
-            Some(Told { subject, author, email, authored }) => {
+            Some(CommitInfo { subject, author, email, authored }) => {
                 (Some(subject), Some(AuthorAnswer { name: author, email }), authored)
             }
             None => (None, None, None),
@@ -72,7 +72,7 @@ impl RecordAnswer {
 
 /// What is known of a commit, where not everything may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct CommitInfo {
     /// The first line of its message.
     pub subject: String,
     /// Who wrote it.
@@ -83,10 +83,15 @@ pub struct Told {
     pub authored: Option<Timestamp>,
 }
 
-impl From<&Commit> for Told {
-    fn from(commit: &Commit) -> Told {
+impl From<&Commit> for CommitInfo {
+    fn from(commit: &Commit) -> CommitInfo {
         let Person { name, email } = commit.author.clone();
-        Told { subject: commit.subject.clone(), author: name, email: Some(email), authored: Some(commit.authored) }
+        CommitInfo {
+            subject: commit.subject.clone(),
+            author: name,
+            email: Some(email),
+            authored: Some(commit.authored),
+        }
     }
 }
 
@@ -300,7 +305,7 @@ impl History {
     /// # Errors
     ///
     /// When the file can't be read.
-    pub fn told(&self, id: &CommitId) -> Result<Option<Told>, HistoryError> {
-        Ok(self.commit(id)?.as_ref().map(Told::from))
+    pub fn told(&self, id: &CommitId) -> Result<Option<CommitInfo>, HistoryError> {
+        Ok(self.commit(id)?.as_ref().map(CommitInfo::from))
     }
 }

@@ -14,6 +14,7 @@ use super::connection::{check, damage, open_for_reading, prepare};
 use super::damage::{DamageCheck, cannot_open, is_damage};
 use super::format::{APPLICATION, format_of, migrate, newest_format, set_up};
 use super::private;
+use crate::blocking::blocking;
 use crate::history::error::{HistoryError, io};
 
 /// Up to which size, in bytes, a file is checked from end to end whenever it is opened for writing.
@@ -171,14 +172,14 @@ impl History {
         doing: &'static str,
         work: impl FnOnce(&Connection) -> Result<T, Failure>,
     ) -> Result<T, HistoryError> {
-        let mut connection = self.writer()?;
-        let done = (|| {
+        let done = blocking(|| {
+            let mut connection = self.writer()?;
             // Immediate: a transaction that begins by reading could not be let through later.
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let value = work(&transaction)?;
             transaction.commit()?;
             Ok(value)
-        })();
+        });
         done.map_err(|failure| self.explain(doing, failure))
     }
 
@@ -188,13 +189,13 @@ impl History {
         doing: &'static str,
         work: impl FnOnce(&Connection) -> Result<T, Failure>,
     ) -> Result<T, HistoryError> {
-        let mut connection = self.reader();
-        let done = (|| {
+        let done = blocking(|| {
+            let mut connection = self.reader();
             let transaction = connection.transaction()?;
             let value = work(&transaction)?;
             transaction.finish()?;
             Ok(value)
-        })();
+        });
         done.map_err(|failure| self.explain(doing, failure))
     }
 
@@ -204,7 +205,7 @@ impl History {
         doing: &'static str,
         work: impl FnOnce(&Connection) -> Result<T, Failure>,
     ) -> Result<T, HistoryError> {
-        work(&*self.writer()?).map_err(|failure| self.explain(doing, failure))
+        blocking(|| work(&*self.writer()?)).map_err(|failure| self.explain(doing, failure))
     }
 
     /// Both connections, for a test that counts what they do.

@@ -103,7 +103,7 @@ async fn add_diffs(room: &Room, commit: Commit, objects: &mut [Object]) -> Resul
     };
     let sources = objects.iter().map(|object| (object.source.clone(), namespace(&object.source))).collect();
     let state = room.shown.state.clone();
-    let diffs = room.books.ask(move |_| Ok(diffs(&state, &commit, &sources))).await?;
+    let diffs = room.history.ask(move |_| Ok(diffs(&state, &commit, &sources))).await?;
     for object in objects {
         let is_its = |diff: &&ManifestDiff| diff.source == object.source && diff.object == object.key;
         object.diff = diffs.iter().find(is_its).cloned();

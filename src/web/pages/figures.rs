@@ -75,7 +75,8 @@ async fn page(room: &Room, asked: FiguresAsked) -> Result<Figures, Problem> {
         by,
     };
     let (recent, year) = (query(RECENT, By::Source), query(YEAR, By::Month));
-    let (sources, months) = room.books.ask(move |history| Ok((history.stats(&recent)?, history.stats(&year)?))).await?;
+    let (sources, months) =
+        room.history.ask(move |history| Ok((history.stats(&recent)?, history.stats(&year)?))).await?;
     Ok(Figures {
         frame: Frame::of(&room.shown, "/figures"),
         asked,

@@ -104,7 +104,7 @@ pub(in crate::web) async fn overview(
 async fn page(room: &Room, asked: OverviewAsked) -> Result<Overview, Problem> {
     let status = room.shown.status.borrow().clone();
     let heads: Vec<CommitId> = status.sources.values().filter_map(|source| source.planned.clone()).collect();
-    let told = room.books.ask(move |history| {
+    let told = room.history.ask(move |history| {
         let told = |head: CommitId| Ok(history.told(&head)?.map(|told| (head, told.subject, told.author)));
         heads.into_iter().filter_map(|head| told(head).transpose()).collect::<Result<Vec<_>, _>>()
     });

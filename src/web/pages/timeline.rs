@@ -64,7 +64,7 @@ pub(in crate::web) async fn timeline(
 
 async fn page(room: &Room, asked: TimelineAsked) -> Result<TimelinePage, Problem> {
     let (source, before) = (Some(asked.source.clone()).filter(|source| !source.is_empty()), asked.before);
-    let read = room.books.ask(move |history| {
+    let read = room.history.ask(move |history| {
         let turns = history.timeline(source.as_deref(), before, PAGE + 1)?;
         let more = turns.len() > PAGE as usize;
         let mut lines = Vec::new();

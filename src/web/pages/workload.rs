@@ -79,7 +79,7 @@ async fn page(room: &Room, source: String, kind: &str, namespace: &str, name: &s
     let key = key.ok_or_else(|| Problem::Nothing("The source has no such workload.".to_owned()))?;
     let live = of.workloads.get(&key).cloned().unwrap_or_default();
     let (asked, about) = (source.clone(), key.clone());
-    let (records, stale) = room.books.ask(move |history| read(history, &asked, &about)).await?;
+    let (records, stale) = room.history.ask(move |history| read(history, &asked, &about)).await?;
     let (revisions, revisions_missing) = match room.revisions(&source, &key).await {
         Ok(revisions) => (revisions, None),
         Err(message) => (Vec::new(), Some(message)),

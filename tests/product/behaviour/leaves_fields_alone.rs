@@ -5,7 +5,7 @@ use std::time::Duration;
 use belay::cluster::Cluster;
 use belay::config::IgnoreConfig;
 use belay::daemon::plan_once;
-use belay_core::rollout::{Action, LiveWorkload, Outcome};
+use belay_core::rollout::{LiveWorkload, Outcome, PlanStep};
 use serde_json::{Value, json};
 
 use crate::support::daemon::{World, broken, config_map, deployment, image, path_of};
@@ -222,5 +222,5 @@ async fn a_plan_says_what_the_daemon_does() {
     let head = wanted.commit.id.clone();
     wanted.left_alone = world.config.left_alone(&wanted.key);
     let plan = plan_once(&cluster, "shop", &head, vec![wanted]).await.unwrap();
-    assert_eq!(plan.steps[0].action, Action::Unchanged);
+    assert_eq!(plan.planned[0].step, PlanStep::Unchanged);
 }

@@ -107,6 +107,31 @@ async fn what_was_suspended_before_it_was_through_is_judged_after_it() {
     assert_eq!((image(&live), marks::annotation(&live, marks::COMMIT)), ("web:1", Some(good.as_str())));
 }
 
+/// Nobody watches its kind for the head's sake any more.
+#[tokio::test(start_paused = true)]
+async fn what_left_while_belay_was_away_is_deleted_when_it_is_taken_up_again() {
+    let (mut world, _) = World::with_web().await;
+    suspend(&world, Some("let me look")).await;
+    world.stop().await;
+    world.config.prune = true;
+    world.config.prune_limit = "100%".to_owned();
+    world.repository.remove("web.yaml").write("other.yaml", config_map("other", "1"));
+    let gone = world.repository.commit("Away with it");
+    world.repository.push();
+    for restart in [false, true] {
+        if restart {
+            world.stop().await;
+        }
+        world.start();
+        world.through(&gone).await;
+        tokio::time::sleep(Duration::from_mins(10)).await;
+        assert!(world.get(&path_of("web")).await.is_some());
+    }
+    suspend(&world, None).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert_eq!(world.get(&path_of("web")).await, None);
+}
+
 /// What left the repository meanwhile is deleted then.
 #[tokio::test(start_paused = true)]
 async fn what_was_suspended_when_it_left_is_deleted_after_it() {

@@ -279,6 +279,40 @@ async fn its_own_namespace_stays_and_a_definition_unless_it_says_so() {
     assert_eq!(world.get(&format!("{definitions}/gadgets.example.com")).await, None);
 }
 
+/// While belay was away, somebody took away the kind of what it was deleting. What is deleted after that does not wait for it.
+#[tokio::test(start_paused = true)]
+async fn what_no_kind_is_left_for_is_gone_and_the_rest_goes_too() {
+    let definitions = "apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let widget = "apis/example.com/v1/namespaces/default/widgets/one";
+    let mut world = World::embedded().await;
+    world.config.prune = true;
+    world.config.prune_limit = "100%".to_owned();
+    let kind = serde_yaml::from_str(WIDGETS).unwrap();
+    world.create(definitions, "somebody", &kind).await;
+    let manifest = "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: one}\nspec: {size: 1}\n";
+    world.repository.write("one.yaml", manifest).write("map.yaml", config_map("map", "1"));
+    world.repository.write("stays.yaml", config_map("stays", "1"));
+    world.with_all_of_them().await;
+    for path in [widget, &map("map")] {
+        world.patch(path, "somebody", &json!({"metadata": {"finalizers": ["example.com/wait"]}})).await;
+    }
+    world.repository.remove("one.yaml").remove("map.yaml");
+    let gone = world.repository.commit("Away with both");
+    world.repository.push();
+    while world.get(&map("map")).await.unwrap()["metadata"]["deletionTimestamp"].is_null() {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    world.stop().await;
+    world.patch(widget, "somebody", &json!({"metadata": {"finalizers": null}})).await;
+    world.delete(&format!("{definitions}/widgets.example.com")).await;
+    world.start();
+    world.patch(&map("map"), "somebody", &json!({"metadata": {"finalizers": null}})).await;
+    world.through(&gone).await;
+    assert!(world.get(&map("stays")).await.is_some());
+    assert_eq!(world.record(&gone, "Widget default/one").outcome, Outcome::Pruned);
+    assert_eq!(world.record(&gone, "ConfigMap default/map").outcome, Outcome::Pruned);
+}
+
 /// Of whatever kind: one that needs more than a name to be a manifest, too.
 #[tokio::test(start_paused = true)]
 async fn what_left_before_goes_when_the_source_deletes_from_now_on() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use belay::daemon::plan_once;
 use belay_core::manifest::{Scopes, read_file};
-use belay_core::rollout::{Action, Commit, Hold, Outcome, Person, Trigger, Wanted};
+use belay_core::rollout::{Commit, Hold, Outcome, Person, PlanStep, Trigger, Wanted};
 use serde_json::{Value, json};
 
 use crate::support::daemon::{World, deployment, path_of};
@@ -156,10 +156,10 @@ async fn a_plan_leaves_to_an_autoscaler_what_the_daemon_does() {
     let wanted = wanted(&deployment("web", "web:1", ""));
     let head = wanted.commit.id.clone();
     let plan = plan_once(&cluster, "shop", &head, vec![wanted.clone()]).await.unwrap();
-    assert_eq!(plan.steps[0].action, Action::Unchanged, "as the autoscaler has it");
+    assert_eq!(plan.planned[0].step, PlanStep::Unchanged, "as the autoscaler has it");
     world.delete(&format!("{AUTOSCALERS}/web")).await;
     world.stop().await;
     let plan = plan_once(&cluster, "shop", &head, vec![wanted]).await.unwrap();
-    let Action::Apply(apply) = &plan.steps[0].action else { panic!("{:?}", plan.steps[0].action) };
+    let PlanStep::Apply(apply) = &plan.planned[0].step else { panic!("{:?}", plan.planned[0].step) };
     assert!(apply.scales && !apply.rolls_out, "without one, the manifest has the word");
 }

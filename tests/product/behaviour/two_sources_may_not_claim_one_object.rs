@@ -2,7 +2,7 @@
 
 use belay::cluster::Cluster;
 use belay::daemon::plan_once;
-use belay_core::rollout::{Action, Outcome, marks};
+use belay_core::rollout::{Outcome, PlanStep, marks};
 use serde_json::json;
 
 use super::the_number_of_pods_is_judged::wanted;
@@ -49,11 +49,11 @@ async fn a_plan_believes_the_label_that_belay_wrote() {
     let head = wanted.commit.id.clone();
     let plan = plan_once(&cluster, "other", &head, vec![wanted.clone()]).await.unwrap();
     let claimed =
-        matches!(&plan.steps[0].action, Action::Rejected(reason, _) if reason.code.as_str() == "ClaimedTwice");
-    assert!(claimed, "{:?}", plan.steps[0].action);
+        matches!(&plan.planned[0].step, PlanStep::Rejected(reason, _) if reason.code.as_str() == "ClaimedTwice");
+    assert!(claimed, "{:?}", plan.planned[0].step);
     let label = json!({"metadata": {"labels": {"belay.dev/source": "elsewhere"}}});
     world.patch(&path_of("web"), "kubectl-label", &label).await;
     let plan = plan_once(&cluster, "shop", &head, vec![wanted]).await.unwrap();
-    let Action::Apply(apply) = &plan.steps[0].action else { panic!("{:?}", plan.steps[0].action) };
+    let PlanStep::Apply(apply) = &plan.planned[0].step else { panic!("{:?}", plan.planned[0].step) };
     assert!(!apply.rolls_out, "the label is put right");
 }

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::health::account_of_pod;
-use belay_core::rollout::{Baseline, Judge, Ruling, Sight, Verdict};
+use belay_core::rollout::{Baseline, Judge, Judgement, Sight, Verdict};
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
@@ -98,8 +98,8 @@ fn run(name: &str, case: Case) {
             };
             let ruling = judge.rule(suspicion, &sight, now);
             let (ruled, reason) = match ruling {
-                Ruling::Failed(reason) => ("failed", reason),
-                Ruling::World(reason) => ("world", reason),
+                Judgement::Failed(reason) => ("failed", reason),
+                Judgement::Infrastructure(reason) => ("world", reason),
             };
             assert_eq!(Some(ruled), step.ruling.as_deref(), "{place}: {reason}");
             message = reason.message;

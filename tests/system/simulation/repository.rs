@@ -49,7 +49,7 @@ pub struct Pushed {
 
 /// A commit, pushed or not.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct PushedCommit {
     pub subject: String,
     pub objects: BTreeMap<Key, Want>,
     pub broken: Vec<String>,
@@ -89,7 +89,7 @@ pub struct Shop {
     versions: u64,
     snapshots: BTreeMap<String, (Vec<App>, Beside)>,
     /// Every commit that was ever made.
-    pub commits: BTreeMap<String, Told>,
+    pub commits: BTreeMap<String, PushedCommit>,
     pub pushed: Vec<Pushed>,
     /// How many times it has gone away and is not back.
     away: usize,
@@ -233,13 +233,13 @@ impl Shop {
                 None => broken.push(path),
             }
         }
-        let told = Told { subject: subject.to_owned(), objects, broken, beside: self.beside };
+        let told = PushedCommit { subject: subject.to_owned(), objects, broken, beside: self.beside };
         self.commits.insert(commit.to_owned(), told);
     }
 
     fn note(&mut self, at: u64) {
         let commit = self.git.tip().expect("a commit");
-        let Told { objects, broken, .. } = self.commits[&commit].clone();
+        let PushedCommit { objects, broken, .. } = self.commits[&commit].clone();
         self.pushed.push(Pushed { at, commit, objects, broken });
     }
 

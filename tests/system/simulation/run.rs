@@ -8,7 +8,7 @@ use super::api_proxy::Exchange;
 use super::events::Hand;
 use super::findings::{Finding, key_of_path};
 use super::history_rows::HistoryRows;
-use super::repository::{Key, Pushed, Told};
+use super::repository::{Key, Pushed, PushedCommit};
 use super::scenario::Scenario;
 
 /// Something that a person did.
@@ -34,7 +34,7 @@ pub struct Life {
 pub struct Run {
     pub scenario: Scenario,
     /// Every commit that was ever made, pushed or not.
-    pub commits: BTreeMap<String, Told>,
+    pub commits: BTreeMap<String, PushedCommit>,
     pub pushed: Vec<Pushed>,
     pub wire: Vec<Exchange>,
     pub hands: Vec<Handled>,

@@ -21,7 +21,7 @@ pub use judge::health;
 pub use judge::health::{Counters, health, progress_deadline_seconds};
 pub use judge::outage::Outages;
 pub use judge::sight::Sight;
-pub use judge::{Baseline, GRACE, Judge, Ruling, Verdict, Waiting, WaitingOn};
+pub use judge::{Baseline, GRACE, Judge, Judgement, Verdict, Waiting, WaitingOn};
 pub use live_workload::LiveWorkload;
 pub use ownership::extract::{applied_fields, give_up_templates};
 pub use ownership::field_path::{FieldPath, InvalidFieldPath};
@@ -41,10 +41,12 @@ pub use plan::prune::{Prunable, allowed_by_trailer, prunable, too_many};
 pub use plan::references::{
     Contents, Reading, Unnoticed, changes_contents, configuration_hash, is_configuration, named_configuration, readings,
 };
+pub use plan::resume::{LiveProgress, RecordedFacts, ResumeFacts, is_broken_off, resume};
+pub use plan::step::{Apply, Plan, PlanStep, Planned, held_reason};
 pub use plan::strategy_default::without_strategy;
 pub use plan::{
-    Action, Apply, HookRun, Intent, OtherLabel, Plan, Planned, Wanted, held_reason, hook_run, intent, make,
-    other_label, run_hook_again, settle, settle_held, take_over,
+    HookRun, Intent, OtherLabel, Wanted, hook_run, intent, make, other_label, run_hook_again, settle, settle_held,
+    take_over,
 };
 pub use record::commit::{Commit, CommitId, InvalidCommitId, Person, read_change_cause};
 pub use record::note::{Note, one_line};

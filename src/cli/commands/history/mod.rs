@@ -73,13 +73,13 @@ const STATS: Duration = Duration::from_secs(30 * 86_400);
 
 pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let now = Clock::system().now();
-    let book = HistoryView::open(globals).await?;
+    let view = HistoryView::open(globals).await?;
     let Args { workload, commit, author, since, failed, all, objects, source, limit, stats, by, output } = args;
     let by_object = objects || workload.is_some() || commit.is_some() || matches!(output, Format::Json | Format::Yaml);
     let since = since.map(|Span(since)| now.checked_sub(since)).transpose().context("--since goes back too far")?;
     if stats {
         let since = since.map_or_else(|| now.checked_sub(STATS), Ok).context("the clock is before 1970")?;
-        stats::print(&book.history, source, since, now, by, output)?;
+        stats::print(&view.history, source, since, now, by, output)?;
         return Ok(Exit::Done);
     }
     let kind = workload.as_ref().and_then(|named| named.kind.clone());
@@ -100,30 +100,30 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
         ..Query::default()
     };
     if !by_object {
-        let commits = by_commit::newest(&book, &query, limit)?;
+        let commits = by_commit::newest(&view, &query, limit)?;
         if commits.is_empty() {
-            check(&book, &query)?;
+            check(&view, &query)?;
         }
-        by_commit::print(&book, &commits, output, now);
+        by_commit::print(&view, &commits, output, now);
         return Ok(Exit::Done);
     }
-    let records = book.records(&query)?;
+    let records = view.records(&query)?;
     if records.is_empty() {
-        check(&book, &query)?;
+        check(&view, &query)?;
     }
-    print(&book, &records, output, now)?;
+    print(&view, &records, output, now)?;
     Ok(Exit::Done)
 }
 
 /// Refuses a workload, source or commit of which there is nothing at all, naming those that there are. That an author, a time
 /// or an outcome fits nothing is an answer.
-fn check(book: &HistoryView, query: &Query) -> anyhow::Result<()> {
+fn check(view: &HistoryView, query: &Query) -> anyhow::Result<()> {
     /// Among how many of the newest records a name is looked for that is like the one that was typed.
     const NEWEST: u32 = 2000;
     const ALIKE: u16 = 600;
     let Query { source, name, kind, namespace, commit, .. } = query.clone();
-    let any = |query: Query| anyhow::Ok(!book.records(&Query { limit: Some(1), ..query })?.is_empty());
-    let newest = || book.records(&Query { limit: Some(NEWEST), ..Query::default() });
+    let any = |query: Query| anyhow::Ok(!view.records(&Query { limit: Some(1), ..query })?.is_empty());
+    let newest = || view.records(&Query { limit: Some(NEWEST), ..Query::default() });
     if let Some(source) = source
         && !any(Query { source: Some(source.clone()), ..Query::default() })?
     {
@@ -165,22 +165,22 @@ pub(in crate::cli) fn open(globals: &Globals) -> anyhow::Result<History> {
 
 /// Prints records, the newest first.
 pub(in crate::cli) fn print(
-    book: &HistoryView,
+    view: &HistoryView,
     records: &[Record],
     format: Format,
     now: Timestamp,
 ) -> anyhow::Result<()> {
     match format {
         Format::Json | Format::Yaml => {
-            let records = records.iter().map(|record| book.answer(record)).collect();
-            say_value(&HistoryAnswer { records, missing: book.missing.clone() }, format)?;
+            let records = records.iter().map(|record| view.answer(record)).collect();
+            say_value(&HistoryAnswer { records, missing: view.missing.clone() }, format)?;
         }
         Format::Name => records.iter().for_each(|record| say(record.commit.as_str())),
         Format::Table | Format::Wide => {
             if records.is_empty() {
                 say("Nothing was rolled out.");
             } else {
-                table(book, records, format, now).lines_within(terminal_width()).iter().for_each(say);
+                table(view, records, format, now).lines_within(terminal_width()).iter().for_each(say);
             }
         }
     }
@@ -188,14 +188,14 @@ pub(in crate::cli) fn print(
 }
 
 /// The table, with the reason of what failed below its line.
-fn table(book: &HistoryView, records: &[Record], format: Format, now: Timestamp) -> Table {
+fn table(view: &HistoryView, records: &[Record], format: Format, now: Timestamp) -> Table {
     let mut headings = vec!["COMMIT", "AGE", "OBJECT", "OUTCOME", "TOOK", "AUTHOR", "SUBJECT"];
     if format == Format::Wide {
         headings.extend(["REVISION", "TRIGGER", "PLACE", "SOURCE"]);
     }
     let mut table = Table::new(&headings).whole(&["OBJECT"]).optional(&["AUTHOR", "TOOK", "SUBJECT"]);
     for record in records {
-        let known = book.told(&record.commit);
+        let known = view.told(&record.commit);
         let took = record.ended.map(|ended| duration(ended.duration_since(record.started))).unwrap_or_default();
         let author = known.as_ref().map(|commit| cut(&commit.author, 20)).unwrap_or_default();
         let subject = known.map(|commit| cut(&commit.subject, 60)).unwrap_or_default();

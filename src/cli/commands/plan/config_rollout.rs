@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::{
-    Action, ConfigHash, Only, Plan, Planned, Unnoticed, changes_contents, config_hash, contents_hash, readings,
+    ConfigHash, Only, Plan, PlanStep, Planned, Unnoticed, changes_contents, config_hash, contents_hash, readings,
     rolls_on_config, template,
 };
 
@@ -30,12 +30,12 @@ pub(in crate::cli) fn config_hash_of(
 pub(in crate::cli) fn unnoticed(plan: &Plan, roll_on_config: bool) -> BTreeMap<ObjectKey, Vec<Unnoticed>> {
     let mut found: BTreeMap<ObjectKey, Vec<Unnoticed>> = BTreeMap::new();
     let changed: Vec<_> = plan
-        .steps
+        .planned
         .iter()
-        .filter_map(|Planned { wanted, action }| Some((&wanted.key, changes_contents(&wanted.key, action)?)))
+        .filter_map(|Planned { wanted, step }| Some((&wanted.key, changes_contents(&wanted.key, step)?)))
         .collect();
-    let stays = |step: &&Planned| !matches!(&step.action, Action::Apply(apply) if apply.rolls_out);
-    for Planned { wanted, .. } in plan.steps.iter().filter(stays).filter(|_| !changed.is_empty()) {
+    let stays = |planned: &&Planned| !matches!(&planned.step, PlanStep::Apply(apply) if apply.rolls_out);
+    for Planned { wanted, .. } in plan.planned.iter().filter(stays).filter(|_| !changed.is_empty()) {
         let value = wanted.manifest.value();
         let Some(template) = template(&value) else { continue };
         if rolls_on_config(&wanted.key, &value, roll_on_config) {

@@ -6,7 +6,7 @@ use super::plan_text;
 use super::plan_text::{Stale, what};
 use crate::cli::output::diff::Unified;
 use belay_core::manifest::{Colour, Complaint, render};
-use belay_core::rollout::{Action, Plan, Planned};
+use belay_core::rollout::{Plan, PlanStep, Planned};
 
 /// How long it may be, in characters: a comment on GitHub has 65,536, GitLab's and Gitea's have more.
 const LIMIT: usize = 65_000;
@@ -20,7 +20,7 @@ pub(in crate::cli) fn plan(plan: &Plan, complaints: &[Complaint], stale: &Stale,
     let mut text = format!("### belay plan: {}\n", escaped(summary.trim_end_matches('.')));
     let mut left_out = Vec::new();
     let complained = complaints.iter().map(|complaint| (escaped(&complaint.message), block("", &drawn(complaint))));
-    let planned = plan.steps.iter().filter(|step| !matches!(step.action, Action::Unchanged)).map(|planned| {
+    let planned = plan.planned.iter().filter(|planned| !matches!(planned.step, PlanStep::Unchanged)).map(|planned| {
         let (title, body) = step(planned);
         let notes = stale.get(&planned.wanted.key).into_iter().flatten();
         let notes: String = notes.map(|note| format!("- {}\n", escaped(&note.to_string()))).collect();
@@ -62,22 +62,24 @@ fn step(planned: &Planned) -> (String, String) {
     let place = escaped(&planned.wanted.manifest.place.to_string());
     let waits = escaped(&plan_text::waits(planned));
     let of = |diff: Unified| block("diff", &diff.lines().join("\n"));
-    match &planned.action {
-        Action::Unchanged => (format!("{key} is unchanged"), String::new()),
-        Action::Apply(apply) if apply.creates => {
+    match &planned.step {
+        PlanStep::Unchanged | PlanStep::Resume(_) | PlanStep::RollBack { .. } => {
+            (format!("{key} is unchanged"), String::new())
+        }
+        PlanStep::Apply(apply) if apply.creates => {
             (format!("<b>{key}</b> is new ({place}){waits}"), of(Unified::of_new(&apply.body.read())))
         }
-        Action::Apply(apply) => {
+        PlanStep::Apply(apply) => {
             (format!("<b>{key}</b> {} ({place}){waits}", what(apply)), of(Unified::of_changes(&apply.changes)))
         }
-        Action::Held(hold) => (format!("<b>{key}</b> is held: {}", escaped(&hold.reason)), String::new()),
-        Action::Suspended(why) => (format!("<b>{key}</b> is suspended: {}", escaped(why)), String::new()),
-        Action::Rejected(reason, complaints) => {
+        PlanStep::Held(hold) => (format!("<b>{key}</b> is held: {}", escaped(&hold.reason)), String::new()),
+        PlanStep::Suspended(why) => (format!("<b>{key}</b> is suspended: {}", escaped(why)), String::new()),
+        PlanStep::Rejected(reason, complaints) => {
             let drawn: Vec<String> = complaints.iter().map(drawn).collect();
             (format!("<b>{key}</b> is refused: {}", escaped(&reason.message)), block("", &drawn.join("\n\n")))
         }
-        Action::Blocked(reason) => (format!("<b>{key}</b> has to wait: {}", escaped(&reason.message)), String::new()),
-        Action::Prune => (format!("<b>{key}</b> is deleted"), String::new()),
+        PlanStep::Wait(reason) => (format!("<b>{key}</b> has to wait: {}", escaped(&reason.message)), String::new()),
+        PlanStep::Prune => (format!("<b>{key}</b> is deleted"), String::new()),
     }
 }
 

@@ -25,7 +25,7 @@ use crate::git::{Revision, WorkingCopy};
 use crate::render::{Capabilities, IGNORE_FILE, MemoryTree, SourcePaths, Unit};
 use belay_core::manifest::{Colour, Complaint, File, Scopes, is_manifest, render};
 use belay_core::rollout::{
-    Action, After, Commit, CommitId, Person, Plan, Planned, Trigger, Wanted, configuration_hash, named_configuration,
+    After, Commit, CommitId, Person, Plan, PlanStep, Planned, Trigger, Wanted, configuration_hash, named_configuration,
     template,
 };
 
@@ -108,9 +108,9 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
             say(markdown::plan(&plan, &complaints, &stale, &summary(&plan, complaints.len())).trim_end());
         }
         PlanFormat::Name => {
-            plan.steps.iter().filter(|step| changes(step)).for_each(|step| say(step.wanted.key.to_string()));
-            let refused = plan.steps.iter().filter_map(|step| match &step.action {
-                Action::Rejected(_, complaints) => Some(complaints),
+            plan.planned.iter().filter(|step| changes(step)).for_each(|step| say(step.wanted.key.to_string()));
+            let refused = plan.planned.iter().filter_map(|planned| match &planned.step {
+                PlanStep::Rejected(_, complaints) => Some(complaints),
                 _ => None,
             });
             // Names only go where results go; what is wrong is told beside them.
@@ -122,7 +122,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
         }
         PlanFormat::Text => print(&plan, &complaints, &stale),
     }
-    if !complaints.is_empty() || plan.steps.iter().any(|step| matches!(step.action, Action::Rejected(..))) {
+    if !complaints.is_empty() || plan.planned.iter().any(|planned| matches!(planned.step, PlanStep::Rejected(..))) {
         return Ok(Exit::Error);
     }
     Ok(if plan.is_empty() { Exit::Done } else { Exit::No })
@@ -191,29 +191,34 @@ fn not_committed(now: Timestamp) -> Commit {
     }
 }
 
-fn changes(step: &Planned) -> bool {
-    !matches!(step.action, Action::Unchanged)
+fn changes(planned: &Planned) -> bool {
+    !matches!(planned.step, PlanStep::Unchanged)
 }
 
 fn print(plan: &Plan, complaints: &[Complaint], stale: &Stale) {
     complaints.iter().for_each(complain);
-    for step in &plan.steps {
-        let key = &step.wanted.key;
-        match &step.action {
-            Action::Unchanged => {}
-            Action::Apply(apply) if apply.creates => {
-                say(diff::heading(&format!("{key} is new ({}){}", step.wanted.manifest.place, waits(step))));
+    for planned in &plan.planned {
+        let key = &planned.wanted.key;
+        match &planned.step {
+            PlanStep::Unchanged | PlanStep::Resume(_) | PlanStep::RollBack { .. } => {}
+            PlanStep::Apply(apply) if apply.creates => {
+                say(diff::heading(&format!("{key} is new ({}){}", planned.wanted.manifest.place, waits(planned))));
                 Unified::of_new(&apply.body.read()).say();
             }
-            Action::Apply(apply) => {
-                say(diff::heading(&format!("{key} {} ({}){}", what(apply), step.wanted.manifest.place, waits(step))));
+            PlanStep::Apply(apply) => {
+                say(diff::heading(&format!(
+                    "{key} {} ({}){}",
+                    what(apply),
+                    planned.wanted.manifest.place,
+                    waits(planned)
+                )));
                 Unified::of_changes(&apply.changes).say();
             }
-            Action::Held(hold) => say(diff::heading(&format!("{key} is held: {}", hold.reason))),
-            Action::Suspended(why) => say(diff::heading(&format!("{key} is suspended: {why}"))),
-            Action::Rejected(_, complaints) => complaints.iter().for_each(complain),
-            Action::Blocked(reason) => say(diff::heading(&format!("{key} has to wait: {reason}"))),
-            Action::Prune => say(diff::heading(&format!("{key} is deleted"))),
+            PlanStep::Held(hold) => say(diff::heading(&format!("{key} is held: {}", hold.reason))),
+            PlanStep::Suspended(why) => say(diff::heading(&format!("{key} is suspended: {why}"))),
+            PlanStep::Rejected(_, complaints) => complaints.iter().for_each(complain),
+            PlanStep::Wait(reason) => say(diff::heading(&format!("{key} has to wait: {reason}"))),
+            PlanStep::Prune => say(diff::heading(&format!("{key} is deleted"))),
         }
         stale.get(key).into_iter().flatten().for_each(|one| say(plain(&format!("note: {one}"))));
     }
@@ -227,16 +232,16 @@ pub(in crate::cli) fn complain(complaint: &Complaint) {
 }
 
 fn summary(plan: &Plan, complaints: usize) -> String {
-    let count = |fits: fn(&Action) -> bool| plan.steps.iter().filter(|step| fits(&step.action)).count();
+    let count = |fits: fn(&PlanStep) -> bool| plan.planned.iter().filter(|planned| fits(&planned.step)).count();
     let parts = [
-        (count(|action| matches!(action, Action::Apply(apply) if apply.creates)), "new"),
-        (count(|action| matches!(action, Action::Apply(apply) if !apply.creates)), "changed"),
-        (count(|action| matches!(action, Action::Unchanged)), "unchanged"),
-        (count(|action| matches!(action, Action::Held(_))), "held"),
-        (count(|action| matches!(action, Action::Suspended(_))), "suspended"),
-        (count(|action| matches!(action, Action::Rejected(..))), "refused"),
-        (count(|action| matches!(action, Action::Blocked(_))), "waiting"),
-        (count(|action| matches!(action, Action::Prune)), "deleted"),
+        (count(|action| matches!(action, PlanStep::Apply(apply) if apply.creates)), "new"),
+        (count(|action| matches!(action, PlanStep::Apply(apply) if !apply.creates)), "changed"),
+        (count(|action| matches!(action, PlanStep::Unchanged)), "unchanged"),
+        (count(|action| matches!(action, PlanStep::Held(_))), "held"),
+        (count(|action| matches!(action, PlanStep::Suspended(_))), "suspended"),
+        (count(|action| matches!(action, PlanStep::Rejected(..))), "refused"),
+        (count(|action| matches!(action, PlanStep::Wait(_))), "waiting"),
+        (count(|action| matches!(action, PlanStep::Prune)), "deleted"),
         (complaints, "complaints"),
     ];
     let said: Vec<String> =
@@ -248,13 +253,13 @@ fn answer(plan: &Plan, complaints: &[Complaint], stale: &Stale) -> PlanAnswer {
     PlanAnswer {
         source: plan.source.clone(),
         changes: !plan.is_empty(),
-        steps: plan.steps.iter().map(|planned| step(planned, stale)).collect(),
+        steps: plan.planned.iter().map(|planned| step(planned, stale)).collect(),
         complaints: complaints.to_vec(),
     }
 }
 
 fn step(planned: &Planned, stale: &Stale) -> StepAnswer {
-    let Planned { wanted, action } = planned;
+    let Planned { wanted, step: planned } = planned;
     let mut step = StepAnswer {
         object: wanted.key.clone(),
         place: wanted.manifest.place.clone(),
@@ -268,31 +273,32 @@ fn step(planned: &Planned, stale: &Stale) -> StepAnswer {
         complaints: None,
         unnoticed: stale.get(&wanted.key).cloned(),
     };
-    step.action = match action {
-        Action::Apply(apply) => {
+    step.action = match planned {
+        PlanStep::Apply(apply) => {
             step.rolls_out = Some(apply.rolls_out);
             step.changes = Some(apply.changes.clone());
             if apply.creates { ActionWord::Create } else { ActionWord::Update }
         }
-        Action::Unchanged => ActionWord::Unchanged,
-        Action::Held(hold) => {
+        // What goes on is the daemon's: a command knows of none.
+        PlanStep::Unchanged | PlanStep::Resume(_) | PlanStep::RollBack { .. } => ActionWord::Unchanged,
+        PlanStep::Held(hold) => {
             step.hold = Some(hold.clone());
             ActionWord::Held
         }
-        Action::Suspended(why) => {
+        PlanStep::Suspended(why) => {
             step.why = Some(why.clone());
             ActionWord::Suspended
         }
-        Action::Rejected(reason, complaints) => {
+        PlanStep::Rejected(reason, complaints) => {
             step.reason = Some(reason.clone());
             step.complaints = Some(complaints.clone());
             ActionWord::Rejected
         }
-        Action::Blocked(reason) => {
+        PlanStep::Wait(reason) => {
             step.reason = Some(reason.clone());
             ActionWord::Waiting
         }
-        Action::Prune => ActionWord::Delete,
+        PlanStep::Prune => ActionWord::Delete,
     };
     step
 }

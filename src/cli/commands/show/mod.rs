@@ -39,28 +39,28 @@ pub struct Args {
 
 pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let Args { commit, steps, output } = args;
-    let book = HistoryView::open(globals).await?;
+    let view = HistoryView::open(globals).await?;
     let git = Repositories::at_hand(&globals.state_to_look_at()?);
-    let (id, known) = meant(&book, &git, &commit)?;
+    let (id, known) = meant(&view, &git, &commit)?;
     let query = Query { commit: Some(id.to_string()), ..Query::default() };
-    let mut records = book.records(&query)?;
+    let mut records = view.records(&query)?;
     records.reverse();
-    let why = if records.is_empty() { Some(why::nothing(&book.history, &git, &id)?) } else { None };
+    let why = if records.is_empty() { Some(why::nothing(&view.history, &git, &id)?) } else { None };
     match output {
         Format::Json | Format::Yaml => {
-            let records = records.iter().map(|record| book.answer(record)).collect();
-            say_value(&ShowAnswer { commit: known, records, why, missing: book.missing }, output)?;
+            let records = records.iter().map(|record| view.answer(record)).collect();
+            say_value(&ShowAnswer { commit: known, records, why, missing: view.missing }, output)?;
         }
         Format::Name => records.iter().for_each(|record| say(record.object.to_string())),
         Format::Table | Format::Wide => {
-            head(&book, &id, known.as_ref());
+            head(&view, &id, known.as_ref());
             why.iter().for_each(|why| {
                 say("");
                 say(plain(why));
             });
             for record in &records {
                 say("");
-                object(&book.history, record, steps || output == Format::Wide)?;
+                object(&view.history, record, steps || output == Format::Wide)?;
             }
         }
     }
@@ -68,8 +68,8 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
 }
 
 /// The commit that is meant, and what is known of it.
-fn meant(book: &HistoryView, git: &Repositories, digits: &str) -> anyhow::Result<(CommitId, Option<Commit>)> {
-    let history = &book.history;
+fn meant(view: &HistoryView, git: &Repositories, digits: &str) -> anyhow::Result<(CommitId, Option<Commit>)> {
+    let history = &view.history;
     match history.resolve(digits)? {
         Resolved::One(id) => {
             let known = history.commit(&id)?.or_else(|| git.commit(&id));
@@ -81,7 +81,7 @@ fn meant(book: &HistoryView, git: &Repositories, digits: &str) -> anyhow::Result
         Resolved::None => {}
     }
     // A record may name a commit that no repository here has.
-    let named = book.records(&Query { commit: Some(digits.to_owned()), ..Query::default() })?;
+    let named = view.records(&Query { commit: Some(digits.to_owned()), ..Query::default() })?;
     let ids: BTreeSet<CommitId> = named.into_iter().map(|record| record.commit).collect();
     let ids: Vec<CommitId> = ids.into_iter().collect();
     match ids.as_slice() {
@@ -91,16 +91,16 @@ fn meant(book: &HistoryView, git: &Repositories, digits: &str) -> anyhow::Result
     }
     match git.look_up(digits)? {
         Some(commit) => Ok((commit.id.clone(), Some(commit))),
-        None => Err(unknown(book, digits)),
+        None => Err(unknown(view, digits)),
     }
 }
 
 /// What says that nobody knows a commit, and which there are.
-fn unknown(book: &HistoryView, digits: &str) -> anyhow::Error {
-    let newest = book.records(&Query { limit: Some(CANDIDATES * 4), ..Query::default() }).unwrap_or_default();
+fn unknown(view: &HistoryView, digits: &str) -> anyhow::Error {
+    let newest = view.records(&Query { limit: Some(CANDIDATES * 4), ..Query::default() }).unwrap_or_default();
     let mut lines: Vec<String> = Vec::new();
     for record in newest {
-        let told = book.told(&record.commit).map(|told| format!("  {} ({})", told.subject, told.author));
+        let told = view.told(&record.commit).map(|told| format!("  {} ({})", told.subject, told.author));
         let line = plain(&format!("  {}{}", record.commit.short(), told.unwrap_or_default()));
         if !lines.contains(&line) && lines.len() < CANDIDATES as usize {
             lines.push(line);
@@ -113,13 +113,13 @@ fn unknown(book: &HistoryView, digits: &str) -> anyhow::Error {
     )
 }
 
-fn head(book: &HistoryView, id: &CommitId, known: Option<&Commit>) {
+fn head(view: &HistoryView, id: &CommitId, known: Option<&Commit>) {
     say(format!("commit {id}"));
     if let Some(known) = known {
         say(plain(&format!("Author:  {} <{}>", known.author.name, known.author.email)));
         say(format!("Date:    {}", known.authored));
         say(plain(&format!("Subject: {}", known.subject)));
-    } else if let Some(told) = book.told(id) {
+    } else if let Some(told) = view.told(id) {
         say(plain(&format!("Author:  {}", told.author)));
         say(plain(&format!("Subject: {}", told.subject)));
     }

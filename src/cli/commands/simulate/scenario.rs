@@ -18,7 +18,7 @@ use super::recording::Recording;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError, Mode, Served, ServerRefusal, Written};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Baseline, Judge, Reason, Ruling, Verdict, before_apply};
+use belay_core::rollout::{Baseline, Judge, Judgement, Reason, Verdict, before_apply};
 use minicluster::{MiniCluster, NodeSpec, Part};
 
 /// The moment at which the scenario begins, in seconds since 1970: what is shown counts from the change.
@@ -264,8 +264,8 @@ impl Simulator {
         let at = recorder.now();
         let scene = self.cluster.scene(&self.judged(), live).await?;
         Ok(match judge.rule(suspicion, &scene.sight, self.clock.now()) {
-            Ruling::Failed(reason) => SimulationEnd::Failed { at, reason, condition: failed_condition(live) },
-            Ruling::World(reason) => SimulationEnd::Stuck { at, reason },
+            Judgement::Failed(reason) => SimulationEnd::Failed { at, reason, condition: failed_condition(live) },
+            Judgement::Infrastructure(reason) => SimulationEnd::Stuck { at, reason },
         })
     }
 

@@ -61,7 +61,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Whether the pods of each revision of a workload that is asked for by name are read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Revisions {
-    Told,
+    Shown,
     LeftOut,
 }
 
@@ -93,7 +93,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     if watch {
         return look.watch(output).await;
     }
-    let (memory, rows) = look.rows(Revisions::Told).await?;
+    let (memory, rows) = look.rows(Revisions::Shown).await?;
     look.check(&rows).await?;
     let (sources, lines) = heads(&memory, look.history.as_ref());
     match output {
@@ -140,7 +140,7 @@ impl Look {
         rows.retain(|row| self.workload.as_ref().is_none_or(|named| named.means(&row.object, None)));
         let commit = self.commit.as_deref();
         rows.retain(|row| commit.is_none_or(|commit| row.commit.starts_with(commit)));
-        if revisions == Revisions::Told && self.workload.is_some() {
+        if revisions == Revisions::Shown && self.workload.is_some() {
             revision_table::add(&self.cluster, &live, &mut rows).await;
         }
         Ok((memory, rows))
@@ -189,7 +189,7 @@ impl Look {
         // In a pipe each workload is a line.
         let lines_only =
             matches!(format, Format::Table | Format::Wide) && !Screen::is_there() || format == Format::Name;
-        let revisions = if lines_only { Revisions::LeftOut } else { Revisions::Told };
+        let revisions = if lines_only { Revisions::LeftOut } else { Revisions::Shown };
         let enough = signals::asked_to_stop();
         tokio::pin!(enough);
         loop {

@@ -112,8 +112,8 @@ fn named(git: &Repositories, name: &str) -> anyhow::Result<Option<CommitId>> {
 fn answer(found: Through, history: History, output: Format) -> anyhow::Result<Exit> {
     match output {
         Format::Json | Format::Yaml => {
-            let book = HistoryView::from(history);
-            let records = found.records.iter().map(|record| book.answer(record)).collect();
+            let view = HistoryView::from(history);
+            let records = found.records.iter().map(|record| view.answer(record)).collect();
             let commit = found.commit.to_string();
             let complete = found.exit == Exit::Done;
             say_value(&WaitAnswer { commit, complete, timed_out: false, messages: found.lines, records }, output)?;

@@ -1,6 +1,7 @@
 //! When live objects are looked into, and what comes of it.
 
 use super::*;
+use belay_core::rollout::{LiveProgress, RecordedFacts};
 
 #[tokio::test(start_paused = true)]
 async fn what_may_have_drifted_is_looked_into_when_changes_have_gathered() {
@@ -88,7 +89,7 @@ async fn drift_that_is_reported_is_known_as_it_was_seen() {
 async fn a_check_that_a_newer_head_has_overtaken_is_made_again() {
     let (mut state, start) = (state(), Instant::now());
     state.planning.plans = 2;
-    let prepared = vec![prepared(WEB, drift(), apply), prepared(SETTINGS, Trigger::Commit, |_| Action::Prune)];
+    let prepared = vec![prepared(WEB, drift(), apply), prepared(SETTINGS, Trigger::Commit, |_| PlanStep::Prune)];
     assert_eq!(words(&mut state, Event::Checked { plan: 1, prepared }, start), Vec::<String>::new());
     assert_eq!(rechecks(&state, start), [("web", 0.2)]);
     assert!(!state.pruned.searched && state.pruned.search_due.is_some(), "what was to be deleted is looked for again");
@@ -101,9 +102,9 @@ fn by(by: &str, prepared: Prepared) -> Prepared {
     Prepared { last_writer: Some(by.to_owned()), ..prepared }
 }
 
-fn standing(complete: bool) -> Option<Standing> {
+fn standing(complete: bool) -> Option<LiveProgress> {
     let (ours, marked, template) = (true, true, Some("now".to_owned()));
-    Some(Standing { complete, ours, marked, template, baseline: Baseline::default() })
+    Some(LiveProgress { complete, ours, marked, template, baseline: Baseline::default() })
 }
 
 fn each_becomes(table: Vec<Case>) {
@@ -147,9 +148,9 @@ async fn what_is_not_as_it_should_be_is_corrected_or_reported() {
             "a hold that went with its template was taken off by an undo",
             |state| {
                 let template = "held".to_owned();
-                state.live.get_mut(&key("web")).unwrap().let_go = Some(Hold { template, ..hold() });
+                state.live.get_mut(&key("web")).unwrap().released = Some(Hold { template, ..hold() });
             },
-            Prepared { standing: standing(true), ..prepared(WEB, Trigger::Retry, apply) },
+            Prepared { live: standing(true), ..prepared(WEB, Trigger::Retry, apply) },
             vec!["resume [], begin [], correct [web for retry, if it is no undo]"],
         ),
     ]);
@@ -157,13 +158,13 @@ async fn what_is_not_as_it_should_be_is_corrected_or_reported() {
 
 #[tokio::test(start_paused = true)]
 async fn what_else_a_check_brings_is_judged_resumed_begun_or_left() {
-    let ours = |prepared| Prepared { owner: Some("shop".to_owned()), standing: standing(false), ..prepared };
+    let ours = |prepared| Prepared { owner: Some("shop".to_owned()), live: standing(false), ..prepared };
     let broken_off = || {
         let newest = Some((Outcome::RolledBack, Timestamp::UNIX_EPOCH));
         RecordedFacts { newest, ..RecordedFacts::default() }
     };
-    let unchanged = |_: &Wanted| Action::Unchanged;
-    let rejected = |_: &Wanted| Action::Rejected(reason(), Vec::new());
+    let unchanged = |_: &Wanted| PlanStep::Unchanged;
+    let rejected = |_: &Wanted| PlanStep::Rejected(reason(), Vec::new());
     each_becomes(vec![
         (
             "what is as it should be",
@@ -194,7 +195,7 @@ async fn what_else_a_check_brings_is_judged_resumed_begun_or_left() {
         (
             "what has left",
             |_| {},
-            prepared(WEB, Trigger::Commit, |_| Action::Prune),
+            prepared(WEB, Trigger::Commit, |_| PlanStep::Prune),
             vec!["resume [], begin [web], correct []"],
         ),
     ]);

@@ -1,7 +1,7 @@
 //! When the repository is looked at, and what comes of it.
 
 use super::*;
-use crate::daemon::head_change::Accident;
+use crate::daemon::head_change::SuspectHead;
 use crate::daemon::state::HeadSeen;
 
 fn at(second: i64) -> Timestamp {
@@ -18,7 +18,7 @@ fn failed(message: &str, passes: bool) -> HeadSeen {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_look_sees_is_planned_refused_or_told() {
-    let accident = |letter| HeadSeen::New(Box::new(HeadChange { accident: Some(Accident::Emptied), ..news(letter) }));
+    let suspect = |letter| HeadSeen::New(Box::new(HeadChange { suspect: Some(SuspectHead::Emptied), ..news(letter) }));
     let head = |letter| HeadSeen::New(Box::new(news(letter)));
     let look = |second| Event::LookDue { at: at(second) };
     let refused = "trouble: commit ccccccc leaves no manifest in \"shop\", where there were some: refused";
@@ -46,7 +46,7 @@ async fn what_a_look_sees_is_planned_refused_or_told() {
             vec!["reached", "looked at 10", "unreadable: no", "plan bbbbbbb", "trouble: none, noted"],
         ),
         (look(12), vec!["look, aaaaaaa is known"]),
-        (looked(13, accident('c')), vec!["reached", "looked at 12", "unreadable: no", "refuse ccccccc", refused]),
+        (looked(13, suspect('c')), vec!["reached", "looked at 12", "unreadable: no", "refuse ccccccc", refused]),
         // It is not read again until there is another.
         (look(14), vec!["look, ccccccc is known"]),
         (looked(15, HeadSeen::Same), vec!["reached", "looked at 14", "unreadable: no", refused]),

@@ -19,11 +19,10 @@ use crate::config::Drift;
 use crate::daemon::desired_state::{DesiredState, ReadFile};
 use crate::daemon::head_change::HeadChange;
 use crate::daemon::live::LiveFacts;
-use crate::daemon::prepared::{Prepared, RecordedFacts, Standing};
-use crate::daemon::resume_point::{ResumePoint, resumed_apply};
+use crate::daemon::prepared::Prepared;
 use belay_core::manifest::{Manifest, ObjectKey, Scopes, read_file};
 use belay_core::rollout::{
-    Action, Apply, Baseline, Commit, CommitId, Hold, Outcome, Person, Planned, Reason, ReasonCode, Record, RecordId,
+    Apply, Baseline, Commit, CommitId, Hold, Outcome, Person, PlanStep, Planned, Reason, ReasonCode, Record, RecordId,
     Trigger, Wanted,
 };
 
@@ -91,23 +90,23 @@ fn wanted(text: &str, trigger: Trigger) -> Wanted {
     Wanted::of(manifest(text), commit('a'), trigger)
 }
 
-fn prepared(text: &str, trigger: Trigger, action: impl FnOnce(&Wanted) -> Action) -> Prepared {
+fn prepared(text: &str, trigger: Trigger, step: impl FnOnce(&Wanted) -> PlanStep) -> Prepared {
     let wanted = wanted(text, trigger);
-    let action = action(&wanted);
-    Prepared::of(Planned { wanted, action })
+    let step = step(&wanted);
+    Prepared::of(Planned { wanted, step })
 }
 
 fn drift() -> Trigger {
     Trigger::Drift(String::new())
 }
 
-fn apply(wanted: &Wanted) -> Action {
-    Action::Apply(resumed_apply(wanted, "shop"))
+fn apply(wanted: &Wanted) -> PlanStep {
+    PlanStep::Apply(Apply::of_manifest(wanted, "shop"))
 }
 
 /// An apply that leaves the pod template alone.
-fn apply_beside(wanted: &Wanted) -> Action {
-    Action::Apply(Apply { rolls_out: false, ..resumed_apply(wanted, "shop") })
+fn apply_beside(wanted: &Wanted) -> PlanStep {
+    PlanStep::Apply(Apply { rolls_out: false, ..Apply::of_manifest(wanted, "shop") })
 }
 
 fn record(number: i64, name: &str) -> Record {
@@ -148,9 +147,13 @@ fn word(effect: &Effect) -> String {
         Effect::NoTrouble(key) => format!("no trouble of {}", key.name),
         Effect::Start(Start { resumed, new, corrections }) => {
             let resumed: Vec<String> = resumed.iter().map(|(record, _)| format!("#{}", record.id.0)).collect();
-            let correct = |(one, stage): &(Prepared, ResumePoint)| {
+            let correct = |one: &Prepared| {
                 let Wanted { key, trigger, .. } = &one.planned.wanted;
-                let undo = if *stage == ResumePoint::Drifted { ", if it is no undo" } else { "" };
+                let undo = if matches!(&one.planned.step, PlanStep::Apply(apply) if apply.respects_undo) {
+                    ", if it is no undo"
+                } else {
+                    ""
+                };
                 format!("{} for {}{undo}", key.name, trigger.word())
             };
             let corrections: Vec<String> = corrections.iter().map(correct).collect();
@@ -174,7 +177,7 @@ fn news(letter: char) -> HeadChange {
         complaints: Vec::new(),
         removed: BTreeMap::new(),
         warnings: BTreeMap::new(),
-        accident: None,
+        suspect: None,
     }
 }
 

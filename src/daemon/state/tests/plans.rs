@@ -6,7 +6,7 @@ use crate::daemon::task_result::{FinishedPlan, HeadPlan, PlanRecord};
 use crate::history::HistoryError;
 
 fn planned(number: u64, letter: char) -> Event {
-    let plan = HeadPlan { prepared: Vec::new(), searched: Some(true), unread: Vec::new() };
+    let plan = HeadPlan { prepared: Vec::new(), searched: Some(true), suspended: Vec::new(), unread: Vec::new() };
     Event::Planned { number, plan: Box::new(FinishedPlan { news: news(letter), plan }) }
 }
 

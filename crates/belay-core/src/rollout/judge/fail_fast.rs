@@ -105,7 +105,7 @@ mod tests {
         assert!(on_a_node(Fault::None, "Running", 3), "ready for a moment");
         assert!(!on_a_node(Fault::None, "Running", 2));
         assert!(!on_a_node(Fault::None, "Terminating", 9));
-        assert!(!on_a_node(Fault::World, "NodeNotReady", 9));
+        assert!(!on_a_node(Fault::Infrastructure, "NodeNotReady", 9));
         assert!(!on_a_node(Fault::Young, "NotReady", 0));
         assert!(!is_unwell(&pod("Unschedulable", 0)), "there is no room for it");
     }
@@ -122,7 +122,7 @@ mod tests {
         let mut impatience = FailFast::default();
         assert_eq!(impatience.look(&[pod("NotReady", 0)], at(0)), None);
         assert_eq!(impatience.look(&[pod("NotReady", 0)], at(100_000)), None);
-        let world = PodAccount { fault: Fault::World, ..pod("ErrImageNeverPull", 9) };
+        let world = PodAccount { fault: Fault::Infrastructure, ..pod("ErrImageNeverPull", 9) };
         assert_eq!(impatience.look(&[world], at(100_001)), None);
     }
 }

@@ -4,7 +4,7 @@
 //! exceptions. A failure that stood there before the write is not this rollout's. And where the cluster's own deadline
 //! can't fire (a revision that existed before keeps its `NewReplicaSetAvailable` until something moves; some kinds have
 //! no deadline), the judge keeps one of its own. What looks like failure is only a suspicion until the pods have been
-//! looked at: what the world has done to them is not the commit's fault.
+//! looked at: a fault of the infrastructure is not the commit's.
 
 pub(in crate::rollout) mod fail_fast;
 pub mod health;
@@ -116,11 +116,11 @@ pub enum WaitingOn {
 
 /// What the judge rules when it has seen the pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ruling {
+pub enum Judgement {
     /// The commit failed.
     Failed(Reason),
     /// The infrastructure is in the way: reported, and waited for as long as the outage timeout says.
-    World(Reason),
+    Infrastructure(Reason),
 }
 
 impl Judge {
@@ -262,9 +262,9 @@ impl Judge {
         })
     }
 
-    /// Rules on a suspicion, now that it has been looked at. After [`Ruling::World`] the judge waits for another whole
+    /// Rules on a suspicion, now that it has been looked at. After [`Judgement::Infrastructure`] the judge waits for another whole
     /// deadline, but not beyond the outage timeout: then that fault is the reason for which the rollout has failed.
-    pub fn rule(&mut self, suspicion: Reason, sight: &Sight, now: Timestamp) -> Ruling {
+    pub fn rule(&mut self, suspicion: Reason, sight: &Sight, now: Timestamp) -> Judgement {
         if suspicion.code == ReasonCode::ProgressDeadlineExceeded
             && !self.outage.is_zero()
             && !self.believes_the_controller(now)
@@ -272,7 +272,7 @@ impl Judge {
             self.excused_until = self.own_due();
             let seconds = self.outage.as_secs();
             let message = format!("the API server did not answer for {seconds} s: its deadline ends so much later");
-            return Ruling::World(Reason::new(ReasonCode::ApiServerAway, message));
+            return Judgement::Infrastructure(Reason::new(ReasonCode::ApiServerAway, message));
         }
         // What has no pods of its own, and a Job, which does not try again, are believed.
         let own_word = suspicion.code != ReasonCode::ProgressDeadlineExceeded
@@ -280,13 +280,13 @@ impl Judge {
         let worst = sight.pods.iter().max_by_key(|pod| pod.fault);
         match worst.map(|pod| (pod.fault, &pod.seen)) {
             Some((Fault::Commit | Fault::Young, seen)) => {
-                Ruling::Failed(self.with_outage(Reason { message: blame(&suspicion, seen), ..suspicion }))
+                Judgement::Failed(self.with_outage(Reason { message: blame(&suspicion, seen), ..suspicion }))
             }
-            _ if own_word => Ruling::Failed(suspicion),
+            _ if own_word => Judgement::Failed(suspicion),
             _ if sight.cannot_make_pods.is_some() => {
                 let message =
                     format!("{}: {}", suspicion.message, sight.cannot_make_pods.as_deref().unwrap_or_default());
-                Ruling::Failed(Reason { message, ..suspicion })
+                Judgement::Failed(Reason { message, ..suspicion })
             }
             worst if self.observed => self.waits(in_the_way(&suspicion, worst, sight), now),
             _ => {
@@ -297,15 +297,15 @@ impl Judge {
     }
 
     /// Waits for the infrastructure, or no longer.
-    fn waits(&mut self, fault: Reason, now: Timestamp) -> Ruling {
+    fn waits(&mut self, fault: Reason, now: Timestamp) -> Judgement {
         let limit = self.limit();
         if self.is_at_its_limit(now) {
             let message = format!("{}; that has lasted for all of outage_timeout", fault.message);
-            return Ruling::Failed(Reason { message, ..fault });
+            return Judgement::Failed(Reason { message, ..fault });
         }
         let again = self.deadline.and_then(|deadline| now.checked_add(deadline).ok());
         self.excused_until = again.map(|again| limit.map_or(again, |limit| again.min(limit)));
-        Ruling::World(fault)
+        Judgement::Infrastructure(fault)
     }
 
     /// Says of an outage that has been allowed for.

@@ -10,7 +10,9 @@ pub(in crate::rollout) fn in_the_way(suspicion: &Reason, worst: Option<(Fault, &
         return Reason::new(ReasonCode::PodsNotReadable, format!("its pods can't be seen: {why}"));
     }
     let (code, message) = match (worst, sight.held_up_by.as_deref()) {
-        (Some((Fault::World, seen)), _) => return Reason::new(seen.state.as_str().into(), blame(suspicion, seen)),
+        (Some((Fault::Infrastructure, seen)), _) => {
+            return Reason::new(seen.state.as_str().into(), blame(suspicion, seen));
+        }
         (_, Some(old)) => (
             ReasonCode::OldPodNotReady,
             format!(

@@ -11,6 +11,8 @@ pub(in crate::rollout) mod diff;
 pub(in crate::rollout) mod order;
 pub(in crate::rollout) mod prune;
 pub(in crate::rollout) mod references;
+pub(in crate::rollout) mod resume;
+pub(in crate::rollout) mod step;
 pub(in crate::rollout) mod strategy_default;
 
 use std::borrow::Cow;
@@ -20,12 +22,10 @@ use serde_json::Value;
 
 use self::body::{TemplateMarks, body};
 use self::config_hash::{ConfigHash, say_config_hash};
-use self::diff::{Change, changes, differs};
-use self::order::{Rank, rank};
+use self::diff::{changes, differs};
+use self::step::{Apply, PlanStep};
 use self::strategy_default::own_strategy_default;
-use super::{
-    Commit, CommitId, Hold, Reason, ReasonCode, Trigger, Workload, annotations, marks, same_template, workload,
-};
+use super::{Commit, Hold, Reason, ReasonCode, Trigger, Workload, annotations, marks, same_template, workload};
 use crate::manifest::{Compact, Complaint, Manifest, ONCE, ObjectKey};
 use crate::rollout::ownership::left_alone::LeftAlone;
 use crate::rollout::ownership::managers::Takeover;
@@ -97,121 +97,11 @@ impl Wanted {
     }
 }
 
-/// What is to be done about one manifest.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Action {
-    /// Send `body`.
-    Apply(Apply),
-    /// Nothing: the object is as the manifest says.
-    Unchanged,
-    /// Nothing: the manifest is held.
-    Held(Hold),
-    /// Nothing: somebody asked to leave the object alone, and why.
-    Suspended(String),
-    /// Nothing: the API server refuses it, or belay does; with what is wrong, at its places.
-    Rejected(Reason, Vec<Complaint>),
-    /// Nothing yet: it waits for something that is not there.
-    Blocked(Reason),
-    /// Delete the object: its manifest has left the repository.
-    Prune,
-}
-
-/// Why a manifest is not applied: it is held. A commit that has gone back to what failed by another one is told so.
-#[must_use]
-pub fn held_reason(hold: &Hold, commit: &CommitId, trigger: &Trigger) -> Reason {
-    if hold.commit == *commit || !trigger.is_commit() {
-        return Reason::new(ReasonCode::Held, hold.reason.clone());
-    }
-    let message = format!("back to what failed in {}: held: {}", hold.commit.short(), hold.reason);
-    Reason::new(ReasonCode::HeldAgain, message)
-}
-
-/// One write.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Apply {
-    /// What is sent.
-    pub body: Compact,
-    /// Whether the object is new.
-    pub creates: bool,
-    /// Whether the pod template changes, so that there is a rollout.
-    pub rolls_out: bool,
-    /// Whether the number of pods of the present template changes (`replicas`, a StatefulSet's partition), so that there is
-    /// something to wait for, though no template to go back to.
-    pub scales: bool,
-    /// Whether it gives a workload whose manifest is held the template again that it is held at.
-    pub restores_held: bool,
-    /// Whether it was first made by `kubectl apply`, whose fields are to be written over to belay before; see
-    /// [`crate::rollout::ownership::takeover`].
-    pub takes_over: bool,
-    /// What changes; empty for a new object.
-    pub changes: Vec<Change>,
-}
-
-impl Apply {
-    /// Whether it puts another pod template in the place of a live one.
-    #[must_use]
-    pub fn replaces_template(&self) -> bool {
-        self.rolls_out && !self.creates
-    }
-
-    /// Whether somebody else has given the object another pod template than it is to have.
-    #[must_use]
-    pub fn corrects_template(&self) -> bool {
-        self.replaces_template() || self.restores_held
-    }
-}
-
-/// One manifest and what is to be done about it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Planned {
-    /// The manifest.
-    pub wanted: Wanted,
-    /// What is to be done.
-    pub action: Action,
-}
-
-/// The finished list of what to do for one commit of a source, in the order in which it is done.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
-    /// The source.
-    pub source: String,
-    /// The commit that was planned.
-    pub head: CommitId,
-    /// What is to be done, by rank, then by object.
-    pub steps: Vec<Planned>,
-}
-
-impl Plan {
-    /// Orders what is to be done.
-    #[must_use]
-    pub fn new(source: String, head: CommitId, mut steps: Vec<Planned>) -> Plan {
-        steps.sort_by(|one, other| {
-            let place = |planned: &Planned| (planned.rank(), planned.wanted.key.clone());
-            place(one).cmp(&place(other))
-        });
-        Plan { source, head, steps }
-    }
-
-    /// Whether it changes nothing.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        !self.steps.iter().any(|step| matches!(step.action, Action::Apply(_) | Action::Prune))
-    }
-}
-
-impl Planned {
-    /// The place in the order.
-    #[must_use]
-    pub fn rank(&self) -> Rank {
-        rank(&self.wanted.key)
-    }
-}
-
 /// What [`intent`] decides.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Intent {
     /// Nothing is to be tried.
-    Leave(Action),
+    Leave(PlanStep),
     /// The server is to be asked what this would do.
     Try(Value),
     /// The object does not exist: sending this makes it, and it needs no dry run to know that something changes.
@@ -248,18 +138,18 @@ pub fn intent(
     let wrong = annotations::complaints(&wanted.manifest, |field, message| wanted.complaint(field, message));
     if let Some(first) = wrong.first() {
         let reason = Reason::new(ReasonCode::InvalidManifest, first.message.clone());
-        return Intent::Leave(Action::Rejected(reason, wrong));
+        return Intent::Leave(PlanStep::Rejected(reason, wrong));
     }
     let manifest = wanted.value();
     let Some(live) = live else {
         if let Some(why) = marks::annotation(&manifest, marks::SUSPEND) {
-            return Intent::Leave(Action::Suspended(why.to_owned()));
+            return Intent::Leave(PlanStep::Suspended(why.to_owned()));
         }
         return Intent::Make(body(&manifest, source, &new_marks(wanted), None));
     };
     let suspended = marks::annotation(live, marks::SUSPEND).or_else(|| marks::annotation(&manifest, marks::SUSPEND));
     if let Some(why) = suspended {
-        return Intent::Leave(Action::Suspended(why.to_owned()));
+        return Intent::Leave(PlanStep::Suspended(why.to_owned()));
     }
     if let Some(owner) = other_label(live, source).filter(|_| label == OtherLabel::Claim) {
         let message = format!(
@@ -270,21 +160,21 @@ pub fn intent(
         );
         let reason = Reason::new(ReasonCode::ClaimedTwice, message);
         let complaint = wanted.complaint("", &reason.message);
-        return Intent::Leave(Action::Rejected(reason, vec![complaint]));
+        return Intent::Leave(PlanStep::Rejected(reason, vec![complaint]));
     }
-    let keeps = |hold: &Hold| hold.keeps(&wanted.hash, wanted.config.as_deref()) && hold.keeps_company(&hash);
+    let keeps = |hold: &Hold| hold.keeps(&wanted.hash, wanted.config.as_deref()) && hold.keeps_companions(&hash);
     // Somebody has let go of it, or of what it went back with.
     let let_go = wanted.trigger == Trigger::Retry;
     match Hold::on(live).filter(keeps).filter(|_| !let_go) {
         Some(hold) if matches!(wanted.trigger, Trigger::Drift(_)) => Intent::Keep(hold),
-        Some(hold) => Intent::Leave(Action::Held(hold)),
+        Some(hold) => Intent::Leave(PlanStep::Held(hold)),
         None => Intent::Try(body(&manifest, source, &TemplateMarks::on(live), None)),
     }
 }
 
-/// The action for a manifest whose body the server has answered in a dry run; `live` is what [`intent`] saw.
+/// The step for a manifest whose body the server has answered in a dry run; `live` is what [`intent`] saw.
 #[must_use]
-pub fn settle(wanted: &Wanted, source: &str, live: Option<&Value>, sent: Value, would_be: &Value) -> Action {
+pub fn settle(wanted: &Wanted, source: &str, live: Option<&Value>, sent: Value, would_be: &Value) -> PlanStep {
     let Some(live) = live else {
         return make(wanted, &sent);
     };
@@ -299,70 +189,57 @@ pub fn settle(wanted: &Wanted, source: &str, live: Option<&Value>, sent: Value, 
     let would_be = &*would_be;
     let takes_over = must_own_first(live, &sent);
     if !rolls_out && !takes_over && !differs(live, would_be) {
-        return Action::Unchanged;
+        return PlanStep::Unchanged;
     }
     let changes = changes(live, would_be);
     let scales = Workload::of(&wanted.key).is_some() && scales(live, would_be);
-    Action::Apply(Apply {
-        body: Compact::of(&sent),
-        creates: false,
-        rolls_out,
-        scales,
-        restores_held: false,
-        takes_over,
-        changes,
-    })
+    PlanStep::Apply(Apply { rolls_out, scales, takes_over, changes, ..Apply::of(Compact::of(&sent)) })
 }
 
-/// The same action, for an object that was first made by `kubectl apply`: also what the dry run can't show, the fields
+/// The same step, for an object that was first made by `kubectl apply`: also what the dry run can't show, the fields
 /// that go because the manifest does not have them.
 #[must_use]
-pub fn take_over(wanted: &Wanted, source: &str, over: &Takeover, action: Action) -> Action {
+pub fn take_over(wanted: &Wanted, source: &str, over: &Takeover, step: PlanStep) -> PlanStep {
     let rolls_out = over.in_template && Workload::of(&wanted.key).is_some();
-    match action {
-        Action::Apply(apply) => {
+    match step {
+        PlanStep::Apply(apply) => {
             let anew = rolls_out && !apply.rolls_out;
             let body = if anew { Compact::of(&new_body(&wanted.anew(), source)) } else { apply.body };
             let rolls_out = rolls_out || apply.rolls_out;
-            Action::Apply(Apply { body, rolls_out, takes_over: true, ..apply })
+            PlanStep::Apply(Apply { body, rolls_out, takes_over: true, ..apply })
         }
-        Action::Unchanged if over.leaves_fields => {
+        PlanStep::Unchanged if over.leaves_fields => {
             let over = if rolls_out { wanted.anew() } else { wanted.clone() };
             let body = Compact::of(&new_body(&over, source));
-            let (creates, scales, changes) = (false, false, Vec::new());
-            let (restores_held, takes_over) = (false, true);
-            Action::Apply(Apply { body, creates, rolls_out, scales, restores_held, takes_over, changes })
+            PlanStep::Apply(Apply { rolls_out, takes_over: true, ..Apply::of(body) })
         }
         other => other,
     }
 }
 
-/// The action for an object whose manifest is held, when the server has answered what putting the rest of it right would
+/// The step for an object whose manifest is held, when the server has answered what putting the rest of it right would
 /// do.
 #[must_use]
-pub fn settle_held(hold: Hold, live: &Value, sent: Value, would_be: &Value) -> Action {
+pub fn settle_held(hold: Hold, live: &Value, sent: Value, would_be: &Value) -> PlanStep {
     let takes_over = must_own_first(live, &sent);
     if !takes_over && !differs(live, would_be) {
-        return Action::Held(hold);
+        return PlanStep::Held(hold);
     }
     // Not a rollout of the manifest, whatever it does to the template: that stays held.
     let changes = changes(live, would_be);
-    let (creates, rolls_out, scales) = (false, false, false);
     let restores_held = template_changes(live, would_be);
-    Action::Apply(Apply { body: Compact::of(&sent), creates, rolls_out, scales, restores_held, takes_over, changes })
+    PlanStep::Apply(Apply { restores_held, takes_over, changes, ..Apply::of(Compact::of(&sent)) })
 }
 
 fn new_body(wanted: &Wanted, source: &str) -> Value {
     body(&wanted.value(), source, &new_marks(wanted), None)
 }
 
-/// The action for a new object, which needs no dry run.
+/// The step for a new object, which needs no dry run.
 #[must_use]
-pub fn make(wanted: &Wanted, sent: &Value) -> Action {
+pub fn make(wanted: &Wanted, sent: &Value) -> PlanStep {
     let rolls_out = Workload::of(&wanted.key).is_some();
-    let (scales, restores_held, takes_over, changes) = (false, false, false, Vec::new());
-    let body = Compact::of(sent);
-    Action::Apply(Apply { body, creates: true, rolls_out, scales, restores_held, takes_over, changes })
+    PlanStep::Apply(Apply { creates: true, rolls_out, ..Apply::of(Compact::of(sent)) })
 }
 
 /// How a hook of a chart that is there already is to be run.
@@ -400,9 +277,9 @@ fn has_failed(job: &Value) -> bool {
     conditions.into_iter().any(|condition| condition["type"] == "Failed" && condition["status"] == "True")
 }
 
-/// The action for a hook that is run again.
+/// The step for a hook that is run again.
 #[must_use]
-pub fn run_hook_again(wanted: &Wanted, source: &str) -> Action {
+pub fn run_hook_again(wanted: &Wanted, source: &str) -> PlanStep {
     make(wanted, &new_body(&wanted.anew(), source))
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::manifest::ObjectKey;
-use crate::rollout::{Action, Change, Workload};
+use crate::rollout::{Change, PlanStep, Workload};
 
 /// Whether an object is a ConfigMap or a Secret.
 #[must_use]
@@ -60,8 +60,8 @@ pub enum Contents {
 
 /// Whether a plan changes the contents of a ConfigMap or Secret, and how.
 #[must_use]
-pub fn changes_contents(key: &ObjectKey, action: &Action) -> Option<Contents> {
-    let Action::Apply(apply) = action else { return None };
+pub fn changes_contents(key: &ObjectKey, action: &PlanStep) -> Option<Contents> {
+    let PlanStep::Apply(apply) = action else { return None };
     let is_content = |change: &Change| change.path.starts_with("data") || change.path.starts_with("binaryData");
     match apply.creates {
         _ if !is_configuration(key) => None,

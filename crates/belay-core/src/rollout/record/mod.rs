@@ -198,7 +198,7 @@ pub enum StepKind {
     WentBack,
     /// The failed revision has been marked.
     Marked,
-    /// Something of the world is in the way; belay waits.
+    /// A fault of the infrastructure is in the way; belay waits.
     Waiting,
     /// Which workloads read what was changed and are not rolled out for it.
     Unnoticed,

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::rollout::marks::{CONFIG_HASH, RESTARTED_AT};
-use crate::rollout::{Action, Change, Trigger};
+use crate::rollout::{Change, PlanStep, Trigger};
 
 /// Where the pod template is in a workload.
 const TEMPLATE: &str = "spec.template.";
@@ -14,9 +14,9 @@ const ANNOTATIONS: &str = "spec.template.metadata.annotations";
 impl Trigger {
     /// The trigger as it is told: of a commit, by what the plan changes of the pod template.
     #[must_use]
-    pub fn told(&self, action: &Action) -> Trigger {
+    pub fn told(&self, action: &PlanStep) -> Trigger {
         match action {
-            Action::Apply(apply) if self.is_commit() && apply.replaces_template() => of_changes(&apply.changes),
+            PlanStep::Apply(apply) if self.is_commit() && apply.replaces_template() => of_changes(&apply.changes),
             _ => self.clone(),
         }
     }
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn only_a_commit_is_told_by_what_it_changes() {
-        assert_eq!(Trigger::Commit.told(&Action::Unchanged), Trigger::Commit);
-        assert_eq!(Trigger::Retry.told(&Action::Unchanged), Trigger::Retry);
+        assert_eq!(Trigger::Commit.told(&PlanStep::Unchanged), Trigger::Commit);
+        assert_eq!(Trigger::Retry.told(&PlanStep::Unchanged), Trigger::Retry);
     }
 }

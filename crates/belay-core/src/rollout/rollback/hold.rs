@@ -115,7 +115,7 @@ impl Hold {
 
     /// Whether the manifests of all that it went back with still are the ones that failed; `hash` knows the repository's.
     #[must_use]
-    pub fn keeps_company(&self, hash: impl Fn(&ObjectKey) -> Option<String>) -> bool {
+    pub fn keeps_companions(&self, hash: impl Fn(&ObjectKey) -> Option<String>) -> bool {
         self.with.iter().all(|companion| hash(&companion.object).as_ref() == Some(&companion.manifest))
     }
 
@@ -179,10 +179,10 @@ mod tests {
     fn what_went_back_with_another_is_let_go_with_it() {
         let object = ObjectKey { group: String::new(), kind: "Pod".to_owned(), namespace: None, name: "a".to_owned() };
         let held = hold().together_with([Companion { object, manifest: "1".to_owned() }]);
-        assert!(held.keeps_company(|_| Some("1".to_owned())));
-        assert!(!held.keeps_company(|_| Some("2".to_owned())));
-        assert!(!held.keeps_company(|_| None));
-        assert!(hold().keeps_company(|_| None));
+        assert!(held.keeps_companions(|_| Some("1".to_owned())));
+        assert!(!held.keeps_companions(|_| Some("2".to_owned())));
+        assert!(!held.keeps_companions(|_| None));
+        assert!(hold().keeps_companions(|_| None));
     }
 
     #[test]

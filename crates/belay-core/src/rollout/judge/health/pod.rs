@@ -24,11 +24,11 @@ pub enum Fault {
     None,
     /// It may still become ready, and nothing speaks against it.
     Unknown,
-    /// The commit's, unless the world took others of its kind away: it has only just begun, as what replaces an evicted
-    /// pod has.
+    /// The commit's, unless a fault of the infrastructure took others of its kind away: it has only just begun, as what
+    /// replaces an evicted pod has.
     Young,
-    /// The world's: its node is gone, it was evicted, nobody acts on it.
-    World,
+    /// The infrastructure's: its node is gone, it was evicted, nobody acts on it.
+    Infrastructure,
     /// The commit's: it can't start, it crashes, it does not become ready.
     Commit,
 }
@@ -93,11 +93,11 @@ fn fault(pod: &Value, lost_nodes: &BTreeSet<String>, now: Timestamp, seen: &mut 
     let reason = text(&pod["status"], "reason");
     if TAKEN_AWAY.contains(&reason) || reason.starts_with("OutOf") || is_true("DisruptionTarget") {
         seen.state = if reason.is_empty() { "Disrupted".to_owned() } else { reason.to_owned() };
-        return Fault::World;
+        return Fault::Infrastructure;
     }
     if seen.node.as_ref().is_some_and(|node| lost_nodes.contains(node)) {
         "NodeNotReady".clone_into(&mut seen.state);
-        return Fault::World;
+        return Fault::Infrastructure;
     }
     if phase == "Succeeded" {
         "Completed".clone_into(&mut seen.state);
@@ -127,7 +127,7 @@ fn containers(statuses: &[&Value], seen: &mut PodSeen) -> Option<Fault> {
             seen.container = Some(text(status, "name").to_owned());
             seen.exit_code = exit_code(&status["lastState"]["terminated"]);
             // The registry, not the image, does not answer.
-            return Some(if reason == "RegistryUnavailable" { Fault::World } else { Fault::Commit });
+            return Some(if reason == "RegistryUnavailable" { Fault::Infrastructure } else { Fault::Commit });
         }
     }
     for status in statuses {
@@ -153,14 +153,14 @@ fn unscheduled(pod: &Value, seen: &mut PodSeen) -> Fault {
         // Nobody has tried: there is no scheduler, or it does not act.
         "Pending".clone_into(&mut seen.state);
         "no scheduler has looked at it".clone_into(&mut seen.message);
-        return Fault::World;
+        return Fault::Infrastructure;
     };
     text(scheduled, "reason").clone_into(&mut seen.state);
     text(scheduled, "message").clone_into(&mut seen.message);
     let no_nodes = seen.message.starts_with("0/0 nodes")
         || seen.message.contains("node.kubernetes.io/not-ready")
         || seen.message.contains("node.kubernetes.io/unreachable");
-    if no_nodes { Fault::World } else { Fault::Commit }
+    if no_nodes { Fault::Infrastructure } else { Fault::Commit }
 }
 
 fn unready(pod: &Value, statuses: &[&Value], now: Timestamp, seen: &mut PodSeen) -> Fault {
@@ -172,7 +172,7 @@ fn unready(pod: &Value, statuses: &[&Value], now: Timestamp, seen: &mut PodSeen)
             return Fault::Unknown;
         }
         "its node's kubelet has not said a word about it".clone_into(&mut seen.message);
-        return Fault::World;
+        return Fault::Infrastructure;
     }
     let made = time(&pod["metadata"]["creationTimestamp"]);
     let young = made.is_some_and(|made| now.duration_since(made) < KUBELET_PATIENCE);

@@ -1,0 +1,306 @@
+//! Whether a rollout is under way already. A daemon that is started again, and a newer commit that leaves the pod template
+//! alone, go on with it: they watch it from where it began, or take it back.
+
+use jiff::Timestamp;
+
+use super::step::{Apply, PlanStep};
+use crate::rollout::{Baseline, Outcome, Reason, ReasonCode, Record};
+
+/// How a live workload stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LiveProgress {
+    /// Whether it says that it is complete.
+    pub complete: bool,
+    /// Whether its pod template is the one of the wanted manifest's commit, by its mark.
+    pub ours: bool,
+    /// Whether some commit of belay's is said to have made its pod template.
+    pub marked: bool,
+    /// The hash of its pod template.
+    pub template: Option<String>,
+    /// Where judging it would begin.
+    pub baseline: Baseline,
+}
+
+/// What the history knows of a planned object. What decides nothing about it is left out.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RecordedFacts {
+    /// What became of it last, and when that began.
+    pub newest: Option<(Outcome, Timestamp)>,
+    /// Whether its last rollout came to an end that was its own. One that a newer commit took the place of did not, nor did
+    /// one of which the history knows nothing.
+    pub has_ended: bool,
+    /// Where the judging of its open record began, once it was applied.
+    pub applied: Option<Baseline>,
+    /// The same, once it went back.
+    pub went_back: Option<Baseline>,
+}
+
+impl RecordedFacts {
+    /// Whether the last that is known of a workload is that it went back, or was suspended.
+    #[must_use]
+    pub fn was_broken_off(&self) -> bool {
+        self.newest.is_some_and(|(outcome, _)| is_broken_off(outcome))
+    }
+}
+
+/// Whether a rollout that ended like that leaves something else live than what was to be rolled out.
+#[must_use]
+pub fn is_broken_off(outcome: Outcome) -> bool {
+    matches!(outcome, Outcome::RolledBack | Outcome::RollbackFailed | Outcome::Suspended)
+}
+
+/// What says whether a rollout is under way.
+#[derive(Clone, Copy, Debug)]
+pub struct ResumeFacts<'a> {
+    /// The open record of the object from before a restart, where there is one.
+    pub open: Option<&'a Record>,
+    /// How the live workload stands; `None` where it is none, or not there.
+    pub live: Option<&'a LiveProgress>,
+    /// What the history knows.
+    pub recorded: &'a RecordedFacts,
+    /// Whether a rollout of the same pod template was under way, which goes on as this one.
+    pub continues_rollout: bool,
+    /// Whether a change of the number of pods was under way, which goes on as this one.
+    pub continues_scaling: bool,
+}
+
+/// The step of a plan, where a rollout may be under way already: it is watched on, or goes back. Any other step stays.
+#[must_use]
+pub fn resume(step: PlanStep, facts: &ResumeFacts<'_>) -> PlanStep {
+    match step {
+        // Somebody took it back while belay was not there: that is its end.
+        PlanStep::Held(hold) if hold.by.is_some() => PlanStep::Held(hold),
+        PlanStep::Held(hold) => match facts.unfinished_rollback(&hold.reason) {
+            Some(back) => back,
+            None => PlanStep::Held(hold),
+        },
+        PlanStep::Unchanged | PlanStep::Apply(_) if facts.was_going_back() => {
+            PlanStep::RollBack { reason: facts.failure("it had failed before belay was restarted"), written: None }
+        }
+        PlanStep::Unchanged => facts.unfinished_rollout().map_or(PlanStep::Unchanged, PlanStep::Resume),
+        // What was applied before a restart and is not live any more may have been undone by hand meanwhile.
+        PlanStep::Apply(apply) if facts.open.is_some() && facts.recorded.applied.is_some() => {
+            let respects_undo = apply.respects_undo || apply.replaces_template();
+            PlanStep::Apply(Apply { respects_undo, ..apply })
+        }
+        other => other,
+    }
+}
+
+impl ResumeFacts<'_> {
+    fn was_going_back(&self) -> bool {
+        self.open.is_some_and(|record| record.outcome == Outcome::RollingBack)
+    }
+
+    /// Why what was going back had failed, as its record says.
+    fn failure(&self, otherwise: &str) -> Reason {
+        let recorded = self.open.filter(|_| self.was_going_back()).and_then(|record| record.reason.clone());
+        recorded.unwrap_or_else(|| Reason::new(ReasonCode::Failed, otherwise.to_owned()))
+    }
+
+    /// The rollback of a held manifest that was not through.
+    fn unfinished_rollback(&self, held_for: &str) -> Option<PlanStep> {
+        let is_moving = self.live.is_some_and(|live| !live.complete);
+        let written = self.open.and(self.recorded.went_back.clone());
+        let written = written.or_else(|| self.live.map(|live| live.baseline.clone()));
+        (self.was_going_back() || is_moving).then(|| PlanStep::RollBack { reason: self.failure(held_for), written })
+    }
+
+    /// From where a rollout is judged on whose manifest is live already.
+    fn unfinished_rollout(&self) -> Option<Baseline> {
+        let known = self.open.and(self.recorded.applied.clone());
+        let scales =
+            known.as_ref().is_some_and(|known| known.only_size) || self.continues_scaling && !self.continues_rollout;
+        let live = self.live.filter(|live| live.ours || self.continues_rollout || scales)?;
+        if self.open.is_none() && live.complete && !self.continues_rollout {
+            return None;
+        }
+        let anew = || Baseline { only_size: scales, ..live.baseline.clone() };
+        Some(known.unwrap_or_else(anew))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::{Compact, ObjectKey};
+    use crate::rollout::{CommitId, Hold, Trigger};
+
+    const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
+
+    fn record(outcome: Outcome) -> Record {
+        let commit = COMMIT.parse::<CommitId>().unwrap();
+        let (group, kind, name) = ("apps".to_owned(), "Deployment".to_owned(), "web".to_owned());
+        let object = ObjectKey { group, kind, namespace: Some("shop".to_owned()), name };
+        let reason =
+            (outcome == Outcome::RollingBack).then(|| Reason::new(ReasonCode::Failed, "it had failed".to_owned()));
+        Record { outcome, reason, ..Record::planned("shop", &commit, object, Timestamp::UNIX_EPOCH) }
+    }
+
+    fn baseline(generation: i64) -> Baseline {
+        Baseline { generation, ..Baseline::default() }
+    }
+
+    fn live(complete: bool, ours: bool) -> Option<LiveProgress> {
+        Some(LiveProgress { complete, ours, marked: true, template: None, baseline: baseline(7) })
+    }
+
+    fn hold(by: Option<&str>) -> PlanStep {
+        PlanStep::Held(Hold {
+            manifest: String::new(),
+            config: None,
+            template: String::new(),
+            left_alone: Vec::new(),
+            commit: COMMIT.parse().unwrap(),
+            reason: "held for this".to_owned(),
+            since: Timestamp::UNIX_EPOCH,
+            with: Vec::new(),
+            by: by.map(str::to_owned),
+        })
+    }
+
+    fn apply(creates: bool) -> PlanStep {
+        let body = Compact::of(&serde_json::json!({}));
+        PlanStep::Apply(Apply { rolls_out: true, creates, ..Apply::of(body) })
+    }
+
+    /// What becomes of the step, in a word and what it starts from.
+    fn word(step: &PlanStep) -> String {
+        match step {
+            PlanStep::Resume(from) if from.only_size => format!("resume {} for size", from.generation),
+            PlanStep::Resume(from) => format!("resume {}", from.generation),
+            PlanStep::RollBack { reason, written: None } => format!("roll back: {}", reason.message),
+            PlanStep::RollBack { reason, written: Some(from) } => {
+                format!("watch the way back from {}: {}", from.generation, reason.message)
+            }
+            PlanStep::Apply(apply) if apply.respects_undo => "apply, if it is no undo".to_owned(),
+            PlanStep::Apply(_) => "apply".to_owned(),
+            PlanStep::Held(_) => "held".to_owned(),
+            PlanStep::Unchanged => "unchanged".to_owned(),
+            other => format!("{other:?}"),
+        }
+    }
+
+    /// What it is, the step as planned, the open record's outcome, how the workload stands, the generations that are
+    /// recorded as applied and as gone back, whether a rollout or a scaling goes on, and the step that it becomes.
+    type Case = (
+        &'static str,
+        PlanStep,
+        Option<Outcome>,
+        Option<LiveProgress>,
+        (Option<Baseline>, Option<Baseline>),
+        (bool, bool),
+        &'static str,
+    );
+
+    fn each_becomes(table: Vec<Case>) {
+        for (case, step, open, live, (applied, went_back), (continues_rollout, continues_scaling), expected) in table {
+            let open = open.map(record);
+            let recorded = RecordedFacts { applied, went_back, ..RecordedFacts::default() };
+            let (open, live, recorded) = (open.as_ref(), live.as_ref(), &recorded);
+            let facts = ResumeFacts { open, live, recorded, continues_rollout, continues_scaling };
+            assert_eq!(word(&resume(step, &facts)), expected, "{case}");
+        }
+    }
+
+    #[test]
+    fn what_is_live_already_is_watched_on_or_left() {
+        use Outcome::{Planned, UnderWay};
+        let (none, no) = (|| (None, None), (false, false));
+        let applied = |generation| (Some(baseline(generation)), None);
+        let sized = || (Some(Baseline { only_size: true, ..baseline(3) }), None);
+        let same = || PlanStep::Unchanged;
+        each_becomes(vec![
+            ("nothing is under way", same(), None, live(true, true), none(), no, "unchanged"),
+            ("it is no workload", same(), Some(UnderWay), None, applied(3), no, "unchanged"),
+            ("somebody else moves it", same(), None, live(false, false), none(), no, "unchanged"),
+            ("it moves, and the history knows nothing", same(), None, live(false, true), none(), no, "resume 7"),
+            ("it was applied before a restart", same(), Some(UnderWay), live(false, true), applied(3), no, "resume 3"),
+            ("it is complete by now", same(), Some(UnderWay), live(true, true), applied(3), no, "resume 3"),
+            ("the answer was lost", same(), Some(Planned), live(true, true), none(), no, "resume 7"),
+            ("a newer commit left its template", same(), None, live(true, false), none(), (true, false), "resume 7"),
+            ("its size was changing", same(), None, live(false, false), none(), (false, true), "resume 7 for size"),
+            (
+                "its size was, before a restart",
+                same(),
+                Some(UnderWay),
+                live(false, false),
+                sized(),
+                no,
+                "resume 3 for size",
+            ),
+            ("both were", same(), None, live(false, true), none(), (true, true), "resume 7"),
+        ]);
+    }
+
+    #[test]
+    fn what_had_failed_goes_back_and_what_a_person_did_stays() {
+        use Outcome::{RollingBack, UnderWay};
+        let (none, no) = (|| (None, None), (false, false));
+        let back = |generation| (Some(baseline(3)), Some(baseline(generation)));
+        let applied = || (Some(baseline(3)), None);
+        let same = || PlanStep::Unchanged;
+        let begin = "roll back: it had failed";
+        each_becomes(vec![
+            ("it is live still", same(), Some(RollingBack), live(false, true), applied(), no, begin),
+            ("it is to be sent", apply(false), Some(RollingBack), live(false, true), applied(), no, begin),
+            ("held and through", hold(None), None, live(true, false), none(), no, "held"),
+            ("held by a person", hold(Some("ann")), Some(RollingBack), live(false, false), back(5), no, "held"),
+            (
+                "the write of the way back is known",
+                hold(None),
+                Some(RollingBack),
+                live(false, false),
+                back(5),
+                no,
+                "watch the way back from 5: it had failed",
+            ),
+            (
+                "only the cluster knows of it",
+                hold(None),
+                None,
+                live(false, false),
+                none(),
+                no,
+                "watch the way back from 7: held for this",
+            ),
+            ("nothing is there to watch", hold(None), Some(RollingBack), None, none(), no, begin),
+            (
+                "applied, and not live now",
+                apply(false),
+                Some(UnderWay),
+                live(true, false),
+                applied(),
+                no,
+                "apply, if it is no undo",
+            ),
+            ("applied, and deleted since", apply(true), Some(UnderWay), None, applied(), no, "apply"),
+            ("not applied before the restart", apply(false), Some(UnderWay), live(true, false), none(), no, "apply"),
+        ]);
+    }
+
+    #[test]
+    fn what_is_nobodys_rollout_stays_as_planned() {
+        let (none, open) = ((None, None), Some(Outcome::UnderWay));
+        let rejected = PlanStep::Rejected(Reason::new(ReasonCode::InvalidManifest, "no".to_owned()), Vec::new());
+        for step in [PlanStep::Prune, PlanStep::Suspended("by ann".to_owned()), rejected] {
+            let open = open.map(record);
+            let live = live(false, true);
+            let recorded =
+                RecordedFacts { applied: none.0.clone(), went_back: none.1.clone(), ..RecordedFacts::default() };
+            let (open, live, recorded) = (open.as_ref(), live.as_ref(), &recorded);
+            let facts = ResumeFacts { open, live, recorded, continues_rollout: true, continues_scaling: true };
+            assert_eq!(resume(step.clone(), &facts), step);
+        }
+    }
+
+    #[test]
+    fn a_commit_that_goes_back_to_a_held_manifest_is_told_so() {
+        use super::super::step::held_reason;
+        let PlanStep::Held(hold) = hold(None) else { unreachable!("a hold is made") };
+        let other: CommitId = "89abcdef0123456789abcdef0123456789abcdef".parse().unwrap();
+        assert_eq!(held_reason(&hold, &other, &Trigger::Commit).code, ReasonCode::HeldAgain);
+        assert_eq!(held_reason(&hold, &hold.commit, &Trigger::Commit).code, ReasonCode::Held);
+        assert_eq!(held_reason(&hold, &other, &Trigger::Retry).message, "held for this");
+    }
+}

@@ -1,0 +1,163 @@
+//! What a plan says: a step for each object, in the order in which they are taken.
+
+use serde_json::Value;
+
+use super::Wanted;
+use super::body::{TemplateMarks, body};
+use super::diff::Change;
+use super::order::{Rank, rank};
+use crate::manifest::{Compact, Complaint};
+use crate::rollout::{Baseline, CommitId, Hold, Reason, ReasonCode, Trigger, Workload};
+
+/// What is to be done about one object.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PlanStep {
+    /// Send its manifest.
+    Apply(Apply),
+    /// Watch the rollout that is under way, from its baseline.
+    Resume(Baseline),
+    /// Go back: the rollout failed before a restart, or the manifest is held and that was not through.
+    RollBack {
+        /// Why it failed.
+        reason: Reason,
+        /// The baseline of the write that went back; `None` where it was not made, or not known to be.
+        written: Option<Baseline>,
+    },
+    /// Delete the object: its manifest has left the repository.
+    Prune,
+    /// Nothing yet: it waits for something that is not there.
+    Wait(Reason),
+    /// Nothing: the object is as the manifest says.
+    Unchanged,
+    /// Nothing: the manifest is held.
+    Held(Hold),
+    /// Nothing: somebody asked to leave the object alone, and why.
+    Suspended(String),
+    /// Nothing: the API server refuses it, or belay does; with what is wrong, at its places.
+    Rejected(Reason, Vec<Complaint>),
+}
+
+impl PlanStep {
+    /// Whether a rollout carries it through: something is written, or watched.
+    #[must_use]
+    pub fn is_carried_through(&self) -> bool {
+        matches!(self, PlanStep::Apply(_) | PlanStep::Resume(_) | PlanStep::RollBack { .. } | PlanStep::Prune)
+    }
+}
+
+/// One write.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Apply {
+    /// What is sent.
+    pub body: Compact,
+    /// Whether the object is new.
+    pub creates: bool,
+    /// Whether the pod template changes, so that there is a rollout.
+    pub rolls_out: bool,
+    /// Whether the number of pods of the present template changes (`replicas`, a StatefulSet's partition), so that there is
+    /// something to wait for, though no template to go back to.
+    pub scales: bool,
+    /// Whether it gives a workload whose manifest is held the template again that it is held at.
+    pub restores_held: bool,
+    /// Whether it was first made by `kubectl apply`, whose fields are to be written over to belay before; see
+    /// [`crate::rollout::ownership::takeover`].
+    pub takes_over: bool,
+    /// Whether somebody may have taken the object back by hand, which is respected: it is looked at before anything is sent.
+    pub respects_undo: bool,
+    /// What changes; empty for a new object.
+    pub changes: Vec<Change>,
+}
+
+impl Apply {
+    /// A write of which nothing else is known.
+    #[must_use]
+    pub fn of(body: Compact) -> Apply {
+        Apply {
+            body,
+            creates: false,
+            rolls_out: false,
+            scales: false,
+            restores_held: false,
+            takes_over: false,
+            respects_undo: false,
+            changes: Vec::new(),
+        }
+    }
+
+    /// The write of a whole manifest, whatever is live: for what goes on, goes back or is made anew.
+    #[must_use]
+    pub fn of_manifest(wanted: &Wanted, source: &str) -> Apply {
+        let is_workload = Workload::of(&wanted.key).is_some();
+        let marks = if is_workload { TemplateMarks::of(&wanted.commit) } else { TemplateMarks::default() };
+        let body: Value = body(&wanted.value(), source, &marks, None);
+        Apply { rolls_out: is_workload, ..Apply::of(Compact::of(&body)) }
+    }
+
+    /// Whether it puts another pod template in the place of a live one.
+    #[must_use]
+    pub fn replaces_template(&self) -> bool {
+        self.rolls_out && !self.creates
+    }
+
+    /// Whether somebody else has given the object another pod template than it is to have.
+    #[must_use]
+    pub fn corrects_template(&self) -> bool {
+        self.replaces_template() || self.restores_held
+    }
+}
+
+/// One manifest and what is to be done about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Planned {
+    /// The manifest.
+    pub wanted: Wanted,
+    /// What is to be done.
+    pub step: PlanStep,
+}
+
+impl Planned {
+    /// The place in the order.
+    #[must_use]
+    pub fn rank(&self) -> Rank {
+        rank(&self.wanted.key)
+    }
+}
+
+/// The finished list of what to do for one commit of a source, in the order in which it is done.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// The source.
+    pub source: String,
+    /// The commit that was planned.
+    pub head: CommitId,
+    /// What is to be done, by rank, then by object.
+    pub planned: Vec<Planned>,
+}
+
+impl Plan {
+    /// Orders what is to be done.
+    #[must_use]
+    pub fn new(source: String, head: CommitId, mut planned: Vec<Planned>) -> Plan {
+        planned.sort_by(|one, other| {
+            let place = |planned: &Planned| (planned.rank(), planned.wanted.key.clone());
+            place(one).cmp(&place(other))
+        });
+        Plan { source, head, planned }
+    }
+
+    /// Whether it changes nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        !self.planned.iter().any(|planned| matches!(planned.step, PlanStep::Apply(_) | PlanStep::Prune))
+    }
+}
+
+/// Why a manifest is not applied: it is held. A commit that has gone back to what failed by another one is told so.
+#[must_use]
+pub fn held_reason(hold: &Hold, commit: &CommitId, trigger: &Trigger) -> Reason {
+    if hold.commit == *commit || !trigger.is_commit() {
+        return Reason::new(ReasonCode::Held, hold.reason.clone());
+    }
+    let message = format!("back to what failed in {}: held: {}", hold.commit.short(), hold.reason);
+    Reason::new(ReasonCode::HeldAgain, message)
+}
