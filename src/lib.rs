@@ -15,7 +15,7 @@
 //!
 //! Every step is recorded in `history` before and after it is taken. `daemon` joins the rooms. What becomes of one object
 //! is decided in `rollout`; what concerns several at once is decided in `daemon`: which plan takes the place of which, what
-//! is taken up again, how much is pruned, who holds the Lease, what goes back together.
+//! is taken up again after a restart, how much is pruned, who holds the Lease, what goes back together.
 //!
 //! # Rooms
 //!
@@ -24,19 +24,19 @@
 //! | room | what it is | what it may touch |
 //! |---|---|---|
 //! | [`kube_facts`] | crate `kube-facts`: facts about Kubernetes' kinds, generated from a real API server | nothing: data |
-//! | [`manifest`] | in `belay-core`: text to objects, each with its place | nothing: pure |
-//! | [`rollout`] | in `belay-core`: what to do: plan, judge, way back, hold, record | nothing: pure, time is an argument |
-//! | [`git`] | in: the branch, what changed, texts at a commit | libgit2, the mirror's folder, the network |
+//! | [`manifest`] | in `belay-core`: text to objects, each with its place; complaints; edits of a manifest's text | nothing: pure |
+//! | [`rollout`] | in `belay-core`: what to do: plan, judge, roll back (with holds), field ownership, rolling update of ReplicationControllers, record | nothing: pure, time is an argument |
+//! | [`git`] | the branch, what changed, texts at a commit; the working copy of a person who commits | libgit2, the mirror's folder, the network; for a person's commit also the working copy, `gpg` and `ssh-keygen` |
 //! | [`render`] | folders that kustomize or Helm turns into manifests: which there are, from what, the tool's run | a tool as a child process, private folders |
-//! | [`cluster`] | out: read, watch, apply, evidence, events | the Kubernetes API |
-//! | [`history`] | memory: what became of each manifest of each commit | one SQLite file |
-//! | [`daemon`] | the loop that joins the rooms above | the rooms above |
-//! | [`web`] | show: pages, JSON and metrics over HTTP; it only reads | a socket, the history, the cluster |
-//! | [`notices`] | tell: sends what became of commits to receivers elsewhere | the history, sockets to receivers |
-//! | [`cli`] | say: the only room that prints, one file a command | terminal, everything |
+//! | [`cluster`] | the Kubernetes API: read, watch, apply, evidence, events | the Kubernetes API |
+//! | [`history`] | what became of each manifest of each commit | one SQLite file |
+//! | [`daemon`] | the loop of each source, which joins the rooms above | the rooms above |
+//! | [`web`] | pages, JSON, metrics, `/healthz` and `/readyz` (`web/answer`) over HTTP, which change nothing; Git servers' webhooks, `POST /hooks/SOURCE` (`web/hooks`), which ask the daemon to look at a source | a socket, the history, the cluster, the mirrors |
+//! | [`notices`] | sends what became of commits to receivers elsewhere; `notices/receiver` sends again what failed | the history, sockets to receivers |
+//! | [`cli`] | the commands, and the only room that prints; a command is a file or a folder of `cli/commands` | terminal, everything |
 //! | [`minicluster`] | crate: a small Kubernetes in one process; knows nothing of belay | its own store, a socket when asked |
-//! | [`config`] | a leaf: the configuration file | nothing |
-//! | [`telemetry`] | a leaf: logs, what systemd wants to hear, and what is counted | standard error, systemd's socket, `/proc` |
+//! | [`config`] | a leaf: the configuration file, and the files with secrets that it names | those files |
+//! | [`telemetry`] | a leaf: logs, counters, and messages to systemd (`cli/commands/run/systemd` says when) | standard error, systemd's socket, `/proc` |
 //! | [`blocking`] | a leaf: what waits for a disk keeps no other task of the runtime waiting | nothing |
 //! | [`backoff`] | a leaf: how long is waited before something is tried again | nothing |
 //! | [`clock`] | a leaf: what time it is | the clock |
@@ -45,6 +45,31 @@
 //! `cli → notices → history`, and `cli → minicluster → kube_facts`. `minicluster` and the rest never import each other: a misreading of Kubernetes that both
 //! shared would cancel out in every test. The manifests of the crates hold the walls between crates, `tests/tidy.rs` those
 //! between modules.
+//!
+//! # Inside the core
+//!
+//! `belay-core` decides; the daemon and the commands read what it must know, and do what it says.
+//!
+//! | what | files of `crates/belay-core/src/` |
+//! |---|---|
+//! | text to objects, each key and value with its place; a key written twice | `manifest/yaml` (`manifest/yaml/placed`) |
+//! | which fields a kind has, which values they take, hints for a misspelt name | `manifest/schema` |
+//! | what the API server refuses beyond that | `manifest/rules` |
+//! | a file to manifests (`manifest/set`), all files of a commit (`manifest/manifest_set`), an object that is written twice (both) | `manifest/set` `manifest/manifest_set` `manifest/one_manifest` |
+//! | what a tool rendered, with the place that it comes from; Helm's hooks | `manifest/rendered` `manifest/helm_hooks` |
+//! | complaints and how they are shown, without values that may be secret | `manifest/complaint` `manifest/report` `manifest/render` `manifest/secrecy` |
+//! | edits of a manifest that keep every other line (`belay set`, `belay scale`) | `manifest/edit` |
+//! | what is done with one object: refused, held, left alone, applied | `rollout/plan` (its `mod.rs`) |
+//! | the order of kinds, `belay.dev/after`, what may be deleted | `rollout/plan/order` `rollout/plan/after` `rollout/plan/prune` |
+//! | whether a rollout goes on after a restart, or under a newer commit, or is rolled back | `rollout/plan/resume` |
+//! | what an apply would change, with Secrets masked | `rollout/plan/diff` |
+//! | a rollout because a ConfigMap or Secret changed | `rollout/plan/config_hash` `rollout/plan/references` |
+//! | the verdict: deadlines, the time of an outage added to them, failing before the deadline | `rollout/judge` `rollout/judge/outage` `rollout/judge/fail_fast`; health, one file a kind, in `rollout/judge/health` |
+//! | the rollback: to which revision, by which writes, what is held and when a hold ends | `rollout/rollback/target` `rollout/rollback/plan` `rollout/rollback/hold` |
+//! | `kubectl rollout undo` and `belay undo`, recognised and held | `rollout/rollback/manual_rollback` `rollout/rollback/undo` |
+//! | fields that others own, taking over from another tool, the Lease | `rollout/ownership` |
+//! | rolling updates of ReplicationControllers, `belay rolling-update` | `rollout/rolling_update` (a step: `rollout/rolling_update/step`) |
+//! | outcomes, states, reasons, triggers | `rollout/record` |
 //!
 //! # Inside the daemon
 //!
@@ -55,19 +80,19 @@
 //!
 //! | what | files of `daemon/` |
 //! |---|---|
-//! | the loop | `source` `state` `perform` `task_result`; `restart` is its start |
-//! | what is decided across objects | `state/on`: `state/fetch_events` (looks, refused heads, quarantine), `state/plan_events` (which plan takes the place of which), `state/rollout_events` (superseding, ends, panics), `state/drift_events` (what is looked into, corrected, reported, taken up), with `state/event`, `state/known`, `state/fetching` and `state/drift` |
-//! | a fetch, and what a new head says | `look` `quarantine` `repository` `capabilities` `read_head` `head_change` `head_reading` `units` `unit_changes` `desired_state` `file_facts` `offline_start` |
-//! | a plan | `plan_head` `plan_request` `planner` `prepared` `recorded_facts` `live_objects` `config_rollout` `ownership_conflict` `source_dependency` |
-//! | beginning rollouts, and taking them up again | `start` `resume` `rollout_end` `apply_wave` `dependency_gate` |
+//! | the loop | `source` `state` `perform` `task_result`; `startup` reads the records that an earlier run left open; `liveness` answers systemd's watchdog |
+//! | what is decided across objects | `state/on`: `state/fetch_events` (looks, and heads refused because they empty or replace everything), `state/plan_events` (which plan takes the place of which), `state/rollout_events` (superseding, ends, panics), `state/drift_events` (what is looked into, corrected, reported, taken up), with `state/event`, `state/known`, `state/fetching` and `state/drift` |
+//! | a fetch, and what a new head says | `look` fetches; `read_head` reads the new head and notices one that empties or replaces everything; `head_reading` charges each change to its commit (by `git/read/attribution`; rendered folders: `unit_changes`); `quarantine` leaves alone a repository that brought belay down; `repository` `capabilities` `head_change` `units` `desired_state` `file_facts` `offline_start` |
+//! | a plan | `plan_head` `plan_request` `planner` `prepared` `recorded_facts` `live_objects` `config_rollout` `source_dependency`; `made` says whether an object is this source's (the core refuses what is another's), `ownership_conflict` reports it |
+//! | beginning rollouts | `start` `apply_wave` `dependency_gate` `rollout_end`; `continued_rollout` lets a rollout go on under a newer commit |
 //! | one rollout | `rollout` is the story; `rollout_task` `apply_manifest` `takeover` `established` `health_monitor` |
-//! | going back | `rollback_facts` gathers what the core plans by, `rollback` carries out any such plan, `rollback_watch` proves it; `rollback_target` `dependent_config` `commit_rollback` `failure` `fallback_template` `previous_manifest` |
-//! | an undo by a person | `manual_rollback` |
+//! | rolling back | `rollback_facts` gathers what the core plans by, `rollback` carries out any such plan, `rollback_watch` proves it; `rollback_target` `dependent_config` `commit_rollback` `failure` `fallback_template` `previous_manifest` |
+//! | `kubectl rollout undo` and `belay undo`, recognised and held | `manual_rollback` |
 //! | what differs between kinds of workloads | `driver`; `stuck_pods` of StatefulSets, `replication_controller` `rolled_pods` |
 //! | what the watches tell, and drift | `watch_events` `in_sync` `recheck` `reported` `external_changes` `recovered` `unhealthy` `autoscalers` `deferred_watch` `deferred_kinds` `live` `rights` |
-//! | pruning | `prune_candidates` `prune` `made` `unmanaged` `revision_references` `cleanup` |
+//! | pruning | `prune_candidates` finds what left the repository, `prune` compares their number with the limit and deletes; `unmanaged` `revision_references` `cleanup` |
 //! | what is recorded | `journal` `journal_queue` `standing` `retention` `rebuild` |
-//! | what is published, and noted to be told | `status` `lasting_trouble` `readiness` `event_queue` `queued_events` |
+//! | what is published, and noted to be told | `status` `lasting_trouble` `event_queue` `queued_events`; `source_completion` says whether a source is complete, for sources that wait for it |
 //! | who follows a source | `leadership` `leading` |
 //! | what all of these are given | `context` `requests` `tasks` `blocking_pool` `panics` `task_panics` `commit_tree` `refused` |
 //!
@@ -76,13 +101,15 @@
 //! 1. The pure rooms touch nothing: same inputs, same answer.
 //! 2. A plan is complete before the first write; applying it takes no decisions.
 //! 3. Rolling back is rolling out an earlier template; there is one path, used both ways.
-//! 4. belay changes and deletes only what carries its mark; it takes over only what its repository names.
+//! 4. belay changes and deletes only what carries its mark, and deletes only what its history or Git says was in the
+//!    repository; it takes over only what its repository names.
 //! 5. One rollout at a time per workload; a newer commit replaces it.
 //! 6. Every manifest of every commit that the daemon acted on ends in exactly one record; killing belay loses none.
 //! 7. A failed manifest is never applied a second time while it is held; a rollback is never itself rolled back.
-//! 8. Every wait has a limit, every queue has a bound, every retry has a back-off.
+//! 8. Every wait has a limit, every queue has a bound, every retry has a back-off or the fixed `interval` of its source.
 //! 9. belay can't tell the embedded cluster from a real one; the embedded cluster can't tell belay from kubectl.
-//! 10. Secret values never reach a log, a diff, a record, an error or a page.
+//! 10. Secret values never reach a log, a diff, a record, an error or a page (`rollout/plan/diff`, `manifest/secrecy`,
+//!     `cluster/masking`).
 
 pub use belay_core::{manifest, rollout};
 

@@ -274,9 +274,30 @@ fn the_map_names_every_file_of_the_daemon() {
             );
         }
     }
-    for name in table.split("\n//! # Invariants").next().unwrap().split('`').skip(1).step_by(2) {
+    for name in names_in(table) {
         let path = root.join("src/daemon").join(name.trim_start_matches("daemon/").trim_end_matches(".rs"));
-        assert!(name == "daemon/" || path.with_extension("rs").exists(), "the map names {name}, which is not there");
+        let elsewhere = name.starts_with("git/") && root.join("src").join(name).with_extension("rs").exists();
+        let is_there = elsewhere || path.with_extension("rs").exists();
+        assert!(name.contains(' ') || name == "daemon/" || is_there, "the map names {name}, which is not there");
+    }
+}
+
+/// What a section of the map names in code style.
+fn names_in(section: &str) -> impl Iterator<Item = &str> {
+    section.split("\n//! # ").next().unwrap().split('`').skip(1).step_by(2)
+}
+
+#[test]
+fn the_map_names_files_of_the_core_that_are_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let map = fs::read_to_string(root.join("src/lib.rs")).unwrap();
+    let (_, table) = map.split_once("# Inside the core").unwrap();
+    let files: Vec<&str> =
+        names_in(table).filter(|name| name.contains('/') && !name.starts_with("belay.dev")).collect();
+    assert!(files.len() > 25, "{files:?}");
+    for name in files {
+        let path = root.join("crates/belay-core/src").join(name.trim_start_matches("crates/belay-core/src/"));
+        assert!(path.is_dir() || path.with_extension("rs").exists(), "the map names {name}, which is not there");
     }
 }
 

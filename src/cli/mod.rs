@@ -1,4 +1,4 @@
-//! SAY. The only room that prints. One file a command; each says what it is in its arguments' doc comments.
+//! SAY. The only room that prints. A command is a file or a folder of `commands`; each says what it is in its arguments' doc comments.
 
 mod args;
 mod commands;

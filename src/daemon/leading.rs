@@ -16,11 +16,12 @@ use super::context::{Context, Events};
 use super::desired_state::DesiredState;
 use super::journal_queue::JournalQueue;
 use super::leadership::Leader;
+use super::liveness::Liveness;
 use super::queued_events::EventQueue;
 use super::repository::{Away, Repository};
 use super::requests::Requests;
 use super::source_dependency::{DependencyRequest, SourceDependency};
-use super::state::{Fetching, Readiness, Recorded, Settings, Source, State, Watches};
+use super::state::{Completion, Fetching, Recorded, Settings, Source, State, Watches};
 use super::status::{Publisher, SourceStatus, set};
 use super::tasks::Tasks;
 use super::units::Units;
@@ -43,6 +44,7 @@ pub(super) struct Parts {
     pub status: Publisher,
     pub cleanup: Cleanup,
     pub requests: Requests,
+    pub liveness: Liveness,
 }
 
 /// What its repository is read with.
@@ -123,7 +125,8 @@ impl Parts {
             plan_task: None,
             watches: Watches::new(cluster, name),
             recorded: Recorded::new(self.history.begun()),
-            readiness: Readiness::new(Arc::clone(&self.asked)),
+            completion: Completion::new(Arc::clone(&self.asked)),
+            liveness: self.liveness.of_loop(name),
             events: EventQueue::default(),
             context,
         }

@@ -10,6 +10,7 @@ mod commit_rollback;
 mod commit_tree;
 mod config_rollout;
 mod context;
+mod continued_rollout;
 mod deferred_kinds;
 mod deferred_watch;
 mod dependency_gate;
@@ -33,6 +34,7 @@ mod leadership;
 mod leading;
 mod live;
 mod live_objects;
+mod liveness;
 mod look;
 mod made;
 mod manual_rollback;
@@ -50,7 +52,6 @@ mod prune_candidates;
 mod quarantine;
 mod queued_events;
 mod read_head;
-mod readiness;
 mod rebuild;
 mod recheck;
 mod recorded_facts;
@@ -60,8 +61,6 @@ mod replication_controller;
 mod reported;
 mod repository;
 mod requests;
-mod restart;
-mod resume;
 mod retention;
 mod revision_references;
 mod rights;
@@ -74,9 +73,11 @@ mod rollout;
 mod rollout_end;
 mod rollout_task;
 mod source;
+mod source_completion;
 mod source_dependency;
 mod standing;
 mod start;
+mod startup;
 mod state;
 mod status;
 mod stuck_pods;
@@ -118,6 +119,7 @@ pub use commit_tree::CommitTree;
 pub use lasting_trouble::note_lasting_trouble;
 use leadership::Leader;
 use leading::{Parts, ReadingParts};
+pub use liveness::Liveness;
 use planner::{Holds, OnOutage, Planner};
 pub use rebuild::recollect;
 use requests::Requests;
@@ -167,6 +169,7 @@ pub struct Daemon {
     /// The room for requests that its sources share.
     requests: Arc<Semaphore>,
     metrics: Metrics,
+    liveness: Liveness,
     sources: JoinSet<()>,
 }
 
@@ -195,6 +198,7 @@ impl Daemon {
             asked: BTreeMap::new(),
             requests: Requests::of_daemon(),
             metrics: Metrics::default(),
+            liveness: Liveness::default(),
             sources: JoinSet::new(),
         }
     }
@@ -247,6 +251,12 @@ impl Daemon {
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         self.metrics.clone()
+    }
+
+    /// Whether the loops of its sources turn.
+    #[must_use]
+    pub fn liveness(&self) -> Liveness {
+        self.liveness.clone()
     }
 
     /// What asks for a look at each source that is followed so far, by name.
@@ -315,6 +325,7 @@ impl Daemon {
             clock: self.clock.clone(),
             status,
             cleanup: self.options.cleanup.clone(),
+            liveness: self.liveness.clone(),
             requests: Requests::share(&self.requests),
             config,
         };

@@ -28,6 +28,7 @@ impl Source {
         self.resume_open();
         self.wait_after_crashes();
         loop {
+            self.liveness.answer();
             self.renew_history_if_lost();
             self.publish_settled();
             let context = Arc::clone(&self.context);
@@ -43,12 +44,13 @@ impl Source {
                 Some(seen) = self.watches.seen.recv(), if self.state.drift.comparing.len() < AT_ONCE => self.contained(|source| source.saw(seen)),
                 Some(seen) = self.watches.autoscalers_seen.recv() => self.contained(|source| source.saw_autoscaler(seen)),
                 () = moved(self.fetching.wake.as_deref()) => self.state.fetch.look_soon(Instant::now()),
-                () = self.readiness.asked.look.notified() => self.state.fetch.look_soon(Instant::now()),
-                () = self.readiness.asked.pushed.notified() => self.state.fetch.look_for_a_push(Instant::now()),
+                () = self.completion.asked.look.notified() => self.state.fetch.look_soon(Instant::now()),
+                () = self.completion.asked.pushed.notified() => self.state.fetch.look_for_a_push(Instant::now()),
                 () = tokio::time::sleep_until(self.state.fetch.next_look), if self.state.fetch.looking.is_none() => {
                     self.on(Event::LookDue { at: context.clock.now() });
                 }
                 () = context.journal.renewed.notified() => {}
+                () = self.liveness.asked() => {}
                 () = sleep_until(check_at) => self.contained(|source| source.on(Event::Due)),
                 () = tokio::time::sleep_until(self.recorded.next_tidy), if self.state.planning.planned.is_some() => self.tidy_up(),
             }

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::context::Context;
 use super::deferred_kinds::DeferredKinds;
 use super::desired_state::DesiredState;
+use super::liveness::LoopTurns;
 use super::queued_events::EventQueue;
 use super::repository::Repository;
 use super::source_dependency::DependencyRequest;
@@ -56,7 +57,8 @@ pub(super) struct Source {
     /// The task that makes a plan.
     pub plan_task: Option<AbortHandle>,
     pub recorded: Recorded,
-    pub readiness: Readiness,
+    pub completion: Completion,
+    pub liveness: Arc<LoopTurns>,
     /// What is to be told as soon as nothing else is to be done.
     pub events: EventQueue,
 }
@@ -122,16 +124,16 @@ impl Recorded {
 }
 
 /// Whether all of the source is through, for those who wait for it.
-pub(super) struct Readiness {
+pub(super) struct Completion {
     /// Asked by who waits for this source.
     pub asked: Arc<DependencyRequest>,
     /// Whether everything was complete, as of a look.
     pub judged: Option<(Timestamp, bool)>,
 }
 
-impl Readiness {
-    pub(super) fn new(asked: Arc<DependencyRequest>) -> Readiness {
-        Readiness { asked, judged: None }
+impl Completion {
+    pub(super) fn new(asked: Arc<DependencyRequest>) -> Completion {
+        Completion { asked, judged: None }
     }
 }
 

@@ -106,7 +106,7 @@ fn refuse(state: &mut State, suspect: SuspectHead, head: &CommitId) -> Effect {
         SuspectHead::Replaced => "has neither a commit nor a file in common with what was there".to_owned(),
     };
     let message = format!(
-        "commit {} {seen}: refused, in case it is an suspect; nothing is changed or deleted until there is another; \
+        "commit {} {seen}: refused, in case it is an accident; nothing is changed or deleted until there is another; \
          if it is meant, say belay run --allow-prune, or push a commit with the trailer Belay-Allow-Prune: and how \
          many objects may go",
         head.short()

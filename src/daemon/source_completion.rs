@@ -26,7 +26,7 @@ impl Source {
         let settled = idle && through && self.state.rollouts.resumed.is_empty() && !self.state.fetch.is_away;
         if !settled && self.state.fetch.looking.is_none() {
             // Something is being done: what was found before does not count any more.
-            self.readiness.judged = None;
+            self.completion.judged = None;
         }
         let complete = self.complete(settled);
         let Rollouts { under_way, waiting, ends_read, .. } = &self.state.rollouts;
@@ -40,11 +40,11 @@ impl Source {
 
     /// The look as of which everything is live and complete, where anybody waits for that.
     fn complete(&mut self, settled: bool) -> Option<Timestamp> {
-        let looked = self.state.fetch.looked.filter(|_| settled && self.readiness.asked.is_awaited())?;
-        if self.readiness.judged.is_none_or(|(at, _)| at != looked) {
-            self.readiness.judged = Some((looked, self.is_well()));
+        let looked = self.state.fetch.looked.filter(|_| settled && self.completion.asked.is_awaited())?;
+        if self.completion.judged.is_none_or(|(at, _)| at != looked) {
+            self.completion.judged = Some((looked, self.is_well()));
         }
-        self.readiness.judged.and_then(|(_, well)| well.then_some(looked))
+        self.completion.judged.and_then(|(_, well)| well.then_some(looked))
     }
 
     /// Whether everything that the head says is live, and complete where it rolls out.

@@ -1,14 +1,14 @@
 //! `belay run`
 
+mod systemd;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -122,7 +122,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     let telling = tokio::spawn(tell(&config, &daemon, &history, &clock, stop.clone()));
     let started = clock.now();
     let systemd = Systemd::of_this_process();
-    tokio::spawn(tell_systemd(systemd.clone(), status.clone()));
+    tokio::spawn(systemd::tell(systemd.clone(), daemon.liveness(), status.clone()));
     let mut timed_out = false;
     let mut running = tokio::spawn(daemon.run());
     tokio::select! {
@@ -369,60 +369,4 @@ async fn settled(mut status: watch::Receiver<Status>, sources: &[SourceConfig]) 
     };
     // The daemon that publishes it runs as long as anybody waits for this.
     let _ = status.wait_for(all).await;
-}
-
-/// Tells systemd that the daemon is up, what it does, and that it lives. What it does is told once a second at most, and
-/// only where that changes: a thousand rollouts make no thousand lines.
-async fn tell_systemd(systemd: Systemd, mut status: watch::Receiver<Status>) {
-    const BETWEEN: Duration = Duration::from_secs(1);
-    systemd.ready().await;
-    let beat = telemetry::watchdog_interval().unwrap_or(Duration::from_hours(1));
-    let mut watchdog = tokio::time::interval(beat);
-    let (mut told, mut not_before) = (String::new(), Instant::now());
-    loop {
-        let changed = async {
-            sleep_until(not_before).await;
-            status.changed().await
-        };
-        tokio::select! {
-            biased;
-            // Where it does not fit, the next one comes soon.
-            _ = watchdog.tick() => drop(systemd.alive()),
-            changed = changed => {
-                if changed.is_err() {
-                    return;
-                }
-                let line = line(&status.borrow_and_update());
-                not_before = Instant::now() + BETWEEN;
-                if line != told {
-                    match systemd.status(&line) {
-                        true => told = line,
-                        false => status.mark_changed(),
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// The daemon in one line.
-fn line(status: &Status) -> String {
-    let trouble = status
-        .sources
-        .values()
-        .flat_map(|source| source.obstacles.waits.iter().chain(source.obstacles.trouble.values()))
-        .next();
-    let heads: Vec<String> = status
-        .sources
-        .iter()
-        .map(|(name, source)| {
-            let at = source.planned.as_ref().map_or("nothing yet", |commit| commit.short());
-            format!("{name} at {at}: {}", source.summary())
-        })
-        .collect();
-    let mut line = heads.join("; ");
-    if let Some(trouble) = trouble {
-        line.push_str(&format!("; {trouble}"));
-    }
-    line
 }

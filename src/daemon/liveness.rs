@@ -1,0 +1,83 @@
+//! Whether the loop of each source still turns. systemd's watchdog is answered only then: a runtime that lives says nothing
+//! about a loop that hangs.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tokio::sync::Notify;
+
+/// The loops of a daemon's sources. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Liveness {
+    loops: Arc<Mutex<Vec<(String, Weak<LoopTurns>)>>>,
+}
+
+/// What a loop answers with.
+#[derive(Debug)]
+pub(super) struct LoopTurns {
+    asked: Notify,
+    answered: AtomicBool,
+}
+
+impl Liveness {
+    /// The sources whose loop has not turned since the last call, by name. Asks every loop anew. A source whose loop has ended,
+    /// or that another belay follows, is not among them.
+    #[must_use]
+    pub fn hanging(&self) -> Vec<String> {
+        let mut loops = self.loops.lock().unwrap_or_else(PoisonError::into_inner);
+        loops.retain(|(_, turns)| turns.strong_count() > 0);
+        let silent = |turns: Arc<LoopTurns>| {
+            turns.asked.notify_one();
+            !turns.answered.swap(false, Ordering::Relaxed)
+        };
+        loops
+            .iter()
+            .filter(|(_, turns)| turns.upgrade().is_some_and(silent))
+            .map(|(source, _)| source.clone())
+            .collect()
+    }
+
+    /// One more loop, which counts as long as what is returned is kept.
+    pub(super) fn of_loop(&self, source: &str) -> Arc<LoopTurns> {
+        let turns = Arc::new(LoopTurns { asked: Notify::new(), answered: AtomicBool::new(true) });
+        self.loops.lock().unwrap_or_else(PoisonError::into_inner).push((source.to_owned(), Arc::downgrade(&turns)));
+        turns
+    }
+}
+
+impl LoopTurns {
+    /// Returns when the loop is asked whether it turns.
+    pub(super) async fn asked(&self) {
+        self.asked.notified().await;
+    }
+
+    /// It does.
+    pub(super) fn answer(&self) {
+        self.answered.store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_a_loop_that_turns_is_alive() {
+        let liveness = Liveness::default();
+        let (web, shop) = (liveness.of_loop("web"), liveness.of_loop("shop"));
+        assert!(liveness.hanging().is_empty(), "none has been asked yet");
+        web.asked().await;
+        web.answer();
+        assert_eq!(liveness.hanging(), ["shop"]);
+        web.asked().await;
+        web.answer();
+        shop.asked().await;
+        shop.answer();
+        assert!(liveness.hanging().is_empty(), "it turns again");
+        drop(shop);
+        web.asked().await;
+        web.answer();
+        assert!(liveness.hanging().is_empty(), "its loop has ended");
+        assert_eq!(liveness.hanging(), ["web"]);
+    }
+}
