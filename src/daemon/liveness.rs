@@ -9,8 +9,11 @@ use tokio::sync::Notify;
 /// The loops of a daemon's sources. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Liveness {
-    loops: Arc<Mutex<Vec<(String, Weak<LoopTurns>)>>>,
+    /// Each with the name of its source.
+    loops: Arc<Mutex<Vec<LoopOf>>>,
 }
+
+type LoopOf = (String, Weak<LoopTurns>);
 
 /// What a loop answers with.
 #[derive(Debug)]

@@ -19,6 +19,8 @@ mod problem;
 mod query;
 mod revisions;
 mod rollout_progress;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -164,7 +166,7 @@ impl Room {
             registry,
             listeners: live::room(),
             asking: revisions::room(),
-            progress: RolloutProgress::default(),
+            progress: RolloutProgress::new(shown.clock.now()),
             shown,
         }
     }
@@ -219,135 +221,5 @@ async fn serve(stream: TcpStream, router: Router) {
     server.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(HEADER_BYTES);
     if let Err(error) = server.serve_connection(TokioIo::new(stream), service).await {
         debug!(%error, "a connection ended badly");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-
-    async fn open(allowed: &[&str]) -> (Web, watch::Sender<Status>) {
-        let (sender, status) = watch::channel(Status::default());
-        let allowed: Vec<String> = allowed.iter().map(|&host| host.to_owned()).collect();
-        let clock = Clock::tokio(jiff::Timestamp::UNIX_EPOCH);
-        let shown = Shown {
-            status,
-            metrics: Metrics::default(),
-            state: PathBuf::new(),
-            clusters: BTreeMap::new(),
-            commit_urls: BTreeMap::new(),
-            clock,
-            hooks: BTreeMap::new(),
-        };
-        (Web::open("127.0.0.1:0".parse().unwrap(), &allowed, shown).await.unwrap(), sender)
-    }
-
-    async fn first_line(web: &Web, path: &str, host: &str) -> String {
-        let mut stream = TcpStream::connect(web.address()).await.unwrap();
-        let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
-        answer.lines().next().unwrap_or_default().to_owned()
-    }
-
-    #[tokio::test]
-    async fn slow_clients_keep_nobody_out() {
-        let (web, _daemon) = open(&[]).await;
-        let mut slow = Vec::new();
-        for _ in 0..3 * CONNECTIONS {
-            let mut stream = TcpStream::connect(web.address()).await.unwrap();
-            stream.write_all(b"GET / HTTP/1.1\r\nHost: ").await.unwrap();
-            slow.push(stream);
-        }
-        let asked = tokio::time::timeout(HEADER_TIMEOUT / 2, first_line(&web, "/healthz", "localhost")).await;
-        assert_eq!(asked.unwrap(), "HTTP/1.1 200 OK");
-    }
-
-    #[tokio::test]
-    async fn who_listens_hears_that_nobody_is_there_any_more() {
-        let (web, _daemon) = open(&[]).await;
-        let mut stream = TcpStream::connect(web.address()).await.unwrap();
-        stream.write_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
-        let mut answer = [0; 1024];
-        assert!(stream.read(&mut answer).await.unwrap() > 0);
-        drop(web);
-        let rest = async { while stream.read(&mut answer).await.is_ok_and(|length| length > 0) {} };
-        tokio::time::timeout(HEADER_TIMEOUT, rest).await.expect("the connection is closed");
-    }
-
-    #[tokio::test]
-    async fn pages_that_listen_keep_nobody_out() {
-        let (web, _daemon) = open(&[]).await;
-        let mut listening = Vec::new();
-        for _ in 0..2 * CONNECTIONS {
-            let mut stream = TcpStream::connect(web.address()).await.unwrap();
-            stream.write_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
-            let mut line = [0; 12];
-            stream.read_exact(&mut line).await.unwrap();
-            listening.push((stream, String::from_utf8_lossy(&line).into_owned()));
-        }
-        let refused = listening.iter().filter(|(_, line)| line == "HTTP/1.1 503").count();
-        assert!(refused > 0 && listening[0].1 == "HTTP/1.1 200", "{refused} were refused");
-        assert_eq!(first_line(&web, "/healthz", "localhost").await, "HTTP/1.1 200 OK");
-    }
-
-    /// What is answered to this, until the connection is closed, and after how long that is.
-    async fn until_closed(web: &Web, sent: &[u8]) -> (String, Duration) {
-        let began = tokio::time::Instant::now();
-        let mut stream = TcpStream::connect(web.address()).await.unwrap();
-        stream.write_all(sent).await.unwrap();
-        let mut answer = Vec::new();
-        // That it is cut off while something is sent is an end, too.
-        let _ = stream.read_to_end(&mut answer).await;
-        (String::from_utf8_lossy(&answer).into_owned(), began.elapsed())
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn headers_that_do_not_end_close_the_connection() {
-        let (web, _daemon) = open(&[]).await;
-        let (_, took) = until_closed(&web, b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ").await;
-        assert!(took >= HEADER_TIMEOUT && took < 2 * HEADER_TIMEOUT, "{took:?}");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn no_connection_lasts_for_longer_than_five_minutes() {
-        let (web, _daemon) = open(&[]).await;
-        let (told, took) = until_closed(&web, b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
-        assert!(
-            told.contains("event: hello") && took >= LONGEST && took < LONGEST + HEADER_TIMEOUT,
-            "{took:?}: {told}"
-        );
-        // Nor one on which nothing is asked any more.
-        let (told, took) = until_closed(&web, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
-        assert!(told.starts_with("HTTP/1.1 200") && took <= LONGEST, "{took:?}: {told}");
-    }
-
-    #[tokio::test]
-    async fn headers_that_are_too_large_are_refused() {
-        let (web, _daemon) = open(&[]).await;
-        let get = |bytes: usize| {
-            format!(
-                "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-Large: {}\r\n\r\n",
-                "x".repeat(bytes)
-            )
-        };
-        let (answer, _) = until_closed(&web, get(HEADER_BYTES / 2).as_bytes()).await;
-        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-        let (answer, _) = until_closed(&web, get(2 * HEADER_BYTES).as_bytes()).await;
-        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431 "), "{answer}");
-    }
-
-    #[tokio::test]
-    async fn it_answers_to_its_own_names() {
-        let (web, _daemon) = open(&["Belay.example.com"]).await;
-        let own = web.address().to_string();
-        for host in ["localhost", "localhost:9750", &own, "[::1]:80", "belay.example.com:443"] {
-            assert_eq!(first_line(&web, "/healthz", host).await, "HTTP/1.1 200 OK", "{host}");
-        }
-        for host in ["attacker.example", "attacker.example:80", "127.0.0.1.attacker.example", "10.1.2.3", ""] {
-            assert_eq!(first_line(&web, "/healthz", host).await, "HTTP/1.1 421 Misdirected Request", "{host}");
-        }
     }
 }

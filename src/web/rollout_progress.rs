@@ -33,8 +33,12 @@ struct Rollout {
 }
 
 /// The newest rollout of each workload. Cheap to clone.
-#[derive(Clone, Debug, Default)]
-pub(super) struct RolloutProgress(Arc<Mutex<BTreeMap<(String, ObjectKey), Rollout>>>);
+#[derive(Clone, Debug)]
+pub(super) struct RolloutProgress {
+    /// Since when is noted what the daemon says.
+    since: Timestamp,
+    known: Arc<Mutex<BTreeMap<(String, ObjectKey), Rollout>>>,
+}
 
 /// How many new pods are available, at least: a workload counts its available pods whatever their revision, and old ones
 /// most often are.
@@ -44,6 +48,17 @@ pub(super) fn new_and_available(counters: &Counters) -> i64 {
 }
 
 impl RolloutProgress {
+    /// Nothing is noted yet.
+    pub(super) fn new(since: Timestamp) -> RolloutProgress {
+        RolloutProgress { since, known: Arc::default() }
+    }
+
+    /// Since when is noted what the daemon says, where a rollout that began at `began` is older than that: what was before is
+    /// not in its picture.
+    pub(super) fn noted_since(&self, began: Timestamp) -> Option<Timestamp> {
+        (began < self.since).then_some(self.since)
+    }
+
     /// Goes on noting what the daemon says until it ends, or nobody wants to know any more.
     pub(super) async fn follow(self, mut status: watch::Receiver<Status>, clock: Clock) {
         loop {
@@ -54,14 +69,14 @@ impl RolloutProgress {
         }
     }
 
-    /// The moments of the newest rollout of a workload.
-    pub(super) fn of(&self, source: &str, key: &ObjectKey) -> Option<Vec<ProgressMoment>> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(&(source.to_owned(), key.clone())).map(|rollout| rollout.moments.clone())
+    /// The commit of the newest rollout of a workload, and its moments.
+    pub(super) fn of(&self, source: &str, key: &ObjectKey) -> Option<(CommitId, Vec<ProgressMoment>)> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(&(source.to_owned(), key.clone())).map(|rollout| (rollout.commit.clone(), rollout.moments.clone()))
     }
 
     fn note(&self, status: &Status, at: Timestamp) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         for (source, of) in &status.sources {
             for (key, way) in &of.under_way {
                 let Some(live) = of.workloads.get(key) else { continue };

@@ -34,12 +34,19 @@ struct WorkloadPage {
     pods: PodsPicture,
     under_way: Option<UnderWay>,
     held: Option<HeldStatus>,
-    picture: Option<String>,
+    picture: Option<Picture>,
     revisions: Vec<RevisionRow>,
     revisions_missing: Option<String>,
     stale: Vec<String>,
     records: Vec<Past>,
     commands: Vec<String>,
+}
+
+/// The newest rollout as a picture.
+struct Picture {
+    svg: String,
+    /// When the rollout began, and since when it is drawn, where this daemon did not see its beginning.
+    cut: Option<(Timestamp, Timestamp)>,
 }
 
 /// A revision, and what became of the commit that made it.
@@ -101,7 +108,12 @@ async fn page(room: &Room, source: String, kind: &str, namespace: &str, name: &s
         frame: Frame::of(&room.shown, "/"),
         mark: Mark::of(state),
         pods: PodsPicture(live.counters),
-        picture: room.progress.of(&source, &key).map(|moments| picture(&moments, now, until)),
+        picture: room.progress.of(&source, &key).map(|(commit, moments)| {
+            let of_it = |record: &&Record| record.rolls_out && record.commit == commit;
+            let began = records.iter().find(of_it).map(|record| record.started);
+            let cut = began.and_then(|began| room.progress.noted_since(began).map(|since| (began, since)));
+            Picture { svg: picture(&moments, now, until), cut }
+        }),
         key,
         source,
         live,

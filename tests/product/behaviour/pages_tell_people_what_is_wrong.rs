@@ -19,6 +19,28 @@ fn shows(page: &str, all: &[&str]) {
     }
 }
 
+/// A picture that begins in the middle of a rollout says so.
+#[tokio::test(start_paused = true)]
+async fn after_a_restart_the_picture_says_since_when_it_is_drawn() {
+    let (mut world, _) = World::with_web().await;
+    let cut = "belay was started";
+    {
+        let web = Web::open("127.0.0.1:0".parse().unwrap(), &[], world.shown()).await.unwrap();
+        world.push("web.yaml", &broken("web", "never-ready"), "Never ready");
+        world.until("it moves", |source| !source.under_way.is_empty()).await;
+        tokio::time::sleep(std::time::Duration::from_secs(20)).await;
+        let seen = page(&web, "/workloads/shop/Deployment/default/web").await;
+        assert!(seen.contains("<svg class=\"progress\"") && !seen.contains(cut), "{seen}");
+    }
+    world.kill().await;
+    world.start();
+    let web = Web::open("127.0.0.1:0".parse().unwrap(), &[], world.shown()).await.unwrap();
+    world.until("it goes on", |source| !source.under_way.is_empty()).await;
+    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+    let seen = page(&web, "/workloads/shop/Deployment/default/web").await;
+    shows(&seen, &["<svg class=\"progress\"", ", which began <time", cut, "draws what it saw since"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn from_the_overview_to_the_evidence() {
     let (mut world, good) = World::with_web().await;
