@@ -15,7 +15,7 @@ use belay::history::{By, History, Query, Retention, StatsQuery};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Commit, CommitId, Outcome, Person, Record, RecordId, Step, StepKind, Trigger};
 use jiff::Timestamp;
-use minicluster::{Access, Authority, Authorization, Door, MiniCluster, Token, User};
+use minicluster::{Access, Authority, Authorization, MiniCluster, Token, Transport, User};
 
 /// Records of each commit.
 const EACH: u64 = 10;
@@ -155,9 +155,10 @@ fn commands(home: &Path, state: &Path, commits: u64) -> bool {
             authorization: Authorization::AllowAll,
         };
         let cluster = MiniCluster::builder().access(access).start().await.unwrap();
-        let door = cluster.listen(([127, 0, 0, 1], 0).into(), Door::Tls(Authority::new().unwrap())).await.unwrap();
-        std::fs::write(&kubeconfig, door.kubeconfig(Some(&token))).unwrap();
-        (cluster, door)
+        let server =
+            cluster.listen(([127, 0, 0, 1], 0).into(), Transport::Tls(Authority::new().unwrap())).await.unwrap();
+        std::fs::write(&kubeconfig, server.kubeconfig(Some(&token))).unwrap();
+        (cluster, server)
     });
     let nothing = home.join("nothing");
     let run = |args: &[&str], state: &Path| {

@@ -12,7 +12,7 @@ use super::read::selector_text;
 use super::{Cluster, ClusterError, Served};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::health::{PodAccount, is_ready};
-use belay_core::rollout::{EventSeen, Evidence, Sight, Workload, marks, same_template, template};
+use belay_core::rollout::{EventSeen, Evidence, Observation, Workload, marks, same_template, template};
 
 /// The most pods that are kept.
 const PODS: usize = 10;
@@ -32,19 +32,19 @@ const NODES: usize = 10;
 
 /// What is to be seen, and what the judge needs of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Scene {
+pub struct ObservedWorkload {
     /// What the judge rules by.
-    pub sight: Sight,
+    pub observation: Observation,
     /// What is kept.
     pub evidence: Evidence,
 }
 
-impl Scene {
-    /// The scene of a workload whose pods can't be seen, and why.
+impl ObservedWorkload {
+    /// A workload whose pods can't be seen, and why.
     #[must_use]
-    pub fn hidden(why: String) -> Scene {
+    pub fn hidden(why: String) -> ObservedWorkload {
         let evidence = Evidence { missing: vec![format!("pods: {why}")], ..Evidence::default() };
-        Scene { sight: Sight { hidden: Some(why), ..Sight::default() }, evidence }
+        ObservedWorkload { observation: Observation { hidden: Some(why), ..Observation::default() }, evidence }
     }
 }
 
@@ -54,10 +54,10 @@ impl Cluster {
     /// # Errors
     /// Where the pods themselves can't be read: without them nothing can be ruled. What else can't be read is named in
     /// [`Evidence::missing`].
-    pub async fn scene(&self, key: &ObjectKey, live: &Value) -> Result<Scene, ClusterError> {
+    pub async fn observe(&self, key: &ObjectKey, live: &Value) -> Result<ObservedWorkload, ClusterError> {
         if Workload::of(key).is_none() {
             let evidence = Evidence { conditions: conditions(live), ..Evidence::default() };
-            return Ok(Scene { evidence, ..Scene::default() });
+            return Ok(ObservedWorkload { evidence, ..ObservedWorkload::default() });
         }
         let pods_served = self.served("v1", "Pod").await?;
         let selector = self.selector_of_present_template(key, live).await?;
@@ -83,8 +83,8 @@ impl Cluster {
         };
         let held_up_by = others.into_iter().max_by_key(|pod| pod.fault).map(|pod| Box::new(pod.seen));
         let refused = || cannot_make_pods(live).or_else(|| refused_pods(key, &evidence.events, self.clock.now()));
-        let sight = Sight { pods: accounts, cannot_make_pods: refused(), held_up_by, hidden: None };
-        Ok(Scene { sight, evidence })
+        let observation = Observation { pods: accounts, cannot_make_pods: refused(), held_up_by, hidden: None };
+        Ok(ObservedWorkload { observation, evidence })
     }
 
     /// The selector of the pods that the present template makes; `None` where nothing keeps that template yet.

@@ -43,7 +43,7 @@ pub use credentials::without_credentials;
 pub use discovery::Discovered;
 pub use error::{AwayCause, ClusterError, ServerRefusal};
 pub use events::{Event, EventKind};
-pub use evidence::Scene;
+pub use evidence::ObservedWorkload;
 pub use kinds::{Served, paths_of};
 pub use lease::{Entitled, Until};
 pub use patch::{Part, Patch};

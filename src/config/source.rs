@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{FieldPath, LeftAlone};
+use belay_core::rollout::{FieldPath, IgnoredFields};
 use ignore::gitignore::GitignoreBuilder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -264,8 +264,8 @@ impl SourceConfig {
 
     /// What is left alone of an object.
     #[must_use]
-    pub fn left_alone(&self, key: &ObjectKey) -> LeftAlone {
-        LeftAlone::of(self.ignore.iter().filter(|ignore| ignore.is_of(key)).flat_map(|ignore| &ignore.fields))
+    pub fn ignored_fields(&self, key: &ObjectKey) -> IgnoredFields {
+        IgnoredFields::of(self.ignore.iter().filter(|ignore| ignore.is_of(key)).flat_map(|ignore| &ignore.fields))
     }
 
     /// The namespace of the source's Lease.

@@ -131,11 +131,11 @@ impl RolloutTask {
     /// Sends an apply once. What is left alone is seen at the last moment: it may have changed since it was planned.
     async fn send(&self, body: &Compact) -> Result<Written, ClusterError> {
         let (cluster, wanted) = (&self.context.cluster, &self.planned.wanted);
-        if wanted.left_alone.is_empty() {
+        if wanted.ignored_fields.is_empty() {
             return cluster.apply(&wanted.key, &self.served, body, Mode::Real).await;
         }
         let live = cluster.get(&wanted.key, &self.served).await?;
-        let sent = wanted.left_alone.leave(body.read(), live.as_ref());
+        let sent = wanted.ignored_fields.leave(body.read(), live.as_ref());
         cluster.apply(&wanted.key, &self.served, &sent, Mode::Real).await
     }
 

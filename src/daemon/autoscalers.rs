@@ -47,7 +47,7 @@ impl Autoscalers {
         let targets = self.targets();
         let is_scaled = |wanted: &&mut Wanted| targets.values().any(|target| *target == wanted.key);
         for wanted in wanted.iter_mut().filter(is_scaled) {
-            wanted.left_alone = std::mem::take(&mut wanted.left_alone).and_replicas();
+            wanted.ignored_fields = std::mem::take(&mut wanted.ignored_fields).and_replicas();
         }
     }
 

@@ -30,8 +30,8 @@ impl RolloutTask {
         let judge = self.judge(baseline);
         let mut judging = HealthMonitor::new(self, judge, None, Outcome::UnderWay);
         match judging.until_judged(Some(written)).await? {
-            MonitorEnd::Failed { reason, scene, live } => {
-                let failed = FailedRollout { reason, scene: Some(scene), written: None };
+            MonitorEnd::Failed { reason, observed, live } => {
+                let failed = FailedRollout { reason, observed: Some(observed), written: None };
                 Box::pin(self.roll_back(failed, Some(live))).await
             }
             MonitorEnd::Complete(_) | MonitorEnd::TakenOver(_) | MonitorEnd::Gone => {

@@ -58,7 +58,7 @@ impl Source {
             return;
         }
         let Some(autoscaler) = self.context.autoscalers.of(key) else { return };
-        // A person scales through the same door.
+        // A person scales in the same way.
         let by = writer(live, Some("scale"), &["f:spec", "f:replicas"]);
         if by.is_none_or(|by| by.starts_with("kubectl") || by.starts_with(marks::FIELD_MANAGER)) {
             return;

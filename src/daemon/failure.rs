@@ -6,7 +6,7 @@ use serde_json::Value;
 use tracing::warn;
 
 use super::rollout_task::{Cancelled, RolloutTask};
-use crate::cluster::{ClusterError, EventKind, Scene};
+use crate::cluster::{ClusterError, EventKind, ObservedWorkload};
 use belay_core::rollout::rollback::{Rollback, RollbackKind};
 use belay_core::rollout::{Baseline, Evidence, Outcome, Reason};
 
@@ -15,7 +15,7 @@ pub(super) struct FailedRollout {
     /// Why it failed.
     pub reason: Reason,
     /// What was to be seen; `None` where it was saved before a restart.
-    pub scene: Option<Box<Scene>>,
+    pub observed: Option<Box<ObservedWorkload>>,
     /// The baseline of the write that went back, where it was made before a restart.
     pub written: Option<Baseline>,
 }

@@ -10,7 +10,7 @@ use tracing::{debug, info, warn};
 
 use super::rollout_task::{Cancelled, LiveObject, RolloutTask};
 use super::status::{UnderWay, put_or_remove, set};
-use crate::cluster::{Backoff, ClusterError, EventKind, Scene};
+use crate::cluster::{Backoff, ClusterError, EventKind, ObservedWorkload};
 use belay_core::manifest::Compact;
 use belay_core::rollout::{
     Baseline, Counters, FailFast, Judge, Judgement, Outcome, Reason, StepKind, Verdict, Waiting, WaitingOn, health,
@@ -38,7 +38,7 @@ pub(super) enum MonitorEnd {
         /// Why.
         reason: Reason,
         /// What was to be seen.
-        scene: Box<Scene>,
+        observed: Box<ObservedWorkload>,
         /// The workload as it was.
         live: Arc<Value>,
     },
@@ -135,8 +135,8 @@ impl<'a> HealthMonitor<'a> {
             return Ok(Some(MonitorEnd::TakenOver(live)));
         }
         if let Some(reason) = self.given_up() {
-            let scene = Box::new(self.scene(&live).await?);
-            return Ok(Some(MonitorEnd::Failed { reason, scene, live }));
+            let observed = Box::new(self.observe(&live).await?);
+            return Ok(Some(MonitorEnd::Failed { reason, observed, live }));
         }
         let now = self.work.context.clock.now();
         self.judge.note_outages(&self.work.context.cluster.outages(), now);
@@ -161,14 +161,14 @@ impl<'a> HealthMonitor<'a> {
     async fn rule(&mut self, suspicion: Reason, live: &Arc<Value>) -> Result<Option<MonitorEnd>, Cancelled> {
         let context = Arc::clone(&self.work.context);
         let key = self.work.planned.wanted.key.clone();
-        let scene = self.scene(live).await?;
+        let observed = self.observe(live).await?;
         let now = context.clock.now();
         // The pods may have been asked for in vain for long.
         self.judge.note_outages(&context.cluster.outages(), now);
-        match self.judge.rule(suspicion, &scene.sight, now) {
+        match self.judge.rule(suspicion, &observed.observation, now) {
             Judgement::Failed(reason) => {
                 info!(object = %key, %reason, "failed");
-                Ok(Some(MonitorEnd::Failed { reason, scene: Box::new(scene), live: Arc::clone(live) }))
+                Ok(Some(MonitorEnd::Failed { reason, observed: Box::new(observed), live: Arc::clone(live) }))
             }
             Judgement::Infrastructure(reason) => {
                 self.work.waits_for_infrastructure(&reason).await?;
@@ -180,22 +180,22 @@ impl<'a> HealthMonitor<'a> {
     }
 
     /// What is to be seen of the workload.
-    async fn scene(&self, live: &Value) -> Result<Scene, Cancelled> {
+    async fn observe(&self, live: &Value) -> Result<ObservedWorkload, Cancelled> {
         let (context, key) = (&self.work.context, &self.work.planned.wanted.key);
         // Who may not see the pods now may be allowed to soon; whoever never is has ruled by then.
         let look = || async {
-            match context.cluster.scene(key, live).await {
+            match context.cluster.observe(key, live).await {
                 Err(denied @ ClusterError::Denied { .. }) if self.judge.is_at_its_limit(context.clock.now()) => {
-                    Ok(Scene::hidden(denied.to_string()))
+                    Ok(ObservedWorkload::hidden(denied.to_string()))
                 }
                 answer => answer,
             }
         };
         let look = Backoff::retry(context.in_the_way(key), look);
-        let scene = self.work.unless_cancelled(look).await?;
-        let scene = scene.unwrap_or_else(|error| Scene::hidden(error.to_string()));
+        let observed = self.work.unless_cancelled(look).await?;
+        let observed = observed.unwrap_or_else(|error| ObservedWorkload::hidden(error.to_string()));
         context.status.trouble(&key.to_string(), None);
-        Ok(scene)
+        Ok(observed)
     }
 
     /// Why the source wants it given up, if it does. What goes back already goes on.
@@ -258,7 +258,7 @@ impl<'a> HealthMonitor<'a> {
         match (&self.applied, template(live)) {
             (Some(applied), Some(present)) => {
                 self.judge.is_written_since(live)
-                    && self.work.planned.wanted.left_alone.template_hash(present) != *applied
+                    && self.work.planned.wanted.ignored_fields.template_hash(present) != *applied
             }
             _ => false,
         }

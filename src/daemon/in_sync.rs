@@ -25,7 +25,7 @@ impl Source {
         let desired = self.desired();
         let still = |well: &InSync| {
             well.digest == digest(&live)
-                && well.left_alone == self.context.left_alone(&desired, key)
+                && well.ignored_fields == self.context.ignored_fields(&desired, key)
                 && Hold::on(&live).is_none()
                 && desired.hash(key).is_some_and(|hash| hash.to_string() == well.hash)
         };
@@ -75,7 +75,7 @@ impl Context {
         let Some(manifest) = self.read_manifest(desired, key) else { return true };
         let source = &self.config.name;
         let config = desired.configuration(&manifest);
-        let left_alone = self.left_alone(desired, key);
+        let ignored_fields = self.ignored_fields(desired, key);
         let companions = |key: &ObjectKey| desired.hash(key).map(|hash| hash.to_string());
         let keeps = |hold: &Hold| {
             hold.keeps(&manifest.hash.to_string(), config.as_deref()) && hold.keeps_companions(companions)
@@ -88,13 +88,13 @@ impl Context {
             }
             say_config_hash(&mut wanted, said);
             let sent = body(&wanted, source, &TemplateMarks::on(live), None);
-            return is_as_applied(live, &left_alone.leave(sent, Some(live)));
+            return is_as_applied(live, &ignored_fields.leave(sent, Some(live)));
         };
         match template(live).filter(|_| !hold.template.is_empty()) {
             Some(present) => {
                 let marks = TemplateMarks::on(live);
                 let sent = held_body(&manifest.value(), source, &marks, &hold, Some(present));
-                hold.is_about(present) && is_as_applied(live, &left_alone.leave(sent, Some(live)))
+                hold.is_about(present) && is_as_applied(live, &ignored_fields.leave(sent, Some(live)))
             }
             // What it was before stands in Git at another commit: who plans reads it.
             None => false,

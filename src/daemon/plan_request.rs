@@ -10,7 +10,7 @@ use super::desired_state::DesiredState;
 use super::head_change::Charged;
 use crate::blocking::blocking;
 use belay_core::manifest::{Manifest, ObjectKey};
-use belay_core::rollout::{Commit, CommitId, ConfigHash, LeftAlone, Record, Trigger, Wanted};
+use belay_core::rollout::{Commit, CommitId, ConfigHash, IgnoredFields, Record, Trigger, Wanted};
 
 /// An object that is to be planned.
 #[derive(Clone, Debug, PartialEq)]
@@ -110,9 +110,9 @@ impl Context {
     pub(super) fn want(&self, desired: &DesiredState, charged: Charged, trigger: Trigger) -> Wanted {
         let Charged { manifest, commit } = charged;
         let config = desired.configuration(&manifest);
-        let left_alone = self.left_alone(desired, &manifest.key);
+        let ignored_fields = self.ignored_fields(desired, &manifest.key);
         let config_hash = ConfigHash { changed: trigger == Trigger::Retry, ..self.config_hash(desired, &manifest) };
-        Wanted { config, config_hash, left_alone, ..Wanted::of(manifest, commit, trigger) }
+        Wanted { config, config_hash, ignored_fields, ..Wanted::of(manifest, commit, trigger) }
     }
 
     /// The manifest of an object in a desired state. It blocks. What can't be read is logged, and treated as not there.
@@ -132,9 +132,9 @@ impl Context {
 
     /// What is left alone of an object: what the configuration says, and the number of pods that an autoscaler decides on,
     /// one of the repository or of the cluster.
-    pub(super) fn left_alone(&self, desired: &DesiredState, key: &ObjectKey) -> LeftAlone {
-        let left_alone = self.config.left_alone(key);
+    pub(super) fn ignored_fields(&self, desired: &DesiredState, key: &ObjectKey) -> IgnoredFields {
+        let ignored_fields = self.config.ignored_fields(key);
         let is_scaled = self.autoscalers.scale(key) || desired.is_scaled(key);
-        if is_scaled { left_alone.and_replicas() } else { left_alone }
+        if is_scaled { ignored_fields.and_replicas() } else { ignored_fields }
     }
 }

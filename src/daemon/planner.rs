@@ -286,7 +286,7 @@ impl Planner<'_> {
         live: Option<&Value>,
         body: &Value,
     ) -> Result<Value, ClusterError> {
-        let body = &wanted.left_alone.leave(body.clone(), live);
+        let body = &wanted.ignored_fields.leave(body.clone(), live);
         let apart = live.and_then(|live| without_strategy(live, body));
         let tried = apart.as_ref().map_or(body, |(tried, _)| tried);
         let answer = self.ask(&wanted.key, || self.cluster.apply(&wanted.key, served, tried, Mode::DryRun)).await;
@@ -439,7 +439,7 @@ fn not_made(wanted: &Wanted) -> PlanStep {
 
 /// What is sent of a body to an object that is live.
 fn sent(wanted: &Wanted, body: &Value, live: &Value) -> Value {
-    wanted.left_alone.leave(body.clone(), Some(live))
+    wanted.ignored_fields.leave(body.clone(), Some(live))
 }
 
 fn progress(wanted: &Wanted, live: &Value) -> Option<LiveProgress> {

@@ -11,16 +11,16 @@ use tracing::{info, warn};
 
 use super::failure::{FailedRollout, RollbackEnd, save_second_evidence};
 use super::rollback_target;
-use super::rolled_pods::{ask, begun, given_up, scene};
+use super::rolled_pods::{ask, begun, given_up, observe};
 use super::rollout_task::{Cancelled, RolloutStart, RolloutTask};
 use super::status::{UnderWay, put_or_remove};
-use crate::cluster::{Backoff, Mode, Pace, RollError, Scene};
+use crate::cluster::{Backoff, Mode, ObservedWorkload, Pace, RollError};
 use belay_core::manifest::Compact;
 use belay_core::rollout::rollback::{NoRollbackTarget, Rollback, RollbackTarget};
 use belay_core::rollout::rolling_update::{Ask, Begun, RollingUpdate, To};
 use belay_core::rollout::{
-    Apply, Baseline, Counters, GRACE, Hold, Judge, Judgement, LeftAlone, Outcome, Reason, ReasonCode, Step, StepKind,
-    TemplateMarks, is_as_applied, marks, progress_deadline_seconds, same_template, template, with_template,
+    Apply, Baseline, Counters, GRACE, Hold, IgnoredFields, Judge, Judgement, Outcome, Reason, ReasonCode, Step,
+    StepKind, TemplateMarks, is_as_applied, marks, progress_deadline_seconds, same_template, template, with_template,
 };
 
 /// How often the controllers are looked at while pods come and go.
@@ -35,7 +35,7 @@ enum Rolled {
     /// At its end.
     Through,
     /// The commit failed.
-    Failed(Reason, Box<Scene>),
+    Failed(Reason, Box<ObservedWorkload>),
 }
 
 /// Carries one manifest of a ReplicationController through, from wherever it is.
@@ -66,14 +66,14 @@ pub(super) async fn story(work: &mut RolloutTask, start: RolloutStart) -> Result
                     Rolled::Through => continue,
                     // Somebody else has taken it away meanwhile.
                     Rolled::Failed(..) if begun(work).await?.0 == Begun::Nothing => continue,
-                    Rolled::Failed(reason, scene) => return failed(work, reason, scene).await,
+                    Rolled::Failed(reason, observed) => return failed(work, reason, observed).await,
                 }
             }
             Begun::Renaming => {
                 work.step(StepKind::Applying, "when another update has its name").await?;
                 match roll(work, ask(work), Outcome::UnderWay).await? {
                     Rolled::Through => continue,
-                    Rolled::Failed(reason, scene) => return failed(work, reason, scene).await,
+                    Rolled::Failed(reason, observed) => return failed(work, reason, observed).await,
                 }
             }
         }
@@ -82,7 +82,7 @@ pub(super) async fn story(work: &mut RolloutTask, start: RolloutStart) -> Result
         work.apply = Apply::of_manifest(&work.planned.wanted, &work.context.config.name);
         return match roll(work, ask(work), Outcome::UnderWay).await? {
             Rolled::Through => plainly(work).await,
-            Rolled::Failed(reason, scene) => failed(work, reason, scene).await,
+            Rolled::Failed(reason, observed) => failed(work, reason, observed).await,
         };
     }
 }
@@ -90,8 +90,8 @@ pub(super) async fn story(work: &mut RolloutTask, start: RolloutStart) -> Result
 /// Begins again, unless only the one that this one took the place of was told to be gone.
 pub(super) async fn again(work: &mut RolloutTask) -> Result<Outcome, Cancelled> {
     let live = work.read().await?;
-    let left_alone = &work.planned.wanted.left_alone;
-    let as_written = live.filter(|live| is_as_applied(live, &left_alone.leave(work.apply.body.read(), Some(live))));
+    let ignored_fields = &work.planned.wanted.ignored_fields;
+    let as_written = live.filter(|live| is_as_applied(live, &ignored_fields.leave(work.apply.body.read(), Some(live))));
     let start = as_written
         .map_or(RolloutStart::Apply, |live| RolloutStart::Resume(Baseline::of(&work.planned.wanted.key, &live)));
     Box::pin(story(work, start)).await
@@ -113,9 +113,9 @@ async fn plainly(work: &mut RolloutTask) -> Result<Outcome, Cancelled> {
 }
 
 /// Back, as far as that is wanted.
-async fn failed(work: &mut RolloutTask, reason: Reason, scene: Box<Scene>) -> Result<Outcome, Cancelled> {
+async fn failed(work: &mut RolloutTask, reason: Reason, observed: Box<ObservedWorkload>) -> Result<Outcome, Cancelled> {
     let live = work.read().await?.unwrap_or_default();
-    Box::pin(work.roll_back(FailedRollout { reason, scene: Some(scene), written: None }, Some(live))).await
+    Box::pin(work.roll_back(FailedRollout { reason, observed: Some(observed), written: None }, Some(live))).await
 }
 
 /// Where it goes back to: what the old controller still is, else what is known from elsewhere.
@@ -170,10 +170,10 @@ pub(super) async fn take_pods_back(
         }
     };
     if let Some(ask) = ask
-        && let Rolled::Failed(why, scene) = roll(work, ask, Outcome::RollingBack).await?
+        && let Rolled::Failed(why, observed) = roll(work, ask, Outcome::RollingBack).await?
         && !is_back(work, rollback.template.as_ref()).await?
     {
-        save_second_evidence(work, &why, scene.evidence).await;
+        save_second_evidence(work, &why, observed.evidence).await;
         let reason = rollback.reason.and(format!("the way back failed too: {why}"));
         return Ok(Err(RollbackEnd::failed_too(reason, live)));
     }
@@ -182,7 +182,7 @@ pub(super) async fn take_pods_back(
         return Ok(Err(RollbackEnd::untold(Outcome::RollbackFailed, reason)));
     };
     until_seen(work, &live).await?;
-    let rollback = rollback.onto(template(&live).unwrap_or(&Value::Null), &LeftAlone::default());
+    let rollback = rollback.onto(template(&live).unwrap_or(&Value::Null), &IgnoredFields::default());
     let hold = Hold { since: work.context.clock.now(), ..rollback.hold };
     Ok(Ok((Rollback { hold, ..rollback }, live)))
 }
@@ -214,7 +214,7 @@ async fn must_roll(work: &RolloutTask, live: Option<&Value>) -> Result<bool, Can
         return Ok(false);
     }
     let (context, key) = (&work.context, &wanted.key);
-    let sent = Compact::of(&wanted.left_alone.leave(work.apply.body.read(), Some(live)));
+    let sent = Compact::of(&wanted.ignored_fields.leave(work.apply.body.read(), Some(live)));
     let ask = || context.cluster.apply(key, &work.served, &sent, Mode::DryRun);
     let tried = work.unless_cancelled(Backoff::retry(context.in_the_way(key), ask)).await?;
     // What the server refuses is refused when it is applied, and told there.
@@ -267,18 +267,18 @@ async fn roll(work: &RolloutTask, ask: Ask, outcome: Outcome) -> Result<Rolled, 
                 continue;
             }
             Ok(Err(refused)) => {
-                let seen = Box::new(scene(work, &ask.to).await?);
+                let seen = Box::new(observe(work, &ask.to).await?);
                 return Ok(Rolled::Failed(refused_reason(refused), seen));
             }
             Err(reason) => reason,
         };
-        let seen = scene(work, &ask.to).await?;
+        let seen = observe(work, &ask.to).await?;
         if let Some(at) = moved.into_inner().unwrap_or_else(PoisonError::into_inner) {
             judge = work.judge_since(Baseline::default(), at).with_deadline(deadline(work, outcome));
         }
         let now = context.clock.now();
         judge.note_outages(&context.cluster.outages(), now);
-        match judge.rule(suspicion, &seen.sight, now) {
+        match judge.rule(suspicion, &seen.observation, now) {
             Judgement::Failed(reason) => {
                 info!(object = %key, %reason, "failed");
                 return Ok(Rolled::Failed(reason, Box::new(seen)));

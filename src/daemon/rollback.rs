@@ -24,9 +24,9 @@ impl RolloutTask {
         failed: FailedRollout,
         live: Option<Arc<Value>>,
     ) -> Result<Outcome, Cancelled> {
-        let FailedRollout { reason, scene, written } = failed;
-        if let (Some(scene), Some(_)) = (scene, &live) {
-            self.context.save_evidence(self.record, &reason, &scene.evidence).await;
+        let FailedRollout { reason, observed, written } = failed;
+        if let (Some(observed), Some(_)) = (observed, &live) {
+            self.context.save_evidence(self.record, &reason, &observed.evidence).await;
         }
         let plan = plan_rollback(self, reason, live.as_deref()).await?;
         self.roll_back_by(plan, live.unwrap_or_default(), written).await
@@ -106,7 +106,7 @@ async fn announce(work: &RolloutTask, rollback: &Rollback, live: &Value) {
 async fn take_along(work: &RolloutTask, with: &[Manifest], reason: &Reason) -> Result<(), Cancelled> {
     for manifest in with {
         if let Some((mut own, live)) = dependent_config::task(work, manifest, reason).await? {
-            let failed = FailedRollout { reason: reason.clone(), scene: None, written: None };
+            let failed = FailedRollout { reason: reason.clone(), observed: None, written: None };
             Box::pin(own.roll_back(failed, Some(live))).await?;
         }
     }

@@ -56,7 +56,7 @@ pub(super) async fn plan_rollback(
 async fn try_out(work: &RolloutTask, live: &Value, sent: Value) -> Result<Result<Value, String>, Cancelled> {
     reclaim(work, live, &sent).await?;
     let (context, key) = (&work.context, &work.planned.wanted.key);
-    let sent = work.planned.wanted.left_alone.leave(sent, Some(live));
+    let sent = work.planned.wanted.ignored_fields.leave(sent, Some(live));
     let ask = || context.cluster.apply(key, &work.served, &sent, Mode::DryRun);
     let tried = work.unless_cancelled(Backoff::retry(context.in_the_way(key), ask)).await?;
     let made = tried.map(|would_be| template(&would_be.object).cloned().unwrap_or_default());

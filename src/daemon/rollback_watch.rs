@@ -23,7 +23,7 @@ pub(super) async fn watch_back(
 ) -> Result<RollbackEnd, Cancelled> {
     let budget = SignedDuration::try_from(work.context.config.rollback_budget.0).unwrap_or(SignedDuration::MAX);
     let judge = work.judge(baseline).with_budget(budget);
-    let applied = template(&live).map(|back| work.planned.wanted.left_alone.template_hash(back));
+    let applied = template(&live).map(|back| work.planned.wanted.ignored_fields.template_hash(back));
     let unsticking = WorkloadDriver::of(work).delete_stuck_pods(work);
     let mut judging = HealthMonitor::new(work, judge, applied, Outcome::RollingBack);
     let ruled = tokio::select! {
@@ -43,8 +43,8 @@ pub(super) async fn watch_back(
             let to = back.change_cause.as_deref().unwrap_or("its last good revision");
             RollbackEnd::back(work, to, reason, live)
         }
-        MonitorEnd::Failed { reason: why, scene, live } => {
-            save_second_evidence(work, &why, scene.evidence).await;
+        MonitorEnd::Failed { reason: why, observed, live } => {
+            save_second_evidence(work, &why, observed.evidence).await;
             RollbackEnd::failed_too(reason.and(format!("the way back failed too: {why}")), live)
         }
         MonitorEnd::TakenOver(live) => {

@@ -4,14 +4,14 @@ use serde_json::Value;
 
 use super::health_monitor::LOOK_AT_PODS;
 use super::rollout_task::{Cancelled, RolloutTask};
-use crate::cluster::{Backoff, Scene};
+use crate::cluster::{Backoff, ObservedWorkload};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::rolling_update::{Ask, Begun, Live, RollingUpdate, To};
 use belay_core::rollout::{FailFast, Outcome, Reason, TemplateMarks};
 
 /// What is to be seen of the pods that are to come: of the next controller's, or, on the way back and where there is none,
 /// of those of the controller itself.
-pub(super) async fn scene(work: &RolloutTask, to: &To) -> Result<Scene, Cancelled> {
+pub(super) async fn observe(work: &RolloutTask, to: &To) -> Result<ObservedWorkload, Cancelled> {
     let (context, key) = (&work.context, &work.planned.wanted.key);
     let (key, live) = match begun(work).await? {
         (Begun::Growing { next, .. }, _) if !matches!(to, To::Back) => {
@@ -20,7 +20,7 @@ pub(super) async fn scene(work: &RolloutTask, to: &To) -> Result<Scene, Cancelle
         }
         (_, live) => (key.clone(), live.unwrap_or_default()),
     };
-    let look = Backoff::retry(context.in_the_way(&key), || context.cluster.scene(&key, &live));
+    let look = Backoff::retry(context.in_the_way(&key), || context.cluster.observe(&key, &live));
     Ok(work.unless_cancelled(look).await?.unwrap_or_default())
 }
 
@@ -44,8 +44,8 @@ pub(super) async fn given_up(work: &RolloutTask, outcome: Outcome, to: &To) -> R
             if !work.context.config.fail_fast || matches!(to, To::Back) {
                 continue;
             }
-            let Ok(scene) = scene(work, to).await else { continue };
-            if let Some(reason) = fail_fast.look(&scene.sight.pods, work.context.clock.now()) {
+            let Ok(observed) = observe(work, to).await else { continue };
+            if let Some(reason) = fail_fast.look(&observed.observation.pods, work.context.clock.now()) {
                 return reason;
             }
         }
@@ -77,7 +77,7 @@ async fn look(work: &RolloutTask) -> Result<Live, Cancelled> {
 pub(super) fn ask(work: &RolloutTask) -> Ask {
     let wanted = &work.planned.wanted;
     let mut manifest = wanted.value();
-    if wanted.left_alone.leaves_replicas()
+    if wanted.ignored_fields.leaves_replicas()
         && let Some(spec) = manifest.get_mut("spec").and_then(Value::as_object_mut)
     {
         spec.remove("replicas");

@@ -80,7 +80,7 @@ impl RolloutTask {
                 self.turn.through();
                 let live = self.read().await?;
                 self.step(StepKind::Resumed, "going back again").await?;
-                Box::pin(self.roll_back(FailedRollout { reason, scene: None, written }, live)).await
+                Box::pin(self.roll_back(FailedRollout { reason, observed: None, written }, live)).await
             }
             RolloutStart::Prune => Box::pin(prune::delete(self)).await,
         }
@@ -112,7 +112,8 @@ impl RolloutTask {
             let judge = self.judge(baseline);
             let applied = live.as_deref().and_then(template).map(template_hash);
             let unsticking = WorkloadDriver::of(self).delete_stuck_pods(self);
-            let own = live.as_deref().and_then(template).map(|own| self.planned.wanted.left_alone.template_hash(own));
+            let own =
+                live.as_deref().and_then(template).map(|own| self.planned.wanted.ignored_fields.template_hash(own));
             let mut judging = HealthMonitor::new(self, judge, own, Outcome::UnderWay);
             let ruled = tokio::select! {
                 biased;
@@ -122,9 +123,9 @@ impl RolloutTask {
             let was_deleted = matches!(ruled, MonitorEnd::Gone);
             match ruled {
                 MonitorEnd::Complete(live) => return Box::pin(self.complete(&live)).await,
-                MonitorEnd::Failed { reason, scene, live } => {
+                MonitorEnd::Failed { reason, observed, live } => {
                     self.context.revised(self.record, &live).await;
-                    let failed = FailedRollout { reason, scene: Some(scene), written: None };
+                    let failed = FailedRollout { reason, observed: Some(observed), written: None };
                     return Box::pin(self.roll_back(failed, Some(live))).await;
                 }
                 MonitorEnd::TakenOver(live) => {
@@ -168,9 +169,9 @@ impl RolloutTask {
         if Workload::of(&wanted.key).is_some() {
             self.findings.told = Some(QueuedEvent::of(&wanted.key, live, &wanted.commit));
         }
-        if is_as_applied(live, &wanted.left_alone.leave(self.apply.body.read(), Some(live))) {
-            let (hash, left_alone) = (wanted.hash.clone(), wanted.left_alone.clone());
-            self.findings.well = Some(InSync { digest: digest(live), hash, left_alone });
+        if is_as_applied(live, &wanted.ignored_fields.leave(self.apply.body.read(), Some(live))) {
+            let (hash, ignored_fields) = (wanted.hash.clone(), wanted.ignored_fields.clone());
+            self.findings.well = Some(InSync { digest: digest(live), hash, ignored_fields });
         }
         if !self.is_of_template() {
             return self.end(Outcome::Complete, None).await;

@@ -1,7 +1,7 @@
 //! How a rollout ended.
 
 use super::queued_events::QueuedEvent;
-use belay_core::rollout::{LeftAlone, Outcome};
+use belay_core::rollout::{IgnoredFields, Outcome};
 
 /// What a workload was seen to be: exactly as it was applied, and complete.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,7 +11,7 @@ pub(super) struct InSync {
     /// The hash of the manifest.
     pub hash: String,
     /// What was left alone of it.
-    pub left_alone: LeftAlone,
+    pub ignored_fields: IgnoredFields,
 }
 
 /// How a rollout ended, and what else its source is to know of it.

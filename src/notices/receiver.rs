@@ -80,7 +80,7 @@ pub async fn tell(receivers: Vec<NotifyConfig>, settings: Settings, stop: Cancel
     for config in receivers {
         settings.metrics.receiver(&config.name);
         let span = info_span!("notify", receiver = config.name);
-        let told = Told { receiver: Receiver(config), settings: settings.clone() };
+        let told = Sender { receiver: Receiver(config), settings: settings.clone() };
         let stop = stop.clone();
         tasks.spawn(async move { stop.run_until_cancelled(told.run()).await }.instrument(span));
     }
@@ -92,12 +92,12 @@ pub async fn tell(receivers: Vec<NotifyConfig>, settings: Settings, stop: Cancel
 }
 
 /// A receiver that is being told.
-struct Told {
+struct Sender {
     receiver: Receiver,
     settings: Settings,
 }
 
-impl Told {
+impl Sender {
     async fn run(self) {
         loop {
             let wait = self.next().await.unwrap_or_else(|error| {

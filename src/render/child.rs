@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 
 use tokio_util::sync::CancellationToken;
 
-use super::confine::{Confinement, Sight, confine};
+use super::confine::{AllowedPaths, Confinement, confine};
 use super::orphans::RunningTool;
 use crate::backoff::Backoff;
 
@@ -89,7 +89,7 @@ const LETTING_GO: Duration = Duration::from_secs(2);
 #[must_use]
 pub fn confinement() -> Confinement {
     let nothing = Confinement { files: false, network: false };
-    let probe = || confine(&Sight { private: Path::new("/nonexistent"), program: Path::new("/nonexistent") });
+    let probe = || confine(&AllowedPaths { private: Path::new("/nonexistent"), program: Path::new("/nonexistent") });
     thread::Builder::new().spawn(probe).map_or(nothing, |thread| thread.join().unwrap_or(nothing))
 }
 
@@ -97,7 +97,7 @@ pub fn confinement() -> Confinement {
 pub(super) fn run(run: &Run<'_>, limits: &ChildLimits, stop: &CancellationToken) -> Result<Vec<u8>, ChildFailure> {
     let (_running, rendered) = thread::scope(|scope| {
         let confined = || {
-            confine(&Sight { private: run.private, program: run.program });
+            confine(&AllowedPaths { private: run.private, program: run.program });
             match start(run, limits) {
                 Ok((child, running)) => (Some(running), attend(child, limits, stop)),
                 Err(failure) => (None, Err(failure)),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// What a tool may see.
 #[derive(Debug)]
-pub(super) struct Sight<'a> {
+pub(super) struct AllowedPaths<'a> {
     /// What it may write.
     pub private: &'a Path,
     /// The program that it is.
@@ -49,12 +49,12 @@ const PROGRAMS: [&str; 6] = ["/bin", "/usr/bin", "/usr/local/bin", "/nix/store",
 
 /// Confines the present thread, as far as the kernel can.
 #[cfg(target_os = "linux")]
-pub(super) fn confine(sight: &Sight<'_>) -> Confinement {
-    Confinement { files: restrict_files(sight).unwrap_or(false), network: linux::refuse_calls().is_ok() }
+pub(super) fn confine(allowed: &AllowedPaths<'_>) -> Confinement {
+    Confinement { files: restrict_files(allowed).unwrap_or(false), network: linux::refuse_calls().is_ok() }
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn confine(_: &Sight<'_>) -> Confinement {
+pub(super) fn confine(_: &AllowedPaths<'_>) -> Confinement {
     Confinement { files: false, network: false }
 }
 
@@ -67,7 +67,7 @@ fn is_script(program: &Path) -> bool {
 }
 
 #[cfg(target_os = "linux")]
-fn restrict_files(sight: &Sight<'_>) -> Result<bool, landlock::RulesetError> {
+fn restrict_files(allowed: &AllowedPaths<'_>) -> Result<bool, landlock::RulesetError> {
     use landlock::{
         ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus, Scope,
         path_beneath_rules,
@@ -75,8 +75,8 @@ fn restrict_files(sight: &Sight<'_>) -> Result<bool, landlock::RulesetError> {
     let abi = ABI::V6;
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     let mut programs: Vec<PathBuf> = LOADERS.iter().map(PathBuf::from).collect();
-    programs.push(sight.program.to_owned());
-    if is_script(sight.program) {
+    programs.push(allowed.program.to_owned());
+    if is_script(allowed.program) {
         programs.extend(PROGRAMS.iter().map(PathBuf::from));
     }
     // Only of folders may it be asked to list them.
@@ -85,7 +85,7 @@ fn restrict_files(sight: &Sight<'_>) -> Result<bool, landlock::RulesetError> {
         .handle_access(AccessNet::from_all(abi))?
         .scope(Scope::from_all(abi))?
         .create()?
-        .add_rules(path_beneath_rules([sight.private], AccessFs::from_all(abi)))?
+        .add_rules(path_beneath_rules([allowed.private], AccessFs::from_all(abi)))?
         .add_rules(path_beneath_rules(["/dev/null"], AccessFs::ReadFile | AccessFs::WriteFile))?
         .add_rules(path_beneath_rules(["/dev/urandom", "/dev/random", "/dev/zero"], AccessFs::ReadFile))?
         .add_rules(path_beneath_rules(LIBRARIES, read))?

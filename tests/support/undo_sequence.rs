@@ -187,7 +187,7 @@ impl UndoSequence {
             manifest: head.manifest_hash.clone().unwrap(),
             config: None,
             template: template_hash(&template),
-            left_alone: Vec::new(),
+            ignored_fields: Vec::new(),
             commit: self.head.parse().unwrap(),
             reason: "taken back by hand (belay undo)".to_owned(),
             since: self.world.clock.now(),

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, ListParams};
 #[cfg(test)]
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use minicluster::{Access, Authority, Door, Listening, MiniCluster, Token, User};
+use minicluster::{Access, Authority, Listening, MiniCluster, Token, Transport, User};
 
 const TOKEN: &str = "a-token-for-this-example";
 
@@ -22,20 +22,20 @@ async fn serve() -> Result<(MiniCluster, Listening), Box<dyn Error>> {
     let builder = MiniCluster::builder().nodes(2).access(access).root_certificate(authority.certificate());
     let cluster = builder.start().await?;
     // Port 0: any that is free.
-    let door = cluster.listen((Ipv4Addr::LOCALHOST, 0).into(), Door::Tls(authority)).await?;
-    Ok((cluster, door))
+    let server = cluster.listen((Ipv4Addr::LOCALHOST, 0).into(), Transport::Tls(authority)).await?;
+    Ok((cluster, server))
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let (cluster, door) = serve().await?;
+    let (cluster, server) = serve().await?;
     let folder = tempfile::tempdir()?;
     let kubeconfig = folder.path().join("kubeconfig");
-    std::fs::write(&kubeconfig, door.kubeconfig(Some(TOKEN)))?;
+    std::fs::write(&kubeconfig, server.kubeconfig(Some(TOKEN)))?;
     println!("kubectl --kubeconfig {} get nodes,pods -A", kubeconfig.display());
     println!("Enter ends the cluster.");
     tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new())).await??;
-    door.close().await;
+    server.close().await;
     cluster.stop().await;
     Ok(())
 }
@@ -43,15 +43,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
 #[tokio::test]
 async fn a_client_finds_its_way_by_the_kubeconfig() -> Result<(), Box<dyn Error>> {
     drop(rustls::crypto::ring::default_provider().install_default());
-    let (cluster, door) = serve().await?;
-    let kubeconfig = Kubeconfig::from_yaml(&door.kubeconfig(Some(TOKEN)))?;
+    let (cluster, server) = serve().await?;
+    let kubeconfig = Kubeconfig::from_yaml(&server.kubeconfig(Some(TOKEN)))?;
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     let nodes: Api<Node> = Api::all(kube::Client::try_from(config)?);
     let found = || async { nodes.list(&ListParams::default()).await.map(|list| list.items.len()) };
     while found().await? < 2 {
         tokio::task::yield_now().await;
     }
-    door.close().await;
+    server.close().await;
     cluster.stop().await;
     Ok(())
 }

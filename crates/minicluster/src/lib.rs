@@ -12,6 +12,7 @@ mod apply;
 mod at_rest;
 mod clock;
 pub mod controllers;
+mod event_type;
 mod faults;
 #[cfg(test)]
 mod growth;
@@ -37,7 +38,7 @@ pub use faults::Fault;
 pub use api::{Access, ApiServer, Authorization, KeepError, Token, User};
 pub use clock::Clock;
 pub use kubelet::{NodeSpec, Script, ScriptError};
-pub use listen::{Door, ListenError, Listening};
+pub use listen::{ListenError, Listening, Transport};
 pub use pod_logs::{LogLine, LogPlace, PodLogs, Reading};
 pub use random::Random;
 pub use tls::{Authority, Credentials};
@@ -162,13 +163,13 @@ impl MiniCluster {
         apply::apply(&self.client_as("minicluster"), manifests).await
     }
 
-    /// Opens a door for others: HTTP over TCP, at an address whose port may be 0 for any that is free. Closing or
-    /// dropping what comes back closes it.
+    /// Opens a server for clients outside of the process: HTTP over TCP, at an address whose port may be 0 for any that is
+    /// free. Closing or dropping what comes back closes it.
     ///
     /// # Errors
     /// The address can't be had, or no certificate be made for it.
-    pub async fn listen(&self, address: SocketAddr, door: Door) -> Result<Listening, ListenError> {
-        listen::listen(&self.api, address, door).await
+    pub async fn listen(&self, address: SocketAddr, transport: Transport) -> Result<Listening, ListenError> {
+        listen::listen(&self.api, address, transport).await
     }
 
     /// Returns when a write could not be kept, of which the state in the folder knows nothing then: the disk is full or
@@ -224,7 +225,7 @@ impl Builder {
         self
     }
 
-    /// Who may do what, for those who come in through a door; everybody everything if nothing is said.
+    /// Who may do what, for those who come in over the network; everybody everything if nothing is said.
     #[must_use]
     pub fn access(self, access: Access) -> Builder {
         Builder { access, ..self }
@@ -271,12 +272,12 @@ impl Builder {
 
     /// Keeps everything in a folder, and begins with what lies there.
     #[must_use]
-    pub fn keep_in(self, folder: impl Into<PathBuf>) -> Builder {
+    pub fn persist_in(self, folder: impl Into<PathBuf>) -> Builder {
         Builder { folder: Some(folder.into()), ..self }
     }
 
     /// What tokens of ServiceAccounts are signed with. If nothing is said it follows from the seed, so a cluster with a
-    /// door should be given one that nobody knows.
+    /// server should be given one that nobody knows.
     #[must_use]
     pub fn signing_key(self, key: [u8; 32]) -> Builder {
         Builder { signing_key: Some(key), ..self }

@@ -1,4 +1,4 @@
-//! The door for others: HTTP/1.1 over TCP, plain or with TLS.
+//! The server for clients outside of the process: HTTP/1.1 over TCP, plain or with TLS.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -44,17 +44,17 @@ const CONNECTIONS: usize = 10_000;
 /// How long connections may go on after the end was asked for.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// How the door is to be.
+/// How clients connect.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Door {
+pub enum Transport {
     /// Plain HTTP. Whoever comes in may do what an administrator may, unless access is restricted.
     Plain,
     /// HTTPS with a certificate of the cluster's own authority. Clients may show certificates of it.
     Tls(Authority),
 }
 
-/// Why the door could not be opened.
+/// Why the server could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListenError {
@@ -76,12 +76,12 @@ pub enum ListenError {
     },
 }
 
-/// An open door. Dropping it closes it at once; [`Listening::close`] lets requests end that are under way.
+/// An open server. Dropping it closes it at once; [`Listening::close`] lets requests end that are under way.
 #[derive(Debug)]
 pub struct Listening {
     address: SocketAddr,
     name: String,
-    door: Door,
+    server: Transport,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
@@ -96,16 +96,16 @@ impl Listening {
     /// The address as clients write it, `https://127.0.0.1:6443`.
     #[must_use]
     pub fn url(&self) -> String {
-        let scheme = if matches!(self.door, Door::Plain) { "http" } else { "https" };
+        let scheme = if matches!(self.server, Transport::Plain) { "http" } else { "https" };
         format!("{scheme}://{}", self.address)
     }
 
     /// A kubeconfig for clients, with a bearer token where one is given.
     #[must_use]
     pub fn kubeconfig(&self, token: Option<&str>) -> String {
-        let cluster = match &self.door {
-            Door::Plain => format!("server: {:?}", self.url()),
-            Door::Tls(authority) => {
+        let cluster = match &self.server {
+            Transport::Plain => format!("server: {:?}", self.url()),
+            Transport::Tls(authority) => {
                 format!("server: {:?}, certificate-authority-data: {}", self.url(), authority.certificate_base64())
             }
         };
@@ -117,7 +117,7 @@ impl Listening {
         )
     }
 
-    /// Closes the door: no new connections; open ones end after the answers under way, or after two seconds.
+    /// Closes the server: no new connections; open ones end after the answers under way, or after two seconds.
     pub async fn close(self) {
         self.stop.cancel();
         self.tasks.close();
@@ -132,13 +132,13 @@ impl Drop for Listening {
     }
 }
 
-/// Opens a door.
-pub(super) async fn listen(api: &ApiServer, address: SocketAddr, door: Door) -> Result<Listening, ListenError> {
+/// Opens a server for the API.
+pub(super) async fn listen(api: &ApiServer, address: SocketAddr, server: Transport) -> Result<Listening, ListenError> {
     let listener = TcpListener::bind(address).await.map_err(|source| ListenError::Bind { address, source })?;
     let address = listener.local_addr().map_err(|source| ListenError::Bind { address, source })?;
-    let acceptor = match &door {
-        Door::Plain => None,
-        Door::Tls(authority) => {
+    let acceptor = match &server {
+        Transport::Plain => None,
+        Transport::Tls(authority) => {
             let config = authority.server_config(address.ip());
             Some(TlsAcceptor::from(config.map_err(|reason| ListenError::Certificate { address, reason })?))
         }
@@ -147,7 +147,7 @@ pub(super) async fn listen(api: &ApiServer, address: SocketAddr, door: Door) -> 
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     let task = accept(listener, places, api.clone(), acceptor, stop.clone(), tasks.clone());
     tasks.spawn(task);
-    Ok(Listening { address, name: api.own_name().to_owned(), door, stop, tasks })
+    Ok(Listening { address, name: api.own_name().to_owned(), server, stop, tasks })
 }
 
 async fn accept(
@@ -181,13 +181,13 @@ async fn accept(
         };
         let (api, acceptor, stop) = (api.clone(), acceptor.clone(), stop.clone());
         tasks.spawn(async move {
-            converse(stream, api, acceptor, stop).await;
+            serve_connection(stream, api, acceptor, stop).await;
             drop(place);
         });
     }
 }
 
-async fn converse(stream: TcpStream, api: ApiServer, acceptor: Option<TlsAcceptor>, stop: CancellationToken) {
+async fn serve_connection(stream: TcpStream, api: ApiServer, acceptor: Option<TlsAcceptor>, stop: CancellationToken) {
     // Small answers go out at once; a failure to ask for that changes nothing else.
     drop(stream.set_nodelay(true));
     match acceptor {

@@ -1,4 +1,4 @@
-//! The cluster's own authority: certificates for its door and for its users.
+//! The cluster's own authority: certificates for its server and for its users.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 
-/// Names under which the door is known besides its address.
+/// Names under which the server is known besides its address.
 const NAMES: [&str; 5] =
     ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"];
 
@@ -101,7 +101,7 @@ impl Authority {
         Ok(Credentials { certificate: certificate.pem(), key: key.serialize_pem() })
     }
 
-    /// What a door at an address needs: a certificate for it, and the wish to see those of users.
+    /// What a server at an address needs: a certificate for it, and the wish to see those of users.
     pub(super) fn server_config(&self, address: IpAddr) -> Result<Arc<ServerConfig>, String> {
         let mut params =
             CertificateParams::new(NAMES.map(str::to_owned).to_vec()).map_err(|error| error.to_string())?;

@@ -102,7 +102,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     }
     let identity = match &data_dir {
         Some(folder) => {
-            builder = builder.keep_in(folder);
+            builder = builder.persist_in(folder);
             CertificateIdentity::kept_in(folder)?
         }
         None => CertificateIdentity::new()?,
@@ -119,10 +119,10 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
         }
         None => say(embedded.kubeconfig.trim_end()),
     }
-    if let Some(warning) = exposure(embedded.door.address()) {
+    if let Some(warning) = exposure(embedded.server.address()) {
         progress(warning);
     }
-    progress(format!("serving Kubernetes at {} until Ctrl-C", embedded.door.url()));
+    progress(format!("serving Kubernetes at {} until Ctrl-C", embedded.server.url()));
     let lost = tokio::select! {
         biased;
         () = signals::asked_to_stop() => false,

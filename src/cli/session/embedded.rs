@@ -1,4 +1,4 @@
-//! The embedded cluster with a door, for the commands that bring one.
+//! The embedded cluster, listening, for the commands that bring one.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -7,17 +7,17 @@ use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
 use super::time_warp::ClockPace;
-use minicluster::{Access, Authority, Authorization, Builder, Door, Listening, MiniCluster, Token, User};
+use minicluster::{Access, Authority, Authorization, Builder, Listening, MiniCluster, Token, Transport, User};
 
 pub(in crate::cli) use super::kubeconfig::write as write_kubeconfig;
 
 /// The file with a cluster's identity, beside its state.
 const IDENTITY: &str = "identity.json";
 
-/// The embedded cluster, and its door.
+/// The embedded cluster, and the server that others reach it by.
 pub(in crate::cli) struct Embedded {
     pub cluster: MiniCluster,
-    pub door: Listening,
+    pub server: Listening,
     pub kubeconfig: String,
     pace: Option<ClockPace>,
 }
@@ -92,13 +92,13 @@ impl CertificateIdentity {
     }
 }
 
-/// Starts the embedded cluster and opens its door: TLS with a certificate of its own, and a token that only the
+/// Starts the embedded cluster and lets it listen: TLS with a certificate of its own, and a token that only the
 /// kubeconfig knows.
 pub(in crate::cli) async fn start(builder: Builder, address: SocketAddr, token: String) -> anyhow::Result<Embedded> {
     start_as(builder, address, CertificateIdentity::with_token(token)?, 1.0).await
 }
 
-/// Starts the embedded cluster with an identity, its time `speed` times as fast as the machine's, and opens its door.
+/// Starts the embedded cluster with an identity, its time `speed` times as fast as the machine's, and lets it listen.
 pub(in crate::cli) async fn start_as(
     builder: Builder,
     address: SocketAddr,
@@ -119,9 +119,9 @@ pub(in crate::cli) async fn start_as(
     };
     let cluster = cluster.context("failed to start the embedded cluster")?;
     // Connections are in real time whatever the cluster's is.
-    let door = cluster.listen(address, Door::Tls(authority)).await?;
-    let kubeconfig = door.kubeconfig(Some(&token));
-    Ok(Embedded { cluster, door, kubeconfig, pace })
+    let server = cluster.listen(address, Transport::Tls(authority)).await?;
+    let kubeconfig = server.kubeconfig(Some(&token));
+    Ok(Embedded { cluster, server, kubeconfig, pace })
 }
 
 /// A token that nobody can guess: 256 bits of the system's randomness.
@@ -154,9 +154,9 @@ fn unhex(text: &str) -> Option<[u8; 32]> {
 }
 
 impl Embedded {
-    /// Closes the door and stops everything.
+    /// Closes the server and stops everything.
     pub(in crate::cli) async fn stop(self) {
-        self.door.close().await;
+        self.server.close().await;
         self.cluster.stop().await;
         drop(self.pace);
     }

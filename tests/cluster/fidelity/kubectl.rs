@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use minicluster::{Door, MiniCluster, Part};
+use minicluster::{MiniCluster, Part, Transport};
 
 use crate::support::control_plane::{self, ControlPlane, Controllers};
 use crate::token_volumes::{make_default_account, without_names};
@@ -36,13 +36,13 @@ async fn nor_does_the_machines_own() {
 async fn compare(assets: &Path, kubectl: &Path) {
     let plane = ControlPlane::start(assets, Controllers::None).await;
     let cluster = MiniCluster::builder().without(Part::Controllers).without(Part::Kubelet).start().await.unwrap();
-    let door = cluster.listen("127.0.0.1:0".parse().unwrap(), Door::Plain).await.unwrap();
+    let server = cluster.listen("127.0.0.1:0".parse().unwrap(), Transport::Plain).await.unwrap();
     for client in [plane.client(), cluster.client()] {
         make_default_account(&client, "default").await;
     }
     let folder = tempfile::tempdir().unwrap();
     let kubeconfig = folder.path().join("kubeconfig");
-    fs::write(&kubeconfig, door.kubeconfig(None)).unwrap();
+    fs::write(&kubeconfig, server.kubeconfig(None)).unwrap();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut report = Vec::new();
     for line in fs::read_to_string(root.join(COMMANDS)).unwrap().lines().filter(|line| !line.is_empty()) {
@@ -56,7 +56,7 @@ async fn compare(assets: &Path, kubectl: &Path) {
             report.push(format!("$ kubectl {line}\n--- real\n{real}\n--- embedded\n{ours}"));
         }
     }
-    door.close().await;
+    server.close().await;
     assert!(report.is_empty(), "{} commands differ:\n{}", report.len(), report.join("\n\n"));
 }
 

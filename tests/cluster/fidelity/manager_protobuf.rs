@@ -8,7 +8,7 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::wait::await_condition;
-use minicluster::{Access, Authority, Door, MiniCluster, Part, Token, User};
+use minicluster::{Access, Authority, MiniCluster, Part, Token, Transport, User};
 use serde_json::{Value, json};
 
 use crate::support::control_plane::{self, ControllerManager, Manager};
@@ -25,9 +25,9 @@ async fn the_real_controllers_roll_out_over_protocol_buffers() {
     let cluster = MiniCluster::builder().access(access).without(Part::Controllers).speed(10.0).start().await.unwrap();
     let authority = Authority::new().unwrap();
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let door = cluster.listen(address, Door::Tls(authority.clone())).await.unwrap();
+    let server = cluster.listen(address, Transport::Tls(authority.clone())).await.unwrap();
     let how = Manager { media_type: PROTOBUF, ..Manager::JSON };
-    let _manager = ControllerManager::start(&assets, &door.kubeconfig(Some("admin")), &authority.certificate(), how);
+    let _manager = ControllerManager::start(&assets, &server.kubeconfig(Some("admin")), &authority.certificate(), how);
 
     let web: Api<Deployment> = Api::default_namespaced(cluster.client());
     web.create(&PostParams::default(), &read(workload("Deployment"))).await.unwrap();

@@ -220,7 +220,7 @@ async fn a_plan_says_what_the_daemon_does() {
     let cluster = Cluster::new(world.client.clone(), world.clock.clone());
     let mut wanted = wanted(&text);
     let head = wanted.commit.id.clone();
-    wanted.left_alone = world.config.left_alone(&wanted.key);
+    wanted.ignored_fields = world.config.ignored_fields(&wanted.key);
     let plan = plan_once(&cluster, "shop", &head, vec![wanted]).await.unwrap();
     assert_eq!(plan.planned[0].step, PlanStep::Unchanged);
 }

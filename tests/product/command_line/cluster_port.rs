@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use minicluster::{Access, Authority, Authorization, Builder, Door, Listening, MiniCluster, Token, User};
+use minicluster::{Access, Authority, Authorization, Builder, Listening, MiniCluster, Token, Transport, User};
 
 /// Starts a cluster that listens, and writes a kubeconfig for it; its administrator's token is in it. The port is closed
 /// when the second part is dropped.
@@ -13,7 +13,7 @@ pub async fn open(builder: Builder, kubeconfig: &Path) -> (MiniCluster, Listenin
         authorization: Authorization::Rbac,
     };
     let cluster = builder.access(access).start().await.unwrap();
-    let door = cluster.listen(([127, 0, 0, 1], 0).into(), Door::Tls(Authority::new().unwrap())).await.unwrap();
-    std::fs::write(kubeconfig, door.kubeconfig(Some(&token))).unwrap();
-    (cluster, door)
+    let server = cluster.listen(([127, 0, 0, 1], 0).into(), Transport::Tls(Authority::new().unwrap())).await.unwrap();
+    std::fs::write(kubeconfig, server.kubeconfig(Some(&token))).unwrap();
+    (cluster, server)
 }

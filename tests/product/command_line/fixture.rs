@@ -1,4 +1,4 @@
-//! What a command stands on: an embedded cluster with a door, a repository, and a home of its own.
+//! What a command stands on: an embedded cluster with a server, a repository, and a home of its own.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -10,12 +10,12 @@ use crate::cluster_port;
 use crate::program::{Ran, belay, run};
 use crate::support::repository::Repository;
 
-/// An embedded cluster with a door, a repository, and a home.
+/// An embedded cluster with a server, a repository, and a home.
 pub struct Fixture {
     pub home: tempfile::TempDir,
     pub repository: Repository,
     pub cluster: MiniCluster,
-    _door: Listening,
+    _server: Listening,
 }
 
 impl Fixture {
@@ -26,8 +26,8 @@ impl Fixture {
     /// With a cluster that is made so.
     pub async fn of(builder: Builder) -> Fixture {
         let home = tempfile::tempdir().unwrap();
-        let (cluster, door) = cluster_port::open(builder, &home.path().join("kubeconfig")).await;
-        Fixture { home, repository: Repository::new(), cluster, _door: door }
+        let (cluster, server) = cluster_port::open(builder, &home.path().join("kubeconfig")).await;
+        Fixture { home, repository: Repository::new(), cluster, _server: server }
     }
 
     pub fn command(&self) -> Command {

@@ -16,15 +16,15 @@ use crate::program::{Ran, belay};
 pub struct Served {
     home: tempfile::TempDir,
     cluster: MiniCluster,
-    _door: Listening,
+    _server: Listening,
 }
 
 impl Served {
     pub async fn new() -> Served {
         let home = tempfile::tempdir().unwrap();
         std::fs::create_dir(home.path().join(".kube")).unwrap();
-        let (cluster, door) = cluster_port::open(MiniCluster::builder(), &home.path().join(".kube/config")).await;
-        Served { home, cluster, _door: door }
+        let (cluster, server) = cluster_port::open(MiniCluster::builder(), &home.path().join(".kube/config")).await;
+        Served { home, cluster, _server: server }
     }
 
     pub fn home(&self) -> &Path {

@@ -98,7 +98,7 @@ fn wrong_usage_is_told() {
 async fn a_live_workload_is_only_read() {
     let home = tempfile::tempdir().unwrap();
     let kubeconfig = home.path().join("kubeconfig");
-    let (cluster, _door) = cluster_port::open(MiniCluster::builder(), &kubeconfig).await;
+    let (cluster, _server) = cluster_port::open(MiniCluster::builder(), &kubeconfig).await;
     let body = serde_json::json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
         "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": {

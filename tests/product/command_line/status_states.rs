@@ -29,7 +29,7 @@ fn hold(live: &Value) -> Value {
         manifest: "abc".to_owned(),
         config: None,
         template: template_hash(&live["spec"]["template"]),
-        left_alone: Vec::new(),
+        ignored_fields: Vec::new(),
         commit: "2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e".parse().unwrap(),
         reason: "no image".to_owned(),
         since: "2026-01-02T12:00:00Z".parse().unwrap(),

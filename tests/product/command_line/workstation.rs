@@ -20,7 +20,7 @@ pub struct Workstation {
 }
 
 enum Keep {
-    // The door closes when it is dropped.
+    // The server closes when it is dropped.
     Embedded(MiniCluster, #[expect(dead_code, reason = "held open")] Listening),
     Real(ControlPlane),
 }
@@ -30,9 +30,9 @@ impl Workstation {
     pub async fn embedded() -> Workstation {
         let home = tempfile::tempdir().unwrap();
         let kubeconfig = home.path().join("kubeconfig");
-        let (cluster, door) = cluster_port::open(MiniCluster::builder(), &kubeconfig).await;
+        let (cluster, server) = cluster_port::open(MiniCluster::builder(), &kubeconfig).await;
         let kubectl = std::env::var_os("KUBEBUILDER_ASSETS").map(|assets| PathBuf::from(assets).join("kubectl"));
-        Workstation { home, kubeconfig, kubectl, keep: Keep::Embedded(cluster, door) }
+        Workstation { home, kubeconfig, kubectl, keep: Keep::Embedded(cluster, server) }
     }
 
     /// The real control plane, whose programs are in `assets`.

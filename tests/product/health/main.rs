@@ -2,7 +2,7 @@
 //!
 //! `object` is the workload as the write left it, at time 0. Each step merges `change` into it (RFC 7386), moves the time
 //! to `at`, and says what the judge must say: `verdict` is `waiting`, `complete` or `suspect`; where the judge suspects
-//! (or its own deadline has passed), `pods` are what is to be seen, `held_up_by` a pod of another revision, and `ruling` is `failed` or `world`. `says` is a part of
+//! (or its own deadline has passed), `pods` are what is to be seen, `held_up_by` a pod of another revision, and `judgement` is `failed` or `infrastructure`. `says` is a part of
 //! the message.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -12,7 +12,7 @@ use std::path::Path;
 
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::health::account_of_pod;
-use belay_core::rollout::{Baseline, Judge, Judgement, Sight, Verdict};
+use belay_core::rollout::{Baseline, Judge, Judgement, Observation, Verdict};
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
@@ -44,7 +44,7 @@ struct Step {
     #[serde(default)]
     held_up_by: Option<Value>,
     #[serde(default)]
-    ruling: Option<String>,
+    judgement: Option<String>,
     #[serde(default)]
     says: Option<String>,
 }
@@ -90,18 +90,18 @@ fn run(name: &str, case: Case) {
         let mut message = message;
         if let Some(suspicion) = suspicion {
             let account = |pod: &Value| account_of_pod(pod, &case.lost_nodes, now);
-            let sight = Sight {
+            let observation = Observation {
                 pods: step.pods.iter().map(account).collect(),
                 cannot_make_pods: step.cannot_make_pods,
                 held_up_by: step.held_up_by.as_ref().map(|pod| Box::new(account(pod).seen)),
                 hidden: None,
             };
-            let ruling = judge.rule(suspicion, &sight, now);
-            let (ruled, reason) = match ruling {
+            let judgement = judge.rule(suspicion, &observation, now);
+            let (ruled, reason) = match judgement {
                 Judgement::Failed(reason) => ("failed", reason),
-                Judgement::Infrastructure(reason) => ("world", reason),
+                Judgement::Infrastructure(reason) => ("infrastructure", reason),
             };
-            assert_eq!(Some(ruled), step.ruling.as_deref(), "{place}: {reason}");
+            assert_eq!(Some(ruled), step.judgement.as_deref(), "{place}: {reason}");
             message = reason.message;
         }
         if let Some(says) = step.says {

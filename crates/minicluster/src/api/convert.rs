@@ -43,7 +43,7 @@ pub fn to_storage(resource: &Resource, mut object: Value) -> Value {
         "HorizontalPodAutoscaler" => horizontal_pod_autoscaler::to_v2(&mut object),
         _ => {}
     }
-    let group = &resource.shelf.group;
+    let group = &resource.group_resource.group;
     let version = &resource.storage_version;
     object["apiVersion"] = Value::from(if group.is_empty() { version.clone() } else { format!("{group}/{version}") });
     object

@@ -152,8 +152,12 @@ fn storage_version_hash(registry: &Registry, resource: &Resource) -> Option<Stri
     if !resource.has_verb("watch") {
         return None;
     }
-    let stored = registry.resource(&resource.shelf.group, &resource.storage_version, &resource.shelf.resource)?;
-    let text = format!("{}/{}/{}", resource.shelf.group, resource.storage_version, stored.definition.kind);
+    let stored = registry.resource(
+        &resource.group_resource.group,
+        &resource.storage_version,
+        &resource.group_resource.resource,
+    )?;
+    let text = format!("{}/{}/{}", resource.group_resource.group, resource.storage_version, stored.definition.kind);
     Some(STANDARD.encode(&Sha256::digest(text)[..8]))
 }
 

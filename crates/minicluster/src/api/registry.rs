@@ -120,7 +120,7 @@ mod tests {
         assert!(deployments.is_stored_version());
         let events = registry.resource("events.k8s.io", "v1", "events").unwrap();
         assert!(!events.is_stored_version());
-        assert_eq!(events.shelf, registry.resource("", "v1", "events").unwrap().shelf);
+        assert_eq!(events.group_resource, registry.resource("", "v1", "events").unwrap().group_resource);
         assert_eq!(registry.group("autoscaling").unwrap().versions[0].name, "v2");
     }
 }

@@ -28,7 +28,7 @@ pub struct Resource {
     /// What lies below an object of it.
     pub subresources: Vec<Subresource>,
     /// Where its objects lie, together with those of the other versions.
-    pub shelf: GroupResource,
+    pub group_resource: GroupResource,
     /// The version in which they lie there.
     pub storage_version: String,
     /// The names of the fields that field selectors can ask for, besides name and namespace. The versions of a resource
@@ -57,7 +57,7 @@ impl Resource {
     /// A built-in resource.
     #[must_use]
     pub fn built_in(kind: &Kind, schema: Type) -> Resource {
-        let (shelf_group, storage_version) = match (kind.group.as_str(), kind.resource.as_str()) {
+        let (stored_group, storage_version) = match (kind.group.as_str(), kind.resource.as_str()) {
             // One kind under two names.
             ("events.k8s.io", "events") => ("", "v1"),
             ("autoscaling", "horizontalpodautoscalers") => ("autoscaling", "v2"),
@@ -71,7 +71,7 @@ impl Resource {
             categories: kind.categories.clone(),
             verbs: kind.verbs.clone(),
             subresources: kind.subresources.clone(),
-            shelf: GroupResource { group: shelf_group.into(), resource: kind.resource.as_str().into() },
+            group_resource: GroupResource { group: stored_group.into(), resource: kind.resource.as_str().into() },
             storage_version: storage_version.to_owned(),
             selectable,
             selectable_paths,
@@ -98,7 +98,7 @@ impl Resource {
             categories: Vec::new(),
             verbs: Vec::new(),
             subresources: Vec::new(),
-            shelf: GroupResource {
+            group_resource: GroupResource {
                 group: definition.group.as_str().into(),
                 resource: definition.resource.as_str().into(),
             },
@@ -120,7 +120,7 @@ impl Resource {
     /// Whether objects lie in the store in the version in which they are served here.
     #[must_use]
     pub fn is_stored_version(&self) -> bool {
-        *self.shelf.group == *self.definition.group && self.storage_version == self.definition.version
+        *self.group_resource.group == *self.definition.group && self.storage_version == self.definition.version
     }
 
     /// Whether objects are served byte by byte as they lie in the store. Those of custom kinds are not: what their

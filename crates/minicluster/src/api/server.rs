@@ -210,7 +210,7 @@ impl ApiServer {
             let why = format!("Name parameter invalid: {name:?}: {}", problems.join(";"));
             return Err(ApiError::bad_request(why));
         }
-        let found = self.store().get(&target.resource.shelf, &path(target.namespace.as_deref(), name));
+        let found = self.store().get(&target.resource.group_resource, &path(target.namespace.as_deref(), name));
         found.ok_or_else(|| ApiError::not_found(&definition.group, &definition.resource, name))
     }
 

@@ -9,13 +9,13 @@ use serde_json::{Map, Value, json};
 
 use super::Options;
 use super::directory::Directory;
-use super::events::{Events, Teller};
+use super::events::{Events, ReportingComponent};
 use super::fate::FateRules;
 use super::io::{Io, Moment, after, pause};
 use super::nodes::{Addresses, SpecPlace};
 use super::pod::SeenPod;
 use super::requests::{Error, KUBELET, PodName, Requests};
-use super::simulated_pod::{Found, Home, PodEffect, Rejection, SimulatedPod, World};
+use super::simulated_pod::{Found, Home, PodEffect, PodEnvironment, Rejection, SimulatedPod};
 use super::writes::{What, WriteResult};
 use crate::{PodLogs, Random};
 
@@ -92,12 +92,12 @@ impl Agent {
     ) {
         let Some(node) = pod.node() else { return };
         let Some(state) = self.nodes.get_mut(node) else { return };
-        let mut world = world(io, self.speed, &mut self.rules, &self.random, &mut state.images);
+        let mut environment = environment(io, self.speed, &mut self.rules, &self.random, &mut state.images);
         if let Some(entry) = self.pods.get_mut(&pod.uid) {
             let known = entry.life.pod();
             let same = (&known.fate, known.generation, known.deletion) == (&pod.fate, pod.generation, pod.deletion);
             let gated = pod.spec.readiness_gates.as_ref().is_some_and(|gates| !gates.is_empty());
-            entry.life.see(pod.clone(), &mut world);
+            entry.life.see(pod.clone(), &mut environment);
             entry.moved = true;
             // Most of what the watch tells is the echo of what was written here.
             if same && !gated {
@@ -114,8 +114,8 @@ impl Agent {
             let own = address.map(|address| state.place.pod_address(address));
             let home = Home { node: state.place.address, pod: own.unwrap_or(state.place.address) };
             let life = match status.start_time {
-                Some(_) => SimulatedPod::take_up(pod.clone(), status, home, &mut world),
-                None => SimulatedPod::begin(pod.clone(), home, refused, &mut world),
+                Some(_) => SimulatedPod::take_up(pod.clone(), status, home, &mut environment),
+                None => SimulatedPod::begin(pod.clone(), home, refused, &mut environment),
             };
             let written = Box::from(serde_json::to_vec(status).unwrap_or_default().as_slice());
             let node = node.to_owned();
@@ -123,7 +123,7 @@ impl Agent {
                 AgentEntry { life, node, address, written, moved: true, busy: false, removed: false, failures: 0 };
             self.pods.insert(pod.uid.clone(), entry);
         }
-        let effects = std::mem::take(&mut world.effects);
+        let effects = std::mem::take(&mut environment.effects);
         self.apply(io, events, &pod.id(), effects);
         self.step(io, events, &pod.uid);
     }
@@ -149,11 +149,11 @@ impl Agent {
         if state.images.len() > IMAGES_KEPT {
             state.images.clear();
         }
-        let mut world = world(io, self.speed, &mut self.rules, &self.random, &mut state.images);
-        entry.life.step(&mut world);
+        let mut environment = environment(io, self.speed, &mut self.rules, &self.random, &mut state.images);
+        entry.life.step(&mut environment);
         entry.moved = true;
-        let wake = entry.life.wake(&world);
-        let effects = std::mem::take(&mut world.effects);
+        let wake = entry.life.wake(&environment);
+        let effects = std::mem::take(&mut environment.effects);
         if let Some(at) = wake {
             io.timers.set(Moment::Pod(uid.to_owned()), at);
         }
@@ -217,7 +217,7 @@ impl Agent {
             match effect {
                 PodEffect::Event(told) => {
                     let node = self.pods.get(&pod.uid).map_or("", |entry| &entry.node);
-                    events.tell(io, pod, Teller::Kubelet(node), &told);
+                    events.tell(io, pod, ReportingComponent::Kubelet(node), &told);
                 }
                 PodEffect::LogBegins { container } => self.logs.begin(&pod.uid, &container),
                 PodEffect::LogEnds { container } => self.logs.end(&pod.uid, &container),
@@ -236,14 +236,14 @@ impl Agent {
     }
 }
 
-fn world<'a>(
+fn environment<'a>(
     io: &Io,
     speed: f64,
     rules: &'a mut FateRules,
     random: &'a Random,
     images: &'a mut BTreeSet<String>,
-) -> World<'a> {
-    World { now: io.clock.now(), speed, rules, random, images, effects: Vec::new() }
+) -> PodEnvironment<'a> {
+    PodEnvironment { now: io.clock.now(), speed, rules, random, images, effects: Vec::new() }
 }
 
 async fn look_up(

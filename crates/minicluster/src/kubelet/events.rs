@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::io::Io;
 use super::requests::{Error, KUBELET, PodName, SCHEDULER};
-use super::simulated_pod::{ReportedState, Tone};
+use super::simulated_pod::{EventType, ReportedState};
 use super::writes::{What, WriteResult};
 
 /// Different things told of one pod; more are dropped, as by a spam filter.
@@ -18,7 +18,7 @@ const KINDS_OF_A_POD: usize = 50;
 
 /// Who tells something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Teller<'a> {
+pub enum ReportingComponent<'a> {
     /// The kubelet of a node.
     Kubelet(&'a str),
     /// The scheduler.
@@ -55,7 +55,7 @@ struct EventEntry {
 
 impl Events {
     /// Tells something about a pod.
-    pub fn tell(&mut self, io: &mut Io, pod: &PodName, teller: Teller<'_>, told: &ReportedState) {
+    pub fn tell(&mut self, io: &mut Io, pod: &PodName, source: ReportingComponent<'_>, told: &ReportedState) {
         let now = io.clock.now();
         let key = Key { field: told.field.clone(), reason: told.reason.clone(), message: told.message.clone() };
         let of_pod = self.pods.entry(pod.uid.clone()).or_default();
@@ -71,12 +71,12 @@ impl Events {
         // The moment tells events apart over restarts, the count within a moment.
         let stamp = u128::try_from(now.as_nanosecond()).unwrap_or(0) + u128::from(self.count);
         self.count += 1;
-        let manager = match teller {
-            Teller::Kubelet(_) => KUBELET,
-            Teller::Scheduler => SCHEDULER,
+        let manager = match source {
+            ReportingComponent::Kubelet(_) => KUBELET,
+            ReportingComponent::Scheduler => SCHEDULER,
         };
         let name = format!("{}.{stamp:x}", pod.name);
-        let event = object(pod, &name, teller, told, now);
+        let event = object(pod, &name, source, told, now);
         let entry = EventEntry {
             namespace: pod.namespace.clone(),
             name,
@@ -139,7 +139,7 @@ impl EventEntry {
     }
 }
 
-fn object(pod: &PodName, name: &str, teller: Teller<'_>, told: &ReportedState, now: Timestamp) -> Event {
+fn object(pod: &PodName, name: &str, source: ReportingComponent<'_>, told: &ReportedState, now: Timestamp) -> Event {
     let mut event = Event {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
@@ -155,13 +155,13 @@ fn object(pod: &PodName, name: &str, teller: Teller<'_>, told: &ReportedState, n
             field_path: told.field.clone(),
             resource_version: None,
         },
-        type_: Some(told.tone.as_str().to_owned()),
+        type_: Some(told.event_type.as_str().to_owned()),
         reason: Some(told.reason.clone().into_owned()),
         message: Some(told.message.clone()),
         ..Event::default()
     };
-    match teller {
-        Teller::Kubelet(node) => {
+    match source {
+        ReportingComponent::Kubelet(node) => {
             event.source = Some(EventSource { component: Some(KUBELET.to_owned()), host: Some(node.to_owned()) });
             event.reporting_component = Some(KUBELET.to_owned());
             event.reporting_instance = Some(node.to_owned());
@@ -170,9 +170,9 @@ fn object(pod: &PodName, name: &str, teller: Teller<'_>, told: &ReportedState, n
             event.count = i32::try_from(told.count).ok();
         }
         // The scheduler writes events of the newer kind, which have a moment and no count.
-        Teller::Scheduler => {
+        ReportingComponent::Scheduler => {
             event.event_time = Some(MicroTime(now));
-            event.action = Some(if told.tone == Tone::Normal { "Binding" } else { "Scheduling" }.to_owned());
+            event.action = Some(if told.event_type == EventType::Normal { "Binding" } else { "Scheduling" }.to_owned());
             event.reporting_component = Some("default-scheduler".to_owned());
             event.reporting_instance = Some("default-scheduler".to_owned());
         }

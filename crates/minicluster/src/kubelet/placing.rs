@@ -5,11 +5,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::driver::Driver;
-use super::events::Teller;
+use super::events::ReportingComponent;
 use super::pod::SeenPod;
 use super::requests::{Error, SCHEDULER};
 use super::scheduler::Decision;
-use super::simulated_pod::{ReportedState, Tone};
+use super::simulated_pod::{EventType, ReportedState};
 use super::writes::{What, WriteResult};
 
 const PREEMPTED: &str = "default-scheduler: preempting to accommodate a higher priority pod";
@@ -44,7 +44,7 @@ impl Driver {
             Ok(()) => {
                 self.failures.remove(uid);
                 let message = format!("Successfully assigned {}/{} to {node}", pod.namespace, pod.name);
-                self.tell(&pod, Tone::Normal, "Scheduled", message);
+                self.tell(&pod, EventType::Normal, "Scheduled", message);
             }
             Err(error) => {
                 tracing::debug!(%error, namespace = pod.namespace, pod = pod.name, "failed to bind a pod; trying again");
@@ -82,7 +82,7 @@ impl Driver {
             status["nominatedNodeName"] = node.into();
         }
         self.patch(pod, status);
-        self.tell(pod, Tone::Warning, "FailedScheduling", message);
+        self.tell(pod, EventType::Warning, "FailedScheduling", message);
     }
 
     fn push_out(&mut self, victim: &Arc<SeenPod>, pod: &SeenPod, node: &str) {
@@ -104,7 +104,7 @@ impl Driver {
             };
             WriteResult { what: What::Wait(id.uid), result }
         });
-        self.tell(victim, Tone::Normal, "Preempted", format!("Preempted by pod {} on node {node}", pod.uid));
+        self.tell(victim, EventType::Normal, "Preempted", format!("Preempted by pod {} on node {node}", pod.uid));
     }
 
     fn patch(&mut self, pod: &SeenPod, status: Value) {
@@ -115,8 +115,8 @@ impl Driver {
         });
     }
 
-    fn tell(&mut self, pod: &SeenPod, tone: Tone, reason: &'static str, message: String) {
-        let told = ReportedState { tone, reason: reason.into(), message, field: None, count: 1 };
-        self.events.tell(&mut self.io, &pod.id(), Teller::Scheduler, &told);
+    fn tell(&mut self, pod: &SeenPod, event_type: EventType, reason: &'static str, message: String) {
+        let told = ReportedState { event_type, reason: reason.into(), message, field: None, count: 1 };
+        self.events.tell(&mut self.io, &pod.id(), ReportingComponent::Scheduler, &told);
     }
 }

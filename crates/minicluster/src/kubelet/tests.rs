@@ -23,22 +23,22 @@ use super::{NodeSpec, Options, Running, Script, start};
 use crate::Clock;
 use crate::{ApiServer, MiniCluster, Part, PodLogs, Random};
 
-struct World {
+struct Fixture {
     cluster: MiniCluster,
     kubelet: Running,
     clock: Clock,
     logs: PodLogs,
 }
 
-impl World {
-    async fn start(change: impl FnOnce(&mut Options)) -> World {
+impl Fixture {
+    async fn start(change: impl FnOnce(&mut Options)) -> Fixture {
         let (cluster, clock) = cluster().await;
         let logs = PodLogs::default();
         let mut options = Options::new(clock.clone(), Random::new(7), logs.clone());
         options.heartbeat = Duration::from_secs(3600);
         change(&mut options);
         let kubelet = start(cluster.client_as("kubelet"), options);
-        World { cluster, kubelet, clock, logs }
+        Fixture { cluster, kubelet, clock, logs }
     }
 
     fn pods(&self) -> Api<Pod> {
@@ -108,12 +108,12 @@ fn phase(pod: &Pod) -> &str {
 #[tokio::test(start_paused = true)]
 async fn many_pods_are_ready_after_a_second_for_three_writes_each() {
     const COUNT: usize = 600;
-    let world = World::start(|options| options.nodes = NodeSpec::several(6)).await;
+    let fixture = Fixture::start(|options| options.nodes = NodeSpec::several(6)).await;
     for number in 0..COUNT {
-        world.create(pod(&format!("pod-{number}"))).await;
+        fixture.create(pod(&format!("pod-{number}"))).await;
     }
     let start = Instant::now();
-    let mut watch = world.pods().watch(&WatchParams::default(), "0").await.unwrap().boxed();
+    let mut watch = fixture.pods().watch(&WatchParams::default(), "0").await.unwrap().boxed();
     let mut writes: BTreeMap<String, usize> = BTreeMap::new();
     let mut ready = 0;
     while ready < COUNT {
@@ -126,11 +126,11 @@ async fn many_pods_are_ready_after_a_second_for_three_writes_each() {
     // Seen when it is there, or was bound since; created; ready.
     assert!(writes.values().all(|count| *count <= 4), "{writes:?}");
     let mut per_node: BTreeMap<String, usize> = BTreeMap::new();
-    for pod in world.pods().list(&ListParams::default()).await.unwrap() {
+    for pod in fixture.pods().list(&ListParams::default()).await.unwrap() {
         *per_node.entry(pod.spec.unwrap().node_name.unwrap()).or_default() += 1;
     }
     assert!(per_node.values().all(|count| *count == COUNT / 6), "{per_node:?}");
-    world.stop().await;
+    fixture.stop().await;
 }
 
 fn object<K>(event: kube::Result<WatchEvent<K>>) -> Option<K> {
@@ -242,22 +242,22 @@ async fn failures_of_the_api_are_overcome() {
     let mut options = Options::new(clock.clone(), Random::new(7), PodLogs::default());
     options.heartbeat = Duration::from_secs(3600);
     let kubelet = start(Client::new(service, "default"), options);
-    let world = World { cluster, kubelet, clock, logs: PodLogs::default() };
+    let fixture = Fixture { cluster, kubelet, clock, logs: PodLogs::default() };
     for number in 0..30 {
-        world.create(pod(&format!("web-{number}"))).await;
+        fixture.create(pod(&format!("web-{number}"))).await;
     }
-    world.until(|pods| pods.iter().all(is_ready)).await;
-    world.pods().delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();
-    world.until(<[Pod]>::is_empty).await;
-    world.stop().await;
+    fixture.until(|pods| pods.iter().all(is_ready)).await;
+    fixture.pods().delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();
+    fixture.until(<[Pod]>::is_empty).await;
+    fixture.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn nodes_are_registered_and_what_users_do_to_them_is_respected() {
-    let world = World::start(|options| options.nodes = NodeSpec::several(2)).await;
-    let nodes: Api<Node> = Api::all(world.cluster.client());
-    world.create(pod("first")).await;
-    world.until(|pods| pods.iter().all(is_ready)).await;
+    let fixture = Fixture::start(|options| options.nodes = NodeSpec::several(2)).await;
+    let nodes: Api<Node> = Api::all(fixture.cluster.client());
+    fixture.create(pod("first")).await;
+    fixture.until(|pods| pods.iter().all(is_ready)).await;
     let node = nodes.get("node-2").await.unwrap();
     assert_eq!(node.labels()["kubernetes.io/hostname"], "node-2");
     let status = node.status.unwrap();
@@ -269,11 +269,11 @@ async fn nodes_are_registered_and_what_users_do_to_them_is_respected() {
     let patch = Patch::Merge(json!({"spec": {"unschedulable": true}}));
     nodes.patch("node-2", &PatchParams::default(), &patch).await.unwrap();
     for number in 0..3 {
-        world.create(pod(&format!("second-{number}"))).await;
+        fixture.create(pod(&format!("second-{number}"))).await;
     }
-    world.until(|pods| pods.iter().all(is_ready)).await;
+    fixture.until(|pods| pods.iter().all(is_ready)).await;
     nodes.delete("node-1", &DeleteParams::default()).await.unwrap();
-    world.create(pod("third")).await;
+    fixture.create(pod("third")).await;
     let waits = |pod: &Pod| {
         let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
         let mut conditions = conditions.into_iter().flatten();
@@ -284,104 +284,104 @@ async fn nodes_are_registered_and_what_users_do_to_them_is_respected() {
                     .is_some_and(|m| m.starts_with("0/1 nodes are available: 1 node(s) were unschedulable."))
         })
     };
-    let pods = world.until(|pods| pods.iter().any(waits)).await;
+    let pods = fixture.until(|pods| pods.iter().any(waits)).await;
     let on_first = pods.iter().filter(|pod| pod.spec.as_ref().unwrap().node_name.as_deref() == Some("node-1")).count();
     assert_eq!(on_first, 4, "the first, and all that came after the second node was cordoned");
     // A node that is deleted is not registered again while its kubelet runs, and its pods live on.
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert!(nodes.get_opt("node-1").await.unwrap().is_none());
-    world.pods().delete("first", &DeleteParams::default()).await.unwrap();
-    world.until(|pods| pods.iter().all(|pod| pod.name_any() != "first")).await;
-    world.stop().await;
+    fixture.pods().delete("first", &DeleteParams::default()).await.unwrap();
+    fixture.until(|pods| pods.iter().all(|pod| pod.name_any() != "first")).await;
+    fixture.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn speed_and_script_are_obeyed() {
     let script = "rules: [{image: 'nginx:*', fates: [{for: 50s, fate: never-ready}, {fate: 'exit-after=10s,code=9'}]}]";
-    let world = World::start(|options| {
+    let fixture = Fixture::start(|options| {
         options.speed = 10.0;
         options.script = Some(Script::parse(script).unwrap());
     })
     .await;
-    world.create(pod("first")).await;
+    fixture.create(pod("first")).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
-    world.create(pod("second")).await;
+    fixture.create(pod("second")).await;
     tokio::time::sleep(Duration::from_millis(1150)).await;
-    let first = world.pods().get("first").await.unwrap();
+    let first = fixture.pods().get("first").await.unwrap();
     assert!(!is_ready(&first) && phase(&first) == "Running");
-    let second = world.pods().get("second").await.unwrap().status.unwrap().container_statuses.unwrap().remove(0);
+    let second = fixture.pods().get("second").await.unwrap().status.unwrap().container_statuses.unwrap().remove(0);
     assert_eq!(
         second.state.unwrap().terminated.unwrap().exit_code,
         9,
         "after 0.1 s for its creation and 1 s of running"
     );
-    world.stop().await;
+    fixture.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn events_are_counted() {
-    let world = World::start(|_| {}).await;
-    world.create(fated("web", "crash-after=1s")).await;
+    let fixture = Fixture::start(|_| {}).await;
+    fixture.create(fated("web", "crash-after=1s")).await;
     tokio::time::sleep(Duration::from_secs(100)).await;
-    let events: Api<Event> = Api::default_namespaced(world.cluster.client());
+    let events: Api<Event> = Api::default_namespaced(fixture.cluster.client());
     let events = events.list(&ListParams::default().fields("reason=BackOff")).await.unwrap().items;
     assert_eq!(events.len(), 1, "{events:#?}");
     assert_eq!(events[0].count, Some(4));
     assert_eq!(events[0].involved_object.field_path.as_deref(), Some("spec.containers{app}"));
     assert_eq!(events[0].source.as_ref().unwrap().component.as_deref(), Some("kubelet"));
-    world.stop().await;
+    fixture.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_is_deleted_by_force_is_forgotten() {
-    let world = World::start(|_| {}).await;
-    let uid = world.create(fated("web", "hang")).await.uid().unwrap();
-    world.until(|pods| pods.iter().all(is_ready)).await;
-    let logs = world.logs.clone();
+    let fixture = Fixture::start(|_| {}).await;
+    let uid = fixture.create(fated("web", "hang")).await.uid().unwrap();
+    fixture.until(|pods| pods.iter().all(is_ready)).await;
+    let logs = fixture.logs.clone();
     assert!(logs.lines(&uid, "app", false).is_some());
-    world.pods().delete("web", &DeleteParams::default().grace_period(0)).await.unwrap();
-    world.create(pod("web")).await;
-    let begin = world.clock.now();
-    world.until(|pods| pods.iter().all(is_ready)).await;
-    assert!(world.clock.now().duration_since(begin) < SignedDuration::from_secs(3));
+    fixture.pods().delete("web", &DeleteParams::default().grace_period(0)).await.unwrap();
+    fixture.create(pod("web")).await;
+    let begin = fixture.clock.now();
+    fixture.until(|pods| pods.iter().all(is_ready)).await;
+    assert!(fixture.clock.now().duration_since(begin) < SignedDuration::from_secs(3));
     assert!(logs.lines(&uid, "app", false).is_none());
-    world.stop().await;
+    fixture.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_a_finalizer_holds_has_ended_before_it_is_gone() {
-    let world = World::start(|_| {}).await;
+    let fixture = Fixture::start(|_| {}).await;
     let mut held = pod("web");
     held["metadata"]["finalizers"] = json!(["example.com/hold"]);
-    world.create(held).await;
-    world.until(|pods| pods.iter().all(is_ready)).await;
-    world.pods().delete("web", &DeleteParams::default()).await.unwrap();
-    world.until(|pods| pods.iter().all(|pod| matches!(phase(pod), "Succeeded" | "Failed"))).await;
+    fixture.create(held).await;
+    fixture.until(|pods| pods.iter().all(is_ready)).await;
+    fixture.pods().delete("web", &DeleteParams::default()).await.unwrap();
+    fixture.until(|pods| pods.iter().all(|pod| matches!(phase(pod), "Succeeded" | "Failed"))).await;
     tokio::time::sleep(Duration::from_secs(600)).await;
-    let held = world.pods().get("web").await.unwrap();
+    let held = fixture.pods().get("web").await.unwrap();
     let ended = held.status.unwrap().container_statuses.unwrap().remove(0).state.unwrap().terminated;
     assert!(ended.is_some() && held.metadata.deletion_timestamp.is_some());
     let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-    world.pods().patch("web", &PatchParams::default(), &release).await.unwrap();
-    world.until(<[Pod]>::is_empty).await;
-    world.stop().await;
+    fixture.pods().patch("web", &PatchParams::default(), &release).await.unwrap();
+    fixture.until(<[Pod]>::is_empty).await;
+    fixture.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_whose_host_port_is_taken_fails() {
-    let world = World::start(|_| {}).await;
+    let fixture = Fixture::start(|_| {}).await;
     let on_the_port = |name: &str| {
         let mut pod = pod(name);
         pod["spec"]["nodeName"] = json!("node-1");
         pod["spec"]["containers"][0]["ports"] = json!([{"containerPort": 80, "hostPort": 80}]);
         pod
     };
-    world.create(on_the_port("first")).await;
-    world.until(|pods| pods.iter().all(is_ready)).await;
-    world.create(on_the_port("second")).await;
-    let pods = world.until(|pods| pods.iter().any(|pod| phase(pod) == "Failed")).await;
+    fixture.create(on_the_port("first")).await;
+    fixture.until(|pods| pods.iter().all(is_ready)).await;
+    fixture.create(on_the_port("second")).await;
+    let pods = fixture.until(|pods| pods.iter().any(|pod| phase(pod) == "Failed")).await;
     let second = pods.iter().find(|pod| pod.name_any() == "second").unwrap();
     assert_eq!(second.status.as_ref().unwrap().reason.as_deref(), Some("NodePorts"));
     assert!(pods.iter().any(|pod| pod.name_any() == "first" && is_ready(pod)));
-    world.stop().await;
+    fixture.stop().await;
 }

@@ -14,9 +14,9 @@ use super::*;
 
 const ANYWHERE: &str = "127.0.0.1:0";
 
-async fn open(access: Access, door: Door) -> (MiniCluster, Listening) {
+async fn open(access: Access, server: Transport) -> (MiniCluster, Listening) {
     let cluster = MiniCluster::builder().access(access).start().await.unwrap();
-    let listening = cluster.listen(ANYWHERE.parse().unwrap(), door).await.unwrap();
+    let listening = cluster.listen(ANYWHERE.parse().unwrap(), server).await.unwrap();
     (cluster, listening)
 }
 
@@ -39,38 +39,38 @@ async fn exchange(address: SocketAddr, sent: &[u8]) -> String {
 
 #[tokio::test]
 async fn a_connection_serves_many_requests() {
-    let (_cluster, door) = open(Access::default(), Door::Plain).await;
+    let (_cluster, server) = open(Access::default(), Transport::Plain).await;
     let request = "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n".repeat(3);
-    let answers = exchange(door.address(), request.as_bytes()).await;
+    let answers = exchange(server.address(), request.as_bytes()).await;
     assert_eq!(answers.matches("HTTP/1.1 200 OK").count(), 3, "{answers}");
-    assert!(door.url().starts_with("http://127.0.0.1:"));
+    assert!(server.url().starts_with("http://127.0.0.1:"));
 }
 
 #[tokio::test]
 async fn what_is_no_request_is_refused() {
-    let (_cluster, door) = open(Access::default(), Door::Plain).await;
-    assert!(exchange(door.address(), b"\x16\x03\x01 hello\r\n\r\n").await.starts_with("HTTP/1.1 400"));
+    let (_cluster, server) = open(Access::default(), Transport::Plain).await;
+    assert!(exchange(server.address(), b"\x16\x03\x01 hello\r\n\r\n").await.starts_with("HTTP/1.1 400"));
     let many = format!("GET / HTTP/1.1\r\nHost: x\r\n{}\r\n", "a: b\r\n".repeat(HEADERS + 1));
-    assert!(exchange(door.address(), many.as_bytes()).await.starts_with("HTTP/1.1 431"));
+    assert!(exchange(server.address(), many.as_bytes()).await.starts_with("HTTP/1.1 431"));
     let long = format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "a".repeat(HEADER_BYTES));
-    let answer = exchange(door.address(), long.as_bytes()).await;
+    let answer = exchange(server.address(), long.as_bytes()).await;
     assert!(answer.starts_with("HTTP/1.1 431") || answer.starts_with("HTTP/1.1 414"), "{answer}");
     let large = "POST /api/v1/namespaces HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n[]";
-    assert!(exchange(door.address(), large.as_bytes()).await.starts_with("HTTP/1.1 400"));
+    assert!(exchange(server.address(), large.as_bytes()).await.starts_with("HTTP/1.1 400"));
     assert!(
-        exchange(door.address(), b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n").await.contains("200 OK"),
+        exchange(server.address(), b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n").await.contains("200 OK"),
         "still there"
     );
 }
 
 #[tokio::test]
-async fn closing_the_door_ends_what_goes_on() {
-    let (cluster, door) = open(Access::default(), Door::Plain).await;
-    let namespaces: Api<Namespace> = Api::all(client(&door.kubeconfig(None)).await);
+async fn closing_the_server_ends_what_goes_on() {
+    let (cluster, server) = open(Access::default(), Transport::Plain).await;
+    let namespaces: Api<Namespace> = Api::all(client(&server.kubeconfig(None)).await);
     let mut watch = namespaces.watch(&WatchParams::default(), "0").await.unwrap().boxed();
     assert!(watch.try_next().await.unwrap().is_some());
-    let address = door.address();
-    tokio::time::timeout(FAREWELL * 2, door.close()).await.expect("it does not wait for watches");
+    let address = server.address();
+    tokio::time::timeout(FAREWELL * 2, server.close()).await.expect("it does not wait for watches");
     assert!(TcpStream::connect(address).await.is_err());
     drop(tokio::time::timeout(FAREWELL, watch.collect::<Vec<_>>()).await.expect("the watch has ended"));
     cluster.stop().await;
@@ -82,13 +82,13 @@ async fn users_are_known_by_token_and_by_certificate() {
     let tokens = vec![Token { token: "secret".to_owned(), user: admin }];
     let access = Access { tokens, authorization: Authorization::Rbac };
     let authority = Authority::new().unwrap();
-    let (_cluster, door) = open(access, Door::Tls(authority.clone())).await;
+    let (_cluster, server) = open(access, Transport::Tls(authority.clone())).await;
     let namespaces = |client: &Client| Api::<Namespace>::all(client.clone());
-    let root = client(&door.kubeconfig(Some("secret"))).await;
+    let root = client(&server.kubeconfig(Some("secret"))).await;
     assert_eq!(namespaces(&root).list(&ListParams::default()).await.unwrap().items.len(), 4);
-    let nobody = client(&door.kubeconfig(None)).await;
+    let nobody = client(&server.kubeconfig(None)).await;
     assert!(namespaces(&nobody).list(&ListParams::default()).await.is_err());
-    let stranger = client(&door.kubeconfig(Some("guess"))).await;
+    let stranger = client(&server.kubeconfig(Some("guess"))).await;
     assert!(namespaces(&stranger).list(&ListParams::default()).await.is_err());
     let credentials = authority.user("ann", "climbers").unwrap();
     let data = |pem: &str| base64::Engine::encode(&base64::engine::general_purpose::STANDARD, pem);
@@ -97,7 +97,7 @@ async fn users_are_known_by_token_and_by_certificate() {
         data(&credentials.certificate),
         data(&credentials.key)
     );
-    let ann = client(&door.kubeconfig(None).replace("user: {}", &user)).await;
+    let ann = client(&server.kubeconfig(None).replace("user: {}", &user)).await;
     let review = Api::<SelfSubjectReview>::all(ann).create(&PostParams::default(), &SelfSubjectReview::default()).await;
     let known = review.unwrap().status.unwrap().user_info.unwrap();
     assert_eq!(known.username.as_deref(), Some("ann"));
@@ -106,9 +106,9 @@ async fn users_are_known_by_token_and_by_certificate() {
 
 #[tokio::test]
 async fn an_address_that_is_taken_is_said() {
-    let (cluster, door) = open(Access::default(), Door::Plain).await;
-    let refusal = cluster.listen(door.address(), Door::Plain).await.unwrap_err();
-    assert!(refusal.to_string().starts_with(&format!("failed to listen on {}", door.address())));
+    let (cluster, server) = open(Access::default(), Transport::Plain).await;
+    let refusal = cluster.listen(server.address(), Transport::Plain).await.unwrap_err();
+    assert!(refusal.to_string().starts_with(&format!("failed to listen on {}", server.address())));
 }
 
 #[tokio::test(start_paused = true)]

@@ -95,7 +95,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     let commit = Arc::new(commit);
     let mut wanted = wanted(&files, &commit, roll_on_config);
     if let Some(source) = &configured {
-        wanted.iter_mut().for_each(|wanted| wanted.left_alone = source.left_alone(&wanted.key));
+        wanted.iter_mut().for_each(|wanted| wanted.ignored_fields = source.ignored_fields(&wanted.key));
     }
     // What one manifest says against another is a complaint of both.
     wanted.retain(|wanted| !complaints.iter().any(|complaint| complaint.object.as_ref() == Some(&wanted.key)));

@@ -345,7 +345,7 @@ async fn start_embedded(state: &std::path::Path) -> anyhow::Result<Embedded> {
     let embedded = embedded::start(MiniCluster::builder(), address, new_token()?).await?;
     let kubeconfig = state.join("embedded.kubeconfig");
     write_kubeconfig(&kubeconfig, &embedded.kubeconfig)?;
-    info!(server = embedded.door.url(), kubeconfig = %kubeconfig.display(), "an embedded cluster of its own");
+    info!(server = embedded.server.url(), kubeconfig = %kubeconfig.display(), "an embedded cluster of its own");
     Ok(embedded)
 }
 

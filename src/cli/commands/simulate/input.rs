@@ -18,7 +18,7 @@ const LONGEST_INPUT: u64 = 16 << 20;
 
 /// What was asked for, or what is wrong with it.
 pub(super) enum Input {
-    Scene(Box<SimulationInput>),
+    ObservedWorkload(Box<SimulationInput>),
     Complaints(Vec<Complaint>),
 }
 
@@ -51,7 +51,7 @@ pub(super) async fn read(globals: &Globals, args: &Args) -> anyhow::Result<Input
         if args.first || args.to.is_some() {
             bail!("a live workload is simulated from what it is; say a file with --first or a second file");
         }
-        return Ok(Input::Scene(Box::new(read_live(globals, &named).await?)));
+        return Ok(Input::ObservedWorkload(Box::new(read_live(globals, &named).await?)));
     }
     let namespace = globals.namespace.as_deref().unwrap_or("default");
     let reading = args.source.reading()?;
@@ -78,7 +78,7 @@ pub(super) async fn read(globals: &Globals, args: &Args) -> anyhow::Result<Input
             scene(chosen, PresentVersion::Other(before.value()), &second)
         }
     };
-    Ok(Input::Scene(Box::new(scene)))
+    Ok(Input::ObservedWorkload(Box::new(scene)))
 }
 
 /// What a server's refusal says about a manifest, field by field.

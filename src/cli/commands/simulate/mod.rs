@@ -98,7 +98,7 @@ pub struct Args {
 pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let (output, seed, nodes) = (args.output, args.seed, args.nodes);
     let (scene, flags) = match input::read(globals, &args).await? {
-        Input::Scene(scene) => (*scene, flags(args)),
+        Input::ObservedWorkload(scene) => (*scene, flags(args)),
         Input::Complaints(complaints) => {
             complaints.iter().for_each(complain);
             return Ok(Exit::Error);

@@ -262,8 +262,8 @@ impl Simulator {
         recorder: &Recorder,
     ) -> anyhow::Result<SimulationEnd> {
         let at = recorder.now();
-        let scene = self.cluster.scene(&self.judged(), live).await?;
-        Ok(match judge.rule(suspicion, &scene.sight, self.clock.now()) {
+        let observed = self.cluster.observe(&self.judged(), live).await?;
+        Ok(match judge.rule(suspicion, &observed.observation, self.clock.now()) {
             Judgement::Failed(reason) => SimulationEnd::Failed { at, reason, condition: failed_condition(live) },
             Judgement::Infrastructure(reason) => SimulationEnd::Stuck { at, reason },
         })

@@ -66,7 +66,7 @@ enum Revisions {
 }
 
 /// What is looked at.
-struct Look {
+struct StatusQuery {
     cluster: Cluster,
     namespace: Option<String>,
     workload: Option<Named>,
@@ -89,7 +89,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     };
     let labels = labels(selector.as_deref());
     let history = history::open(globals).ok();
-    let look = Look { cluster, namespace, workload, commit, labels, history };
+    let look = StatusQuery { cluster, namespace, workload, commit, labels, history };
     if watch {
         return look.watch(output).await;
     }
@@ -119,7 +119,7 @@ fn labels(selector: Option<&str>) -> String {
     }
 }
 
-impl Look {
+impl StatusQuery {
     async fn rows(&self, revisions: Revisions) -> Result<(SourceHistories, Vec<WorkloadAnswer>), ClusterError> {
         let live = self.cluster.workloads(self.namespace.as_deref(), &self.labels).await?;
         let names = live.iter().filter_map(|(_, live)| marks::label(live, marks::SOURCE)).map(str::to_owned).collect();

@@ -14,7 +14,7 @@ use crate::cli::worktree::cause::{Cause, annotated};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Mode, Part, Patch};
 use belay_core::rollout::{
-    Hold, LeftAlone, TemplateMarks, Workload, applied_fields, as_kubectl_would, body, give_up_templates, marks,
+    Hold, IgnoredFields, TemplateMarks, Workload, applied_fields, as_kubectl_would, body, give_up_templates, marks,
     revisions, same_template, template, unchanged, with_template,
 };
 
@@ -213,7 +213,7 @@ impl Undo<'_> {
         }
         let now = Clock::system().now();
         let hold = Hold::new(&head.manifest, head.config.as_deref(), &head.commit, &reason, now);
-        hold.about(&goal.template, &LeftAlone::default()).left_by(&self.who)
+        hold.about(&goal.template, &IgnoredFields::default()).left_by(&self.who)
     }
 }
 

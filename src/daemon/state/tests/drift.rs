@@ -208,7 +208,7 @@ fn hold() -> Hold {
         manifest,
         config: None,
         template,
-        left_alone: Vec::new(),
+        ignored_fields: Vec::new(),
         commit: id('a'),
         reason,
         since,

@@ -7,7 +7,7 @@ use std::process::Command;
 use belay::clock::Clock;
 use kube::Client;
 use minicluster::controllers::{self, Controller, Options, Running, Which};
-use minicluster::{Access, Authority, Door, Listening, MiniCluster, Part, Random, Token, User};
+use minicluster::{Access, Authority, Listening, MiniCluster, Part, Random, Token, Transport, User};
 
 use super::kubelet::Kubelet;
 use super::observer::Observer;
@@ -78,7 +78,7 @@ enum Server {
 
 struct Embedded {
     cluster: MiniCluster,
-    _door: Listening,
+    _server: Listening,
     _manager: Option<ControllerManager>,
     folder: tempfile::TempDir,
     kubectl: PathBuf,
@@ -168,7 +168,7 @@ async fn real(assets: &Path, controllers: Whose, stage: Stage) -> ControlPlane {
     ControlPlane::start(assets, which).await
 }
 
-/// The embedded API server, with a door for kubectl and kube-controller-manager.
+/// The embedded API server, listening for kubectl and kube-controller-manager.
 async fn embedded(assets: &Path, controllers: Whose, stage: Stage) -> Embedded {
     let token = Token { token: "admin".to_owned(), user: User::admin() };
     let access = Access { tokens: vec![token], ..Access::default() };
@@ -176,13 +176,13 @@ async fn embedded(assets: &Path, controllers: Whose, stage: Stage) -> Embedded {
     let cluster = builder.start().await.unwrap();
     let authority = Authority::new().unwrap();
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let door = cluster.listen(address, Door::Tls(authority.clone())).await.unwrap();
+    let server = cluster.listen(address, Transport::Tls(authority.clone())).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let kubeconfig = door.kubeconfig(Some("admin"));
+    let kubeconfig = server.kubeconfig(Some("admin"));
     std::fs::write(folder.path().join("kubeconfig"), &kubeconfig).unwrap();
     let manager = (controllers == Whose::Real).then(|| {
         let how = Manager { controllers: stage.names(), ..Manager::JSON };
         ControllerManager::start(assets, &kubeconfig, &authority.certificate(), how)
     });
-    Embedded { cluster, _door: door, _manager: manager, folder, kubectl: assets.join("kubectl") }
+    Embedded { cluster, _server: server, _manager: manager, folder, kubectl: assets.join("kubectl") }
 }

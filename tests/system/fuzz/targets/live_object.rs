@@ -7,8 +7,8 @@ use belay_core::manifest::ObjectKey;
 use belay_core::rollout::health::account_of_pod;
 use belay_core::rollout::rolling_update::{Ask, Live, RollingUpdate};
 use belay_core::rollout::{
-    self, Baseline, Hold, Judge, Known, LeftAlone, TemplateMarks, Workload, body, changes, differs, held_body, marks,
-    rollback_target, same_template, with_template,
+    self, Baseline, Hold, IgnoredFields, Judge, Known, TemplateMarks, Workload, body, changes, differs, held_body,
+    marks, rollback_target, same_template, with_template,
 };
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -148,7 +148,7 @@ fn compared(live: &Value) {
     let fields =
         ["/spec/replicas", "/spec/template/spec/containers/*/image", "/spec/template/spec/containers/[name=app]"]
             .map(|field| field.parse().expect("a field"));
-    let left = LeftAlone::of(&fields).leave(sent.clone(), Some(live));
+    let left = IgnoredFields::of(&fields).leave(sent.clone(), Some(live));
     assert_eq!(
         (&left["kind"], &left["metadata"]),
         (&sent["kind"], &sent["metadata"]),

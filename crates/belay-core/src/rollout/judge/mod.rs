@@ -8,16 +8,16 @@
 
 pub(in crate::rollout) mod fail_fast;
 pub mod health;
+pub(in crate::rollout) mod observation;
 pub(in crate::rollout) mod outage;
 pub(in crate::rollout) mod reason_texts;
-pub(in crate::rollout) mod sight;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use self::health::{Counters, Fault, Health, Standing, health};
 use self::reason_texts::{blame, in_the_way};
-use super::{Outages, Reason, ReasonCode, Sight, Workload, marks, progress_deadline_seconds};
+use super::{Observation, Outages, Reason, ReasonCode, Workload, marks, progress_deadline_seconds};
 use crate::manifest::ObjectKey;
 
 /// What the judge's own deadline allows beyond the cluster's, which should have the first word.
@@ -264,7 +264,7 @@ impl Judge {
 
     /// Rules on a suspicion, now that it has been looked at. After [`Judgement::Infrastructure`] the judge waits for another whole
     /// deadline, but not beyond the outage timeout: then that fault is the reason for which the rollout has failed.
-    pub fn rule(&mut self, suspicion: Reason, sight: &Sight, now: Timestamp) -> Judgement {
+    pub fn rule(&mut self, suspicion: Reason, observation: &Observation, now: Timestamp) -> Judgement {
         if suspicion.code == ReasonCode::ProgressDeadlineExceeded
             && !self.outage.is_zero()
             && !self.believes_the_controller(now)
@@ -277,18 +277,18 @@ impl Judge {
         // What has no pods of its own, and a Job, which does not try again, are believed.
         let own_word = suspicion.code != ReasonCode::ProgressDeadlineExceeded
             && matches!(Workload::of(&self.key), None | Some(Workload::Job));
-        let worst = sight.pods.iter().max_by_key(|pod| pod.fault);
+        let worst = observation.pods.iter().max_by_key(|pod| pod.fault);
         match worst.map(|pod| (pod.fault, &pod.seen)) {
             Some((Fault::Commit | Fault::Young, seen)) => {
                 Judgement::Failed(self.with_outage(Reason { message: blame(&suspicion, seen), ..suspicion }))
             }
             _ if own_word => Judgement::Failed(suspicion),
-            _ if sight.cannot_make_pods.is_some() => {
+            _ if observation.cannot_make_pods.is_some() => {
                 let message =
-                    format!("{}: {}", suspicion.message, sight.cannot_make_pods.as_deref().unwrap_or_default());
+                    format!("{}: {}", suspicion.message, observation.cannot_make_pods.as_deref().unwrap_or_default());
                 Judgement::Failed(Reason { message, ..suspicion })
             }
-            worst if self.observed => self.waits(in_the_way(&suspicion, worst, sight), now),
+            worst if self.observed => self.waits(in_the_way(&suspicion, worst, observation), now),
             _ => {
                 let message = "its controller has not seen the change yet".to_owned();
                 self.waits(Reason::new(ReasonCode::ControllerSilent, message), now)

@@ -1,15 +1,19 @@
 //! What a verdict says of the pods that it was ruled by.
 
 use super::health::Fault;
-use super::sight::Sight;
+use super::observation::Observation;
 use crate::rollout::{PodSeen, Reason, ReasonCode};
 
 /// What is in the way of a rollout whose pods are not at fault; `worst` is the worst of them.
-pub(in crate::rollout) fn in_the_way(suspicion: &Reason, worst: Option<(Fault, &PodSeen)>, sight: &Sight) -> Reason {
-    if let Some(why) = &sight.hidden {
+pub(in crate::rollout) fn in_the_way(
+    suspicion: &Reason,
+    worst: Option<(Fault, &PodSeen)>,
+    observation: &Observation,
+) -> Reason {
+    if let Some(why) = &observation.hidden {
         return Reason::new(ReasonCode::PodsNotReadable, format!("its pods can't be seen: {why}"));
     }
-    let (code, message) = match (worst, sight.held_up_by.as_deref()) {
+    let (code, message) = match (worst, observation.held_up_by.as_deref()) {
         (Some((Fault::Infrastructure, seen)), _) => {
             return Reason::new(seen.state.as_str().into(), blame(suspicion, seen));
         }

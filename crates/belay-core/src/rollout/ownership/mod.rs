@@ -2,8 +2,8 @@
 
 pub(in crate::rollout) mod extract;
 pub(in crate::rollout) mod field_path;
+pub(in crate::rollout) mod ignored_fields;
 pub(in crate::rollout) mod lease;
-pub(in crate::rollout) mod left_alone;
 pub(in crate::rollout) mod managers;
 pub(in crate::rollout) mod owned;
 pub(in crate::rollout) mod recreated_object;

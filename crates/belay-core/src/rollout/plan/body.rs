@@ -37,7 +37,8 @@ impl TemplateMarks {
     }
 }
 
-/// What is sent for `manifest` in the name of `source`, what is left alone of it not considered yet ([`crate::rollout::LeftAlone::leave`]).
+/// What is sent for `manifest` in the name of `source`, before [`crate::rollout::IgnoredFields::leave`] takes ignored fields
+/// out of it.
 /// `template_marks` are those of the template that it has; they must
 /// be repeated in every apply, or the server would take them away.
 #[must_use]

@@ -27,7 +27,7 @@ use self::step::{Apply, PlanStep};
 use self::strategy_default::own_strategy_default;
 use super::{Commit, Hold, Reason, ReasonCode, Trigger, Workload, annotations, marks, same_template, workload};
 use crate::manifest::{Compact, Complaint, Manifest, ONCE, ObjectKey};
-use crate::rollout::ownership::left_alone::LeftAlone;
+use crate::rollout::ownership::ignored_fields::IgnoredFields;
 use crate::rollout::ownership::managers::Takeover;
 use crate::rollout::ownership::owned::is_disowned;
 
@@ -49,7 +49,7 @@ pub struct Wanted {
     /// What sets it off.
     pub trigger: Trigger,
     /// What of it is left alone where it is there.
-    pub left_alone: LeftAlone,
+    pub ignored_fields: IgnoredFields,
 }
 
 impl Wanted {
@@ -64,7 +64,7 @@ impl Wanted {
             config_hash: ConfigHash::default(),
             commit,
             trigger,
-            left_alone: LeftAlone::default(),
+            ignored_fields: IgnoredFields::default(),
         }
     }
 

@@ -150,7 +150,7 @@ mod tests {
             manifest: String::new(),
             config: None,
             template: String::new(),
-            left_alone: Vec::new(),
+            ignored_fields: Vec::new(),
             commit: COMMIT.parse().unwrap(),
             reason: "held for this".to_owned(),
             since: Timestamp::UNIX_EPOCH,

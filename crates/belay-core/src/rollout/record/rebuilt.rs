@@ -36,7 +36,7 @@ impl Rebuilt {
 }
 
 /// What one commit did to a workload, as far as its revisions tell.
-struct Told<'r> {
+struct CommitRevisions<'r> {
     began: Timestamp,
     revisions: Vec<&'r Revision>,
 }
@@ -48,7 +48,7 @@ struct Told<'r> {
 #[must_use]
 pub fn rebuilt(source: &str, key: &ObjectKey, live: &Value, revisions: &[Revision]) -> Rebuilt {
     let mut rebuilt = Rebuilt::default();
-    let mut by_commit: BTreeMap<CommitId, Told<'_>> = BTreeMap::new();
+    let mut by_commit: BTreeMap<CommitId, CommitRevisions<'_>> = BTreeMap::new();
     let own = own_revision(live);
     let all = if revisions.is_empty() { own.as_slice() } else { revisions };
     for revision in all {
@@ -60,7 +60,7 @@ pub fn rebuilt(source: &str, key: &ObjectKey, live: &Value, revisions: &[Revisio
         if let Some(cause) = &revision.marks.change_cause {
             rebuilt.causes.insert(commit.clone(), cause.clone());
         }
-        let told = by_commit.entry(commit).or_insert(Told { began: created, revisions: Vec::new() });
+        let told = by_commit.entry(commit).or_insert(CommitRevisions { began: created, revisions: Vec::new() });
         told.began = told.began.min(created);
         told.revisions.push(revision);
     }
@@ -115,7 +115,7 @@ fn blank(source: &str, key: &ObjectKey, commit: &CommitId, began: Timestamp) -> 
 }
 
 /// What became of a commit.
-fn end(record: &mut Record, key: &ObjectKey, live: &Value, told: &Told<'_>, held: Option<&Hold>) {
+fn end(record: &mut Record, key: &ObjectKey, live: &Value, told: &CommitRevisions<'_>, held: Option<&Hold>) {
     let present = template(live);
     let is_present = |revision: &&Revision| present.is_some_and(|now| same_template(now, &revision.template));
     let why = told.revisions.iter().find(|revision| revision.failed).map(|revision| revision.why.as_deref());
@@ -185,7 +185,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::rollout::{LeftAlone, revisions};
+    use crate::rollout::{IgnoredFields, revisions};
 
     const FIRST: &str = "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d";
     const SECOND: &str = "2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e";
@@ -255,7 +255,7 @@ mod tests {
     fn a_hold_says_what_failed_also_when_its_revision_is_gone() {
         let since = "2026-01-02T12:00:00Z".parse().unwrap();
         let hold = Hold::new("abc", None, &SECOND.parse().unwrap(), "no image", since);
-        let hold = hold.about(&pod("web:1"), &LeftAlone::default());
+        let hold = hold.about(&pod("web:1"), &IgnoredFields::default());
         let live = live("web:1", 1, json!({marks::HOLD: hold.to_annotation()}));
         let all = [keeper(1, FIRST, "web:1", "1a2b3c4 One (Ada)"), keeper(2, SECOND, "web:2", "2b3c4d5 Two (Ada)")];
         for kept in [1, 2] {

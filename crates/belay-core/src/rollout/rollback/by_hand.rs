@@ -16,7 +16,7 @@ pub fn restored_by_hand(wanted: &Wanted, revision: &Revision, by: &str, now: Tim
     let hold = hold_about(wanted, &reason, now, &revision.template);
     RollbackPlan::GoesBack(Box::new(Rollback {
         kind: RollbackKind::ByHand,
-        hold: hold.about(&revision.template, &wanted.left_alone),
+        hold: hold.about(&revision.template, &wanted.ignored_fields),
         reason,
         manifest: wanted.manifest.value(),
         template: Some(revision.template.clone()),

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::rollout::{Hold, LeftAlone, Reason, Wanted};
+use crate::rollout::{Hold, IgnoredFields, Reason, Wanted};
 
 /// The hold on a manifest that failed, for what has no pod template.
 pub(super) fn hold(wanted: &Wanted, reason: &Reason, now: Timestamp) -> Hold {
@@ -12,5 +12,5 @@ pub(super) fn hold(wanted: &Wanted, reason: &Reason, now: Timestamp) -> Hold {
 
 /// The same about the pod template that the workload goes back to.
 pub(super) fn hold_about(wanted: &Wanted, reason: &Reason, now: Timestamp, template: &Value) -> Hold {
-    hold(wanted, reason, now).about(template, &LeftAlone::default())
+    hold(wanted, reason, now).about(template, &IgnoredFields::default())
 }

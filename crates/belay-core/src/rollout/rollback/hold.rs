@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::manifest::ObjectKey;
 use crate::rollout::ownership::field_path::FieldPath;
-use crate::rollout::ownership::left_alone::LeftAlone;
+use crate::rollout::ownership::ignored_fields::IgnoredFields;
 use crate::rollout::{CommitId, marks};
 
 /// The most companions that one hold names, so that the annotation stays small.
@@ -28,7 +28,7 @@ pub struct Hold {
     pub template: String,
     /// The fields of that template that are left alone: they may change, and it is the same one.
     #[serde(default, rename = "leftAlone", skip_serializing_if = "Vec::is_empty")]
-    pub left_alone: Vec<FieldPath>,
+    pub ignored_fields: Vec<FieldPath>,
     /// The commit that brought the held manifest.
     pub commit: CommitId,
     /// Why, in a sentence.
@@ -60,7 +60,7 @@ impl Hold {
             manifest: manifest.to_owned(),
             config: config.map(str::to_owned),
             template: String::new(),
-            left_alone: Vec::new(),
+            ignored_fields: Vec::new(),
             commit: commit.clone(),
             reason: reason.to_owned(),
             since,
@@ -97,20 +97,20 @@ impl Hold {
     /// Whether it is about a workload that has this pod template.
     #[must_use]
     pub fn is_about(&self, template: &Value) -> bool {
-        LeftAlone::of(&self.left_alone).template_hash(template) == self.template
+        IgnoredFields::of(&self.ignored_fields).template_hash(template) == self.template
     }
 
     /// The same hold about this pod template, of which these fields are left alone.
     #[must_use]
-    pub fn about(self, template: &Value, left_alone: &LeftAlone) -> Hold {
-        Hold { template: left_alone.template_hash(template), left_alone: left_alone.in_template(), ..self }
+    pub fn about(self, template: &Value, ignored_fields: &IgnoredFields) -> Hold {
+        Hold { template: ignored_fields.template_hash(template), ignored_fields: ignored_fields.in_template(), ..self }
     }
 
     /// The same hold about a pod template that took the place of the one that it was about.
     #[must_use]
     pub fn moved_to(self, template: &Value) -> Hold {
-        let left_alone = LeftAlone::of(&self.left_alone);
-        self.about(template, &left_alone)
+        let ignored_fields = IgnoredFields::of(&self.ignored_fields);
+        self.about(template, &ignored_fields)
     }
 
     /// Whether the manifests of all that it went back with still are the ones that failed; `hash` knows the repository's.
@@ -137,7 +137,7 @@ mod tests {
             manifest: "abc".to_owned(),
             config: None,
             template: "0123456789abcdef".to_owned(),
-            left_alone: Vec::new(),
+            ignored_fields: Vec::new(),
             commit: "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d".parse().unwrap(),
             reason: "exceeded its progress deadline".to_owned(),
             since: "2026-11-21T01:02:03Z".parse().unwrap(),
@@ -157,13 +157,13 @@ mod tests {
         let template = |image: &str, cpu: u64| json!({"spec": {"image": image, "cpu": cpu}});
         let cpu: FieldPath = "/spec/template/spec/cpu".parse().unwrap();
         let replicas: FieldPath = "/spec/replicas".parse().unwrap();
-        let held = hold().about(&template("web:1", 1), &LeftAlone::of([&cpu, &replicas]));
-        assert_eq!(held.left_alone, [cpu]);
+        let held = hold().about(&template("web:1", 1), &IgnoredFields::of([&cpu, &replicas]));
+        assert_eq!(held.ignored_fields, [cpu]);
         let object = json!({"metadata": {"annotations": {marks::HOLD: held.to_annotation()}}});
         let held = Hold::on(&object).unwrap();
         assert!(held.is_about(&template("web:1", 2)) && !held.is_about(&template("web:2", 1)));
         assert!(held.moved_to(&template("web:3", 1)).is_about(&template("web:3", 9)));
-        let plain = hold().about(&template("web:1", 1), &LeftAlone::default());
+        let plain = hold().about(&template("web:1", 1), &IgnoredFields::default());
         assert!(plain.is_about(&template("web:1", 1)) && !plain.is_about(&template("web:1", 2)));
         assert!(!plain.to_annotation().contains("leftAlone"));
     }

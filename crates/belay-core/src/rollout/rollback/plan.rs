@@ -7,7 +7,7 @@ use super::held::{hold, hold_about};
 use super::{NoRollbackTarget, RollbackTarget};
 use crate::manifest::{Manifest, ObjectKey};
 use crate::rollout::{
-    CommitId, FailurePolicy, Hold, LeftAlone, Reason, TemplateMarks, Trigger, Workload, failure_policy, held_body,
+    CommitId, FailurePolicy, Hold, IgnoredFields, Reason, TemplateMarks, Trigger, Workload, failure_policy, held_body,
     same_template, template,
 };
 
@@ -111,8 +111,8 @@ impl Rollback {
 
     /// The same onto the pod template that the server has made of it, of which these fields are left alone.
     #[must_use]
-    pub fn onto(self, template: &Value, left_alone: &LeftAlone) -> Rollback {
-        let hold = self.hold.about(template, left_alone);
+    pub fn onto(self, template: &Value, ignored_fields: &IgnoredFields) -> Rollback {
+        let hold = self.hold.about(template, ignored_fields);
         Rollback { hold, template: self.template.map(|_| template.clone()), ..self }
     }
 }
@@ -160,7 +160,7 @@ fn plan_of_workload(facts: &RollbackFacts<'_>, workload: Workload, live: &Value)
     };
     let mut rollback = to_target(facts, target);
     // Only the server knows what it makes of a template that it does not keep, and of one that is not sent as a whole.
-    let is_sure = target.revision.is_some() && !facts.wanted.left_alone.is_in_template();
+    let is_sure = target.revision.is_some() && !facts.wanted.ignored_fields.is_in_template();
     if !is_sure && workload.replaces_pods() {
         match &facts.trial {
             None => return Planning::Asks(Question::Trial(rollback.sent(facts.source))),
@@ -170,7 +170,7 @@ fn plan_of_workload(facts: &RollbackFacts<'_>, workload: Workload, live: &Value)
             Some(Ok(would_be)) if template(live).is_some_and(|failing| same_template(failing, would_be)) => {
                 return Planning::Made(RollbackPlan::Stays(reason().and(NoRollbackTarget::First)));
             }
-            Some(Ok(would_be)) => rollback.hold = rollback.hold.about(would_be, &facts.wanted.left_alone),
+            Some(Ok(would_be)) => rollback.hold = rollback.hold.about(would_be, &facts.wanted.ignored_fields),
         }
     }
     let Some(changed) = &facts.configuration else { return Planning::Asks(Question::Configuration) };

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::manifest::{Manifest, ObjectKey, Scopes, read_file};
 use crate::rollout::{
-    Commit, Companion, FailurePolicy, Hold, LeftAlone, Person, Reason, ReasonCode, TemplateMarks, Trigger, Wanted,
+    Commit, Companion, FailurePolicy, Hold, IgnoredFields, Person, Reason, ReasonCode, TemplateMarks, Trigger, Wanted,
     marks,
 };
 
@@ -190,8 +190,8 @@ fn where_it_goes_back_to() {
     let kept = || Some(Ok(target(None)));
     let would_be = |image: &str| Some(Ok(template(image)));
     let none = |why| Some(Err(why));
-    let left = LeftAlone::of([&"/spec/template/spec/containers".parse().unwrap()]);
-    let whole = LeftAlone::default();
+    let left = IgnoredFields::of([&"/spec/template/spec/containers".parse().unwrap()]);
+    let whole = IgnoredFields::default();
     let first = "stays: too late; it is the first revision: there is nothing to go back to";
     let table = [
         ("Deployment", none(NoRollbackTarget::First), None, &whole, first),
@@ -218,8 +218,8 @@ fn where_it_goes_back_to() {
         // What the server makes of its template is seen when its pods are back.
         ("ReplicationController", kept(), None, &whole, "asks for the configuration"),
     ];
-    for (kind, target, trial, left_alone, expected) in table {
-        let wanted = Wanted { left_alone: left_alone.clone(), ..wanted(kind) };
+    for (kind, target, trial, ignored_fields, expected) in table {
+        let wanted = Wanted { ignored_fields: ignored_fields.clone(), ..wanted(kind) };
         let live = object(kind, "web:2");
         let facts = RollbackFacts { target, trial, ..facts(&wanted, &live) };
         assert_eq!(told(&plan(&facts)), expected, "{kind} {facts:?}");
@@ -248,7 +248,7 @@ fn the_template_alone_goes_back_and_the_manifest_is_held() {
     assert_eq!(Hold::on(&sent), Some(back.hold.clone()));
     assert_eq!(TemplateMarks::on(&sent), target(None).marks);
     let server = template("web:1-as-the-server-says");
-    let onto = back.onto(&server, &LeftAlone::default());
+    let onto = back.onto(&server, &IgnoredFields::default());
     assert!(onto.hold.is_about(&server) && onto.sent("shop")["spec"]["template"] == server);
 
     let tried = RollbackFacts { target: Some(Ok(target(None))), trial: Some(Ok(server.clone())), ..known };
@@ -320,7 +320,7 @@ fn an_undo_by_a_person_is_held() {
 
     let left = |by: Option<&str>, image: &str, manifest: &str| {
         let hold = Hold::new(manifest, None, &BAD.parse().unwrap(), "undone", NOW);
-        let hold = hold.about(&template("web:1"), &LeftAlone::default());
+        let hold = hold.about(&template("web:1"), &IgnoredFields::default());
         let hold = by.map_or(hold.clone(), |by| hold.left_by(by));
         let mut live = object("Deployment", image);
         live["metadata"]["annotations"][marks::HOLD] = json!(hold.to_annotation());

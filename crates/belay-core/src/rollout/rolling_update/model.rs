@@ -9,7 +9,7 @@ use super::names::{Controller, labels, owner};
 use super::{Ask, Left, Live, Refused, RollingUpdate, Step, Write};
 
 /// One namespace.
-pub(super) struct World {
+pub(super) struct ModelCluster {
     pub controllers: BTreeMap<String, Value>,
     pub pods: BTreeMap<String, Value>,
     /// Whether pods of an image become ready.
@@ -33,10 +33,10 @@ pub(super) enum Ended {
     Stuck,
 }
 
-impl World {
+impl ModelCluster {
     /// A controller `foo` with `size` pods of image v1, all ready.
-    pub(super) fn with(size: i64) -> World {
-        let mut world = World {
+    pub(super) fn with(size: i64) -> ModelCluster {
+        let mut world = ModelCluster {
             controllers: BTreeMap::new(),
             pods: BTreeMap::new(),
             ready: |_| true,

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::model::{Ended, World};
+use super::model::{Ended, ModelCluster};
 use super::{Ask, Bounds, DESIRED, NEXT, Refused, SOURCE_ID, To};
 
 const ALL: usize = usize::MAX;
@@ -25,7 +25,7 @@ fn bounded(surge: i64, unavailable: i64) -> Ask {
 }
 
 /// Everything is as it should be in the end: one controller of that name and image, with that many ready pods of its own.
-fn assert_ended(world: &World, name: &str, image: &str, size: usize) {
+fn assert_ended(world: &ModelCluster, name: &str, image: &str, size: usize) {
     assert_eq!(world.controllers.keys().collect::<Vec<_>>(), [name]);
     let live = world.live();
     let controller = super::names::Controller(&live.controllers[0]);
@@ -40,7 +40,7 @@ fn assert_ended(world: &World, name: &str, image: &str, size: usize) {
 
 #[test]
 fn it_ends_under_the_old_name() {
-    let mut world = World::with(3);
+    let mut world = ModelCluster::with(3);
     let ended = world.run(&to_v2(), ALL).unwrap();
     assert_eq!(ended, Ended::Done("replicationcontroller/foo rolling updated".to_owned()));
     assert_ended(&world, "foo", "v2", 3);
@@ -65,7 +65,7 @@ fn it_ends_under_the_old_name() {
 
 #[test]
 fn it_ends_under_a_new_name() {
-    let mut world = World::with(2);
+    let mut world = ModelCluster::with(2);
     let ended = world.run(&named("bar"), ALL).unwrap();
     assert_eq!(ended, Ended::Done("replicationcontroller/bar rolling updated to \"bar\"".to_owned()));
     assert_ended(&world, "bar", "v2", 2);
@@ -80,11 +80,11 @@ fn sizes_are_those_of_kubectl() {
         (2, 1, &["up 2", "down 7", "up 5", "down 4", "up 8", "down 1", "up 10", "down 0"]),
     ];
     for (surge, unavailable, expected) in vectors {
-        let mut world = World::with(10);
+        let mut world = ModelCluster::with(10);
         world.run(&bounded(surge, unavailable), ALL).unwrap();
         assert_eq!(world.scalings(), expected, "{surge}/{unavailable}");
     }
-    let mut world = World::with(10);
+    let mut world = ModelCluster::with(10);
     world.run(&bounded(2, 1), ALL).unwrap();
     assert!(
         world.said.iter().any(|line| line.ends_with("(keep 9 pods available, don't exceed 12 pods)")),
@@ -95,7 +95,7 @@ fn sizes_are_those_of_kubectl() {
 
 #[test]
 fn pods_that_are_slow_are_waited_for() {
-    let mut world = World::with(10);
+    let mut world = ModelCluster::with(10);
     world.pace = 1;
     world.run(&bounded(0, 3), ALL).unwrap();
     assert_ended(&world, "bar", "v2", 10);
@@ -104,7 +104,7 @@ fn pods_that_are_slow_are_waited_for() {
 
 #[test]
 fn one_that_never_serves_takes_nothing_away() {
-    let mut world = World::with(3);
+    let mut world = ModelCluster::with(3);
     world.ready = |image| image == "v1";
     assert_eq!(world.run(&to_v2(), ALL).unwrap(), Ended::Stuck);
     assert_eq!(world.scalings(), ["up 1"]);
@@ -121,7 +121,7 @@ fn killed_after_any_write_the_same_command_goes_on() {
     for ask in [to_v2(), named("bar")] {
         let name = ask.new.clone().unwrap_or_else(|| "foo".to_owned());
         for writes in 0.. {
-            let mut world = World::with(3);
+            let mut world = ModelCluster::with(3);
             if world.run(&ask, writes).unwrap() != Ended::Killed {
                 assert!(writes > 12, "{writes}");
                 break;
@@ -144,7 +144,7 @@ fn killed_after_any_write_the_same_command_goes_on() {
 fn killed_at_any_write_of_the_way_back_it_goes_on() {
     for half in 6..14 {
         for writes in 0.. {
-            let mut world = World::with(3);
+            let mut world = ModelCluster::with(3);
             assert_eq!(world.run(&to_v2(), half).unwrap(), Ended::Killed);
             if world.run(&back(), writes).unwrap() != Ended::Killed {
                 break;
@@ -158,8 +158,8 @@ fn killed_at_any_write_of_the_way_back_it_goes_on() {
 
 #[test]
 fn what_can_not_be_meant_is_refused() {
-    let refused = |world: &mut World, ask: Ask| world.run(&ask, ALL).unwrap_err();
-    let mut world = World::with(3);
+    let refused = |world: &mut ModelCluster, ask: Ask| world.run(&ask, ALL).unwrap_err();
+    let mut world = ModelCluster::with(3);
     assert_eq!(refused(&mut world, Ask::image("none", "v2")), Refused::NotFound { name: "none".to_owned() });
     assert_eq!(refused(&mut world, Ask { new: Some("bar".to_owned()), ..Ask::image("foo", "v1") }), Refused::SameImage);
     assert_eq!(refused(&mut world, named("foo")), Refused::SameName { name: "foo".to_owned() });
@@ -194,12 +194,12 @@ fn by_ada(ask: Ask) -> Ask {
 #[test]
 fn the_same_command_after_its_end_says_that_it_is_done() {
     let unnamed = by_ada(to_v2());
-    let mut world = World::with(3);
+    let mut world = ModelCluster::with(3);
     world.run(&unnamed, ALL).unwrap();
     world.said.clear();
     assert_eq!(world.run(&unnamed, 0).unwrap(), done("replicationcontroller/foo rolling updated already"));
     let named = by_ada(named("bar"));
-    let mut world = World::with(3);
+    let mut world = ModelCluster::with(3);
     world.run(&named, ALL).unwrap();
     let again = done("replicationcontroller/bar rolling updated to \"bar\" already");
     assert_eq!(world.run(&named, 0).unwrap(), again);
@@ -219,7 +219,7 @@ fn the_same_command_after_its_end_says_that_it_is_done() {
 /// A template that was changed by another hand replaced no pod.
 #[test]
 fn what_only_the_template_says_is_not_done() {
-    let mut world = World::with(2);
+    let mut world = ModelCluster::with(2);
     world.controllers.get_mut("foo").unwrap()["spec"]["template"]["spec"]["containers"][0]["image"] = "v2".into();
     assert_eq!(world.run(&to_v2(), ALL).unwrap_err(), Refused::SameImage);
 }
@@ -227,7 +227,7 @@ fn what_only_the_template_says_is_not_done() {
 #[test]
 fn with_the_old_one_gone_the_named_form_is_finished() {
     for ask in [by_ada(named("bar")), existing("foo", "bar")] {
-        let mut world = World::with(4);
+        let mut world = ModelCluster::with(4);
         // Half way somebody deletes the old one.
         assert_eq!(world.run(&by_ada(named("bar")), 11).unwrap(), Ended::Killed);
         let old = world.controllers.remove("foo").unwrap();
@@ -240,7 +240,7 @@ fn with_the_old_one_gone_the_named_form_is_finished() {
 
 #[test]
 fn two_that_are_there_are_rolled_without_an_image() {
-    let mut world = World::with(3);
+    let mut world = ModelCluster::with(3);
     assert_eq!(world.run(&named("bar"), 9).unwrap(), Ended::Killed);
     assert!(matches!(world.run(&existing("foo", "bar"), ALL).unwrap(), Ended::Done(_)));
     assert_ended(&world, "bar", "v2", 3);
@@ -248,7 +248,7 @@ fn two_that_are_there_are_rolled_without_an_image() {
     let again = || Ask { to: To::Image("v1".to_owned()), ..existing("bar", "foo") };
     for (half, back) in (6..15).flat_map(|half| [(half, existing("bar", "foo")), (half, again())]) {
         for writes in 0.. {
-            let mut world = World::with(3);
+            let mut world = ModelCluster::with(3);
             assert_eq!(world.run(&named("bar"), half).unwrap(), Ended::Killed);
             if !world.controllers.contains_key("bar") {
                 break;
@@ -268,7 +268,7 @@ fn two_that_are_there_are_rolled_without_an_image() {
 
 #[test]
 fn two_that_have_nothing_to_do_with_each_other_are_not() {
-    let mut world = World::with(2);
+    let mut world = ModelCluster::with(2);
     assert_eq!(world.run(&existing("foo", "bar"), ALL).unwrap_err(), Refused::NoNext { name: "bar".to_owned() });
     let other = json!({"metadata": {"name": "bar", "uid": "uid-bar"}, "spec": {"replicas": 1, "selector": {"app": "bar"},
         "template": {"metadata": {"labels": {"app": "bar"}}, "spec": {"containers": [{"name": "app", "image": "v9"}]}}}});
@@ -287,7 +287,7 @@ fn without_pods_it_goes_through_and_may_be_killed() {
     for ask in [by_ada(to_v2()), by_ada(named("bar"))] {
         let name = ask.new.clone().unwrap_or_else(|| "foo".to_owned());
         for writes in 0.. {
-            let mut world = World::with(0);
+            let mut world = ModelCluster::with(0);
             let ended = world.run(&ask, writes).unwrap();
             assert!(matches!(world.run(&ask, ALL).unwrap(), Ended::Done(_)), "{writes}");
             assert_ended(&world, &name, "v2", 0);
@@ -298,7 +298,7 @@ fn without_pods_it_goes_through_and_may_be_killed() {
             }
         }
     }
-    let mut world = World::with(0);
+    let mut world = ModelCluster::with(0);
     assert_eq!(world.run(&to_v2(), 4).unwrap(), Ended::Killed);
     assert!(matches!(world.run(&back(), ALL).unwrap(), Ended::Done(_)));
     assert_ended(&world, "foo", "v1", 0);
@@ -309,7 +309,7 @@ fn without_pods_it_goes_through_and_may_be_killed() {
 #[test]
 fn the_two_controllers_are_marked_before_anything_grows() {
     for key in [super::DEFAULT_LABEL_KEY, "colour"] {
-        let mut world = World::with(3);
+        let mut world = ModelCluster::with(3);
         let ask = Ask { label_key: key.to_owned(), ..named("bar") };
         // Label in the template, three pods, selector, create, original size: the next write is the first growth.
         assert_eq!(world.run(&ask, 7).unwrap(), Ended::Killed);
@@ -329,7 +329,7 @@ fn the_two_controllers_are_marked_before_anything_grows() {
 /// As another client may have left it: both are there, and what is aimed at is not written on the next one.
 #[test]
 fn a_next_one_without_its_marks_gets_its_size_from_the_old_one() {
-    let mut world = World::with(3);
+    let mut world = ModelCluster::with(3);
     assert_eq!(world.run(&named("bar"), 8).unwrap(), Ended::Killed);
     for name in ["foo", "bar"] {
         let annotations = &mut world.controllers.get_mut(name).unwrap()["metadata"]["annotations"];
@@ -348,7 +348,7 @@ fn a_manifest_must_tell_its_pods_apart() {
             "template": {"metadata": {"labels": selector}, "spec": {"containers": [{"name": "app", "image": "v2"}]}}}});
         Ask { to: To::Manifest(Box::new(manifest)), ..Ask::image("foo", "") }
     };
-    let mut world = World::with(2);
+    let mut world = ModelCluster::with(2);
     let refused = world.run(&manifest(json!({"app": "foo"})), ALL).unwrap_err();
     assert_eq!(refused.to_string(), "bar must specify a matching key with non-equal value in Selector for foo");
     assert!(world.run(&manifest(json!({"role": "bar"})), ALL).is_err());
@@ -359,7 +359,7 @@ fn a_manifest_must_tell_its_pods_apart() {
 
 #[test]
 fn several_containers_need_a_name() {
-    let mut world = World::with(1);
+    let mut world = ModelCluster::with(1);
     let foo = world.controllers.get_mut("foo").unwrap();
     foo["spec"]["template"]["spec"]["containers"] =
         json!([{"name": "app", "image": "v1"}, {"name": "log", "image": "l1"}]);
@@ -386,7 +386,7 @@ proptest! {
         kills in proptest::collection::vec(0_usize..12, 0..6),
         turned_back in proptest::option::of(0_usize..20),
     ) {
-        let mut world = World::with(size);
+        let mut world = ModelCluster::with(size);
         world.pace = pace;
         let bounds = Bounds { surge, unavailable };
         let new = (!renamed).then(|| "bar".to_owned());

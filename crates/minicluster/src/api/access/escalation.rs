@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::Attributes;
-use super::grain::{Grain, grains};
 use super::grants::GROUP;
+use super::permission_atom::{PermissionAtom, permission_atoms};
 use crate::api::call::User;
 use crate::api::route::Target;
 use crate::api::write::text;
@@ -74,8 +74,9 @@ impl ApiServer {
 
     fn has_all(&self, target: &Target, user: &User, name: &str, rules: &[Value]) -> Result<(), ApiError> {
         let grants = self.grants_of(user, target.namespace.as_deref());
-        let lacks = |grain: &Grain<'_>| !grants.given.iter().any(|given| grain.is_in(&given.rule));
-        let lacking: Vec<Grain<'_>> = rules.iter().flat_map(grains).filter(lacks).collect();
+        let lacks =
+            |permission_atom: &PermissionAtom<'_>| !grants.given.iter().any(|given| permission_atom.is_in(&given.rule));
+        let lacking: Vec<PermissionAtom<'_>> = rules.iter().flat_map(permission_atoms).filter(lacks).collect();
         if lacking.is_empty() {
             return Ok(());
         }
@@ -94,17 +95,17 @@ impl ApiServer {
 }
 
 /// What is lacking, a line for each thing with all its verbs, in the order of the reference.
-fn told(lacking: &[Grain<'_>]) -> Vec<String> {
+fn told(lacking: &[PermissionAtom<'_>]) -> Vec<String> {
     let mut things: Vec<(String, Vec<&str>)> = Vec::new();
-    for grain in lacking {
-        let (thing, verb) = match grain {
-            Grain::Path { verb, path } => (format!("NonResourceURLs:[{path:?}]"), verb),
-            Grain::Resource { verb, group, resource, name } => {
+    for permission_atom in lacking {
+        let (thing, verb) = match permission_atom {
+            PermissionAtom::Path { verb, path } => (format!("NonResourceURLs:[{path:?}]"), verb),
+            PermissionAtom::Resource { verb, group, resource, name } => {
                 let named = name.map(|name| format!(", ResourceNames:[{name:?}]")).unwrap_or_default();
                 (format!("APIGroups:[{group:?}], Resources:[{resource:?}]{named}"), verb)
             }
         };
-        let together = matches!(grain, Grain::Resource { .. });
+        let together = matches!(permission_atom, PermissionAtom::Resource { .. });
         match things.iter_mut().find(|(known, _)| together && *known == thing) {
             Some((_, verbs)) => verbs.push(verb),
             None => things.push((thing, vec![verb])),

@@ -83,7 +83,7 @@ impl ApiServer {
     fn access_objects(&self, resource: &str, scope: &Scope) -> Vec<Value> {
         let registry = self.registry();
         let Some(known) = registry.any_version(GROUP, resource) else { return Vec::new() };
-        let snapshot = self.store().snapshot(&known.shelf, scope, &Page::default());
+        let snapshot = self.store().snapshot(&known.group_resource, scope, &Page::default());
         snapshot.map(|snapshot| snapshot.objects.iter().map(|object| object.value()).collect()).unwrap_or_default()
     }
 }

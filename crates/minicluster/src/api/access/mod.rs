@@ -3,9 +3,9 @@
 mod authenticate;
 mod bootstrap_policy;
 mod escalation;
-mod grain;
 mod grants;
 mod impersonation;
+mod permission_atom;
 mod rbac;
 mod reviews;
 mod subject;

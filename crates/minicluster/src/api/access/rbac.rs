@@ -1,7 +1,7 @@
 //! What users may do: the roles that are bound to them.
 
 use super::Authorization;
-use super::grain::Grain;
+use super::permission_atom::PermissionAtom;
 use crate::api::call::{Call, User};
 use crate::api::route::Target;
 use crate::api::{ApiError, ApiServer};
@@ -24,12 +24,12 @@ pub struct Attributes<'a> {
 }
 
 impl Attributes<'_> {
-    fn grain(&self) -> Grain<'_> {
+    fn permission_atom(&self) -> PermissionAtom<'_> {
         let Attributes { verb, group, resource, name, path, .. } = *self;
         if resource.is_empty() {
-            Grain::Path { verb, path }
+            PermissionAtom::Path { verb, path }
         } else {
-            Grain::Resource { verb, group, resource, name: Some(name) }
+            PermissionAtom::Resource { verb, group, resource, name: Some(name) }
         }
     }
 }
@@ -97,8 +97,8 @@ impl ApiServer {
             return Ok(String::new());
         }
         let grants = self.grants_of(user, wanted.namespace);
-        let grain = wanted.grain();
-        match grants.given.iter().find(|given| grain.is_in(&given.rule)) {
+        let permission_atom = wanted.permission_atom();
+        match grants.given.iter().find(|given| permission_atom.is_in(&given.rule)) {
             Some(given) => Ok(format!("RBAC: allowed by {}", given.through)),
             None => Err(grants.complaint().map(|complaint| format!("RBAC: {complaint}")).unwrap_or_default()),
         }

@@ -12,7 +12,7 @@ use crate::api::reply::Reply;
 use crate::api::route::Target;
 use crate::api::subresource::ISSUER;
 use crate::api::time::rfc3339;
-use crate::api::write::{meaning, text};
+use crate::api::write::{text, write_context};
 use crate::api::{ApiError, ApiServer, Cause};
 
 const AUTHORIZATION: &str = "authorization.k8s.io";
@@ -22,7 +22,7 @@ impl ApiServer {
     pub(in crate::api) fn review(&self, call: &Call, target: &Target) -> Result<Reply, ApiError> {
         let options = WriteOptions::create(call)?;
         let how = Negotiated::without_table(call)?;
-        let write = meaning(target, &options, self.now());
+        let write = write_context(target, &options, self.now());
         let Read { object: sent, warnings } = object::read(&write, &call.body, call.body_format()?)?;
         let kind = target.resource.definition.kind.as_str();
         let status = match kind {

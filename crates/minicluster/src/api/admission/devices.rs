@@ -55,8 +55,8 @@ impl ApiServer {
     }
 
     fn is_marked(&self, target: &Target) -> bool {
-        let shelf = GroupResource { group: "".into(), resource: "namespaces".into() };
-        let namespace = target.namespace.as_deref().and_then(|name| self.store().get(&shelf, name));
+        let group_resource = GroupResource { group: "".into(), resource: "namespaces".into() };
+        let namespace = target.namespace.as_deref().and_then(|name| self.store().get(&group_resource, name));
         namespace.is_some_and(|namespace| namespace.value()["metadata"]["labels"][MARK] == "true")
     }
 }

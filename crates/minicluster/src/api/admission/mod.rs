@@ -73,7 +73,7 @@ impl ApiServer {
 
     /// The changes that have to be made together with that of an object: what its namespace uses, the addresses of
     /// services. `old` is the object as it is, `new` as it is to be.
-    pub(super) fn alongside(
+    pub(super) fn side_effect_writes(
         &self,
         target: &Target,
         old: Option<&Value>,
@@ -91,7 +91,7 @@ impl ApiServer {
     fn all(&self, group: &str, resource: &str, scope: &Scope) -> Vec<Arc<Stored>> {
         let registry = self.registry();
         let Some(known) = registry.any_version(group, resource) else { return Vec::new() };
-        let snapshot = self.store().snapshot(&known.shelf, scope, &Page::default());
+        let snapshot = self.store().snapshot(&known.group_resource, scope, &Page::default());
         snapshot.map(|snapshot| snapshot.objects).unwrap_or_default()
     }
 }

@@ -11,7 +11,7 @@ use crate::api::object::{
 use crate::api::route::Target;
 use crate::api::store::{self, GroupResource, Page, Scope, path};
 use crate::api::time::rfc3339;
-use crate::api::write::{own_meaning, text};
+use crate::api::write::{own_write_context, text};
 use crate::api::{ApiError, ApiServer, Cause};
 
 /// Where addresses of services lie: 65,534 of them.
@@ -42,9 +42,9 @@ impl ApiServer {
         };
         let mut changes = Vec::new();
         for address in held.iter().filter(|address| !kept.contains(address)) {
-            if let Some(known) = self.store().get(&shelf(), address) {
+            if let Some(known) = self.store().get(&group_resource(), address) {
                 changes.push(store::StoreOp {
-                    shelf: shelf(),
+                    group_resource: group_resource(),
                     path: address.clone(),
                     expected: Some(known.revision),
                     object: None,
@@ -55,7 +55,7 @@ impl ApiServer {
         for address in kept.into_iter().filter(|address| !held.contains(address)) {
             let object = self.address_object(target, &address)?;
             changes.push(store::StoreOp {
-                shelf: shelf(),
+                group_resource: group_resource(),
                 path: address,
                 expected: None,
                 object: Some(object),
@@ -113,7 +113,7 @@ impl ApiServer {
                 "resource": "services", "namespace": target.namespace, "name": target.name,
             }},
         });
-        Ok(object::create(&own_meaning(resource, now), object, &|_| Ok(()))?.object)
+        Ok(object::create(&own_write_context(resource, now), object, &|_| Ok(()))?.object)
     }
 }
 
@@ -161,7 +161,7 @@ pub fn take_back_ports(asked: &Value, service: &mut Value) {
     }
 }
 
-fn shelf() -> GroupResource {
+fn group_resource() -> GroupResource {
     GroupResource { group: "networking.k8s.io".into(), resource: "ipaddresses".into() }
 }
 
@@ -219,7 +219,7 @@ impl NodePorts {
 
 /// What changes write of services: the path of each and the ports that it has from then on.
 pub fn written_ports(changes: &[store::StoreOp]) -> Vec<(String, Vec<i64>)> {
-    let of_services = changes.iter().filter(|change| change.shelf == services());
+    let of_services = changes.iter().filter(|change| change.group_resource == services());
     of_services.map(|change| (change.path.clone(), change.object.as_ref().map(ports).unwrap_or_default())).collect()
 }
 
@@ -239,7 +239,7 @@ struct Allocator<'a> {
 
 impl Allocator<'_> {
     fn is_free(&self, address: &str) -> bool {
-        self.server.store().get(&shelf(), address).is_none()
+        self.server.store().get(&group_resource(), address).is_none()
     }
 
     fn is_taken(&self, port: i64) -> bool {

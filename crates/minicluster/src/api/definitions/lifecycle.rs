@@ -14,7 +14,7 @@ use crate::api::resource::Resource;
 use crate::api::route::Target;
 use crate::api::store::{self, GroupResource, Page, Scope, Stored};
 use crate::api::time::rfc3339;
-use crate::api::write::{own_meaning, text};
+use crate::api::write::{own_write_context, text};
 
 /// What holds a definition back until its objects are gone.
 pub const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -25,11 +25,11 @@ const PLURAL: &str = "customresourcedefinitions";
 impl ApiServer {
     /// Follows a write: if it was to a definition, or took an object of a custom kind away, what is served and what
     /// becomes of definitions is brought up to date.
-    pub(in crate::api) fn definitions_after(&self, shelf: &GroupResource, removed: bool) {
-        if *shelf.group == *GROUP && *shelf.resource == *PLURAL {
+    pub(in crate::api) fn definitions_after(&self, group_resource: &GroupResource, removed: bool) {
+        if *group_resource.group == *GROUP && *group_resource.resource == *PLURAL {
             while self.advance_definitions() {}
-        } else if removed && !is_built_in(shelf) {
-            self.finish_definition(shelf);
+        } else if removed && !is_built_in(group_resource) {
+            self.finish_definition(group_resource);
         }
     }
 
@@ -71,9 +71,9 @@ impl ApiServer {
     }
 
     fn definitions(&self) -> Vec<Arc<Stored>> {
-        let shelf = GroupResource { group: GROUP.into(), resource: PLURAL.into() };
+        let group_resource = GroupResource { group: GROUP.into(), resource: PLURAL.into() };
         self.store()
-            .snapshot(&shelf, &Scope::All, &Page::default())
+            .snapshot(&group_resource, &Scope::All, &Page::default())
             .map(|snapshot| snapshot.objects)
             .unwrap_or_default()
     }
@@ -122,7 +122,7 @@ impl ApiServer {
     fn write_definition(&self, stored: &Stored, old: &Value, next: Value) -> bool {
         let registry = self.registry();
         let Some(resource) = registry.any_version(GROUP, PLURAL) else { return false };
-        let write = WriteContext { subresource: Some("status"), ..own_meaning(resource, self.now()) };
+        let write = WriteContext { subresource: Some("status"), ..own_write_context(resource, self.now()) };
         // The rules of objects add who changed what; they have no objection to what the server itself says.
         let next = object::update(&write, old, next.clone()).map_or(next, |read| read.object);
         // What they leave out again (an empty list of versions) would be added for ever.
@@ -130,7 +130,7 @@ impl ApiServer {
             return false;
         }
         let change = store::StoreOp {
-            shelf: resource.shelf.clone(),
+            group_resource: resource.group_resource.clone(),
             path: stored.path.to_string(),
             expected: Some(stored.revision),
             fields: Vec::new(),
@@ -144,13 +144,13 @@ impl ApiServer {
     /// Deletes the objects of a definition that is on its way out, and it with them if none is left. Whether anything
     /// was written.
     fn clear_definition(&self, stored: &Stored, value: &Value) -> bool {
-        let shelf = GroupResource {
+        let group_resource = GroupResource {
             group: text(value, "/spec/group").into(),
             resource: text(value, "/spec/names/plural").into(),
         };
-        let Ok(snapshot) = self.store().snapshot(&shelf, &Scope::All, &Page::default()) else { return false };
+        let Ok(snapshot) = self.store().snapshot(&group_resource, &Scope::All, &Page::default()) else { return false };
         let registry = self.registry();
-        let resource = registry.any_version(&shelf.group, &shelf.resource);
+        let resource = registry.any_version(&group_resource.group, &group_resource.resource);
         for object in &snapshot.objects {
             let Some(resource) = resource else { break };
             let target = Target {
@@ -163,19 +163,19 @@ impl ApiServer {
             // Whoever has finalizers goes later; the last one takes the definition along.
             drop(self.delete_object(&target, &DeleteOptions::default()));
         }
-        self.finish_definition(&shelf) && self.store().get(&shelf_of_definitions(), &stored.path).is_none()
+        self.finish_definition(&group_resource) && self.store().get(&definitions_resource(), &stored.path).is_none()
     }
 
     /// Takes a definition away that is on its way out and has no objects left.
-    fn finish_definition(&self, shelf: &GroupResource) -> bool {
-        let left = self.store().snapshot(shelf, &Scope::All, &Page::default());
+    fn finish_definition(&self, group_resource: &GroupResource) -> bool {
+        let left = self.store().snapshot(group_resource, &Scope::All, &Page::default());
         if left.is_ok_and(|snapshot| !snapshot.objects.is_empty()) {
             return false;
         }
         let Some(stored) = self
             .definitions()
             .into_iter()
-            .find(|stored| stored.name() == format!("{}.{}", shelf.resource, shelf.group))
+            .find(|stored| stored.name() == format!("{}.{}", group_resource.resource, group_resource.group))
         else {
             return false;
         };
@@ -185,7 +185,7 @@ impl ApiServer {
         }
         let object = (finalizers(&value).len() > 1).then(|| self.emptied(&value));
         let end = store::StoreOp {
-            shelf: shelf_of_definitions(),
+            group_resource: definitions_resource(),
             path: stored.path.to_string(),
             expected: Some(stored.revision),
             object,
@@ -206,7 +206,7 @@ impl ApiServer {
         set_condition(&mut next, &rfc3339(now), said);
         let registry = self.registry();
         if let Some(resource) = registry.any_version(GROUP, PLURAL) {
-            let write = WriteContext { subresource: Some("status"), ..own_meaning(resource, now) };
+            let write = WriteContext { subresource: Some("status"), ..own_write_context(resource, now) };
             // The rules of objects have no objection to what the server itself says.
             next = object::update(&write, value, next.clone()).map_or(next, |read| read.object);
         }
@@ -228,7 +228,7 @@ pub fn hold_back(definition: &mut Value, now: &str) {
     set_condition(definition, now, ["Terminating", "True", "InstanceDeletionPending", message]);
 }
 
-fn shelf_of_definitions() -> GroupResource {
+fn definitions_resource() -> GroupResource {
     GroupResource { group: GROUP.into(), resource: PLURAL.into() }
 }
 
@@ -241,8 +241,8 @@ fn is_held_back(definition: &Value) -> bool {
     finalizers(definition).iter().any(|name| name == CLEANUP)
 }
 
-fn is_built_in(shelf: &GroupResource) -> bool {
-    Registry::built_in().any_version(&shelf.group, &shelf.resource).is_some()
+fn is_built_in(group_resource: &GroupResource) -> bool {
+    Registry::built_in().any_version(&group_resource.group, &group_resource.resource).is_some()
 }
 
 fn is_established(definition: &Value) -> bool {

@@ -94,7 +94,7 @@ fn resource(
         categories: list("categories"),
         verbs: VERBS.map(str::to_owned).to_vec(),
         subresources: served_below(kind, subresources),
-        shelf: GroupResource { group: group.into(), resource: plural.into() },
+        group_resource: GroupResource { group: group.into(), resource: plural.into() },
         storage_version: stored.to_owned(),
         selectable_paths: all.iter().map(|path| segments(path)).collect(),
         selectable: all.into_iter().map(|path| own.contains(&path).then_some(path)).collect(),

@@ -54,15 +54,16 @@ impl ApiServer {
         if let Some(revision) = page.at {
             self.not_in_the_future(revision)?;
         }
-        let shelf = &target.resource.shelf;
+        let group_resource = &target.resource.group_resource;
         let too_old = |_| expired(options.next.as_ref());
         let wanted = |object: &Stored| selected(object, options);
         if options.limit == 0 {
-            let Snapshot { revision, mut objects } = self.store().snapshot(shelf, &scope, &page).map_err(too_old)?;
+            let Snapshot { revision, mut objects } =
+                self.store().snapshot(group_resource, &scope, &page).map_err(too_old)?;
             objects.retain(|object| wanted(object));
             return Ok((objects, ListFacts { revision, ..ListFacts::default() }));
         }
-        let part = self.store().part(shelf, &scope, &page, options.limit, wanted).map_err(too_old)?;
+        let part = self.store().part(group_resource, &scope, &page, options.limit, wanted).map_err(too_old)?;
         let PartOfList { revision, objects, more } = part;
         let mut facts = ListFacts { revision, ..ListFacts::default() };
         if more {
@@ -74,7 +75,7 @@ impl ApiServer {
                     Some(left) => left.saturating_sub(objects.len()),
                     None => {
                         let rest = Page { at: Some(revision), after: Some(after.clone()) };
-                        self.store().count(shelf, &scope, &rest).map_err(too_old)?
+                        self.store().count(group_resource, &scope, &rest).map_err(too_old)?
                     }
                 });
             }
@@ -84,7 +85,7 @@ impl ApiServer {
     }
 }
 
-/// The smallest part of the shelf that holds everything asked for.
+/// The smallest part of the resource that holds everything asked for.
 pub(super) fn scope(target: &Target, options: &ListOptions) -> Scope {
     let scope = match (&target.namespace, &target.name) {
         (Some(namespace), Some(name)) => return Scope::Object(format!("{namespace}/{name}")),

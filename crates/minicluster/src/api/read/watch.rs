@@ -76,7 +76,7 @@ impl ApiServer {
         options: &ListOptions,
         scope: &Scope,
     ) -> Result<(Vec<Arc<Stored>>, Watcher, u64), ApiError> {
-        let shelf = &target.resource.shelf;
+        let group_resource = &target.resource.group_resource;
         let initial = options.initial_events.unwrap_or(!matches!(options.start, ListStart::At(_)));
         if options.initial_events == Some(true)
             && let ListStart::At(revision) = options.start
@@ -88,9 +88,9 @@ impl ApiServer {
         };
         if initial {
             loop {
-                let Ok(snapshot) = self.store().snapshot(shelf, scope, &Page::default()) else { continue };
+                let Ok(snapshot) = self.store().snapshot(group_resource, scope, &Page::default()) else { continue };
                 // Between the two, the window may move on.
-                let Ok(watcher) = self.store().watch(shelf, scope, snapshot.revision) else { continue };
+                let Ok(watcher) = self.store().watch(group_resource, scope, snapshot.revision) else { continue };
                 let mut present = snapshot.objects;
                 present.retain(|object| selected(object, options));
                 return Ok((present, watcher, snapshot.revision));
@@ -100,7 +100,7 @@ impl ApiServer {
             ListStart::At(revision) => revision,
             ListStart::Unset | ListStart::Any => self.store().revision(),
         };
-        let watcher = self.store().watch(shelf, scope, after).map_err(|gone| too_old(after, gone.oldest))?;
+        let watcher = self.store().watch(group_resource, scope, after).map_err(|gone| too_old(after, gone.oldest))?;
         Ok((Vec::new(), watcher, after))
     }
 }

@@ -58,9 +58,9 @@ pub enum KeepError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
     /// An object from then on.
-    Put { shelf: GroupResource, path: String, revision: u64, fields: Vec<String>, object: Vec<u8> },
+    Put { group_resource: GroupResource, path: String, revision: u64, fields: Vec<String>, object: Vec<u8> },
     /// An object is gone.
-    Delete { shelf: GroupResource, path: String, revision: u64 },
+    Delete { group_resource: GroupResource, path: String, revision: u64 },
     /// The store has come this far.
     Revision(u64),
 }
@@ -68,7 +68,7 @@ pub(super) enum Entry {
 /// A write that is to be kept.
 #[derive(Clone, Debug)]
 pub(super) struct Noted {
-    pub(super) shelf: GroupResource,
+    pub(super) group_resource: GroupResource,
     /// The object from then on, or as it was when it was deleted.
     pub(super) object: Arc<Stored>,
     pub(super) deleted: bool,
@@ -211,11 +211,11 @@ fn private() -> OpenOptions {
 impl Noted {
     /// Appends the write as it lies in a record's body.
     fn write(&self, body: &mut Vec<u8>) {
-        let Noted { shelf, object, deleted } = self;
+        let Noted { group_resource, object, deleted } = self;
         if *deleted {
-            return head(body, b'-', shelf, &object.path, object.revision);
+            return head(body, b'-', group_resource, &object.path, object.revision);
         }
-        head(body, b'+', shelf, &object.path, object.revision);
+        head(body, b'+', group_resource, &object.path, object.revision);
         number(body, object.fields.len());
         object.fields.iter().for_each(|field| text(body, field.as_bytes()));
         let length = body.len();
@@ -233,10 +233,10 @@ fn record(out: &mut Vec<u8>, body: &[u8]) {
     out.extend_from_slice(body);
 }
 
-fn head(body: &mut Vec<u8>, what: u8, shelf: &GroupResource, path: &str, revision: u64) {
+fn head(body: &mut Vec<u8>, what: u8, group_resource: &GroupResource, path: &str, revision: u64) {
     body.push(what);
     body.extend_from_slice(&revision.to_le_bytes());
-    [&*shelf.group, &*shelf.resource, path].iter().for_each(|part| text(body, part.as_bytes()));
+    [&*group_resource.group, &*group_resource.resource, path].iter().for_each(|part| text(body, part.as_bytes()));
 }
 
 fn text(body: &mut Vec<u8>, text: &[u8]) {
@@ -294,16 +294,16 @@ fn entry(rest: &mut &[u8]) -> Option<Entry> {
     if what == b'=' {
         return Some(Entry::Revision(revision));
     }
-    let shelf = GroupResource { group: take_text(rest)?.into(), resource: take_text(rest)?.into() };
+    let group_resource = GroupResource { group: take_text(rest)?.into(), resource: take_text(rest)?.into() };
     let path = take_text(rest)?;
     match what {
-        b'-' => Some(Entry::Delete { shelf, path, revision }),
+        b'-' => Some(Entry::Delete { group_resource, path, revision }),
         b'+' => {
             let count = take_number(rest)?;
             let fields = (0..count).map(|_| take_text(rest)).collect::<Option<Vec<_>>>()?;
             let length = take_number(rest)?;
             let object = take_bytes(rest, length)?.to_vec();
-            Some(Entry::Put { shelf, path, revision, fields, object })
+            Some(Entry::Put { group_resource, path, revision, fields, object })
         }
         _ => None,
     }

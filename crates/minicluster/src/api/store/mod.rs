@@ -1,6 +1,6 @@
 //! Every object there is, and what happened to it lately: one sequence of revisions for the whole server.
 //!
-//! Objects lie on shelves, one a resource, ordered as their paths are in the real server's storage. Each shelf keeps a
+//! Objects lie in one [`ResourceStore`] a resource, ordered as their paths are in the real server's storage. Each keeps a
 //! window of its latest events, from which watches start and older lists are answered; whoever wants more than the
 //! window holds is told so ([`Gone`]).
 
@@ -21,7 +21,7 @@ pub use stored::{Stored, WrittenObject};
 pub use watcher::{Next, Watcher};
 
 use journal::Noted;
-use persisted::{Keeper, Unsaved};
+use persisted::{Persistence, Unsaved};
 use resource_store::ResourceStore;
 use stored::Draft;
 
@@ -40,7 +40,7 @@ pub struct GroupResource {
     pub resource: Arc<str>,
 }
 
-/// A part of a shelf.
+/// A part of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// All of it.
@@ -77,7 +77,7 @@ pub struct Event {
 #[derive(Debug)]
 pub struct StoreOp {
     /// Where the object lies.
-    pub shelf: GroupResource,
+    pub group_resource: GroupResource,
     /// Its path there.
     pub path: String,
     /// The revision that the object must have; `None` if there must be none.
@@ -107,7 +107,7 @@ pub struct Store(Arc<Shared>);
 struct Shared {
     inner: Mutex<StoreInner>,
     /// Where writes are kept, if they are.
-    keeper: Option<Keeper>,
+    persistence: Option<Persistence>,
 }
 
 #[derive(Debug, Default)]
@@ -115,7 +115,7 @@ struct StoreInner {
     revision: u64,
     /// The revision up to which watches are told.
     told: u64,
-    shelves: BTreeMap<GroupResource, ResourceStore>,
+    stores: BTreeMap<GroupResource, ResourceStore>,
     watchers_made: u64,
     closed: bool,
     unsaved: Unsaved,
@@ -123,13 +123,13 @@ struct StoreInner {
 
 /// A write whose object is written down already.
 struct Prepared {
-    shelf: GroupResource,
+    group_resource: GroupResource,
     path: Arc<str>,
     expected: Option<u64>,
     draft: Option<Draft>,
 }
 
-/// The path of an object on its shelf. Shelves are ordered by it.
+/// The path of an object among those of its resource. They are ordered by it.
 #[must_use]
 pub fn path(namespace: Option<&str>, name: &str) -> String {
     match namespace {
@@ -159,18 +159,18 @@ impl Store {
 
     /// The object at a path.
     #[must_use]
-    pub fn get(&self, shelf: &GroupResource, path: &str) -> Option<Arc<Stored>> {
-        self.lock().shelves.get(shelf)?.get(path)
+    pub fn get(&self, group_resource: &GroupResource, path: &str) -> Option<Arc<Stored>> {
+        self.lock().stores.get(group_resource)?.get(path)
     }
 
     /// The objects of a scope as they are now, or were at a revision, from after a path on.
     ///
     /// # Errors
     /// The window does not reach back to the revision.
-    pub fn snapshot(&self, shelf: &GroupResource, scope: &Scope, page: &Page) -> Result<Snapshot, Gone> {
+    pub fn snapshot(&self, group_resource: &GroupResource, scope: &Scope, page: &Page) -> Result<Snapshot, Gone> {
         let inner = self.lock();
-        match inner.shelves.get(shelf) {
-            Some(shelf) => shelf.snapshot(scope, page, inner.revision),
+        match inner.stores.get(group_resource) {
+            Some(store) => store.snapshot(scope, page, inner.revision),
             None => Ok(Snapshot { revision: page.at.unwrap_or(inner.revision), objects: Vec::new() }),
         }
     }
@@ -181,15 +181,15 @@ impl Store {
     /// The window does not reach back to the revision.
     pub fn part(
         &self,
-        shelf: &GroupResource,
+        group_resource: &GroupResource,
         scope: &Scope,
         page: &Page,
         limit: usize,
         wanted: impl Fn(&Stored) -> bool,
     ) -> Result<PartOfList, Gone> {
         let inner = self.lock();
-        match inner.shelves.get(shelf) {
-            Some(shelf) => shelf.part(scope, page, inner.revision, limit, wanted),
+        match inner.stores.get(group_resource) {
+            Some(store) => store.part(scope, page, inner.revision, limit, wanted),
             None => {
                 let revision = page.at.unwrap_or(inner.revision);
                 Ok(PartOfList { revision, objects: Vec::new(), more: false })
@@ -201,9 +201,9 @@ impl Store {
     ///
     /// # Errors
     /// The window does not reach back to the revision.
-    pub fn count(&self, shelf: &GroupResource, scope: &Scope, page: &Page) -> Result<usize, Gone> {
+    pub fn count(&self, group_resource: &GroupResource, scope: &Scope, page: &Page) -> Result<usize, Gone> {
         let inner = self.lock();
-        inner.shelves.get(shelf).map_or(Ok(0), |shelf| shelf.count(scope, page, inner.revision))
+        inner.stores.get(group_resource).map_or(Ok(0), |store| store.count(scope, page, inner.revision))
     }
 
     /// Makes all the changes, or none.
@@ -213,35 +213,35 @@ impl Store {
     pub fn write(&self, writes: Vec<StoreOp>) -> Result<Vec<Arc<Stored>>, Stale> {
         // Objects are written down before the lock is taken, or everybody would wait for it.
         let writes: Vec<Prepared> = writes.into_iter().map(|write| self.prepare(write)).collect();
-        let written = self.lock().write(writes, self.0.keeper.is_some())?;
+        let written = self.lock().write(writes, self.0.persistence.is_some())?;
         self.save();
         Ok(written)
     }
 
     fn prepare(&self, write: StoreOp) -> Prepared {
-        let StoreOp { shelf, path, expected, object, fields } = write;
+        let StoreOp { group_resource, path, expected, object, fields } = write;
         let path: Arc<str> = path.into();
         let draft = object.map(|object| {
-            let before = expected.and_then(|_| self.get(&shelf, &path));
+            let before = expected.and_then(|_| self.get(&group_resource, &path));
             Draft::new(WrittenObject { object, path: Arc::clone(&path), fields }, before.as_deref())
         });
-        Prepared { shelf, path, expected, draft }
+        Prepared { group_resource, path, expected, draft }
     }
 
     /// Tells of every change in a scope after a revision.
     ///
     /// # Errors
     /// The window does not reach back to the revision.
-    pub fn watch(&self, shelf: &GroupResource, scope: &Scope, after: u64) -> Result<Watcher, Gone> {
+    pub fn watch(&self, group_resource: &GroupResource, scope: &Scope, after: u64) -> Result<Watcher, Gone> {
         let mut inner = self.lock();
         let inner = &mut *inner;
         inner.watchers_made += 1;
         let id = inner.watchers_made;
         let open = !inner.closed;
-        let watched = inner.shelves.entry(shelf.clone()).or_default();
+        let watched = inner.stores.entry(group_resource.clone()).or_default();
         let backlog = watched.since(scope, after, inner.told)?;
         let receiver = watched.register(scope, id, open);
-        Ok(Watcher::new(self.clone(), shelf.clone(), scope.clone(), id, backlog, receiver, after))
+        Ok(Watcher::new(self.clone(), group_resource.clone(), scope.clone(), id, backlog, receiver, after))
     }
 
     /// Forgets all events so far, as the real server does with old ones from time to time: whoever asks for changes
@@ -249,19 +249,19 @@ impl Store {
     pub fn compact(&self) {
         let mut inner = self.lock();
         let revision = inner.revision;
-        inner.shelves.values_mut().for_each(|shelf| shelf.compact(revision));
+        inner.stores.values_mut().for_each(|store| store.compact(revision));
     }
 
     /// Ends every watch, now and from now on.
     pub fn close(&self) {
         let mut inner = self.lock();
         inner.closed = true;
-        inner.shelves.values_mut().for_each(ResourceStore::end_watches);
+        inner.stores.values_mut().for_each(ResourceStore::end_watches);
     }
 
-    fn unregister(&self, shelf: &GroupResource, scope: &Scope, id: u64) {
-        if let Some(shelf) = self.lock().shelves.get_mut(shelf) {
-            shelf.unregister(scope, id);
+    fn unregister(&self, group_resource: &GroupResource, scope: &Scope, id: u64) {
+        if let Some(store) = self.lock().stores.get_mut(group_resource) {
+            store.unregister(scope, id);
         }
     }
 
@@ -279,23 +279,23 @@ impl StoreInner {
     /// Makes all the changes, or none. Where writes are `kept`, they are noted, and nobody is told of them yet.
     fn write(&mut self, writes: Vec<Prepared>, kept: bool) -> Result<Vec<Arc<Stored>>, Stale> {
         for (index, write) in writes.iter().enumerate() {
-            let present = self.shelves.get(&write.shelf).and_then(|shelf| shelf.get(&write.path));
+            let present = self.stores.get(&write.group_resource).and_then(|store| store.get(&write.path));
             if present.map(|object| object.revision) != write.expected {
                 return Err(Stale(index));
             }
         }
         let mut events = Vec::with_capacity(writes.len());
-        for Prepared { shelf: name, path, draft, .. } in writes {
+        for Prepared { group_resource: name, path, draft, .. } in writes {
             self.revision += 1;
-            let shelf = self.shelves.entry(name.clone()).or_default();
-            if let Some(event) = shelf.write(path, draft, self.revision) {
+            let store = self.stores.entry(name.clone()).or_default();
+            if let Some(event) = store.write(path, draft, self.revision) {
                 events.push((name, event));
             }
         }
         let written = events.iter().map(|(_, event)| Arc::clone(&event.object)).collect();
         if kept {
-            let noted = |(shelf, event): &(GroupResource, Arc<Event>)| Noted {
-                shelf: shelf.clone(),
+            let noted = |(group_resource, event): &(GroupResource, Arc<Event>)| Noted {
+                group_resource: group_resource.clone(),
                 object: Arc::clone(&event.object),
                 deleted: event.change == Change::Deleted,
             };
@@ -309,9 +309,9 @@ impl StoreInner {
 
     /// Tells the watches of everything up to a revision.
     fn tell(&mut self, revision: u64, events: &[(GroupResource, Arc<Event>)]) {
-        for (shelf, event) in events {
-            if let Some(shelf) = self.shelves.get_mut(shelf) {
-                shelf.tell(event);
+        for (group_resource, event) in events {
+            if let Some(store) = self.stores.get_mut(group_resource) {
+                store.tell(event);
             }
         }
         self.told = revision;

@@ -23,7 +23,7 @@ struct StoredRecord {
 
 /// How a store keeps its writes.
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub(super) struct Persistence {
     journal: Mutex<Journal>,
     failed: CancellationToken,
     /// The revision up to which everything is in the file.
@@ -60,12 +60,12 @@ impl Store {
         let mut kept: BTreeMap<(GroupResource, String), StoredRecord> = BTreeMap::new();
         let mut journal = Journal::open(folder, |entry| {
             let at = match entry {
-                Entry::Put { shelf, path, revision, fields, object } => {
-                    kept.insert((shelf, path), StoredRecord { revision, fields, object });
+                Entry::Put { group_resource, path, revision, fields, object } => {
+                    kept.insert((group_resource, path), StoredRecord { revision, fields, object });
                     revision
                 }
-                Entry::Delete { shelf, path, revision } => {
-                    kept.remove(&(shelf, path));
+                Entry::Delete { group_resource, path, revision } => {
+                    kept.remove(&(group_resource, path));
                     revision
                 }
                 Entry::Revision(revision) => revision,
@@ -73,36 +73,36 @@ impl Store {
             revision = revision.max(at);
         })?;
         let mut inner = StoreInner { revision, told: revision, ..StoreInner::default() };
-        for ((shelf, path), StoredRecord { revision: at, fields, object }) in kept {
+        for ((group_resource, path), StoredRecord { revision: at, fields, object }) in kept {
             let Ok(object) = serde_json::from_slice(&object) else {
                 return Err(KeepError::Damaged { path: folder.to_owned(), at: 0 });
             };
             let written = WrittenObject { object, path: path.into(), fields };
-            inner.shelves.entry(shelf).or_default().put_back(Arc::new(Stored::new(written, at)));
+            inner.stores.entry(group_resource).or_default().put_back(Arc::new(Stored::new(written, at)));
         }
-        inner.shelves.values_mut().for_each(|shelf| shelf.compact(revision));
+        inner.stores.values_mut().for_each(|store| store.compact(revision));
         if revision > 0 {
             journal.settle(revision, &inner.everything());
         }
-        let keeper = Keeper {
+        let persistence = Persistence {
             failed: journal.failed(),
             journal: Mutex::new(journal),
             saved: Arc::new(watch::Sender::new(revision)),
         };
-        Ok(Store(Arc::new(Shared { inner: Mutex::new(inner), keeper: Some(keeper) })))
+        Ok(Store(Arc::new(Shared { inner: Mutex::new(inner), persistence: Some(persistence) })))
     }
 
     /// Is cancelled when a write could not be kept; never, where nothing is kept.
     #[must_use]
     pub fn failed(&self) -> CancellationToken {
-        self.0.keeper.as_ref().map(|keeper| keeper.failed.clone()).unwrap_or_default()
+        self.0.persistence.as_ref().map(|persistence| persistence.failed.clone()).unwrap_or_default()
     }
 
     /// Returns when everything that is written by now is in the file, or the file can't be written: at once, where
     /// nothing is kept.
     pub async fn saved(&self) {
-        let Some(keeper) = &self.0.keeper else { return };
-        let (wanted, mut saved) = (self.revision(), keeper.saved.subscribe());
+        let Some(persistence) = &self.0.persistence else { return };
+        let (wanted, mut saved) = (self.revision(), persistence.saved.subscribe());
         // The other end is held by this store.
         drop(saved.wait_for(|saved| *saved >= wanted).await);
     }
@@ -110,7 +110,7 @@ impl Store {
     /// Has the file written, unless somebody is at it, who then writes this too. On a runtime it is written on a thread
     /// that may block; elsewhere by the caller.
     pub(super) fn save(&self) {
-        let Some(keeper) = &self.0.keeper else { return };
+        let Some(persistence) = &self.0.persistence else { return };
         {
             let unsaved = &mut self.0.lock().unsaved;
             if unsaved.saving || unsaved.writes.is_empty() {
@@ -118,7 +118,7 @@ impl Store {
             }
             unsaved.saving = true;
         }
-        let saved = Arc::clone(&keeper.saved);
+        let saved = Arc::clone(&persistence.saved);
         match Handle::try_current() {
             Ok(runtime) => drop(runtime.spawn(save_beside(Arc::downgrade(&self.0), saved))),
             Err(_) => {
@@ -160,9 +160,9 @@ impl Drop for Unfinished {
 impl Shared {
     /// Writes what was noted to the file, then tells the watches of it.
     fn visit(&self) -> Option<Visit> {
-        let keeper = self.keeper.as_ref()?;
+        let persistence = self.persistence.as_ref()?;
         // Whoever has the file takes what was noted, so that it is written in its order.
-        let mut journal = keeper.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut journal = persistence.journal.lock().unwrap_or_else(PoisonError::into_inner);
         let (writes, events, revision, everything) = {
             let mut inner = self.lock();
             let Unsaved { writes, events, .. } = &mut inner.unsaved;
@@ -198,12 +198,12 @@ impl Shared {
 impl StoreInner {
     /// Every object there is.
     fn everything(&self) -> Vec<Noted> {
-        let noted = |(shelf, object): (&GroupResource, &Arc<Stored>)| Noted {
-            shelf: shelf.clone(),
+        let noted = |(group_resource, object): (&GroupResource, &Arc<Stored>)| Noted {
+            group_resource: group_resource.clone(),
             object: Arc::clone(object),
             deleted: false,
         };
-        let objects = self.shelves.iter().flat_map(|(name, shelf)| shelf.objects().map(move |object| (name, object)));
+        let objects = self.stores.iter().flat_map(|(name, store)| store.objects().map(move |object| (name, object)));
         objects.map(noted).collect()
     }
 }
@@ -217,26 +217,30 @@ mod tests {
     use super::super::{Page, Scope, StoreOp};
     use super::*;
 
-    fn shelf() -> GroupResource {
+    fn group_resource() -> GroupResource {
         GroupResource { group: "".into(), resource: "configmaps".into() }
     }
 
     fn put(store: &Store, name: &str, value: usize) {
         let path = format!("default/{name}");
-        let expected = store.get(&shelf(), &path).map(|object| object.revision);
+        let expected = store.get(&group_resource(), &path).map(|object| object.revision);
         let object = json!({"kind": "ConfigMap", "metadata": {"name": name, "uid": name}, "data": {"n": value}});
         let fields = vec![name.to_owned()];
-        store.write(vec![StoreOp { shelf: shelf(), path, expected, object: Some(object), fields }]).unwrap();
+        store
+            .write(vec![StoreOp { group_resource: group_resource(), path, expected, object: Some(object), fields }])
+            .unwrap();
     }
 
     fn delete(store: &Store, name: &str) {
         let path = format!("default/{name}");
-        let expected = store.get(&shelf(), &path).map(|object| object.revision);
-        store.write(vec![StoreOp { shelf: shelf(), path, expected, object: None, fields: Vec::new() }]).unwrap();
+        let expected = store.get(&group_resource(), &path).map(|object| object.revision);
+        store
+            .write(vec![StoreOp { group_resource: group_resource(), path, expected, object: None, fields: Vec::new() }])
+            .unwrap();
     }
 
     fn all(store: &Store) -> Vec<(u64, serde_json::Value)> {
-        let snapshot = store.snapshot(&shelf(), &Scope::All, &Page::default()).unwrap();
+        let snapshot = store.snapshot(&group_resource(), &Scope::All, &Page::default()).unwrap();
         snapshot.objects.iter().map(|object| (object.revision, object.value())).collect()
     }
 
@@ -254,9 +258,9 @@ mod tests {
         for _ in 0..2 {
             let store = Store::open(folder.path()).unwrap();
             assert_eq!((all(&store), store.revision()), (before.clone(), revision));
-            assert!(store.watch(&shelf(), &Scope::All, 1).is_err(), "older events are forgotten");
-            assert!(store.watch(&shelf(), &Scope::All, revision).is_ok());
-            assert_eq!(&*store.get(&shelf(), "default/c").unwrap().fields, &["c".into()]);
+            assert!(store.watch(&group_resource(), &Scope::All, 1).is_err(), "older events are forgotten");
+            assert!(store.watch(&group_resource(), &Scope::All, revision).is_ok());
+            assert_eq!(&*store.get(&group_resource(), "default/c").unwrap().fields, &["c".into()]);
         }
     }
 
@@ -270,7 +274,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let length = || std::fs::metadata(folder.path().join("state")).unwrap().len();
         let store = Store::open(folder.path()).unwrap();
-        let mut watcher = store.watch(&shelf(), &Scope::All, 0).unwrap();
+        let mut watcher = store.watch(&group_resource(), &Scope::All, 0).unwrap();
         let mut told = || {
             let next = watcher.poll_next(&mut Context::from_waker(Waker::noop()));
             matches!(next, std::task::Poll::Ready(Next::Event(_)))
@@ -281,7 +285,7 @@ mod tests {
         }
         assert_eq!(length(), empty, "nothing was written on this thread");
         assert!(!told(), "nobody hears of what may be lost");
-        assert_eq!(store.watch(&shelf(), &Scope::All, 0).unwrap().revision(), 0);
+        assert_eq!(store.watch(&group_resource(), &Scope::All, 0).unwrap().revision(), 0);
         store.saved().await;
         assert!(length() > empty);
         assert_eq!((0..101).filter(|_| told()).count(), 100, "each is told once");
@@ -340,9 +344,10 @@ mod tests {
         let long = "x".repeat(100_000);
         for index in 0..1000 {
             let path = "default/long".to_owned();
-            let expected = store.get(&shelf(), &path).map(|object| object.revision);
+            let expected = store.get(&group_resource(), &path).map(|object| object.revision);
             let object = json!({"metadata": {"name": "long"}, "data": {"n": index, "long": long}});
-            let write = StoreOp { shelf: shelf(), path, expected, object: Some(object), fields: Vec::new() };
+            let write =
+                StoreOp { group_resource: group_resource(), path, expected, object: Some(object), fields: Vec::new() };
             store.write(vec![write]).unwrap();
         }
         let length = std::fs::metadata(folder.path().join("state")).unwrap().len();

@@ -24,7 +24,7 @@ type StoredLabels = [(Box<str>, Box<str>)];
 /// An object at a revision. Its text is written once and shared by everyone who reads or watches it.
 #[derive(Debug)]
 pub struct Stored {
-    /// Its path on its shelf.
+    /// Its path among the objects of its resource.
     pub path: Arc<str>,
     /// The revision of its last write.
     pub revision: u64,
@@ -63,7 +63,7 @@ struct TextOffsets {
 pub struct WrittenObject {
     /// The object.
     pub object: Value,
-    /// Its path on its shelf.
+    /// Its path among the objects of its resource.
     pub path: Arc<str>,
     /// What field selectors can ask for.
     pub fields: Vec<String>,

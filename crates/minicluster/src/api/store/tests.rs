@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn shelf() -> GroupResource {
+fn group_resource() -> GroupResource {
     GroupResource { group: "".into(), resource: "pods".into() }
 }
 
@@ -17,15 +17,17 @@ fn object(path: &str, labels: &Value) -> Value {
 }
 
 fn put(store: &Store, path: &str, note: &str) -> Arc<Stored> {
-    let expected = store.get(&shelf(), path).map(|object| object.revision);
+    let expected = store.get(&group_resource(), path).map(|object| object.revision);
     let object = Some(object(path, &json!({ "note": note })));
-    let write = StoreOp { shelf: shelf(), path: path.to_owned(), expected, object, fields: Vec::new() };
+    let write =
+        StoreOp { group_resource: group_resource(), path: path.to_owned(), expected, object, fields: Vec::new() };
     store.write(vec![write]).unwrap().remove(0)
 }
 
 fn remove(store: &Store, path: &str) {
-    let expected = store.get(&shelf(), path).map(|object| object.revision);
-    let write = StoreOp { shelf: shelf(), path: path.to_owned(), expected, object: None, fields: Vec::new() };
+    let expected = store.get(&group_resource(), path).map(|object| object.revision);
+    let write =
+        StoreOp { group_resource: group_resource(), path: path.to_owned(), expected, object: None, fields: Vec::new() };
     store.write(vec![write]).unwrap();
 }
 
@@ -66,8 +68,13 @@ fn what_is_deleted_is_the_same_at_a_later_revision() {
     let mut object = object("a/x", &json!({ "resourceVersion": "1" }));
     object["metadata"]["annotations"] = json!({ "resourceVersion": "1", "text": said, "zz": format!("{{{said}}}") });
     object["spec"] = json!({ "resourceVersion": "1" });
-    let write =
-        StoreOp { shelf: shelf(), path: "a/x".to_owned(), expected: None, object: Some(object), fields: Vec::new() };
+    let write = StoreOp {
+        group_resource: group_resource(),
+        path: "a/x".to_owned(),
+        expected: None,
+        object: Some(object),
+        fields: Vec::new(),
+    };
     let stored = store.write(vec![write]).unwrap().remove(0);
     for revision in [2, 10, 12_345] {
         let later = stored.at_revision(revision);
@@ -95,9 +102,15 @@ fn versions_share_what_did_not_change() {
         object
     };
     let put = |object: Value| {
-        let expected = store.get(&shelf(), "a/x").map(|object| object.revision);
+        let expected = store.get(&group_resource(), "a/x").map(|object| object.revision);
         let fields = vec!["Running".to_owned()];
-        let write = StoreOp { shelf: shelf(), path: "a/x".to_owned(), expected, object: Some(object), fields };
+        let write = StoreOp {
+            group_resource: group_resource(),
+            path: "a/x".to_owned(),
+            expected,
+            object: Some(object),
+            fields,
+        };
         store.write(vec![write]).unwrap().remove(0)
     };
     let first = put(full(1, 0, "t1"));
@@ -117,7 +130,7 @@ fn a_write_that_comes_too_late_changes_nothing() {
     let store = Store::default();
     put(&store, "a/x", "1");
     let late = |expected| StoreOp {
-        shelf: shelf(),
+        group_resource: group_resource(),
         path: "a/x".to_owned(),
         expected,
         object: Some(object("a/x", &json!({}))),
@@ -127,7 +140,7 @@ fn a_write_that_comes_too_late_changes_nothing() {
     assert_eq!(store.write(vec![fine, late(None)]).unwrap_err(), Stale(1));
     assert_eq!(store.write(vec![late(Some(7))]).unwrap_err(), Stale(0));
     assert_eq!(store.revision(), 1);
-    assert!(store.get(&shelf(), "a/y").is_none());
+    assert!(store.get(&group_resource(), "a/y").is_none());
 }
 
 #[test]
@@ -138,7 +151,7 @@ fn objects_are_ordered_by_path_and_scoped() {
     }
     let list = |scope: &Scope, after: Option<&str>| {
         let page = Page { at: None, after: after.map(str::to_owned) };
-        paths(&store.snapshot(&shelf(), scope, &page).unwrap())
+        paths(&store.snapshot(&group_resource(), scope, &page).unwrap())
     };
     assert_eq!(list(&Scope::All, None), ["a-b/x", "a.b/z", "a/b", "a/x", "b/x"]);
     assert_eq!(list(&Scope::Namespace("a".to_owned()), None), ["a/b", "a/x"]);
@@ -157,11 +170,11 @@ fn a_snapshot_shows_an_earlier_revision() {
     put(&store, "a/x", "3");
     remove(&store, "a/y");
     put(&store, "a/z", "1");
-    let snapshot = store.snapshot(&shelf(), &Scope::All, &Page { at: Some(then), after: None }).unwrap();
+    let snapshot = store.snapshot(&group_resource(), &Scope::All, &Page { at: Some(then), after: None }).unwrap();
     assert_eq!(paths(&snapshot), ["a/x", "a/y"]);
     assert_eq!(snapshot.objects[0].label("note"), Some("1"));
     store.compact();
-    let gone = store.snapshot(&shelf(), &Scope::All, &Page { at: Some(then), after: None }).unwrap_err();
+    let gone = store.snapshot(&group_resource(), &Scope::All, &Page { at: Some(then), after: None }).unwrap_err();
     assert_eq!(gone, Gone { oldest: 6 });
 }
 
@@ -170,9 +183,9 @@ fn a_watch_tells_what_was_missed_and_what_comes_of_its_scope_alone() {
     let store = Store::default();
     put(&store, "a/x", "1");
     put(&store, "b/x", "1");
-    let mut all = store.watch(&shelf(), &Scope::All, 1).unwrap();
-    let mut one = store.watch(&shelf(), &Scope::Namespace("a".to_owned()), 0).unwrap();
-    let mut single = store.watch(&shelf(), &Scope::Object("b/x".to_owned()), 2).unwrap();
+    let mut all = store.watch(&group_resource(), &Scope::All, 1).unwrap();
+    let mut one = store.watch(&group_resource(), &Scope::Namespace("a".to_owned()), 0).unwrap();
+    let mut single = store.watch(&group_resource(), &Scope::Object("b/x".to_owned()), 2).unwrap();
     put(&store, "a/x", "2");
     remove(&store, "b/x");
     let (a, b) = ("a/x".to_owned(), "b/x".to_owned());
@@ -190,14 +203,14 @@ fn a_watch_from_beyond_the_window_is_refused() {
     for count in 0..=WINDOW {
         put(&store, "a/x", &count.to_string());
     }
-    assert_eq!(store.watch(&shelf(), &Scope::All, 0).unwrap_err(), Gone { oldest: 1 });
-    assert!(store.watch(&shelf(), &Scope::All, 1).is_ok());
+    assert_eq!(store.watch(&group_resource(), &Scope::All, 0).unwrap_err(), Gone { oldest: 1 });
+    assert!(store.watch(&group_resource(), &Scope::All, 1).is_ok());
 }
 
 #[test]
 fn a_watch_that_does_not_read_is_cut_off() {
     let store = Store::default();
-    let mut idle = store.watch(&shelf(), &Scope::All, 0).unwrap();
+    let mut idle = store.watch(&group_resource(), &Scope::All, 0).unwrap();
     for count in 0..=WAITING {
         put(&store, "a/x", &count.to_string());
     }
@@ -210,11 +223,11 @@ fn a_watch_that_does_not_read_is_cut_off() {
 fn dropped_watches_are_forgotten_and_closing_ends_the_others() {
     let store = Store::default();
     let scope = Scope::Namespace("a".to_owned());
-    let mut kept = store.watch(&shelf(), &scope, 0).unwrap();
-    drop(store.watch(&shelf(), &scope, 0).unwrap());
+    let mut kept = store.watch(&group_resource(), &scope, 0).unwrap();
+    drop(store.watch(&group_resource(), &scope, 0).unwrap());
     store.close();
     assert!(matches!(kept.poll_next(&mut Context::from_waker(Waker::noop())), Poll::Ready(Next::End)));
-    let mut late = store.watch(&shelf(), &scope, 0).unwrap();
+    let mut late = store.watch(&group_resource(), &scope, 0).unwrap();
     assert!(matches!(late.poll_next(&mut Context::from_waker(Waker::noop())), Poll::Ready(Next::End)));
 }
 
@@ -232,7 +245,7 @@ impl std::task::Wake for Count {
 fn a_watch_of_one_namespace_costs_nothing_for_writes_in_others() {
     let store = Store::default();
     let scope = Scope::Namespace("a".to_owned());
-    let mut watches: Vec<_> = (0..100).map(|_| store.watch(&shelf(), &scope, 0).unwrap()).collect();
+    let mut watches: Vec<_> = (0..100).map(|_| store.watch(&group_resource(), &scope, 0).unwrap()).collect();
     let count = Arc::new(Count::default());
     let waker = Waker::from(Arc::clone(&count));
     let mut poll = |watcher: &mut Watcher| watcher.poll_next(&mut Context::from_waker(&waker)).is_ready();

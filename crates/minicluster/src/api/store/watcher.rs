@@ -12,7 +12,7 @@ use super::{Event, GroupResource, Scope, Store};
 #[derive(Debug)]
 pub struct Watcher {
     store: Store,
-    shelf: GroupResource,
+    group_resource: GroupResource,
     scope: Scope,
     id: u64,
     backlog: VecDeque<Arc<Event>>,
@@ -32,14 +32,14 @@ pub enum Next {
 impl Watcher {
     pub(super) fn new(
         store: Store,
-        shelf: GroupResource,
+        group_resource: GroupResource,
         scope: Scope,
         id: u64,
         backlog: VecDeque<Arc<Event>>,
         receiver: mpsc::Receiver<Arc<Event>>,
         after: u64,
     ) -> Watcher {
-        Watcher { store, shelf, scope, id, backlog, receiver, after }
+        Watcher { store, group_resource, scope, id, backlog, receiver, after }
     }
 
     /// The next event after the revision that the watch began at, or the end.
@@ -76,6 +76,6 @@ impl Watcher {
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        self.store.unregister(&self.shelf, &self.scope, self.id);
+        self.store.unregister(&self.group_resource, &self.scope, self.id);
     }
 }

@@ -66,6 +66,6 @@ impl ApiServer {
             Some(namespace) => format!("{namespace}/{name}"),
             None => name.to_owned(),
         };
-        Some(self.store().get(&resource.shelf, &place)?.value())
+        Some(self.store().get(&resource.group_resource, &place)?.value())
     }
 }

@@ -14,7 +14,7 @@ use crate::api::route::Target;
 use crate::api::selector::LabelSelector;
 use crate::api::store::{Page, Scope, Stored};
 use crate::api::time::rfc3339;
-use crate::api::write::{own_meaning, text};
+use crate::api::write::{own_write_context, text};
 use crate::api::{ApiError, ApiServer, Cause};
 
 /// Pods that may be on their way out by eviction at once, under one budget.
@@ -66,7 +66,7 @@ impl ApiServer {
         let registry = self.registry();
         let Some(budgets) = registry.any_version("policy", "poddisruptionbudgets") else { return Ok(()) };
         let scope = Scope::Namespace(target.namespace.clone().unwrap_or_default());
-        let Ok(all) = self.store().snapshot(&budgets.shelf, &scope, &Page::default()) else { return Ok(()) };
+        let Ok(all) = self.store().snapshot(&budgets.group_resource, &scope, &Page::default()) else { return Ok(()) };
         let selects = |budget: &Arc<Stored>| {
             let selector = LabelSelector::from_object(&budget.value()["spec"]["selector"]);
             selector.is_some_and(|selector| selector.matches(|key| stored.label(key)))
@@ -88,7 +88,7 @@ impl ApiServer {
             ..target.clone()
         };
         let now = self.now();
-        let write = WriteContext { subresource: Some("status"), ..own_meaning(budgets, now) };
+        let write = WriteContext { subresource: Some("status"), ..own_write_context(budgets, now) };
         self.change_object(&budget_target, options, |old| {
             let reduced = take(old, stored.name(), &rfc3339(now))?;
             object::update(&write, old, reduced)

@@ -7,8 +7,8 @@ use crate::api::options::WriteOptions;
 use crate::api::read::View;
 use crate::api::reply::Reply;
 use crate::api::route::Target;
-use crate::api::write::meaning;
 use crate::api::write::update::{check_name, check_uid, check_version};
+use crate::api::write::write_context;
 use crate::api::{ApiError, ApiServer};
 
 impl ApiServer {
@@ -16,7 +16,7 @@ impl ApiServer {
     pub(super) fn finalize(&self, call: &Call, target: &Target) -> Result<Reply, ApiError> {
         let options = WriteOptions::update(call)?;
         let how = Negotiated::new(call, Delivery::Whole)?;
-        let write = meaning(target, &options, self.now());
+        let write = write_context(target, &options, self.now());
         let Read { object: sent, warnings } = object::read(&write, &call.body, call.body_format()?)?;
         check_name(target, &sent)?;
         let (outcome, _) = self.change_object(target, &options, |old| {

@@ -58,7 +58,7 @@ impl ApiServer {
         let (server, target, uid) = (self.clone(), Target { subresource: None, ..target.clone() }, stored.uid.clone());
         let changed = self.logs().subscribe();
         let scope = Scope::Object(stored.path.to_string());
-        let watcher = self.store().watch(&target.resource.shelf, &scope, self.store().revision()).ok();
+        let watcher = self.store().watch(&target.resource.group_resource, &scope, self.store().revision()).ok();
         let (lines, place) = self.logs().after(&uid, &container, LogPlace::default());
         let mut printer = Printer::new(options);
         let first = Bytes::from(printer.first(lines));

@@ -14,7 +14,7 @@ use crate::api::resource::Resource;
 use crate::api::route::Target;
 use crate::api::selector::LabelSelector;
 use crate::api::write::update::{check_name, check_uid, check_version};
-use crate::api::write::{Outcome, meaning, settle_namespace, text};
+use crate::api::write::{Outcome, settle_namespace, text, write_context};
 use crate::api::{ApiError, ApiServer, Cause};
 use kube_facts::Type;
 
@@ -42,7 +42,7 @@ impl ApiServer {
     pub(super) fn put_scale(&self, call: &Call, target: &Target) -> Result<Reply, ApiError> {
         let options = WriteOptions::update(call)?;
         let how = Negotiated::new(call, Delivery::Whole)?;
-        let write = WriteContext { definition: &SCALE.definition, ..meaning(target, &options, self.now()) };
+        let write = WriteContext { definition: &SCALE.definition, ..write_context(target, &options, self.now()) };
         let Read { object: mut sent, mut warnings } = object::read(&write, &call.body, call.body_format()?)?;
         check_name(target, &sent)?;
         settle_namespace(target, &mut sent)?;
@@ -80,7 +80,7 @@ impl ApiServer {
     fn apply_scale(&self, call: &Call, target: &Target) -> Result<Reply, ApiError> {
         let options = WriteOptions::patch(call, true)?;
         let how = Negotiated::new(call, Delivery::Whole)?;
-        let spoken = WriteContext { definition: &SCALE.definition, ..meaning(target, &options, self.now()) };
+        let spoken = WriteContext { definition: &SCALE.definition, ..write_context(target, &options, self.now()) };
         let Read { object: sent, mut warnings } = object::read_applied(&spoken, &call.body)?;
         let (outcome, more) = self.change_object(target, &options, |old| {
             self.rescaled(target, &options, old, |spoken, before| {
@@ -101,7 +101,7 @@ impl ApiServer {
         old: &Value,
         change: impl FnOnce(&WriteContext<'_>, &Value) -> Result<Value, ApiError>,
     ) -> Result<Read, ApiError> {
-        let write = meaning(target, options, self.now());
+        let write = write_context(target, options, self.now());
         let spoken = WriteContext { definition: &SCALE.definition, ..write.clone() };
         let (resource, path) = (&target.resource, size_path(&target.resource));
         let put = |scale: &Value| {

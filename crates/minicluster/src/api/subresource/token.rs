@@ -89,8 +89,8 @@ impl ApiServer {
         let account = &claims["kubernetes.io"];
         let (namespace, name) = (text(account, "/namespace"), text(account, "/serviceaccount/name"));
         let registry = self.registry();
-        let shelf = &registry.resource("", "v1", "serviceaccounts")?.shelf;
-        let known = self.store().get(shelf, &format!("{namespace}/{name}"))?;
+        let group_resource = &registry.resource("", "v1", "serviceaccounts")?.group_resource;
+        let known = self.store().get(group_resource, &format!("{namespace}/{name}"))?;
         let holds = *known.uid == *text(account, "/serviceaccount/uid") && self.is_still_bound(namespace, account);
         holds.then(|| (namespace.to_owned(), name.to_owned(), known.uid.to_string()))
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Outcome, TRIES, meaning, own_meaning, settle_namespace, text};
+use super::{Outcome, TRIES, own_write_context, settle_namespace, text, write_context};
 use crate::api::admission::take_back_ports;
 use crate::api::call::Call;
 use crate::api::negotiate::{Delivery, Negotiated};
@@ -31,7 +31,7 @@ impl ApiServer {
         let options = WriteOptions::create(call)?.asked_by(call, &target.resource);
         let how = Negotiated::new(call, Delivery::Whole)?;
         let now = self.now();
-        let write = meaning(target, &options, now);
+        let write = write_context(target, &options, now);
         let Read { object, warnings } = object::read(&write, &call.body, call.body_format()?)?;
         let view = View::new(&target.resource, &how, now);
         let created = self.create_object(target, &options, object);
@@ -59,7 +59,7 @@ impl ApiServer {
             let asked = keeps_asked(target).then(|| named.clone());
             let Read { object: mut new, warnings } = {
                 let admit = |object: &mut Value| self.admit_new(target, options, object);
-                let done = object::create(&meaning(target, options, self.now()), named, &admit);
+                let done = object::create(&write_context(target, options, self.now()), named, &admit);
                 self.for_administrators(target, asked.as_ref().unwrap_or(&Value::Null), done)?
             };
             if let Some(asked) = asked.filter(|_| target.resource.is("", "services")) {
@@ -94,7 +94,7 @@ impl ApiServer {
         let named = Target { name: Some(name.clone()), ..target.clone() };
         let _ports = self.giving_out_ports(target);
         for _ in 0..TRIES {
-            if let Some(other) = self.store().get(&target.resource.shelf, &place) {
+            if let Some(other) = self.store().get(&target.resource.group_resource, &place) {
                 let leaving = other.value()["metadata"]["deletionTimestamp"].is_string();
                 let error = exists();
                 let message =
@@ -102,7 +102,7 @@ impl ApiServer {
                 return Err(ApiError { message, ..error });
             }
             let unaddressed = target.resource.is("", "services").then(|| new.clone());
-            let more = self.alongside(&named, None, Some(&mut new), options.effect())?;
+            let more = self.side_effect_writes(&named, None, Some(&mut new), options.effect())?;
             if options.dry_run {
                 return Ok(Outcome::DryRun(new));
             }
@@ -161,8 +161,8 @@ impl ApiServer {
         name: &str,
     ) -> Result<(), ApiError> {
         let Some(namespace) = namespace.filter(|_| resource.definition.namespaced) else { return Ok(()) };
-        let shelf = GroupResource { group: "".into(), resource: "namespaces".into() };
-        let found = self.store().get(&shelf, namespace);
+        let group_resource = GroupResource { group: "".into(), resource: "namespaces".into() };
+        let found = self.store().get(&group_resource, namespace);
         let Some(found) = found else { return Err(ApiError::not_found("", "namespaces", namespace)) };
         let phase = found.fields.first().map_or("", |phase| phase);
         if phase != "Terminating" {
@@ -183,12 +183,12 @@ impl ApiServer {
     /// Stores an object of the server's own, if there is none of its name.
     pub(in crate::api) fn provide(&self, target: &Target, object: &Value) -> Result<(), ApiError> {
         let Read { object, .. } = {
-            let write = own_meaning(&target.resource, self.now());
+            let write = own_write_context(&target.resource, self.now());
             object::read(&write, object.to_string().as_bytes(), object::BodyFormat::Json)?
         };
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         // Before it is judged: what it asks for, an address say, is taken by the one that is there.
-        if self.store().get(&target.resource.shelf, &path(target.namespace.as_deref(), name)).is_some() {
+        if self.store().get(&target.resource.group_resource, &path(target.namespace.as_deref(), name)).is_some() {
             return Ok(());
         }
         let options = WriteOptions {

@@ -46,7 +46,7 @@ impl Outcome {
 }
 
 /// A write as the rules of objects see it.
-pub(super) fn meaning<'a>(target: &'a Target, options: &'a WriteOptions, now: Timestamp) -> WriteContext<'a> {
+pub(super) fn write_context<'a>(target: &'a Target, options: &'a WriteOptions, now: Timestamp) -> WriteContext<'a> {
     WriteContext {
         definition: &target.resource.definition,
         subresource: target.subresource.as_deref(),
@@ -58,7 +58,7 @@ pub(super) fn meaning<'a>(target: &'a Target, options: &'a WriteOptions, now: Ti
 }
 
 /// A write by the server itself.
-pub(super) fn own_meaning(resource: &Resource, now: Timestamp) -> WriteContext<'_> {
+pub(super) fn own_write_context(resource: &Resource, now: Timestamp) -> WriteContext<'_> {
     WriteContext {
         definition: &resource.definition,
         subresource: None,
@@ -74,7 +74,7 @@ impl ApiServer {
     pub(super) fn change(target: &Target, name: &str, expected: Option<u64>, object: Value) -> store::StoreOp {
         let object = convert::to_storage(&target.resource, object);
         store::StoreOp {
-            shelf: target.resource.shelf.clone(),
+            group_resource: target.resource.group_resource.clone(),
             path: path(target.namespace.as_deref(), name),
             expected,
             fields: target.resource.field_values(&object),
@@ -85,7 +85,7 @@ impl ApiServer {
     /// The change of the store that removes an object.
     pub(super) fn removal(target: &Target, stored: &Stored) -> store::StoreOp {
         store::StoreOp {
-            shelf: target.resource.shelf.clone(),
+            group_resource: target.resource.group_resource.clone(),
             path: stored.path.to_string(),
             expected: Some(stored.revision),
             object: None,
@@ -96,7 +96,7 @@ impl ApiServer {
     /// Makes changes, the first of which is what the client asked for.
     pub(super) fn commit(&self, changes: Vec<store::StoreOp>) -> Result<Arc<Stored>, Stale> {
         let touched =
-            changes.first().map(|change| (change.shelf.clone(), change.path.clone(), change.object.is_none()));
+            changes.first().map(|change| (change.group_resource.clone(), change.path.clone(), change.object.is_none()));
         let ports = written_ports(&changes);
         let mut written = if ports.is_empty() {
             self.store().write(changes)?
@@ -106,9 +106,9 @@ impl ApiServer {
             ports.into_iter().for_each(|(service, ports)| all.set(&service, ports));
             written
         };
-        if let Some((shelf, path, removed)) = touched {
-            self.definitions_after(&shelf, removed);
-            self.quotas_after(&shelf, &path);
+        if let Some((group_resource, path, removed)) = touched {
+            self.definitions_after(&group_resource, removed);
+            self.quotas_after(&group_resource, &path);
         }
         if written.is_empty() { Err(Stale(0)) } else { Ok(written.swap_remove(0)) }
     }

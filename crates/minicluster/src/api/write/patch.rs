@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::update::{check_name, check_version};
-use super::{Outcome, TRIES, meaning, settle_namespace, text};
+use super::{Outcome, TRIES, settle_namespace, text, write_context};
 use crate::api::admission::take_back_ports;
 use crate::api::call::Call;
 use crate::api::negotiate::{Delivery, Negotiated};
@@ -32,7 +32,7 @@ impl ApiServer {
         let how = Negotiated::new(call, Delivery::Whole)?;
         let mut noticed = Vec::new();
         let changed = self.change_object(target, &options, |old| {
-            let write = meaning(target, &options, self.now());
+            let write = write_context(target, &options, self.now());
             let patched = object::patch(&write, old, kind, &call.body);
             let Read { mut object, warnings } = patched.map_err(outermost)?;
             noticed = warnings;
@@ -51,7 +51,7 @@ impl ApiServer {
         let options = WriteOptions::patch(call, true)?.asked_by(call, &target.resource);
         let how = Negotiated::new(call, Delivery::Whole)?;
         let now = self.now();
-        let write = meaning(target, &options, now);
+        let write = write_context(target, &options, now);
         let Read { object, warnings } = object::read_applied(&write, &call.body)?;
         let view = View::new(&target.resource, &how, now);
         Ok(Reply::noticing(warnings, self.apply_read(call, target, &options, object, &view)))
@@ -104,7 +104,7 @@ impl ApiServer {
     ) -> Result<(Outcome, Vec<String>, u16), ApiError> {
         let (outcome, warnings) = self.change_object(target, options, |old| {
             check_version(target, old, applied)?;
-            let write = meaning(target, options, self.now());
+            let write = write_context(target, options, self.now());
             let read = object::apply(&write, old, applied, options.force)?;
             self.may_grant(target, options.requester.as_ref(), Some(old), &read.object)?;
             Ok(read)
@@ -131,7 +131,7 @@ impl ApiServer {
         }
         self.may_grant(target, options.requester.as_ref(), None, &applied)?;
         let admit = |object: &mut Value| self.admit_new(target, options, object);
-        let done = object::apply_new(&meaning(target, options, now), &identity, &applied, &admit);
+        let done = object::apply_new(&write_context(target, options, now), &identity, &applied, &admit);
         let Read { mut object, warnings } = self.for_administrators(target, &applied, done)?;
         if target.resource.is("", "services") {
             take_back_ports(&applied, &mut object);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Outcome, TRIES, meaning, settle_namespace, text};
+use super::{Outcome, TRIES, settle_namespace, text, write_context};
 use crate::api::call::Call;
 use crate::api::negotiate::{Delivery, Negotiated};
 use crate::api::object::{self, Read};
@@ -25,7 +25,7 @@ impl ApiServer {
         let options = WriteOptions::update(call)?.asked_by(call, &target.resource);
         let how = Negotiated::new(call, Delivery::Whole)?;
         let now = self.now();
-        let write = meaning(target, &options, now);
+        let write = write_context(target, &options, now);
         let Read { object, warnings } = object::read(&write, &call.body, call.body_format()?)?;
         let view = View::new(&target.resource, &how, now);
         Ok(Reply::noticing(warnings, self.replace(call, target, &options, object, &view)))
@@ -46,7 +46,7 @@ impl ApiServer {
             needs_version(target, &object)?;
             check_version(target, old, &object)?;
             self.may_grant(target, options.requester.as_ref(), Some(old), &object)?;
-            object::update(&meaning(target, options, self.now()), old, object.clone())
+            object::update(&write_context(target, options, self.now()), old, object.clone())
         });
         let (outcome, more) = match changed {
             Err(error) if error.code == 404 && creates_on_update(target) => {
@@ -94,11 +94,11 @@ impl ApiServer {
         let ends = is_over(&new);
         let _ports = self.giving_out_ports(target);
         let more = if ends {
-            self.alongside(target, Some(old), None, options.effect())?
+            self.side_effect_writes(target, Some(old), None, options.effect())?
         } else if new == *old {
             return Ok(Some(if options.dry_run { Outcome::DryRun(new) } else { Outcome::Stored(Arc::clone(stored)) }));
         } else {
-            self.alongside(target, Some(old), Some(&mut new), options.effect())?
+            self.side_effect_writes(target, Some(old), Some(&mut new), options.effect())?
         };
         if options.dry_run {
             return Ok(Some(Outcome::DryRun(new)));

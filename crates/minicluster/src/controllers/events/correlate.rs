@@ -86,7 +86,7 @@ impl Correlator {
         let part = |part: &Option<String>| part.clone().unwrap_or_default();
         let (name, uid) = (part(&object.name), part(&object.uid));
         let talker = Arc::new((occurrence.component, part(&object.kind), part(&object.namespace), name, uid));
-        let sort = (talker.clone(), occurrence.gravity, occurrence.reason);
+        let sort = (talker.clone(), occurrence.event_type, occurrence.reason);
         let place = if self.are_too_many(&sort, &occurrence) {
             occurrence.message = format!("(combined from similar events): {}", occurrence.message);
             (sort, None)
@@ -184,7 +184,7 @@ mod tests {
         Occurrence {
             component: "replicaset-controller",
             object: ObjectReference { name: Some("web".to_owned()), ..ObjectReference::default() },
-            gravity: EventType::Normal,
+            event_type: EventType::Normal,
             reason: "SuccessfulCreate",
             message: message.to_owned(),
             at: Timestamp::from_second(second).unwrap(),

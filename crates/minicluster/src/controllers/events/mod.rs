@@ -17,6 +17,7 @@ use super::key::Key;
 use super::requests::{Requests, Written};
 use super::template::fnv1;
 use crate::Clock;
+pub use crate::event_type::EventType;
 use correlate::{CorrelationStep, Correlator};
 
 /// Events are written side by side by so many writers; those about one object by one, in order.
@@ -28,30 +29,12 @@ const LONGEST_NAME: usize = 253;
 /// Where events about objects of the whole cluster go.
 const CLUSTER_EVENTS: &str = "default";
 
-/// How grave an event is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum EventType {
-    /// As intended.
-    Normal,
-    /// Somebody should look.
-    Warning,
-}
-
-impl EventType {
-    fn text(self) -> &'static str {
-        match self {
-            EventType::Normal => "Normal",
-            EventType::Warning => "Warning",
-        }
-    }
-}
-
 /// Something that happened to an object.
 #[derive(Clone, Debug)]
 struct Occurrence {
     component: &'static str,
     object: ObjectReference,
-    gravity: EventType,
+    event_type: EventType,
     reason: &'static str,
     message: String,
     at: Timestamp,
@@ -72,24 +55,24 @@ impl Recorder {
     }
 
     /// Something happened to `object`.
-    pub fn say<K>(&self, object: &K, gravity: EventType, reason: &'static str, message: impl Into<String>)
+    pub fn say<K>(&self, object: &K, event_type: EventType, reason: &'static str, message: impl Into<String>)
     where
         K: Resource<DynamicType = ()>,
     {
-        self.say_of(reference(object), gravity, reason, message);
+        self.say_of(reference(object), event_type, reason, message);
     }
 
     /// Something happened to what `object` names.
     pub fn say_of(
         &self,
         object: ObjectReference,
-        gravity: EventType,
+        event_type: EventType,
         reason: &'static str,
         message: impl Into<String>,
     ) {
         let message = message.into();
         let at = self.clock.now();
-        let occurrence = Occurrence { component: self.component, object, gravity, reason, message, at };
+        let occurrence = Occurrence { component: self.component, object, event_type, reason, message, at };
         let writer = fnv1(&[occurrence.object.uid.as_deref().unwrap_or_default().as_bytes()]) as usize % WRITERS;
         if self.senders[writer].try_send(occurrence).is_err() {
             tracing::debug!(component = self.component, reason, "too many events at once; one is dropped");
@@ -180,7 +163,7 @@ impl EventWriter {
             first_timestamp: time.clone(),
             last_timestamp: time,
             count: Some(1),
-            type_: Some(occurrence.gravity.text().to_owned()),
+            type_: Some(occurrence.event_type.as_str().to_owned()),
             ..Event::default()
         }
     }

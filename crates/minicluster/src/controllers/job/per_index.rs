@@ -46,7 +46,7 @@ impl Failures {
     pub fn after(job: &Job, failed: Option<&Pod>) -> Failures {
         let Some(pod) = failed else { return Failures::default() };
         let before = Failures::before(pod);
-        match policy::meaning(job, pod) {
+        match policy::failure_action(job, pod) {
             FailureAction::Ignored => Failures { ignored: before.ignored.saturating_add(1), ..before },
             _ => Failures { counted: before.counted.saturating_add(1), ..before },
         }
@@ -84,7 +84,7 @@ impl PerIndex {
             .filter_map(|pod| Some((indexes::of(pod, completions)?, pod)))
             .collect();
         for (index, pod) in &ended {
-            let is_last = match policy::meaning(job, pod) {
+            let is_last = match policy::failure_action(job, pod) {
                 FailureAction::FailsIndex => true,
                 FailureAction::Ignored => false,
                 FailureAction::Counts | FailureAction::FailsJob(_) => Failures::before(pod).counted >= limit,

@@ -22,7 +22,7 @@ pub enum FailureAction {
 }
 
 /// What the first rule that a failed pod matches makes of it.
-pub fn meaning(job: &Job, pod: &Pod) -> FailureAction {
+pub fn failure_action(job: &Job, pod: &Pod) -> FailureAction {
     let policy = job.spec.as_ref().and_then(|spec| spec.pod_failure_policy.as_ref());
     let rules = policy.map(|policy| policy.rules.as_slice()).unwrap_or_default();
     for (index, rule) in rules.iter().enumerate() {
@@ -84,7 +84,7 @@ fn takes(wanted: &PodFailurePolicyOnExitCodesRequirement, code: i32) -> bool {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{FailureAction, fulfilled, meaning};
+    use super::{FailureAction, failure_action, fulfilled};
     use crate::controllers::job::indexes::Indexes;
     use crate::controllers::pod::Pod;
 
@@ -113,11 +113,11 @@ mod tests {
             { "action": "FailJob", "onExitCodes": { "containerName": "other", "operator": "NotIn", "values": [1] } },
             { "action": "Count", "onExitCodes": { "operator": "NotIn", "values": [0] } },
         ] } }));
-        assert_eq!(meaning(&job, &pod(42, "DisruptionTarget")), FailureAction::Ignored);
+        assert_eq!(failure_action(&job, &pod(42, "DisruptionTarget")), FailureAction::Ignored);
         let why = "Container app for pod default/work-1 failed with exit code 42 matching FailJob rule at index 1";
-        assert_eq!(meaning(&job, &pod(42, "Ready")), FailureAction::FailsJob(why.to_owned()));
-        assert_eq!(meaning(&job, &pod(7, "Ready")), FailureAction::Counts);
-        assert_eq!(meaning(&job, &pod(0, "Ready")), FailureAction::Counts);
+        assert_eq!(failure_action(&job, &pod(42, "Ready")), FailureAction::FailsJob(why.to_owned()));
+        assert_eq!(failure_action(&job, &pod(7, "Ready")), FailureAction::Counts);
+        assert_eq!(failure_action(&job, &pod(0, "Ready")), FailureAction::Counts);
     }
 
     #[test]

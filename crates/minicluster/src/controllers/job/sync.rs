@@ -206,7 +206,7 @@ impl Jobs {
             return Some(decided);
         }
         let failed = pods.iter().filter(|pod| pod.phase() == "Failed");
-        let ends = failed.map(|pod| policy::meaning(job, pod)).find_map(|meaning| match meaning {
+        let ends = failed.map(|pod| policy::failure_action(job, pod)).find_map(|failure_action| match failure_action {
             FailureAction::FailsJob(why) => Some(why),
             _ => None,
         });

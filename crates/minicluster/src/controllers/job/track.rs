@@ -93,7 +93,7 @@ pub fn name_ended(job: &Job, status: &mut JobStatus, pods: &[Arc<Pod>], over: Ov
             continue;
         }
         if !is_over && per_index.as_ref().is_some_and(|limits| limits.keeps(pod)) {
-            kept += i32::from(policy::meaning(job, pod) != FailureAction::Ignored);
+            kept += i32::from(policy::failure_action(job, pod) != FailureAction::Ignored);
             continue;
         }
         if ended.len() >= AT_ONCE {
@@ -102,7 +102,7 @@ pub fn name_ended(job: &Job, status: &mut JobStatus, pods: &[Arc<Pod>], over: Ov
         }
         ended.push(pod.clone());
         let counts_as_failed = failed || over == Over::Failed;
-        if !counts_as_failed || policy::meaning(job, pod) != FailureAction::Ignored {
+        if !counts_as_failed || policy::failure_action(job, pod) != FailureAction::Ignored {
             name_one(job, pod, counts_as_failed, completions, &mut done, &mut named);
         }
     }

@@ -26,7 +26,7 @@ impl CanonicalTemplate {
         CanonicalTemplate(bytes)
     }
 
-    /// The hash of this meaning: up to ten letters. Another number of collisions gives another hash.
+    /// The hash of this template: up to ten letters. Another number of collisions gives another hash.
     pub fn hash(&self, collisions: Option<i32>) -> String {
         let mut hash = Fnv1a::default();
         hash.add(&self.0);
@@ -72,7 +72,7 @@ mod tests {
     use k8s_openapi::api::core::v1::PodTemplateSpec;
     use serde_json::{Value, json};
 
-    fn meaning(template: Value) -> CanonicalTemplate {
+    fn canonical(template: Value) -> CanonicalTemplate {
         CanonicalTemplate::of(&serde_json::from_value::<PodTemplateSpec>(template).unwrap())
     }
 
@@ -84,15 +84,15 @@ mod tests {
 
     #[test]
     fn absent_and_empty_are_the_same_and_quantities_count_by_value() {
-        let plain = meaning(template(json!({})));
-        assert_eq!(plain, meaning(template(json!({ "env": [], "resources": {}, "args": null }))));
-        let cpu = |amount: &str| meaning(template(json!({ "resources": { "requests": { "cpu": amount } } })));
+        let plain = canonical(template(json!({})));
+        assert_eq!(plain, canonical(template(json!({ "env": [], "resources": {}, "args": null }))));
+        let cpu = |amount: &str| canonical(template(json!({ "resources": { "requests": { "cpu": amount } } })));
         assert_eq!(cpu("1"), cpu("1000m"));
         assert_ne!(cpu("1"), cpu("1001m"));
-        assert_ne!(plain, meaning(template(json!({ "image": "web:2" }))));
+        assert_ne!(plain, canonical(template(json!({ "image": "web:2" }))));
         let mut labelled = template(json!({}));
         labelled["metadata"]["labels"][HASH_LABEL] = json!("5d4");
-        assert_eq!(plain, meaning(labelled));
+        assert_eq!(plain, canonical(labelled));
     }
 
     #[test]
@@ -104,14 +104,14 @@ mod tests {
                 volume["emptyDir"] = empty.clone();
             }
             template["spec"]["volumes"] = json!([volume]);
-            meaning(template)
+            canonical(template)
         };
         assert_ne!(volume(json!({ "emptyDir": {} })), volume(json!({})));
     }
 
     #[test]
     fn hashes_are_stable_and_change_with_collisions() {
-        let plain = meaning(template(json!({})));
+        let plain = canonical(template(json!({})));
         let hashes = [plain.hash(None), plain.hash(Some(0)), plain.hash(Some(1))];
         assert_eq!(hashes[0], plain.hash(None));
         assert!(hashes[0] != hashes[1] && hashes[1] != hashes[2] && hashes[0] != hashes[2]);

@@ -1,8 +1,8 @@
 //! What a container may know of its pod.
 
 use super::container::{Container, Role};
+use super::environment::{PodEffect, PodEnvironment};
 use super::needs::Missing;
-use super::world::{PodEffect, World};
 use crate::kubelet::fate::{Fate, Fates};
 use crate::kubelet::pod::SeenPod;
 
@@ -68,11 +68,11 @@ impl About<'_> {
     }
 
     /// Asks for what of the pod's configuration exists, unless that is under way; whether it did.
-    pub fn ask(&self, world: &mut World<'_>) -> bool {
+    pub fn ask(&self, environment: &mut PodEnvironment<'_>) -> bool {
         // Others of the pod's containers may have asked in the same step.
-        let asks = !self.asked && world.effects.last() != Some(&PodEffect::LookUp);
+        let asks = !self.asked && environment.effects.last() != Some(&PodEffect::LookUp);
         if asks {
-            world.effects.push(PodEffect::LookUp);
+            environment.effects.push(PodEffect::LookUp);
         }
         asks
     }
@@ -81,13 +81,13 @@ impl About<'_> {
     ///
     /// # Errors
     /// What is wrong with the pod's words.
-    pub fn fate(&self, container: &Container, world: &mut World<'_>) -> Result<Fate, String> {
+    pub fn fate(&self, container: &Container, environment: &mut PodEnvironment<'_>) -> Result<Fate, String> {
         let fates = self.fates.as_ref().map_err(Clone::clone)?;
         let all = if container.role == Role::App { fates.all.as_ref() } else { None };
         let said = fates.named.get(&container.name).or(all).cloned();
-        let (now, speed) = (world.now, world.speed);
+        let (now, speed) = (environment.now, environment.speed);
         let (namespace, name) = (&self.pod.namespace, &self.pod.name);
-        let said = said.or_else(|| world.rules.fate(&container.image, namespace, name, now, speed));
+        let said = said.or_else(|| environment.rules.fate(&container.image, namespace, name, now, speed));
         let fate = said.unwrap_or_default();
         let finite = match container.role {
             Role::Init => true,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::world::World;
+use super::environment::PodEnvironment;
 
 const FIRST: Duration = Duration::from_secs(10);
 const LONGEST: Duration = Duration::from_secs(300);
@@ -25,15 +25,15 @@ impl Backoff {
 
     /// How long after a failure at `failed` to wait; `None` if not at all, as after the first failure and after a run
     /// of more than twice the longest wait.
-    pub fn wait(&self, failed: Timestamp, world: &World<'_>) -> Option<Duration> {
+    pub fn wait(&self, failed: Timestamp, environment: &PodEnvironment<'_>) -> Option<Duration> {
         let last = self.last?;
-        (failed <= world.after(last, LONGEST * 2)).then_some(self.delay)
+        (failed <= environment.after(last, LONGEST * 2)).then_some(self.delay)
     }
 
     /// It is tried again now.
-    pub fn tried(&mut self, world: &World<'_>) {
-        let stale = self.last.is_none_or(|last| world.now > world.after(last, LONGEST * 2));
+    pub fn tried(&mut self, environment: &PodEnvironment<'_>) {
+        let stale = self.last.is_none_or(|last| environment.now > environment.after(last, LONGEST * 2));
         self.delay = if stale { FIRST } else { (self.delay * 2).min(LONGEST) };
-        self.last = Some(world.now);
+        self.last = Some(environment.now);
     }
 }

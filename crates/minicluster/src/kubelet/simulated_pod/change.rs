@@ -4,34 +4,34 @@ use std::time::Duration;
 
 use super::about::About;
 use super::container::{Container, Held, State};
+use super::environment::{EventType, PodEnvironment};
 use super::run::USUAL_GRACE;
 use super::timeline::Timeline;
-use super::world::{Tone, World};
 
 impl Container {
     /// The pod's fate changed: what is to come of a run is counted anew from its beginning, and what could not be read
     /// or pulled is tried at once.
-    pub(super) fn change_fate(&mut self, about: &About<'_>, world: &mut World<'_>) {
+    pub(super) fn change_fate(&mut self, about: &About<'_>, environment: &mut PodEnvironment<'_>) {
         match &self.state {
             State::Held(Held { reason, .. }) if *reason == "InvalidFate" || self.is_held_by_image() => {
                 self.start_over();
             }
-            State::Running(_) => match about.fate(self, world) {
+            State::Running(_) => match about.fate(self, environment) {
                 Ok(fate) => {
                     let Some(spec) = self.spec(about) else { return };
                     self.fate = fate;
                     if let State::Running(run) = &mut self.state {
-                        run.timeline = Timeline::new(spec, &self.fate, run.since, world);
+                        run.timeline = Timeline::new(spec, &self.fate, run.since, environment);
                     }
                 }
-                Err(problem) => world.tell_of(&self.field, Tone::Warning, "InvalidFate", problem),
+                Err(problem) => environment.tell_of(&self.field, EventType::Warning, "InvalidFate", problem),
             },
             State::Idle | State::Creating(..) | State::Held(_) | State::Ended(..) => {}
         }
     }
 
     /// The pod's specification changed: a container whose image is another now is started again with it.
-    pub(super) fn change_image(&mut self, about: &About<'_>, world: &mut World<'_>) {
+    pub(super) fn change_image(&mut self, about: &About<'_>, environment: &mut PodEnvironment<'_>) {
         let same = self.spec(about).is_none_or(|spec| spec.image.as_deref().unwrap_or_default() == self.image);
         if same || about.ending {
             return;
@@ -39,9 +39,9 @@ impl Container {
         match self.state {
             State::Running(_) => {
                 let message = format!("Container {} definition changed, will be restarted", self.name);
-                world.tell_of(&self.field, Tone::Normal, "Killing", message);
+                environment.tell_of(&self.field, EventType::Normal, "Killing", message);
                 let grace = about.pod.spec.termination_grace_period_seconds.and_then(|grace| u64::try_from(grace).ok());
-                self.stop(world.later(grace.map_or(USUAL_GRACE, Duration::from_secs)), about, world);
+                self.stop(environment.later(grace.map_or(USUAL_GRACE, Duration::from_secs)), about, environment);
             }
             State::Held(_) if self.is_held_by_image() => {
                 self.asked = None;

@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::Container as Spec;
 
 use super::about::About;
 use super::backoff::Backoff;
+use super::environment::{PodEffect, PodEnvironment};
 use super::timeline::Timeline;
-use super::world::{PodEffect, World};
 use crate::kubelet::fate::Fate;
 use crate::kubelet::image::Image;
 
@@ -188,31 +188,31 @@ impl Container {
     }
 
     /// Does what is due now, if anything is.
-    pub fn advance(&mut self, about: &About<'_>, world: &mut World<'_>) -> bool {
+    pub fn advance(&mut self, about: &About<'_>, environment: &mut PodEnvironment<'_>) -> bool {
         match &self.state {
             State::Idle => {
-                self.attempt(about, world);
+                self.attempt(about, environment);
                 true
             }
-            State::Creating(creation) if creation.due > world.now => false,
+            State::Creating(creation) if creation.due > environment.now => false,
             State::Creating(..) if about.missing.is_some() => {
-                self.create(about, world);
+                self.create(about, environment);
                 true
             }
-            State::Creating(..) => about.ask(world),
+            State::Creating(..) => about.ask(environment),
             State::Held(Held { next: Some((due, next)), .. }) | State::Ended(_, Some((due, next)))
-                if *due <= world.now =>
+                if *due <= environment.now =>
             {
                 match *next {
                     // What it was shows until it can start, so that nothing is written in between.
-                    NextContainerState::Attempt if about.missing.is_none() => return about.ask(world),
-                    NextContainerState::Attempt => self.attempt(about, world),
-                    NextContainerState::PullBackoff(until) => self.back_off_pull(until, world),
-                    NextContainerState::CrashLoop(until) => self.loop_back(until, about, world),
+                    NextContainerState::Attempt if about.missing.is_none() => return about.ask(environment),
+                    NextContainerState::Attempt => self.attempt(about, environment),
+                    NextContainerState::PullBackoff(until) => self.back_off_pull(until, environment),
+                    NextContainerState::CrashLoop(until) => self.loop_back(until, about, environment),
                 }
                 true
             }
-            State::Running(_) => self.run(about, world),
+            State::Running(_) => self.run(about, environment),
             State::Held(_) | State::Ended(..) => false,
         }
     }
@@ -264,7 +264,7 @@ impl Container {
         self.state = State::Held(Held { reason, message, next });
     }
 
-    pub(super) fn log(&self, world: &mut World<'_>, text: impl Into<String>) {
-        world.effects.push(PodEffect::Log { container: self.name.clone(), text: text.into() });
+    pub(super) fn log(&self, environment: &mut PodEnvironment<'_>, text: impl Into<String>) {
+        environment.effects.push(PodEffect::Log { container: self.name.clone(), text: text.into() });
     }
 }

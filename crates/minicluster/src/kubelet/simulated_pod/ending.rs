@@ -6,8 +6,8 @@ use jiff::Timestamp;
 
 use super::about::About;
 use super::container::{Container, Role};
+use super::environment::{EventType, PodEnvironment};
 use super::run::USUAL_GRACE;
-use super::world::{Tone, World};
 use super::{Phase, SimulatedPod};
 use crate::kubelet::io::after;
 
@@ -32,25 +32,25 @@ const TIME_IS_UP: &str = "Pod was active on the node longer than the specified d
 
 impl SimulatedPod {
     /// When its node will end it, and why.
-    pub(super) fn doom(&self, world: &World<'_>) -> Option<(Timestamp, Doom)> {
+    pub(super) fn doom(&self, environment: &PodEnvironment<'_>) -> Option<(Timestamp, Doom)> {
         let spec = &self.pod.spec;
         let limit = spec.active_deadline_seconds.and_then(|limit| u64::try_from(limit).ok());
-        let time = limit.map(|limit| (world.after(self.came, Duration::from_secs(limit)), Doom::TimeIsUp));
+        let time = limit.map(|limit| (environment.after(self.came, Duration::from_secs(limit)), Doom::TimeIsUp));
         let fates = self.containers.iter().filter_map(|container| container.fate.evict_after);
-        let evicted = fates.min().map(|wait| (world.after(self.came, wait), Doom::Evicted));
+        let evicted = fates.min().map(|wait| (environment.after(self.came, wait), Doom::Evicted));
         [time, evicted].into_iter().flatten().min_by_key(|(at, _)| *at)
     }
 
     /// Whether it begins to end now.
-    pub(super) fn begin_to_end(&mut self, world: &mut World<'_>) -> bool {
+    pub(super) fn begin_to_end(&mut self, environment: &mut PodEnvironment<'_>) -> bool {
         if let Some(deletion) = self.pod.deletion {
             let grace = Duration::from_secs(u64::try_from(deletion.grace).unwrap_or(0));
-            self.end_by(world.later(grace), world);
+            self.end_by(environment.later(grace), environment);
             return true;
         }
-        match self.doom(world) {
-            Some((at, doom)) if at <= world.now => {
-                self.meet(doom, world);
+        match self.doom(environment) {
+            Some((at, doom)) if at <= environment.now => {
+                self.meet(doom, environment);
                 true
             }
             _ => false,
@@ -58,22 +58,22 @@ impl SimulatedPod {
     }
 
     /// What happens while it ends.
-    pub(super) fn advance_ending(&mut self, world: &mut World<'_>) -> bool {
+    pub(super) fn advance_ending(&mut self, environment: &mut PodEnvironment<'_>) -> bool {
         // A second deletion may leave it less time.
         if let (Some(deletion), Some(ending)) = (self.pod.deletion, &mut self.ending) {
             let grace = Duration::from_secs(u64::try_from(deletion.grace).unwrap_or(0));
-            ending.deadline = ending.deadline.min(world.later(grace));
+            ending.deadline = ending.deadline.min(environment.later(grace));
         }
-        let deadline = self.ending.map_or(world.now, |ending| ending.deadline);
+        let deadline = self.ending.map_or(environment.now, |ending| ending.deadline);
         let about = About { pod: &self.pod, fates: &self.fates, missing: None, asked: false, ending: true };
         let apps_run = self.containers.iter().any(|c| c.role != Role::Sidecar && c.is_running());
         let mut changed = false;
         for container in self.containers.iter_mut().filter(|container| container.is_running()) {
             // Sidecars stop after those that they serve.
             if container.role != Role::Sidecar || !apps_run {
-                container.stop(deadline, &about, world);
+                container.stop(deadline, &about, environment);
             }
-            changed |= container.advance(&about, world);
+            changed |= container.advance(&about, environment);
         }
         if self.containers.iter().any(Container::is_running) {
             return changed;
@@ -86,7 +86,7 @@ impl SimulatedPod {
     }
 
     /// Ends it where its containers have all ended by themselves.
-    pub(super) fn finish(&mut self, world: &mut World<'_>) -> bool {
+    pub(super) fn finish(&mut self, environment: &mut PodEnvironment<'_>) -> bool {
         let stuck = self.containers.iter().any(|container| container.role == Role::Init && container.has_failed());
         let done = self.containers.iter().filter(|container| container.role == Role::App).all(Container::is_over);
         if !stuck && !done {
@@ -94,7 +94,7 @@ impl SimulatedPod {
         }
         if self.containers.iter().any(Container::is_running) {
             let grace = self.grace();
-            self.end_by(world.later(grace), world);
+            self.end_by(environment.later(grace), environment);
         } else {
             self.over = true;
         }
@@ -116,28 +116,28 @@ impl SimulatedPod {
         if !init_done || apps().any(waits) { Phase::Pending } else { Phase::Running }
     }
 
-    fn end_by(&mut self, deadline: Timestamp, world: &mut World<'_>) {
+    fn end_by(&mut self, deadline: Timestamp, environment: &mut PodEnvironment<'_>) {
         self.ending = Some(Ending { deadline });
         for container in self.containers.iter().filter(|container| container.is_running()) {
             let message = format!("Stopping container {}", container.name);
-            world.tell_of(&container.field, Tone::Normal, "Killing", message);
+            environment.tell_of(&container.field, EventType::Normal, "Killing", message);
         }
     }
 
-    fn meet(&mut self, doom: Doom, world: &mut World<'_>) {
+    fn meet(&mut self, doom: Doom, environment: &mut PodEnvironment<'_>) {
         match doom {
             Doom::TimeIsUp => {
-                world.tell(Tone::Normal, "DeadlineExceeded", TIME_IS_UP);
+                environment.tell(EventType::Normal, "DeadlineExceeded", TIME_IS_UP);
                 self.verdict = Some(("DeadlineExceeded".to_owned(), TIME_IS_UP.to_owned()));
                 let grace = self.grace();
-                self.end_by(world.later(grace), world);
+                self.end_by(environment.later(grace), environment);
             }
             Doom::Evicted => {
-                world.tell(Tone::Warning, "Evicted", EVICTED);
+                environment.tell(EventType::Warning, "Evicted", EVICTED);
                 self.verdict = Some(("Evicted".to_owned(), EVICTED.to_owned()));
-                self.conditions.disrupt(&self.pod, EVICTED, world.now);
+                self.conditions.disrupt(&self.pod, EVICTED, environment.now);
                 // A node that runs out of memory does not wait.
-                self.end_by(after(world.now, Duration::ZERO), world);
+                self.end_by(after(environment.now, Duration::ZERO), environment);
             }
         }
     }

@@ -7,6 +7,7 @@ mod change;
 mod conditions;
 mod container;
 mod ending;
+mod environment;
 mod needs;
 #[cfg(test)]
 mod promises;
@@ -17,7 +18,6 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod timeline;
-mod world;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -33,8 +33,8 @@ use super::fate::Fates;
 use super::io::after;
 use super::pod::SeenPod;
 
+pub use environment::{EventType, PodEffect, PodEnvironment, ReportedState};
 pub use needs::{Found, Missing, Name, Needs};
-pub use world::{PodEffect, ReportedState, Tone, World};
 
 /// A step that changes something more often than this is cut short; the next one goes on.
 const CHANGES_AT_ONCE: usize = 1000;
@@ -112,7 +112,12 @@ pub enum Phase {
 
 impl SimulatedPod {
     /// A pod came to its node for the first time. A node may refuse it.
-    pub fn begin(pod: Arc<SeenPod>, home: Home, refused: Option<Rejection>, world: &mut World<'_>) -> SimulatedPod {
+    pub fn begin(
+        pod: Arc<SeenPod>,
+        home: Home,
+        refused: Option<Rejection>,
+        environment: &mut PodEnvironment<'_>,
+    ) -> SimulatedPod {
         let spec = &pod.spec;
         let init = spec.init_containers.iter().flatten().enumerate().map(|(index, spec)| {
             let sidecar = spec.restart_policy.as_deref() == Some("Always");
@@ -129,7 +134,7 @@ impl SimulatedPod {
             home,
             configuration: Configuration::Unknown,
             mount: Mount::Unknown,
-            came: world.now,
+            came: environment.now,
             sandbox: false,
             ending: None,
             over: false,
@@ -140,7 +145,7 @@ impl SimulatedPod {
             pod,
         };
         if let Some(Rejection { reason, message }) = refused {
-            world.tell(Tone::Warning, reason.clone(), message.clone());
+            environment.tell(EventType::Warning, reason.clone(), message.clone());
             life.verdict = Some((reason, format!("Pod was rejected: {message}")));
             life.over = true;
             life.containers.clear();
@@ -159,15 +164,15 @@ impl SimulatedPod {
     }
 
     /// The pod changed.
-    pub fn see(&mut self, pod: Arc<SeenPod>, world: &mut World<'_>) {
+    pub fn see(&mut self, pod: Arc<SeenPod>, environment: &mut PodEnvironment<'_>) {
         let fate_changed = self.pod.fate != pod.fate;
         let before = std::mem::replace(&mut self.pod, pod);
         if fate_changed {
             self.fates = read_fates(&self.pod, &self.containers);
-            self.change_fates(world);
+            self.change_fates(environment);
         }
         if before.generation != self.pod.generation {
-            self.change_images(world);
+            self.change_images(environment);
         }
     }
 
@@ -185,25 +190,25 @@ impl SimulatedPod {
     }
 
     /// Does all that is due by now.
-    pub fn step(&mut self, world: &mut World<'_>) {
+    pub fn step(&mut self, environment: &mut PodEnvironment<'_>) {
         if let Configuration::Known(at, _) = self.configuration
-            && world.now > after(at, BELIEVED)
+            && environment.now > after(at, BELIEVED)
         {
             self.configuration = Configuration::Unknown;
         }
         if self.needs.is_empty() {
-            self.configuration = Configuration::Known(world.now, Missing::default());
+            self.configuration = Configuration::Known(environment.now, Missing::default());
         }
         let mut changes = 0;
-        while !self.over && changes < CHANGES_AT_ONCE && self.advance(world) {
+        while !self.over && changes < CHANGES_AT_ONCE && self.advance(environment) {
             changes += 1;
         }
         self.cut_short = changes == CHANGES_AT_ONCE;
-        self.conclude(world.now);
+        self.conclude(environment.now);
     }
 
     /// The next moment at which something is due, as of `now`.
-    pub fn wake(&self, world: &World<'_>) -> Option<Timestamp> {
+    pub fn wake(&self, environment: &PodEnvironment<'_>) -> Option<Timestamp> {
         if self.over {
             return None;
         }
@@ -211,11 +216,11 @@ impl SimulatedPod {
             Mount::Failed(at, _) => Some(at),
             Mount::Unknown | Mount::Done => None,
         };
-        let doom = if self.ending.is_none() { self.doom(world).map(|(at, _)| at) } else { None };
-        let containers = self.containers.iter().filter_map(|container| container.wake(world.now));
+        let doom = if self.ending.is_none() { self.doom(environment).map(|(at, _)| at) } else { None };
+        let containers = self.containers.iter().filter_map(|container| container.wake(environment.now));
         // What was due before and still is waits for something else than time.
-        let next = containers.chain(mount).chain(doom).filter(|at| *at > world.now).min();
-        if self.cut_short { Some(after(world.now, Duration::from_millis(1))) } else { next }
+        let next = containers.chain(mount).chain(doom).filter(|at| *at > environment.now).min();
+        if self.cut_short { Some(after(environment.now, Duration::from_millis(1))) } else { next }
     }
 
     /// Whether the pod has ended and was to be deleted, so that nothing keeps it any more.
@@ -228,14 +233,14 @@ impl SimulatedPod {
         self.over
     }
 
-    fn advance(&mut self, world: &mut World<'_>) -> bool {
-        if self.ending.is_none() && self.begin_to_end(world) {
+    fn advance(&mut self, environment: &mut PodEnvironment<'_>) -> bool {
+        if self.ending.is_none() && self.begin_to_end(environment) {
             return true;
         }
         if self.ending.is_some() {
-            return self.advance_ending(world);
+            return self.advance_ending(environment);
         }
-        if !self.set_up_volumes(world) {
+        if !self.set_up_volumes(environment) {
             return false;
         }
         let (missing, asked) = match &self.configuration {
@@ -244,36 +249,36 @@ impl SimulatedPod {
             Configuration::Unknown => (None, false),
         };
         let about = About { pod: &self.pod, fates: &self.fates, missing, asked, ending: false };
-        let effects = world.effects.len();
+        let effects = environment.effects.len();
         let mut changed = false;
         let mut turn = true;
         for container in &mut self.containers {
             if container.role == Role::App {
-                changed |= turn && container.advance(&about, world);
+                changed |= turn && container.advance(&about, environment);
             } else if turn {
-                changed |= container.advance(&about, world);
+                changed |= container.advance(&about, environment);
                 turn = container.lets_others_begin();
             }
         }
         self.sandbox |= self.containers.iter().any(|c| !matches!(c.state, State::Idle | State::Creating(..)));
-        if world.effects[effects..].contains(&PodEffect::LookUp) {
+        if environment.effects[effects..].contains(&PodEffect::LookUp) {
             self.configuration = Configuration::Asked;
         }
-        changed || self.finish(world)
+        changed || self.finish(environment)
     }
 
     /// Whether the pod's volumes are there, so that containers can start.
-    fn set_up_volumes(&mut self, world: &mut World<'_>) -> bool {
+    fn set_up_volumes(&mut self, environment: &mut PodEnvironment<'_>) -> bool {
         let wait = match self.mount {
             Mount::Done => return true,
-            Mount::Failed(at, _) if at > world.now => return false,
+            Mount::Failed(at, _) if at > environment.now => return false,
             Mount::Failed(_, wait) => Some(wait),
             Mount::Unknown => None,
         };
         match &self.configuration {
             Configuration::Asked => false,
             Configuration::Unknown => {
-                world.effects.push(PodEffect::LookUp);
+                environment.effects.push(PodEffect::LookUp);
                 self.configuration = Configuration::Asked;
                 false
             }
@@ -282,32 +287,32 @@ impl SimulatedPod {
                 true
             }
             Configuration::Known(_, Missing { of_volumes: Some(problem), .. }) => {
-                world.tell(Tone::Warning, "FailedMount", problem.clone());
+                environment.tell(EventType::Warning, "FailedMount", problem.clone());
                 let wait = wait.map_or(MOUNT_PAUSES.0, |wait| (wait * 2).min(MOUNT_PAUSES.1));
-                self.mount = Mount::Failed(world.later(wait), wait);
+                self.mount = Mount::Failed(environment.later(wait), wait);
                 self.configuration = Configuration::Unknown;
                 false
             }
         }
     }
 
-    fn change_fates(&mut self, world: &mut World<'_>) {
+    fn change_fates(&mut self, environment: &mut PodEnvironment<'_>) {
         let about =
             About { pod: &self.pod, fates: &self.fates, missing: None, asked: false, ending: self.ending.is_some() };
         for container in &mut self.containers {
             if let State::Held(Held { reason: "InvalidFate" | "ErrImageNeverPull", .. }) = container.state {
                 container.start_over();
             } else {
-                container.change_fate(&about, world);
+                container.change_fate(&about, environment);
             }
         }
     }
 
-    fn change_images(&mut self, world: &mut World<'_>) {
+    fn change_images(&mut self, environment: &mut PodEnvironment<'_>) {
         let about =
             About { pod: &self.pod, fates: &self.fates, missing: None, asked: false, ending: self.ending.is_some() };
         for container in &mut self.containers {
-            container.change_image(&about, world);
+            container.change_image(&about, environment);
         }
     }
 }

@@ -7,16 +7,21 @@ use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, Conta
 use super::about::About;
 use super::backoff::Backoff;
 use super::container::{Container, ContainerRun, Exit, Held, NextContainerState, State};
+use super::environment::PodEnvironment;
 use super::timeline::Timeline;
-use super::world::World;
 use super::{Home, Mount, SimulatedPod};
 use crate::kubelet::image::Image;
 use crate::kubelet::pod::SeenPod;
 
 impl SimulatedPod {
     /// A pod that was on its node before.
-    pub fn take_up(pod: Arc<SeenPod>, status: &PodStatus, home: Home, world: &mut World<'_>) -> SimulatedPod {
-        let mut life = SimulatedPod::begin(pod, home, None, world);
+    pub fn take_up(
+        pod: Arc<SeenPod>,
+        status: &PodStatus,
+        home: Home,
+        environment: &mut PodEnvironment<'_>,
+    ) -> SimulatedPod {
+        let mut life = SimulatedPod::begin(pod, home, None, environment);
         if let Some(started) = &status.start_time {
             life.came = started.0;
         }
@@ -28,7 +33,7 @@ impl SimulatedPod {
         let known: Vec<&ContainerStatus> = all.into_iter().flatten().flatten().collect();
         for container in &mut life.containers {
             if let Some(status) = known.iter().find(|status| status.name == container.name) {
-                container.take_up(status, &about, world);
+                container.take_up(status, &about, environment);
             }
         }
         if life.containers.iter().any(|container| !matches!(container.state, State::Idle)) {
@@ -39,13 +44,13 @@ impl SimulatedPod {
 }
 
 impl Container {
-    fn take_up(&mut self, status: &ContainerStatus, about: &About<'_>, world: &mut World<'_>) {
+    fn take_up(&mut self, status: &ContainerStatus, about: &About<'_>, environment: &mut PodEnvironment<'_>) {
         self.restarts = status.restart_count;
         self.id.clone_from(&status.container_id);
         self.found = Image::parse(&self.image).ok();
         self.last = status.last_state.as_ref().and_then(|state| state.terminated.as_ref()).map(exit);
         // What its pod says now is what it goes on with.
-        if let Ok(fate) = about.fate(self, world) {
+        if let Ok(fate) = about.fate(self, environment) {
             self.fate = fate;
         }
         let last = self.last.as_ref().and_then(|exit| exit.finished);
@@ -55,25 +60,25 @@ impl Container {
         match status.state.clone().unwrap_or_default() {
             ContainerState { running: Some(running), .. } => {
                 let Some(spec) = self.spec(about) else { return };
-                let since = running.started_at.map_or(world.now, |time| time.0);
-                let timeline = Timeline::new(spec, &self.fate, since, world);
+                let since = running.started_at.map_or(environment.now, |time| time.0);
+                let timeline = Timeline::new(spec, &self.fate, since, environment);
                 self.state = State::Running(ContainerRun { since, timeline, stop: None, failing: None });
                 (self.ready, self.started) = (status.ready, status.started == Some(true));
             }
             ContainerState { terminated: Some(terminated), .. } => {
                 let exit = exit(&terminated);
                 let again = !about.ending && about.restart(self).after(exit.code);
-                let finished = exit.finished.unwrap_or(world.now);
-                let next = again.then(|| match self.restarting.wait(finished, world) {
-                    None => (world.now, NextContainerState::Attempt),
-                    Some(wait) => (world.now, NextContainerState::CrashLoop(world.after(finished, wait))),
+                let finished = exit.finished.unwrap_or(environment.now);
+                let next = again.then(|| match self.restarting.wait(finished, environment) {
+                    None => (environment.now, NextContainerState::Attempt),
+                    Some(wait) => (environment.now, NextContainerState::CrashLoop(environment.after(finished, wait))),
                 });
                 self.state = State::Ended(exit, next);
             }
             ContainerState { waiting: Some(waiting), .. } if waiting.reason.as_deref() == Some("CrashLoopBackOff") => {
-                let finished = last.unwrap_or(world.now);
-                let wait = self.restarting.wait(finished, world).unwrap_or_default();
-                let next = Some((world.after(finished, wait), NextContainerState::Attempt));
+                let finished = last.unwrap_or(environment.now);
+                let wait = self.restarting.wait(finished, environment).unwrap_or_default();
+                let next = Some((environment.after(finished, wait), NextContainerState::Attempt));
                 let message = waiting.message.unwrap_or_default();
                 self.state = State::Held(Held { reason: "CrashLoopBackOff", message, next });
             }

@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::Probe;
 
 use super::about::About;
 use super::container::{Container, ContainerRun, Exit, NextContainerState, Role, State};
+use super::environment::{EventType, PodEffect, PodEnvironment, ReportedState};
 use super::timeline::Probed;
-use super::world::{PodEffect, ReportedState, Tone, World};
 use crate::kubelet::fate::{End, FateCause, FateStop};
 use crate::kubelet::io::scaled;
 
@@ -23,55 +23,55 @@ pub const USUAL_GRACE: Duration = Duration::from_secs(30);
 
 impl Container {
     /// What is due while it runs.
-    pub(super) fn run(&mut self, about: &About<'_>, world: &mut World<'_>) -> bool {
+    pub(super) fn run(&mut self, about: &About<'_>, environment: &mut PodEnvironment<'_>) -> bool {
         let State::Running(run) = &self.state else { return false };
-        let (now, timeline) = (world.now, &run.timeline);
+        let (now, timeline) = (environment.now, &run.timeline);
         if let Some((_, code)) = run.stop.filter(|(at, _)| *at <= now) {
-            self.end(code, None, about, world);
+            self.end(code, None, about, environment);
             return true;
         }
         if let Some((_, end)) = timeline.end.filter(|(at, _)| *at <= now) {
-            self.end(end.code.into(), Some(end), about, world);
+            self.end(end.code.into(), Some(end), about, environment);
             return true;
         }
         let killed = timeline.killed.filter(|(at, _)| *at <= now && run.stop.is_none());
         let (ready, started) = (timeline.is_ready(now), timeline.has_started(now));
         let failing = run.failing.filter(|(at, _)| *at <= now);
         if let Some((_, probed)) = killed {
-            self.kill(probed, about, world);
+            self.kill(probed, about, environment);
             return true;
         }
         if let Some((_, count)) = failing {
-            self.fail_probe(count, about, world);
+            self.fail_probe(count, about, environment);
             return true;
         }
         if (ready, started) == (self.ready, self.started) {
             return false;
         }
         if ready && !self.ready && self.role != Role::Init {
-            self.log(world, "ready");
+            self.log(environment, "ready");
         }
         (self.ready, self.started) = (ready, started);
         true
     }
 
     /// Tells it to stop by `deadline`; it may take less. Where it was told before, only an earlier deadline counts.
-    pub(super) fn stop(&mut self, deadline: Timestamp, about: &About<'_>, world: &mut World<'_>) {
+    pub(super) fn stop(&mut self, deadline: Timestamp, about: &About<'_>, environment: &mut PodEnvironment<'_>) {
         let hook = self.spec(about).and_then(|spec| spec.lifecycle.as_ref()?.pre_stop.as_ref()?.sleep.as_ref());
         let hook = hook.and_then(|sleep| u64::try_from(sleep.seconds).ok()).map_or(Duration::ZERO, Duration::from_secs);
         let wish = match self.fate.stop {
-            FateStop::After(wait) => Some(world.later(hook.saturating_add(wait))),
+            FateStop::After(wait) => Some(environment.later(hook.saturating_add(wait))),
             FateStop::Hang => None,
         };
         let State::Running(run) = &mut self.state else { return };
         let by_itself = wish.filter(|at| *at <= deadline);
         match run.stop {
             Some((at, _)) if at <= deadline => {}
-            Some(_) => run.stop = Some((deadline.max(world.now), KILLED)),
+            Some(_) => run.stop = Some((deadline.max(environment.now), KILLED)),
             None => {
-                run.stop = Some(by_itself.map_or((deadline.max(world.now), KILLED), |at| (at, 0)));
-                if deadline > world.now {
-                    self.log(world, "received SIGTERM, shutting down");
+                run.stop = Some(by_itself.map_or((deadline.max(environment.now), KILLED), |at| (at, 0)));
+                if deadline > environment.now {
+                    self.log(environment, "received SIGTERM, shutting down");
                 }
             }
         }
@@ -103,7 +103,7 @@ impl Container {
     }
 
     /// It ends now, as `end` says or because it was told to.
-    fn end(&mut self, code: i32, end: Option<End>, about: &About<'_>, world: &mut World<'_>) {
+    fn end(&mut self, code: i32, end: Option<End>, about: &About<'_>, environment: &mut PodEnvironment<'_>) {
         let State::Running(ContainerRun { since, .. }) = self.state else { return };
         let line = match end {
             Some(End { cause: FateCause::Crash, .. }) => {
@@ -115,9 +115,9 @@ impl Container {
             _ => None,
         };
         if let Some(line) = &line {
-            self.log(world, line);
+            self.log(environment, line);
         }
-        world.effects.push(PodEffect::LogEnds { container: self.name.clone() });
+        environment.effects.push(PodEffect::LogEnds { container: self.name.clone() });
         let falls_back = self.spec(about).and_then(|spec| spec.termination_message_policy.as_deref());
         let last_line = line.filter(|_| code != 0 && falls_back == Some("FallbackToLogsOnError"));
         let exit = Exit {
@@ -129,23 +129,23 @@ impl Container {
             },
             message: self.fate.message.clone().or(last_line),
             started: Some(since),
-            finished: Some(world.now),
+            finished: Some(environment.now),
             id: self.id.clone(),
         };
         (self.ready, self.started) = (false, false);
         let again = !about.ending && about.restart(self).after(code);
         let next = again.then(|| {
-            let shown = world.later(SHOWN);
-            match self.restarting.wait(world.now, world) {
+            let shown = environment.later(SHOWN);
+            match self.restarting.wait(environment.now, environment) {
                 None => (shown, NextContainerState::Attempt),
-                Some(wait) => (shown, NextContainerState::CrashLoop(world.later(wait))),
+                Some(wait) => (shown, NextContainerState::CrashLoop(environment.later(wait))),
             }
         });
         self.state = State::Ended(exit, next);
     }
 
     /// A probe failed too often.
-    fn kill(&mut self, probed: Probed, about: &About<'_>, world: &mut World<'_>) {
+    fn kill(&mut self, probed: Probed, about: &About<'_>, environment: &mut PodEnvironment<'_>) {
         let Some(spec) = self.spec(about) else { return };
         let probe = match probed {
             Probed::Startup => spec.startup_probe.as_ref(),
@@ -154,38 +154,38 @@ impl Container {
         };
         if let Some(probe) = probe {
             let count = probe.failure_threshold.and_then(|count| u32::try_from(count).ok()).unwrap_or(3).max(1);
-            self.tell_unhealthy(probed, probe, count, world);
+            self.tell_unhealthy(probed, probe, count, environment);
         }
         let what = probed.as_str().to_lowercase();
         let message = format!("Container {} failed {what} probe, will be restarted", self.name);
-        world.tell_of(&self.field, Tone::Normal, "Killing", message);
+        environment.tell_of(&self.field, EventType::Normal, "Killing", message);
         let grace = about.pod.spec.termination_grace_period_seconds.and_then(|grace| u64::try_from(grace).ok());
-        let deadline = world.later(grace.map_or(USUAL_GRACE, Duration::from_secs));
-        self.stop(deadline, about, world);
+        let deadline = environment.later(grace.map_or(USUAL_GRACE, Duration::from_secs));
+        self.stop(deadline, about, environment);
         if let State::Running(ContainerRun { stop: Some((_, code)), .. }) = &mut self.state {
             *code = KILLED;
         }
     }
 
-    fn fail_probe(&mut self, told: u32, about: &About<'_>, world: &mut World<'_>) {
+    fn fail_probe(&mut self, told: u32, about: &About<'_>, environment: &mut PodEnvironment<'_>) {
         let probe = self.spec(about).and_then(|spec| spec.readiness_probe.as_ref());
         let State::Running(run) = &mut self.state else { return };
         let Some((probe, (first, period))) = probe.zip(run.timeline.probed) else {
             run.failing = None;
             return;
         };
-        let over = run.timeline.ready.is_some_and(|ready| ready <= world.now);
+        let over = run.timeline.ready.is_some_and(|ready| ready <= environment.now);
         let silence = (period * (1 << told.min(16))).min(LONGEST_SILENCE.max(period));
-        run.failing = if over { None } else { Some((world.later(silence), told + 1)) };
+        run.failing = if over { None } else { Some((environment.later(silence), told + 1)) };
         if !over {
-            let probed = scaled(world.now.duration_since(first).unsigned_abs(), 1.0 / world.speed);
+            let probed = scaled(environment.now.duration_since(first).unsigned_abs(), 1.0 / environment.speed);
             let count = probed.as_secs().checked_div(period.as_secs()).unwrap_or(0).saturating_add(1);
             let count = u32::try_from(count).unwrap_or(u32::MAX);
-            self.tell_unhealthy(Probed::Readiness, probe, count, world);
+            self.tell_unhealthy(Probed::Readiness, probe, count, environment);
         }
     }
 
-    fn tell_unhealthy(&self, probed: Probed, probe: &Probe, count: u32, world: &mut World<'_>) {
+    fn tell_unhealthy(&self, probed: Probed, probe: &Probe, count: u32, environment: &mut PodEnvironment<'_>) {
         let detail = if probe.http_get.is_some() {
             "HTTP probe failed with statuscode: 503"
         } else if probe.tcp_socket.is_some() {
@@ -196,12 +196,12 @@ impl Container {
             ""
         };
         let told = ReportedState {
-            tone: Tone::Warning,
+            event_type: EventType::Warning,
             reason: "Unhealthy".into(),
             message: format!("{} probe failed: {detail}", probed.as_str()),
             field: Some(self.field.clone()),
             count,
         };
-        world.effects.push(PodEffect::Event(told));
+        environment.effects.push(PodEffect::Event(told));
     }
 }

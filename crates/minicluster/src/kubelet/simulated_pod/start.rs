@@ -6,8 +6,8 @@ use jiff::Timestamp;
 
 use super::about::About;
 use super::container::{Container, ContainerRun, Creation, NextContainerState, State};
+use super::environment::{EventType, PodEffect, PodEnvironment};
 use super::timeline::Timeline;
-use super::world::{PodEffect, Tone, World};
 use crate::kubelet::fate::{FateCause, Pull};
 use crate::kubelet::image::{Image, hex};
 
@@ -18,15 +18,15 @@ const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
 impl Container {
     /// Begins to create it: reads its fate and pulls its image.
-    pub(super) fn attempt(&mut self, about: &About<'_>, world: &mut World<'_>) {
+    pub(super) fn attempt(&mut self, about: &About<'_>, environment: &mut PodEnvironment<'_>) {
         let Some(spec) = self.spec(about) else { return };
         self.image = spec.image.clone().unwrap_or_default();
-        match about.fate(self, world) {
+        match about.fate(self, environment) {
             Ok(fate) => self.fate = fate,
             Err(problem) => {
                 let annotation = about.pod.fate.as_ref().map_or("", |told| &told.annotation);
                 let message = format!("failed to read the annotation {annotation}: {problem}");
-                world.tell_of(&self.field, Tone::Warning, "InvalidFate", &message);
+                environment.tell_of(&self.field, EventType::Warning, "InvalidFate", &message);
                 return self.hold("InvalidFate", message, None);
             }
         }
@@ -37,33 +37,33 @@ impl Container {
                 let message = format!(
                     "Failed to apply default image tag {name:?}: couldn't parse image name {name:?}: {problem}"
                 );
-                world.tell_of(&self.field, Tone::Warning, "InspectFailed", &message);
-                world.tell_of(&self.field, Tone::Warning, "Failed", "Error: InvalidImageName");
+                environment.tell_of(&self.field, EventType::Warning, "InspectFailed", &message);
+                environment.tell_of(&self.field, EventType::Warning, "Failed", "Error: InvalidImageName");
                 return self.hold("InvalidImageName", message, None);
             }
         };
-        let asked = *self.asked.get_or_insert(world.now);
+        let asked = *self.asked.get_or_insert(environment.now);
         let fails = match self.fate.pull {
             Pull::Succeeds => false,
             Pull::Fails(None) => true,
-            Pull::Fails(Some(heals)) => world.now < world.after(asked, heals),
+            Pull::Fails(Some(heals)) => environment.now < environment.after(asked, heals),
         };
         let pulls = match spec.image_pull_policy.as_deref() {
             Some("Never") => false,
             Some("Always") => true,
             None if image.full.ends_with(":latest") => true,
-            _ => fails || !world.images.contains(&image.full),
+            _ => fails || !environment.images.contains(&image.full),
         };
         if pulls {
-            world.tell_of(&self.field, Tone::Normal, "Pulling", format!("Pulling image {:?}", self.image));
+            environment.tell_of(&self.field, EventType::Normal, "Pulling", format!("Pulling image {:?}", self.image));
         }
         if fails && pulls {
-            return self.fail_pull(&image, world);
+            return self.fail_pull(&image, environment);
         }
         if fails {
             let message = format!("Container image {:?} is not present with pull policy of Never", self.image);
-            world.tell_of(&self.field, Tone::Warning, "ErrImageNeverPull", &message);
-            world.tell_of(&self.field, Tone::Warning, "Failed", "Error: ErrImageNeverPull");
+            environment.tell_of(&self.field, EventType::Warning, "ErrImageNeverPull", &message);
+            environment.tell_of(&self.field, EventType::Warning, "Failed", "Error: ErrImageNeverPull");
             return self.hold("ErrImageNeverPull", message, None);
         }
         self.pulling = super::backoff::Backoff::default();
@@ -76,41 +76,45 @@ impl Container {
             State::Held(held) => Some(held),
             _ => None,
         };
-        self.state = State::Creating(Creation { due: world.later(wait), pull: pulls.then_some(wait), shown });
+        self.state = State::Creating(Creation { due: environment.later(wait), pull: pulls.then_some(wait), shown });
     }
 
     /// Lets it run if all that it names exists.
-    pub(super) fn create(&mut self, about: &About<'_>, world: &mut World<'_>) {
-        self.tell_pulled(world);
+    pub(super) fn create(&mut self, about: &About<'_>, environment: &mut PodEnvironment<'_>) {
+        self.tell_pulled(environment);
         if let Some(message) = about.missing.and_then(|missing| missing.of_containers.get(&self.name)) {
-            world.tell_of(&self.field, Tone::Warning, "Failed", format!("Error: {message}"));
-            let next = (world.later(LOOK_AGAIN), NextContainerState::Attempt);
+            environment.tell_of(&self.field, EventType::Warning, "Failed", format!("Error: {message}"));
+            let next = (environment.later(LOOK_AGAIN), NextContainerState::Attempt);
             return self.hold("CreateContainerConfigError", message.clone(), Some(next));
         }
         if self.last.is_some() {
             self.restarts += 1;
-            self.restarting.tried(world);
+            self.restarting.tried(environment);
         }
         let Some(spec) = self.spec(about) else { return };
-        let timeline = Timeline::new(spec, &self.fate, world.now, world);
-        self.id = Some(format!("containerd://{}", new_id(world)));
-        self.state =
-            State::Running(ContainerRun { since: world.now, failing: timeline.first_failure(), timeline, stop: None });
-        world.tell_of(&self.field, Tone::Normal, "Created", "Container created");
-        world.tell_of(&self.field, Tone::Normal, "Started", "Container started");
-        world.effects.push(PodEffect::LogBegins { container: self.name.clone() });
-        self.log(world, format!("starting {}", self.image));
+        let timeline = Timeline::new(spec, &self.fate, environment.now, environment);
+        self.id = Some(format!("containerd://{}", new_id(environment)));
+        self.state = State::Running(ContainerRun {
+            since: environment.now,
+            failing: timeline.first_failure(),
+            timeline,
+            stop: None,
+        });
+        environment.tell_of(&self.field, EventType::Normal, "Created", "Container created");
+        environment.tell_of(&self.field, EventType::Normal, "Started", "Container started");
+        environment.effects.push(PodEffect::LogBegins { container: self.name.clone() });
+        self.log(environment, format!("starting {}", self.image));
         let crashes = self.fate.end.is_some_and(|end| end.cause == FateCause::Crash);
         if let Some(text) = self.fate.log.clone().filter(|_| !crashes) {
-            self.log(world, text);
+            self.log(environment, text);
         }
     }
 
     /// Its image failed to be pulled, and is not tried again for a while.
-    pub(super) fn back_off_pull(&mut self, until: Timestamp, world: &mut World<'_>) {
+    pub(super) fn back_off_pull(&mut self, until: Timestamp, environment: &mut PodEnvironment<'_>) {
         let message = format!("Back-off pulling image {:?}", self.image);
-        world.tell_of(&self.field, Tone::Normal, "BackOff", &message);
-        world.tell_of(&self.field, Tone::Warning, "Failed", "Error: ImagePullBackOff");
+        environment.tell_of(&self.field, EventType::Normal, "BackOff", &message);
+        environment.tell_of(&self.field, EventType::Warning, "Failed", "Error: ImagePullBackOff");
         let failure = match Image::parse(&self.image) {
             Ok(image) => pull_failure(&image),
             Err(problem) => problem,
@@ -120,29 +124,29 @@ impl Container {
     }
 
     /// It keeps ending, and is not started again for a while.
-    pub(super) fn loop_back(&mut self, until: Timestamp, about: &About<'_>, world: &mut World<'_>) {
+    pub(super) fn loop_back(&mut self, until: Timestamp, about: &About<'_>, environment: &mut PodEnvironment<'_>) {
         let (name, pod) = (&self.name, about.pod);
         let place = format!("{}_{}({})", pod.name, pod.namespace, pod.uid);
         let message = format!("Back-off restarting failed container {name} in pod {place}");
-        world.tell_of(&self.field, Tone::Warning, "BackOff", message);
-        let wait = self.restarting.wait(world.now, world).unwrap_or_default();
+        environment.tell_of(&self.field, EventType::Warning, "BackOff", message);
+        let wait = self.restarting.wait(environment.now, environment).unwrap_or_default();
         let wait = go_duration(wait);
         let message = format!("back-off {wait} restarting failed container={name} pod={place}");
         self.hold("CrashLoopBackOff", message, Some((until, NextContainerState::Attempt)));
     }
 
-    fn fail_pull(&mut self, image: &Image, world: &mut World<'_>) {
+    fn fail_pull(&mut self, image: &Image, environment: &mut PodEnvironment<'_>) {
         let failure = pull_failure(image);
         let told = format!("Failed to pull image {:?}: {failure}", self.image);
-        world.tell_of(&self.field, Tone::Warning, "Failed", told);
-        world.tell_of(&self.field, Tone::Warning, "Failed", "Error: ErrImagePull");
-        self.pulling.tried(world);
-        let wait = self.pulling.wait(world.now, world).unwrap_or_default();
-        let next = (world.later(SHOWN), NextContainerState::PullBackoff(world.later(wait)));
+        environment.tell_of(&self.field, EventType::Warning, "Failed", told);
+        environment.tell_of(&self.field, EventType::Warning, "Failed", "Error: ErrImagePull");
+        self.pulling.tried(environment);
+        let wait = self.pulling.wait(environment.now, environment).unwrap_or_default();
+        let next = (environment.later(SHOWN), NextContainerState::PullBackoff(environment.later(wait)));
         self.hold("ErrImagePull", failure, Some(next));
     }
 
-    fn tell_pulled(&self, world: &mut World<'_>) {
+    fn tell_pulled(&self, environment: &mut PodEnvironment<'_>) {
         let (State::Creating(creation), Some(image)) = (&self.state, &self.found) else { return };
         let name = &self.image;
         let message = match creation.pull {
@@ -154,8 +158,8 @@ impl Container {
             }
             None => format!("Container image {name:?} already present on machine and can be accessed by the pod"),
         };
-        world.images.insert(image.full.clone());
-        world.tell_of(&self.field, Tone::Normal, "Pulled", message);
+        environment.images.insert(image.full.clone());
+        environment.tell_of(&self.field, EventType::Normal, "Pulled", message);
     }
 }
 
@@ -179,8 +183,8 @@ fn go_duration(duration: Duration) -> String {
     if seconds < 60 { text } else { format!("{}m{text}", seconds / 60) }
 }
 
-fn new_id(world: &World<'_>) -> String {
-    let bytes: Vec<u8> = (0..4).flat_map(|_| world.random.below(u64::MAX).to_be_bytes()).collect();
+fn new_id(environment: &PodEnvironment<'_>) -> String {
+    let bytes: Vec<u8> = (0..4).flat_map(|_| environment.random.below(u64::MAX).to_be_bytes()).collect();
     hex(&bytes)
 }
 

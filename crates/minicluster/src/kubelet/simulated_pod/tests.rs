@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::needs::NeedKind;
 use super::promises::check;
-use super::{Found, Home, PodEffect, Rejection, SimulatedPod, World};
+use super::{Found, Home, PodEffect, PodEnvironment, Rejection, SimulatedPod};
 use crate::Random;
 use crate::kubelet::fate::{FateRules, Script, duration};
 use crate::kubelet::pod::{PodDeletion, SeenPod, ToldFate};
@@ -133,9 +133,9 @@ impl Play {
         let refused = self.case.refused.clone().map(|(reason, message)| Rejection { reason, message });
         let pod = Arc::new(self.pod.clone());
         let known = self.case.status.clone();
-        let (mut life, effects) = self.with_world(|world| match known.start_time {
-            Some(_) => SimulatedPod::take_up(pod, &known, home, world),
-            None => SimulatedPod::begin(pod, home, refused, world),
+        let (mut life, effects) = self.with_world(|environment| match known.start_time {
+            Some(_) => SimulatedPod::take_up(pod, &known, home, environment),
+            None => SimulatedPod::begin(pod, home, refused, environment),
         });
         self.tell(effects);
         let until = moment(&self.case.until);
@@ -145,7 +145,7 @@ impl Play {
                 self.act(act, &mut life);
             }
             self.step(&mut life);
-            let (wake, _) = self.with_world(|world| life.wake(world));
+            let (wake, _) = self.with_world(|environment| life.wake(environment));
             let next = [wake, acts.peek().map(|act| moment(&act.at))].into_iter().flatten().min();
             match next {
                 Some(next) if next <= until => self.now = next,
@@ -157,7 +157,7 @@ impl Play {
 
     fn step(&mut self, life: &mut SimulatedPod) {
         loop {
-            let ((), effects) = self.with_world(|world| life.step(world));
+            let ((), effects) = self.with_world(|environment| life.step(environment));
             let asks = effects.contains(&PodEffect::LookUp);
             self.tell(effects);
             if !asks {
@@ -177,7 +177,7 @@ impl Play {
         if life.may_be_deleted() {
             self.say("the kubelet removes it");
             self.pod.deletion = None;
-            life.see(Arc::new(self.pod.clone()), &mut World { effects: Vec::new(), ..self.world() });
+            life.see(Arc::new(self.pod.clone()), &mut PodEnvironment { effects: Vec::new(), ..self.environment() });
         }
         self.status = status;
     }
@@ -205,12 +205,12 @@ impl Play {
         }
         self.case.objects.extend(act.objects);
         let pod = Arc::new(self.pod.clone());
-        let ((), effects) = self.with_world(|world| life.see(pod, world));
+        let ((), effects) = self.with_world(|environment| life.see(pod, environment));
         self.tell(effects);
     }
 
-    fn world(&mut self) -> World<'_> {
-        World {
+    fn environment(&mut self) -> PodEnvironment<'_> {
+        PodEnvironment {
             now: self.now,
             speed: self.case.speed,
             rules: &mut self.rules,
@@ -220,10 +220,10 @@ impl Play {
         }
     }
 
-    fn with_world<T>(&mut self, act: impl FnOnce(&mut World<'_>) -> T) -> (T, Vec<PodEffect>) {
-        let mut world = self.world();
-        let result = act(&mut world);
-        (result, world.effects)
+    fn with_world<T>(&mut self, act: impl FnOnce(&mut PodEnvironment<'_>) -> T) -> (T, Vec<PodEffect>) {
+        let mut environment = self.environment();
+        let result = act(&mut environment);
+        (result, environment.effects)
     }
 
     fn say(&mut self, text: &str) {
@@ -238,7 +238,7 @@ impl Play {
                 PodEffect::Event(told) => {
                     let about = told.field.map(|field| format!("{field}: ")).unwrap_or_default();
                     let times = if told.count > 1 { format!(" (x{})", told.count) } else { String::new() };
-                    self.say(&format!("  {} {} {about}{}{times}", told.tone.as_str(), told.reason, told.message));
+                    self.say(&format!("  {} {} {about}{}{times}", told.event_type.as_str(), told.reason, told.message));
                 }
                 PodEffect::Log { container, text } => self.say(&format!("  {container}| {text}")),
                 PodEffect::LogBegins { .. } | PodEffect::LogEnds { .. } | PodEffect::LookUp => {}
@@ -321,7 +321,7 @@ fn a_status_is_what_a_real_kubelet_writes() {
     let mut play = Play::new(case);
     let home = Home { node: "127.0.0.2".parse().unwrap(), pod: "10.244.0.2".parse().unwrap() };
     let pod = Arc::new(play.pod.clone());
-    let (mut life, _) = play.with_world(|world| SimulatedPod::begin(pod, home, None, world));
+    let (mut life, _) = play.with_world(|environment| SimulatedPod::begin(pod, home, None, environment));
     play.step(&mut life);
     play.now = moment("1s");
     play.step(&mut life);

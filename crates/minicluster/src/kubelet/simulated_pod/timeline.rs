@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container as Spec, Probe};
 
-use super::world::World;
+use super::environment::PodEnvironment;
 use crate::kubelet::fate::{End, Fate, Readiness};
 
 /// The timers of one run of a container.
@@ -49,8 +49,8 @@ impl Probed {
 
 impl Timeline {
     /// The timers of a run that began at `since`.
-    pub fn new(spec: &Spec, fate: &Fate, since: Timestamp, world: &World<'_>) -> Timeline {
-        let at = |wait: Duration| world.after(since, wait);
+    pub fn new(spec: &Spec, fate: &Fate, since: Timestamp, environment: &PodEnvironment<'_>) -> Timeline {
+        let at = |wait: Duration| environment.after(since, wait);
         let healthy = match fate.ready {
             None => Some(Duration::ZERO),
             Some(Readiness::After(wait)) => Some(wait),

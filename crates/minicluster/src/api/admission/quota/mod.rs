@@ -14,7 +14,7 @@ use super::{forbid, listed};
 use crate::api::object::{self, Quantity, WriteContext};
 use crate::api::route::Target;
 use crate::api::store::{self, GroupResource, Scope, Stored};
-use crate::api::write::{own_meaning, text};
+use crate::api::write::{own_write_context, text};
 use crate::api::{ApiError, ApiServer};
 
 impl ApiServer {
@@ -71,10 +71,10 @@ impl ApiServer {
     fn quota_status(&self, stored: &Stored, old: &Value, next: Value, manager: &str) -> Option<store::StoreOp> {
         let registry = self.registry();
         let resource = registry.any_version("", "resourcequotas")?;
-        let write = WriteContext { subresource: Some("status"), manager, ..own_meaning(resource, self.now()) };
+        let write = WriteContext { subresource: Some("status"), manager, ..own_write_context(resource, self.now()) };
         let next = object::update(&write, old, next).ok()?.object;
         (next != *old).then(|| store::StoreOp {
-            shelf: resource.shelf.clone(),
+            group_resource: resource.group_resource.clone(),
             path: stored.path.to_string(),
             expected: Some(stored.revision),
             object: Some(next),
@@ -84,12 +84,12 @@ impl ApiServer {
 
     /// Follows a write of a quota: where its status does not speak of what its spec limits, all that its namespace uses
     /// is counted.
-    pub(in crate::api) fn quotas_after(&self, shelf: &GroupResource, path: &str) {
-        if !shelf.group.is_empty() || *shelf.resource != *"resourcequotas" {
+    pub(in crate::api) fn quotas_after(&self, group_resource: &GroupResource, path: &str) {
+        if !group_resource.group.is_empty() || *group_resource.resource != *"resourcequotas" {
             return;
         }
         // Others may write to it at the same time; they will count too.
-        let Some(stored) = self.store().get(shelf, path) else { return };
+        let Some(stored) = self.store().get(group_resource, path) else { return };
         let quota = stored.value();
         if quota["status"]["hard"] == quota["spec"]["hard"] {
             return;
@@ -118,7 +118,7 @@ impl ApiServer {
                 continue;
             }
             let scope = Scope::Namespace(namespace.clone());
-            let Ok(snapshot) = self.store().snapshot(&resource.shelf, &scope, &store::Page::default()) else {
+            let Ok(snapshot) = self.store().snapshot(&resource.group_resource, &scope, &store::Page::default()) else {
                 continue;
             };
             for object in snapshot.objects {

@@ -1,4 +1,4 @@
-//! What a pod's life can see of the world, and what it does to it.
+//! What a step of a simulated pod may use, and what it does besides changing the pod's status.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -7,11 +7,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::Random;
+pub use crate::event_type::EventType;
 use crate::kubelet::fate::FateRules;
 use crate::kubelet::io::{after, scaled};
 
 /// What a step of a life may use.
-pub struct World<'a> {
+pub struct PodEnvironment<'a> {
     /// The present moment.
     pub now: Timestamp,
     /// How much faster than told all of this goes.
@@ -45,7 +46,7 @@ pub enum PodEffect {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReportedState {
     /// Whether all is well.
-    pub tone: Tone,
+    pub event_type: EventType,
     /// One word.
     pub reason: Cow<'static, str>,
     /// A sentence.
@@ -56,26 +57,7 @@ pub struct ReportedState {
     pub count: u32,
 }
 
-/// Whether all is well.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Tone {
-    /// It is.
-    Normal,
-    /// It is not.
-    Warning,
-}
-
-impl Tone {
-    /// As events say it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Tone::Normal => "Normal",
-            Tone::Warning => "Warning",
-        }
-    }
-}
-
-impl World<'_> {
+impl PodEnvironment<'_> {
     /// The moment `wait` from now.
     pub fn later(&self, wait: Duration) -> Timestamp {
         self.after(self.now, wait)
@@ -87,15 +69,15 @@ impl World<'_> {
     }
 
     /// Tells something about the pod as a whole.
-    pub fn tell(&mut self, tone: Tone, reason: impl Into<Cow<'static, str>>, message: impl Into<String>) {
-        let told = ReportedState { tone, reason: reason.into(), message: message.into(), field: None, count: 1 };
+    pub fn tell(&mut self, event_type: EventType, reason: impl Into<Cow<'static, str>>, message: impl Into<String>) {
+        let told = ReportedState { event_type, reason: reason.into(), message: message.into(), field: None, count: 1 };
         self.effects.push(PodEffect::Event(told));
     }
 
     /// Tells something about a container.
-    pub fn tell_of(&mut self, field: &str, tone: Tone, reason: &'static str, message: impl Into<String>) {
+    pub fn tell_of(&mut self, field: &str, event_type: EventType, reason: &'static str, message: impl Into<String>) {
         let told = ReportedState {
-            tone,
+            event_type,
             reason: reason.into(),
             message: message.into(),
             field: Some(field.to_owned()),

@@ -11,20 +11,20 @@ use crate::rollout::template_hash;
 
 /// The fields of one object that are left alone once it is there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LeftAlone {
+pub struct IgnoredFields {
     fields: Vec<FieldPath>,
 }
 
-impl LeftAlone {
+impl IgnoredFields {
     /// These fields.
     #[must_use]
-    pub fn of<'a>(fields: impl IntoIterator<Item = &'a FieldPath>) -> LeftAlone {
-        LeftAlone { fields: fields.into_iter().cloned().collect() }
+    pub fn of<'a>(fields: impl IntoIterator<Item = &'a FieldPath>) -> IgnoredFields {
+        IgnoredFields { fields: fields.into_iter().cloned().collect() }
     }
 
     /// The same, and the number of pods, which an autoscaler decides on.
     #[must_use]
-    pub fn and_replicas(mut self) -> LeftAlone {
+    pub fn and_replicas(mut self) -> IgnoredFields {
         if !self.leaves_replicas() {
             let steps = ["spec", "replicas"].map(|name| Step::Name(name.to_owned())).to_vec();
             self.fields.push(FieldPath { text: "/spec/replicas".to_owned(), steps });
@@ -240,9 +240,9 @@ mod tests {
     use super::*;
     use crate::rollout::marks;
 
-    fn left(fields: &[&str]) -> LeftAlone {
+    fn left(fields: &[&str]) -> IgnoredFields {
         let fields: Vec<FieldPath> = fields.iter().map(|field| field.parse().unwrap()).collect();
-        LeftAlone::of(&fields)
+        IgnoredFields::of(&fields)
     }
 
     fn live(spec: Value, owned: Value) -> Value {
@@ -263,8 +263,8 @@ mod tests {
         let all = json!({"replicas": 2, "paused": true});
         assert_eq!(sent(&["/spec/replicas"], all, &theirs), json!({"paused": true}));
         let body = json!({"spec": {"replicas": 2}});
-        assert_eq!(LeftAlone::default().and_replicas().leave(body.clone(), None), body, "what is new is whole");
-        assert_eq!(LeftAlone::default().leave(body.clone(), Some(&own)), body);
+        assert_eq!(IgnoredFields::default().and_replicas().leave(body.clone(), None), body, "what is new is whole");
+        assert_eq!(IgnoredFields::default().leave(body.clone(), Some(&own)), body);
     }
 
     #[test]
@@ -321,6 +321,6 @@ mod tests {
         assert!(left.is_in_template());
         assert_eq!(left.template_hash(&template("web:1", 1)), left.template_hash(&template("web:1", 2)));
         assert_ne!(left.template_hash(&template("web:1", 1)), left.template_hash(&template("web:2", 1)));
-        assert!(!LeftAlone::default().and_replicas().is_in_template());
+        assert!(!IgnoredFields::default().and_replicas().is_in_template());
     }
 }

@@ -5,7 +5,7 @@ use crate::rollout::PodSeen;
 
 /// What is to be seen of a workload whose rollout looks like failure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sight {
+pub struct Observation {
     /// The pods of the present template.
     pub pods: Vec<PodAccount>,
     /// Why pods can't be made, where the workload says so.

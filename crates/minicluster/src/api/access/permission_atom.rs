@@ -4,21 +4,21 @@ use serde_json::Value;
 
 /// One verb, of one resource or path. Without a name it is all objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Grain<'a> {
+pub(super) enum PermissionAtom<'a> {
     Path { verb: &'a str, path: &'a str },
     Resource { verb: &'a str, group: &'a str, resource: &'a str, name: Option<&'a str> },
 }
 
-impl Grain<'_> {
+impl PermissionAtom<'_> {
     /// Whether a rule gives it.
     pub(super) fn is_in(&self, rule: &Value) -> bool {
         let list = |key: &str| texts(rule, key);
         let has = |key: &str, value: &str| list(key).any(|known| known == "*" || known == value);
         match self {
-            Grain::Path { verb, path } => {
+            PermissionAtom::Path { verb, path } => {
                 has("verbs", verb) && list("nonResourceURLs").any(|known| covers(known, path))
             }
-            Grain::Resource { verb, group, resource, name } => {
+            PermissionAtom::Resource { verb, group, resource, name } => {
                 let below = resource.split_once('/').map(|(_, subresource)| format!("*/{subresource}"));
                 has("verbs", verb)
                     && has("apiGroups", group)
@@ -36,8 +36,8 @@ fn covers(known: &str, path: &str) -> bool {
 }
 
 /// All that a rule gives.
-pub(super) fn grains(rule: &Value) -> Vec<Grain<'_>> {
-    let mut grains = Vec::new();
+pub(super) fn permission_atoms(rule: &Value) -> Vec<PermissionAtom<'_>> {
+    let mut permission_atoms = Vec::new();
     let names: Vec<Option<&str>> = match texts(rule, "resourceNames").map(Some).collect::<Vec<_>>() {
         none if none.is_empty() => vec![None],
         names => names,
@@ -45,14 +45,19 @@ pub(super) fn grains(rule: &Value) -> Vec<Grain<'_>> {
     for group in texts(rule, "apiGroups") {
         for resource in texts(rule, "resources") {
             for verb in texts(rule, "verbs") {
-                grains.extend(names.iter().map(|name| Grain::Resource { verb, group, resource, name: *name }));
+                permission_atoms.extend(names.iter().map(|name| PermissionAtom::Resource {
+                    verb,
+                    group,
+                    resource,
+                    name: *name,
+                }));
             }
         }
     }
     for path in texts(rule, "nonResourceURLs") {
-        grains.extend(texts(rule, "verbs").map(|verb| Grain::Path { verb, path }));
+        permission_atoms.extend(texts(rule, "verbs").map(|verb| PermissionAtom::Path { verb, path }));
     }
-    grains
+    permission_atoms
 }
 
 fn texts<'a>(rule: &'a Value, key: &str) -> impl Iterator<Item = &'a str> + use<'a> {
@@ -69,22 +74,24 @@ mod tests {
     fn a_rule_covers_what_it_gives_and_no_more() {
         let wanted =
             json!({ "verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["a"] });
-        let lacking = |own: Value| -> usize { grains(&wanted).iter().filter(|grain| !grain.is_in(&own)).count() };
+        let lacking = |own: Value| -> usize {
+            permission_atoms(&wanted).iter().filter(|permission_atom| !permission_atom.is_in(&own)).count()
+        };
         assert_eq!(lacking(json!({ "verbs": ["get"], "apiGroups": ["*"], "resources": ["*"] })), 1);
         assert_eq!(lacking(json!({ "verbs": ["*"], "apiGroups": [""], "resources": ["pods"] })), 0);
         let named =
             |name: &str| json!({ "verbs": ["*"], "apiGroups": [""], "resources": ["pods"], "resourceNames": [name] });
         assert_eq!((lacking(named("a")), lacking(named("b"))), (0, 2));
         let all = json!({ "verbs": ["get"], "apiGroups": [""], "resources": ["pods"] });
-        assert!(!grains(&all)[0].is_in(&named("a")), "one of them is not all");
+        assert!(!permission_atoms(&all)[0].is_in(&named("a")), "one of them is not all");
         let paths = json!({ "verbs": ["get"], "nonResourceURLs": ["/a/*"] });
         let below = json!({ "verbs": ["get"], "nonResourceURLs": ["/a/b", "/a/*"] });
-        assert!(grains(&below).iter().all(|grain| grain.is_in(&paths)));
+        assert!(permission_atoms(&below).iter().all(|permission_atom| permission_atom.is_in(&paths)));
     }
 
     #[test]
     fn a_rule_gives_what_it_names() {
-        let of = |verb, resource, name| Grain::Resource { verb, group: "apps", resource, name: Some(name) };
+        let of = |verb, resource, name| PermissionAtom::Resource { verb, group: "apps", resource, name: Some(name) };
         let rule = json!({ "verbs": ["get"], "apiGroups": ["apps"], "resources": ["deployments", "*/scale"] });
         assert!(of("get", "deployments", "x").is_in(&rule) && of("get", "replicasets/scale", "x").is_in(&rule));
         assert!(!of("get", "deployments/status", "x").is_in(&rule) && !of("list", "deployments", "x").is_in(&rule));
@@ -92,7 +99,7 @@ mod tests {
         assert!(of("delete", "pods", "x").is_in(&named) && !of("delete", "pods", "y").is_in(&named));
         assert!(!of("list", "pods", "").is_in(&named));
         let paths = json!({ "verbs": ["get"], "nonResourceURLs": ["/api/*", "/version"] });
-        let at = |path| Grain::Path { verb: "get", path };
+        let at = |path| PermissionAtom::Path { verb: "get", path };
         assert!(at("/api/v1").is_in(&paths) && at("/version").is_in(&paths) && !at("/metrics").is_in(&paths));
     }
 }

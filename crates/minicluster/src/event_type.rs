@@ -1,0 +1,20 @@
+//! The `type` of an Event.
+
+/// Whether an event is as intended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EventType {
+    /// It is.
+    Normal,
+    /// Somebody should look.
+    Warning,
+}
+
+impl EventType {
+    /// As events say it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            EventType::Normal => "Normal",
+            EventType::Warning => "Warning",
+        }
+    }
+}
