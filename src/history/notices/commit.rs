@@ -21,8 +21,9 @@ const WRONG: [Outcome; 6] =
 const OF_EACH_OBJECT: &str = "NOT (\"trigger\" IN ('drift', 'autoscaler', 'rebuilt') AND outcome IN ('complete', \
                               'unchanged', 'superseded', 'unknown')) GROUP BY \"group\", kind, namespace, name";
 
-/// The first plan of a source. One without a head holds what was rebuilt after the history was lost.
-const FIRST_PLAN: &str = "SELECT min(number) FROM plans INDEXED BY plans_by_source WHERE source = ?1 AND head <> ''";
+/// The first plan of a source, unless it is forgotten. One without a head holds what was rebuilt after the history was lost.
+const FIRST_PLAN: &str = "SELECT number FROM (SELECT number, is_first FROM plans INDEXED BY plans_by_source WHERE source = ?1 \
+                          AND head <> '' ORDER BY number LIMIT 1) WHERE is_first";
 
 /// Writes a notice that something of a commit has begun, for who wants to know at once: the first of it, and where a person
 /// has it tried again after its end.
@@ -262,10 +263,8 @@ fn worst(records: &[(i64, Outcome)]) -> Outcome {
 
 /// The head of a plan that is the first of its source, where the commit is an earlier one.
 fn past_of(connection: &Connection, plan: i64, commit: &CommitId) -> Result<Option<CommitId>, Failure> {
-    let mut statement = connection.prepare_cached(
-        "SELECT head FROM plans WHERE number = ?1 AND head NOT IN (?2, '') AND NOT EXISTS (SELECT 1 FROM plans AS older \
-         INDEXED BY plans_by_source WHERE older.source = plans.source AND older.number < plans.number AND older.head <> '')",
-    )?;
+    let mut statement =
+        connection.prepare_cached("SELECT head FROM plans WHERE number = ?1 AND head NOT IN (?2, '') AND is_first")?;
     Ok(statement.query_row(params![plan, commit.as_str()], |row| rows::parsed(row, 0)).optional()?)
 }
 

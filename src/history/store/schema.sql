@@ -36,7 +36,8 @@ CREATE TABLE plans (
     source TEXT NOT NULL,
     head   TEXT NOT NULL,
     begun  TEXT NOT NULL,
-    ended  TEXT                   -- when the last of its records had ended for the first time
+    ended  TEXT,                  -- when the last of its records had ended for the first time
+    is_first INTEGER NOT NULL     -- whether it is the first with a head of its source; older ones may be forgotten
 );
 CREATE INDEX plans_by_source ON plans (source, number);
 CREATE INDEX plans_ended ON plans (source, number) WHERE ended IS NOT NULL;

@@ -278,11 +278,11 @@ fn plan(connection: &Connection, source: &str, head: &CommitId, at: Timestamp) -
     match newest {
         Some((number, newest)) if newest == head.as_str() => Ok(number),
         _ => {
-            connection.prepare_cached("INSERT INTO plans (source, head, begun) VALUES (?, ?, ?)")?.execute(params![
-                source,
-                head.as_str(),
-                rows::time(at)
-            ])?;
+            // What was rebuilt has no head.
+            let is_first = newest.is_none_or(|(_, head)| head.is_empty());
+            connection
+                .prepare_cached("INSERT INTO plans (source, head, begun, is_first) VALUES (?, ?, ?, ?)")?
+                .execute(params![source, head.as_str(), rows::time(at), is_first])?;
             Ok(connection.last_insert_rowid())
         }
     }

@@ -53,7 +53,7 @@ impl History {
                 write::write_commit(connection, commit)?;
             }
             connection
-                .prepare_cached("INSERT INTO plans (source, head, begun, ended) VALUES (?1, '', ?2, ?2)")?
+                .prepare_cached("INSERT INTO plans (source, head, begun, ended, is_first) VALUES (?1, '', ?2, ?2, 0)")?
                 .execute(params![source, rows::time(at)])?;
             let plan = connection.last_insert_rowid();
             for record in records {

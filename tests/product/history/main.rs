@@ -8,6 +8,7 @@ mod notices;
 mod rebuilt;
 mod records;
 mod statistics;
+mod timeline;
 
 use belay::history::History;
 use belay_core::manifest::ObjectKey;

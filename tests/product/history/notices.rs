@@ -1,7 +1,7 @@
 //! What is to be told: a commit at a time, when something became of it, to each receiver in order.
 
 use belay::history::{History, Lasting, LastingKind, Notice, NoticeAbout, Retention};
-use belay_core::rollout::{Outcome, Record, RecordId, Trigger};
+use belay_core::rollout::{CommitId, Outcome, Record, RecordId, Trigger};
 
 use crate::{at, commit_id, deployment, record};
 
@@ -263,6 +263,28 @@ fn the_troubles_of_a_repositorys_past_are_one_message() {
     let after = tell_messages(&history);
     let of_past = |told: &[Vec<NoticeAbout>]| told.iter().filter(|one| matches!(one[0], NoticeAbout::Past(..))).count();
     assert_eq!((of_past(&told), of_past(&after), after.len()), (0, 1, 2), "{after:?}");
+}
+
+/// The oldest plan that is remembered is not the first that there was.
+#[test]
+fn what_was_forgotten_makes_no_past_of_what_is_there() {
+    let (_folder, history) = opened();
+    let of =
+        |commit, app: u64| record(commit, deployment(&format!("app-{app}")), at(10 * i64::try_from(commit).unwrap()));
+    for (head, records) in [(1, [of(1, 5), of(1, 6)]), (6, [of(5, 5), of(6, 6)])] {
+        let ids = history.begin("shop", &commit_id(head), &records, at(9)).unwrap();
+        end(&history, &ids, Outcome::Complete);
+    }
+    tell(&history, "ops");
+    history.forget(&Retention { age: None, records: Some(2) }, at(100)).unwrap();
+    let remembered: Vec<CommitId> =
+        history.timeline(None, None, 9).unwrap().into_iter().map(|turn| turn.head).collect();
+    assert_eq!(remembered, [commit_id(6)]);
+    let again = Record { trigger: Trigger::Retry, ..of(5, 5) };
+    let ids = history.begin("shop", &commit_id(6), &[again], at(110)).unwrap();
+    assert_eq!(tell_all(&history, "ops"), [(5, Outcome::Planned, false)]);
+    end(&history, &ids, Outcome::Rejected);
+    assert_eq!(tell_all(&history, "ops"), [(5, Outcome::Rejected, true)]);
 }
 
 #[test]

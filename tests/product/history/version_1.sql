@@ -36,7 +36,8 @@ CREATE TABLE plans (
     source TEXT NOT NULL,
     head   TEXT NOT NULL,
     begun  TEXT NOT NULL,
-    ended  TEXT                   -- when the last of its records had ended for the first time
+    ended  TEXT,                  -- when the last of its records had ended for the first time
+    is_first INTEGER NOT NULL     -- whether it is the first with a head of its source; older ones may be forgotten
 );
 CREATE INDEX plans_by_source ON plans (source, number);
 CREATE INDEX plans_ended ON plans (source, number) WHERE ended IS NOT NULL;
@@ -273,8 +274,8 @@ INSERT INTO people VALUES (1, 'Ada', 'ada@example.com');
 INSERT INTO commits VALUES ('1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a', 'First version', 1, '2026-11-20T09:00:00.000Z', '2026-11-20T09:00:00.000Z', '', '[]');
 INSERT INTO commits VALUES ('2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b', 'A bad one', 1, '2026-11-20T10:00:00.000Z', '2026-11-20T10:00:00.000Z', '1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a', '[["Reviewed-by","Bob"]]');
 INSERT INTO arrivals VALUES ('shop', '2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b', '2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b', '2026-11-20T10:00:01.000Z');
-INSERT INTO plans VALUES (1, 'shop', '1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a', '2026-11-20T09:00:01.000Z', '2026-11-20T09:00:31.000Z');
-INSERT INTO plans VALUES (2, 'shop', '2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b', '2026-11-20T10:00:01.000Z', '2026-11-20T10:11:00.000Z');
+INSERT INTO plans VALUES (1, 'shop', '1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a', '2026-11-20T09:00:01.000Z', '2026-11-20T09:00:31.000Z', 1);
+INSERT INTO plans VALUES (2, 'shop', '2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b', '2026-11-20T10:00:01.000Z', '2026-11-20T10:11:00.000Z', 0);
 INSERT INTO records VALUES (1, 1, 'shop', '1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a', 'apps', 'Deployment', 'shop', 'web', 'production/web.yaml', 1, 1, NULL, 'new-image', NULL, NULL, 'complete', NULL, NULL, 'aaaa', 1, 1, NULL, NULL, '2026-11-20T09:00:01.000Z', '2026-11-20T09:00:31.000Z');
 INSERT INTO records VALUES (2, 2, 'shop', '2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b', 'apps', 'Deployment', 'shop', 'web', 'production/web.yaml', 1, 1, NULL, 'new-image', NULL, NULL, 'rolled-back', 'ProgressDeadlineExceeded', 'no progress for 600 s', 'bbbb', 1, 2, '1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a', 1, '2026-11-20T10:00:01.000Z', '2026-11-20T10:11:00.000Z');
 INSERT INTO steps VALUES (2, 1, '2026-11-20T10:11:00.000Z', 'ended', 'rolled back: no progress for 600 s');
