@@ -51,7 +51,7 @@ pub(super) struct Parts {
 pub(super) struct ReadingParts {
     pub mirror: Arc<Mirror>,
     pub paths: SourcePaths,
-    pub beside: BlockingPool,
+    pub blocking_pool: BlockingPool,
     /// What renders.
     pub tools: Tools,
     pub follow: Follow,
@@ -84,13 +84,13 @@ impl Parts {
     }
 
     fn repository(&self, desired: watch::Receiver<Arc<DesiredState>>, stop: &CancellationToken) -> Repository {
-        let (mirror, paths, beside) =
-            (Arc::clone(&self.reading.mirror), self.reading.paths.clone(), self.reading.beside.clone());
+        let (mirror, paths, blocking_pool) =
+            (Arc::clone(&self.reading.mirror), self.reading.paths.clone(), self.reading.blocking_pool.clone());
         let folder = paths.common();
         let kept = mirror.path();
         let renderer = Renderer::new(super::render_options(&self.config), self.reading.tools.clone(), kept.parent());
         let (away, units) = (Away::default(), Units::new(renderer.until(stop.clone()).of_a_cluster()));
-        Repository { mirror, paths, folder, desired, away, beside, units, unmanaged: Arc::default() }
+        Repository { mirror, paths, folder, desired, away, blocking_pool, units, unmanaged: Arc::default() }
     }
 
     fn source(&self, stop: CancellationToken) -> Source {

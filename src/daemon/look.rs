@@ -43,7 +43,7 @@ impl RepositoryLook {
         loop {
             let look = self.clone();
             // A panic while reading the repository is told to the loop as one of this task.
-            let LookResult { end, waits } = self.repository.beside.run(move || look.see()).await;
+            let LookResult { end, waits } = self.repository.blocking_pool.run(move || look.see()).await;
             if !waits {
                 return TaskResult::Looked(Box::new(end));
             }

@@ -182,7 +182,7 @@ struct DaemonOptions {
     /// What renders.
     tools: Tools,
     /// Where blocking work runs.
-    beside: BlockingPool,
+    blocking_pool: BlockingPool,
 }
 
 impl Daemon {
@@ -237,7 +237,7 @@ impl Daemon {
     /// after as long on that clock as `takes` says, and pushes are noticed by polling only.
     #[must_use]
     pub fn repeatable(mut self, takes: impl Fn() -> Duration + Send + Sync + 'static) -> Daemon {
-        self.options.beside = BlockingPool::InTurn(Arc::new(takes));
+        self.options.blocking_pool = BlockingPool::InTurn(Arc::new(takes));
         self
     }
 
@@ -310,11 +310,11 @@ impl Daemon {
             mirror: Arc::new(mirror),
             paths: SourcePaths::of(config.path.iter()),
             follow,
-            wake: match self.options.beside {
+            wake: match self.options.blocking_pool {
                 BlockingPool::Threads(_) => Wake::new(&location).map(Arc::new),
                 BlockingPool::InTurn(_) => None,
             },
-            beside: self.options.beside.clone(),
+            blocking_pool: self.options.blocking_pool.clone(),
         };
         let parts = Parts {
             cluster,

@@ -111,7 +111,7 @@ impl Source {
                 let requests = rechecks.into_iter().filter_map(|one| reader.recheck(planned.as_ref(), one));
                 reader.read_requests(&desired, requests.collect::<Vec<_>>()).0
             };
-            let wanted = context.repository.beside.run(read).await;
+            let wanted = context.repository.blocking_pool.run(read).await;
             let mut prepared = planner::plan(&context, wanted).await;
             let pruned = prune::plan(&context, orphans).await;
             prepared.extend(pruned.prepared);
@@ -126,7 +126,7 @@ impl Source {
         let context = Arc::clone(&self.context);
         self.tasks.spawn(async move {
             let reader = Arc::clone(&context);
-            let record = context.repository.beside.run(move || reader.history.record(record)).await;
+            let record = context.repository.blocking_pool.run(move || reader.history.record(record)).await;
             match record {
                 Ok(Some(record)) => TaskResult::Reopened(Box::new(record)),
                 Ok(None) => TaskResult::Told,

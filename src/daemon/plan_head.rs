@@ -79,7 +79,7 @@ impl Source {
             rebuild::if_forgotten(&context).await;
             let reader = Arc::clone(&context);
             let read = move || reader.read_requests(&desired, requests.into_values());
-            let (wanted, unread) = context.repository.beside.run(read).await;
+            let (wanted, unread) = context.repository.blocking_pool.run(read).await;
             let mut prepared = planner::plan(&context, wanted).await;
             let pruned = prune::plan(&context, prune_candidates).await;
             prepared.extend(pruned.prepared);

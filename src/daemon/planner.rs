@@ -307,8 +307,8 @@ impl Planner<'_> {
         let Some(present) = template(live).filter(|_| !hold.template.is_empty()) else {
             let Holds::Repository(repository) = &self.holds else { return Ok(None) };
             let (repository, key, commit) = ((*repository).clone(), wanted.key.clone(), hold.commit.clone());
-            let beside = repository.beside.clone();
-            let turned = beside.run(move || repository.change_by(&key, &commit)).await.ok().flatten();
+            let blocking_pool = repository.blocking_pool.clone();
+            let turned = blocking_pool.run(move || repository.change_by(&key, &commit)).await.ok().flatten();
             return Ok(turned.map(|turned| body(&turned.former.manifest.value(), &TemplateMarks::default(), None)));
         };
         if hold.is_about(present) {

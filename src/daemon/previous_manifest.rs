@@ -84,8 +84,8 @@ impl Context {
         question: impl FnOnce(&Repository) -> Result<Option<T>, GitError> + Send + 'static,
     ) -> Option<T> {
         let repository = self.repository.clone();
-        let beside = repository.beside.clone();
-        beside.run(move || question(&repository)).await.unwrap_or_else(|error| {
+        let blocking_pool = repository.blocking_pool.clone();
+        blocking_pool.run(move || question(&repository)).await.unwrap_or_else(|error| {
             warn!(%error, "failed to ask the mirror what was before");
             None
         })

@@ -154,7 +154,7 @@ impl Candidates {
             };
             orphans.into_iter().filter_map(charge).collect::<Vec<_>>()
         };
-        for (key, charged) in context.repository.beside.run(read).await {
+        for (key, charged) in context.repository.blocking_pool.run(read).await {
             self.objects.entry(key).or_insert(charged);
         }
     }
@@ -181,7 +181,7 @@ impl Candidates {
                 resumed.into_iter().map(|(key, id)| (key, whose(id))).collect();
             Some((Arc::clone(&head), resumed))
         };
-        let Some((head, resumed)) = context.repository.beside.run(read).await else { return nothing };
+        let Some((head, resumed)) = context.repository.blocking_pool.run(read).await else { return nothing };
         let say = |error: &ClusterError| context.status.trouble("cluster", Some(error.to_string()));
         let kinds = Backoff::retry(say, || context.cluster.all_kinds()).await;
         context.status.trouble("cluster", None);

@@ -151,7 +151,7 @@ impl Repository {
 
     /// The files at the places of all changes, as they are after them. Many are read on several threads.
     fn files(&self, changes: &[SourceChange], scopes: &Scopes) -> Result<HeadFiles, GitError> {
-        let share = changes.len().div_ceil(self.beside.threads()).max(SHARE);
+        let share = changes.len().div_ceil(self.blocking_pool.threads()).max(SHARE);
         let held = AtomicUsize::new(0);
         let read = &|changes: &[SourceChange]| -> Result<HeadFiles, GitError> {
             let files = changes.iter().filter_map(|change| self.file(change, scopes).transpose());

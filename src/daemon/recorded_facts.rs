@@ -30,7 +30,7 @@ impl Context {
             }
             prepared
         };
-        self.repository.beside.run(ask).await
+        self.repository.blocking_pool.run(ask).await
     }
 
     fn recorded_facts(&self, prepared: &Prepared, open: Option<RecordId>) -> RecordedFacts {

@@ -25,7 +25,7 @@ pub(super) struct Repository {
     /// Whether it has not answered yet.
     pub away: Away,
     /// Where all this is done.
-    pub beside: BlockingPool,
+    pub blocking_pool: BlockingPool,
     /// What is rendered.
     pub units: Units,
     /// Objects with the label of this source that it did not make.

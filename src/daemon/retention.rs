@@ -20,10 +20,11 @@ impl Source {
     pub(super) fn pin(&mut self, records: &[Record]) {
         let mut commits: BTreeSet<CommitId> = records.iter().map(|record| record.commit.clone()).collect();
         commits.extend(self.state.planning.planned.clone());
-        let (mirror, beside) = (Arc::clone(&self.fetching.repository.mirror), self.fetching.repository.beside.clone());
+        let (mirror, blocking_pool) =
+            (Arc::clone(&self.fetching.repository.mirror), self.fetching.repository.blocking_pool.clone());
         self.tasks.spawn(async move {
             // Commits that nobody has are those of manifests that were live before belay came.
-            let pinned = beside.run(move || mirror.pin(&commits)).await;
+            let pinned = blocking_pool.run(move || mirror.pin(&commits)).await;
             TaskResult::Kept(pinned.err().map(|error| error.to_string()))
         });
     }
@@ -33,7 +34,7 @@ impl Source {
         self.recorded.next_tidy = Instant::now() + EVERY;
         let context = Arc::clone(&self.context);
         let (mirror, now) = (Arc::clone(&self.fetching.repository.mirror), context.clock.now());
-        let beside = self.fetching.repository.beside.clone();
+        let blocking_pool = self.fetching.repository.blocking_pool.clone();
         self.tasks.spawn(async move {
             let tidy = move || {
                 if context.begin_anew_if_damaged().map_err(|error| error.to_string())? {
@@ -50,7 +51,7 @@ impl Source {
                 let named = context.history.pinned_commits().map_err(mend)?;
                 mirror.pin_only(&named).map(drop).map_err(|error| error.to_string())
             };
-            TaskResult::Kept(beside.run(tidy).await.err())
+            TaskResult::Kept(blocking_pool.run(tidy).await.err())
         });
     }
 

@@ -61,7 +61,7 @@ impl Source {
                 let (orphaned, history) = (count, begun);
                 PlanRecord { number, news, records, rejected, orphaned, new, known, written, history }
             };
-            TaskResult::PlanRecorded(Box::new(context.repository.beside.run(write).await))
+            TaskResult::PlanRecorded(Box::new(context.repository.blocking_pool.run(write).await))
         });
     }
 
