@@ -39,6 +39,7 @@ mod look;
 mod made;
 mod manual_rollback;
 mod offline_start;
+mod on_outage;
 mod ownership_conflict;
 mod panics;
 mod perform;
@@ -75,6 +76,7 @@ mod rollout_task;
 mod source;
 mod source_completion;
 mod source_dependency;
+mod source_options;
 mod standing;
 mod start;
 mod startup;
@@ -103,10 +105,10 @@ use tracing::{Instrument as _, info_span, warn};
 
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError};
-use crate::config::{HelmConfig, Render, SourceConfig};
-use crate::git::{Credentials, Follow, GitError, InvalidLocation, Limits, Location, Mirror, Opened, Wake};
+use crate::config::SourceConfig;
+use crate::git::{GitError, InvalidLocation, Limits, Location, Mirror, Opened, Wake};
 use crate::history::{History, Retention};
-use crate::render::{Excluded, HelmOptions, Options, SourcePaths, Tools};
+use crate::render::{SourcePaths, Tools};
 use crate::telemetry::Metrics;
 use belay_core::rollout::{CommitId, Plan, Wanted};
 
@@ -120,11 +122,14 @@ pub use lasting_trouble::note_lasting_trouble;
 use leadership::Leader;
 use leading::{Parts, ReadingParts};
 pub use liveness::Liveness;
-use planner::{Holds, OnOutage, Planner};
+use on_outage::OnOutage;
+use planner::{Holds, Planner};
 pub use rebuild::recollect;
 use requests::Requests;
 pub use source_dependency::LookRequest;
 use source_dependency::{DependencyRequest, SourceDependency};
+use source_options::what_to_follow;
+pub use source_options::{credentials, render_options};
 use status::Publisher;
 pub use status::{CountersStatus, HeldStatus, Obstacles, SourceStatus, Status, UnderWay};
 
@@ -363,7 +368,7 @@ pub async fn plan_once(
     let planner = Planner {
         cluster,
         source,
-        patience: OnOutage::GiveUp,
+        on_outage: OnOutage::GiveUp,
         try_new: usize::MAX,
         holds,
         requests: None,
@@ -372,57 +377,4 @@ pub async fn plan_once(
     let prepared = planner.plan(wanted).await?;
     let planned = prepared.into_iter().map(|prepared| prepared.planned).collect();
     Ok(Plan::new(source.to_owned(), head.clone(), planned))
-}
-
-/// What belay shows to the server of a source's repository, and only to that.
-#[must_use]
-pub fn credentials(config: &SourceConfig, location: &Location) -> Credentials {
-    let given = &config.credentials;
-    let mut credentials = Credentials::new(location);
-    if let Some(user) = &given.username {
-        credentials = credentials.user(user);
-    }
-    if let Some(file) = &given.token_file {
-        credentials = credentials.token_file(file);
-    }
-    match &given.ssh_key {
-        Some(key) => credentials = credentials.key_file(key),
-        None => credentials = credentials.agent(),
-    }
-    if let Some(file) = &given.ssh_passphrase_file {
-        credentials = credentials.passphrase_file(file);
-    }
-    if let Some(file) = &given.known_hosts {
-        credentials = credentials.known_hosts(file);
-    }
-    credentials
-}
-
-/// How a source's folder is read.
-#[must_use]
-pub fn render_options(config: &SourceConfig) -> Options {
-    let chart = |chart: &HelmConfig| HelmOptions {
-        chart: chart.chart.clone(),
-        release: chart.release.clone(),
-        namespace: chart.namespace.clone(),
-        values: chart.values.clone(),
-        set: chart.set.clone(),
-        capabilities: None,
-    };
-    let paths = SourcePaths::of(config.path.iter());
-    let excluded = Excluded::of(&config.include, &config.exclude).outside_of(&paths);
-    Options {
-        off: config.render == Render::Off,
-        helm: config.helm.iter().map(chart).collect(),
-        excluded,
-        capabilities: None,
-    }
-}
-
-fn what_to_follow(config: &SourceConfig) -> Result<Follow, String> {
-    match (&config.tag, &config.commit) {
-        (Some(pattern), _) => Ok(Follow::Tag(pattern.clone())),
-        (None, Some(commit)) => commit.parse().map(Follow::Commit).map_err(|error| format!("commit: {error}")),
-        (None, None) => Ok(Follow::Branch(config.branch.clone())),
-    }
 }

@@ -9,17 +9,17 @@ use super::context::Context;
 use super::health_monitor::is_complete;
 use super::live::{Live, digest, newest_other_manager};
 use super::made::other_label;
+use super::on_outage::OnOutage;
 use super::panics::{contained, internal_error};
 use super::refused::complaints;
 use super::repository::Repository;
 use super::requests::{OF_ONE_SOURCE, Requests};
-use super::status::Publisher;
-use crate::cluster::{Backoff, Cluster, ClusterError, Mode, Served};
+use crate::cluster::{Cluster, ClusterError, Mode, Served};
 use belay_core::manifest::{Complaint, ObjectKey};
 use belay_core::rollout::{
-    Apply, Baseline, ConfigHash, Hold, HookRun, Intent, LiveProgress, Only, PlanStep, Planned, Reason, ReasonCode,
-    TemplateMarks, Trigger, Wanted, Workload, changes_contents, config_hash_in, held_body, hook_run, intent,
-    is_as_applied, is_configuration, make, marks, readings, reclaim, run_hook_again, settle, settle_held, take_over,
+    Apply, Baseline, ConfigHash, Hold, HookRun, Intent, LiveProgress, PlanStep, Planned, Reason, ReasonCode,
+    TemplateMarks, Trigger, Wanted, Workload, config_hash_in, held_body, hook_run, intent, is_as_applied,
+    is_configuration, make, marks, note_planned_configuration, reclaim, run_hook_again, settle, settle_held, take_over,
     takeover, template, template_hash, without_strategy,
 };
 
@@ -33,7 +33,7 @@ const TRY_NEW: usize = 50;
 pub(super) struct Planner<'a> {
     pub cluster: &'a Cluster,
     pub source: &'a str,
-    pub patience: OnOutage<'a>,
+    pub on_outage: OnOutage<'a>,
     /// Up to how many new objects are tried before the first is made.
     pub try_new: usize,
     /// What the repository holds.
@@ -52,31 +52,21 @@ pub(super) enum Holds<'a> {
     These(BTreeMap<ObjectKey, String>),
 }
 
-/// What is done when the cluster does not answer.
-#[derive(Clone, Copy)]
-pub(super) enum OnOutage<'a> {
-    /// It is asked again, and that is published.
-    Insist(&'a Publisher),
-    /// Nothing is planned.
-    GiveUp,
-}
-
 /// Plans these manifests for the daemon. Waits out infrastructure faults; cancel by dropping.
 pub(super) async fn plan(context: &Context, mut wanted: Vec<Wanted>) -> Vec<Prepared> {
     context.autoscalers.known().await;
     context.autoscalers.take_their_part(&mut wanted);
-    let patience = OnOutage::Insist(&context.status);
     let holds = Holds::Repository(&context.repository);
     let planner = Planner {
         cluster: &context.cluster,
         source: &context.config.name,
-        patience,
+        on_outage: OnOutage::Retry(&context.status),
         try_new: TRY_NEW,
         holds,
         requests: Some(&context.requests),
         memory: Some(context),
     };
-    // Insisting ends in an answer; what is refused is part of the plan.
+    // Asking again ends in an answer; what is refused is part of the plan.
     planner.plan(wanted).await.unwrap_or_default()
 }
 
@@ -89,7 +79,9 @@ impl Planner<'_> {
         let (configuration, mut others): (Vec<_>, Vec<_>) =
             wanted.into_iter().partition(|wanted| is_configuration(&wanted.key));
         let mut prepared = self.plan_kinds(configuration).await?;
-        others.iter_mut().for_each(|reader| read_what_is_planned(reader, &prepared));
+        others.iter_mut().for_each(|reader| {
+            note_planned_configuration(reader, prepared.iter().map(|prepared: &Prepared| &prepared.planned))
+        });
         prepared.extend(self.plan_kinds(others).await?);
         Ok(prepared)
     }
@@ -197,7 +189,7 @@ impl Planner<'_> {
     /// What planning has ended for by a panic: only this object is not applied.
     fn faulty(&self, served: &Served, wanted: Wanted, panic: &str) -> Prepared {
         let reason = internal_error(&wanted.key, panic);
-        if let OnOutage::Insist(publisher) = self.patience {
+        if let OnOutage::Retry(publisher) = self.on_outage {
             publisher.trouble(&wanted.key.to_string(), Some(reason.message.clone()));
         }
         let complaint = wanted.complaint("", &reason.message);
@@ -339,12 +331,12 @@ impl Planner<'_> {
         Reason { message, ..reason }
     }
 
-    /// Asks the cluster, again and again where the planner insists.
+    /// Asks the cluster, as soon as there is room for a request, and again as [`OnOutage`] says.
     pub(super) async fn ask<T, F>(&self, key: &ObjectKey, mut attempt: impl FnMut() -> F) -> Result<T, ClusterError>
     where
         F: Future<Output = Result<T, ClusterError>>,
     {
-        let mut attempt = || {
+        let in_turn = || {
             let answer = attempt();
             async move {
                 let _room = match self.requests {
@@ -354,31 +346,11 @@ impl Planner<'_> {
                 answer.await
             }
         };
-        match self.patience {
-            OnOutage::GiveUp => attempt().await,
-            OnOutage::Insist(publisher) => {
-                let place = key.to_string();
-                let say = |error: &ClusterError| publisher.trouble(&place, Some(error.to_string()));
-                let mut attempt = || {
-                    let answer = attempt();
-                    async move {
-                        match answer.await {
-                            // Nothing that asking again at once would change.
-                            Err(denied @ ClusterError::Denied { .. }) => Ok(Err(denied)),
-                            answer => answer.map(Ok),
-                        }
-                    }
-                };
-                let answer = Backoff::retry(say, &mut attempt).await.and_then(|answer| answer);
-                publisher.trouble(&place, None);
-                answer
-            }
-        }
+        self.on_outage.ask(key, in_turn).await
     }
 
     pub(super) fn gives_up(&self, error: &ClusterError) -> bool {
-        let away = matches!(error, ClusterError::Away { .. } | ClusterError::Denied { .. });
-        away && matches!(self.patience, OnOutage::GiveUp)
+        self.on_outage.gives_up(error)
     }
 
     /// What can't be read because it is not there is nothing.
@@ -387,33 +359,6 @@ impl Planner<'_> {
             Err(denied @ ClusterError::Denied { .. }) => Err(denied),
             Err(error) if !self.gives_up(&error) => Ok(T::default()),
             answer => answer,
-        }
-    }
-}
-
-/// Takes in what is planned for the ConfigMaps and Secrets that a workload reads: a plan that changes one of them is about
-/// it, and what does not come for now is nothing to be rolled out for.
-fn read_what_is_planned(reader: &mut Wanted, planned: &[Prepared]) {
-    if reader.config_hash.asked.is_none() {
-        return;
-    }
-    let manifest = reader.manifest.value();
-    let Some(template) = template(&manifest) else { return };
-    let read = readings(template, reader.key.namespace.as_deref());
-    for Planned { wanted, step } in planned.iter().map(|prepared| &prepared.planned) {
-        if !read.contains_key(&wanted.key) {
-            continue;
-        }
-        match step {
-            PlanStep::Apply(_) if changes_contents(&wanted.key, step).is_some() => reader.config_hash.changed = true,
-            PlanStep::Apply(_) | PlanStep::Unchanged | PlanStep::Resume(_) | PlanStep::Prune => {}
-            PlanStep::RollBack { .. }
-            | PlanStep::Held(_)
-            | PlanStep::Suspended(_)
-            | PlanStep::Rejected(..)
-            | PlanStep::Wait(_) => {
-                reader.config_hash.only = Some(Only::New);
-            }
         }
     }
 }

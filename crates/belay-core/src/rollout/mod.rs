@@ -39,7 +39,8 @@ pub use plan::diff::{Change, changes, differs, only_marks, presentable, presenta
 pub use plan::order::{Rank, rank};
 pub use plan::prune::{Prunable, allowed_by_trailer, prunable, too_many};
 pub use plan::references::{
-    Contents, Reading, Unnoticed, changes_contents, configuration_hash, is_configuration, named_configuration, readings,
+    Contents, Reading, Unnoticed, changes_contents, configuration_hash, is_configuration, named_configuration,
+    note_planned_configuration, readings,
 };
 pub use plan::resume::{LiveProgress, RecordedFacts, ResumeFacts, is_broken_off, resume};
 pub use plan::step::{Apply, Plan, PlanStep, Planned, held_reason};

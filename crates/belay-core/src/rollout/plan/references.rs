@@ -9,7 +9,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::manifest::ObjectKey;
-use crate::rollout::{Change, PlanStep, Workload};
+use crate::rollout::{Change, Only, PlanStep, Planned, Wanted, Workload, template};
 
 /// Whether an object is a ConfigMap or a Secret.
 #[must_use]
@@ -207,6 +207,28 @@ fn key(kind: &str, name: &str, namespace: Option<&str>) -> ObjectKey {
         kind: kind.to_owned(),
         namespace: namespace.map(str::to_owned),
         name: name.to_owned(),
+    }
+}
+
+/// Takes in what is planned for the ConfigMaps and Secrets that a workload reads: a plan that changes one of them is about
+/// it, and what does not come for now is nothing to be rolled out for.
+pub fn note_planned_configuration<'p>(reader: &mut Wanted, planned: impl IntoIterator<Item = &'p Planned>) {
+    if reader.config_hash.asked.is_none() {
+        return;
+    }
+    let manifest = reader.manifest.value();
+    let Some(template) = template(&manifest) else { return };
+    let read = readings(template, reader.key.namespace.as_deref());
+    for Planned { wanted, step } in planned.into_iter().filter(|planned| read.contains_key(&planned.wanted.key)) {
+        match step {
+            PlanStep::Apply(_) if changes_contents(&wanted.key, step).is_some() => reader.config_hash.changed = true,
+            PlanStep::Apply(_) | PlanStep::Unchanged | PlanStep::Resume(_) | PlanStep::Prune => {}
+            PlanStep::RollBack { .. }
+            | PlanStep::Held(_)
+            | PlanStep::Suspended(_)
+            | PlanStep::Rejected(..)
+            | PlanStep::Wait(_) => reader.config_hash.only = Some(Only::New),
+        }
     }
 }
 

@@ -1,0 +1,44 @@
+//! What whoever plans does while the API server does not answer: the daemon asks again, a command gives up.
+
+use super::status::Publisher;
+use crate::cluster::{Backoff, ClusterError};
+use belay_core::manifest::ObjectKey;
+
+/// What is done when the cluster does not answer.
+#[derive(Clone, Copy)]
+pub(super) enum OnOutage<'a> {
+    /// It is asked again, and that is published.
+    Retry(&'a Publisher),
+    /// Nothing is planned.
+    GiveUp,
+}
+
+impl OnOutage<'_> {
+    /// Asks the cluster about an object, until it answers or as often as this says.
+    pub(super) async fn ask<T, F>(self, key: &ObjectKey, mut attempt: impl FnMut() -> F) -> Result<T, ClusterError>
+    where
+        F: Future<Output = Result<T, ClusterError>>,
+    {
+        let OnOutage::Retry(publisher) = self else { return attempt().await };
+        let place = key.to_string();
+        let say = |error: &ClusterError| publisher.trouble(&place, Some(error.to_string()));
+        let mut attempt = || {
+            let answer = attempt();
+            async move {
+                match answer.await {
+                    // Nothing that asking again at once would change.
+                    Err(denied @ ClusterError::Denied { .. }) => Ok(Err(denied)),
+                    answer => answer.map(Ok),
+                }
+            }
+        };
+        let answer = Backoff::retry(say, &mut attempt).await.and_then(|answer| answer);
+        publisher.trouble(&place, None);
+        answer
+    }
+
+    /// Whether an error ends the planning.
+    pub(super) fn gives_up(self, error: &ClusterError) -> bool {
+        matches!(self, OnOutage::GiveUp) && matches!(error, ClusterError::Away { .. } | ClusterError::Denied { .. })
+    }
+}

@@ -1,0 +1,62 @@
+//! What a source's configuration says to Git and to what renders.
+
+use crate::config::{HelmConfig, Render, SourceConfig};
+use crate::git::{Credentials, Follow, Location};
+use crate::render::{Excluded, HelmOptions, Options, SourcePaths};
+
+/// What belay shows to the server of a source's repository, and only to that.
+#[must_use]
+pub fn credentials(config: &SourceConfig, location: &Location) -> Credentials {
+    let given = &config.credentials;
+    let mut credentials = Credentials::new(location);
+    if let Some(user) = &given.username {
+        credentials = credentials.user(user);
+    }
+    if let Some(file) = &given.token_file {
+        credentials = credentials.token_file(file);
+    }
+    match &given.ssh_key {
+        Some(key) => credentials = credentials.key_file(key),
+        None => credentials = credentials.agent(),
+    }
+    if let Some(file) = &given.ssh_passphrase_file {
+        credentials = credentials.passphrase_file(file);
+    }
+    if let Some(file) = &given.known_hosts {
+        credentials = credentials.known_hosts(file);
+    }
+    credentials
+}
+
+/// How a source's folder is read.
+#[must_use]
+pub fn render_options(config: &SourceConfig) -> Options {
+    let chart = |chart: &HelmConfig| HelmOptions {
+        chart: chart.chart.clone(),
+        release: chart.release.clone(),
+        namespace: chart.namespace.clone(),
+        values: chart.values.clone(),
+        set: chart.set.clone(),
+        capabilities: None,
+    };
+    let paths = SourcePaths::of(config.path.iter());
+    let excluded = Excluded::of(&config.include, &config.exclude).outside_of(&paths);
+    Options {
+        off: config.render == Render::Off,
+        helm: config.helm.iter().map(chart).collect(),
+        excluded,
+        capabilities: None,
+    }
+}
+
+/// The branch, the newest tag or the commit that is followed.
+///
+/// # Errors
+/// Where the configured commit is none.
+pub(super) fn what_to_follow(config: &SourceConfig) -> Result<Follow, String> {
+    match (&config.tag, &config.commit) {
+        (Some(pattern), _) => Ok(Follow::Tag(pattern.clone())),
+        (None, Some(commit)) => commit.parse().map(Follow::Commit).map_err(|error| format!("commit: {error}")),
+        (None, None) => Ok(Follow::Branch(config.branch.clone())),
+    }
+}
