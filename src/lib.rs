@@ -64,11 +64,13 @@
 //! | whether a rollout goes on after a restart, or under a newer commit, or is rolled back | `rollout/plan/resume` |
 //! | what an apply would change, with Secrets masked | `rollout/plan/diff` |
 //! | a rollout because a ConfigMap or Secret changed | `rollout/plan/config_hash` `rollout/plan/references` |
-//! | the verdict: deadlines, the time of an outage added to them, failing before the deadline | `rollout/judge` `rollout/judge/outage` `rollout/judge/fail_fast`; health, one file a kind, in `rollout/judge/health` |
+//! | the verdict: deadlines, and the time of an outage that is added to them (measured by `rollout/judge/outage`) | `rollout/judge` (its `mod.rs`) |
+//! | failing before the deadline; what a workload's own status says, one file a kind | `rollout/judge/fail_fast`; `rollout/judge/health` |
 //! | the rollback: to which revision, by which writes, what is held and when a hold ends | `rollout/rollback/target` `rollout/rollback/plan` `rollout/rollback/hold` |
 //! | `kubectl rollout undo` and `belay undo`, recognised and held | `rollout/rollback/manual_rollback` `rollout/rollback/undo` |
-//! | fields that others own, taking over from another tool, the Lease | `rollout/ownership` |
-//! | rolling updates of ReplicationControllers, `belay rolling-update` | `rollout/rolling_update` (a step: `rollout/rolling_update/step`) |
+//! | fields that others own or that are ignored, `replicas` of an autoscaler among them | `rollout/ownership` `rollout/ownership/ignored_fields` |
+//! | taking over from another tool; whether a Lease is free | `rollout/ownership/takeover` `rollout/ownership/lease` |
+//! | rolling updates of ReplicationControllers, `belay rolling-update` | `rollout/rolling_update` (what is done next: `rollout/rolling_update/roll`, how far: `rollout/rolling_update/sizes`) |
 //! | outcomes, states, reasons, triggers | `rollout/record` |
 //!
 //! # Inside the daemon
@@ -81,20 +83,37 @@
 //! | what | files of `daemon/` |
 //! |---|---|
 //! | the loop | `source` `state` `perform` `task_result`; `startup` reads the records that an earlier run left open; `liveness` answers systemd's watchdog |
-//! | what is decided across objects | `state/on`: `state/fetch_events` (looks, and heads refused because they empty or replace everything), `state/plan_events` (which plan takes the place of which), `state/rollout_events` (superseding, ends, panics), `state/drift_events` (what is looked into, corrected, reported, taken up), with `state/event`, `state/known`, `state/fetching` and `state/drift` |
-//! | a fetch, and what a new head says | `look` fetches; `read_head` reads the new head and notices one that empties or replaces everything; `head_reading` charges each change to its commit (by `git/read/attribution`; rendered folders: `unit_changes`); `quarantine` leaves alone a repository that brought belay down; `repository` `source_options` `capabilities` `head_change` `units` `desired_state` `file_facts` `offline_start` |
+//! | what is decided across objects | `state/on` hands each event to the file that decides it: `state/fetch_events` (looks, and heads refused because they empty or replace everything), `state/plan_events` (which plan takes the place of which), `state/rollout_events` (superseding, ends, panics), `state/drift_events` (what is looked into, corrected, reported, taken up), with `state/event`, `state/known`, `state/fetching` and `state/drift` |
+//! | a fetch, and what a new head says | `look` fetches; `read_head` reads the new head and notices one that empties or replaces everything; `head_reading` charges each change to its commit (by `git/read/attribution`; rendered folders: `unit_changes`); `quarantine` leaves alone a repository that brought belay down (for how long: `git/mirror/attempt`); `repository` `source_options` `capabilities` `head_change` `units` `desired_state` `file_facts` `offline_start` |
 //! | a plan | `plan_head` `plan_request` `planner` `on_outage` `prepared` `recorded_facts` `live_objects` `config_rollout` `source_dependency`; `made` says whether an object is this source's (the core refuses what is another's), `ownership_conflict` reports it |
-//! | beginning rollouts | `start` `apply_wave` `dependency_gate` `rollout_end`; `continued_rollout` lets a rollout go on under a newer commit |
+//! | beginning rollouts | `start` `apply_wave` `dependency_gate` `rollout_end`; `continued_rollout` lets a rollout go on under a newer commit (noted by `state/rollout_events`, decided by the core's `rollout/plan/resume`) |
 //! | one rollout | `rollout` is the story; `rollout_task` `apply_manifest` `takeover` `established` `health_monitor` |
 //! | rolling back | `rollback_facts` gathers what the core plans by, `rollback` carries out any such plan, `rollback_watch` proves it; `rollback_target` `dependent_config` `commit_rollback` `failure` `fallback_template` `previous_manifest` |
 //! | `kubectl rollout undo` and `belay undo`, recognised and held | `manual_rollback` |
 //! | what differs between kinds of workloads | `driver`; `stuck_pods` of StatefulSets, `replication_controller` `rolled_pods` |
-//! | what the watches tell, and drift | `watch_events` `in_sync` `recheck` `reported` `external_changes` `recovered` `unhealthy` `autoscalers` `deferred_watch` `deferred_kinds` `live` `rights` |
-//! | pruning | `prune_candidates` finds what left the repository, `prune` compares their number with the limit and deletes; `unmanaged` `revision_references` `cleanup` |
+//! | what the watches tell, drift, and what an autoscaler scales | `watch_events` `in_sync` `recheck` `reported` `external_changes` `recovered` `unhealthy` `autoscalers` `deferred_watch` `deferred_kinds` `live` `rights` |
+//! | pruning | `prune_candidates` finds what left the repository and how much may be deleted at once, `prune` compares and deletes; `unmanaged` `revision_references` `cleanup` |
 //! | what is recorded | `journal` `journal_queue` `standing` `retention` `rebuild` |
 //! | what is published, and noted to be told | `status` `lasting_trouble` `event_queue` `queued_events`; `source_completion` says whether a source is complete, for sources that wait for it |
-//! | who follows a source | `leadership` `leading` |
+//! | who follows a source | `leadership` gets, keeps and loses the Lease, `leading` follows meanwhile; without it `cluster/lease` stops every write |
 //! | what all of these are given | `context` `requests` `tasks` `blocking_pool` `panics` `task_panics` `commit_tree` `refused` |
+//!
+//! # Inside the other rooms
+//!
+//! | what | file |
+//! |---|---|
+//! | `history.db`: opened, refused where a newer belay wrote it, set aside where it is damaged | `src/history/store/file` (formats: `src/history/store/format`) |
+//! | what is written into it, and what is asked of it | `src/history/write` `src/history/query` |
+//! | whom a commit is charged to, and the changes between two heads | `src/git/read/attribution` `src/git/read/tree` |
+//! | a tool's run: its limits of time, memory and output, and its end | `src/render/child`; what it may see: `src/render/confine` |
+//! | which inputs a folder is rendered from | `src/render/closure` |
+//! | a write that is not allowed without the Lease | `src/cluster/lease` |
+//! | whether a webhook's signature is right | `src/web/hook_signature` |
+//! | what a receiver is sent, again and again where it fails | `src/notices/receiver` (what: `src/notices/message`) |
+//! | a command | `src/cli/commands`; `belay simulate`'s most and fewest pods: `src/cli/commands/simulate/bounds` |
+//! | the embedded API server: what a write goes through | `crates/minicluster/src/api/write`; rules of objects: `crates/minicluster/src/api/object` |
+//! | the embedded controllers, a file or folder each | `crates/minicluster/src/controllers`; maxSurge and maxUnavailable: `crates/minicluster/src/controllers/deployment/sizes` |
+//! | the embedded kubelet: what its pods do | `crates/minicluster/src/kubelet/simulated_pod`; as told by annotations: `crates/minicluster/src/kubelet/fate` |
 //!
 //! # Invariants
 //!
