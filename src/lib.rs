@@ -54,7 +54,7 @@
 //! |---|---|
 //! | text to objects, each key and value with its place; a key written twice | `manifest/yaml` (`manifest/yaml/placed`) |
 //! | which fields a kind has, which values they take, hints for a misspelt name | `manifest/schema` |
-//! | what the API server refuses beyond that | `manifest/rules` |
+//! | what the API server refuses beyond that; which kinds live in a namespace | `manifest/rules` `manifest/scopes` |
 //! | a file to manifests (`manifest/set`), all files of a commit (`manifest/manifest_set`), an object that is written twice (both) | `manifest/set` `manifest/manifest_set` `manifest/one_manifest` |
 //! | what a tool rendered, with the place that it comes from; Helm's hooks | `manifest/rendered` `manifest/helm_hooks` |
 //! | complaints and how they are shown, without values that may be secret | `manifest/complaint` `manifest/report` `manifest/render` `manifest/secrecy` |
@@ -67,8 +67,8 @@
 //! | the verdict: deadlines, and the time of an outage that is added to them (measured by `rollout/judge/outage`) | `rollout/judge` (its `mod.rs`) |
 //! | failing before the deadline; what a workload's own status says, one file a kind | `rollout/judge/fail_fast`; `rollout/judge/health` |
 //! | the rollback: to which revision, by which writes, what is held and when a hold ends | `rollout/rollback/target` `rollout/rollback/plan` `rollout/rollback/hold` |
-//! | `kubectl rollout undo` and `belay undo`, recognised and held | `rollout/rollback/manual_rollback` `rollout/rollback/undo` |
-//! | fields that others own or that are ignored, `replicas` of an autoscaler among them | `rollout/ownership` `rollout/ownership/ignored_fields` |
+//! | `kubectl rollout undo` and `belay undo`, recognised and held | `rollout/rollback/manual_rollback` `rollout/rollback/by_hand`; what the command `belay undo` writes: `rollout/rollback/undo` |
+//! | fields that others own or that are ignored; `replicas` of what an autoscaler scales | `rollout/ownership/owned` `rollout/ownership/ignored_fields` `rollout/autoscaler` |
 //! | taking over from another tool; whether a Lease is free | `rollout/ownership/takeover` `rollout/ownership/lease` |
 //! | rolling updates of ReplicationControllers, `belay rolling-update` | `rollout/rolling_update` (what is done next: `rollout/rolling_update/roll`, how far: `rollout/rolling_update/sizes`) |
 //! | outcomes, states, reasons, triggers | `rollout/record` |
@@ -96,7 +96,8 @@
 //! | what is recorded | `journal` `journal_queue` `standing` `retention` `rebuild` |
 //! | what is published, and noted to be told | `status` `lasting_trouble` `event_queue` `queued_events`; `source_completion` says whether a source is complete, for sources that wait for it |
 //! | who follows a source | `leadership` gets, keeps and loses the Lease, `leading` follows meanwhile; without it `cluster/lease` stops every write |
-//! | what all of these are given | `context` `requests` `tasks` `blocking_pool` `panics` `task_panics` `commit_tree` `refused` |
+//! | what all of these are given | `context` `requests` `tasks` `blocking_pool` `panics` `task_panics` `commit_tree` |
+//! | what the API server refused, and the choices that a person has then | `refused` |
 //!
 //! # Inside the other rooms
 //!
@@ -109,11 +110,12 @@
 //! | which inputs a folder is rendered from | `src/render/closure` |
 //! | a write that is not allowed without the Lease | `src/cluster/lease` |
 //! | whether a webhook's signature is right | `src/web/hook_signature` |
+//! | pages for people, a file each; metrics | `src/web/pages`; `src/web/metrics`, counted in `src/telemetry/metrics` |
 //! | what a receiver is sent, again and again where it fails | `src/notices/receiver` (what: `src/notices/message`) |
 //! | a command | `src/cli/commands`; `belay simulate`'s most and fewest pods: `src/cli/commands/simulate/bounds` |
-//! | the embedded API server: what a write goes through | `crates/minicluster/src/api/write`; rules of objects: `crates/minicluster/src/api/object` |
+//! | the embedded API server: what a write goes through | `crates/minicluster/src/api/write`; rules of kinds: `crates/minicluster/src/api/object/validate`; quotas, ports, service accounts: `crates/minicluster/src/api/admission` |
 //! | the embedded controllers, a file or folder each | `crates/minicluster/src/controllers`; maxSurge and maxUnavailable: `crates/minicluster/src/controllers/deployment/sizes` |
-//! | the embedded kubelet: what its pods do | `crates/minicluster/src/kubelet/simulated_pod`; as told by annotations: `crates/minicluster/src/kubelet/fate` |
+//! | the embedded kubelet: what its pods do | `crates/minicluster/src/kubelet/simulated_pod`; as told by annotations: `crates/minicluster/src/kubelet/fate/parse` |
 //!
 //! # Invariants
 //!
