@@ -87,7 +87,7 @@
 //! | a fetch, and what a new head says | `look` fetches; `read_head` reads the new head and notices one that empties or replaces everything; `head_reading` charges each change to its commit (by `git/read/attribution`; rendered folders: `unit_changes`); `quarantine` leaves alone a repository that brought belay down (for how long: `git/mirror/attempt`); `repository` `source_options` `capabilities` `head_change` `units` `desired_state` `file_facts` `offline_start` |
 //! | a plan | `plan_head` `plan_request` `planner` `on_outage` `prepared` `recorded_facts` `live_objects` `config_rollout` `source_dependency`; `made` says whether an object is this source's (the core refuses what is another's), `ownership_conflict` reports it |
 //! | beginning rollouts | `start` `apply_wave` `dependency_gate` `rollout_end`; `continued_rollout` lets a rollout go on under a newer commit (noted by `state/rollout_events`, decided by the core's `rollout/plan/resume`) |
-//! | one rollout | `rollout` is the story; `rollout_task` `apply_manifest` `takeover` `established` `health_monitor` |
+//! | one rollout | `rollout` is all of it, from the plan to the record; `rollout_task` `apply_manifest` `takeover` `established` `health_monitor` |
 //! | rolling back | `rollback_facts` gathers what the core plans by, `rollback` carries out any such plan, `rollback_watch` proves it; `rollback_target` `dependent_config` `commit_rollback` `failure` `fallback_template` `previous_manifest` |
 //! | `kubectl rollout undo` and `belay undo`, recognised and held | `manual_rollback` |
 //! | what differs between kinds of workloads | `driver`; `stuck_pods` of StatefulSets, `replication_controller` `rolled_pods` |

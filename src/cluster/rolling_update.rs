@@ -61,11 +61,13 @@ impl Cluster {
         pace: Pace,
         mut say: impl FnMut(&str, Counters),
     ) -> Result<String, RollError> {
-        let mut patience = Patience::new(pace.timeout);
+        let mut progress_timeout = ProgressTimeout::new(pace.timeout);
         // Lines of a write that must be made again are not told again.
         let mut told: Vec<String> = Vec::new();
         loop {
-            let Some(live) = patience.ask(self.look_at_controllers(&update, namespace).await).await? else { continue };
+            let Some(live) = progress_timeout.ask(self.look_at_controllers(&update, namespace).await).await? else {
+                continue;
+            };
             let step = update.step(&live)?;
             let counters = update.counters(&live);
             match step {
@@ -75,28 +77,28 @@ impl Cluster {
                     says.iter().filter(|line| !told.contains(line)).for_each(|line| say(line, counters));
                     told.extend(says);
                     let Some(sent) =
-                        patience.ask(self.write_controller(namespace, &write, update.manager()).await).await?
+                        progress_timeout.ask(self.write_controller(namespace, &write, update.manager()).await).await?
                     else {
                         continue;
                     };
                     debug!(?sent, ?write, "rolling update");
                     if sent == Sent::Outdated {
-                        patience.outdated(pace.poll_interval).await?;
+                        progress_timeout.outdated(pace.poll_interval).await?;
                         continue;
                     }
                     if let Some(last) = last {
                         return Ok(last);
                     }
                     told.clear();
-                    patience.moved();
+                    progress_timeout.moved();
                 }
                 Step::Wait { what, says } => {
                     says.iter().for_each(|line| say(line, counters));
-                    patience.wait(pace.poll_interval, &format!("waited for {what}")).await?;
+                    progress_timeout.wait(pace.poll_interval, &format!("waited for {what}")).await?;
                 }
                 Step::Rest { sizes, says } => {
                     says.iter().for_each(|line| say(line, counters));
-                    patience.wait(pace.update_period, &waiting_for(&sizes)).await?;
+                    progress_timeout.wait(pace.update_period, &waiting_for(&sizes)).await?;
                     update.rested();
                 }
             }
@@ -109,15 +111,15 @@ fn waiting_for(sizes: &Sizes) -> String {
 }
 
 /// How long is waited, since something moved.
-struct Patience {
+struct ProgressTimeout {
     timeout: Duration,
     until: Instant,
     backoff: Backoff,
 }
 
-impl Patience {
-    fn new(timeout: Duration) -> Patience {
-        Patience { timeout, until: Instant::now() + timeout, backoff: Backoff::default() }
+impl ProgressTimeout {
+    fn new(timeout: Duration) -> ProgressTimeout {
+        ProgressTimeout { timeout, until: Instant::now() + timeout, backoff: Backoff::default() }
     }
 
     fn moved(&mut self) {

@@ -16,7 +16,7 @@ use belay_core::manifest::ObjectKey;
 const LONGEST: Duration = Duration::from_secs(5);
 
 impl Source {
-    /// Watches a kind, as soon as it is no crowd any more.
+    /// Watches a kind, as soon as it is not one of many that change at once.
     pub(super) fn watch(&mut self, served: &Served) {
         if !self.watches.deferred.takes(served) {
             self.watches.watched.also(served);
@@ -32,7 +32,7 @@ impl Source {
         }
     }
 
-    /// Watches the crowds when what was planned of them is applied.
+    /// Watches the deferred kinds when what was planned of them is applied.
     pub(super) fn watch_deferred_when_idle(&mut self) {
         if self.watches.deferred.kinds.is_empty() {
             return;
@@ -53,7 +53,7 @@ impl Source {
         });
     }
 
-    /// Watches the crowds from now on.
+    /// Watches the deferred kinds from now on.
     pub(super) fn watch_deferred(&mut self) {
         self.watches.deferred.kinds.clear();
         for served in std::mem::take(&mut self.watches.deferred.served) {

@@ -51,9 +51,9 @@ impl WorkloadDriver {
     pub(super) async fn carry_through(self, work: &mut RolloutTask, start: RolloutStart) -> Result<Outcome, Cancelled> {
         match (self, start) {
             (WorkloadDriver::ReplicationController, start @ (RolloutStart::Apply | RolloutStart::Resume(_))) => {
-                Box::pin(replication_controller::story(work, start)).await
+                Box::pin(replication_controller::roll_out(work, start)).await
             }
-            (_, start) => work.story(start).await,
+            (_, start) => work.roll_out(start).await,
         }
     }
 

@@ -74,7 +74,7 @@ impl Planner<'_> {
     /// Plans these manifests.
     ///
     /// # Errors
-    /// Where the cluster does not answer and the planner does not insist.
+    /// Where the cluster does not answer, and [`OnOutage::GiveUp`] is asked for.
     pub(super) async fn plan(&self, wanted: Vec<Wanted>) -> Result<Vec<Prepared>, ClusterError> {
         let (configuration, mut others): (Vec<_>, Vec<_>) =
             wanted.into_iter().partition(|wanted| is_configuration(&wanted.key));

@@ -13,7 +13,7 @@ use belay_core::rollout::Commit;
 /// Up to how many workloads that become complete with one commit are told of one by one.
 const FEW: usize = 10;
 
-/// The longest wait until all that a commit rolls out is through, where that is a crowd.
+/// The longest wait until all that a commit rolls out is through, where that is many objects.
 const CROWD: Duration = Duration::from_mins(5);
 
 /// What is told about a workload that is complete.
@@ -42,8 +42,8 @@ pub(super) struct EventQueue {
 }
 
 impl EventQueue {
-    /// What one Event tells of: the oldest, or, of a crowd, all of its commit and how many more they are. `None` where
-    /// more of the crowd are to come.
+    /// What one Event tells of: the oldest, or, where they are many, all of its commit and how many more they are. `None` where
+    /// more of them are to come.
     pub(super) fn take(&mut self, all_through: bool) -> Option<(QueuedEvent, usize)> {
         let first = self.waiting.front()?;
         let (commit, since) = (first.commit.id.clone(), first.since);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_few_are_told_one_by_one_and_a_crowd_at_once() {
+    async fn a_few_are_told_one_by_one_and_many_at_once() {
         let mut telling = EventQueue::default();
         telling.waiting.extend((0..FEW).map(|number| told(number, "a")));
         telling.waiting.extend((0..3000).map(|number| told(number, "b")));

@@ -39,7 +39,7 @@ enum Rolled {
 }
 
 /// Carries one manifest of a ReplicationController through, from wherever it is.
-pub(super) async fn story(work: &mut RolloutTask, start: RolloutStart) -> Result<Outcome, Cancelled> {
+pub(super) async fn roll_out(work: &mut RolloutTask, start: RolloutStart) -> Result<Outcome, Cancelled> {
     match start {
         RolloutStart::Resume(baseline) if matches!(begun(work).await?.0, Begun::Nothing) => {
             work.turn.through();
@@ -94,7 +94,7 @@ pub(super) async fn again(work: &mut RolloutTask) -> Result<Outcome, Cancelled> 
     let as_written = live.filter(|live| is_as_applied(live, &ignored_fields.leave(work.apply.body.read(), Some(live))));
     let start = as_written
         .map_or(RolloutStart::Apply, |live| RolloutStart::Resume(Baseline::of(&work.planned.wanted.key, &live)));
-    Box::pin(story(work, start)).await
+    Box::pin(roll_out(work, start)).await
 }
 
 /// Applies the manifest to the controller that has its template, or that is new, and judges that.

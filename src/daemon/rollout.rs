@@ -1,4 +1,4 @@
-//! The spine: one manifest of one commit, from the plan to its record.
+//! One rollout: one manifest of one commit, from the plan to its record.
 //!
 //! Apply, watch, judge; complete, or take back by the same apply, watch and judge. Every step is recorded before and after
 //! it is taken, so that a daemon that is killed anywhere takes it up again where it was.
@@ -29,7 +29,7 @@ const DISTURBED: Backoff = Backoff::between(Duration::from_secs(1), Duration::fr
 impl RolloutTask {
     /// Carries the rollout through. A panic in it is its own end, and nobody else's.
     pub(super) async fn run(mut self: Box<RolloutTask>) -> RolloutEnd {
-        // Not through a function of its own: that would keep the story twice, and there are thousands.
+        // Not through a function of its own: that would keep its state twice, and there are thousands.
         let (driver, start) = (WorkloadDriver::of(&self), std::mem::take(&mut self.resume.start));
         let end = match AssertUnwindSafe(driver.carry_through(&mut self, start)).catch_unwind().await {
             Ok(Ok(outcome)) => End::Recorded(outcome),
@@ -45,8 +45,8 @@ impl RolloutTask {
         RolloutEnd { end, findings: self.findings }
     }
 
-    /// The story of a rollout whose pods a controller replaces, or that has none.
-    pub(super) async fn story(&mut self, start: RolloutStart) -> Result<Outcome, Cancelled> {
+    /// Rolls out what has pods that a controller replaces, or none.
+    pub(super) async fn roll_out(&mut self, start: RolloutStart) -> Result<Outcome, Cancelled> {
         match start {
             RolloutStart::Apply => {
                 if self.apply.respects_undo

@@ -101,7 +101,7 @@ impl Authority {
         Ok(Credentials { certificate: certificate.pem(), key: key.serialize_pem() })
     }
 
-    /// What a server at an address needs: a certificate for it, and the wish to see those of users.
+    /// What a server at an address needs: a certificate for it, and that those of users are asked for.
     pub(super) fn server_config(&self, address: IpAddr) -> Result<Arc<ServerConfig>, String> {
         let mut params =
             CertificateParams::new(NAMES.map(str::to_owned).to_vec()).map_err(|error| error.to_string())?;

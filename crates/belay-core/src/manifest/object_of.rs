@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::report::{Report, Subject, Words};
 use super::schema::{self, Definition, Rules};
 use super::scopes::{GroupKind, Known};
-use super::secrecy::Doubt;
+use super::secrecy::MaybeSecret;
 use super::yaml::{At, Span};
 use super::{Compact, Manifest, ManifestHash, ObjectKey, Scopes, names, rules, secrecy};
 
@@ -23,12 +23,12 @@ pub(super) enum Read {
     Fine { manifest: Box<Manifest>, custom: Option<GroupKind>, definition: Option<Definition> },
 }
 
-/// Reads an object. `doubt` is about its document; `inherited` is the kind and version that the list says, which it is an
+/// Reads an object. `maybe_secret` is about its document; `inherited` is the kind and version that the list says, which it is an
 /// item of.
 pub(super) fn read(
     report: &mut Report<'_>,
     at: At<'_>,
-    doubt: &Doubt<'_>,
+    maybe_secret: &MaybeSecret<'_>,
     scopes: &Scopes,
     inherited: Option<(&str, &str)>,
 ) -> Read {
@@ -45,7 +45,7 @@ pub(super) fn read(
     let inherited = inherited.filter(|(_, version)| !has("kind") && other.is_none_or(|other| other == *version));
     let showing = match inherited {
         Some((kind, _)) if !has("kind") => secrecy::of_kind(kind, at.value()),
-        _ => secrecy::of_object(at.value(), doubt),
+        _ => secrecy::of_object(at.value(), maybe_secret),
     };
     let mut object = Object { report, at, subject: Subject { object: None, showing }, fine: true };
     object.read(scopes, inherited)

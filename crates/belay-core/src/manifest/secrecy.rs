@@ -9,14 +9,14 @@ use super::report::Showing;
 use super::yaml::{self, At, Placed, Position};
 
 /// A text, and whether it may hold a Secret; found out at most once.
-pub(super) struct Doubt<'t> {
+pub(super) struct MaybeSecret<'t> {
     text: &'t str,
     showing: OnceCell<Showing>,
 }
 
-impl Doubt<'_> {
-    pub(super) fn of(text: &str) -> Doubt<'_> {
-        Doubt { text, showing: OnceCell::new() }
+impl MaybeSecret<'_> {
+    pub(super) fn of(text: &str) -> MaybeSecret<'_> {
+        MaybeSecret { text, showing: OnceCell::new() }
     }
 
     /// How much may be shown where it can't be read: nothing, if it may hold a Secret.
@@ -25,10 +25,10 @@ impl Doubt<'_> {
     }
 }
 
-/// Of an object that could be read. `doubt` is about its document, for where it doesn't say what it is.
-pub(super) fn of_object(object: &Value, doubt: &Doubt<'_>) -> Showing {
+/// Of an object that could be read. `maybe_secret` is about its document, for where it doesn't say what it is.
+pub(super) fn of_object(object: &Value, maybe_secret: &MaybeSecret<'_>) -> Showing {
     let Some(kind) = object["kind"].as_str().filter(|kind| !kind.is_empty()) else {
-        return match doubt.showing() {
+        return match maybe_secret.showing() {
             Showing::Everything => Showing::Everything,
             Showing::Keys | Showing::Nothing => Showing::Keys,
         };
@@ -70,10 +70,10 @@ pub fn secret_lines(text: &str) -> BTreeSet<usize> {
         let (first, last) = (line_of(range.start), line_of(range.end));
         match document.read().0 {
             Some(placed) if document.aliases().next().is_none() => {
-                let doubt = Doubt::of(text.get(range).unwrap_or(text));
-                lines.extend(of_placed(&placed, &doubt, first, last));
+                let maybe_secret = MaybeSecret::of(text.get(range).unwrap_or(text));
+                lines.extend(of_placed(&placed, &maybe_secret, first, last));
             }
-            Some(placed) if of_object(placed.value(), &Doubt::of(text)) == Showing::Everything => {}
+            Some(placed) if of_object(placed.value(), &MaybeSecret::of(text)) == Showing::Everything => {}
             _ if of_text(text.get(range).unwrap_or(text)) == Showing::Everything => {}
             _ => lines.extend(first..=last),
         }
@@ -83,11 +83,11 @@ pub fn secret_lines(text: &str) -> BTreeSet<usize> {
 }
 
 /// Of a document from its first line to its last. Of a list only the items that are Secrets, and what is around them.
-fn of_placed(placed: &Placed, doubt: &Doubt<'_>, first: usize, last: usize) -> BTreeSet<usize> {
+fn of_placed(placed: &Placed, maybe_secret: &MaybeSecret<'_>, first: usize, last: usize) -> BTreeSet<usize> {
     if is_kustomization(placed.value()) {
-        return of_kustomization(placed, doubt.text, first, last);
+        return of_kustomization(placed, maybe_secret.text, first, last);
     }
-    let is_secret = |object: &Value| of_object(object, doubt) != Showing::Everything;
+    let is_secret = |object: &Value| of_object(object, maybe_secret) != Showing::Everything;
     if !is_secret(placed.value()) {
         return BTreeSet::new();
     }

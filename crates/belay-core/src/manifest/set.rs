@@ -9,7 +9,7 @@ use super::object_of::{self, Read};
 use super::report::{Report, Showing, Subject, Words};
 use super::schema::Definition;
 use super::scopes::GroupKind;
-use super::secrecy::Doubt;
+use super::secrecy::MaybeSecret;
 use super::yaml::{self, At, Document, Limits, Lines, Placed, Span};
 use super::{Complaint, Manifest, ObjectKey, Scopes, paths, secrecy};
 
@@ -100,7 +100,7 @@ pub(super) struct Reader<'r, 't> {
     definitions: Vec<Definition>,
     custom: BTreeSet<GroupKind>,
     /// Where the first document is that is no object at all.
-    stranger: Option<Span>,
+    first_non_object: Option<Span>,
     /// Where each object begins that has a name.
     named: Vec<(ObjectKey, Span)>,
 }
@@ -116,7 +116,7 @@ impl<'r, 't> Reader<'r, 't> {
             unreadable: false,
             definitions: Vec::new(),
             custom: BTreeSet::new(),
-            stranger: None,
+            first_non_object: None,
             named: Vec::new(),
         }
     }
@@ -124,22 +124,22 @@ impl<'r, 't> Reader<'r, 't> {
     pub(super) fn read(mut self) -> File {
         let text = self.report.text();
         let (documents, complaints) = yaml::documents(text);
-        let doubt = Doubt::of(text);
+        let maybe_secret = MaybeSecret::of(text);
         for complaint in complaints {
             let lost = complaint.lost.clone().map(|lost| text.get(lost).unwrap_or_default());
             self.unreadable |= lost.is_some();
             let complaint = template_hint(complaint, lost.unwrap_or_default());
             // What belongs to which object is not known where the text can't be read.
-            let showing = doubt.showing();
+            let showing = maybe_secret.showing();
             self.report.add_yaml(&Subject { object: None, showing }, complaint);
         }
         for (index, document) in documents.iter().enumerate() {
             self.document(index, document);
         }
-        if let Some(span) = self.stranger {
-            self.strangers(span);
+        if let Some(span) = self.first_non_object {
+            self.complain_of_non_objects(span);
         }
-        self.reject_twins();
+        self.reject_duplicates();
         let Reader { path, report, manifests, rejected, unreadable, definitions, custom, .. } = self;
         File { path, manifests, complaints: report.finish(), rejected, unreadable, definitions, custom }
     }
@@ -147,10 +147,10 @@ impl<'r, 't> Reader<'r, 't> {
     fn document(&mut self, index: usize, document: &Document<'_>) {
         let (placed, complaints) = document.read();
         let text = &document.text()[document.range()];
-        let doubt = Doubt::of(text);
+        let maybe_secret = MaybeSecret::of(text);
         let showing = match &placed {
-            Some(placed) => secrecy::of_object(placed.value(), &doubt),
-            None => doubt.showing(),
+            Some(placed) => secrecy::of_object(placed.value(), &maybe_secret),
+            None => maybe_secret.showing(),
         };
         let keys = if complaints.is_empty() { Keys::Once } else { Keys::Twice };
         // The name may be among what is written twice, or all items of a list.
@@ -163,23 +163,23 @@ impl<'r, 't> Reader<'r, 't> {
             self.unreadable = true;
             return;
         };
-        self.top(index, &placed, &doubt, keys);
+        self.top(index, &placed, &maybe_secret, keys);
     }
 
     /// A document's only object, or the items of a list.
-    fn top(&mut self, index: usize, placed: &Placed, doubt: &Doubt<'_>, keys: Keys) {
+    fn top(&mut self, index: usize, placed: &Placed, maybe_secret: &MaybeSecret<'_>, keys: Keys) {
         let root = placed.root();
         if !root.value().is_object() {
-            self.stranger.get_or_insert(root.span());
+            self.first_non_object.get_or_insert(root.span());
             return;
         }
         let kind = root.text("kind").unwrap_or_default();
         let is_list = root.value().get("items").is_some_and(|items| items.is_array() || items.is_null());
         if !kind.ends_with("List") || !(is_list || kind == "List") {
-            return self.object(root, (index, None), doubt, keys, None);
+            return self.object(root, (index, None), maybe_secret, keys, None);
         }
         let Some(items) = root.entry("items") else {
-            let subject = Subject { object: None, showing: secrecy::of_object(root.value(), doubt) };
+            let subject = Subject { object: None, showing: secrecy::of_object(root.value(), maybe_secret) };
             let span = root.entry("kind").map_or_else(|| root.span(), |kind| kind.at.span());
             self.report.add(&subject, Words::at_value(span, "a List needs items"));
             self.unreadable = true;
@@ -191,14 +191,14 @@ impl<'r, 't> Reader<'r, 't> {
         for (number, item) in items.at.children().enumerate() {
             let nested = item.at.value().get("items").is_some_and(Value::is_array);
             if nested || !item.at.value().is_object() {
-                let subject = Subject { object: None, showing: secrecy::of_object(root.value(), doubt) };
+                let subject = Subject { object: None, showing: secrecy::of_object(root.value(), maybe_secret) };
                 let message =
                     if nested { "kubectl reads no list inside a list" } else { "an item of a List must be an object" };
                 self.report.add(&subject, Words::at_value(item.at.span(), message));
                 self.unreadable = true;
                 continue;
             }
-            self.object(item.at, (index, Some(number)), doubt, keys, inherited);
+            self.object(item.at, (index, Some(number)), maybe_secret, keys, inherited);
         }
     }
 
@@ -206,7 +206,7 @@ impl<'r, 't> Reader<'r, 't> {
         &mut self,
         at: At<'_>,
         (document, item): (usize, Option<usize>),
-        doubt: &Doubt<'_>,
+        maybe_secret: &MaybeSecret<'_>,
         keys: Keys,
         inherited: Option<(&str, &str)>,
     ) {
@@ -214,9 +214,9 @@ impl<'r, 't> Reader<'r, 't> {
         if paths::is_rendered_from(&self.path) && !(has("apiVersion") && has("kind")) {
             return;
         }
-        match object_of::read(&mut self.report, at, doubt, self.scopes, inherited) {
+        match object_of::read(&mut self.report, at, maybe_secret, self.scopes, inherited) {
             Read::Stranger => {
-                self.stranger.get_or_insert(at.span());
+                self.first_non_object.get_or_insert(at.span());
             }
             // It is rendered, or somebody wants it to be left alone.
             Read::Kustomization => {}
@@ -241,7 +241,7 @@ impl<'r, 't> Reader<'r, 't> {
     }
 
     /// One complaint for a file that holds something else than objects.
-    fn strangers(&mut self, span: Span) {
+    fn complain_of_non_objects(&mut self, span: Span) {
         let pointer = self.report.text().starts_with(LFS).then_some((
             "this is a pointer of Git LFS, and belay fetches only what is in Git",
             "keep manifests out of LFS: git lfs untrack, then commit the file itself",
@@ -257,7 +257,7 @@ impl<'r, 't> Reader<'r, 't> {
     }
 
     /// An object that is written twice in the file is neither one nor the other.
-    fn reject_twins(&mut self) {
+    fn reject_duplicates(&mut self) {
         let mut first: BTreeMap<ObjectKey, Span> = BTreeMap::new();
         let mut twins = BTreeSet::new();
         for (key, span) in std::mem::take(&mut self.named) {

@@ -19,8 +19,8 @@ pub(in crate::cli) use json::SimulateAnswer;
 mod picture;
 mod recorder;
 mod recording;
+mod report;
 mod scenario;
-mod story;
 mod surroundings;
 #[cfg(test)]
 mod tests;
@@ -132,9 +132,9 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
         Format::Json | Format::Yaml => say_value(&json::value(&recording, &timeline, &bounds, &assumed, seed), output)?,
         Format::Name => timeline.pods.iter().for_each(|pod| say(&pod.name)),
         Format::Table | Format::Wide => {
-            story::lines(&recording, &timeline, &bounds, &assumed).iter().for_each(say);
+            report::lines(&recording, &timeline, &bounds, &assumed).iter().for_each(say);
             picture::lines(&timeline, &bounds, output_width()).iter().for_each(say);
-            story::ending(&recording, &timeline, &bounds).iter().for_each(say);
+            report::ending(&recording, &timeline, &bounds).iter().for_each(say);
         }
     }
     Ok(if matches!(recording.end, SimulationEnd::Complete { .. }) { Exit::Done } else { Exit::No })

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 
 use super::bounds::Bounds;
-use super::story::moment;
+use super::report::moment;
 use super::timeline::{PodLife, Side, State, Timeline};
 
 /// Rows at most; of more pods only some are shown.

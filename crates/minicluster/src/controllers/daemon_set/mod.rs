@@ -1,7 +1,7 @@
 //! Keeps one pod of each DaemonSet on every node that it fits on.
 
 mod fit;
-mod patience;
+mod node_backoff;
 mod plan;
 mod revisions;
 mod status;
@@ -20,7 +20,7 @@ use super::routing::route;
 use super::selector::Selector;
 use super::work_queue::WorkQueue;
 use super::{Context, ControllerStart, worker};
-use patience::Patience;
+use node_backoff::NodeBackoff;
 
 /// How many sets are looked at side by side.
 const WORKERS: usize = 2;
@@ -33,7 +33,7 @@ struct DaemonSets {
     nodes: Informer<Node>,
     expectations: Expectations,
     /// With nodes on which pods end again and again.
-    patience: Patience,
+    node_backoff: NodeBackoff,
     queue: WorkQueue<Key>,
 }
 
@@ -45,7 +45,7 @@ pub fn prepare(context: &Context) -> ControllerStart {
         sets: context.informers.daemon_sets.clone(),
         nodes: context.informers.nodes.clone(),
         expectations: Expectations::default(),
-        patience: Patience::default(),
+        node_backoff: NodeBackoff::default(),
         queue: WorkQueue::default(),
     });
     context.informers.controller_revisions.want();

@@ -128,7 +128,7 @@ impl DaemonSets {
             if pod.phase() == "Failed" {
                 let generation = set.status.as_ref().and_then(|status| status.observed_generation).unwrap_or(0);
                 let attempt = format!("{}/{generation}", uid_of(&set.metadata));
-                if let Err(wait) = self.patience.may_try(&attempt, &node) {
+                if let Err(wait) = self.node_backoff.may_try(&attempt, &node) {
                     self.queue.add_after(key.clone(), wait);
                     continue;
                 }

@@ -15,7 +15,7 @@ pub const HISTORY: &str = "deployment.kubernetes.io/revision-history";
 pub const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
 /// The Deployment's greatest size when the ReplicaSet was last scaled.
 pub const MAX: &str = "deployment.kubernetes.io/max-replicas";
-/// A wish to go back to a revision; 0 for the one before.
+/// A request to go back to a revision; 0 for the one before.
 pub const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 

@@ -17,7 +17,7 @@ pub fn wished(deployment: &Deployment) -> Option<i64> {
 }
 
 impl Rollout<'_> {
-    /// Goes back to a revision. Whatever comes of it, the wish is taken off the Deployment.
+    /// Goes back to a revision. Whatever comes of it, the request is taken off the Deployment.
     pub async fn roll_back(&mut self, wished: i64) -> Result<(), Error> {
         self.find_new_set(ReplicaSetCreation::Yes).await?;
         let wished = match wished {

@@ -163,8 +163,8 @@ pub fn proportional(plan: &ScalePlan, active: &[Share]) -> Vec<i32> {
     let mut added = 0;
     for (size, share) in sizes.iter_mut().zip(active) {
         let left = to_add - added;
-        let wish = fraction(plan, share);
-        let given = if to_add > 0 { wish.min(left) } else { wish.max(left) };
+        let wanted = fraction(plan, share);
+        let given = if to_add > 0 { wanted.min(left) } else { wanted.max(left) };
         let given = if left == 0 || share.size == 0 { 0 } else { given };
         *size += given;
         added += given;

@@ -59,12 +59,12 @@ impl Container {
     pub(super) fn stop(&mut self, deadline: Timestamp, about: &About<'_>, environment: &mut PodEnvironment<'_>) {
         let hook = self.spec(about).and_then(|spec| spec.lifecycle.as_ref()?.pre_stop.as_ref()?.sleep.as_ref());
         let hook = hook.and_then(|sleep| u64::try_from(sleep.seconds).ok()).map_or(Duration::ZERO, Duration::from_secs);
-        let wish = match self.fate.stop {
+        let wanted = match self.fate.stop {
             FateStop::After(wait) => Some(environment.later(hook.saturating_add(wait))),
             FateStop::Hang => None,
         };
         let State::Running(run) = &mut self.state else { return };
-        let by_itself = wish.filter(|at| *at <= deadline);
+        let by_itself = wanted.filter(|at| *at <= deadline);
         match run.stop {
             Some((at, _)) if at <= deadline => {}
             Some(_) => run.stop = Some((deadline.max(environment.now), KILLED)),

@@ -12,9 +12,9 @@ const LAST: Duration = Duration::from_mins(15);
 
 /// Pauses by set and node.
 #[derive(Debug, Default)]
-pub struct Patience(Mutex<BTreeMap<(String, String), (Instant, Duration)>>);
+pub struct NodeBackoff(Mutex<BTreeMap<(String, String), (Instant, Duration)>>);
 
-impl Patience {
+impl NodeBackoff {
     /// Whether another attempt may be made now; if so it counts as made. Otherwise how long to wait.
     pub fn may_try(&self, set: &str, node: &str) -> Result<(), Duration> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -37,22 +37,22 @@ impl Patience {
 
 #[cfg(test)]
 mod tests {
-    use super::Patience;
+    use super::NodeBackoff;
     use std::time::Duration;
 
     #[tokio::test(start_paused = true)]
     async fn pauses_double() {
-        let patience = Patience::default();
+        let node_backoff = NodeBackoff::default();
         let mut waits = Vec::new();
         for _ in 0..5 {
-            while let Err(wait) = patience.may_try("set", "node") {
+            while let Err(wait) = node_backoff.may_try("set", "node") {
                 waits.push(wait.as_secs());
                 tokio::time::advance(wait).await;
             }
         }
         assert_eq!(waits, [1, 2, 4, 8]);
-        assert!(patience.may_try("set", "other").is_ok());
+        assert!(node_backoff.may_try("set", "other").is_ok());
         tokio::time::advance(Duration::from_hours(1)).await;
-        assert!(patience.may_try("set", "node").is_ok());
+        assert!(node_backoff.may_try("set", "node").is_ok());
     }
 }
