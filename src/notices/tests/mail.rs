@@ -5,6 +5,9 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use super::{file, now, tried};
 use crate::notices::message::{NoticeEvent, Notification};
 
@@ -16,8 +19,11 @@ enum SmtpTls {
     AfterStartTls,
 }
 
+/// What a mail server heard, and where it would hear of a second connection.
+type MailServer = JoinHandle<(String, TcpListener)>;
+
 /// A mail server that takes one mail, and answers its end so: its port, its certificate, what it heard.
-fn mail_server(tls: SmtpTls, end: &'static str) -> (u16, String, JoinHandle<String>) {
+fn mail_server(tls: SmtpTls, end: &'static str) -> (u16, String, MailServer) {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -28,16 +34,27 @@ fn mail_server(tls: SmtpTls, end: &'static str) -> (u16, String, JoinHandle<Stri
     let heard = std::thread::spawn(move || {
         let (mut tcp, _) = listener.accept().unwrap();
         let before = match tls {
-            SmtpTls::Never => return mail_dialogue(&mut tcp, GREETING, PLAIN_OFFER, end),
+            SmtpTls::Never => return (mail_dialogue(&mut tcp, GREETING, PLAIN_OFFER, end), listener),
             SmtpTls::FromTheBeginning => String::new(),
             SmtpTls::AfterStartTls => mail_dialogue(&mut tcp, GREETING, STARTTLS_OFFER, end),
         };
         let greeting = if before.is_empty() { GREETING } else { "" };
         let mut connection = rustls::ServerConnection::new(server).unwrap();
         let mut encrypted = rustls::Stream::new(&mut connection, &mut tcp);
-        format!("{before}{}", mail_dialogue(&mut encrypted, greeting, PLAIN_OFFER, end))
+        let during = mail_dialogue(&mut encrypted, greeting, PLAIN_OFFER, end);
+        // After a failed handshake a client could go on in plain text: it would be answered, and heard.
+        assert_eq!(mail_dialogue(&mut tcp, "", PLAIN_OFFER, end), "", "in plain text after TLS had begun");
+        (format!("{before}{during}"), listener)
     });
     (port, made.cert.pem(), heard)
+}
+
+/// All that a server heard. It was connected to once: what fails over TLS is not tried again without.
+fn heard_by(server: MailServer) -> String {
+    let (heard, listener) = server.join().unwrap();
+    listener.set_nonblocking(true).unwrap();
+    assert!(listener.accept().is_err(), "connected to twice; the first time it heard {heard}");
+    heard
 }
 
 /// What a server says first, and what it answers to EHLO.
@@ -95,11 +112,11 @@ async fn a_mail_is_sent_over_tls_to_whom_the_server_knows() {
     let (other, _, nothing) = mail_server(SmtpTls::FromTheBeginning, "250 ok");
     let error = tried(&mail.replace(&port.to_string(), &other.to_string())).await.unwrap_err().to_string();
     assert!(error.contains("certificate") && !error.contains("pass-1"), "{error}");
-    assert_eq!(nothing.join().unwrap(), "");
+    assert_eq!(heard_by(nothing), "");
 
     let answer = tried(&format!("{mail}ca_file = \"{own}\"")).await.unwrap();
     assert!(answer.is_taken() && answer.text == "queued as 7", "{answer}");
-    let heard = heard.join().unwrap();
+    let heard = heard_by(heard);
     for part in [
         "AUTH PLAIN ",
         "MAIL FROM:<belay@example.com>\r\nRCPT TO:<ops@example.com>\r\nRCPT TO:<ada@example.com>\r\nDATA\r\n",
@@ -130,14 +147,22 @@ async fn a_mail_is_not_sent_where_a_message_is_not_either() {
     let (port, _, heard) = mail_server(SmtpTls::Never, "451 try again later");
     let error = tried(&plain(port, "allow_private = true")).await.unwrap_err().to_string();
     assert!(error.contains("451") && error.contains("try again later"), "{error}");
-    assert!(heard.join().unwrap().contains("RCPT TO:<ops@example.com>"));
+    assert!(heard_by(heard).contains("RCPT TO:<ops@example.com>"));
     let folder = tempfile::tempdir().unwrap();
     let password = file(folder.path(), "password", "pass-1");
     let (port, _, heard) = mail_server(SmtpTls::Never, "250 ok");
     let secret = format!("allow_private = true\nuser = \"belay\"\npassword_file = \"{password}\"");
     let error = tried(&plain(port, &secret)).await.unwrap_err().to_string();
     assert!(error.contains("TLS") && !error.contains("pass-1"), "{error}");
-    assert!(!heard.join().unwrap().contains("AUTH"));
+    assert!(!heard_by(heard).contains("AUTH"));
+}
+
+/// A receiver behind a mail server that speaks TLS after STARTTLS.
+fn starttls_receiver(port: u16, more: &str) -> String {
+    format!(
+        "kind = \"email\"\nurl = \"smtp://localhost:{port}\"\nfrom = \"belay@example.com\"\nto = \
+         [\"ops@example.com\"]\nallow_private = true\n{more}"
+    )
 }
 
 /// Before TLS begins the server hears nothing but that it is asked for.
@@ -145,28 +170,42 @@ async fn a_mail_is_not_sent_where_a_message_is_not_either() {
 async fn after_starttls_all_of_a_mail_is_encrypted() {
     let folder = tempfile::tempdir().unwrap();
     let password = file(folder.path(), "password", "pass-1\n");
-    let mail = |port: u16, more: &str| {
-        format!(
-            "kind = \"email\"\nurl = \"smtp://localhost:{port}\"\nfrom = \"belay@example.com\"\nto = \
-             [\"ops@example.com\"]\nuser = \"belay\"\npassword_file = \"{password}\"\nallow_private = true\n{more}"
-        )
-    };
     let (port, own, heard) = mail_server(SmtpTls::AfterStartTls, "250 queued as 7");
     let own = file(folder.path(), "own.pem", &own);
-    let answer = tried(&mail(port, &format!("ca_file = \"{own}\""))).await.unwrap();
+    let more = format!("user = \"belay\"\npassword_file = \"{password}\"\nca_file = \"{own}\"");
+    let answer = tried(&starttls_receiver(port, &more)).await.unwrap();
     assert!(answer.is_taken() && answer.text == "queued as 7", "{answer}");
-    let heard = heard.join().unwrap();
+    let heard = heard_by(heard);
     let (plain, encrypted) = heard.split_once("STARTTLS\r\n").unwrap();
     assert_eq!(plain.lines().count(), 1, "{plain}");
     assert!(plain.starts_with("EHLO "), "{plain}");
-    for part in ["EHLO ", "AUTH PLAIN ", "MAIL FROM:<belay@example.com>\r\n", "Subject: [belay]"] {
+    // EHLO again: what was offered in plain text counts for nothing (RFC 3207).
+    assert!(encrypted.starts_with("EHLO "), "{encrypted}");
+    let credentials = STANDARD.encode("\0belay\0pass-1");
+    for part in [
+        &*format!("AUTH PLAIN {credentials}\r\nMAIL FROM:<belay@example.com>\r\n"),
+        "RCPT TO:<ops@example.com>\r\nDATA\r\n",
+        "Subject: [belay]",
+        "\r\n.\r\nQUIT\r\n",
+    ] {
         assert!(encrypted.contains(part), "{part:?} is not in {encrypted}");
     }
-    // Of an authority that nobody trusts nothing follows.
-    let (port, _, heard) = mail_server(SmtpTls::AfterStartTls, "250 ok");
-    let error = tried(&mail(port, "")).await.unwrap_err().to_string();
-    assert!(error.contains("certificate") && !error.contains("pass-1"), "{error}");
-    assert!(heard.join().unwrap().ends_with("STARTTLS\r\n"));
+}
+
+/// Also where belay would do without TLS: what the server offers is used, or nothing is sent.
+#[tokio::test]
+async fn after_starttls_nothing_is_sent_to_whom_nobody_trusts() {
+    let folder = tempfile::tempdir().unwrap();
+    let password = file(folder.path(), "password", "pass-1\n");
+    for more in ["", &format!("user = \"belay\"\npassword_file = \"{password}\"")] {
+        let (port, _, heard) = mail_server(SmtpTls::AfterStartTls, "250 ok");
+        let error = tried(&starttls_receiver(port, more)).await.unwrap_err().to_string();
+        assert!(error.starts_with("localhost (") && error.contains("certificate"), "{error}");
+        assert!(!error.contains("pass-1"), "{error}");
+        let heard = heard_by(heard);
+        assert!(heard.ends_with("STARTTLS\r\n"), "{heard}");
+        assert_eq!(heard.lines().count(), 2, "{heard}");
+    }
 }
 
 #[test]
