@@ -24,7 +24,7 @@ const HELD: usize = 64 << 20;
 /// What a file takes besides its manifests, in bytes, near enough: what differs of it, its path and key in several lists.
 const FILE: usize = 1 << 10;
 
-/// The most commits whose arrival is noted at once.
+/// The most commits whose arrival is noted at once, the newest of those that came.
 const ARRIVALS: usize = 1000;
 
 /// The fewest files for which a thread is worth its start.

@@ -133,12 +133,12 @@ impl Mirror {
         })
     }
 
-    /// The commits that `to` comes from and `from` does not, `to` first, each before all that it comes from; at most
-    /// `limit`.
+    /// The commits that `to` comes from and `from` does not, `to` first, each before all that it comes from; the first
+    /// `limit` of them.
     ///
     /// # Errors
     ///
-    /// [`GitError::TooMany`] when there are more; and as for [`Mirror::relation`].
+    /// As for [`Mirror::relation`].
     pub fn between(&self, from: Option<&CommitId>, to: &CommitId, limit: usize) -> Result<Vec<CommitId>, GitError> {
         self.with(|repository| {
             self.with_graph(|graph| {
@@ -147,9 +147,7 @@ impl Mirror {
                 };
                 let from = from.map(&mut load).transpose()?;
                 let to_node = load(to)?;
-                let between = graph
-                    .between(from, to_node, limit)
-                    .ok_or_else(|| GitError::TooMany { what: format!("commits up to {}", to.short()), limit })?;
+                let between = graph.between(from, to_node, limit);
                 Ok(between.into_iter().map(|node| commit_id(graph.id(node))).collect())
             })
         })

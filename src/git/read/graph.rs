@@ -94,26 +94,18 @@ impl Graph {
         }
     }
 
-    /// The commits that `to` comes from and `from` does not, `to` included, each before all that it comes from. `None`
-    /// when there are more than `limit`.
-    pub(in crate::git) fn between(
-        &self,
-        from: Option<GraphNode>,
-        to: GraphNode,
-        limit: usize,
-    ) -> Option<Vec<GraphNode>> {
+    /// The commits that `to` comes from and `from` does not, `to` included, each before all that it comes from; the first
+    /// `limit` of them.
+    pub(in crate::git) fn between(&self, from: Option<GraphNode>, to: GraphNode, limit: usize) -> Vec<GraphNode> {
         let mut walk = GraphWalk::new(self, from, to);
         let mut between = Vec::new();
-        while walk.only_to > 0 {
-            let (node, paint) = walk.next()?;
+        while walk.only_to > 0 && between.len() < limit {
+            let Some((node, paint)) = walk.next() else { break };
             if paint == TO {
-                if between.len() == limit {
-                    return None;
-                }
                 between.push(node);
             }
         }
-        Some(between)
+        between
     }
 
     /// Goes from `to` down to all that it comes from, each commit after everything that comes from it, and says of each
