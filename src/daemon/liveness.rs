@@ -13,11 +13,11 @@ pub struct Liveness {
     loops: Arc<Mutex<Vec<LoopOf>>>,
 }
 
-type LoopOf = (String, Weak<LoopTurns>);
+type LoopOf = (String, Weak<LoopHeartbeat>);
 
 /// What a loop answers with.
 #[derive(Debug)]
-pub(super) struct LoopTurns {
+pub(super) struct LoopHeartbeat {
     asked: Notify,
     answered: AtomicBool,
 }
@@ -28,27 +28,27 @@ impl Liveness {
     #[must_use]
     pub fn hanging(&self) -> Vec<String> {
         let mut loops = self.loops.lock().unwrap_or_else(PoisonError::into_inner);
-        loops.retain(|(_, turns)| turns.strong_count() > 0);
-        let silent = |turns: Arc<LoopTurns>| {
-            turns.asked.notify_one();
-            !turns.answered.swap(false, Ordering::Relaxed)
+        loops.retain(|(_, heartbeat)| heartbeat.strong_count() > 0);
+        let silent = |heartbeat: Arc<LoopHeartbeat>| {
+            heartbeat.asked.notify_one();
+            !heartbeat.answered.swap(false, Ordering::Relaxed)
         };
         loops
             .iter()
-            .filter(|(_, turns)| turns.upgrade().is_some_and(silent))
+            .filter(|(_, heartbeat)| heartbeat.upgrade().is_some_and(silent))
             .map(|(source, _)| source.clone())
             .collect()
     }
 
     /// One more loop, which counts as long as what is returned is kept.
-    pub(super) fn of_loop(&self, source: &str) -> Arc<LoopTurns> {
-        let turns = Arc::new(LoopTurns { asked: Notify::new(), answered: AtomicBool::new(true) });
-        self.loops.lock().unwrap_or_else(PoisonError::into_inner).push((source.to_owned(), Arc::downgrade(&turns)));
-        turns
+    pub(super) fn of_loop(&self, source: &str) -> Arc<LoopHeartbeat> {
+        let heartbeat = Arc::new(LoopHeartbeat { asked: Notify::new(), answered: AtomicBool::new(true) });
+        self.loops.lock().unwrap_or_else(PoisonError::into_inner).push((source.to_owned(), Arc::downgrade(&heartbeat)));
+        heartbeat
     }
 }
 
-impl LoopTurns {
+impl LoopHeartbeat {
     /// Returns when the loop is asked whether it turns.
     pub(super) async fn asked(&self) {
         self.asked.notified().await;

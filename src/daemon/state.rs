@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::context::Context;
 use super::deferred_kinds::DeferredKinds;
 use super::desired_state::DesiredState;
-use super::liveness::LoopTurns;
+use super::liveness::LoopHeartbeat;
 use super::queued_events::EventQueue;
 use super::repository::Repository;
 use super::source_dependency::DependencyRequest;
@@ -58,7 +58,7 @@ pub(super) struct Source {
     pub plan_task: Option<AbortHandle>,
     pub recorded: Recorded,
     pub completion: Completion,
-    pub liveness: Arc<LoopTurns>,
+    pub liveness: Arc<LoopHeartbeat>,
     /// What is to be told as soon as nothing else is to be done.
     pub events: EventQueue,
 }

@@ -237,14 +237,20 @@ async fn tls_is_spoken_to_whom_the_machine_trusts() {
     }
 }
 
-/// A server that answers one request over TLS, with a certificate of its own for `localhost`: its port, the certificate in
-/// PEM, and whether it was asked.
-fn tls_server() -> (u16, String, std::thread::JoinHandle<bool>) {
+/// TLS for a server with a certificate of its own for `localhost`, and the certificate in PEM.
+fn tls_config() -> (Arc<rustls::ServerConfig>, String) {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let server = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let server = Arc::new(server.with_no_client_auth().with_single_cert(vec![made.cert.der().clone()], key).unwrap());
+    let server = server.with_no_client_auth().with_single_cert(vec![made.cert.der().clone()], key).unwrap();
+    (Arc::new(server), made.cert.pem())
+}
+
+/// A server that answers one request over TLS, with a certificate of its own for `localhost`: its port, the certificate in
+/// PEM, and whether it was asked.
+fn tls_server() -> (u16, String, std::thread::JoinHandle<bool>) {
+    let (server, own) = tls_config();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let answers = std::thread::spawn(move || {
@@ -259,7 +265,7 @@ fn tls_server() -> (u16, String, std::thread::JoinHandle<bool>) {
         stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").unwrap();
         true
     });
-    (port, made.cert.pem(), answers)
+    (port, own, answers)
 }
 
 #[tokio::test]

@@ -20,10 +20,19 @@ async fn open(allowed: &[&str]) -> (Web, watch::Sender<Status>) {
     (Web::open("127.0.0.1:0".parse().unwrap(), &allowed, shown).await.unwrap(), sender)
 }
 
-async fn first_line(web: &Web, path: &str, host: &str) -> String {
+/// A connection over which this was sent.
+async fn sends(web: &Web, sent: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(web.address()).await.unwrap();
+    stream.write_all(sent).await.unwrap();
+    stream
+}
+
+/// What asks for the events of a page that stays open.
+const LISTEN: &[u8] = b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+async fn first_line(web: &Web, path: &str, host: &str) -> String {
     let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut stream = sends(web, request.as_bytes()).await;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
     answer.lines().next().unwrap_or_default().to_owned()
@@ -34,9 +43,7 @@ async fn slow_clients_keep_nobody_out() {
     let (web, _daemon) = open(&[]).await;
     let mut slow = Vec::new();
     for _ in 0..3 * CONNECTIONS {
-        let mut stream = TcpStream::connect(web.address()).await.unwrap();
-        stream.write_all(b"GET / HTTP/1.1\r\nHost: ").await.unwrap();
-        slow.push(stream);
+        slow.push(sends(&web, b"GET / HTTP/1.1\r\nHost: ").await);
     }
     let asked = tokio::time::timeout(HEADER_TIMEOUT / 2, first_line(&web, "/healthz", "localhost")).await;
     assert_eq!(asked.unwrap(), "HTTP/1.1 200 OK");
@@ -45,8 +52,7 @@ async fn slow_clients_keep_nobody_out() {
 #[tokio::test]
 async fn who_listens_hears_that_nobody_is_there_any_more() {
     let (web, _daemon) = open(&[]).await;
-    let mut stream = TcpStream::connect(web.address()).await.unwrap();
-    stream.write_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    let mut stream = sends(&web, LISTEN).await;
     let mut answer = [0; 1024];
     assert!(stream.read(&mut answer).await.unwrap() > 0);
     drop(web);
@@ -59,8 +65,7 @@ async fn pages_that_listen_keep_nobody_out() {
     let (web, _daemon) = open(&[]).await;
     let mut listening = Vec::new();
     for _ in 0..2 * CONNECTIONS {
-        let mut stream = TcpStream::connect(web.address()).await.unwrap();
-        stream.write_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+        let mut stream = sends(&web, LISTEN).await;
         let mut line = [0; 12];
         stream.read_exact(&mut line).await.unwrap();
         listening.push((stream, String::from_utf8_lossy(&line).into_owned()));
@@ -104,8 +109,7 @@ async fn listeners_that_never_read_give_their_room_back() {
     let (web, daemon) = open(&[]).await;
     let mut silent = Vec::new();
     for _ in 0..CONNECTIONS / 2 {
-        let mut stream = TcpStream::connect(web.address()).await.unwrap();
-        stream.write_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+        let stream = sends(&web, LISTEN).await;
         stream.readable().await.unwrap();
         silent.push(stream);
     }
@@ -115,15 +119,14 @@ async fn listeners_that_never_read_give_their_room_back() {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     tokio::time::sleep(HEADER_TIMEOUT).await;
-    let (told, _) = until_closed(&web, b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+    let (told, _) = until_closed(&web, LISTEN).await;
     assert!(told.starts_with("HTTP/1.1 200"), "{told}");
 }
 
 /// What is answered to this, until the connection is closed, and after how long that is.
 async fn until_closed(web: &Web, sent: &[u8]) -> (String, Duration) {
     let began = tokio::time::Instant::now();
-    let mut stream = TcpStream::connect(web.address()).await.unwrap();
-    stream.write_all(sent).await.unwrap();
+    let mut stream = sends(web, sent).await;
     let mut answer = Vec::new();
     // That it is cut off while something is sent is an end, too.
     let _ = stream.read_to_end(&mut answer).await;
@@ -140,7 +143,7 @@ async fn headers_that_do_not_end_close_the_connection() {
 #[tokio::test(start_paused = true)]
 async fn no_connection_lasts_for_longer_than_five_minutes() {
     let (web, _daemon) = open(&[]).await;
-    let (told, took) = until_closed(&web, b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+    let (told, took) = until_closed(&web, LISTEN).await;
     assert!(told.contains("event: hello") && took >= LONGEST && took < LONGEST + HEADER_TIMEOUT, "{took:?}: {told}");
     // Nor one on which nothing is asked any more.
     let (told, took) = until_closed(&web, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await;

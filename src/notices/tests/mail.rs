@@ -2,13 +2,12 @@
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{file, now, tried};
+use super::{file, now, tls_config, tried};
 use crate::notices::message::{NoticeEvent, Notification};
 
 /// When a mail server speaks TLS.
@@ -24,21 +23,16 @@ type MailServer = JoinHandle<(String, TcpListener)>;
 
 /// A mail server that takes one mail, and answers its end so: its port, its certificate, what it heard.
 fn mail_server(tls: SmtpTls, end: &'static str) -> (u16, String, MailServer) {
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let server = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let server = Arc::new(server.with_no_client_auth().with_single_cert(vec![made.cert.der().clone()], key).unwrap());
+    let (server, own) = tls_config();
     let listener = TcpListener::bind("localhost:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let heard = std::thread::spawn(move || {
         let (mut tcp, _) = listener.accept().unwrap();
-        let before = match tls {
+        let (before, greeting) = match tls {
             SmtpTls::Never => return (mail_dialogue(&mut tcp, GREETING, PLAIN_OFFER, end), listener),
-            SmtpTls::FromTheBeginning => String::new(),
-            SmtpTls::AfterStartTls => mail_dialogue(&mut tcp, GREETING, STARTTLS_OFFER, end),
+            SmtpTls::FromTheBeginning => (String::new(), GREETING),
+            SmtpTls::AfterStartTls => (mail_dialogue(&mut tcp, GREETING, STARTTLS_OFFER, end), ""),
         };
-        let greeting = if before.is_empty() { GREETING } else { "" };
         let mut connection = rustls::ServerConnection::new(server).unwrap();
         let mut encrypted = rustls::Stream::new(&mut connection, &mut tcp);
         let during = mail_dialogue(&mut encrypted, greeting, PLAIN_OFFER, end);
@@ -46,7 +40,7 @@ fn mail_server(tls: SmtpTls, end: &'static str) -> (u16, String, MailServer) {
         assert_eq!(mail_dialogue(&mut tcp, "", PLAIN_OFFER, end), "", "in plain text after TLS had begun");
         (format!("{before}{during}"), listener)
     });
-    (port, made.cert.pem(), heard)
+    (port, own, heard)
 }
 
 /// All that a server heard. It was connected to once: what fails over TLS is not tried again without.
