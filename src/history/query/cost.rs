@@ -158,6 +158,9 @@ fn no_question_goes_through_everything() {
     meter.within("followed", 200, || history.followed()).unwrap();
     meter.within("drifts", 200, || history.drifts("shop")).unwrap();
     let undo = Trigger::UndoByHand(String::new());
+    assert_eq!(meter.within("timeline", 3000, || history.timeline(None, None, 50)).unwrap().len(), 50);
+    let middle = meter.within("timeline of a source", 3000, || history.timeline(Some("shop"), Some(999), 50)).unwrap();
+    assert_eq!(middle.len(), 50);
     meter.within("undo", 500, || history.knows("shop", &object(8), at(8), &undo)).unwrap();
     meter.within("last good", 5000, || history.last_good("shop", &object(8))).unwrap().unwrap();
 }
@@ -189,6 +192,8 @@ fn no_write_grows_with_what_was_written() {
     let head = id(3 * RECORDS / 10);
     let ids = meter.within("begin", 1000, || history.begin("shop", &head, &records, at(RECORDS))).unwrap();
     meter.within("begin again", 1000, || history.begin("shop", &head, &records, at(RECORDS))).unwrap();
+    let retry = Record { trigger: Trigger::Retry, ..record(RECORDS / 2, Outcome::Planned) };
+    meter.within("try again", 1000, || history.begin("shop", &head, &[retry], at(RECORDS))).unwrap();
     let step = Step { at: at(1), kind: StepKind::Applied, detail: String::new() };
     meter.within("step", 500, || history.step(ids[0], &step)).unwrap();
     let update = Update { outcome: Some(Outcome::UnderWay), ..Update::default() };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use rusqlite::{Row, params};
+use rusqlite::{Connection, Row, params};
 
 use crate::history::error::HistoryError;
 use crate::history::store::file::History;
@@ -23,9 +23,13 @@ pub struct Turn {
     pub begun: Timestamp,
     /// When all of it was through for the first time; `None` while it is not.
     pub ended: Option<Timestamp>,
-    /// What became of the manifests, by the commits that are charged with them. The head's is there also where nothing
-    /// changed.
+    /// What became of the manifests, by the commits that are charged with them: each object once, by its last outcome, also
+    /// where a newer head was there by then. The head's is there also where nothing changed.
     pub commits: BTreeMap<CommitId, BTreeMap<Outcome, u64>>,
+    /// Whether the head brought back what earlier commits say, which counts in their lines.
+    pub brings_back: bool,
+    /// Whether records of the head itself are no longer kept.
+    pub forgotten: bool,
 }
 
 impl History {
@@ -41,30 +45,35 @@ impl History {
                 None => ("NOT INDEXED", "?1 IS NULL AND"),
             };
             let mut statement = connection.prepare_cached(&format!(
-                "SELECT number, source, head, begun, ended FROM plans {index} WHERE {of_source} head <> '' AND number < ?2 \
-                 ORDER BY number DESC LIMIT ?3"
+                "SELECT number, source, head, begun, ended, brings_back, forgotten FROM plans {index} WHERE {of_source} head \
+                 <> '' AND number < ?2 ORDER BY number DESC LIMIT ?3"
             ))?;
             let values = params![source, before.unwrap_or(i64::MAX), limit];
             let mut turns: Vec<Turn> = statement.query_map(values, turn)?.collect::<Result<_, _>>()?;
-            let mut counts = connection.prepare_cached(
-                // Each object once, by its newest record. That drift was put right says nothing of the commit.
-                "SELECT \"commit\", outcome, count(*) FROM (SELECT \"commit\", outcome, max(number) FROM records INDEXED BY \
-                 records_by_plan WHERE plan = ? AND NOT (\"trigger\" IN ('drift', 'autoscaler') AND outcome IN ('complete', \
-                 'unchanged', 'superseded', 'unknown')) GROUP BY \"commit\", \"group\", kind, namespace, name) GROUP BY \
-                 \"commit\", outcome",
-            )?;
-            for turn in &mut turns {
-                let found = counts.query_map([turn.number], |row| {
-                    Ok((rows::parsed::<CommitId>(row, 0)?, rows::worded::<Outcome>(row, 1)?, row.get::<_, i64>(2)?))
-                })?;
-                for count in found {
-                    let (commit, outcome, count) = count?;
-                    let counted = turn.commits.entry(commit).or_default().entry(outcome).or_default();
-                    *counted += u64::try_from(count).unwrap_or_default();
-                }
-            }
+            turns.iter_mut().try_for_each(|turn| turn.count(connection))?;
             Ok(turns)
         })
+    }
+}
+
+impl Turn {
+    /// Counts each object that is charged to a commit of this line once, by its newest record.
+    fn count(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        let mut counts = connection.prepare_cached(&format!(
+            "SELECT \"commit\", outcome, count(*) FROM (SELECT \"commit\", outcome, max(number) FROM records INDEXED BY \
+             records_by_turn WHERE turn = ? AND {} GROUP BY \"commit\", \"group\", kind, namespace, name) GROUP BY \
+             \"commit\", outcome",
+            rows::COUNTED
+        ))?;
+        let found = counts.query_map([self.number], |row| {
+            Ok((rows::parsed::<CommitId>(row, 0)?, rows::worded::<Outcome>(row, 1)?, row.get::<_, i64>(2)?))
+        })?;
+        for count in found {
+            let (commit, outcome, count) = count?;
+            let counted = self.commits.entry(commit).or_default().entry(outcome).or_default();
+            *counted += u64::try_from(count).unwrap_or_default();
+        }
+        Ok(())
     }
 }
 
@@ -78,5 +87,7 @@ fn turn(row: &Row<'_>) -> rusqlite::Result<Turn> {
         ended: ended.map(|_| rows::parsed(row, 4)).transpose()?,
         commits: BTreeMap::from([(head.clone(), BTreeMap::new())]),
         head,
+        brings_back: row.get(5)?,
+        forgotten: row.get(6)?,
     })
 }

@@ -18,6 +18,10 @@ pub(in crate::history) const RECORD: &str = "records.number, records.source, rec
                                  records.manifest_hash, records.rolls_out, records.revision, records.back_to, \
                                  records.back_to_revision, records.started, records.ended, records.rendered_by";
 
+/// Which records say something of their commit: that drift was put right says nothing.
+pub(in crate::history) const COUNTED: &str = "NOT (\"trigger\" IN ('drift', 'autoscaler') AND outcome IN ('complete', \
+                                  'unchanged', 'superseded', 'unknown'))";
+
 /// One record, without what is in tables of its own.
 pub(in crate::history) fn record(row: &Row<'_>) -> Result<Record, Error> {
     let place = match (row.get::<_, Option<String>>(7)?, row.get(8)?, row.get(9)?) {

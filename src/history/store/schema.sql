@@ -20,7 +20,8 @@ CREATE TABLE commits (
 ) WITHOUT ROWID;
 CREATE INDEX commits_by_author ON commits (author);
 
--- Which commits a source has had, and with which head each came. One that is not its own head was skipped for it.
+-- Which commits a source has had, and with which head each came. One that is not its own head was skipped for it,
+-- or is older and was charged with something when that head came.
 CREATE TABLE arrivals (
     source   TEXT NOT NULL,
     "commit" TEXT NOT NULL,
@@ -37,14 +38,18 @@ CREATE TABLE plans (
     head   TEXT NOT NULL,
     begun  TEXT NOT NULL,
     ended  TEXT,                  -- when the last of its records had ended for the first time
-    is_first INTEGER NOT NULL     -- whether it is the first with a head of its source; older ones may be forgotten
+    is_first INTEGER NOT NULL,    -- whether it is the first with a head of its source; older ones may be forgotten
+    brings_back INTEGER NOT NULL DEFAULT 0, -- whether it rolled out what is charged to earlier commits, in whose lines that counts
+    forgotten INTEGER NOT NULL DEFAULT 0    -- whether records of the head that counted in its line are forgotten
 );
 CREATE INDEX plans_by_source ON plans (source, number);
+CREATE INDEX plans_by_head ON plans (source, head, number);
 CREATE INDEX plans_ended ON plans (source, number) WHERE ended IS NOT NULL;
 
 CREATE TABLE records (
     number           INTEGER PRIMARY KEY AUTOINCREMENT,
-    plan             INTEGER NOT NULL REFERENCES plans,
+    plan             INTEGER NOT NULL REFERENCES plans, -- under which it was written
+    turn             INTEGER REFERENCES plans, -- in whose line of the timeline it counts; NULL for what was rebuilt
     source           TEXT NOT NULL,
     "commit"         TEXT NOT NULL,
     "group"          TEXT NOT NULL,
@@ -71,10 +76,11 @@ CREATE TABLE records (
 );
 CREATE INDEX records_by_start ON records (started);
 CREATE INDEX records_by_source ON records (source, started);
-CREATE INDEX records_by_commit ON records ("commit", started);
+CREATE INDEX records_by_commit ON records ("commit", source, turn);
 CREATE INDEX records_by_name ON records (name, started);
 CREATE INDEX records_by_namespace ON records (namespace, started);
 CREATE INDEX records_by_plan ON records (plan, name);
+CREATE INDEX records_by_turn ON records (turn);
 CREATE INDEX records_in_trouble ON records (started)
     WHERE outcome IN ('failed', 'rolled-back', 'rollback-failed', 'rejected', 'held');
 CREATE INDEX records_open ON records (source) WHERE ended IS NULL;

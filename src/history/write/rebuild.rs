@@ -7,6 +7,7 @@ use crate::history::error::HistoryError;
 use crate::history::store::file::History;
 use crate::history::store::rows;
 use crate::history::write;
+use crate::history::write::begin::{PlanTurn, insert};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Commit, Record, Trigger};
 
@@ -57,7 +58,8 @@ impl History {
                 .execute(params![source, rows::time(at)])?;
             let plan = connection.last_insert_rowid();
             for record in records {
-                write::insert(connection, plan, source, record, at)?;
+                // What was rebuilt is of no head, and counts in no line.
+                insert(connection, PlanTurn { plan, turn: None }, source, record, at)?;
             }
             Ok(())
         })

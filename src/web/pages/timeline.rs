@@ -48,7 +48,9 @@ struct TimelineLine {
     begun: Timestamp,
     took: Option<Lasted>,
     mark: Option<Mark>,
-    /// How many objects ended how, in words.
+    /// What stands in the place of the mark where nothing is counted.
+    rest: &'static str,
+    /// How many objects ended how, in words; where nothing is counted, why.
     counts: String,
 }
 
@@ -85,6 +87,7 @@ fn of_turn(history: &History, turn: &Turn) -> Result<Vec<TimelineLine>, HistoryE
     let line = |commit: &CommitId, outcomes: &BTreeMap<Outcome, u64>| {
         let told = history.told(commit)?;
         let (subject, author) = told.map(|told| (told.subject, told.author)).unwrap_or_default();
+        let (rest, nothing) = nothing(turn);
         let took = turn.ended.map(|ended| Lasted(ended.duration_since(turn.begun)));
         Ok(TimelineLine {
             commit: Link(commit.clone()),
@@ -94,7 +97,8 @@ fn of_turn(history: &History, turn: &Turn) -> Result<Vec<TimelineLine>, HistoryE
             begun: turn.begun,
             took,
             mark: worst(outcomes).map(Mark::of),
-            counts: counts(outcomes),
+            rest,
+            counts: counts(outcomes).unwrap_or_else(|| nothing.to_owned()),
         })
     };
     let head = turn.commits.get_key_value(&turn.head);
@@ -112,11 +116,17 @@ fn worst(outcomes: &BTreeMap<Outcome, u64>) -> Option<ObjectState> {
         .or_else(|| states().next())
 }
 
-/// `2 complete, 1 rolled-back`
-fn counts(outcomes: &BTreeMap<Outcome, u64>) -> String {
-    if outcomes.is_empty() {
-        return "changed nothing here".to_owned();
-    }
+/// `2 complete, 1 rolled-back`; `None` where nothing is counted.
+fn counts(outcomes: &BTreeMap<Outcome, u64>) -> Option<String> {
     let counts = outcomes.iter().map(|(outcome, count)| format!("{count} {}", outcome.state()));
-    counts.collect::<Vec<_>>().join(", ")
+    (!outcomes.is_empty()).then(|| counts.collect::<Vec<_>>().join(", "))
+}
+
+/// Why nothing is counted of a head, in a word and in words.
+fn nothing(turn: &Turn) -> (&'static str, &'static str) {
+    match turn {
+        Turn { forgotten: true, .. } => ("forgotten", "its records are no longer kept"),
+        Turn { brings_back: true, .. } => ("brought back", "brought back what earlier commits say"),
+        _ => ("unchanged", "changed nothing here"),
+    }
 }
