@@ -75,9 +75,15 @@ pub(super) async fn stats(
 ) -> Result<Json<StatsAnswer>, Problem> {
     let query = asked.query(room.shown.clock.now())?;
     let (since, until) = (query.since, query.until);
-    let all = room.history.ask(move |history| history.stats(&query)).await?;
+    let read = room.history.ask(move |history| Ok((history.stats(&query)?, history.kept_since(since)?)));
+    let (all, kept_since) = read.await?;
     let time = until.duration_since(since);
-    Ok(Json(StatsAnswer { since, until, stats: all.iter().map(|line| LineAnswer::of(line, time)).collect() }))
+    Ok(Json(StatsAnswer {
+        since,
+        until,
+        kept_since,
+        stats: all.iter().map(|line| LineAnswer::of(line, time)).collect(),
+    }))
 }
 
 /// What became of a commit, by the digits that its id begins with.

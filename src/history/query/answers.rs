@@ -110,11 +110,15 @@ pub struct ShowAnswer {
 
 /// What `belay history --stats` prints.
 #[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct StatsAnswer {
     /// From when on rollouts are counted, by when they were taken up.
     pub since: Timestamp,
     /// Until when.
     pub until: Timestamp,
+    /// Since when all of them are kept, where that is later: some of what was taken up before is forgotten, and not counted.
+    /// Null where nothing is missing.
+    pub kept_since: Option<Timestamp>,
     /// One line for each source, workload or month.
     pub stats: Vec<LineAnswer>,
 }

@@ -161,6 +161,7 @@ fn no_question_goes_through_everything() {
     assert_eq!(meter.within("timeline", 3000, || history.timeline(None, None, 50)).unwrap().len(), 50);
     let middle = meter.within("timeline of a source", 3000, || history.timeline(Some("shop"), Some(999), 50)).unwrap();
     assert_eq!(middle.len(), 50);
+    meter.within("forgotten", 200, || history.kept_since(at(0))).unwrap();
     meter.within("undo", 500, || history.knows("shop", &object(8), at(8), &undo)).unwrap();
     meter.within("last good", 5000, || history.last_good("shop", &object(8))).unwrap().unwrap();
 }

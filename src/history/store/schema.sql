@@ -89,6 +89,12 @@ CREATE INDEX records_open_by_plan ON records (plan) WHERE ended IS NULL;
 CREATE INDEX records_rolled_out ON records (source, name, number) WHERE rolls_out = 1;
 CREATE INDEX records_back_to ON records (back_to) WHERE back_to IS NOT NULL;
 
+-- Of what was taken up before this time, some is forgotten. No row while nothing is.
+CREATE TABLE forgotten (
+    number INTEGER PRIMARY KEY CHECK (number = 1),
+    before TEXT NOT NULL
+);
+
 CREATE TABLE steps (
     record INTEGER NOT NULL REFERENCES records ON DELETE CASCADE,
     number INTEGER NOT NULL,

@@ -58,6 +58,20 @@ impl History {
         Ok(forgotten)
     }
 
+    /// Since when all that was taken up is kept, where that is later than `since`; `None` where nothing since then is
+    /// forgotten.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be read.
+    pub fn kept_since(&self, since: Timestamp) -> Result<Option<Timestamp>, HistoryError> {
+        self.read("look what is forgotten", |connection| {
+            let mut statement = connection.prepare_cached("SELECT before FROM forgotten")?;
+            let before = statement.query_row([], |row| rows::parsed(row, 0)).optional()?;
+            Ok(before.filter(|before| *before > since))
+        })
+    }
+
     /// All commits that the history names: those that the mirror must keep.
     ///
     /// # Errors
@@ -127,6 +141,14 @@ fn forget_some(connection: &Connection, before: &Position, from: &Position) -> R
         mark.execute([number])?;
         delete.execute([number])?;
         forgotten += 1;
+    }
+    if forgotten > 0 {
+        connection
+            .prepare_cached(
+                "INSERT INTO forgotten (number, before) VALUES (1, ?1) ON CONFLICT DO UPDATE SET before = excluded.before \
+                 WHERE before < excluded.before",
+            )?
+            .execute([&before.0])?;
     }
     let full = looked.len() == AT_ONCE;
     let next = looked.into_iter().last().filter(|_| full).map(|(number, started, _)| (started, number));

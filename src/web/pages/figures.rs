@@ -38,6 +38,8 @@ struct Figures {
     lines: Vec<FigureLine>,
     months: Vec<FigureLine>,
     charts: Vec<Chart>,
+    /// Before when some of the last year is forgotten.
+    kept_since: Option<String>,
 }
 
 /// The four figures of a source or month.
@@ -75,14 +77,17 @@ async fn page(room: &Room, asked: FiguresAsked) -> Result<Figures, Problem> {
         by,
     };
     let (recent, year) = (query(RECENT, By::Source), query(YEAR, By::Month));
-    let (sources, months) =
-        room.history.ask(move |history| Ok((history.stats(&recent)?, history.stats(&year)?))).await?;
+    let read = room
+        .history
+        .ask(move |history| Ok((history.stats(&recent)?, history.stats(&year)?, history.kept_since(year.since)?)));
+    let (sources, months, kept_since) = read.await?;
     Ok(Figures {
         frame: Frame::of(&room.shown, "/figures"),
         asked,
         names: room.shown.status.borrow().sources.keys().cloned().collect(),
         lines: sources.iter().map(|stats| FigureLine::of(stats, RECENT)).collect(),
         charts: charts(&months),
+        kept_since: kept_since.map(|since| since.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()),
         months: months.iter().map(|stats| FigureLine::of(stats, SignedDuration::from_hours(30 * 24))).collect(),
     })
 }

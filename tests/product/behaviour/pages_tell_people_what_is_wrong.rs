@@ -1,11 +1,12 @@
 //! The pages for people, of a running daemon, as they are without scripts.
 
+use belay::history::Retention;
 use belay::web::Web;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::shows_itself_over_http::get;
-use crate::support::daemon::{World, broken, deployment};
+use crate::support::daemon::{World, broken, config_map, deployment};
 
 async fn page(web: &Web, path: &str) -> String {
     let answer = get(web, path).await;
@@ -167,6 +168,43 @@ async fn hostile_texts_do_no_harm() {
         );
         assert!(!head.contains("unsafe-inline") && !body.contains(" style=") && !body.contains("<style"), "{path}");
     }
+}
+
+/// A line or a number that lacks what was forgotten says so.
+#[tokio::test(start_paused = true)]
+async fn what_is_no_longer_kept_is_told() {
+    let mut world = World::embedded().await;
+    world.repository.write("web.yaml", deployment("web", "web:1", ""));
+    let first = world.repository.commit("First version");
+    let second = world.push("a.yaml", &config_map("a", "1"), "Settings");
+    world.start();
+    world.through(&second).await;
+    let mut newest = second.clone();
+    for value in ["2", "3"] {
+        newest = world.push("a.yaml", &config_map("a", value), "Other settings");
+        world.through(&newest).await;
+    }
+    let kept = {
+        let web = Web::open("127.0.0.1:0".parse().unwrap(), &[], world.shown()).await.unwrap();
+        let timeline = page(&web, "/timeline").await;
+        assert!(!timeline.contains("no longer kept") && !timeline.contains("changed nothing here"), "{timeline}");
+        assert!(!page(&web, "/figures").await.contains("are kept"));
+        page(&web, "/api/v1/stats").await
+    };
+    assert!(kept.contains("\"keptSince\":null"), "{kept}");
+    world.stop().await;
+    world.retention = Retention { age: None, records: Some(1) };
+    world.start();
+    world.through(&newest).await;
+    tokio::time::sleep(std::time::Duration::from_secs(30)).await;
+    let web = Web::open("127.0.0.1:0".parse().unwrap(), &[], world.shown()).await.unwrap();
+    let timeline = page(&web, "/timeline").await;
+    let line = |commit: &str| timeline.lines().find(|line| line.contains(&format!("/commits/{commit}"))).unwrap();
+    assert!(line(&second).contains("shop: its records are no longer kept"), "{timeline}");
+    assert!(line(&first).contains("shop: 1 complete"), "{timeline}");
+    assert!(line(&newest).contains("shop: 1 complete"), "{timeline}");
+    shows(&page(&web, "/figures").await, &["Not all records from before 2026-01-01", "are kept"]);
+    shows(&page(&web, "/api/v1/stats").await, &["\"keptSince\":\"2026-01-01T"]);
 }
 
 /// A page that is open hears of a change within moments, and of the end of the daemon.

@@ -1,5 +1,10 @@
 //! Help, versions, wrong usage: the same everywhere.
 
+use belay::history::{History, Retention};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{Outcome, Record};
+use jiff::SignedDuration;
+
 use crate::program::run;
 
 #[test]
@@ -39,6 +44,34 @@ fn without_a_history_it_says_where_it_looked() {
     let ran = run(home.path(), &["history"]);
     assert_eq!(ran.code, 1);
     assert!(ran.err.starts_with("error: there is no history at ") && ran.err.contains("--state-dir"), "{}", ran.err);
+}
+
+#[test]
+fn figures_of_what_is_partly_forgotten_say_so() {
+    let home = tempfile::tempdir().unwrap();
+    let state = home.path().join("state");
+    let now = belay::clock::Clock::system().now();
+    let (history, _) = History::open(&state, now).unwrap();
+    let object = ObjectKey {
+        group: "apps".to_owned(),
+        kind: "Deployment".to_owned(),
+        namespace: Some("shop".to_owned()),
+        name: "web".to_owned(),
+    };
+    for (days, digit) in [(90, "a"), (60, "b"), (2, "c")] {
+        let (commit, at) = (digit.repeat(40).parse().unwrap(), now - SignedDuration::from_hours(days * 24));
+        let record = Record { rolls_out: true, ..Record::planned("shop", &commit, object.clone(), at) };
+        let id = history.begin("shop", &commit, &[record], at).unwrap()[0];
+        history.finish(id, Outcome::Complete, None, at).unwrap();
+    }
+    history.forget(&Retention { age: Some(SignedDuration::from_hours(30 * 24)), records: None }, now).unwrap();
+    drop(history);
+    let stats = |more: &[&str]| run(home.path(), &[&["--state-dir", "state", "history", "--stats"], more].concat()).out;
+    let told = stats(&["--since", "100d"]);
+    assert!(told.contains("Not all records from before ") && told.contains(" are kept; what is forgotten"), "{told}");
+    assert!(!stats(&["--since", "10d"]).contains("Not all records"), "nothing of that is missing");
+    let json: serde_json::Value = serde_json::from_str(&stats(&["--since", "100d", "-o", "json"])).unwrap();
+    assert!(json["keptSince"].is_string() && json["stats"][0]["rollouts"] == 1, "{json}");
 }
 
 #[test]

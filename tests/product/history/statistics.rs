@@ -1,6 +1,6 @@
 //! Deployment frequency, lead time, failure rate, time to restore.
 
-use belay::history::{By, History, Spread, StatsQuery};
+use belay::history::{By, History, Retention, Spread, StatsQuery};
 use belay_core::rollout::{Outcome, Record, Trigger};
 use jiff::SignedDuration;
 
@@ -58,4 +58,22 @@ fn the_four_numbers_are_counted() {
     assert_eq!(told, [("2025-10", 6), ("2025-11", 2)]);
     let none = StatsQuery { source: Some("other".to_owned()), ..query(By::Source) };
     assert_eq!(history.stats(&none).unwrap(), []);
+}
+
+#[test]
+fn what_was_forgotten_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let (history, _) = History::open(folder.path(), at(0)).unwrap();
+    for number in 1..=3_i64 {
+        super::recorded(&history, number.unsigned_abs(), "web", Outcome::Complete, number * DAY);
+    }
+    let keep = |days: i64| Retention { age: Some(SignedDuration::from_hours(days * 24)), records: None };
+    history.forget(&keep(9), at(4 * DAY)).unwrap();
+    assert_eq!(history.kept_since(at(0)).unwrap(), None, "nothing was old enough");
+    history.forget(&keep(2), at(4 * DAY)).unwrap();
+    assert_eq!(history.kept_since(at(0)).unwrap(), Some(at(2 * DAY)));
+    assert_eq!(history.kept_since(at(2 * DAY)).unwrap(), None, "all of that is kept");
+    // What was forgotten does not come back where more is kept from now on.
+    history.forget(&keep(9), at(5 * DAY)).unwrap();
+    assert_eq!(history.kept_since(at(0)).unwrap(), Some(at(2 * DAY)));
 }

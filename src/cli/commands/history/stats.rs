@@ -35,15 +35,19 @@ pub(in crate::cli) fn print(
         Each::Month => By::Month,
     };
     let all = history.stats(&StatsQuery { source, since, until: now, by })?;
+    let kept_since = history.kept_since(since)?;
     let time = now.duration_since(since);
     match format {
         Format::Json | Format::Yaml => {
             let stats = all.iter().map(|line| LineAnswer::of(line, time)).collect();
-            say_value(&StatsAnswer { since, until: now, stats }, format)?;
+            say_value(&StatsAnswer { since, until: now, kept_since, stats }, format)?;
         }
         Format::Name => all.iter().for_each(|line| say(&line.of)),
         Format::Table | Format::Wide if all.is_empty() => say("No rollout ended in this time."),
         Format::Table | Format::Wide => table(&all, time, each, format).say(),
+    }
+    if let (Some(kept_since), Format::Table | Format::Wide) = (kept_since, format) {
+        say(format!("Not all records from before {kept_since:.0} are kept; what is forgotten is not counted."));
     }
     Ok(())
 }
