@@ -11,9 +11,11 @@ use belay_core::rollout::{Commit, CommitId};
 #[derive(Debug)]
 pub(super) struct HeadChange {
     pub head: CommitId,
+    /// What is known of it, also where no commit came with it.
+    pub head_commit: Arc<Commit>,
     /// What the repository holds at it; at the commit before, where it looks like an accident.
     pub desired: Arc<DesiredState>,
-    /// The commits that came with it, the head first.
+    /// The commits that came with it, the head first. None where a branch was set back.
     pub commits: Vec<Commit>,
     /// The paths of files that differ from the commit that was planned last.
     pub paths: BTreeSet<String>,

@@ -48,12 +48,11 @@ impl Source {
         if self.state.planning.planned.is_none() {
             self.watches.deferred = DeferredKinds::of(requests.keys());
         }
-        let newest = news.commits.first().cloned().map(Arc::new);
-        self.request_no_longer_contradicted(&mut requests, contradicted, newest.as_ref());
+        self.request_no_longer_contradicted(&mut requests, contradicted, &news.head_commit);
         self.request_readers(&mut requests, changed, &news.commits);
         self.request_resumed(&mut requests, &news);
         self.forget_superseded_waits();
-        self.request_held_with_new_configuration(&mut requests, newest.as_ref());
+        self.request_held_with_new_configuration(&mut requests, &news.head_commit);
         self.give_claims_up();
         let prune_candidates = self.prune_candidates(Some(&news));
         let keys: BTreeSet<ObjectKey> = requests.keys().chain(news.removed.keys()).cloned().collect();
@@ -96,10 +95,9 @@ impl Source {
         &mut self,
         requests: &mut PlanRequests,
         contradicted: BTreeMap<ObjectKey, String>,
-        head: Option<&Arc<Commit>>,
+        head: &Arc<Commit>,
     ) {
         let before = std::mem::replace(&mut self.state.planning.contradicted, contradicted);
-        let Some(head) = head else { return };
         let desired = self.desired();
         for key in before.keys().filter(|key| !self.state.planning.contradicted.contains_key(key) && desired.has(key)) {
             requests.entry(key.clone()).or_insert_with(|| PlanRequest::read(key, Arc::clone(head)));
@@ -139,8 +137,11 @@ impl Source {
 
     /// A hold is let go when a ConfigMap or Secret that the held template names changes in Git, or what it went back
     /// with.
-    fn request_held_with_new_configuration(&self, requests: &mut PlanRequests, head: Option<&Arc<Commit>>) {
-        let Some(head) = head else { return };
+    fn request_held_with_new_configuration(&self, requests: &mut PlanRequests, head: &Arc<Commit>) {
+        // At the head that was planned last nothing has changed, also where it is read again after a start.
+        if self.state.planning.planned.as_ref() == Some(&head.id) {
+            return;
+        }
         let desired = self.desired();
         let hash = |key: &ObjectKey| desired.hash(key).map(|hash| hash.to_string());
         for (key, facts) in &self.state.live {

@@ -92,6 +92,7 @@ impl Repository {
         reading.has_read(&files);
         let mut news = HeadChange {
             head: head.clone(),
+            head_commit: reading.commit(head)?,
             desired,
             commits: Vec::new(),
             paths: for_plan.iter().map(|change| change.path.clone()).collect(),

@@ -283,7 +283,6 @@ impl Source {
     /// Records for what can't even be read: one for each object that is complained about, or for the file.
     fn rejections(&self, news: &HeadChange) -> Vec<Record> {
         let mut by_object: BTreeMap<ObjectKey, (Arc<Commit>, Vec<Complaint>)> = BTreeMap::new();
-        let head = news.commits.first().map(|head| Arc::new(head.clone()));
         let new = |complaint: &Complaint| {
             let places = complaint.also.iter().map(|note| &note.place).chain([&complaint.place]);
             places.clone().any(|place| news.paths.contains(&*place.path))
@@ -293,7 +292,7 @@ impl Source {
             .contradictions()
             .into_iter()
             .filter(new)
-            .filter_map(|complaint| Some((complaint, head.clone()?)));
+            .map(|complaint| (complaint, Arc::clone(&news.head_commit)));
         for (complaint, commit) in news.complaints.iter().cloned().chain(duplicates) {
             let key = complaint.object.clone().unwrap_or_else(|| file_key(&complaint));
             by_object.entry(key).or_insert_with(|| (commit, Vec::new())).1.push(complaint);

@@ -10,6 +10,7 @@ mod support;
 
 mod a_bad_file_does_not_stop_the_others;
 mod a_bad_repository_harms_no_other;
+mod a_branch_may_be_set_back;
 mod a_controller_rolled_by_hand_is_left_alone;
 mod a_first_deployment_that_fails_is_left;
 mod a_held_manifest_is_not_applied_again;

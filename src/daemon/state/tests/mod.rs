@@ -170,6 +170,7 @@ fn word(effect: &Effect) -> String {
 fn news(letter: char) -> HeadChange {
     HeadChange {
         head: id(letter),
+        head_commit: commit(letter),
         desired: desired(),
         commits: Vec::new(),
         paths: BTreeSet::new(),
