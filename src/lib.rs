@@ -93,7 +93,7 @@
 //! | what differs between kinds of workloads | `driver`; `stuck_pods` of StatefulSets, `replication_controller` `rolled_pods` |
 //! | what the watches tell, drift, and what an autoscaler scales | `watch_events` `in_sync` `recheck` `reported` `external_changes` `recovered` `unhealthy` `autoscalers` `deferred_watch` `deferred_kinds` `live` `rights` |
 //! | pruning | `prune_candidates` finds what left the repository and how much may be deleted at once, `prune` compares and deletes; `unmanaged` `revision_references` `cleanup` |
-//! | what is recorded | `journal` `journal_queue` `standing` `retention` `rebuild` |
+//! | what is recorded | `charged_commits` `journal` `journal_queue` `standing` `retention` `rebuild` |
 //! | what is published, and noted to be told | `status` `lasting_trouble` `event_queue` `queued_events`; `source_completion` says whether a source is complete, for sources that wait for it |
 //! | who follows a source | `leadership` gets, keeps and loses the Lease, `leading` follows meanwhile; without it `cluster/lease` stops every write |
 //! | what all of these are given | `context` `requests` `tasks` `blocking_pool` `panics` `task_panics` `commit_tree` |

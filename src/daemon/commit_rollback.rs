@@ -65,7 +65,7 @@ impl Source {
             Record { rolls_out, ..self.record(&one.planned) }
         };
         let records: Vec<Record> = prepared.iter().map(recorded).collect();
-        match self.context.history.begin(&self.context.config.name, &head, &records, self.context.clock.now()) {
+        match self.context.begin_records(&head, &records, self.context.clock.now()) {
             Ok(ids) => {
                 let ranks = Ranks::new(prepared.iter().map(|one| one.planned.rank()));
                 ids.into_iter().zip(prepared).for_each(|(id, prepared)| self.roll_out(id, prepared, &ranks));

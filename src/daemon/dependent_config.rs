@@ -123,7 +123,7 @@ fn begin(work: &RolloutTask, manifest: &Manifest, reason: &Reason) -> Option<Rec
             .written_in(manifest.place.clone(), manifest.file())
     };
     let head = context.status.planned().unwrap_or_else(|| record.commit.clone());
-    match context.history.begin(&context.config.name, &head, &[record], now) {
+    match context.begin_records(&head, &[record], now) {
         Ok(ids) => ids.into_iter().next(),
         Err(error) => {
             error!(object = %manifest.key, %error, "failed to write down that it goes back; it stays");

@@ -31,6 +31,13 @@ pub(super) struct HeadChange {
     pub suspect: Option<SuspectHead>,
 }
 
+impl HeadChange {
+    /// The commits to be noted with it: those that came, and where none did, as after a branch was set back, the head alone.
+    pub(super) fn came(&self) -> &[Commit] {
+        if self.commits.is_empty() { std::slice::from_ref(&*self.head_commit) } else { &self.commits }
+    }
+}
+
 /// What a head may be that nobody meant to push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SuspectHead {

@@ -152,7 +152,7 @@ impl Source {
             ..planned
         };
         let now = self.context.clock.now();
-        let ids = history.begin(source, head, &[record], now)?;
+        let ids = self.context.begin_records(head, &[record], now)?;
         // A moment that is before its beginning is another machine's clock.
         ids.into_iter()
             .try_for_each(|id| history.finish(id, done.outcome, done.reason.as_ref(), now.max(done.since)))?;

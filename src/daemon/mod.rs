@@ -5,6 +5,7 @@ mod apply_wave;
 mod autoscalers;
 mod blocking_pool;
 mod capabilities;
+mod charged_commits;
 mod cleanup;
 mod commit_rollback;
 mod commit_tree;

@@ -170,7 +170,7 @@ impl Source {
         let now = self.context.clock.now();
         let record = |one: &Prepared| Record { rolls_out: one.rolls_out(), ..self.record(&one.planned) };
         let records: Vec<Record> = prepared.iter().map(record).collect();
-        match self.context.history.begin(&self.context.config.name, &head, &records, now) {
+        match self.context.begin_records(&head, &records, now) {
             Ok(ids) => {
                 for (id, prepared) in ids.iter().zip(&prepared) {
                     self.note_on(prepared).iter().for_each(|note| self.write_down_note(*id, note));

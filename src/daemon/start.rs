@@ -56,8 +56,8 @@ impl Source {
                 let (history, source) = (&writer.history, &writer.config.name);
                 let begun = history.begun();
                 let written = history
-                    .saw(source, &news.head, &news.commits, now)
-                    .and_then(|()| history.begin(source, &news.head, &records, now));
+                    .saw(source, &news.head, news.came(), now)
+                    .and_then(|()| writer.begin_records(&news.head, &records, now));
                 let (orphaned, history) = (count, begun);
                 PlanRecord { number, news, records, rejected, orphaned, new, known, written, history }
             };

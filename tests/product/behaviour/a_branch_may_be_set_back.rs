@@ -1,10 +1,14 @@
-//! A branch that is set back to an earlier commit brings no new commit, and is a new head all the same.
+//! A branch that is set back to an earlier commit brings no new commit, and is a new head all the same. What it brings back is
+//! charged to earlier commits, which are known by their subject, also where they had been forgotten.
 
+use std::time::Duration;
+
+use belay::history::Retention;
 use belay::web::Web;
-use belay_core::rollout::{Outcome, Record};
+use belay_core::rollout::{CommitId, Outcome, Record};
 
 use crate::shows_itself_over_http::get;
-use crate::support::daemon::{World, broken, config_map, deployment};
+use crate::support::daemon::{World, broken, config_map, deployment, image, path_of};
 
 /// Sets the branch back to a commit, and waits until belay is through with it.
 async fn set_back(world: &mut World, commit: &str) {
@@ -16,6 +20,35 @@ async fn set_back(world: &mut World, commit: &str) {
 fn records(world: &World, commit: &str, object: &str) -> Vec<Record> {
     let is_of = |record: &Record| record.commit.as_str() == commit && record.object.to_string() == object;
     world.records().into_iter().filter(is_of).collect()
+}
+
+fn subject(world: &World, commit: &str) -> Option<String> {
+    let id: CommitId = commit.parse().unwrap();
+    world.history().commit(&id).unwrap().map(|commit| commit.subject)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_earlier_commit_that_was_forgotten_is_known_again() {
+    let mut world = World::embedded().await;
+    world.retention = Retention { age: None, records: Some(1) };
+    let first = world.with_first_version().await;
+    let note = world.push("note.yaml", "# nothing\n", "A note");
+    world.through(&note).await;
+    let second = world.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
+    world.through(&second).await;
+    let other = world.push("a.yaml", &config_map("a", "1"), "Another object");
+    world.through(&other).await;
+    world.stop().await;
+    world.start();
+    world.through(&other).await;
+    // At its start belay forgets what is old.
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!((subject(&world, &first), subject(&world, &note)), (None, None));
+    set_back(&mut world, &note).await;
+    assert_eq!(image(&world.get(&path_of("web")).await.unwrap()), "web:1");
+    assert_eq!(world.record(&first, "Deployment default/web").outcome, Outcome::Complete);
+    assert_eq!(subject(&world, &first).as_deref(), Some("First version"));
+    assert_eq!(subject(&world, &note).as_deref(), Some("A note"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -43,6 +76,22 @@ async fn what_it_brings_back_counts_with_the_commits_that_say_it() {
         line(&first, "1 complete"),
     ];
     assert_eq!(lines, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_charged_is_known_however_many_commits_come_at_once() {
+    let mut world = World::embedded().await;
+    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
+    for number in 0..1000 {
+        world.repository.write("note.yaml", format!("# {number}\n"));
+        world.repository.commit("A note");
+    }
+    world.repository.push();
+    world.start();
+    let head = world.repository.tip().unwrap();
+    world.through(&head).await;
+    assert_eq!(world.record(&first, "Deployment default/web").outcome, Outcome::Complete);
+    assert_eq!(subject(&world, &first).as_deref(), Some("First version"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,45 @@
+//! Every commit that a new record is charged with is in the history, with its subject and its author: also one that did not
+//! come with the head, and one that was forgotten.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use tracing::warn;
+
+use super::context::Context;
+use crate::blocking::blocking;
+use crate::git::GitError;
+use crate::history::HistoryError;
+use belay_core::rollout::{Commit, CommitId, Record, RecordId};
+
+impl Context {
+    /// Writes down what begins under a head, and the commits that are charged with it. It blocks.
+    pub(super) fn begin_records(
+        &self,
+        head: &CommitId,
+        records: &[Record],
+        now: Timestamp,
+    ) -> Result<Vec<RecordId>, HistoryError> {
+        let (history, source) = (&self.history, &self.config.name);
+        history.saw(source, head, &self.charged_and_unknown(records)?, now)?;
+        history.begin(source, head, records, now)
+    }
+
+    /// The commits of these records that the history does not know, as the mirror has them.
+    fn charged_and_unknown(&self, records: &[Record]) -> Result<Vec<Commit>, HistoryError> {
+        let charged: BTreeSet<&CommitId> = records.iter().map(|record| &record.commit).collect();
+        let mut unknown = Vec::new();
+        for id in charged {
+            if self.history.commit(id)?.is_some() {
+                continue;
+            }
+            match blocking(|| self.repository.mirror.commit(id)) {
+                Ok(commit) => unknown.push(commit),
+                // One of a manifest that was live before belay came: nobody has it.
+                Err(GitError::NoCommit { .. }) => {}
+                Err(error) => warn!(commit = id.short(), %error, "failed to read a commit that is charged"),
+            }
+        }
+        Ok(unknown)
+    }
+}
