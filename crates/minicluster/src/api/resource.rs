@@ -191,6 +191,14 @@ impl Resource {
     pub fn field_values(&self, object: &Value) -> Vec<String> {
         self.selectable_paths.iter().map(|path| field_value(object, path)).collect()
     }
+
+    /// The same of an object of which only metadata and status are there; what else can be asked for is as it was.
+    #[must_use]
+    pub fn field_values_of_status(&self, object: &Value, before: &[Box<str>]) -> Vec<String> {
+        let is_there = |path: &[String]| matches!(path.first().map(String::as_str), Some("metadata" | "status"));
+        let values = self.selectable_paths.iter().zip(before);
+        values.map(|(path, was)| if is_there(path) { field_value(object, path) } else { was.to_string() }).collect()
+    }
 }
 
 fn field_value(object: &Value, path: &[String]) -> String {

@@ -43,24 +43,12 @@ impl ApiServer {
         let mut changes = Vec::new();
         for address in held.iter().filter(|address| !kept.contains(address)) {
             if let Some(known) = self.store().get(&group_resource(), address) {
-                changes.push(store::StoreOp {
-                    group_resource: group_resource(),
-                    path: address.clone(),
-                    expected: Some(known.revision),
-                    object: None,
-                    fields: Vec::new(),
-                });
+                changes.push(store::StoreOp::remove(group_resource(), address.clone(), known.revision));
             }
         }
         for address in kept.into_iter().filter(|address| !held.contains(address)) {
             let object = self.address_object(target, &address)?;
-            changes.push(store::StoreOp {
-                group_resource: group_resource(),
-                path: address,
-                expected: None,
-                object: Some(object),
-                fields: Vec::new(),
-            });
+            changes.push(store::StoreOp::put(group_resource(), address, None, object));
         }
         Ok(changes)
     }

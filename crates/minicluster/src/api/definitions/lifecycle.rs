@@ -129,13 +129,8 @@ impl ApiServer {
         if next == *old {
             return false;
         }
-        let change = store::StoreOp {
-            group_resource: resource.group_resource.clone(),
-            path: stored.path.to_string(),
-            expected: Some(stored.revision),
-            fields: Vec::new(),
-            object: Some(next),
-        };
+        let group_resource = resource.group_resource.clone();
+        let change = store::StoreOp::put(group_resource, stored.path.to_string(), Some(stored.revision), next);
         // If somebody was faster, the next round sees what they wrote.
         drop(self.store().write(vec![change]));
         true
@@ -183,13 +178,11 @@ impl ApiServer {
         if !value["metadata"]["deletionTimestamp"].is_string() || !is_held_back(&value) {
             return false;
         }
-        let object = (finalizers(&value).len() > 1).then(|| self.emptied(&value));
-        let end = store::StoreOp {
-            group_resource: definitions_resource(),
-            path: stored.path.to_string(),
-            expected: Some(stored.revision),
-            object,
-            fields: Vec::new(),
+        let path = stored.path.to_string();
+        let end = if finalizers(&value).len() > 1 {
+            store::StoreOp::put(definitions_resource(), path, Some(stored.revision), self.emptied(&value))
+        } else {
+            store::StoreOp::remove(definitions_resource(), path, stored.revision)
         };
         let done = self.store().write(vec![end]).is_ok();
         if done {

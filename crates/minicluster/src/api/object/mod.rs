@@ -17,6 +17,7 @@ mod quantity;
 mod read;
 mod rescale;
 mod schema_props;
+mod status_write;
 mod strategy;
 mod times;
 mod validate;
@@ -39,6 +40,7 @@ pub use custom::{Schema, from_version, shape, to_version};
 pub use patch::check_name;
 pub use quantity::Quantity;
 pub use rescale::{applied as applied_scale, rescale, written as written_scale};
+pub use status_write::{may_do_without_spec, metadata_and_status, update_status};
 pub use strategy::{
     Allocate, HEALTH_CHECK, NODE_PORTS, assign_addresses, check_range, no_health_check, quality_of_service,
 };

@@ -73,6 +73,15 @@ pub struct Event {
     pub previous: Option<Arc<Stored>>,
 }
 
+/// How much of an object a write brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteExtent {
+    /// All of it.
+    Whole,
+    /// Its metadata and status. The rest stays as it is in the version that is replaced.
+    MetadataAndStatus,
+}
+
 /// One change to be made, if nobody was faster.
 #[derive(Debug)]
 pub struct StoreOp {
@@ -86,6 +95,8 @@ pub struct StoreOp {
     pub object: Option<Value>,
     /// What field selectors can ask for, in the order of the resource's list of them.
     pub fields: Vec<String>,
+    /// How much of the object is there.
+    pub extent: WriteExtent,
 }
 
 /// Somebody was faster: the object at this place of the list of writes is not what it was taken for.
@@ -135,6 +146,22 @@ pub fn path(namespace: Option<&str>, name: &str) -> String {
     match namespace {
         Some(namespace) => format!("{namespace}/{name}"),
         None => name.to_owned(),
+    }
+}
+
+impl StoreOp {
+    /// Puts a whole object, for which no field selector asks, at a path.
+    #[must_use]
+    pub fn put(group_resource: GroupResource, path: String, expected: Option<u64>, object: Value) -> StoreOp {
+        let object = Some(object);
+        StoreOp { group_resource, path, expected, object, fields: Vec::new(), extent: WriteExtent::Whole }
+    }
+
+    /// Removes an object that is at this revision.
+    #[must_use]
+    pub fn remove(group_resource: GroupResource, path: String, revision: u64) -> StoreOp {
+        let expected = Some(revision);
+        StoreOp { group_resource, path, expected, object: None, fields: Vec::new(), extent: WriteExtent::Whole }
     }
 }
 
@@ -219,11 +246,11 @@ impl Store {
     }
 
     fn prepare(&self, write: StoreOp) -> Prepared {
-        let StoreOp { group_resource, path, expected, object, fields } = write;
+        let StoreOp { group_resource, path, expected, object, fields, extent } = write;
         let path: Arc<str> = path.into();
         let draft = object.map(|object| {
             let before = expected.and_then(|_| self.get(&group_resource, &path));
-            Draft::new(WrittenObject { object, path: Arc::clone(&path), fields }, before.as_deref())
+            Draft::new(WrittenObject { object, path: Arc::clone(&path), fields }, extent, before.as_deref())
         });
         Prepared { group_resource, path, expected, draft }
     }

@@ -225,18 +225,14 @@ mod tests {
         let path = format!("default/{name}");
         let expected = store.get(&group_resource(), &path).map(|object| object.revision);
         let object = json!({"kind": "ConfigMap", "metadata": {"name": name, "uid": name}, "data": {"n": value}});
-        let fields = vec![name.to_owned()];
-        store
-            .write(vec![StoreOp { group_resource: group_resource(), path, expected, object: Some(object), fields }])
-            .unwrap();
+        let put = StoreOp::put(group_resource(), path, expected, object);
+        store.write(vec![StoreOp { fields: vec![name.to_owned()], ..put }]).unwrap();
     }
 
     fn delete(store: &Store, name: &str) {
         let path = format!("default/{name}");
-        let expected = store.get(&group_resource(), &path).map(|object| object.revision);
-        store
-            .write(vec![StoreOp { group_resource: group_resource(), path, expected, object: None, fields: Vec::new() }])
-            .unwrap();
+        let revision = store.get(&group_resource(), &path).unwrap().revision;
+        store.write(vec![StoreOp::remove(group_resource(), path, revision)]).unwrap();
     }
 
     fn all(store: &Store) -> Vec<(u64, serde_json::Value)> {
@@ -346,9 +342,7 @@ mod tests {
             let path = "default/long".to_owned();
             let expected = store.get(&group_resource(), &path).map(|object| object.revision);
             let object = json!({"metadata": {"name": "long"}, "data": {"n": index, "long": long}});
-            let write =
-                StoreOp { group_resource: group_resource(), path, expected, object: Some(object), fields: Vec::new() };
-            store.write(vec![write]).unwrap();
+            store.write(vec![StoreOp::put(group_resource(), path, expected, object)]).unwrap();
         }
         let length = std::fs::metadata(folder.path().join("state")).unwrap().len();
         assert!(length < 20 << 20, "{length}");

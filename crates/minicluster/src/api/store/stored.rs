@@ -9,7 +9,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::Change;
+use super::{Change, WriteExtent};
 
 const ADDED: &[u8] = br#"{"type":"ADDED","object":"#;
 const MODIFIED: &[u8] = br#"{"type":"MODIFIED","object":"#;
@@ -80,9 +80,9 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Writes an object down. What is as it was in `before` is shared with it.
+    /// Writes an object down. What is as it was in `before`, or is not written, is shared with it.
     #[must_use]
-    pub fn new(written: WrittenObject, before: Option<&Stored>) -> Draft {
+    pub fn new(written: WrittenObject, extent: WriteExtent, before: Option<&Stored>) -> Draft {
         let WrittenObject { object, path, fields } = written;
         let metadata = &object["metadata"];
         let mut labels: Vec<(Box<str>, Box<str>)> = metadata["labels"]
@@ -98,7 +98,7 @@ impl Draft {
             uid: shared(metadata["uid"].as_str().unwrap_or_default(), before.map(|before| &before.uid)),
             labels: shared(labels, before.map(|before| &before.labels)),
             fields: shared(fields, before.map(|before| &before.fields)),
-            text: Text::new(&object, before.map(|before| &before.text)),
+            text: Text::new(&object, extent, before.map(|before| &before.text)),
         }
     }
 
@@ -114,7 +114,7 @@ impl Stored {
     /// An object at a revision, of which there is no earlier one.
     #[must_use]
     pub fn new(written: WrittenObject, revision: u64) -> Stored {
-        Draft::new(written, None).at(revision)
+        Draft::new(written, WriteExtent::Whole, None).at(revision)
     }
 
     /// The object as JSON, with kind and apiVersion.
@@ -173,12 +173,14 @@ impl Stored {
     /// The object, read.
     #[must_use]
     pub fn value(&self) -> Value {
-        #[cfg(test)]
-        crate::growth::count(crate::growth::Counted::Read);
-        // What lies here was written from a value. To look at all of the text at once is quicker than string by string.
-        let json = self.json();
-        let text = std::str::from_utf8(&json);
-        text.ok().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+        read(&self.json())
+    }
+
+    /// The object's kind, version, metadata and status, read.
+    #[must_use]
+    pub fn metadata_and_status(&self) -> Value {
+        let Text { identity, managers, status, .. } = &self.text;
+        read(&[identity, self.revision.to_string().as_bytes(), managers, status].concat())
     }
 
     /// The same object with another revision, as the one that is deleted at it.
@@ -223,7 +225,7 @@ impl Stored {
 
 impl Text {
     /// Writes `kind` and `apiVersion` first, so that lists can leave them out by leaving out the beginning.
-    fn new(object: &Value, before: Option<&Text>) -> Text {
+    fn new(object: &Value, extent: WriteExtent, before: Option<&Text>) -> Text {
         let empty = Map::new();
         let fields = object.as_object().unwrap_or(&empty);
         let mut out = vec![b'{'];
@@ -253,12 +255,10 @@ impl Text {
         }
         out.push(b'}');
         let managers = part(&mut out, before.map(|before| &before.managers));
-        let others = |key: &str| !matches!(key, "kind" | "apiVersion" | "metadata" | "status");
-        for (key, value) in fields.iter().filter(|(key, _)| others(key)) {
-            out.push(b',');
-            write_member(&mut out, key, value);
-        }
-        let content = part(&mut out, before.map(|before| &before.content));
+        let content = match (extent, before) {
+            (WriteExtent::MetadataAndStatus, Some(before)) => Arc::clone(&before.content),
+            _ => write_content(&mut out, fields, before.map(|before| &before.content)),
+        };
         if let Some(status) = fields.get("status") {
             out.push(b',');
             write_member(&mut out, "status", status);
@@ -267,6 +267,16 @@ impl Text {
         let status = part(&mut out, before.map(|before| &before.status));
         Text { identity, managers, content, status, places }
     }
+}
+
+/// Everything but the header, the metadata and the status.
+fn write_content(out: &mut Vec<u8>, fields: &Map<String, Value>, before: Option<&Arc<[u8]>>) -> Arc<[u8]> {
+    let others = |key: &str| !matches!(key, "kind" | "apiVersion" | "metadata" | "status");
+    for (key, value) in fields.iter().filter(|(key, _)| others(key)) {
+        out.push(b',');
+        write_member(out, key, value);
+    }
+    part(out, before)
 }
 
 /// What was just written, as it was before if it is the same.
@@ -283,6 +293,14 @@ fn shared<T: PartialEq + ?Sized, V: AsRef<T> + Into<Arc<T>>>(value: V, before: O
         Some(before) => Arc::clone(before),
         None => value.into(),
     }
+}
+
+/// What was written from a value here. To look at all of the text at once is quicker than string by string.
+fn read(json: &[u8]) -> Value {
+    #[cfg(test)]
+    crate::growth::count(crate::growth::Counted::Read);
+    let text = std::str::from_utf8(json);
+    text.ok().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
 fn lent(part: &Arc<[u8]>) -> Bytes {

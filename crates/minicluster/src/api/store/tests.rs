@@ -18,17 +18,14 @@ fn object(path: &str, labels: &Value) -> Value {
 
 fn put(store: &Store, path: &str, note: &str) -> Arc<Stored> {
     let expected = store.get(&group_resource(), path).map(|object| object.revision);
-    let object = Some(object(path, &json!({ "note": note })));
-    let write =
-        StoreOp { group_resource: group_resource(), path: path.to_owned(), expected, object, fields: Vec::new() };
+    let object = object(path, &json!({ "note": note }));
+    let write = StoreOp::put(group_resource(), path.to_owned(), expected, object);
     store.write(vec![write]).unwrap().remove(0)
 }
 
 fn remove(store: &Store, path: &str) {
-    let expected = store.get(&group_resource(), path).map(|object| object.revision);
-    let write =
-        StoreOp { group_resource: group_resource(), path: path.to_owned(), expected, object: None, fields: Vec::new() };
-    store.write(vec![write]).unwrap();
+    let revision = store.get(&group_resource(), path).unwrap().revision;
+    store.write(vec![StoreOp::remove(group_resource(), path.to_owned(), revision)]).unwrap();
 }
 
 fn paths(snapshot: &Snapshot) -> Vec<String> {
@@ -68,13 +65,7 @@ fn what_is_deleted_is_the_same_at_a_later_revision() {
     let mut object = object("a/x", &json!({ "resourceVersion": "1" }));
     object["metadata"]["annotations"] = json!({ "resourceVersion": "1", "text": said, "zz": format!("{{{said}}}") });
     object["spec"] = json!({ "resourceVersion": "1" });
-    let write = StoreOp {
-        group_resource: group_resource(),
-        path: "a/x".to_owned(),
-        expected: None,
-        object: Some(object),
-        fields: Vec::new(),
-    };
+    let write = StoreOp::put(group_resource(), "a/x".to_owned(), None, object);
     let stored = store.write(vec![write]).unwrap().remove(0);
     for revision in [2, 10, 12_345] {
         let later = stored.at_revision(revision);
@@ -101,18 +92,12 @@ fn versions_share_what_did_not_change() {
         object["status"] = json!({ "ready": ready });
         object
     };
-    let put = |object: Value| {
+    let write = |object: Value, extent: WriteExtent| {
         let expected = store.get(&group_resource(), "a/x").map(|object| object.revision);
-        let fields = vec!["Running".to_owned()];
-        let write = StoreOp {
-            group_resource: group_resource(),
-            path: "a/x".to_owned(),
-            expected,
-            object: Some(object),
-            fields,
-        };
-        store.write(vec![write]).unwrap().remove(0)
+        let put = StoreOp::put(group_resource(), "a/x".to_owned(), expected, object);
+        store.write(vec![StoreOp { fields: vec!["Running".to_owned()], extent, ..put }]).unwrap().remove(0)
     };
+    let put = |object: Value| write(object, WriteExtent::Whole);
     let first = put(full(1, 0, "t1"));
     let status = put(full(1, 1, "t2"));
     assert_eq!(status.parts_shared_with(&first), 2, "who it is, and what it is to be");
@@ -123,19 +108,20 @@ fn versions_share_what_did_not_change() {
     expected["metadata"]["resourceVersion"] = json!("3");
     assert_eq!(spec.value(), expected);
     assert_eq!(spec.at_revision(4).parts_shared_with(&spec), 4);
+    let mut without_spec = spec.metadata_and_status();
+    expected.as_object_mut().unwrap().remove("spec");
+    assert_eq!(without_spec, expected);
+    without_spec["status"]["ready"] = json!(2);
+    let status = write(without_spec, WriteExtent::MetadataAndStatus);
+    assert_eq!(status.parts_shared_with(&spec), 3, "all but the status");
+    assert_eq!((&status.value()["spec"]["replicas"], &status.value()["status"]["ready"]), (&json!(2), &json!(2)));
 }
 
 #[test]
 fn a_write_that_comes_too_late_changes_nothing() {
     let store = Store::default();
     put(&store, "a/x", "1");
-    let late = |expected| StoreOp {
-        group_resource: group_resource(),
-        path: "a/x".to_owned(),
-        expected,
-        object: Some(object("a/x", &json!({}))),
-        fields: Vec::new(),
-    };
+    let late = |expected| StoreOp::put(group_resource(), "a/x".to_owned(), expected, object("a/x", &json!({})));
     let fine = StoreOp { path: "a/y".to_owned(), ..late(None) };
     assert_eq!(store.write(vec![fine, late(None)]).unwrap_err(), Stale(1));
     assert_eq!(store.write(vec![late(Some(7))]).unwrap_err(), Stale(0));

@@ -73,24 +73,24 @@ impl ApiServer {
     /// The change of the store that puts an object (as it is served) into its place.
     pub(super) fn change(target: &Target, name: &str, expected: Option<u64>, object: Value) -> store::StoreOp {
         let object = convert::to_storage(&target.resource, object);
-        store::StoreOp {
-            group_resource: target.resource.group_resource.clone(),
-            path: path(target.namespace.as_deref(), name),
-            expected,
-            fields: target.resource.field_values(&object),
-            object: Some(object),
-        }
+        let fields = target.resource.field_values(&object);
+        let path = path(target.namespace.as_deref(), name);
+        let put = store::StoreOp::put(target.resource.group_resource.clone(), path, expected, object);
+        store::StoreOp { fields, ..put }
+    }
+
+    /// The change of the store that gives an object another status. The object is served as it is stored.
+    pub(super) fn status_change(target: &Target, stored: &Stored, object: Value) -> store::StoreOp {
+        let fields = target.resource.field_values_of_status(&object, &stored.fields);
+        let (group_resource, path) = (target.resource.group_resource.clone(), stored.path.to_string());
+        let put = store::StoreOp::put(group_resource, path, Some(stored.revision), object);
+        store::StoreOp { fields, extent: store::WriteExtent::MetadataAndStatus, ..put }
     }
 
     /// The change of the store that removes an object.
     pub(super) fn removal(target: &Target, stored: &Stored) -> store::StoreOp {
-        store::StoreOp {
-            group_resource: target.resource.group_resource.clone(),
-            path: stored.path.to_string(),
-            expected: Some(stored.revision),
-            object: None,
-            fields: Vec::new(),
-        }
+        let group_resource = target.resource.group_resource.clone();
+        store::StoreOp::remove(group_resource, stored.path.to_string(), stored.revision)
     }
 
     /// Makes changes, the first of which is what the client asked for.

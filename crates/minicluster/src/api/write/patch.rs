@@ -31,7 +31,7 @@ impl ApiServer {
         let options = WriteOptions::patch(call, false)?.asked_by(call, &target.resource);
         let how = Negotiated::new(call, Delivery::Whole)?;
         let mut noticed = Vec::new();
-        let changed = self.change_object(target, &options, |old| {
+        let mut patched = |old: &Value| {
             let write = write_context(target, &options, self.now());
             let patched = object::patch(&write, old, kind, &call.body);
             let Read { mut object, warnings } = patched.map_err(outermost)?;
@@ -40,8 +40,19 @@ impl ApiServer {
             settle_namespace(target, &mut object)?;
             check_version(target, old, &object)?;
             self.may_grant(target, options.requester.as_ref(), Some(old), &object)?;
-            object::update(&write, old, object)
-        });
+            Ok(object)
+        };
+        // What the others make of an object is read anew as a whole.
+        let status = match kind {
+            PatchKind::Json | PatchKind::Merge => None,
+            PatchKind::Strategic => self.change_status(target, &options, |old| patched(old).ok()),
+        };
+        let changed = match status {
+            Some(done) => Ok(done),
+            None => self.change_object(target, &options, |old| {
+                object::update(&write_context(target, &options, self.now()), old, patched(old)?)
+            }),
+        };
         let view = View::new(&target.resource, &how, self.now());
         let reply = changed.and_then(|(outcome, more)| Ok(outcome.reply(&view)?.warn(more)));
         Ok(Reply::noticing(noticed, reply))

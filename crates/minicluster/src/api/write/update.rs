@@ -41,13 +41,23 @@ impl ApiServer {
     ) -> Result<Reply, ApiError> {
         check_name(target, &object)?;
         settle_namespace(target, &mut object)?;
-        let changed = self.change_object(target, options, |old| {
+        let check = |old: &Value| {
             check_uid(target, old, &object)?;
             needs_version(target, &object)?;
             check_version(target, old, &object)?;
-            self.may_grant(target, options.requester.as_ref(), Some(old), &object)?;
-            object::update(&write_context(target, options, self.now()), old, object.clone())
+            self.may_grant(target, options.requester.as_ref(), Some(old), &object)
+        };
+        let status = self.change_status(target, options, |old| {
+            check(old).ok()?;
+            object::metadata_and_status(&target.resource.definition, &object)
         });
+        let whole = || {
+            self.change_object(target, options, |old| {
+                check(old)?;
+                object::update(&write_context(target, options, self.now()), old, object.clone())
+            })
+        };
+        let changed = status.map_or_else(whole, Ok);
         let (outcome, more) = match changed {
             Err(error) if error.code == 404 && creates_on_update(target) => {
                 if let Some(metadata) = object["metadata"].as_object_mut() {
@@ -79,6 +89,30 @@ impl ApiServer {
             }
         }
         Err(Self::modified(target))
+    }
+
+    /// Changes the status of a present object without reading the rest of it: `change` is given metadata and status as
+    /// they are, and says what was sent for them. `None` where the whole object is needed, also to say why a write is
+    /// refused, and if somebody was faster.
+    pub(in crate::api) fn change_status(
+        &self,
+        target: &Target,
+        options: &WriteOptions,
+        change: impl FnOnce(&Value) -> Option<Value>,
+    ) -> Option<(Outcome, Vec<String>)> {
+        let write = write_context(target, options, self.now());
+        if options.dry_run || !object::may_do_without_spec(&write) || self.has_quotas(target) {
+            return None;
+        }
+        let stored = self.find(target).ok()?;
+        let old = stored.metadata_and_status();
+        let Read { object: mut new, warnings } = object::update_status(&write, &old, change(&old)?)?;
+        new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
+        if new == old {
+            return Some((Outcome::Stored(stored), warnings));
+        }
+        let changed = self.commit(vec![Self::status_change(target, &stored, new)]).ok()?;
+        Some((Outcome::Stored(changed), warnings))
     }
 
     /// Stores a changed object; `None` if somebody was faster.

@@ -27,9 +27,6 @@ impl ApiServer {
     ) -> Result<Vec<store::StoreOp>, ApiError> {
         let Some(namespace) = &target.namespace else { return Ok(Vec::new()) };
         let quotas = self.all("", "resourcequotas", &Scope::Namespace(namespace.clone()));
-        if quotas.is_empty() {
-            return Ok(Vec::new());
-        }
         let mut changes = Vec::new();
         for stored in quotas {
             let quota = stored.value();
@@ -57,6 +54,12 @@ impl ApiServer {
         Ok(changes)
     }
 
+    /// Whether anything is limited where an object lives.
+    pub(in crate::api) fn has_quotas(&self, target: &Target) -> bool {
+        let in_namespace = |namespace: &String| self.all("", "resourcequotas", &Scope::Namespace(namespace.clone()));
+        target.namespace.as_ref().is_some_and(|namespace| !in_namespace(namespace).is_empty())
+    }
+
     /// A quota's status with what has changed.
     fn charged(&self, stored: &Stored, quota: &Value, delta: &ResourceAmounts) -> Option<store::StoreOp> {
         let mut next = quota.clone();
@@ -73,13 +76,8 @@ impl ApiServer {
         let resource = registry.any_version("", "resourcequotas")?;
         let write = WriteContext { subresource: Some("status"), manager, ..own_write_context(resource, self.now()) };
         let next = object::update(&write, old, next).ok()?.object;
-        (next != *old).then(|| store::StoreOp {
-            group_resource: resource.group_resource.clone(),
-            path: stored.path.to_string(),
-            expected: Some(stored.revision),
-            object: Some(next),
-            fields: Vec::new(),
-        })
+        let (group_resource, path) = (resource.group_resource.clone(), stored.path.to_string());
+        (next != *old).then(|| store::StoreOp::put(group_resource, path, Some(stored.revision), next))
     }
 
     /// Follows a write of a quota: where its status does not speak of what its spec limits, all that its namespace uses

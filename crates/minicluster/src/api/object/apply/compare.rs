@@ -29,6 +29,16 @@ impl Comparison {
         self
     }
 
+    /// Whether nothing differs.
+    pub fn is_empty(&self) -> bool {
+        self.removed.is_empty() && self.modified.is_empty() && self.added.is_empty()
+    }
+
+    /// Whether nothing was removed, and all that changed is in a set that is written.
+    pub fn is_in(&self, written: &Value) -> bool {
+        self.removed.is_empty() && self.modified.is_in(written) && self.added.is_in(written)
+    }
+
     /// Whether any of it is in a set that is written.
     pub fn meets(&self, written: &Value) -> bool {
         [&self.removed, &self.modified, &self.added].iter().any(|fields| fields.meets(written))

@@ -80,6 +80,16 @@ impl FieldSet {
         self.0.iter().any(meet)
     }
 
+    /// Whether everything in this is in what [`FieldSet::write`] wrote.
+    pub fn is_in(&self, written: &Value) -> bool {
+        let is_there = |(element, node): (&String, &FieldNode)| match written.get(element) {
+            Some(Value::Object(fields)) if node.itself && !fields.is_empty() && !fields.contains_key(".") => false,
+            Some(within) => node.within.is_in(within),
+            None => false,
+        };
+        self.0.iter().all(is_there)
+    }
+
     /// Whether nothing is in it.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::super::times::{self, Precision};
 use super::super::value_ext::ValueExt;
 use super::super::words::quote;
 use super::field_set::FieldSet;
@@ -171,6 +173,16 @@ impl Managers {
             count -= 1;
         }
     }
+}
+
+/// `managedFields` after a write by a manager that owned what it changed.
+pub fn renewed(mut entries: Vec<Value>, writer: &Manager, now: Timestamp) -> Vec<Value> {
+    let time = times::write(now, Precision::Seconds);
+    for entry in entries.iter_mut().filter(|entry| writer.has(entry)) {
+        entry["time"] = Value::from(time.as_str());
+    }
+    entries.sort_by(|one, other| order(one).cmp(&order(other)));
+    entries
 }
 
 /// What tells managers apart.

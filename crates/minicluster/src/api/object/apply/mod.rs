@@ -25,6 +25,7 @@ use kube_facts::Type;
 use managers::{MOST_UPDATERS, Manager, ManagerOperation, Managers, Owned};
 use update::Conflict;
 
+pub use check::lacks_keys;
 pub use scaled::{of_scale, put_back as put_scale_back};
 
 /// Brings `managedFields` of `new` up to date with what it changes of `live`; `live` is nothing for a new object.

@@ -10,7 +10,7 @@ use super::super::{Custom, WriteContext, shape};
 use super::check::misfits;
 use super::compare::{Comparison, compare};
 use super::field_set::FieldSet;
-use super::managers::{Manager, ManagerOperation, Managers, Owned};
+use super::managers::{self, Manager, ManagerOperation, Managers, Owned};
 use super::merge::merge;
 use super::remove::without;
 use super::{manager, own, owner_of_nothing, reset, touch};
@@ -64,12 +64,30 @@ pub fn update_entries(
     changed: Comparison,
     write: &WriteContext<'_>,
 ) -> Result<Vec<Value>, String> {
+    if changed.is_empty() {
+        return Ok(entries);
+    }
     let writer = manager(write, ManagerOperation::Update);
+    if changes_own_fields(&entries, &writer, &changed) {
+        return Ok(managers::renewed(entries, &writer, write.now));
+    }
     let matters = |entry: &Value| writer.has(entry) || changed.meets(&entry["fieldsV1"]);
     let (touched, others): (Vec<Value>, Vec<Value>) = entries.into_iter().partition(matters);
     let mut managers = Managers::read(&touched)?;
     record(&mut managers, writer, changed, write);
     Ok(managers.write_beside(others))
+}
+
+/// Whether all that a write changes is the writer's already, and nobody else's: most writes of a status.
+fn changes_own_fields(entries: &[Value], writer: &Manager, changed: &Comparison) -> bool {
+    let mut own = 0;
+    let fits = entries.iter().all(|entry| {
+        let fields = &entry["fieldsV1"];
+        let is_own = writer.has(entry);
+        own += usize::from(is_own);
+        if is_own { changed.is_in(fields) } else { !changed.meets(fields) }
+    });
+    fits && own == 1
 }
 
 fn record(managers: &mut Managers, writer: Manager, changed: Comparison, write: &WriteContext<'_>) {

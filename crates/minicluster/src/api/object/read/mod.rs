@@ -108,6 +108,10 @@ pub fn convert_patched(definition: &Definition, old: &Value, patched: Map<String
         settle(definition, &mut object, EmptyLists::Stay);
     }
     if let Value::Object(fields) = &mut object {
+        if rest_is_settled {
+            // What is always written is in the rest.
+            fields.retain(|name, _| name == "status");
+        }
         fields.extend(kept);
     }
     if !rest_is_settled {

@@ -40,6 +40,7 @@ pub use errors::{Errors, Path};
 use kinds::Order;
 pub use metadata::{NameScope, embedded as embedded_metadata};
 pub use names::NameProblem;
+pub use pod::status_needs_spec as pod_status_needs_spec;
 pub use service::families as service_families;
 
 /// Kinds whose finalizers need not be known or have a domain.

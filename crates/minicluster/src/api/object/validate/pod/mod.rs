@@ -26,7 +26,7 @@ use containers::ValidatedPod;
 use containers::local_path;
 
 pub use affinity::node_selector;
-pub use status::status;
+pub use status::{needs_spec as status_needs_spec, status};
 pub use update::update;
 pub use volumes::one as persistent_source;
 

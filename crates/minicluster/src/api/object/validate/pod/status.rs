@@ -61,6 +61,18 @@ pub fn status(old: &Value, new: &Value, errors: &mut Errors) {
     }
 }
 
+/// Whether what a status may say depends on the specification of its pod.
+pub fn needs_spec(before: &Value, after: &Value) -> bool {
+    let ended = |state: &Value| state["state"].has("terminated");
+    let names_devices = |state: &Value| state.has("allocatedResourcesStatus");
+    let any = |status: &Value, is: &dyn Fn(&Value) -> bool| {
+        CONTAINERS.iter().any(|(name, _)| status.list(name).iter().any(is))
+    };
+    ["resourceClaimStatuses", "extendedResourceClaimStatus"].iter().any(|name| after.has(name))
+        || any(before, &ended)
+        || any(after, &names_devices)
+}
+
 fn generation(of: &Value, at: &Path<'_>, errors: &mut Errors) {
     if let Some(generation) = of.int("observedGeneration").filter(|generation| *generation < 0) {
         errors.invalid(&at.field("observedGeneration"), generation, "must be a non-negative integer");
