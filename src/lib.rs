@@ -113,7 +113,7 @@
 //! | pages for people, a file each; metrics | `src/web/pages`; `src/web/metrics`, counted in `src/telemetry/metrics` |
 //! | what a receiver is sent, again and again where it fails | `src/notices/receiver` (what: `src/notices/message`) |
 //! | a command | `src/cli/commands`; `belay simulate`'s most and fewest pods: `src/cli/commands/simulate/bounds` |
-//! | the embedded API server: what a write goes through | `crates/minicluster/src/api/write`; rules of kinds: `crates/minicluster/src/api/object/validate`; quotas, ports, service accounts: `crates/minicluster/src/api/admission` |
+//! | the embedded API server: what a write goes through | `crates/minicluster/src/api/write`; rules of kinds: `crates/minicluster/src/api/object/validate`; quotas, ports, service accounts: `crates/minicluster/src/api/admission`; who may ask for it: `crates/minicluster/src/api/access` |
 //! | the embedded controllers, a file or folder each | `crates/minicluster/src/controllers`; maxSurge and maxUnavailable: `crates/minicluster/src/controllers/deployment/sizes` |
 //! | the embedded kubelet: what its pods do | `crates/minicluster/src/kubelet/simulated_pod`; as told by annotations: `crates/minicluster/src/kubelet/fate/parse` |
 //!

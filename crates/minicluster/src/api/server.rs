@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use http::{Method, Request, Response};
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
-use super::access::{Access, Peer};
-use super::admission::NodePorts;
+use super::access::{Access, AccountTokens, Authenticator, Authorizer, Peer};
+use super::admission::Admission;
 use super::body::Body;
 use super::call::{Call, User, read_body};
 use super::negotiate::Negotiated;
@@ -24,7 +24,6 @@ use super::registry::Registry;
 use super::reply::Reply;
 use super::route::{Route, Target, route};
 use super::store::{KeepError, Store, Stored, path};
-use super::subresource::hmac;
 use super::{ApiError, convert, object, timeout};
 use crate::Clock;
 use crate::{PodLogs, Random};
@@ -84,11 +83,9 @@ struct ServerInner {
     store: Store,
     registry: Mutex<Arc<Registry>>,
     settings: Settings,
-    key: [u8; 32],
-    /// Held while a service is given ports and stored: no object stands for a port, as one does for an address.
-    giving_out_ports: Mutex<()>,
-    /// Held while services are written, so that it is always as they are.
-    node_ports: Mutex<NodePorts>,
+    admission: Admission,
+    authenticator: Authenticator,
+    authorizer: Authorizer,
 }
 
 impl std::fmt::Debug for ApiServer {
@@ -106,9 +103,13 @@ impl ApiServer {
         key.fill_with(|| u8::try_from(settings.random.below(256)).unwrap_or_default());
         let key = settings.signing_key.unwrap_or(key);
         let store = settings.kept.as_ref().map(|kept| kept.0.clone()).unwrap_or_default();
-        let node_ports = Mutex::new(NodePorts::of(&store));
-        let giving_out_ports = Mutex::new(());
-        let server = ApiServer(Arc::new(ServerInner { store, registry, settings, key, giving_out_ports, node_ports }));
+        let Settings { clock, random, service_accounts, access, .. } = &settings;
+        let admission = Admission::new(store.clone(), clock.clone(), random.clone(), *service_accounts);
+        let tokens = AccountTokens::new(store.clone(), clock.clone(), key);
+        let authenticator = Authenticator::new(access.clone(), tokens);
+        let authorizer = Authorizer::new(store.clone(), access.authorization);
+        let inner = ServerInner { store, registry, settings, admission, authenticator, authorizer };
+        let server = ApiServer(Arc::new(inner));
         server.serve_definitions();
         server
     }
@@ -157,33 +158,28 @@ impl ApiServer {
         &self.0.settings.random
     }
 
-    /// The server's signature under a text.
-    pub(super) fn sign(&self, text: &[u8]) -> [u8; 32] {
-        hmac(&self.0.key, text)
-    }
-
     pub(super) fn access(&self) -> &Access {
         &self.0.settings.access
     }
 
-    /// Keeps others from giving out ports, where a write gives out some.
-    pub(super) fn giving_out_ports(&self, target: &Target) -> Option<MutexGuard<'_, ()>> {
-        let guard = || self.0.giving_out_ports.lock().unwrap_or_else(PoisonError::into_inner);
-        target.resource.is("", "services").then(guard)
+    /// What the cluster's rules say of new and changed objects.
+    pub(super) fn admission(&self) -> &Admission {
+        &self.0.admission
     }
 
-    /// The ports of nodes that services have.
-    pub(super) fn node_ports(&self) -> MutexGuard<'_, NodePorts> {
-        self.0.node_ports.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Who users are.
+    pub(super) fn authenticator(&self) -> &Authenticator {
+        &self.0.authenticator
+    }
+
+    /// Who may do what.
+    pub(super) fn authorizer(&self) -> &Authorizer {
+        &self.0.authorizer
     }
 
     /// What it calls itself.
     pub(crate) fn own_name(&self) -> &str {
         &self.0.settings.name
-    }
-
-    pub(super) fn admits_accounts(&self) -> bool {
-        self.0.settings.service_accounts
     }
 
     pub(super) fn logs(&self) -> &PodLogs {
@@ -221,7 +217,10 @@ impl ApiServer {
     {
         let (parts, body) = request.into_parts();
         let refused = timeout::check(&parts.uri).err();
-        let user = refused.map_or_else(|| self.authenticate(&parts.headers, parts.extensions.get::<Peer>()), Err);
+        let user = refused.map_or_else(
+            || self.authenticator().authenticate(self.authorizer(), &parts.headers, parts.extensions.get::<Peer>()),
+            Err,
+        );
         let mut call = Call {
             path: parts.uri.path().to_owned(),
             query: Query::new(parts.uri.query().unwrap_or_default()),
@@ -277,11 +276,11 @@ impl ApiServer {
     fn permit(&self, call: &Call, route: &Route) -> Result<(), Reply> {
         match route {
             Route::Objects(target) => {
-                let allowed = self.authorize(call, target, served_verb(call, target).unwrap_or("get"));
+                let allowed = self.authorizer().authorize(call, target, served_verb(call, target).unwrap_or("get"));
                 allowed.map_err(|error| Reply::from(error).warn_first(target.resource.deprecation()))
             }
             Route::NotBelow(_) => Ok(()),
-            _ => self.authorize_path(call).map_err(Reply::from),
+            _ => self.authorizer().authorize_path(call).map_err(Reply::from),
         }
     }
 
@@ -337,14 +336,14 @@ impl ApiServer {
                     "authentication.k8s.io" | "authorization.k8s.io" => self.review(call, target),
                     "" if target.resource.is("", "bindings") => self.bind(call, target),
                     _ => {
-                        self.await_default_account(call, target).await;
+                        self.admission().await_default_account(call, target).await;
                         self.create(call, target)
                     }
                 }
             }
             Some("update") if plain || status => self.update(call, target),
             Some("patch") if plain || status => {
-                self.await_default_account(call, target).await;
+                self.admission().await_default_account(call, target).await;
                 self.patch(call, target)
             }
             Some("delete") if plain => self.delete(call, target),

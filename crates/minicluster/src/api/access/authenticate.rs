@@ -2,9 +2,12 @@
 
 use http::HeaderMap;
 
+use super::Authorizer;
+use super::account_tokens::AccountTokens;
+use super::impersonation::impersonated;
 use super::subject::subject;
+use crate::api::ApiError;
 use crate::api::call::User;
-use crate::api::{ApiError, ApiServer};
 
 /// Who may do what.
 #[derive(Clone, Debug, Default)]
@@ -48,14 +51,38 @@ pub struct Peer {
     pub certificate: Option<Vec<u8>>,
 }
 
-impl ApiServer {
-    /// Who makes a request, after impersonation.
+/// Knows who users are by what they show.
+#[derive(Debug)]
+pub struct Authenticator {
+    access: Access,
+    account_tokens: AccountTokens,
+}
+
+impl Authenticator {
+    /// Knows these users, and the accounts that tokens are made for.
+    #[must_use]
+    pub fn new(access: Access, account_tokens: AccountTokens) -> Authenticator {
+        Authenticator { access, account_tokens }
+    }
+
+    /// The tokens of service accounts.
+    #[must_use]
+    pub fn account_tokens(&self) -> &AccountTokens {
+        &self.account_tokens
+    }
+
+    /// Who makes a request, after impersonation, which `authorizer` must allow.
     ///
     /// # Errors
     /// 401 for tokens that are nobody's, 403 where impersonation is not allowed, 400 where it names no user.
-    pub(in crate::api) fn authenticate(&self, headers: &HeaderMap, peer: Option<&Peer>) -> Result<User, ApiError> {
+    pub fn authenticate(
+        &self,
+        authorizer: &Authorizer,
+        headers: &HeaderMap,
+        peer: Option<&Peer>,
+    ) -> Result<User, ApiError> {
         let user = self.own_identity(headers, peer)?;
-        Ok(self.impersonated(&user, headers)?.unwrap_or(user))
+        Ok(impersonated(authorizer, &user, headers)?.unwrap_or(user))
     }
 
     fn own_identity(&self, headers: &HeaderMap, peer: Option<&Peer>) -> Result<User, ApiError> {
@@ -70,10 +97,10 @@ impl ApiServer {
         match peer {
             None => Ok(User::admin()),
             Some(Peer { certificate: Some(certificate) }) => Ok(certified(certificate)),
-            Some(_) if self.access().authorization == Authorization::AllowAll => {
+            Some(_) if self.access.authorization == Authorization::AllowAll => {
                 // Where nobody's rights are looked up, who is nobody may do nothing: kube-apiserver turns anonymous
                 // requests off in that mode, health checks included.
-                if self.access().tokens.is_empty() { Ok(User::admin()) } else { Err(unauthorized()) }
+                if self.access.tokens.is_empty() { Ok(User::admin()) } else { Err(unauthorized()) }
             }
             Some(_) => Ok(User {
                 name: "system:anonymous".to_owned(),
@@ -85,14 +112,14 @@ impl ApiServer {
 
     /// Whose a token is.
     pub(super) fn user_of(&self, token: &str) -> Option<User> {
-        if let Some(known) = self.access().tokens.iter().find(|known| known.token == token) {
+        if let Some(known) = self.access.tokens.iter().find(|known| known.token == token) {
             let mut user = known.user.clone();
             if !user.groups.iter().any(|group| group == "system:authenticated") {
                 user.groups.push("system:authenticated".to_owned());
             }
             return Some(user);
         }
-        let (namespace, name, uid) = self.account_of(token)?;
+        let (namespace, name, uid) = self.account_tokens.account_of(token)?;
         Some(User {
             name: format!("system:serviceaccount:{namespace}:{name}"),
             uid,

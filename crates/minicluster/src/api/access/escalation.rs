@@ -2,20 +2,20 @@
 
 use serde_json::{Value, json};
 
-use super::Attributes;
 use super::grants::GROUP;
 use super::permission_atom::{PermissionAtom, permission_atoms};
+use super::{Attributes, Authorizer};
+use crate::api::ApiError;
 use crate::api::call::User;
 use crate::api::route::Target;
 use crate::api::write::text;
-use crate::api::{ApiError, ApiServer};
 
-impl ApiServer {
+impl Authorizer {
     /// Refuses roles and bindings that give more than whoever makes or changes them has.
     ///
     /// # Errors
     /// 403; 404 where the role that is to be bound is not there.
-    pub(in crate::api) fn may_grant(
+    pub fn may_grant(
         &self,
         target: &Target,
         requester: Option<&User>,

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::api::ApiServer;
+use super::Authorizer;
 use crate::api::call::User;
-use crate::api::store::{Page, Scope};
+use crate::api::store::Scope;
 use crate::api::write::text;
 
 pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
@@ -38,7 +38,7 @@ impl Grants {
     }
 }
 
-impl ApiServer {
+impl Authorizer {
     /// What a user is given, in a namespace or everywhere.
     pub(super) fn grants_of(&self, user: &User, namespace: Option<&str>) -> Grants {
         let mut grants = Grants::default();
@@ -81,10 +81,7 @@ impl ApiServer {
     }
 
     fn access_objects(&self, resource: &str, scope: &Scope) -> Vec<Value> {
-        let registry = self.registry();
-        let Some(known) = registry.any_version(GROUP, resource) else { return Vec::new() };
-        let snapshot = self.store().snapshot(&known.group_resource, scope, &Page::default());
-        snapshot.map(|snapshot| snapshot.objects.iter().map(|object| object.value()).collect()).unwrap_or_default()
+        self.store.all(GROUP, resource, scope).iter().map(|object| object.value()).collect()
     }
 }
 

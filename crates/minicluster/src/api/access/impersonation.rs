@@ -2,10 +2,10 @@
 
 use http::HeaderMap;
 
-use super::Attributes;
+use super::{Attributes, Authorizer};
+use crate::api::ApiError;
 use crate::api::call::User;
 use crate::api::query::decode;
-use crate::api::{ApiError, ApiServer};
 
 const AUTHENTICATED: &str = "system:authenticated";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
@@ -14,44 +14,43 @@ const ACCOUNT: &str = "system:serviceaccount:";
 const EXTRA: &str = "impersonate-extra-";
 const AUTHENTICATION: &str = "authentication.k8s.io";
 
-impl ApiServer {
-    /// Whom a user acts as; `None` where no header says so.
-    ///
-    /// # Errors
-    /// 400 where the headers name no user, 403 where this is not allowed.
-    pub(super) fn impersonated(&self, user: &User, headers: &HeaderMap) -> Result<Option<User>, ApiError> {
-        let wanted = asked_for(headers);
-        if wanted == User::default() {
-            return Ok(None);
-        }
-        if wanted.name.is_empty() {
-            return Err(ApiError::bad_request(format!(
-                "requested {} without impersonating a user name",
-                in_go(&wanted)
-            )));
-        }
-        let account = account(&wanted.name);
-        let demand = |group: &str, resource: &str, namespace: Option<&str>, name: &str| {
-            self.demand(user, &Attributes { verb: "impersonate", group, resource, namespace, name, path: "" })
-        };
-        match account {
-            Some((namespace, name)) => demand("", "serviceaccounts", Some(namespace), name)?,
-            None => demand("", "users", None, &wanted.name)?,
-        }
-        for group in &wanted.groups {
-            demand("", "groups", None, group)?;
-        }
-        for (key, values) in &wanted.extra {
-            for value in values {
-                demand(AUTHENTICATION, &format!("userextras/{key}"), None, value)?;
-            }
-        }
-        if !wanted.uid.is_empty() {
-            demand(AUTHENTICATION, "uids", None, &wanted.uid)?;
-        }
-        let groups = groups(&wanted, account);
-        Ok(Some(User { groups, ..wanted }))
+/// Whom a user acts as; `None` where no header says so.
+///
+/// # Errors
+/// 400 where the headers name no user, 403 where this is not allowed.
+pub(super) fn impersonated(
+    authorizer: &Authorizer,
+    user: &User,
+    headers: &HeaderMap,
+) -> Result<Option<User>, ApiError> {
+    let wanted = asked_for(headers);
+    if wanted == User::default() {
+        return Ok(None);
     }
+    if wanted.name.is_empty() {
+        return Err(ApiError::bad_request(format!("requested {} without impersonating a user name", in_go(&wanted))));
+    }
+    let account = account(&wanted.name);
+    let demand = |group: &str, resource: &str, namespace: Option<&str>, name: &str| {
+        authorizer.demand(user, &Attributes { verb: "impersonate", group, resource, namespace, name, path: "" })
+    };
+    match account {
+        Some((namespace, name)) => demand("", "serviceaccounts", Some(namespace), name)?,
+        None => demand("", "users", None, &wanted.name)?,
+    }
+    for group in &wanted.groups {
+        demand("", "groups", None, group)?;
+    }
+    for (key, values) in &wanted.extra {
+        for value in values {
+            demand(AUTHENTICATION, &format!("userextras/{key}"), None, value)?;
+        }
+    }
+    if !wanted.uid.is_empty() {
+        demand(AUTHENTICATION, "uids", None, &wanted.uid)?;
+    }
+    let groups = groups(&wanted, account);
+    Ok(Some(User { groups, ..wanted }))
 }
 
 /// What the headers say.

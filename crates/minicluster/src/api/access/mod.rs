@@ -1,5 +1,6 @@
 //! Who asks, and what they may do.
 
+mod account_tokens;
 mod authenticate;
 mod bootstrap_policy;
 mod escalation;
@@ -10,6 +11,10 @@ mod rbac;
 mod reviews;
 mod subject;
 
-pub use authenticate::{Access, Authorization, Peer, Token};
+pub use account_tokens::{AccountTokens, ISSUER};
+pub use authenticate::{Access, Authenticator, Authorization, Peer, Token};
 pub(super) use bootstrap_policy::policy;
-pub(super) use rbac::Attributes;
+pub use rbac::{Attributes, Authorizer};
+
+#[cfg(test)]
+mod tests;

@@ -2,9 +2,10 @@
 
 use super::Authorization;
 use super::permission_atom::PermissionAtom;
+use crate::api::ApiError;
 use crate::api::call::{Call, User};
 use crate::api::route::Target;
-use crate::api::{ApiError, ApiServer};
+use crate::api::store::Store;
 
 /// What somebody wants to do.
 #[derive(Clone, Copy, Debug)]
@@ -34,12 +35,25 @@ impl Attributes<'_> {
     }
 }
 
-impl ApiServer {
+/// Says who may do what: by the roles that are stored, and who they are bound to.
+#[derive(Debug)]
+pub struct Authorizer {
+    pub(super) store: Store,
+    pub(super) authorization: Authorization,
+}
+
+impl Authorizer {
+    /// By the roles in a store, if they are asked at all.
+    #[must_use]
+    pub fn new(store: Store, authorization: Authorization) -> Authorizer {
+        Authorizer { store, authorization }
+    }
+
     /// Refuses what a user may not do to objects.
     ///
     /// # Errors
     /// 403.
-    pub(in crate::api) fn authorize(&self, call: &Call, target: &Target, verb: &str) -> Result<(), ApiError> {
+    pub fn authorize(&self, call: &Call, target: &Target, verb: &str) -> Result<(), ApiError> {
         let definition = &target.resource.definition;
         let resource = match &target.subresource {
             Some(subresource) => format!("{}/{subresource}", definition.resource),
@@ -59,7 +73,7 @@ impl ApiServer {
     ///
     /// # Errors
     /// 403.
-    pub(in crate::api) fn authorize_path(&self, call: &Call) -> Result<(), ApiError> {
+    pub fn authorize_path(&self, call: &Call) -> Result<(), ApiError> {
         let verb = call.method.as_str().to_ascii_lowercase();
         let attributes =
             Attributes { verb: &verb, group: "", resource: "", namespace: None, name: "", path: &call.path };
@@ -86,14 +100,14 @@ impl ApiServer {
     }
 
     /// Whether a user may do something.
-    pub(in crate::api) fn may(&self, user: &User, wanted: &Attributes<'_>) -> bool {
+    pub fn may(&self, user: &User, wanted: &Attributes<'_>) -> bool {
         self.decide(user, wanted).is_ok()
     }
 
     /// Whether a user may do something, and why or why not, as far as there is more to say.
     pub(super) fn decide(&self, user: &User, wanted: &Attributes<'_>) -> Result<String, String> {
         let master = user.groups.iter().any(|group| group == "system:masters");
-        if master || self.access().authorization == Authorization::AllowAll {
+        if master || self.authorization == Authorization::AllowAll {
             return Ok(String::new());
         }
         let grants = self.grants_of(user, wanted.namespace);

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Attributes, Authorization};
+use super::{Attributes, Authorization, ISSUER};
 use crate::api::call::{Call, User};
 use crate::api::negotiate::Negotiated;
 use crate::api::object::{self, Read};
@@ -10,7 +10,6 @@ use crate::api::options::WriteOptions;
 use crate::api::read::View;
 use crate::api::reply::Reply;
 use crate::api::route::Target;
-use crate::api::subresource::ISSUER;
 use crate::api::time::rfc3339;
 use crate::api::write::{text, write_context};
 use crate::api::{ApiError, ApiServer, Cause};
@@ -65,7 +64,7 @@ impl ApiServer {
         if token.is_empty() {
             return Err(ApiError::bad_request("token is required for TokenReview in authentication"));
         }
-        Ok(match self.user_of(token) {
+        Ok(match self.authenticator().user_of(token) {
             Some(user) => json!({ "authenticated": true, "user": user_info(&user), "audiences": [ISSUER] }),
             None => json!({ "user": {}, "error": "invalid bearer token" }),
         })
@@ -104,7 +103,7 @@ impl ApiServer {
         } else {
             Attributes { verb, group: "", resource: "", namespace: None, name: "", path }
         };
-        let (allowed, why) = match self.decide(&user, &attributes) {
+        let (allowed, why) = match self.authorizer().decide(&user, &attributes) {
             Ok(why) => (true, why),
             Err(why) => (false, why),
         };
@@ -120,7 +119,7 @@ impl ApiServer {
         if namespace.is_empty() {
             return Err(ApiError::bad_request("no namespace on request"));
         }
-        let grants = self.grants_of(&call.user, Some(namespace));
+        let grants = self.authorizer().grants_of(&call.user, Some(namespace));
         let complaint = grants.complaint();
         let mut rules: Vec<Value> = grants.given.into_iter().map(|given| given.rule).collect();
         if self.access().authorization == Authorization::AllowAll {

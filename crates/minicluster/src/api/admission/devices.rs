@@ -2,15 +2,16 @@
 
 use serde_json::Value;
 
+use super::Admission;
 use crate::api::object::Read;
 use crate::api::route::Target;
 use crate::api::store::GroupResource;
-use crate::api::{ApiError, ApiServer, Cause};
+use crate::api::{ApiError, Cause};
 
 /// The label of namespaces that may, whose value is `true`.
 const MARK: &str = "resource.kubernetes.io/admin-access";
 
-impl ApiServer {
+impl Admission {
     /// Refuses a new claim, or template of claims, `asked`, that its namespace may not make; all else that is wrong with
     /// it, in `done`, is told, too.
     ///
@@ -55,8 +56,8 @@ impl ApiServer {
     }
 
     fn is_marked(&self, target: &Target) -> bool {
-        let group_resource = GroupResource { group: "".into(), resource: "namespaces".into() };
-        let namespace = target.namespace.as_deref().and_then(|name| self.store().get(&group_resource, name));
+        let namespaces = GroupResource::new("", "namespaces");
+        let namespace = target.namespace.as_deref().and_then(|name| self.store.get(&namespaces, name));
         namespace.is_some_and(|namespace| namespace.value()["metadata"]["labels"][MARK] == "true")
     }
 }

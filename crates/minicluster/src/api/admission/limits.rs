@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::resources::{ResourceAmounts, add, amount, amounts};
-use super::{forbid, listed};
+use super::{Admission, forbid, listed};
+use crate::api::ApiError;
 use crate::api::object::Quantity;
 use crate::api::route::Target;
 use crate::api::store::Scope;
-use crate::api::{ApiError, ApiServer};
 
 const NOTE: &str = "kubernetes.io/limit-ranger";
 
-impl ApiServer {
+impl Admission {
     /// Gives a pod's containers the defaults of its namespace.
     pub(super) fn set_limits(&self, target: &Target, pod: &mut Value) {
         for range in &self.limits_of(target) {
@@ -68,7 +68,7 @@ impl ApiServer {
     /// The limits of a namespace, range by range.
     fn limits_of(&self, target: &Target) -> Vec<Vec<Value>> {
         let Some(namespace) = &target.namespace else { return Vec::new() };
-        let ranges = self.all("", "limitranges", &Scope::Namespace(namespace.clone()));
+        let ranges = self.store.all("", "limitranges", &Scope::Namespace(namespace.clone()));
         ranges.iter().map(|range| range.value()["spec"]["limits"].as_array().cloned().unwrap_or_default()).collect()
     }
 }

@@ -5,6 +5,7 @@
 mod certificates;
 mod devices;
 mod limits;
+mod namespace;
 mod priority;
 mod quota;
 mod resources;
@@ -15,25 +16,55 @@ mod storage_class;
 
 pub use services::{NodePorts, RANGE as SERVICE_RANGE, take_back_ports, written_ports};
 
-use std::sync::Arc;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
+use super::ApiError;
 use super::object::{Effect, prepared_service};
 use super::options::WriteOptions;
 use super::route::Target;
-use super::store::{self, Page, Scope, Stored};
+use super::store::{self, Store};
 use super::write::text;
-use super::{ApiError, ApiServer};
+use crate::{Clock, Random};
 
-impl ApiServer {
+/// The rules of a cluster, which look at what else is stored.
+#[derive(Debug)]
+pub struct Admission {
+    store: Store,
+    clock: Clock,
+    random: Random,
+    /// Whether pods need a ServiceAccount that is there, and get its token mounted.
+    service_accounts: bool,
+    /// Held while a service is given ports and stored: no object stands for a port, as one does for an address.
+    giving_out_ports: Mutex<()>,
+    /// Held while services are written, so that it is always as they are.
+    node_ports: Mutex<NodePorts>,
+}
+
+impl Admission {
+    /// The rules for what lies in a store.
+    pub fn new(store: Store, clock: Clock, random: Random, service_accounts: bool) -> Admission {
+        let node_ports = Mutex::new(NodePorts::of(&store));
+        Admission { store, clock, random, service_accounts, giving_out_ports: Mutex::new(()), node_ports }
+    }
+
+    /// Keeps others from giving out ports, where a write gives out some.
+    pub fn giving_out_ports(&self, target: &Target) -> Option<MutexGuard<'_, ()>> {
+        let guard = || self.giving_out_ports.lock().unwrap_or_else(PoisonError::into_inner);
+        target.resource.is("", "services").then(guard)
+    }
+
+    /// The ports of nodes that services have.
+    pub fn node_ports(&self) -> MutexGuard<'_, NodePorts> {
+        self.node_ports.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Adds to a new object what the cluster's rules add, before it is looked at by itself.
-    pub(super) fn admit_new(
-        &self,
-        target: &Target,
-        options: &WriteOptions,
-        object: &mut Value,
-    ) -> Result<(), ApiError> {
+    ///
+    /// # Errors
+    /// As the real server refuses it.
+    pub fn admit_new(&self, target: &Target, options: &WriteOptions, object: &mut Value) -> Result<(), ApiError> {
         let resource = &target.resource;
         let asks = resource.is("certificates.k8s.io", "certificatesigningrequests");
         if let Some(requester) = options.requester.as_ref().filter(|_| asks) {
@@ -57,7 +88,10 @@ impl ApiServer {
     }
 
     /// Refuses a new object, which is sound by itself, where the cluster's rules forbid it.
-    pub(super) fn permit_new(&self, target: &Target, object: &Value) -> Result<(), ApiError> {
+    ///
+    /// # Errors
+    /// As the real server refuses it.
+    pub fn permit_new(&self, target: &Target, object: &Value) -> Result<(), ApiError> {
         let resource = &target.resource;
         if resource.is("", "pods") {
             self.limit_pod(target, object)?;
@@ -73,7 +107,10 @@ impl ApiServer {
 
     /// The changes that have to be made together with that of an object: what its namespace uses, the addresses of
     /// services. `old` is the object as it is, `new` as it is to be.
-    pub(super) fn side_effect_writes(
+    ///
+    /// # Errors
+    /// Where a quota is used up, or an address or port can't be had.
+    pub fn side_effect_writes(
         &self,
         target: &Target,
         old: Option<&Value>,
@@ -85,14 +122,6 @@ impl ApiServer {
             changes.extend(self.address_changes(target, old, new, effect)?);
         }
         Ok(changes)
-    }
-
-    /// All objects of a built-in kind in a scope.
-    fn all(&self, group: &str, resource: &str, scope: &Scope) -> Vec<Arc<Stored>> {
-        let registry = self.registry();
-        let Some(known) = registry.any_version(group, resource) else { return Vec::new() };
-        let snapshot = self.store().snapshot(&known.group_resource, scope, &Page::default());
-        snapshot.map(|snapshot| snapshot.objects).unwrap_or_default()
     }
 }
 
@@ -110,3 +139,6 @@ fn listed(complaints: &[String]) -> String {
         several => format!("[{}]", several.join(", ")),
     }
 }
+
+#[cfg(test)]
+mod tests;

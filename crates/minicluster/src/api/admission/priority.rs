@@ -2,13 +2,14 @@
 
 use serde_json::{Value, json};
 
+use super::Admission;
+use crate::api::ApiError;
 use crate::api::store::Scope;
 use crate::api::write::text;
-use crate::api::{ApiError, ApiServer};
 
 const GROUP: &str = "scheduling.k8s.io";
 
-impl ApiServer {
+impl Admission {
     /// Gives a pod the priority of its class, or of the default class.
     pub(super) fn set_priority(&self, pod: &mut Value) -> Result<(), ApiError> {
         let forbid = |pod: &Value, why: &str| Err(ApiError::forbidden("", "pods", text(pod, "/metadata/name"), why));
@@ -16,7 +17,7 @@ impl ApiServer {
         let class = if named.is_empty() {
             self.default_class()
         } else {
-            match self.all(GROUP, "priorityclasses", &Scope::Object(named.clone())).first() {
+            match self.store.all(GROUP, "priorityclasses", &Scope::Object(named.clone())).first() {
                 Some(class) => Some(class.value()),
                 None => return forbid(pod, &format!("no PriorityClass with name {named} was found")),
             }
@@ -53,7 +54,7 @@ impl ApiServer {
 
     /// The class of pods that name none; the least important one if there are several.
     fn default_class(&self) -> Option<Value> {
-        let classes = self.all(GROUP, "priorityclasses", &Scope::All);
+        let classes = self.store.all(GROUP, "priorityclasses", &Scope::All);
         let defaults = classes.iter().map(|class| class.value()).filter(|class| class["globalDefault"] == true);
         defaults.min_by_key(|class| class["value"].as_i64().unwrap_or_default())
     }

@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
+use super::Admission;
 use crate::api::store::Scope;
 use crate::api::write::text;
-use crate::api::{ApiError, ApiServer, object};
+use crate::api::{ApiError, object};
 
-impl ApiServer {
+impl Admission {
     /// The RuntimeClass that a pod names.
     ///
     /// # Errors
@@ -20,7 +21,7 @@ impl ApiServer {
         if !problems.is_empty() {
             return Err(ApiError::new(500, "", format!("invalid resource name {name:?}: [{}]", problems.join(" "))));
         }
-        match self.all("node.k8s.io", "runtimeclasses", &Scope::Object(name.to_owned())).first() {
+        match self.store.all("node.k8s.io", "runtimeclasses", &Scope::Object(name.to_owned())).first() {
             Some(class) => Ok(Some(class.value())),
             None => Err(reject(pod, &format!("RuntimeClass {name:?} not found"))),
         }

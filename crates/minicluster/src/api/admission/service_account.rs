@@ -6,13 +6,13 @@ use std::time::Duration;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::forbid;
+use super::{Admission, forbid};
 use crate::Random;
+use crate::api::ApiError;
 use crate::api::call::Call;
 use crate::api::route::Target;
-use crate::api::store::{Scope, Stored};
+use crate::api::store::{Scope, Stored, path};
 use crate::api::write::text;
-use crate::api::{ApiError, ApiServer};
 
 /// The account of pods that name none.
 const DEFAULT: &str = "default";
@@ -30,12 +30,12 @@ const EXPIRES: u64 = 3607;
 const LOOKS: usize = 10;
 const BETWEEN: Duration = Duration::from_millis(100);
 
-impl ApiServer {
+impl Admission {
     /// Waits a moment for the account that a controller makes in every namespace, where a pod is made that needs it.
-    pub(in crate::api) async fn await_default_account(&self, call: &Call, target: &Target) {
+    pub async fn await_default_account(&self, call: &Call, target: &Target) {
         let applied = call.method == Method::PATCH && call.content_type() == "application/apply-patch+yaml";
-        let may_be_new = call.method == Method::POST || applied && self.find(target).is_err();
-        if !may_be_new || !target.resource.is("", "pods") || !self.admits_accounts() {
+        let may_be_new = call.method == Method::POST || applied && self.is_new(target);
+        if !may_be_new || !target.resource.is("", "pods") || !self.service_accounts {
             return;
         }
         let namespace = target.namespace.as_deref().unwrap_or_default();
@@ -52,7 +52,7 @@ impl ApiServer {
 
     /// Gives a new pod its account, and what that brings.
     pub(super) fn set_account(&self, target: &Target, pod: &mut Value) -> Result<(), ApiError> {
-        if !self.admits_accounts() {
+        if !self.service_accounts {
             return Ok(());
         }
         if pod["metadata"]["annotations"].get(MIRROR).is_some() {
@@ -81,9 +81,14 @@ impl ApiServer {
         if enforces(&account) { check_secrets(target, pod, &account, &name) } else { Ok(()) }
     }
 
+    fn is_new(&self, target: &Target) -> bool {
+        let path = path(target.namespace.as_deref(), target.name.as_deref().unwrap_or_default());
+        self.store.get(&target.resource.group_resource, &path).is_none()
+    }
+
     fn account(&self, namespace: &str, name: &str) -> Option<Arc<Stored>> {
         let scope = Scope::Object(format!("{namespace}/{name}"));
-        self.all("", "serviceaccounts", &scope).into_iter().next()
+        self.store.all("", "serviceaccounts", &scope).into_iter().next()
     }
 }
 

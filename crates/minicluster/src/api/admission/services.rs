@@ -5,14 +5,16 @@ use std::net::Ipv4Addr;
 
 use serde_json::{Value, json};
 
+use super::Admission;
 use crate::api::object::{
     self, Allocate, Effect, HEALTH_CHECK, NODE_PORTS, assign_addresses, check_range, no_health_check,
 };
+use crate::api::registry::Registry;
 use crate::api::route::Target;
-use crate::api::store::{self, GroupResource, Page, Scope, path};
+use crate::api::store::{self, GroupResource, Scope, path};
 use crate::api::time::rfc3339;
 use crate::api::write::{own_write_context, text};
-use crate::api::{ApiError, ApiServer, Cause};
+use crate::api::{ApiError, Cause};
 
 /// Where addresses of services lie: 65,534 of them.
 pub const RANGE: &str = "10.0.0.0/16";
@@ -23,7 +25,7 @@ const ADDRESSES: u32 = 65_534;
 /// How often an address is drawn before the next free one is looked for.
 const DRAWS: usize = 16;
 
-impl ApiServer {
+impl Admission {
     /// Gives a service its addresses and ports, and says what has to be written for that.
     pub(super) fn address_changes(
         &self,
@@ -42,7 +44,7 @@ impl ApiServer {
         };
         let mut changes = Vec::new();
         for address in held.iter().filter(|address| !kept.contains(address)) {
-            if let Some(known) = self.store().get(&group_resource(), address) {
+            if let Some(known) = self.store.get(&group_resource(), address) {
                 changes.push(store::StoreOp::remove(group_resource(), address.clone(), known.revision));
             }
         }
@@ -62,7 +64,7 @@ impl ApiServer {
         effect: Effect,
     ) -> Result<(), ApiError> {
         let own = path(target.namespace.as_deref(), target.name.as_deref().unwrap_or_default());
-        let mut allocator = Allocator { server: self, old, own, given: Vec::new(), effect };
+        let mut allocator = Allocator { admission: self, old, own, given: Vec::new(), effect };
         assign_addresses(service, old, &mut allocator).map_err(|refused| {
             if refused.field.ends_with(HEALTH_CHECK) {
                 return no_health_check(refused.wanted.as_i64().unwrap_or_default(), &refused.why);
@@ -83,15 +85,15 @@ impl ApiServer {
     }
 
     fn address_object(&self, target: &Target, address: &str) -> Result<Value, ApiError> {
-        let registry = self.registry();
+        let registry = Registry::built_in();
         let Some(resource) = registry.any_version("networking.k8s.io", "ipaddresses") else {
             return Err(ApiError::no_such_resource());
         };
-        let now = self.now();
+        let now = self.clock.now();
         let object = json!({
             "apiVersion": "networking.k8s.io/v1", "kind": "IPAddress",
             "metadata": {
-                "name": address, "uid": self.random().uid(), "creationTimestamp": rfc3339(now),
+                "name": address, "uid": self.random.uid(), "creationTimestamp": rfc3339(now),
                 "labels": {
                     "ipaddress.kubernetes.io/ip-family": "IPv4",
                     "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
@@ -150,7 +152,7 @@ pub fn take_back_ports(asked: &Value, service: &mut Value) {
 }
 
 fn group_resource() -> GroupResource {
-    GroupResource { group: "networking.k8s.io".into(), resource: "ipaddresses".into() }
+    GroupResource::new("networking.k8s.io", "ipaddresses")
 }
 
 /// The addresses that a service holds.
@@ -172,8 +174,7 @@ impl NodePorts {
     /// Those of the services that are stored.
     pub fn of(store: &store::Store) -> NodePorts {
         let mut all = NodePorts::default();
-        let services = store.snapshot(&services(), &Scope::All, &Page::default());
-        for service in services.map(|snapshot| snapshot.objects).unwrap_or_default() {
+        for service in store.all("", "services", &Scope::All) {
             all.set(&service.path, ports(&service.value()));
         }
         all
@@ -212,11 +213,11 @@ pub fn written_ports(changes: &[store::StoreOp]) -> Vec<(String, Vec<i64>)> {
 }
 
 fn services() -> GroupResource {
-    GroupResource { group: "".into(), resource: "services".into() }
+    GroupResource::new("", "services")
 }
 
 struct Allocator<'a> {
-    server: &'a ApiServer,
+    admission: &'a Admission,
     old: Option<&'a Value>,
     /// The path of the service.
     own: String,
@@ -227,12 +228,12 @@ struct Allocator<'a> {
 
 impl Allocator<'_> {
     fn is_free(&self, address: &str) -> bool {
-        self.server.store().get(&group_resource(), address).is_none()
+        self.admission.store.get(&group_resource(), address).is_none()
     }
 
     fn is_taken(&self, port: i64) -> bool {
         let own = self.old.is_some().then_some(self.own.as_str());
-        self.given.contains(&port) || self.server.node_ports().is_taken(port, own)
+        self.given.contains(&port) || self.admission.node_ports().is_taken(port, own)
     }
 }
 
@@ -264,7 +265,7 @@ impl Allocate for Allocator<'_> {
         let mut start = 0;
         for _ in 0..DRAWS {
             // The first addresses are left to those who ask for them.
-            start = 256 + u32::try_from(self.server.random().below(u64::from(ADDRESSES - 256))).unwrap_or_default();
+            start = 256 + u32::try_from(self.admission.random.below(u64::from(ADDRESSES - 256))).unwrap_or_default();
             if self.is_free(&address(start)) {
                 return Ok(address(start));
             }
@@ -285,7 +286,7 @@ impl Allocate for Allocator<'_> {
             return Ok(wanted);
         }
         let count = NODE_PORTS.end() - NODE_PORTS.start() + 1;
-        let draw = self.server.random().below(count.unsigned_abs());
+        let draw = self.admission.random.below(count.unsigned_abs());
         let start = i64::try_from(draw).unwrap_or_default();
         let free =
             (0..count).map(|step| NODE_PORTS.start() + (start + step) % count).find(|port| !self.is_taken(*port));

@@ -4,21 +4,21 @@ use std::cmp::Reverse;
 
 use serde_json::{Value, json};
 
-use crate::api::ApiServer;
+use super::Admission;
 use crate::api::store::Scope;
 use crate::api::write::text;
 
 const MARKS: [&str; 2] =
     ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
 
-impl ApiServer {
+impl Admission {
     /// Gives a claim the default class, the newest if there are several.
     pub(super) fn set_storage_class(&self, claim: &mut Value) {
         let named = claim["metadata"]["annotations"]["volume.beta.kubernetes.io/storage-class"].is_string();
         if named || claim["spec"].get("storageClassName").is_some() {
             return;
         }
-        let classes = self.all("storage.k8s.io", "storageclasses", &Scope::All);
+        let classes = self.store.all("storage.k8s.io", "storageclasses", &Scope::All);
         let mut defaults: Vec<Value> = classes
             .iter()
             .map(|class| class.value())

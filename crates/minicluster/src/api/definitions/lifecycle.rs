@@ -71,11 +71,7 @@ impl ApiServer {
     }
 
     fn definitions(&self) -> Vec<Arc<Stored>> {
-        let group_resource = GroupResource { group: GROUP.into(), resource: PLURAL.into() };
-        self.store()
-            .snapshot(&group_resource, &Scope::All, &Page::default())
-            .map(|snapshot| snapshot.objects)
-            .unwrap_or_default()
+        self.store().all(GROUP, PLURAL, &Scope::All)
     }
 
     /// A definition with its names accepted, then established; `None` if that is so already.
@@ -222,7 +218,7 @@ pub fn hold_back(definition: &mut Value, now: &str) {
 }
 
 fn definitions_resource() -> GroupResource {
-    GroupResource { group: GROUP.into(), resource: PLURAL.into() }
+    GroupResource::new(GROUP, PLURAL)
 }
 
 fn finalizers(definition: &Value) -> &[Value] {

@@ -40,6 +40,14 @@ pub struct GroupResource {
     pub resource: Arc<str>,
 }
 
+impl GroupResource {
+    /// The objects of a resource of a group.
+    #[must_use]
+    pub fn new(group: &str, resource: &str) -> GroupResource {
+        GroupResource { group: group.into(), resource: resource.into() }
+    }
+}
+
 /// A part of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
@@ -188,6 +196,14 @@ impl Store {
     #[must_use]
     pub fn get(&self, group_resource: &GroupResource, path: &str) -> Option<Arc<Stored>> {
         self.lock().stores.get(group_resource)?.get(path)
+    }
+
+    /// All objects of a scope, as they are now, of the resource that is stored under this group and plural.
+    #[must_use]
+    pub fn all(&self, group: &str, resource: &str, scope: &Scope) -> Vec<Arc<Stored>> {
+        // The present is in every window.
+        let snapshot = self.snapshot(&GroupResource::new(group, resource), scope, &Page::default());
+        snapshot.map(|snapshot| snapshot.objects).unwrap_or_default()
     }
 
     /// The objects of a scope as they are now, or were at a revision, from after a path on.

@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     fn group_resource() -> GroupResource {
-        GroupResource { group: "".into(), resource: "configmaps".into() }
+        GroupResource::new("", "configmaps")
     }
 
     fn put(store: &Store, name: &str, value: usize) {

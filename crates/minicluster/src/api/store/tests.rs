@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 
 fn group_resource() -> GroupResource {
-    GroupResource { group: "".into(), resource: "pods".into() }
+    GroupResource::new("", "pods")
 }
 
 fn object(path: &str, labels: &Value) -> Value {

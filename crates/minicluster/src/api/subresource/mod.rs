@@ -1,14 +1,11 @@
 //! What lies below an object and is not simply a part of it.
 
 mod binding;
-mod bound_token;
 mod eviction;
 mod finalize;
 mod log;
 mod scale;
 mod token;
-
-pub(super) use token::{ISSUER, hmac};
 
 use serde_json::{Value, json};
 

@@ -1,23 +1,17 @@
-//! Tokens for service accounts: in form like the real ones, signed with a key that the server makes at its start.
+//! Requests for tokens of service accounts.
 
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use super::body;
+use crate::api::access::ISSUER;
 use crate::api::call::Call;
 use crate::api::negotiate::Negotiated;
 use crate::api::reply::Reply;
 use crate::api::route::Target;
 use crate::api::time::rfc3339;
-use crate::api::write::text;
 use crate::api::{ApiError, ApiServer, Cause};
-
-/// Who issues tokens, and for whom if nobody else is named.
-pub(in crate::api) const ISSUER: &str = "https://kubernetes.default.svc";
 
 const HOUR: i64 = 3600;
 const SHORTEST: i64 = 600;
@@ -43,13 +37,11 @@ impl ApiServer {
             "iat": now.as_second(), "nbf": now.as_second(), "exp": end.as_second(), "jti": self.random().uid(),
             "kubernetes.io": { "namespace": namespace, "serviceaccount": { "name": name, "uid": account.uid } },
         });
-        for (claim, object) in self.bound_claims(target, &bound)? {
+        let tokens = self.authenticator().account_tokens();
+        for (claim, object) in tokens.bound_claims(target, &bound)? {
             claims["kubernetes.io"][claim] = object;
         }
-        let header = json!({ "alg": "HS256", "typ": "JWT" });
-        let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
-        let signed = format!("{}.{}", part(&header), part(&claims));
-        let token = format!("{signed}.{}", URL_SAFE_NO_PAD.encode(self.sign(signed.as_bytes())));
+        let token = tokens.signed(&claims);
         let mut fields = json!({ "f:spec": { "f:expirationSeconds": {} } });
         if request["spec"]["audiences"].is_array() {
             fields["f:spec"]["f:audiences"] = json!({});
@@ -73,43 +65,6 @@ impl ApiServer {
         }))
         .code(201))
     }
-
-    /// The service account that a token of this server was made for, if it is still there and the token still holds.
-    pub(in crate::api) fn account_of(&self, token: &str) -> Option<(String, String, String)> {
-        let (signed, signature) = token.rsplit_once('.')?;
-        let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
-        let (_, payload) = signed.split_once('.')?;
-        if !same(&signature, &self.sign(signed.as_bytes())) {
-            return None;
-        }
-        let claims: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).ok()?).ok()?;
-        if claims["iss"] != ISSUER || claims["exp"].as_i64()? < self.now().as_second() {
-            return None;
-        }
-        let account = &claims["kubernetes.io"];
-        let (namespace, name) = (text(account, "/namespace"), text(account, "/serviceaccount/name"));
-        let registry = self.registry();
-        let group_resource = &registry.resource("", "v1", "serviceaccounts")?.group_resource;
-        let known = self.store().get(group_resource, &format!("{namespace}/{name}"))?;
-        let holds = *known.uid == *text(account, "/serviceaccount/uid") && self.is_still_bound(namespace, account);
-        holds.then(|| (namespace.to_owned(), name.to_owned(), known.uid.to_string()))
-    }
-}
-
-/// HMAC with SHA-256 (RFC 2104).
-pub(in crate::api) fn hmac(key: &[u8; 32], text: &[u8]) -> [u8; 32] {
-    const BLOCK: usize = 64;
-    let pad = |byte: u8| -> Vec<u8> {
-        let key = key.iter().copied().chain(std::iter::repeat(0)).take(BLOCK);
-        key.map(|key| key ^ byte).collect()
-    };
-    let inner = Sha256::new().chain_update(pad(0x36)).chain_update(text).finalize();
-    Sha256::new().chain_update(pad(0x5c)).chain_update(inner).finalize().into()
-}
-
-/// Compares without telling by the time it takes where the first difference is.
-fn same(one: &[u8], other: &[u8]) -> bool {
-    one.len() == other.len() && one.iter().zip(other).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
 }
 
 fn check(seconds: i64) -> Result<(), ApiError> {
@@ -126,19 +81,4 @@ fn check(seconds: i64) -> Result<(), ApiError> {
         field: Some("spec.expirationSeconds".to_owned()),
     };
     Err(ApiError::invalid("authentication.k8s.io", "TokenRequest", "", vec![cause]))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{hmac, same};
-
-    #[test]
-    fn signatures_are_those_of_the_standard() {
-        // RFC 4231, test case 1, with the key filled up with zeros.
-        let mut key = [0; 32];
-        key[..20].fill(0x0b);
-        let signature = hmac(&key, b"Hi There");
-        assert_eq!(signature[..8], [0xb0, 0x34, 0x4c, 0x61, 0xd8, 0xdb, 0x38, 0x53]);
-        assert!(same(&signature, &signature) && !same(&signature, &[0; 32]) && !same(&signature, b""));
-    }
 }

@@ -10,9 +10,8 @@ use crate::api::object::{self, Read};
 use crate::api::options::WriteOptions;
 use crate::api::read::View;
 use crate::api::reply::Reply;
-use crate::api::resource::Resource;
 use crate::api::route::Target;
-use crate::api::store::{GroupResource, Stale, path};
+use crate::api::store::{Stale, path};
 use crate::api::time::rfc3339;
 use crate::api::{ApiError, ApiServer, Cause};
 
@@ -47,8 +46,12 @@ impl ApiServer {
         mut object: Value,
     ) -> Result<(Outcome, Vec<String>), ApiError> {
         settle_namespace(target, &mut object)?;
-        self.check_namespace(&target.resource, target.namespace.as_deref(), text(&object, "/metadata/name"))?;
-        self.may_grant(target, options.requester.as_ref(), None, &object)?;
+        self.admission().check_namespace(
+            &target.resource,
+            target.namespace.as_deref(),
+            text(&object, "/metadata/name"),
+        )?;
+        self.authorizer().may_grant(target, options.requester.as_ref(), None, &object)?;
         let mut refused = None;
         // Only under a name that is made up can it be tried again.
         let tries = if text(&object, "/metadata/name").is_empty() { TRIES } else { 1 };
@@ -58,9 +61,9 @@ impl ApiServer {
             let sets_version = !text(&named, "/metadata/resourceVersion").is_empty();
             let asked = keeps_asked(target).then(|| named.clone());
             let Read { object: mut new, warnings } = {
-                let admit = |object: &mut Value| self.admit_new(target, options, object);
+                let admit = |object: &mut Value| self.admission().admit_new(target, options, object);
                 let done = object::create(&write_context(target, options, self.now()), named, &admit);
-                self.for_administrators(target, asked.as_ref().unwrap_or(&Value::Null), done)?
+                self.admission().for_administrators(target, asked.as_ref().unwrap_or(&Value::Null), done)?
             };
             if let Some(asked) = asked.filter(|_| target.resource.is("", "services")) {
                 take_back_ports(&asked, &mut new);
@@ -90,9 +93,9 @@ impl ApiServer {
         if let Some(metadata) = new["metadata"].as_object_mut() {
             metadata.remove("resourceVersion");
         }
-        self.permit_new(target, &new)?;
+        self.admission().permit_new(target, &new)?;
         let named = Target { name: Some(name.clone()), ..target.clone() };
-        let _ports = self.giving_out_ports(target);
+        let _ports = self.admission().giving_out_ports(target);
         for _ in 0..TRIES {
             if let Some(other) = self.store().get(&target.resource.group_resource, &place) {
                 let leaving = other.value()["metadata"]["deletionTimestamp"].is_string();
@@ -102,7 +105,7 @@ impl ApiServer {
                 return Err(ApiError { message, ..error });
             }
             let unaddressed = target.resource.is("", "services").then(|| new.clone());
-            let more = self.side_effect_writes(&named, None, Some(&mut new), options.effect())?;
+            let more = self.admission().side_effect_writes(&named, None, Some(&mut new), options.effect())?;
             if options.dry_run {
                 return Ok(Outcome::DryRun(new));
             }
@@ -151,33 +154,6 @@ impl ApiServer {
             metadata.remove("selfLink");
         }
         Ok(object)
-    }
-
-    /// Refuses new objects in namespaces that do not exist or are on their way out.
-    pub(in crate::api) fn check_namespace(
-        &self,
-        resource: &Resource,
-        namespace: Option<&str>,
-        name: &str,
-    ) -> Result<(), ApiError> {
-        let Some(namespace) = namespace.filter(|_| resource.definition.namespaced) else { return Ok(()) };
-        let group_resource = GroupResource { group: "".into(), resource: "namespaces".into() };
-        let found = self.store().get(&group_resource, namespace);
-        let Some(found) = found else { return Err(ApiError::not_found("", "namespaces", namespace)) };
-        let phase = found.fields.first().map_or("", |phase| phase);
-        if phase != "Terminating" {
-            return Ok(());
-        }
-        let definition = &resource.definition;
-        let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
-        Err(ApiError {
-            causes: vec![Cause {
-                reason: "NamespaceTerminating",
-                message: format!("namespace {namespace} is being terminated"),
-                field: Some("metadata.namespace".to_owned()),
-            }],
-            ..ApiError::forbidden(&definition.group, &definition.resource, name, &why)
-        })
     }
 
     /// Stores an object of the server's own, if there is none of its name.

@@ -120,7 +120,7 @@ impl ApiServer {
 
     /// Takes an object away, and what goes with it; `None` if somebody was faster.
     fn take_away(&self, target: &Target, stored: &Stored, whole: &Value) -> Result<Option<Arc<Stored>>, ApiError> {
-        let more = self.side_effect_writes(target, Some(whole), None, Effect::Stored)?;
+        let more = self.admission().side_effect_writes(target, Some(whole), None, Effect::Stored)?;
         Ok(self.commit(std::iter::once(Self::removal(target, stored)).chain(more).collect()).ok())
     }
 

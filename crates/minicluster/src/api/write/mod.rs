@@ -101,14 +101,14 @@ impl ApiServer {
         let mut written = if ports.is_empty() {
             self.store().write(changes)?
         } else {
-            let mut all = self.node_ports();
+            let mut all = self.admission().node_ports();
             let written = self.store().write(changes)?;
             ports.into_iter().for_each(|(service, ports)| all.set(&service, ports));
             written
         };
         if let Some((group_resource, path, removed)) = touched {
             self.definitions_after(&group_resource, removed);
-            self.quotas_after(&group_resource, &path);
+            self.admission().quotas_after(&self.registry(), &group_resource, &path);
         }
         if written.is_empty() { Err(Stale(0)) } else { Ok(written.swap_remove(0)) }
     }

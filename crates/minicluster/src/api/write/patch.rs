@@ -39,7 +39,7 @@ impl ApiServer {
             check_name_if_said(target, &object)?;
             settle_namespace(target, &mut object)?;
             check_version(target, old, &object)?;
-            self.may_grant(target, options.requester.as_ref(), Some(old), &object)?;
+            self.authorizer().may_grant(target, options.requester.as_ref(), Some(old), &object)?;
             Ok(object)
         };
         // What the others make of an object is read anew as a whole.
@@ -90,7 +90,7 @@ impl ApiServer {
                     return Err(missing);
                 }
                 Err(_) => {
-                    self.authorize(call, target, "create")?;
+                    self.authorizer().authorize(call, target, "create")?;
                     self.apply_new(target, options, &as_sent).map(|done| (done.0, done.1, 201))
                 }
             };
@@ -117,7 +117,7 @@ impl ApiServer {
             check_version(target, old, applied)?;
             let write = write_context(target, options, self.now());
             let read = object::apply(&write, old, applied, options.force)?;
-            self.may_grant(target, options.requester.as_ref(), Some(old), &read.object)?;
+            self.authorizer().may_grant(target, options.requester.as_ref(), Some(old), &read.object)?;
             Ok(read)
         })?;
         Ok((outcome, warnings, 200))
@@ -130,7 +130,7 @@ impl ApiServer {
         as_sent: &Value,
     ) -> Result<(Outcome, Vec<String>), ApiError> {
         let name = target.name.as_deref().unwrap_or_default();
-        self.check_namespace(&target.resource, target.namespace.as_deref(), name)?;
+        self.admission().check_namespace(&target.resource, target.namespace.as_deref(), name)?;
         let now = self.now();
         let mut applied = as_sent.clone();
         if let Some(metadata) = applied["metadata"].as_object_mut() {
@@ -140,10 +140,10 @@ impl ApiServer {
         if let Some(namespace) = &target.namespace {
             identity["namespace"] = Value::from(namespace.as_str());
         }
-        self.may_grant(target, options.requester.as_ref(), None, &applied)?;
-        let admit = |object: &mut Value| self.admit_new(target, options, object);
+        self.authorizer().may_grant(target, options.requester.as_ref(), None, &applied)?;
+        let admit = |object: &mut Value| self.admission().admit_new(target, options, object);
         let done = object::apply_new(&write_context(target, options, now), &identity, &applied, &admit);
-        let Read { mut object, warnings } = self.for_administrators(target, &applied, done)?;
+        let Read { mut object, warnings } = self.admission().for_administrators(target, &applied, done)?;
         if target.resource.is("", "services") {
             take_back_ports(&applied, &mut object);
         }

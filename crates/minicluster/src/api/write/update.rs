@@ -45,7 +45,7 @@ impl ApiServer {
             check_uid(target, old, &object)?;
             needs_version(target, &object)?;
             check_version(target, old, &object)?;
-            self.may_grant(target, options.requester.as_ref(), Some(old), &object)
+            self.authorizer().may_grant(target, options.requester.as_ref(), Some(old), &object)
         };
         let status = self.change_status(target, options, |old| {
             check(old).ok()?;
@@ -63,7 +63,7 @@ impl ApiServer {
                 if let Some(metadata) = object["metadata"].as_object_mut() {
                     metadata.remove("resourceVersion");
                 }
-                self.authorize(call, target, "create")?;
+                self.authorizer().authorize(call, target, "create")?;
                 let (outcome, more) = self.create_object(target, options, object)?;
                 return Ok(outcome.reply(view)?.code(201).warn(more));
             }
@@ -101,7 +101,7 @@ impl ApiServer {
         change: impl FnOnce(&Value) -> Option<Value>,
     ) -> Option<(Outcome, Vec<String>)> {
         let write = write_context(target, options, self.now());
-        if options.dry_run || !object::may_do_without_spec(&write) || self.has_quotas(target) {
+        if options.dry_run || !object::may_do_without_spec(&write) || self.admission().has_quotas(target) {
             return None;
         }
         let stored = self.find(target).ok()?;
@@ -126,13 +126,13 @@ impl ApiServer {
     ) -> Result<Option<Outcome>, ApiError> {
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
         let ends = is_over(&new);
-        let _ports = self.giving_out_ports(target);
+        let _ports = self.admission().giving_out_ports(target);
         let more = if ends {
-            self.side_effect_writes(target, Some(old), None, options.effect())?
+            self.admission().side_effect_writes(target, Some(old), None, options.effect())?
         } else if new == *old {
             return Ok(Some(if options.dry_run { Outcome::DryRun(new) } else { Outcome::Stored(Arc::clone(stored)) }));
         } else {
-            self.side_effect_writes(target, Some(old), Some(&mut new), options.effect())?
+            self.admission().side_effect_writes(target, Some(old), Some(&mut new), options.effect())?
         };
         if options.dry_run {
             return Ok(Some(Outcome::DryRun(new)));

@@ -10,14 +10,15 @@ use serde_json::{Value, json};
 
 use self::usage::{missing, usage};
 use super::resources::{ResourceAmounts, add, amounts};
-use super::{forbid, listed};
+use super::{Admission, forbid, listed};
+use crate::api::ApiError;
 use crate::api::object::{self, Quantity, WriteContext};
+use crate::api::registry::Registry;
 use crate::api::route::Target;
 use crate::api::store::{self, GroupResource, Scope, Stored};
 use crate::api::write::{own_write_context, text};
-use crate::api::{ApiError, ApiServer};
 
-impl ApiServer {
+impl Admission {
     /// The changes of quotas that go with a change of an object, or why it can't be made.
     pub(super) fn quota_changes(
         &self,
@@ -26,7 +27,7 @@ impl ApiServer {
         new: Option<&Value>,
     ) -> Result<Vec<store::StoreOp>, ApiError> {
         let Some(namespace) = &target.namespace else { return Ok(Vec::new()) };
-        let quotas = self.all("", "resourcequotas", &Scope::Namespace(namespace.clone()));
+        let quotas = self.store.all("", "resourcequotas", &Scope::Namespace(namespace.clone()));
         let mut changes = Vec::new();
         for stored in quotas {
             let quota = stored.value();
@@ -55,8 +56,9 @@ impl ApiServer {
     }
 
     /// Whether anything is limited where an object lives.
-    pub(in crate::api) fn has_quotas(&self, target: &Target) -> bool {
-        let in_namespace = |namespace: &String| self.all("", "resourcequotas", &Scope::Namespace(namespace.clone()));
+    pub fn has_quotas(&self, target: &Target) -> bool {
+        let in_namespace =
+            |namespace: &String| self.store.all("", "resourcequotas", &Scope::Namespace(namespace.clone()));
         target.namespace.as_ref().is_some_and(|namespace| !in_namespace(namespace).is_empty())
     }
 
@@ -72,9 +74,10 @@ impl ApiServer {
     }
 
     fn quota_status(&self, stored: &Stored, old: &Value, next: Value, manager: &str) -> Option<store::StoreOp> {
-        let registry = self.registry();
+        let registry = Registry::built_in();
         let resource = registry.any_version("", "resourcequotas")?;
-        let write = WriteContext { subresource: Some("status"), manager, ..own_write_context(resource, self.now()) };
+        let write =
+            WriteContext { subresource: Some("status"), manager, ..own_write_context(resource, self.clock.now()) };
         let next = object::update(&write, old, next).ok()?.object;
         let (group_resource, path) = (resource.group_resource.clone(), stored.path.to_string());
         (next != *old).then(|| store::StoreOp::put(group_resource, path, Some(stored.revision), next))
@@ -82,19 +85,19 @@ impl ApiServer {
 
     /// Follows a write of a quota: where its status does not speak of what its spec limits, all that its namespace uses
     /// is counted.
-    pub(in crate::api) fn quotas_after(&self, group_resource: &GroupResource, path: &str) {
+    pub fn quotas_after(&self, registry: &Registry, group_resource: &GroupResource, path: &str) {
         if !group_resource.group.is_empty() || *group_resource.resource != *"resourcequotas" {
             return;
         }
         // Others may write to it at the same time; they will count too.
-        let Some(stored) = self.store().get(group_resource, path) else { return };
+        let Some(stored) = self.store.get(group_resource, path) else { return };
         let quota = stored.value();
         if quota["status"]["hard"] == quota["spec"]["hard"] {
             return;
         }
         let mut next = quota.clone();
         next["status"]["hard"] = quota["spec"]["hard"].clone();
-        let used = self.counted(&quota);
+        let used = self.counted(registry, &quota);
         let zero = Quantity::from_whole(0);
         let shown = amounts(&quota["spec"]["hard"]).into_keys().map(|name| {
             let amount = used.get(&name).unwrap_or(&zero).canonical();
@@ -102,21 +105,20 @@ impl ApiServer {
         });
         next["status"]["used"] = shown.collect();
         let change = self.quota_status(&stored, &quota, next, "kube-controller-manager");
-        drop(self.store().write(change.into_iter().collect()));
+        drop(self.store.write(change.into_iter().collect()));
     }
 
     /// All that a quota's namespace uses of what it limits.
-    fn counted(&self, quota: &Value) -> ResourceAmounts {
+    fn counted(&self, registry: &Registry, quota: &Value) -> ResourceAmounts {
         let namespace = text(quota, "/metadata/namespace").to_owned();
         let hard = amounts(&quota["spec"]["hard"]);
         let mut used = ResourceAmounts::new();
-        let registry = self.registry();
         for resource in registry.resources().filter(|resource| resource.is_stored_version()) {
             if !hard.keys().any(|name| usage::may_count(resource, name)) {
                 continue;
             }
             let scope = Scope::Namespace(namespace.clone());
-            let Ok(snapshot) = self.store().snapshot(&resource.group_resource, &scope, &store::Page::default()) else {
+            let Ok(snapshot) = self.store.snapshot(&resource.group_resource, &scope, &store::Page::default()) else {
                 continue;
             };
             for object in snapshot.objects {
