@@ -44,6 +44,9 @@ pub(super) struct ResourceStore {
     window: VecDeque<Arc<Event>>,
     /// The newest revision of which the event is forgotten.
     compacted: u64,
+    /// What the managed fields of the objects written last say, without repetition. Those of objects that one controller
+    /// makes in one second are the same.
+    managers: VecDeque<Arc<[u8]>>,
     everything: Vec<Registered>,
     namespaces: BTreeMap<String, Vec<Registered>>,
     single: BTreeMap<String, Vec<Registered>>,
@@ -72,7 +75,8 @@ impl ResourceStore {
 
     /// Carries out a change whose expectation holds; without a draft the object goes. Watches are told apart.
     pub(super) fn write(&mut self, path: Arc<str>, draft: Option<Draft>, revision: u64) -> Option<Arc<Event>> {
-        let (change, previous, object) = if let Some(draft) = draft {
+        let (change, previous, object) = if let Some(mut draft) = draft {
+            draft.share_managers(&mut self.managers);
             let stored = Arc::new(draft.at(revision));
             let previous = self.objects.insert(path, Arc::clone(&stored));
             (if previous.is_some() { Change::Modified } else { Change::Added }, previous, stored)

@@ -3,6 +3,7 @@
 //! The parts are those that change apart: who the object is, who manages its fields, what it is to be, how it is. A new
 //! version shares the parts that are as they were, so that a write of the status holds no second specification.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
@@ -15,6 +16,9 @@ const ADDED: &[u8] = br#"{"type":"ADDED","object":"#;
 const MODIFIED: &[u8] = br#"{"type":"MODIFIED","object":"#;
 const DELETED: &[u8] = br#"{"type":"DELETED","object":"#;
 const END: &[u8] = b"}\n";
+
+/// With so many managed fields of other objects an object's are compared.
+const LATELY: usize = 16;
 
 /// The end of metadata without managed fields, and that of an object without a status.
 static ENDS: LazyLock<[Arc<[u8]>; 2]> = LazyLock::new(|| [Arc::from(*b"\"}"), Arc::from(*b"}")]);
@@ -100,6 +104,19 @@ impl Draft {
             fields: shared(fields, before.map(|before| &before.fields)),
             text: Text::new(&object, extent, before.map(|before| &before.text)),
         }
+    }
+
+    /// Shares the managed fields with an object that was written lately, if they say the same.
+    pub fn share_managers(&mut self, lately: &mut VecDeque<Arc<[u8]>>) {
+        let managers = &mut self.text.managers;
+        if let Some(known) = lately.iter().find(|known| **known == *managers) {
+            *managers = Arc::clone(known);
+            return;
+        }
+        if lately.len() == LATELY {
+            lately.pop_front();
+        }
+        lately.push_back(Arc::clone(managers));
     }
 
     /// The object, once it is known which write it is.

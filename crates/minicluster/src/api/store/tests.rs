@@ -118,6 +118,24 @@ fn versions_share_what_did_not_change() {
 }
 
 #[test]
+fn objects_share_managed_fields_that_say_the_same() {
+    let store = Store::default();
+    let made = |path: &str, time: &str| {
+        let mut object = object(path, &json!({}));
+        object["metadata"]["managedFields"] = json!([{ "manager": "m", "time": time }]);
+        object["status"] = json!({ "of": path });
+        store.write(vec![StoreOp::put(group_resource(), path.to_owned(), None, object)]).unwrap().remove(0)
+    };
+    let first = made("a/1", "t1");
+    assert_eq!(made("a/2", "t1").parts_shared_with(&first), 1);
+    assert_eq!(made("a/3", "t2").parts_shared_with(&first), 0);
+    for number in 4..40 {
+        made(&format!("a/{number}"), &format!("t{number}"));
+    }
+    assert_eq!(made("a/40", "t1").parts_shared_with(&first), 0, "only those written lately are looked at");
+}
+
+#[test]
 fn a_write_that_comes_too_late_changes_nothing() {
     let store = Store::default();
     put(&store, "a/x", "1");

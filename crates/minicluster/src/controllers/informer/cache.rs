@@ -11,7 +11,8 @@ use crate::controllers::key::{Key, version_of};
 #[derive(Debug)]
 pub struct Cache<K> {
     objects: BTreeMap<Key, Arc<K>>,
-    tagged: BTreeMap<Tag, BTreeMap<Key, Arc<K>>>,
+    /// Most tags have one object.
+    tagged: BTreeMap<(Tag, Key), Arc<K>>,
     /// Up to which `resourceVersion` everything that happened to the kind has been seen.
     version: u64,
 }
@@ -55,7 +56,9 @@ impl<K: Cached> Cache<K> {
     }
 
     pub fn tagged(&self, tag: &Tag) -> Vec<Arc<K>> {
-        self.tagged.get(tag).into_iter().flatten().map(|(_, object)| object.clone()).collect()
+        let from = (tag.clone(), Key::default());
+        let of_tag = self.tagged.range(from..).take_while(|((other, _), _)| other == tag);
+        of_tag.map(|(_, object)| object.clone()).collect()
     }
 
     pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
@@ -91,7 +94,7 @@ impl<K: Cached> Cache<K> {
             self.untag(&key, old);
         }
         for tag in new.tags() {
-            self.tagged.entry(tag).or_default().insert(key.clone(), new.clone());
+            self.tagged.insert((tag, key.clone()), new.clone());
         }
         match old {
             Some(old) if old.metadata().uid == new.metadata().uid => changes.push(CacheChange::Modified { old, new }),
@@ -126,12 +129,7 @@ impl<K: Cached> Cache<K> {
 
     fn untag(&mut self, key: &Key, object: &K) {
         for tag in object.tags() {
-            if let Some(keys) = self.tagged.get_mut(&tag) {
-                keys.remove(key);
-                if keys.is_empty() {
-                    self.tagged.remove(&tag);
-                }
-            }
+            self.tagged.remove(&(tag, key.clone()));
         }
     }
 }
