@@ -57,7 +57,7 @@ pub(super) fn mail(notification: &Notification, from: &Mailbox, to: &[Mailbox]) 
 /// Sends it to the server that the delivery names.
 pub(super) async fn send(delivery: &Delivery, route: &MailRoute) -> Result<HttpAnswer, SendError> {
     let tls = tls(delivery, route)?;
-    let mut last = None;
+    let mut failed = Vec::new();
     for address in allowed_addresses(&delivery.target, delivery.allow_private).await? {
         let sent = transport(address, tls.clone(), route).send_raw(&route.envelope, &delivery.body).await;
         match sent {
@@ -72,12 +72,20 @@ pub(super) async fn send(delivery: &Delivery, route: &MailRoute) -> Result<HttpA
             Err(error) if error.is_response() || error.is_permanent() || error.is_transient() => {
                 return Err(SendError(plain_line(&format!("{}: {error}", delivery.host()), TEXT)));
             }
-            Err(error) => {
-                last = Some(SendError(plain_line(&format!("{} ({address}): {error}", delivery.host()), TEXT)))
-            }
+            Err(error) => failed.push(format!("{} ({address}): {error}", delivery.host())),
         }
     }
-    Err(last.unwrap_or_else(|| SendError(format!("{} has no address", delivery.host()))))
+    Err(unsent(delivery.host(), &failed))
+}
+
+/// What is said of a server where no address took the mail. Each may have another reason: a certificate that is refused
+/// after STARTTLS counts as a connection that failed, and the next address may refuse to be connected to at all.
+fn unsent(host: &str, failed: &[String]) -> SendError {
+    if failed.is_empty() {
+        SendError(format!("{host} has no address"))
+    } else {
+        SendError(plain_line(&failed.join("; "), TEXT))
+    }
 }
 
 fn transport(address: SocketAddr, tls: Tls, route: &MailRoute) -> AsyncSmtpTransport<Tokio1Executor> {
@@ -104,4 +112,17 @@ fn tls(delivery: &Delivery, route: &MailRoute) -> Result<Tls, SendError> {
         false if delivery.allow_private && route.credentials.is_none() => Tls::Opportunistic(parameters),
         false => Tls::Required(parameters),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unsent;
+
+    #[test]
+    fn what_each_address_said_is_told() {
+        let failed =
+            ["mail (192.0.2.1:25): certificate\nexpired".to_owned(), "mail (192.0.2.2:25): refused".to_owned()];
+        assert_eq!(unsent("mail", &failed).0, "mail (192.0.2.1:25): certificate expired; mail (192.0.2.2:25): refused");
+        assert_eq!(unsent("mail", &[]).0, "mail has no address");
+    }
 }
