@@ -53,12 +53,12 @@
 //! | what | files of `crates/belay-core/src/` |
 //! |---|---|
 //! | text to objects, each key and value with its place; a key written twice | `manifest/yaml` (`manifest/yaml/placed`) |
-//! | which fields a kind has, which values they take, hints for a misspelt name | `manifest/schema` |
+//! | which fields a kind has, which values they take, hints for a misspelt (`nearest`) or misplaced (`meant`) field | `manifest/schema` |
 //! | what the API server refuses beyond that; which kinds live in a namespace | `manifest/rules` `manifest/scopes` |
 //! | a file to manifests (`manifest/set`), all files of a commit (`manifest/manifest_set`), an object that is written twice (both) | `manifest/set` `manifest/manifest_set` `manifest/one_manifest` |
 //! | what a tool rendered, with the place that it comes from; Helm's hooks | `manifest/rendered` `manifest/helm_hooks` |
 //! | complaints and how they are shown, without values that may be secret | `manifest/complaint` `manifest/report` `manifest/render` `manifest/secrecy` |
-//! | edits of a manifest that keep every other line (`belay set`, `belay scale`) | `manifest/edit` |
+//! | edits of a manifest that keep every other line (`belay set`, `belay scale`) | `manifest/edit` (a line changed: `manifest/edit/replace`) |
 //! | what is done with one object: refused, held, left alone, applied | `rollout/plan` (its `mod.rs`) |
 //! | the order of kinds, `belay.dev/after`, what may be deleted | `rollout/plan/order` `rollout/plan/after` `rollout/plan/prune` |
 //! | whether a rollout goes on after a restart, or under a newer commit, or is rolled back | `rollout/plan/resume` |
@@ -103,19 +103,29 @@
 //!
 //! | what | file |
 //! |---|---|
-//! | `history.db`: opened, refused where a newer belay wrote it, set aside where it is damaged | `src/history/store/file` (formats: `src/history/store/format`) |
-//! | what is written into it, and what is asked of it | `src/history/write` `src/history/query` |
-//! | whom a commit is charged to, and the changes between two heads | `src/git/read/attribution` `src/git/read/tree` |
-//! | a tool's run: its limits of time, memory and output, and its end | `src/render/child`; what it may see: `src/render/confine` |
-//! | which inputs a folder is rendered from | `src/render/closure` |
-//! | a write that is not allowed without the Lease | `src/cluster/lease` |
-//! | whether a webhook's signature is right | `src/web/hook_signature` |
-//! | pages for people, a file each; metrics | `src/web/pages`; `src/web/metrics`, counted in `src/telemetry/metrics` |
-//! | what a receiver is sent, again and again where it fails | `src/notices/receiver` (what: `src/notices/message`) |
+//! | reaching a repository: which addresses (`location`), with what belay shows (`credentials`), which ssh server is believed (`host_keys`), the fetch (`fetch`; from this machine: `import`, whose pushes wake belay: `wake`) | `src/git/transport` |
+//! | belay's copy of it: its memory, damage, packs, what is thrown away (`garbage`) and what never (`pins`) | `src/git/mirror` |
+//! | which branch, tag or commit is followed; limits of what is read; whom a commit is charged to, and the changes between two heads | `src/git/read/follow` `src/git/read/limits` `src/git/read/attribution` `src/git/read/tree` |
+//! | the commits of a person: the working copy, signatures, the push | `src/git/worktree`; which manifests are meant: `src/cli/worktree` |
+//! | which folders are rendered, which files count, from which inputs a folder is rendered, what is kept of it, where an object comes from | `src/render/find` `src/render/excluded` `src/render/closure` `src/render/cache` `src/render/origins` |
+//! | a tool's run: its limits of time, memory and output, and its end | `src/render/child`; what it may see: `src/render/confine`; what it said when it failed: `src/render/said` |
+//! | reads, lists and watches; which kinds are served; one request, and when it is made again | `src/cluster/read` `src/cluster/pages` `src/cluster/watch`; `src/cluster/discovery` `src/cluster/kinds`; `src/cluster/call` `src/cluster/retry` |
+//! | writes of the daemon and of the commands; a write that is not allowed without the Lease | `src/cluster/apply` `src/cluster/patch`; `src/cluster/lease` |
+//! | why a workload does not come up (pods, events, last lines), without secrets; Kubernetes Events about it; an API server that does not answer | `src/cluster/evidence` `src/cluster/masking`; `src/cluster/events`; `src/cluster/outage` |
+//! | `history.db`: opened, refused where a newer belay wrote it, set aside where it is damaged | `src/history/store/file` (formats: `src/history/store/format`; set aside: `src/history/store/aside`) |
+//! | what is written into it: plans, in which line of the timeline a record counts, what is forgotten, the outbox of notices | `src/history/write/begin` `src/history/write/turn` `src/history/write/retention` `src/history/notices` |
+//! | what is asked of it: records, the timeline, the four figures of delivery, earlier templates | `src/history/query` (`records` `timeline` `stats` `templates`) |
+//! | pages for people, a file each; their live change; diffs, the progress of rollouts, links to the forge | `src/web/pages`; `src/web/live`; `src/web/manifest_diff` `src/web/rollout_progress` `src/web/forge` |
+//! | JSON and its OpenAPI; metrics; which host names are answered | `src/web/api` `src/web/openapi`; `src/web/metrics`, counted in `src/telemetry/metrics`; `src/web/hosts` |
+//! | webhooks: the look that they ask for, and whether their signature is right | `src/web/hooks` `src/web/hook_signature` |
+//! | what a receiver is sent, again and again where it fails | `src/notices/receiver` (what: `src/notices/message`; by HTTP, mail, Slack, as a forge's commit status: `send` `mail` `slack` `forge`) |
+//! | to which addresses nothing is sent | `src/notices/lookup` (which are private: `src/notices/address`) |
 //! | a command | `src/cli/commands`; `belay simulate`'s most and fewest pods: `src/cli/commands/simulate/bounds` |
-//! | the embedded API server: what a write goes through | `crates/minicluster/src/api/write`; rules of kinds: `crates/minicluster/src/api/object/validate`; quotas, ports, service accounts: `crates/minicluster/src/api/admission`; who may ask for it: `crates/minicluster/src/api/access` |
-//! | the embedded controllers, a file or folder each | `crates/minicluster/src/controllers`; maxSurge and maxUnavailable: `crates/minicluster/src/controllers/deployment/sizes` |
-//! | the embedded kubelet: what its pods do | `crates/minicluster/src/kubelet/simulated_pod`; as told by annotations: `crates/minicluster/src/kubelet/fate/parse` |
+//! | which object, revision or cluster is meant; the embedded cluster of a command; tables, diffs and JSON that are printed | `src/cli/args` `src/cli/session`; `src/cli/session/embedded`; `src/cli/output` |
+//! | the configuration: a source's keys, which source waits for which, files with secrets, its JSON schema | `src/config/source` `src/config/order` `src/config/secret_file` `src/config/schema` |
+//! | the embedded API server: what a write goes through | `crates/minicluster/src/api/write`; rules of kinds: `crates/minicluster/src/api/object/validate`; who owns which field: `crates/minicluster/src/api/object/apply`; quotas, ports, service accounts: `crates/minicluster/src/api/admission`; who may ask for it: `crates/minicluster/src/api/access`; what is stored, and its watches: `crates/minicluster/src/api/store` |
+//! | the embedded controllers, a file or folder each | `crates/minicluster/src/controllers`; maxSurge and maxUnavailable: `crates/minicluster/src/controllers/deployment/sizes`; which pods go first: `crates/minicluster/src/controllers/replica_set/rank`; the objects that they see: `crates/minicluster/src/controllers/informer` |
+//! | the embedded kubelet: what its pods do | `crates/minicluster/src/kubelet/simulated_pod`; as told by annotations: `crates/minicluster/src/kubelet/fate/parse`; on which node a pod is put: `crates/minicluster/src/kubelet/scheduler` (may it be there: `filters`, where best: `scores`) |
 //!
 //! # Invariants
 //!

@@ -158,10 +158,6 @@ impl ApiServer {
         &self.0.settings.random
     }
 
-    pub(super) fn access(&self) -> &Access {
-        &self.0.settings.access
-    }
-
     /// What the cluster's rules say of new and changed objects.
     pub(super) fn admission(&self) -> &Admission {
         &self.0.admission
