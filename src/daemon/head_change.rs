@@ -5,14 +5,12 @@ use std::sync::Arc;
 
 use super::desired_state::DesiredState;
 use belay_core::manifest::{Complaint, Manifest, ManifestHash, ObjectKey};
-use belay_core::rollout::{Commit, CommitId};
+use belay_core::rollout::Commit;
 
 /// What a new head says.
 #[derive(Debug)]
 pub(super) struct HeadChange {
-    pub head: CommitId,
-    /// What is known of it, also where no commit came with it.
-    pub head_commit: Arc<Commit>,
+    pub head: Arc<Commit>,
     /// What the repository holds at it; at the commit before, where it looks like an accident.
     pub desired: Arc<DesiredState>,
     /// The commits that came with it, the head first. None where a branch was set back.
@@ -34,7 +32,7 @@ pub(super) struct HeadChange {
 impl HeadChange {
     /// The commits to be noted with it: those that came, and where none did, as after a branch was set back, the head alone.
     pub(super) fn came(&self) -> &[Commit] {
-        if self.commits.is_empty() { std::slice::from_ref(&*self.head_commit) } else { &self.commits }
+        if self.commits.is_empty() { std::slice::from_ref(&*self.head) } else { &self.commits }
     }
 }
 

@@ -22,7 +22,7 @@ use belay_core::rollout::{Commit, CommitId, Outcome, Reason, ReasonCode, Record}
 impl Source {
     /// Hears of a new head: takes it up, and begins to plan it. A plan that is being made for an older head is given up.
     pub(super) fn plan_new_head(&mut self, mut news: HeadChange) {
-        let head = news.head.clone();
+        let head = news.head.id.clone();
         self.context.status.change(|source| set(&mut source.head, Some(head.clone())));
         self.set_desired(Arc::clone(&news.desired));
         let objects = self.desired().keys().count();
@@ -48,11 +48,11 @@ impl Source {
         if self.state.planning.planned.is_none() {
             self.watches.deferred = DeferredKinds::of(requests.keys());
         }
-        self.request_no_longer_contradicted(&mut requests, contradicted, &news.head_commit);
+        self.request_no_longer_contradicted(&mut requests, contradicted, &news.head);
         self.request_readers(&mut requests, changed, &news.commits);
         self.request_resumed(&mut requests, &news);
         self.forget_superseded_waits();
-        self.request_held_with_new_configuration(&mut requests, &news.head_commit);
+        self.request_held_with_new_configuration(&mut requests, &news.head);
         self.give_claims_up();
         let prune_candidates = self.prune_candidates(Some(&news));
         let keys: BTreeSet<ObjectKey> = requests.keys().chain(news.removed.keys()).cloned().collect();
@@ -106,7 +106,7 @@ impl Source {
 
     /// What was under way when the daemon stopped, as far as the head still says the same.
     fn request_resumed(&mut self, requests: &mut PlanRequests, news: &HeadChange) {
-        let head = &news.head;
+        let head = &news.head.id;
         let resumed: Vec<(ObjectKey, Record)> =
             self.state.rollouts.resumed.iter().map(|(key, record)| (key.clone(), record.clone())).collect();
         for (key, record) in resumed {

@@ -88,7 +88,7 @@ impl Source {
         let trailer = news.and_then(|news| allowed_by_trailer(&news.commits));
         // The head that was planned last, or, before the first plan, the one that was read.
         let head = self.state.planning.planned.clone().or_else(|| self.desired().at.clone());
-        let search = self.search(news.map(|news| news.head.clone()).or_else(|| head.clone()));
+        let search = self.search(news.map(|news| news.head.id.clone()).or_else(|| head.clone()));
         Some(Candidates { objects, orphans, new, trailer, head, search })
     }
 

@@ -91,8 +91,7 @@ impl Repository {
         let mut reading = HeadReading::new(self, &scopes, head);
         reading.has_read(&files);
         let mut news = HeadChange {
-            head: head.clone(),
-            head_commit: reading.commit(head)?,
+            head: reading.commit(head)?,
             desired,
             commits: Vec::new(),
             paths: for_plan.iter().map(|change| change.path.clone()).collect(),

@@ -31,7 +31,7 @@ impl Source {
     pub(super) fn record_plan(&mut self, finished: FinishedPlan) {
         let FinishedPlan { news, plan: HeadPlan { mut prepared, unread, .. } } = finished;
         for record in unread.iter().filter_map(|key| self.state.rollouts.resumed.remove(key)).collect::<Vec<_>>() {
-            self.supersede(record.id, Some(&news.head));
+            self.supersede(record.id, Some(&news.head.id));
         }
         let mut records = self.rejections(&news);
         let rejected = records.len();
@@ -56,8 +56,8 @@ impl Source {
                 let (history, source) = (&writer.history, &writer.config.name);
                 let begun = history.begun();
                 let written = history
-                    .saw(source, &news.head, news.came(), now)
-                    .and_then(|()| writer.begin_records(&news.head, &records, now));
+                    .saw(source, &news.head.id, news.came(), now)
+                    .and_then(|()| writer.begin_records(&news.head.id, &records, now));
                 let (orphaned, history) = (count, begun);
                 PlanRecord { number, news, records, rejected, orphaned, new, known, written, history }
             };
@@ -70,7 +70,7 @@ impl Source {
     pub(super) fn drop_plan(&mut self, record: PlanRecord) {
         match record.written {
             Ok(ids) => {
-                let reason = superseded_by(&record.news.head);
+                let reason = superseded_by(&record.news.head.id);
                 let end = |id| RecordEnd { id, outcome: Outcome::Superseded, reason: Some(reason.clone()) };
                 self.finish_all(ids.into_iter().map(end).collect());
             }
@@ -90,7 +90,7 @@ impl Source {
         let unnoticed = self.unnoticed(new.iter().chain(&known));
         self.context.status.trouble("history", None);
         self.pin(&records);
-        self.context.status.change(|source| set(&mut source.planned, Some(news.head.clone())));
+        self.context.status.change(|source| set(&mut source.planned, Some(news.head.id.clone())));
         self.context.status.trouble("belay", None);
         self.forget_what_left();
         let at_once = ids.iter().zip(&records).take(ended).enumerate().map(|(index, (id, record))| {
@@ -292,7 +292,7 @@ impl Source {
             .contradictions()
             .into_iter()
             .filter(new)
-            .map(|complaint| (complaint, Arc::clone(&news.head_commit)));
+            .map(|complaint| (complaint, Arc::clone(&news.head)));
         for (complaint, commit) in news.complaints.iter().cloned().chain(duplicates) {
             let key = complaint.object.clone().unwrap_or_else(|| file_key(&complaint));
             by_object.entry(key).or_insert_with(|| (commit, Vec::new())).1.push(complaint);

@@ -56,7 +56,7 @@ pub fn looked(
             effects.push(Effect::Unreadable(None));
             reached(state, &mut effects, now);
             match news.suspect {
-                Some(suspect) => effects.push(refuse(state, suspect, &news.head)),
+                Some(suspect) => effects.push(refuse(state, suspect, &news.head.id)),
                 None => {
                     state.fetch.refused = None;
                     effects.extend(new_head(state, news));

@@ -40,7 +40,7 @@ pub fn plan_recorded(state: &mut State, record: Box<PlanRecord>, is_lost: bool) 
         state.pruned.searched = false;
         return vec![Effect::DropPlan(record)];
     }
-    state.planning.planned = Some(record.news.head.clone());
+    state.planning.planned = Some(record.news.head.id.clone());
     state.planning.interrupted.clear();
     state.planning.interrupted_scaling.clear();
     std::iter::once(Effect::BeginPlan(record)).chain(next.map(Effect::PlanHead)).collect()

@@ -106,7 +106,7 @@ impl ApiServer {
         let Settings { clock, random, service_accounts, access, .. } = &settings;
         let admission = Admission::new(store.clone(), clock.clone(), random.clone(), *service_accounts);
         let tokens = AccountTokens::new(store.clone(), clock.clone(), key);
-        let authenticator = Authenticator::new(access.clone(), tokens);
+        let authenticator = Authenticator::new(access.tokens.clone(), tokens);
         let authorizer = Authorizer::new(store.clone(), access.authorization);
         let inner = ServerInner { store, registry, settings, admission, authenticator, authorizer };
         let server = ApiServer(Arc::new(inner));

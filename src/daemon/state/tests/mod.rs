@@ -131,10 +131,10 @@ fn word(effect: &Effect) -> String {
         }
         Effect::Away(is_away) => if *is_away { "away" } else { "back" }.to_owned(),
         Effect::RefuseHead { head, .. } => format!("refuse {}", head.short()),
-        Effect::PlanHead(news) => format!("plan {}", news.head.short()),
-        Effect::RecordPlan(plan) => format!("record {}", plan.news.head.short()),
-        Effect::BeginPlan(plan) => format!("begin {}", plan.news.head.short()),
-        Effect::DropPlan(plan) => format!("drop {}", plan.news.head.short()),
+        Effect::PlanHead(news) => format!("plan {}", news.head.id.short()),
+        Effect::RecordPlan(plan) => format!("record {}", plan.news.head.id.short()),
+        Effect::BeginPlan(plan) => format!("begin {}", plan.news.head.id.short()),
+        Effect::DropPlan(plan) => format!("drop {}", plan.news.head.id.short()),
         Effect::Cancel(key) => format!("cancel {}", key.name),
         Effect::Check { plan, rechecks, search } => {
             let keys: Vec<&str> = rechecks.iter().map(|one| one.key.name.as_str()).collect();
@@ -169,8 +169,7 @@ fn word(effect: &Effect) -> String {
 
 fn news(letter: char) -> HeadChange {
     HeadChange {
-        head: id(letter),
-        head_commit: commit(letter),
+        head: commit(letter),
         desired: desired(),
         commits: Vec::new(),
         paths: BTreeSet::new(),

@@ -54,15 +54,15 @@ pub struct Peer {
 /// Knows who users are by what they show.
 #[derive(Debug)]
 pub struct Authenticator {
-    access: Access,
+    tokens: Vec<Token>,
     account_tokens: AccountTokens,
 }
 
 impl Authenticator {
-    /// Knows these users, and the accounts that tokens are made for.
+    /// Knows the users of these tokens, and the accounts that tokens are made for.
     #[must_use]
-    pub fn new(access: Access, account_tokens: AccountTokens) -> Authenticator {
-        Authenticator { access, account_tokens }
+    pub fn new(tokens: Vec<Token>, account_tokens: AccountTokens) -> Authenticator {
+        Authenticator { tokens, account_tokens }
     }
 
     /// The tokens of service accounts.
@@ -81,11 +81,16 @@ impl Authenticator {
         headers: &HeaderMap,
         peer: Option<&Peer>,
     ) -> Result<User, ApiError> {
-        let user = self.own_identity(headers, peer)?;
+        let user = self.own_identity(authorizer, headers, peer)?;
         Ok(impersonated(authorizer, &user, headers)?.unwrap_or(user))
     }
 
-    fn own_identity(&self, headers: &HeaderMap, peer: Option<&Peer>) -> Result<User, ApiError> {
+    fn own_identity(
+        &self,
+        authorizer: &Authorizer,
+        headers: &HeaderMap,
+        peer: Option<&Peer>,
+    ) -> Result<User, ApiError> {
         let sent = headers.get("authorization").and_then(|value| value.to_str().ok());
         let token = sent.and_then(|sent| {
             let (scheme, token) = sent.split_once(' ')?;
@@ -97,10 +102,10 @@ impl Authenticator {
         match peer {
             None => Ok(User::admin()),
             Some(Peer { certificate: Some(certificate) }) => Ok(certified(certificate)),
-            Some(_) if self.access.authorization == Authorization::AllowAll => {
+            Some(_) if authorizer.allows_all() => {
                 // Where nobody's rights are looked up, who is nobody may do nothing: kube-apiserver turns anonymous
                 // requests off in that mode, health checks included.
-                if self.access.tokens.is_empty() { Ok(User::admin()) } else { Err(unauthorized()) }
+                if self.tokens.is_empty() { Ok(User::admin()) } else { Err(unauthorized()) }
             }
             Some(_) => Ok(User {
                 name: "system:anonymous".to_owned(),
@@ -112,7 +117,7 @@ impl Authenticator {
 
     /// Whose a token is.
     pub(super) fn user_of(&self, token: &str) -> Option<User> {
-        if let Some(known) = self.access.tokens.iter().find(|known| known.token == token) {
+        if let Some(known) = self.tokens.iter().find(|known| known.token == token) {
             let mut user = known.user.clone();
             if !user.groups.iter().any(|group| group == "system:authenticated") {
                 user.groups.push("system:authenticated".to_owned());

@@ -6,31 +6,25 @@ use super::{Attributes, Authorization, Authorizer};
 use crate::api::call::User;
 use crate::api::registry::Registry;
 use crate::api::route::Target;
-use crate::api::store::{GroupResource, Store, StoreOp, path};
+use crate::api::store::Store;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
 /// Asks the roles and bindings that are given.
-fn authorizer(objects: &[(&str, Value)]) -> Authorizer {
-    let store = Store::default();
-    for (resource, object) in objects {
-        let metadata = &object["metadata"];
-        let path = path(metadata["namespace"].as_str(), metadata["name"].as_str().unwrap());
-        store.write(vec![StoreOp::put(GroupResource::new(GROUP, resource), path, None, object.clone())]).unwrap();
-    }
-    Authorizer::new(store, Authorization::Rbac)
+fn authorizer(objects: &[(&str, &str, Value)]) -> Authorizer {
+    Authorizer::new(Store::of(objects), Authorization::Rbac)
 }
 
-fn role(name: &str, verbs: &[&str]) -> (&'static str, Value) {
+fn role(name: &str, verbs: &[&str]) -> (&'static str, &'static str, Value) {
     let rule = json!({ "verbs": verbs, "apiGroups": [""], "resources": ["pods"] });
-    ("roles", json!({ "metadata": { "name": name, "namespace": "a" }, "rules": [rule] }))
+    (GROUP, "roles", json!({ "metadata": { "name": name, "namespace": "a" }, "rules": [rule] }))
 }
 
-fn binding(role: &str, user: &str) -> (&'static str, Value) {
+fn binding(role: &str, user: &str) -> (&'static str, &'static str, Value) {
     let subject = json!({ "kind": "User", "name": user });
     let metadata = json!({ "name": format!("{role}-{user}"), "namespace": "a" });
     let reference = json!({ "kind": "Role", "name": role });
-    ("rolebindings", json!({ "metadata": metadata, "roleRef": reference, "subjects": [subject] }))
+    (GROUP, "rolebindings", json!({ "metadata": metadata, "roleRef": reference, "subjects": [subject] }))
 }
 
 fn user(name: &str) -> User {
@@ -60,7 +54,7 @@ fn nobody_gives_rights_that_they_do_not_have() {
     let rules = authorizer(&[role("reader", &["get"]), binding("reader", "ann")]);
     let resource = Registry::built_in().any_version(GROUP, "roles").unwrap().clone();
     let roles = Target { resource, namespace: Some("a".to_owned()), name: None, subresource: None, watch: false };
-    let give = |verbs: &[&str]| rules.may_grant(&roles, Some(&user("ann")), None, &role("new", verbs).1);
+    let give = |verbs: &[&str]| rules.may_grant(&roles, Some(&user("ann")), None, &role("new", verbs).2);
     assert_eq!(give(&["get"]), Ok(()));
     let refused = give(&["get", "delete"]).unwrap_err();
     let lacking = "{APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"delete\"]}";

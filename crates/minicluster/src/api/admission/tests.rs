@@ -6,18 +6,12 @@ use serde_json::{Value, json};
 use super::Admission;
 use crate::api::registry::Registry;
 use crate::api::route::Target;
-use crate::api::store::{GroupResource, Store, StoreOp, path};
+use crate::api::store::Store;
 use crate::{Clock, Random};
 
 /// The rules for a store with these objects, each with its group and plural.
 fn admission(objects: &[(&str, &str, Value)]) -> Admission {
-    let store = Store::default();
-    for (group, resource, object) in objects {
-        let metadata = &object["metadata"];
-        let path = path(metadata["namespace"].as_str(), metadata["name"].as_str().unwrap());
-        store.write(vec![StoreOp::put(GroupResource::new(group, resource), path, None, object.clone())]).unwrap();
-    }
-    Admission::new(store, Clock::new(|| Timestamp::UNIX_EPOCH), Random::new(0), true)
+    Admission::new(Store::of(objects), Clock::new(|| Timestamp::UNIX_EPOCH), Random::new(0), true)
 }
 
 fn target(group: &str, resource: &str, namespace: Option<&str>) -> Target {

@@ -318,6 +318,20 @@ impl Store {
     }
 }
 
+#[cfg(test)]
+impl Store {
+    /// A store with these objects, each with its group and plural, to try rules on that look at what is stored.
+    pub fn of(objects: &[(&str, &str, Value)]) -> Store {
+        let store = Store::default();
+        for (group, resource, object) in objects {
+            let metadata = &object["metadata"];
+            let path = path(metadata["namespace"].as_str(), metadata["name"].as_str().unwrap());
+            store.write(vec![StoreOp::put(GroupResource::new(group, resource), path, None, object.clone())]).unwrap();
+        }
+        store
+    }
+}
+
 impl StoreInner {
     /// Makes all the changes, or none. Where writes are `kept`, they are noted, and nobody is told of them yet.
     fn write(&mut self, writes: Vec<Prepared>, kept: bool) -> Result<Vec<Arc<Stored>>, Stale> {
