@@ -113,7 +113,7 @@
 //! | writes of the daemon and of the commands; a write that is not allowed without the Lease | `src/cluster/apply` `src/cluster/patch`; `src/cluster/lease` |
 //! | why a workload does not come up (pods, events, last lines), without secrets; Kubernetes Events about it; an API server that does not answer | `src/cluster/evidence` `src/cluster/masking`; `src/cluster/events`; `src/cluster/outage` |
 //! | `history.db`: opened, refused where a newer belay wrote it, set aside where it is damaged | `src/history/store/file` (formats: `src/history/store/format`; set aside: `src/history/store/aside`) |
-//! | what is written into it: plans, in which line of the timeline a record counts, what is forgotten, the outbox of notices (what becomes of a commit: `commit`) | `src/history/write/begin` `src/history/write/turn` `src/history/write/retention` `src/history/notices` |
+//! | what is written into it: plans, in which line of the timeline a record counts, what is forgotten, the outbox of notices (what becomes of a commit: `commit`) | `src/history/write/begin` `src/history/write/timeline_plan` `src/history/write/retention` `src/history/notices` |
 //! | what is asked of it: records, the timeline, the four figures of delivery, earlier templates | `src/history/query` (`records` `timeline` `stats` `templates`) |
 //! | pages for people, a file each; their live change; diffs, the progress of rollouts, links to the forge | `src/web/pages`; `src/web/live`; `src/web/manifest_diff` `src/web/rollout_progress` `src/web/forge` |
 //! | JSON and its OpenAPI; metrics; which host names are answered | `src/web/api` `src/web/openapi`; `src/web/metrics`, counted in `src/telemetry/metrics`; `src/web/hosts` |

@@ -17,7 +17,7 @@ pub use query::records::{Arrival, FAILED, Heads, Query, Resolved};
 pub use query::standing::{ObjectStanding, SourceStanding};
 pub use query::stats::{By, Spread, Stats, StatsQuery};
 pub use query::templates::{KeptTemplate, LastGood};
-pub use query::timeline::Turn;
+pub use query::timeline::TimelineEntry;
 pub use store::file::{History, OpenedHistory};
 pub use write::Update;
 pub use write::entry::HistoryEntry;

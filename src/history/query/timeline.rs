@@ -12,7 +12,7 @@ use belay_core::rollout::{CommitId, Outcome};
 
 /// A head that a source turned to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Turn {
+pub struct TimelineEntry {
     /// Its number: larger for a later one.
     pub number: i64,
     /// The source.
@@ -38,7 +38,12 @@ impl History {
     /// # Errors
     ///
     /// When the file can't be read.
-    pub fn timeline(&self, source: Option<&str>, before: Option<i64>, limit: u32) -> Result<Vec<Turn>, HistoryError> {
+    pub fn timeline(
+        &self,
+        source: Option<&str>,
+        before: Option<i64>,
+        limit: u32,
+    ) -> Result<Vec<TimelineEntry>, HistoryError> {
         self.read("look what came when", |connection| {
             let (index, of_source) = match source {
                 Some(_) => ("INDEXED BY plans_by_source", "source = ?1 AND"),
@@ -49,19 +54,19 @@ impl History {
                  <> '' AND number < ?2 ORDER BY number DESC LIMIT ?3"
             ))?;
             let values = params![source, before.unwrap_or(i64::MAX), limit];
-            let mut turns: Vec<Turn> = statement.query_map(values, turn)?.collect::<Result<_, _>>()?;
-            turns.iter_mut().try_for_each(|turn| turn.count(connection))?;
-            Ok(turns)
+            let mut entries: Vec<TimelineEntry> = statement.query_map(values, entry)?.collect::<Result<_, _>>()?;
+            entries.iter_mut().try_for_each(|entry| entry.count(connection))?;
+            Ok(entries)
         })
     }
 }
 
-impl Turn {
+impl TimelineEntry {
     /// Counts each object that is charged to a commit of this line once, by its newest record.
     fn count(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         let mut counts = connection.prepare_cached(&format!(
             "SELECT \"commit\", outcome, count(*) FROM (SELECT \"commit\", outcome, max(number) FROM records INDEXED BY \
-             records_by_turn WHERE turn = ? AND {} GROUP BY \"commit\", \"group\", kind, namespace, name) GROUP BY \
+             records_by_timeline_plan WHERE timeline_plan = ? AND {} GROUP BY \"commit\", \"group\", kind, namespace, name) GROUP BY \
              \"commit\", outcome",
             rows::COUNTED
         ))?;
@@ -77,10 +82,10 @@ impl Turn {
     }
 }
 
-fn turn(row: &Row<'_>) -> rusqlite::Result<Turn> {
+fn entry(row: &Row<'_>) -> rusqlite::Result<TimelineEntry> {
     let head: CommitId = rows::parsed(row, 2)?;
     let ended: Option<String> = row.get(4)?;
-    Ok(Turn {
+    Ok(TimelineEntry {
         number: row.get(0)?,
         source: row.get(1)?,
         begun: rows::parsed(row, 3)?,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::turn::Turns;
+use super::timeline_plan::TimelinePlans;
 use super::{cut, end_plan, kept_evidence};
 use crate::history::error::HistoryError;
 use crate::history::notices::commit::{EndedRecord, note, note_begun};
@@ -31,15 +31,15 @@ impl History {
     ) -> Result<Vec<RecordId>, HistoryError> {
         self.write("write down the plan", |connection| {
             let plan = plan(connection, source, head, at)?;
-            let mut turns = Turns::new(source, head, plan);
+            let mut timeline = TimelinePlans::new(source, head, plan);
             let mut ids = Vec::with_capacity(records.len());
             for record in records {
                 let there = if record.trigger.is_commit() { begun(connection, plan, record)? } else { None };
                 ids.push(match there {
                     Some(id) => id,
                     None => {
-                        let turn = turns.of(connection, record)?;
-                        insert(connection, PlanTurn { plan, turn: Some(turn) }, source, record, at)?
+                        let plans = RecordPlans { plan, timeline_plan: Some(timeline.of(connection, record)?) };
+                        insert(connection, plans, source, record, at)?
                     }
                 });
             }
@@ -102,18 +102,18 @@ fn begun(connection: &Connection, plan: i64, record: &Record) -> Result<Option<i
     Ok(found)
 }
 
-/// Where a record belongs.
+/// The plans that a record belongs to.
 #[derive(Clone, Copy)]
-pub(super) struct PlanTurn {
+pub(super) struct RecordPlans {
     /// The plan under which it is written.
     pub plan: i64,
     /// The plan in whose line of the timeline it counts.
-    pub turn: Option<i64>,
+    pub timeline_plan: Option<i64>,
 }
 
 pub(super) fn insert(
     connection: &Connection,
-    PlanTurn { plan, turn }: PlanTurn,
+    RecordPlans { plan, timeline_plan }: RecordPlans,
     source: &str,
     record: &Record,
     at: Timestamp,
@@ -124,13 +124,13 @@ pub(super) fn insert(
     let (object, place, reason) = (&record.object, record.place.as_ref(), record.reason.as_ref());
     connection
         .prepare_cached(
-            "INSERT INTO records (plan, turn, source, \"commit\", \"group\", kind, namespace, name, path, line, \"column\", \
+            "INSERT INTO records (plan, timeline_plan, source, \"commit\", \"group\", kind, namespace, name, path, line, \"column\", \
              \"trigger\", who, named, outcome, reason, message, manifest_hash, rolls_out, revision, back_to, back_to_revision, \
              started, ended, rendered_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         )?
         .execute(params![
             plan,
-            turn,
+            timeline_plan,
             source,
             record.commit.as_str(),
             object.group,

@@ -6,7 +6,7 @@ pub(in crate::history) mod fallback_template;
 mod kept_evidence;
 pub(in crate::history) mod rebuild;
 pub(in crate::history) mod retention;
-mod turn;
+mod timeline_plan;
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};

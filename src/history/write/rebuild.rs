@@ -7,7 +7,7 @@ use crate::history::error::HistoryError;
 use crate::history::store::file::History;
 use crate::history::store::rows;
 use crate::history::write;
-use crate::history::write::begin::{PlanTurn, insert};
+use crate::history::write::begin::{RecordPlans, insert};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Commit, Record, Trigger};
 
@@ -59,7 +59,7 @@ impl History {
             let plan = connection.last_insert_rowid();
             for record in records {
                 // What was rebuilt is of no head, and counts in no line.
-                insert(connection, PlanTurn { plan, turn: None }, source, record, at)?;
+                insert(connection, RecordPlans { plan, timeline_plan: None }, source, record, at)?;
             }
             Ok(())
         })

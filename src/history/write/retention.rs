@@ -132,7 +132,7 @@ fn forget_some(connection: &Connection, before: &Position, from: &Position) -> R
         statement.query_map(values, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect();
     let looked = looked?;
     let mut mark = connection.prepare_cached(&format!(
-        "UPDATE plans SET forgotten = 1 WHERE (number, head) = (SELECT turn, \"commit\" FROM records WHERE number = ? AND {})",
+        "UPDATE plans SET forgotten = 1 WHERE (number, head) = (SELECT timeline_plan, \"commit\" FROM records WHERE number = ? AND {})",
         rows::COUNTED
     ))?;
     let mut delete = connection.prepare_cached("DELETE FROM records WHERE number = ?")?;
@@ -160,7 +160,7 @@ fn forget_commits(connection: &Connection, before: &str) -> Result<(), Failure> 
     connection.execute(
         // A plan is named by what was written under it, and by what counts in its line.
         "DELETE FROM plans WHERE begun < ?1 AND NOT EXISTS (SELECT 1 FROM records WHERE plan = plans.number) AND NOT EXISTS \
-         (SELECT 1 FROM records WHERE turn = plans.number) AND number < (SELECT max(newer.number) FROM plans AS newer WHERE \
+         (SELECT 1 FROM records WHERE timeline_plan = plans.number) AND number < (SELECT max(newer.number) FROM plans AS newer WHERE \
          newer.source = plans.source AND newer.ended IS NOT NULL)",
         [before],
     )?;

@@ -14,7 +14,7 @@ use super::super::problem::Problem;
 use super::super::query::QueryParams;
 use super::components::{Lasted, Link, Mark};
 use super::{Frame, in_address, refuse, write};
-use crate::history::{History, HistoryError, Turn};
+use crate::history::{History, HistoryError, TimelineEntry};
 use belay_core::rollout::{CommitId, ObjectState, Outcome};
 
 /// How many heads a page has.
@@ -67,13 +67,13 @@ pub(in crate::web) async fn timeline(
 async fn page(room: &Room, asked: TimelineAsked) -> Result<TimelinePage, Problem> {
     let (source, before) = (Some(asked.source.clone()).filter(|source| !source.is_empty()), asked.before);
     let read = room.history.ask(move |history| {
-        let turns = history.timeline(source.as_deref(), before, PAGE + 1)?;
-        let more = turns.len() > PAGE as usize;
+        let entries = history.timeline(source.as_deref(), before, PAGE + 1)?;
+        let more = entries.len() > PAGE as usize;
         let mut lines = Vec::new();
-        for turn in turns.iter().take(PAGE as usize) {
-            lines.extend(of_turn(history, turn)?);
+        for entry in entries.iter().take(PAGE as usize) {
+            lines.extend(of_entry(history, entry)?);
         }
-        let last = turns.iter().take(PAGE as usize).next_back().map(|turn| turn.number);
+        let last = entries.iter().take(PAGE as usize).next_back().map(|entry| entry.number);
         Ok((lines, last.filter(|_| more)))
     });
     let (lines, more) = read.await?;
@@ -83,26 +83,26 @@ async fn page(room: &Room, asked: TimelineAsked) -> Result<TimelinePage, Problem
 }
 
 /// A line for each commit that came with a head, the head first.
-fn of_turn(history: &History, turn: &Turn) -> Result<Vec<TimelineLine>, HistoryError> {
+fn of_entry(history: &History, entry: &TimelineEntry) -> Result<Vec<TimelineLine>, HistoryError> {
     let line = |commit: &CommitId, outcomes: &BTreeMap<Outcome, u64>| {
         let told = history.told(commit)?;
         let (subject, author) = told.map(|told| (told.subject, told.author)).unwrap_or_default();
-        let (rest, nothing) = nothing(turn);
-        let took = turn.ended.map(|ended| Lasted(ended.duration_since(turn.begun)));
+        let (rest, nothing) = nothing(entry);
+        let took = entry.ended.map(|ended| Lasted(ended.duration_since(entry.begun)));
         Ok(TimelineLine {
             commit: Link(commit.clone()),
             subject,
             author,
-            source: turn.source.clone(),
-            begun: turn.begun,
+            source: entry.source.clone(),
+            begun: entry.begun,
             took,
             mark: worst(outcomes).map(Mark::of),
             rest,
             counts: counts(outcomes).unwrap_or_else(|| nothing.to_owned()),
         })
     };
-    let head = turn.commits.get_key_value(&turn.head);
-    let others = turn.commits.iter().filter(|(commit, _)| **commit != turn.head);
+    let head = entry.commits.get_key_value(&entry.head);
+    let others = entry.commits.iter().filter(|(commit, _)| **commit != entry.head);
     head.into_iter().chain(others).map(|(commit, outcomes)| line(commit, outcomes)).collect()
 }
 
@@ -123,10 +123,10 @@ fn counts(outcomes: &BTreeMap<Outcome, u64>) -> Option<String> {
 }
 
 /// Why nothing is counted of a head, in a word and in words.
-fn nothing(turn: &Turn) -> (&'static str, &'static str) {
-    match turn {
-        Turn { forgotten: true, .. } => ("forgotten", "its records are no longer kept"),
-        Turn { brings_back: true, .. } => ("brought back", "brought back what earlier commits say"),
+fn nothing(entry: &TimelineEntry) -> (&'static str, &'static str) {
+    match entry {
+        TimelineEntry { forgotten: true, .. } => ("forgotten", "its records are no longer kept"),
+        TimelineEntry { brings_back: true, .. } => ("brought back", "brought back what earlier commits say"),
         _ => ("unchanged", "changed nothing here"),
     }
 }

@@ -278,7 +278,7 @@ fn what_was_forgotten_makes_no_past_of_what_is_there() {
     tell(&history, "ops");
     history.forget(&Retention { age: None, records: Some(2) }, at(100)).unwrap();
     let remembered: Vec<CommitId> =
-        history.timeline(None, None, 9).unwrap().into_iter().map(|turn| turn.head).collect();
+        history.timeline(None, None, 9).unwrap().into_iter().map(|entry| entry.head).collect();
     assert_eq!(remembered, [commit_id(6)]);
     let again = Record { trigger: Trigger::Retry, ..of(5, 5) };
     let ids = history.begin("shop", &commit_id(6), &[again], at(110)).unwrap();

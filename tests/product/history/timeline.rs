@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use belay::history::{History, Retention, Turn};
+use belay::history::{History, Retention, TimelineEntry};
 use belay_core::rollout::{CommitId, Outcome, Record, RecordId, Trigger};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -20,8 +20,8 @@ fn end(history: &History, ids: &[RecordId], outcome: Outcome) {
 }
 
 /// What the timeline counts of a head's own commit.
-fn counts(turn: &Turn) -> BTreeMap<Outcome, u64> {
-    turn.commits[&turn.head].clone()
+fn counts(entry: &TimelineEntry) -> BTreeMap<Outcome, u64> {
+    entry.commits[&entry.head].clone()
 }
 
 #[test]
@@ -33,9 +33,9 @@ fn a_head_that_is_planned_again_after_a_restart_counts_once() {
     let again = history.begin("shop", &commit_id(1), &plan, at(40)).unwrap();
     assert_eq!(again, ids, "what was begun is taken up");
     end(&history, &again[1..], Outcome::Complete);
-    let turns = history.timeline(None, None, 10).unwrap();
-    assert_eq!(turns.len(), 1, "{turns:?}");
-    assert_eq!(counts(&turns[0]), BTreeMap::from([(Outcome::Complete, 2)]));
+    let entries = history.timeline(None, None, 10).unwrap();
+    assert_eq!(entries.len(), 1, "{entries:?}");
+    assert_eq!(counts(&entries[0]), BTreeMap::from([(Outcome::Complete, 2)]));
 }
 
 #[test]
@@ -47,11 +47,11 @@ fn an_object_that_is_tried_again_counts_by_its_last_outcome() {
     assert_eq!(counts(&history.timeline(None, None, 10).unwrap()[0]), BTreeMap::from([(Outcome::RolledBack, 1)]));
     let retry = Record { trigger: Trigger::Retry, ..web };
     let ids = history.begin("shop", &commit_id(1), &[retry], at(60)).unwrap();
-    let turns = history.timeline(None, None, 10).unwrap();
-    assert_eq!((turns.len(), counts(&turns[0])), (1, BTreeMap::from([(Outcome::Planned, 1)])), "{turns:?}");
+    let entries = history.timeline(None, None, 10).unwrap();
+    assert_eq!((entries.len(), counts(&entries[0])), (1, BTreeMap::from([(Outcome::Planned, 1)])), "{entries:?}");
     end(&history, &ids, Outcome::Complete);
-    let turns = history.timeline(None, None, 10).unwrap();
-    assert_eq!((turns.len(), counts(&turns[0])), (1, BTreeMap::from([(Outcome::Complete, 1)])), "{turns:?}");
+    let entries = history.timeline(None, None, 10).unwrap();
+    assert_eq!((entries.len(), counts(&entries[0])), (1, BTreeMap::from([(Outcome::Complete, 1)])), "{entries:?}");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn pages_miss_nothing_and_show_nothing_twice() {
             assert_eq!(seen.len(), size, "{source:?} by {limit}");
             assert!(seen.windows(2).all(|pair| pair[0].number > pair[1].number), "{source:?} by {limit}");
             // The commit with a number has as many objects.
-            let counted = |turn: &Turn| commit_id(counts(turn)[&Outcome::Complete]) == turn.head;
+            let counted = |entry: &TimelineEntry| commit_id(counts(entry)[&Outcome::Complete]) == entry.head;
             assert!(seen.iter().all(counted), "{source:?} by {limit}: {seen:?}");
         }
     }
@@ -92,17 +92,17 @@ fn charged(history: &History, head: u64, commit: u64, name: &str, trigger: Trigg
 /// What each line says: its head, and how many objects of which commit ended how.
 type Lines = Vec<(u64, Vec<(u64, Outcome, u64)>)>;
 
-fn lines(turns: &[Turn]) -> Lines {
+fn lines(entries: &[TimelineEntry]) -> Lines {
     let number = |id: &CommitId| (1..100).find(|number| commit_id(*number) == *id).unwrap();
-    let line = |turn: &Turn| {
-        let counted = turn.commits.iter().flat_map(|(commit, outcomes)| {
+    let line = |entry: &TimelineEntry| {
+        let counted = entry.commits.iter().flat_map(|(commit, outcomes)| {
             outcomes.iter().map(move |(outcome, count)| (number(commit), *outcome, *count))
         });
         let mut counted: Vec<_> = counted.collect();
         counted.sort_unstable();
-        (number(&turn.head), counted)
+        (number(&entry.head), counted)
     };
-    turns.iter().map(line).collect()
+    entries.iter().map(line).collect()
 }
 
 /// All lines, and by pages of every size the same ones.
@@ -203,12 +203,12 @@ fn a_head_whose_records_are_forgotten_says_so() {
     charged(&history, 3, 3, "db", Trigger::Drift("kubectl-edit".to_owned()), Outcome::Complete, 110);
     charged(&history, 4, 4, "db", Trigger::Commit, Outcome::Complete, 200);
     charged(&history, 5, 1, "api", Trigger::Retry, Outcome::RolledBack, 300);
-    assert!(history.timeline(None, None, 10).unwrap().iter().all(|turn| !turn.forgotten));
+    assert!(history.timeline(None, None, 10).unwrap().iter().all(|entry| !entry.forgotten));
     history.forget(&Retention { age: None, records: Some(1) }, at(400)).unwrap();
     let api = (2, vec![(1, Outcome::RolledBack, 1)]);
     let line = |commit: u64| (commit, vec![(commit, Outcome::Complete, 1)]);
     assert_eq!(all_lines(&history), [(5, vec![]), line(4), line(3), api]);
-    let forgotten: Vec<bool> = history.timeline(None, None, 10).unwrap().iter().map(|turn| turn.forgotten).collect();
+    let forgotten: Vec<bool> = history.timeline(None, None, 10).unwrap().iter().map(|entry| entry.forgotten).collect();
     assert_eq!(forgotten, [false, false, false, true]);
 }
 

@@ -49,7 +49,7 @@ CREATE INDEX plans_ended ON plans (source, number) WHERE ended IS NOT NULL;
 CREATE TABLE records (
     number           INTEGER PRIMARY KEY AUTOINCREMENT,
     plan             INTEGER NOT NULL REFERENCES plans, -- under which it was written
-    turn             INTEGER REFERENCES plans, -- in whose line of the timeline it counts; NULL for what was rebuilt
+    timeline_plan    INTEGER REFERENCES plans, -- in whose line of the timeline it counts; NULL for what was rebuilt
     source           TEXT NOT NULL,
     "commit"         TEXT NOT NULL,
     "group"          TEXT NOT NULL,
@@ -76,11 +76,11 @@ CREATE TABLE records (
 );
 CREATE INDEX records_by_start ON records (started);
 CREATE INDEX records_by_source ON records (source, started);
-CREATE INDEX records_by_commit ON records ("commit", source, turn);
+CREATE INDEX records_by_commit ON records ("commit", source, timeline_plan);
 CREATE INDEX records_by_name ON records (name, started);
 CREATE INDEX records_by_namespace ON records (namespace, started);
 CREATE INDEX records_by_plan ON records (plan, name);
-CREATE INDEX records_by_turn ON records (turn);
+CREATE INDEX records_by_timeline_plan ON records (timeline_plan);
 CREATE INDEX records_in_trouble ON records (started)
     WHERE outcome IN ('failed', 'rolled-back', 'rollback-failed', 'rejected', 'held');
 CREATE INDEX records_open ON records (source) WHERE ended IS NULL;
