@@ -53,7 +53,7 @@ pub struct ControlPlane {
 /// A running kube-controller-manager for any API server. Dropping it stops it.
 pub struct ControllerManager {
     _process: Process,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl ControllerManager {
@@ -70,7 +70,12 @@ impl ControllerManager {
         options.push(("--controllers", how.controllers.to_owned()));
         options.push(("--kube-api-content-type", how.media_type.to_owned()));
         let process = spawn(&assets.join("kube-controller-manager"), folder.path(), &options, &[]);
-        ControllerManager { _process: process, _folder: folder }
+        ControllerManager { _process: process, folder }
+    }
+
+    /// What it logged until now.
+    pub fn log(&self) -> String {
+        log_of("kube-controller-manager", self.folder.path())
     }
 }
 
@@ -164,6 +169,11 @@ impl ControlPlane {
         self.processes.retain(|process| process.name != "kube-controller-manager");
     }
 
+    /// What kube-controller-manager logged until now; nothing where there is none.
+    pub fn manager_log(&self) -> String {
+        log_of("kube-controller-manager", self.folder.path())
+    }
+
     /// Lets etcd forget everything before its newest revision. The API server's caches don't: it is started anew.
     pub async fn compact(&mut self) {
         self.processes.retain(|process| process.name != "kube-apiserver");
@@ -253,9 +263,14 @@ impl ControlPlane {
             // Real time: these are real processes.
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        let log = fs::read_to_string(self.folder.path().join("kube-apiserver.log")).unwrap_or_default();
+        let log = log_of("kube-apiserver", self.folder.path());
         panic!("the API server did not become ready within 60 s:\n{log}");
     }
+}
+
+/// What a program that was started in `folder` said.
+fn log_of(name: &str, folder: &Path) -> String {
+    fs::read_to_string(folder.join(format!("{name}.log"))).unwrap_or_default()
 }
 
 /// Starts a program; what it says goes to a file of its name in `folder`.

@@ -79,7 +79,7 @@ enum Server {
 struct Embedded {
     cluster: MiniCluster,
     _server: Listening,
-    _manager: Option<ControllerManager>,
+    manager: Option<ControllerManager>,
     folder: tempfile::TempDir,
     kubectl: PathBuf,
 }
@@ -150,6 +150,16 @@ impl Cluster {
         }
     }
 
+    /// What the real controllers complained of about events, that they could not write or dropped one.
+    pub fn complaints_about_events(&self) -> Vec<String> {
+        let log = match &self.server {
+            Server::Real(plane) => plane.manager_log(),
+            Server::Embedded(embedded) => embedded.manager.as_ref().map(ControllerManager::log).unwrap_or_default(),
+        };
+        let is_about_events = |line: &&str| line.starts_with(['E', 'W']) && line.to_lowercase().contains(" event");
+        log.lines().filter(is_about_events).map(str::to_owned).collect()
+    }
+
     pub async fn stop(self) {
         if let Some(running) = self.running {
             running.stop().await;
@@ -184,5 +194,5 @@ async fn embedded(assets: &Path, controllers: Whose, stage: Stage) -> Embedded {
         let how = Manager { controllers: stage.names(), ..Manager::JSON };
         ControllerManager::start(assets, &kubeconfig, &authority.certificate(), how)
     });
-    Embedded { cluster, _server: server, _manager: manager, folder, kubectl: assets.join("kubectl") }
+    Embedded { cluster, _server: server, manager, folder, kubectl: assets.join("kubectl") }
 }

@@ -252,6 +252,9 @@ async fn run_on(
     }
     let results: Vec<(&str, Result<(Trace, bool)>)> = runs.join_all().await;
     cluster.observer.rest("Event", EVENTS_REST, world::STEP_TIMEOUT).await;
+    for complaint in cluster.complaints_about_events() {
+        eprintln!("kube-controller-manager of {}: {complaint}", combination.title());
+    }
     let mut traces = BTreeMap::new();
     for (id, result) in results {
         let with_events = result.map(|(mut trace, may_steps_differ)| {
@@ -277,32 +280,38 @@ async fn run(cluster: Arc<Cluster>, case: Case) -> Result<(Trace, bool)> {
     Ok((trace, world.may_steps_differ()))
 }
 
-/// Prints the table and returns how many cases are at fault.
+/// Prints a table of the cases that are at fault, and returns how many there are.
 fn report(cases: &[Case], outcomes: &Outcomes) -> usize {
     let deviations = Deviations::read();
     let shows_notes = std::env::var_os("BELAY_NOTES").is_some();
     let (mut faults, mut right) = (0, 0);
     let mut details = Vec::new();
     let headings = Combination::ALL.map(Combination::title);
-    eprintln!("{:6} {:10} {:10} {:10} {:10} about", "case", headings[0], headings[1], headings[2], headings[3]);
+    let row = |case: &str, said: [&str; 4], about: &str| {
+        eprintln!("{case:6} {:10} {:10} {:10} {:10} {about}", said[0], said[1], said[2], said[3]);
+    };
     for case in cases {
         let outcome = &outcomes[case.id];
         let reference = &outcome[&Combination::REFERENCE];
-        let mut row = Vec::new();
+        let mut all_said = Vec::new();
         if let (true, Ok(trace)) = (shows_notes, reference) {
             let notes = trace.0.iter().filter(|line| line.starts_with("note "));
             details.extend(notes.map(|note| format!("{}: {note}", case.id)));
         }
         for (combination, result) in outcome {
             let (said, told) = verdict(case.id, *combination, result, reference, &deviations);
-            row.push(said);
+            all_said.push(said);
             details.extend(told);
         }
-        let same = row.iter().all(|said| matches!(said, Said::Same | Said::Deviates));
-        right += usize::from(same);
-        faults += usize::from(!same);
-        let [a, b, c, d] = [0, 1, 2, 3].map(|index| row.get(index).map_or("", |said| said.text()));
-        eprintln!("{:6} {a:10} {b:10} {c:10} {d:10} {}", case.id, case.about);
+        if all_said.iter().all(|said| matches!(said, Said::Same | Said::Deviates)) {
+            right += 1;
+            continue;
+        }
+        if faults == 0 {
+            row("case", headings, "about");
+        }
+        faults += 1;
+        row(case.id, [0, 1, 2, 3].map(|index| all_said.get(index).map_or("", |said| said.text())), case.about);
     }
     eprintln!("{right} of {} cases are the same everywhere, but for what {DEVIATIONS} lists", cases.len());
     for detail in details {
