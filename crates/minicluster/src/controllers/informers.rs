@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{
-    ConfigMap, Endpoints, Namespace, PersistentVolume, PersistentVolumeClaim, ReplicationController, ResourceQuota,
-    Service, ServiceAccount,
+    ConfigMap, Endpoints, Namespace, PersistentVolume, PersistentVolumeClaim, ResourceQuota, Service, ServiceAccount,
 };
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -21,6 +20,7 @@ use super::garbage_collector::GarbageCollector;
 use super::informer::{Cached, Extent, Informer};
 use super::node::Node;
 use super::pod::Pod;
+use super::templated::{Deployment, ReplicaSet, ReplicationController};
 use crate::Random;
 
 /// Lets the typed kinds be kept by informers.
@@ -78,15 +78,12 @@ cached!(
     ControllerRevision,
     CronJob,
     DaemonSet,
-    Deployment,
     EndpointSlice,
     Endpoints,
     Job,
     Namespace,
     PersistentVolume,
     PersistentVolumeClaim,
-    ReplicaSet,
-    ReplicationController,
     ResourceQuota,
     ServiceAccount,
     StatefulSet,

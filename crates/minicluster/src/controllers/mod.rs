@@ -38,6 +38,7 @@ mod selector;
 mod stateful_set;
 mod taint_eviction;
 mod template;
+mod templated;
 mod volumes;
 mod work_queue;
 mod worker;

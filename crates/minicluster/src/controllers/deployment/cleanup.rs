@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-
 use super::sets::{Sets, by_revision, size};
 use crate::controllers::key::is_terminating;
+use crate::controllers::templated::{Deployment, ReplicaSet};
 
 /// A limit of this many revisions is none.
 const NO_LIMIT: i32 = i32::MAX;

@@ -15,8 +15,6 @@ mod sync;
 
 use std::sync::Arc;
 
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-
 use super::events::Recorder;
 use super::expectations::Expectations;
 use super::informer::{CacheChange, Informer};
@@ -25,6 +23,7 @@ use super::ownership::controller_of;
 use super::pod::Pod;
 use super::routing::{owner_among, route};
 use super::selector::Selector;
+use super::templated::{Deployment, ReplicaSet};
 use super::work_queue::WorkQueue;
 use super::{Context, ControllerStart, worker};
 pub use sizes::{Rounding, scaled};

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, ReplicaSetSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::conditions::{self, PROGRESSING, reason};
@@ -14,7 +13,8 @@ use crate::controllers::error::Error;
 use crate::controllers::events::EventType;
 use crate::controllers::key::{Key, annotation, name_of, uid_of};
 use crate::controllers::ownership::{controller_reference, is_controlled_by};
-use crate::controllers::template::{CanonicalTemplate, HASH_LABEL};
+use crate::controllers::template::{HASH_LABEL, Template};
+use crate::controllers::templated::{Deployment, ReplicaSet, ReplicaSetSpec};
 
 /// A ReplicaSet's name is at most this long.
 const LONGEST_NAME: usize = 253;
@@ -65,7 +65,7 @@ impl Rollout<'_> {
     }
 
     async fn make(&mut self, target: i64) -> Result<(), Error> {
-        let set = self.draft(target);
+        let set = self.draft(target)?;
         let key = Key::of(&set.metadata);
         let made: Result<ReplicaSet, Error> = self.controller.context.requests.create(&set).await;
         match made {
@@ -105,8 +105,8 @@ impl Rollout<'_> {
     /// since; any other is a collision of hashes, and the next try gets another name.
     async fn resolve_clash(&mut self, key: &Key, target: i64, error: Error) -> Result<(), Error> {
         let there: ReplicaSet = self.controller.context.requests.get(key).await?;
-        let wanted = CanonicalTemplate::of(&self.deployment.spec.template);
-        if is_controlled_by(&there.metadata, uid_of(&self.deployment.metadata)) && has_template(&there, &wanted) {
+        let wanted = self.deployment.spec.template.canonical()?;
+        if is_controlled_by(&there.metadata, uid_of(&self.deployment.metadata)) && has_template(&there, wanted) {
             self.sets.new = Some(Arc::new(there));
             return if self.set_revision(&target.to_string()) { self.write_status().await } else { Ok(()) };
         }
@@ -116,12 +116,12 @@ impl Rollout<'_> {
         Err(error)
     }
 
-    fn draft(&self, target: i64) -> ReplicaSet {
+    fn draft(&self, target: i64) -> Result<ReplicaSet, Error> {
         let metadata = &self.deployment.metadata;
         let spec = &self.deployment.spec;
         let collisions = self.deployment.status.as_ref().and_then(|status| status.collision_count);
-        let hash = CanonicalTemplate::of(&spec.template).hash(collisions);
-        let mut template = spec.template.clone();
+        let hash = spec.template.canonical()?.hash(collisions);
+        let mut template = spec.template.read()?;
         let labels = template.metadata.get_or_insert_default().labels.get_or_insert_default();
         labels.insert(HASH_LABEL.to_owned(), hash.clone());
         let labels = labels.clone();
@@ -140,12 +140,12 @@ impl Rollout<'_> {
                 min_ready_seconds: spec.min_ready_seconds,
                 replicas: Some(self.plan.new_size(total, 0)),
                 selector,
-                template: Some(template),
+                template: Some(Template::of(&template)?),
             },
             status: None,
         };
         revision::annotate(metadata, &mut set.metadata, target, Presence::ToBeMade, &self.plan);
-        set
+        Ok(set)
     }
 
     /// Returns whether the Deployment said otherwise.

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::apps::v1::ReplicaSet;
-
 use super::new_set::ReplicaSetCreation;
 use super::rollout::Rollout;
 use super::sets::{available, size};
 use super::sizes::{self, Set, room_for_removal, without_dispensable, without_unavailable};
 use crate::controllers::error::Error;
 use crate::controllers::key::uid_of;
+use crate::controllers::templated::ReplicaSet;
 
 impl Rollout<'_> {
     /// One step of a rolling update: the new ReplicaSet grows, or else the old ones shrink.

@@ -1,7 +1,5 @@
 //! Going back by annotation, as old clients ask for it.
 
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-
 use super::new_set::ReplicaSetCreation;
 use super::revision::{self, ROLLBACK_TO};
 use super::rollout::Rollout;
@@ -9,7 +7,8 @@ use super::sets::has_template;
 use crate::controllers::error::Error;
 use crate::controllers::events::EventType;
 use crate::controllers::key::{annotation, name_of};
-use crate::controllers::template::{CanonicalTemplate, HASH_LABEL};
+use crate::controllers::template::{HASH_LABEL, Template};
+use crate::controllers::templated::{Deployment, ReplicaSet};
 
 /// The revision that the Deployment shall go back to, if it asks for one; 0 for the one before.
 pub fn wished(deployment: &Deployment) -> Option<i64> {
@@ -37,26 +36,27 @@ impl Rollout<'_> {
             return self.clear_wish().await;
         };
         let name = name_of(&self.deployment.metadata).to_owned();
-        if has_template(&target, &CanonicalTemplate::of(&self.deployment.spec.template)) {
+        if has_template(&target, self.deployment.spec.template.canonical()?) {
             let message = format!("The rollback revision contains the same template as current deployment \"{name}\"");
             self.say(EventType::Warning, "DeploymentRollbackTemplateUnchanged", message);
             return self.clear_wish().await;
         }
-        self.take_template_of(&target);
+        self.take_template_of(&target)?;
         self.clear_wish().await?;
         let message = format!("Rolled back deployment \"{name}\" to revision {wished}");
         self.say(EventType::Normal, "DeploymentRollback", message);
         Ok(())
     }
 
-    fn take_template_of(&mut self, set: &ReplicaSet) {
-        let mut template = set.spec.template.clone().unwrap_or_default();
+    fn take_template_of(&mut self, set: &ReplicaSet) -> Result<(), Error> {
+        let mut template = set.spec.template.as_ref().map(Template::read).transpose()?.unwrap_or_default();
         if let Some(labels) = template.metadata.as_mut().and_then(|metadata| metadata.labels.as_mut()) {
             labels.remove(HASH_LABEL);
         }
-        self.deployment.spec.template = template;
+        self.deployment.spec.template = Template::of(&template)?;
         let annotations = revision::annotations_after_rollback(&self.deployment.metadata, &set.metadata);
         self.deployment.metadata.annotations = Some(annotations);
+        Ok(())
     }
 
     async fn clear_wish(&mut self) -> Result<(), Error> {

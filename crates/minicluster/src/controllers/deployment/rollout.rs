@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-
 use super::sets::{Sets, size};
 use super::sizes::ScalePlan;
 use super::status::{self, counted, of_rollout};
@@ -12,6 +10,7 @@ use crate::controllers::error::Error;
 use crate::controllers::events::EventType;
 use crate::controllers::key::{Key, name_of, version_of};
 use crate::controllers::requests::Written;
+use crate::controllers::templated::{Deployment, ReplicaSet};
 
 /// A Deployment and its ReplicaSets during one look.
 pub struct Rollout<'a> {

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-
 use super::new_set::ReplicaSetCreation;
 use super::revision::{self, DESIRED, MAX};
 use super::rollback;
@@ -11,6 +9,7 @@ use super::rollout::Rollout;
 use super::sets::{Direction, Sets, available, by_age, size, sort_for_shares};
 use super::sizes::{self, ScalePlan, Share, proportional};
 use crate::controllers::error::Error;
+use crate::controllers::templated::{Deployment, ReplicaSet};
 
 /// Whether the Deployment was scaled since its ReplicaSets were: one with pods was last scaled for another size.
 pub fn is_scaling(deployment: &Deployment, sets: &Sets) -> bool {

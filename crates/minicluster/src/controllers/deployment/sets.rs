@@ -3,10 +3,10 @@
 use std::cmp::{Ordering, Reverse};
 use std::sync::Arc;
 
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-
 use super::revision;
+use crate::controllers::error::Error;
 use crate::controllers::template::CanonicalTemplate;
+use crate::controllers::templated::{Deployment, ReplicaSet};
 
 /// A Deployment's ReplicaSets.
 #[derive(Clone, Debug, Default)]
@@ -19,12 +19,15 @@ pub struct Sets {
 
 impl Sets {
     /// Tells the new one from the others: the oldest whose template means the same as the Deployment's.
-    pub fn of(deployment: &Deployment, mut claimed: Vec<Arc<ReplicaSet>>) -> Sets {
+    ///
+    /// # Errors
+    /// The Deployment's template can't be read.
+    pub fn of(deployment: &Deployment, mut claimed: Vec<Arc<ReplicaSet>>) -> Result<Sets, Error> {
         claimed.sort_by(|one, other| by_age(one, other));
-        let wanted = CanonicalTemplate::of(&deployment.spec.template);
-        let new = claimed.iter().position(|set| has_template(set, &wanted));
+        let wanted = deployment.spec.template.canonical()?;
+        let new = claimed.iter().position(|set| has_template(set, wanted));
         let new = new.map(|index| claimed.remove(index));
-        Sets { new, old: claimed }
+        Ok(Sets { new, old: claimed })
     }
 
     /// All of them, the old ones first.
@@ -53,7 +56,7 @@ impl Sets {
 
 /// Whether a ReplicaSet's template means this.
 pub fn has_template(set: &ReplicaSet, wanted: &CanonicalTemplate) -> bool {
-    set.spec.template.as_ref().is_some_and(|template| CanonicalTemplate::of(template) == *wanted)
+    set.spec.template.as_ref().is_some_and(|template| template.canonical().is_ok_and(|canonical| canonical == wanted))
 }
 
 /// How many pods a ReplicaSet shall have.

@@ -1,6 +1,6 @@
 //! How large ReplicaSets shall be: fence posts, steps, proportions. Pure arithmetic.
 
-use k8s_openapi::api::apps::v1::Deployment;
+use crate::controllers::templated::Deployment;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 /// Which way a share of a percentage is rounded.

@@ -1,12 +1,13 @@
 //! What a Deployment's status says, and whether its rollout gets on. Pure.
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition, DeploymentStatus, ReplicaSet};
+use k8s_openapi::api::apps::v1::{DeploymentCondition, DeploymentStatus};
 
 use super::conditions::{self, AVAILABLE, PROGRESSING, REPLICA_FAILURE, reason, reason_of};
 use super::sets::{Sets, available, size};
 use super::sizes::{ScalePlan, sum};
 use crate::controllers::key::name_of;
+use crate::controllers::templated::{Deployment, ReplicaSet};
 
 /// A deadline of this many seconds is none.
 const NO_DEADLINE: i32 = i32::MAX;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus, ReplicaSet};
+use k8s_openapi::api::apps::v1::DeploymentStatus;
 
 use super::conditions::{self, PROGRESSING, reason, reason_of};
 use super::new_set::ReplicaSetCreation;
@@ -15,6 +15,7 @@ use crate::controllers::events::EventType;
 use crate::controllers::key::{Key, is_terminating};
 use crate::controllers::ownership::{Claimed, Claimer, controller_reference};
 use crate::controllers::selector::Selector;
+use crate::controllers::templated::{Deployment, ReplicaSet};
 use crate::controllers::work_queue::WorkQueue;
 use crate::controllers::worker::Reconciler;
 
@@ -58,7 +59,7 @@ impl Reconciler for Deployments {
             self.expectations.wrote(key, version);
             return Err(Error::ComesBack);
         }
-        let sets = Sets::of(&deployment, claimed.objects);
+        let sets = Sets::of(&deployment, claimed.objects)?;
         let mut rollout = Rollout::new(self, deployment, sets);
         if is_terminating(&rollout.deployment.metadata) {
             rollout.find_new_set(ReplicaSetCreation::No).await?;

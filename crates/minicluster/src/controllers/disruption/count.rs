@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
-use k8s_openapi::api::core::v1::ReplicationController;
+use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -18,6 +17,7 @@ use crate::controllers::error::Error;
 use crate::controllers::key::{Key, name_of, namespace_of, uid_of};
 use crate::controllers::ownership::controller_of;
 use crate::controllers::pod::Pod;
+use crate::controllers::templated::{Deployment, ReplicaSet, ReplicationController};
 
 impl Disruption {
     /// How many pods there should be, and how many of them must be healthy.

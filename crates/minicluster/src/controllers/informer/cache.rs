@@ -82,9 +82,12 @@ impl<K: Cached> Cache<K> {
 
     /// An object was added or modified: what that changes goes to `changes`. An object of the same name with another
     /// uid is another object: the old one is gone.
-    pub fn put(&mut self, object: K, changes: &mut Vec<CacheChange<K>>) {
+    pub fn put(&mut self, mut object: K, changes: &mut Vec<CacheChange<K>>) {
         self.reached(version_of(object.metadata()));
         let key = Key::of(object.metadata());
+        if let Some(before) = self.objects.get(&key) {
+            object.share(before);
+        }
         let new = Arc::new(object);
         let old = self.objects.insert(key.clone(), new.clone());
         if let Some(old) = &old {

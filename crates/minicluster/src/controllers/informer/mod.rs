@@ -19,7 +19,7 @@ use super::key::{Key, namespace_of, uid_of};
 use super::ownership::controller_of;
 use super::selector::Selector;
 use crate::Random;
-use cache::Cache;
+pub(super) use cache::Cache;
 pub use cache::CacheChange;
 
 /// What an informer keeps of an object.
@@ -34,6 +34,9 @@ pub trait Cached: Clone + Debug + DeserializeOwned + Send + Sync + 'static {
     fn trim(&mut self) {
         self.metadata_mut().managed_fields = None;
     }
+
+    /// Keeps what is the same as in the object's former state once.
+    fn share(&mut self, _before: &Self) {}
 
     /// Under what the object can be looked up, besides its name.
     fn tags(&self) -> Vec<Tag> {

@@ -1,9 +1,7 @@
 //! ReplicaSets and ReplicationControllers: the same but for their spelling.
 
-use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetStatus};
-use k8s_openapi::api::core::v1::{
-    PodTemplateSpec, ReplicationController, ReplicationControllerCondition, ReplicationControllerStatus,
-};
+use k8s_openapi::api::apps::v1::{ReplicaSetCondition, ReplicaSetStatus};
+use k8s_openapi::api::core::v1::{ReplicationControllerCondition, ReplicationControllerStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Resource;
 use serde::Serialize;
@@ -14,6 +12,8 @@ use crate::controllers::error::Error;
 use crate::controllers::informer::{Cached, Informer};
 use crate::controllers::informers::Informers;
 use crate::controllers::selector::Selector;
+use crate::controllers::template::Template;
+use crate::controllers::templated::{ReplicaSet, ReplicationController};
 
 /// Something that keeps a number of pods.
 pub trait Replicated: Resource<DynamicType = ()> + Cached + Serialize + DeserializeOwned {
@@ -34,7 +34,7 @@ pub trait Replicated: Resource<DynamicType = ()> + Cached + Serialize + Deserial
     /// A selector that can't be read.
     fn selector(&self) -> Result<Selector, Error>;
     /// What pods are made from.
-    fn template(&self) -> Option<&PodTemplateSpec>;
+    fn template(&self) -> Option<&Template>;
     /// The status as last written.
     fn status(&self) -> Status;
     /// Replaces the status.
@@ -61,7 +61,7 @@ impl Replicated for ReplicaSet {
         Selector::read(&self.spec.selector)
     }
 
-    fn template(&self) -> Option<&PodTemplateSpec> {
+    fn template(&self) -> Option<&Template> {
         self.spec.template.as_ref()
     }
 
@@ -114,21 +114,21 @@ impl Replicated for ReplicationController {
     }
 
     fn replicas(&self) -> i32 {
-        self.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1)
+        self.spec.replicas.unwrap_or(1)
     }
 
     fn min_ready_seconds(&self) -> i32 {
-        self.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or(0)
+        self.spec.min_ready_seconds.unwrap_or(0)
     }
 
     fn selector(&self) -> Result<Selector, Error> {
-        let labels = self.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+        let labels = self.spec.selector.as_ref();
         // An empty one would take every pod there is; the server fills it in from the template.
         Ok(labels.filter(|labels| !labels.is_empty()).map_or(Selector::nothing(), Selector::of_labels))
     }
 
-    fn template(&self) -> Option<&PodTemplateSpec> {
-        self.spec.as_ref().and_then(|spec| spec.template.as_ref())
+    fn template(&self) -> Option<&Template> {
+        self.spec.template.as_ref()
     }
 
     fn status(&self) -> Status {

@@ -9,8 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::core::v1::ReplicationController;
 
 use super::events::Recorder;
 use super::expectations::Expectations;
@@ -19,6 +17,7 @@ use super::key::{Key, namespace_of};
 use super::ownership::controller_of;
 use super::pod::Pod;
 use super::routing::{owner_among, route};
+use super::templated::{ReplicaSet, ReplicationController};
 use super::work_queue::WorkQueue;
 use super::{Context, ControllerStart, worker};
 pub use kind::Replicated;
@@ -87,3 +86,6 @@ impl<K: Replicated> ReplicaSets<K> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

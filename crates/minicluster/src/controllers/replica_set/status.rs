@@ -1,7 +1,8 @@
 //! What a ReplicaSet's status says. Pure.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::PodTemplateSpec;
 
 use crate::controllers::pod_control::Pods;
 
@@ -59,8 +60,8 @@ pub struct ReplicaCounts<'a> {
     pub active: &'a Pods,
     /// How many are going away; `None` where they are not counted.
     pub terminating: Option<i32>,
-    /// What pods are made from.
-    pub template: Option<&'a PodTemplateSpec>,
+    /// The labels of pods that the template makes.
+    pub labels: &'a BTreeMap<String, String>,
     /// How long a pod must have been ready.
     pub min_ready_seconds: i32,
     /// The generation of the specification that was acted upon.
@@ -70,11 +71,10 @@ pub struct ReplicaCounts<'a> {
 /// The status that follows from the pods, `before` and how managing them went.
 pub fn compute(counted: &ReplicaCounts<'_>, before: &Status, managed: &Managed, now: Timestamp) -> Status {
     let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
-    let wanted = counted.template.and_then(|template| template.metadata.as_ref()?.labels.as_ref());
     let fully_labeled = counted.active.iter().filter(|pod| {
         let labels = pod.metadata.labels.as_ref();
         let has = |(label, value): (&String, &String)| labels.and_then(|labels| labels.get(label)) == Some(value);
-        wanted.is_none_or(|wanted| wanted.iter().all(has))
+        counted.labels.iter().all(has)
     });
     let available = counted.active.iter().filter(|pod| pod.is_available(counted.min_ready_seconds, now));
     Status {

@@ -14,6 +14,7 @@ use crate::controllers::key::{Key, is_terminating, uid_of, version_of};
 use crate::controllers::ownership::{Claimer, controller_of, controller_reference, is_controlled_by};
 use crate::controllers::pod::Pod;
 use crate::controllers::pod_control::{PodControl, Pods, metadata_from, slow_start};
+use crate::controllers::template::Template;
 use crate::controllers::work_queue::WorkQueue;
 use crate::controllers::worker::Reconciler;
 
@@ -44,9 +45,7 @@ impl<K: Replicated> Reconciler for ReplicaSets<K> {
         }
         let expectations_met = self.expectations.are_met(key, &self.context.informers.pods);
         let (active, leaving) = self.claimed(object.as_ref()).await?;
-        // Its pods may have been asked to go together with it, just now: then none may be made in their place.
-        let is_going = self.objects.get(key).is_none_or(|object| is_terminating(Cached::metadata(object.as_ref())));
-        let (managed, failure) = if expectations_met && !is_going {
+        let (managed, failure) = if expectations_met && !self.is_going(key, object.as_ref(), &active, leaving).await? {
             self.manage(key, object.as_ref(), &active).await
         } else {
             // Nothing was tried, so nothing failed: a failure told earlier is over until the next one.
@@ -59,7 +58,7 @@ impl<K: Replicated> Reconciler for ReplicaSets<K> {
         let counted = ReplicaCounts {
             active: &active,
             terminating: K::COUNTS_TERMINATING.then(|| i32::try_from(leaving).unwrap_or(i32::MAX)),
-            template: object.template(),
+            labels: &object.template().map(Template::labels).transpose()?.unwrap_or_default(),
             min_ready_seconds: object.min_ready_seconds(),
             generation: object.meta().generation.unwrap_or(0),
         };
@@ -94,6 +93,22 @@ impl<K: Replicated> ReplicaSets<K> {
         Ok((claimer.claim::<K, Pod, Pod>(candidates).await?.objects, leaving))
     }
 
+    /// Whether the object was asked to go. Its pods may have been asked to go together with it, just now: none may be made in
+    /// their place then. The watch of the pods may tell of that before the object's own; where pods have gone, the server is asked.
+    async fn is_going(&self, key: &Key, object: &K, active: &Pods, leaving: usize) -> Result<bool, Error> {
+        let is_seen = self.objects.get(key).is_none_or(|object| is_terminating(Cached::metadata(object.as_ref())));
+        let there = i32::try_from(active.len()).unwrap_or(i32::MAX);
+        let lost_some = there < object.replicas() && (leaving > 0 || there < object.status().replicas);
+        if is_seen || !lost_some {
+            return Ok(is_seen);
+        }
+        match self.context.requests.get::<K>(key).await {
+            Ok(live) => Ok(is_terminating(Cached::metadata(&live)) || live.meta().uid != object.meta().uid),
+            Err(error) if error.is_not_found() => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
     async fn manage(&self, key: &Key, object: &K, active: &Pods) -> (Managed, Option<Error>) {
         let wanted = usize::try_from(object.replicas()).unwrap_or(0);
         if active.len() < wanted {
@@ -112,9 +127,13 @@ impl<K: Replicated> ReplicaSets<K> {
             let why = "it has no template".to_owned();
             return Some(Error::Unusable { what: format!("{} {key}", K::plural(&())), why });
         };
+        let template = match template.read() {
+            Ok(template) => template,
+            Err(error) => return Some(error),
+        };
         let control = self.control(object);
         let metadata = Cached::metadata(object);
-        let pod = metadata_from(template, metadata, controller_reference::<K>(metadata));
+        let pod = metadata_from(&template, metadata, controller_reference::<K>(metadata));
         let (_, errors) = slow_start(count, |_| async {
             match control.create(&pod, template.spec.as_ref()).await {
                 Ok(created) => {

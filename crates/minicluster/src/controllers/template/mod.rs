@@ -5,8 +5,12 @@
 //! compares it with those of other clusters, which change from release to release as well.
 
 mod canonical;
+mod text;
 
 use k8s_openapi::api::core::v1::PodTemplateSpec;
+use sha2::{Digest as _, Sha256};
+
+pub use text::Template;
 
 /// The label with a Deployment's template hash.
 pub const HASH_LABEL: &str = "pod-template-hash";
@@ -14,22 +18,27 @@ pub const HASH_LABEL: &str = "pod-template-hash";
 /// The letters of hashes: those that generated names are made of.
 const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// A template in the form in which templates are compared. Equal for templates that mean the same.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CanonicalTemplate(Vec<u8>);
+/// What a template means, in the form in which templates are compared. Equal for templates that mean the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CanonicalTemplate {
+    digest: [u8; 32],
+    /// Of the same bytes, the beginning of the short hash.
+    hash: Fnv1a,
+}
 
 impl CanonicalTemplate {
     /// What a template means, without the hash label.
     pub fn of(template: &PodTemplateSpec) -> CanonicalTemplate {
         let mut bytes = canonical::bytes(&template.metadata, HASH_LABEL);
         bytes.extend(canonical::bytes(&template.spec, ""));
-        CanonicalTemplate(bytes)
+        let mut hash = Fnv1a::default();
+        hash.add(&bytes);
+        CanonicalTemplate { digest: Sha256::digest(&bytes).into(), hash }
     }
 
     /// The hash of this template: up to ten letters. Another number of collisions gives another hash.
     pub fn hash(&self, collisions: Option<i32>) -> String {
-        let mut hash = Fnv1a::default();
-        hash.add(&self.0);
+        let mut hash = self.hash;
         if let Some(collisions) = collisions {
             hash.add(&collisions.to_le_bytes());
             hash.add(&[0; 4]);
@@ -44,6 +53,7 @@ pub fn in_letters(text: &str) -> String {
 }
 
 /// FNV-1a, 32 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Fnv1a(u32);
 
 impl Default for Fnv1a {
