@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PodStatus;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::Options;
 use super::directory::Directory;
@@ -13,9 +13,10 @@ use super::events::{Events, ReportingComponent};
 use super::fate::FateRules;
 use super::io::{Io, Moment, after, pause};
 use super::nodes::{Addresses, SpecPlace};
-use super::pod::SeenPod;
+use super::pod::{SeenPod, Uid};
 use super::requests::{Error, KUBELET, PodName, Requests};
 use super::simulated_pod::{Found, Home, PodEffect, PodEnvironment, Rejection, SimulatedPod};
+use super::told::Told;
 use super::writes::{What, WriteResult};
 use crate::{PodLogs, Random};
 
@@ -28,7 +29,8 @@ const SPEEDS: (f64, f64) = (0.001, 1_000_000.0);
 /// The nodes and the pods that live on them.
 pub struct Agent {
     nodes: BTreeMap<String, NodeState>,
-    pods: BTreeMap<String, AgentEntry>,
+    /// Boxed, since the map has room for more than there are.
+    pods: BTreeMap<Uid, Box<AgentEntry>>,
     rules: FateRules,
     random: Random,
     speed: f64,
@@ -45,11 +47,8 @@ struct NodeState {
 
 struct AgentEntry {
     life: SimulatedPod,
-    node: String,
     address: Option<u32>,
-    /// What the API server was last told: the status as JSON, since there is one for every pod, and a copy of it,
-    /// which takes no more than it needs. Empty for nothing.
-    written: Box<[u8]>,
+    told: Told,
     /// Whether it may have another status by now.
     moved: bool,
     busy: bool,
@@ -96,7 +95,11 @@ impl Agent {
         if let Some(entry) = self.pods.get_mut(&pod.uid) {
             let known = entry.life.pod();
             let same = (&known.fate, known.generation, known.deletion) == (&pod.fate, pod.generation, pod.deletion);
-            let gated = pod.spec.readiness_gates.as_ref().is_some_and(|gates| !gates.is_empty());
+            let gated = !pod.spec.readiness_gates.is_empty();
+            // The status says nothing of the specification that does not change with its generation.
+            if !same || pod.generation.is_none() {
+                entry.told.keep(|| entry.life.status());
+            }
             entry.life.see(pod.clone(), &mut environment);
             entry.moved = true;
             // Most of what the watch tells is the echo of what was written here.
@@ -115,13 +118,11 @@ impl Agent {
             let home = Home { node: state.place.address, pod: own.unwrap_or(state.place.address) };
             let life = match status.start_time {
                 Some(_) => SimulatedPod::take_up(pod.clone(), status, home, &mut environment),
-                None => SimulatedPod::begin(pod.clone(), home, refused, &mut environment),
+                None => SimulatedPod::begin(pod.clone(), status, home, refused, &mut environment),
             };
-            let written = Box::from(serde_json::to_vec(status).unwrap_or_default().as_slice());
-            let node = node.to_owned();
-            let entry =
-                AgentEntry { life, node, address, written, moved: true, busy: false, removed: false, failures: 0 };
-            self.pods.insert(pod.uid.clone(), entry);
+            let told = Told::text(status);
+            let entry = AgentEntry { life, address, told, moved: true, busy: false, removed: false, failures: 0 };
+            self.pods.insert(pod.uid.clone(), Box::new(entry));
         }
         let effects = std::mem::take(&mut environment.effects);
         self.apply(io, events, &pod.id(), effects);
@@ -131,8 +132,9 @@ impl Agent {
     /// A pod is gone.
     pub fn gone(&mut self, io: &mut Io, uid: &str) {
         if let Some(entry) = self.pods.remove(uid) {
-            io.timers.clear(&Moment::Pod(uid.to_owned()));
-            if let (Some(state), Some(address)) = (self.nodes.get_mut(&entry.node), entry.address) {
+            io.timers.clear(&Moment::Pod(uid.into()));
+            let state = entry.life.pod().node().and_then(|node| self.nodes.get_mut(node));
+            if let (Some(state), Some(address)) = (state, entry.address) {
                 state.addresses.free(address);
             }
             if let Some(directory) = &self.directory {
@@ -145,17 +147,19 @@ impl Agent {
     /// Brings a pod to the present moment and writes what changed.
     pub fn step(&mut self, io: &mut Io, events: &mut Events, uid: &str) {
         let Some(entry) = self.pods.get_mut(uid) else { return };
-        let Some(state) = self.nodes.get_mut(&entry.node) else { return };
+        let node = entry.life.pod().node();
+        let Some(state) = node.and_then(|node| self.nodes.get_mut(node)) else { return };
         if state.images.len() > IMAGES_KEPT {
             state.images.clear();
         }
         let mut environment = environment(io, self.speed, &mut self.rules, &self.random, &mut state.images);
+        entry.told.keep(|| entry.life.status());
         entry.life.step(&mut environment);
         entry.moved = true;
         let wake = entry.life.wake(&environment);
         let effects = std::mem::take(&mut environment.effects);
         if let Some(at) = wake {
-            io.timers.set(Moment::Pod(uid.to_owned()), at);
+            io.timers.set(Moment::Pod(entry.life.pod().uid.clone()), at);
         }
         if entry.life.is_over()
             && let Some(address) = entry.address.take()
@@ -183,12 +187,12 @@ impl Agent {
             Err(error) if error.code() == Some(404) => {}
             Err(error) => {
                 entry.failures += 1;
-                entry.written = Box::default();
+                entry.told = Told::nothing();
                 entry.moved = true;
                 entry.removed = false;
                 let pod = entry.life.pod();
                 tracing::warn!(%error, namespace = pod.namespace, pod = pod.name, "failed to write what became of a pod; trying again");
-                io.timers.set(Moment::Pod(uid.to_owned()), after(io.clock.now(), pause(entry.failures)));
+                io.timers.set(Moment::Pod(pod.uid.clone()), after(io.clock.now(), pause(entry.failures)));
             }
         }
     }
@@ -206,7 +210,7 @@ impl Agent {
                 entry.life.not_found_out();
                 let pod = entry.life.pod();
                 tracing::warn!(%error, namespace = pod.namespace, pod = pod.name, "failed to look for what a pod needs; trying again");
-                io.timers.set(Moment::Pod(uid.to_owned()), after(io.clock.now(), pause(entry.failures)));
+                io.timers.set(Moment::Pod(pod.uid.clone()), after(io.clock.now(), pause(entry.failures)));
             }
         }
     }
@@ -216,7 +220,7 @@ impl Agent {
         for effect in effects {
             match effect {
                 PodEffect::Event(told) => {
-                    let node = self.pods.get(&pod.uid).map_or("", |entry| &entry.node);
+                    let node = self.pods.get(&pod.uid).and_then(|entry| entry.life.pod().node()).unwrap_or_default();
                     events.tell(io, pod, ReportingComponent::Kubelet(node), &told);
                 }
                 PodEffect::LogBegins { container } => self.logs.begin(&pod.uid, &container),
@@ -260,24 +264,12 @@ async fn look_up(
 }
 
 impl AgentEntry {
-    /// What the API server is to be told, and then was.
-    fn changed(&mut self) -> Map<String, Value> {
-        let status = self.life.status();
-        let Ok(text) = serde_json::to_vec(&status) else { return Map::new() };
-        if *text == *self.written {
-            return Map::new();
-        }
-        let Ok(Value::Object(status)) = serde_json::to_value(status) else { return Map::new() };
-        let changed = changes(&read(&self.written), status);
-        self.written = Box::from(text.as_slice());
-        changed
-    }
-
     fn write(&mut self, io: &mut Io) {
         if self.busy || self.removed {
             return;
         }
-        let changed = if std::mem::take(&mut self.moved) { self.changed() } else { Map::new() };
+        let changed =
+            if std::mem::take(&mut self.moved) { self.told.change(|| self.life.status()) } else { Map::new() };
         let pod = self.life.pod().id();
         let requests = io.requests.clone();
         if !changed.is_empty() {
@@ -295,48 +287,4 @@ impl AgentEntry {
             });
         }
     }
-}
-
-/// A status by its keys; of nothing, none.
-fn read(text: &[u8]) -> Map<String, Value> {
-    serde_json::from_slice(text).unwrap_or_default()
-}
-
-/// The strategic merge patch from one status to another: whole keys, but of the conditions only those that differ, and
-/// their order.
-fn changes(before: &Map<String, Value>, status: Map<String, Value>) -> Map<String, Value> {
-    let mut changed = Map::new();
-    for (key, value) in status {
-        let old = before.get(&key);
-        if old == Some(&value) {
-            continue;
-        }
-        let conditions = match value {
-            Value::Array(conditions) if key == "conditions" => conditions,
-            value => {
-                changed.insert(key, value);
-                continue;
-            }
-        };
-        let known = old.and_then(Value::as_array);
-        let before = |condition: &Value| known.into_iter().flatten().find(|old| old["type"] == condition["type"]);
-        let order: Vec<Value> = conditions.iter().map(|condition| json!({"type": condition["type"]})).collect();
-        let differ = conditions.into_iter().filter(|condition| before(condition) != Some(condition));
-        let differ: Vec<Value> = differ.map(|condition| with_nulls(before(&condition), condition)).collect();
-        if !differ.is_empty() {
-            changed.insert("$setElementOrder/conditions".to_owned(), order.into());
-            changed.insert(key, differ.into());
-        }
-    }
-    changed
-}
-
-/// A condition that says of each key that it had before and has no more that it is gone.
-fn with_nulls(before: Option<&Value>, mut condition: Value) -> Value {
-    for key in before.and_then(Value::as_object).into_iter().flat_map(Map::keys) {
-        if condition.get(key).is_none() {
-            condition[key] = Value::Null;
-        }
-    }
-    condition
 }

@@ -24,7 +24,11 @@ impl Directory {
     pub fn update(&self, life: &SimulatedPod) {
         let pod = life.pod();
         let containers = life.waiting().map(|(name, why)| (name.to_owned(), why.map(str::to_owned)));
-        self.list(&pod.namespace, &pod.name, ListedObjects { uid: pod.uid.clone(), containers: containers.collect() });
+        self.list(
+            &pod.namespace,
+            &pod.name,
+            ListedObjects { uid: pod.uid.to_string(), containers: containers.collect() },
+        );
     }
 
     /// Lists a pod under its name.
@@ -37,7 +41,7 @@ impl Directory {
         let key = (pod.namespace.clone(), pod.name.clone());
         let mut pods = self.lock();
         // Another of the same name may be there already.
-        if pods.get(&key).is_some_and(|listed| listed.uid == pod.uid) {
+        if pods.get(&key).is_some_and(|listed| *listed.uid == *pod.uid) {
             pods.remove(&key);
         }
     }

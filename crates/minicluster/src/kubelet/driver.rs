@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt};
 use jiff::SignedDuration;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
@@ -21,7 +21,7 @@ use super::events::Events;
 use super::io::{Io, Moment, TimerQueue, after, pause};
 use super::log_server::{self, Archive};
 use super::nodes::{self, SpecPlace};
-use super::pod::SeenPod;
+use super::pod::{Pod, SeenPod, Uid};
 use super::requests::Requests;
 use super::scheduler::Scheduler;
 use super::writes::{What, WriteResult, Writes};
@@ -174,9 +174,9 @@ pub(super) struct Driver {
     pub(super) events: Events,
     names: BTreeSet<String>,
     /// All pods, by uid.
-    pub(super) pods: BTreeMap<String, Arc<SeenPod>>,
+    pub(super) pods: BTreeMap<Uid, Arc<SeenPod>>,
     /// The uids that a list under way has named so far.
-    listed: Option<BTreeSet<String>>,
+    listed: Option<BTreeSet<Uid>>,
     heartbeat: Duration,
     /// Pods whose binding or whose wait could not be written, and how often.
     pub(super) failures: BTreeMap<String, u32>,
@@ -198,7 +198,7 @@ impl Driver {
             }
             Event::InitDone => {
                 let listed = self.listed.take().unwrap_or_default();
-                let gone: Vec<String> = self.pods.keys().filter(|uid| !listed.contains(*uid)).cloned().collect();
+                let gone: Vec<Uid> = self.pods.keys().filter(|uid| !listed.contains(*uid)).cloned().collect();
                 for uid in gone {
                     self.pod_gone(&uid);
                 }
@@ -207,7 +207,10 @@ impl Driver {
     }
 
     fn pod_seen(&mut self, pod: Pod) {
-        let Some((pod, status)) = SeenPod::read(pod) else { return };
+        let Some((mut pod, status)) = SeenPod::read(pod) else { return };
+        if let Some((uid, _)) = self.pods.get_key_value(&pod.uid) {
+            pod.uid = uid.clone();
+        }
         if let Some(listed) = &mut self.listed {
             listed.insert(pod.uid.clone());
         }
@@ -226,7 +229,7 @@ impl Driver {
         self.scheduler.pod_gone(uid);
         self.agent.gone(&mut self.io, uid);
         self.events.forget(uid);
-        self.io.timers.clear(&Moment::Binding(uid.to_owned()));
+        self.io.timers.clear(&Moment::Binding(uid.into()));
     }
 
     fn node(&mut self, event: Event<Node>) {
@@ -286,6 +289,6 @@ impl Driver {
         let failures = self.failures.entry(uid.to_owned()).or_default();
         *failures += 1;
         let at = after(self.io.clock.now(), pause(*failures));
-        self.io.timers.set(Moment::Binding(uid.to_owned()), at);
+        self.io.timers.set(Moment::Binding(uid.into()), at);
     }
 }

@@ -1,7 +1,7 @@
 //! Tells what happens to pods as events: one object for the same thing, counted where it happens again.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
@@ -9,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time
 use serde_json::json;
 
 use super::io::Io;
+use super::pod::Uid;
 use super::requests::{Error, KUBELET, PodName, SCHEDULER};
 use super::simulated_pod::{EventType, ReportedState};
 use super::writes::{What, WriteResult};
@@ -25,27 +26,48 @@ pub enum ReportingComponent<'a> {
     Scheduler,
 }
 
+/// Whose field manager writes an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manager {
+    Kubelet,
+    Scheduler,
+}
+
+impl Manager {
+    fn as_str(self) -> &'static str {
+        match self {
+            Manager::Kubelet => KUBELET,
+            Manager::Scheduler => SCHEDULER,
+        }
+    }
+}
+
 /// All that was told.
 #[derive(Debug, Default)]
 pub struct Events {
-    /// What was told of each pod: few things, in the order in which they were first told.
-    pods: BTreeMap<String, Vec<(Key, EventEntry)>>,
+    pods: BTreeMap<Uid, PodEvents>,
     count: u64,
 }
 
-/// The same thing, as far as events go.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key {
-    field: Option<String>,
-    reason: Cow<'static, str>,
-    message: String,
+/// The same thing, as far as events go: a hash of its text, which is much longer and is not needed again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key(u64);
+
+/// What was told of a pod.
+#[derive(Debug, Default)]
+struct PodEvents {
+    namespace: Box<str>,
+    name: Box<str>,
+    /// Few things, in the order in which they were first told.
+    entries: Vec<EventEntry>,
 }
 
 #[derive(Debug)]
 struct EventEntry {
-    namespace: String,
-    name: String,
-    manager: &'static str,
+    key: Key,
+    /// The end of the event's name, which begins with the pod's.
+    stamp: u128,
+    manager: Manager,
     count: u32,
     last: Timestamp,
     /// Whether a write of it is under way, and what the API server knows.
@@ -57,52 +79,52 @@ impl Events {
     /// Tells something about a pod.
     pub fn tell(&mut self, io: &mut Io, pod: &PodName, source: ReportingComponent<'_>, told: &ReportedState) {
         let now = io.clock.now();
-        let key = Key { field: told.field.clone(), reason: told.reason.clone(), message: told.message.clone() };
-        let of_pod = self.pods.entry(pod.uid.clone()).or_default();
-        if let Some(entry) = find(of_pod, &key) {
+        let key = Key::of(told);
+        let of_pod = self.pods.entry(pod.uid.clone()).or_insert_with(|| PodEvents::of(pod));
+        if let Some(entry) = of_pod.entries.iter_mut().find(|entry| entry.key == key) {
             entry.count = entry.count.saturating_add(1).max(told.count);
             entry.last = now;
-            entry.write(io, &pod.uid, key);
+            of_pod.write(io, &pod.uid, key);
             return;
         }
-        if of_pod.len() >= KINDS_OF_A_POD {
+        if of_pod.entries.len() >= KINDS_OF_A_POD {
             return;
         }
         // The moment tells events apart over restarts, the count within a moment.
         let stamp = u128::try_from(now.as_nanosecond()).unwrap_or(0) + u128::from(self.count);
         self.count += 1;
         let manager = match source {
-            ReportingComponent::Kubelet(_) => KUBELET,
-            ReportingComponent::Scheduler => SCHEDULER,
+            ReportingComponent::Kubelet(_) => Manager::Kubelet,
+            ReportingComponent::Scheduler => Manager::Scheduler,
         };
-        let name = format!("{}.{stamp:x}", pod.name);
-        let event = object(pod, &name, source, told, now);
-        let entry = EventEntry {
-            namespace: pod.namespace.clone(),
-            name,
+        let event = object(pod, &of_pod.name_of(stamp), source, told, now);
+        of_pod.entries.reserve_exact(1);
+        of_pod.entries.push(EventEntry {
+            key,
+            stamp,
             manager,
             count: told.count,
             last: now,
             busy: true,
             written: told.count,
-        };
-        of_pod.push((key.clone(), entry));
+        });
         let (requests, uid) = (io.requests.clone(), pod.uid.clone());
         io.writes.add(async move {
-            let result = requests.create_event(&event, manager).await;
+            let result = requests.create_event(&event, manager.as_str()).await;
             WriteResult { what: What::Event(uid, key), result }
         });
     }
 
     /// A write of an event is done.
-    pub fn written(&mut self, io: &mut Io, uid: &str, key: Key, result: Result<(), Error>) {
+    pub fn written(&mut self, io: &mut Io, uid: &Uid, key: Key, result: Result<(), Error>) {
         if let Err(error) = result {
             // Events are told once; a namespace that goes takes none.
-            tracing::debug!(%error, uid, "failed to write an event");
+            tracing::debug!(%error, %uid, "failed to write an event");
         }
-        if let Some(entry) = self.pods.get_mut(uid).and_then(|of_pod| find(of_pod, &key)) {
+        let Some(of_pod) = self.pods.get_mut(uid) else { return };
+        if let Some(entry) = of_pod.entries.iter_mut().find(|entry| entry.key == key) {
             entry.busy = false;
-            entry.write(io, uid, key);
+            of_pod.write(io, uid, key);
         }
     }
 
@@ -112,28 +134,47 @@ impl Events {
     }
 }
 
-fn find<'a>(of_pod: &'a mut [(Key, EventEntry)], key: &Key) -> Option<&'a mut EventEntry> {
-    of_pod.iter_mut().find(|(known, _)| known == key).map(|(_, entry)| entry)
+impl Key {
+    fn of(told: &ReportedState) -> Key {
+        // Without random keys, so that the same run gives the same.
+        let mut hasher = DefaultHasher::new();
+        (&told.field, &told.reason, &told.message).hash(&mut hasher);
+        Key(hasher.finish())
+    }
 }
 
-impl EventEntry {
-    fn write(&mut self, io: &mut Io, uid: &str, key: Key) {
-        if self.busy || self.written == self.count {
+impl PodEvents {
+    fn of(pod: &PodName) -> PodEvents {
+        PodEvents { namespace: pod.namespace.as_str().into(), name: pod.name.as_str().into(), entries: Vec::new() }
+    }
+
+    fn name_of(&self, stamp: u128) -> String {
+        format!("{}.{stamp:x}", self.name)
+    }
+
+    /// Writes how often something was told, unless that is under way or known.
+    fn write(&mut self, io: &mut Io, uid: &Uid, key: Key) {
+        let Some(entry) = self.entries.iter_mut().find(|entry| entry.key == key) else { return };
+        if entry.busy || entry.written == entry.count {
             return;
         }
-        self.busy = true;
-        self.written = self.count;
-        let patch = if self.manager == KUBELET {
-            let last = self.last.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-            json!({"count": self.count, "lastTimestamp": last})
-        } else {
-            let last = self.last.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
-            json!({"series": {"count": self.count, "lastObservedTime": last}})
+        entry.busy = true;
+        entry.written = entry.count;
+        let patch = match entry.manager {
+            Manager::Kubelet => {
+                let last = entry.last.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+                json!({"count": entry.count, "lastTimestamp": last})
+            }
+            Manager::Scheduler => {
+                let last = entry.last.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
+                json!({"series": {"count": entry.count, "lastObservedTime": last}})
+            }
         };
-        let (requests, uid) = (io.requests.clone(), uid.to_owned());
-        let (namespace, name, manager) = (self.namespace.clone(), self.name.clone(), self.manager);
+        let (requests, uid) = (io.requests.clone(), uid.clone());
+        let (manager, stamp) = (entry.manager, entry.stamp);
+        let (namespace, name) = (self.namespace.clone(), self.name_of(stamp));
         io.writes.add(async move {
-            let result = requests.patch_event(&namespace, &name, patch, manager).await;
+            let result = requests.patch_event(&namespace, &name, patch, manager.as_str()).await;
             WriteResult { what: What::Event(uid, key), result }
         });
     }
@@ -151,7 +192,7 @@ fn object(pod: &PodName, name: &str, source: ReportingComponent<'_>, told: &Repo
             kind: Some("Pod".to_owned()),
             namespace: Some(pod.namespace.clone()),
             name: Some(pod.name.clone()),
-            uid: Some(pod.uid.clone()),
+            uid: Some(pod.uid.to_string()),
             field_path: told.field.clone(),
             resource_version: None,
         },

@@ -12,7 +12,8 @@ const LONGEST_TAG: usize = 128;
 pub struct Image {
     /// With registry and tag or digest: `docker.io/library/nginx:1.27`.
     pub full: String,
-    repository: String,
+    /// The length of what comes before tag and digest.
+    repository: usize,
 }
 
 impl Image {
@@ -59,14 +60,14 @@ impl Image {
             (Some(tag), None) => format!("{repository}:{tag}"),
             (None, None) => format!("{repository}:latest"),
         };
-        Ok(Image { full, repository })
+        Ok(Image { full, repository: repository.len() })
     }
 
     /// The name with the digest of what it stands for; made up from the name, so always the same.
     pub fn id(&self) -> String {
         match self.full.split_once('@') {
             Some(_) => self.full.clone(),
-            None => format!("{}@sha256:{}", self.repository, hex(&Sha256::digest(self.full.as_bytes()))),
+            None => format!("{}@sha256:{}", &self.full[..self.repository], hex(&Sha256::digest(self.full.as_bytes()))),
         }
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::pod::Uid;
 use super::requests::Requests;
 use super::writes::Writes;
 use crate::Clock;
@@ -15,9 +16,9 @@ pub enum Moment {
     /// The nodes renew their leases.
     Heartbeat,
     /// Something happens to the pod with this uid, or a write of it is tried again.
-    Pod(String),
+    Pod(Uid),
     /// The pod with this uid is looked at again by the scheduler.
-    Binding(String),
+    Binding(Uid),
 }
 
 /// Requests, writes under way, timers that are waited for.

@@ -20,6 +20,7 @@ mod scheduler;
 mod simulated_pod;
 #[cfg(test)]
 mod tests;
+mod told;
 mod writes;
 
 use std::time::Duration;

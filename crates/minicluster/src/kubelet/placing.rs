@@ -66,7 +66,7 @@ impl Driver {
 
     fn say_wait(&mut self, pod: &Arc<SeenPod>, message: String, nominated: Option<&str>) {
         let said = (message.clone(), nominated.map(str::to_owned));
-        if self.waits.insert(pod.uid.clone(), said.clone()) == Some(said) {
+        if self.waits.insert(pod.uid.to_string(), said.clone()) == Some(said) {
             return;
         }
         let now = self.io.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
@@ -87,7 +87,7 @@ impl Driver {
 
     fn push_out(&mut self, victim: &Arc<SeenPod>, pod: &SeenPod, node: &str) {
         // It is chosen again and again until the watch shows that it goes.
-        if !self.pushed.insert(victim.uid.clone()) {
+        if !self.pushed.insert(victim.uid.to_string()) {
             return;
         }
         let now = self.io.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();

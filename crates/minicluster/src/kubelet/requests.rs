@@ -12,6 +12,8 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::pod::Uid;
+
 /// A request that takes longer has failed.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 
@@ -53,7 +55,7 @@ impl Requests {
 
     /// Patches a pod's status, if the pod is still the one with `uid`.
     pub async fn patch_pod_status(&self, pod: &PodName, status: Value, manager: &str) -> Result<(), Error> {
-        let body = json!({"metadata": {"uid": pod.uid}, "status": status});
+        let body = json!({"metadata": {"uid": &*pod.uid}, "status": status});
         let request =
             pods(&pod.namespace).patch_subresource("status", &pod.name, &patch(manager), &Patch::Strategic(body));
         self.send(request).await
@@ -63,7 +65,7 @@ impl Requests {
     pub async fn delete_pod(&self, pod: &PodName, grace: Option<u32>) -> Result<(), Error> {
         let options = DeleteParams {
             grace_period_seconds: grace,
-            preconditions: Some(Preconditions { uid: Some(pod.uid.clone()), resource_version: None }),
+            preconditions: Some(Preconditions { uid: Some(pod.uid.to_string()), resource_version: None }),
             ..DeleteParams::default()
         };
         self.send(pods(&pod.namespace).delete(&pod.name, &options)).await
@@ -73,7 +75,7 @@ impl Requests {
     pub async fn bind(&self, pod: &PodName, node: &str) -> Result<(), Error> {
         let body = json!({
             "apiVersion": "v1", "kind": "Binding",
-            "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
+            "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": &*pod.uid},
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         });
         self.send(pods(&pod.namespace).create_subresource("binding", &pod.name, &post(SCHEDULER), encode(&body)?)).await
@@ -172,7 +174,7 @@ pub struct PodName {
     /// Its name.
     pub name: String,
     /// Its uid, without which another of its name could be meant.
-    pub uid: String,
+    pub uid: Uid,
 }
 
 fn pods(namespace: &str) -> Request {

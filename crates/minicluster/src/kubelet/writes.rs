@@ -7,6 +7,7 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 
 use super::events::Key;
+use super::pod::Uid;
 use super::requests::Error;
 use super::simulated_pod::Found;
 
@@ -25,15 +26,15 @@ pub struct WriteResult {
 #[derive(Debug)]
 pub enum What {
     /// The status of the pod with this uid, or its removal.
-    Pod(String),
+    Pod(Uid),
     /// The binding of the pod with this uid to this node.
-    Binding(String, String),
+    Binding(Uid, String),
     /// That the pod with this uid waits for a node, or that it is pushed out of one.
-    Wait(String),
+    Wait(Uid),
     /// An event of the pod with this uid.
-    Event(String, Key),
+    Event(Uid, Key),
     /// What the pod with this uid needs, and what of it was found.
-    LookUp(String, Result<Found, Error>),
+    LookUp(Uid, Result<Found, Error>),
     /// The lease of this node.
     Lease(String),
 }

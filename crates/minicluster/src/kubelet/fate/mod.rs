@@ -27,10 +27,13 @@
 //! A container without a readiness probe is ready while it runs, as on a real node: a `crash-after=3s` without
 //! `never-ready` beside it is available for three seconds.
 
+mod kept;
 mod parse;
 mod rules;
 
 use std::time::Duration;
+
+pub use kept::KeptFate;
 
 pub use parse::Fates;
 #[cfg(test)]
@@ -118,20 +121,23 @@ pub enum FateStop {
     Hang,
 }
 
+/// What a container does of which nothing is said.
+static ORDINARY: Fate = Fate {
+    start_after: CREATION,
+    pull: Pull::Succeeds,
+    ready: None,
+    unready_after: None,
+    unhealthy_after: None,
+    end: None,
+    evict_after: None,
+    stop: FateStop::After(STOP),
+    log: None,
+    message: None,
+};
+
 impl Default for Fate {
     fn default() -> Fate {
-        Fate {
-            start_after: CREATION,
-            pull: Pull::Succeeds,
-            ready: None,
-            unready_after: None,
-            unhealthy_after: None,
-            end: None,
-            evict_after: None,
-            stop: FateStop::After(STOP),
-            log: None,
-            message: None,
-        }
+        ORDINARY.clone()
     }
 }
 

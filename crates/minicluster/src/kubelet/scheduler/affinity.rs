@@ -86,7 +86,7 @@ impl<'a> Neighbours<'a> {
                 neighbours.unwanted.extend(nodes.filter_map(|node| domain(&term.topology_key, node, cluster)));
             }
         }
-        let spreads = pod.spec.topology_spread_constraints.iter().flatten();
+        let spreads = pod.spec.topology_spread_constraints.iter();
         neighbours.spreads = spreads.map(|constraint| Spread::new(constraint, pod, cluster)).collect();
         neighbours
     }
@@ -94,7 +94,7 @@ impl<'a> Neighbours<'a> {
     /// Why a node with these labels will not do, if it will not.
     pub fn refuse(&self, labels: &Labels) -> Option<Unneighbourly> {
         let within = |domains: &BTreeSet<Domain<'_>>| {
-            domains.iter().any(|(key, value)| labels.get(*key).is_some_and(|own| own == value))
+            domains.iter().any(|(key, value)| labels.get(key).is_some_and(|own| own == value))
         };
         for spread in self.spreads.iter().filter(|spread| spread.constraint.when_unsatisfiable == "DoNotSchedule") {
             match labels.get(&spread.constraint.topology_key) {
@@ -106,7 +106,7 @@ impl<'a> Neighbours<'a> {
             }
         }
         let met = |(key, domains): &(&str, Option<BTreeSet<&str>>)| {
-            labels.get(*key).is_some_and(|own| domains.as_ref().is_none_or(|domains| domains.contains(own.as_str())))
+            labels.get(key).is_some_and(|own| domains.as_ref().is_none_or(|domains| domains.contains(own.as_str())))
         };
         if !self.near.iter().all(met) {
             Some(Unneighbourly::Near)
@@ -121,7 +121,7 @@ impl<'a> Neighbours<'a> {
 
     /// How much the pod would like a node with these labels for its neighbours.
     pub fn liking(&self, labels: &Labels) -> i64 {
-        let liked = self.liked.iter().filter(|((key, value), _)| labels.get(*key).is_some_and(|own| own == value));
+        let liked = self.liked.iter().filter(|((key, value), _)| labels.get(key).is_some_and(|own| own == value));
         liked.map(|(_, weight)| weight).sum()
     }
 
@@ -140,10 +140,10 @@ impl<'a> Neighbours<'a> {
 pub fn minds(pod: &SeenPod, other: &SeenPod) -> bool {
     let near = pod.spec.affinity.as_ref().and_then(|affinity| affinity.pod_affinity.as_ref());
     let terms = near.and_then(|near| near.required_during_scheduling_ignored_during_execution.as_ref());
-    let spreads = pod.spec.topology_spread_constraints.iter().flatten();
+    let mut spreads = pod.spec.topology_spread_constraints.iter();
     let counted = |constraint: &TopologySpreadConstraint| selects(constraint.label_selector.as_ref(), &other.labels);
     required(terms).any(|term| matches(term, pod, &other.namespace, &other.labels))
-        || (pod.namespace == other.namespace && spreads.into_iter().any(counted))
+        || (pod.namespace == other.namespace && spreads.any(counted))
 }
 
 impl<'a> Spread<'a> {

@@ -5,6 +5,7 @@ use std::ops::Bound;
 
 use super::groups::{Groups, traits};
 use super::node::{Load, NodeFacts, Placed};
+use crate::kubelet::pod::Uid;
 
 /// All nodes and all pods that are on them.
 #[derive(Debug, Default)]
@@ -12,7 +13,7 @@ pub struct Cluster {
     nodes: BTreeMap<String, NodeFacts>,
     /// Also of nodes that are not known yet, or no longer.
     loads: BTreeMap<String, Load>,
-    placed: BTreeMap<String, Placed>,
+    placed: BTreeMap<Uid, Placed>,
     groups: Groups,
     /// Counts changes.
     version: u64,

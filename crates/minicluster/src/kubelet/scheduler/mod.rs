@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{ContainerPort, Node};
 
 use self::affinity::{Neighbours, minds};
 use self::cluster::Cluster;
@@ -27,7 +27,7 @@ use self::filters::{Refusal, refuse, reject};
 use self::node::{Load, NodeFacts, Placed};
 use self::preemption::priority;
 use self::resources::Resources;
-use super::pod::SeenPod;
+use super::pod::{Amounts, PodSpec, RestartPolicy, SeenPod, Uid};
 use super::simulated_pod::Rejection;
 
 /// The scheduler that pods name when they name none.
@@ -53,13 +53,13 @@ pub struct Scheduler {
     cluster: Cluster,
     /// Pods to be looked at, the most important first, then the oldest.
     queue: BTreeMap<Rank, Arc<SeenPod>>,
-    ranks: BTreeMap<String, Rank>,
+    ranks: BTreeMap<Uid, Rank>,
     /// Pods that no node could take, until something changes.
-    waiting: BTreeMap<String, Arc<SeenPod>>,
+    waiting: BTreeMap<Uid, Arc<SeenPod>>,
     /// Those among them for whom something may have changed.
-    minding: BTreeSet<String>,
+    minding: BTreeSet<Uid>,
     /// Pods that are being bound.
-    bound: BTreeMap<String, Arc<SeenPod>>,
+    bound: BTreeMap<Uid, Arc<SeenPod>>,
     /// The node after which nodes are looked at, where there are many.
     last: String,
     /// Of each controller the last pod for which there was no room, as long as nothing has changed.
@@ -76,7 +76,7 @@ struct Refused {
     version: u64,
 }
 
-type Rank = (Reverse<i32>, Option<Timestamp>, String, String, String);
+type Rank = (Reverse<i32>, Option<Timestamp>, String, String, Uid);
 
 impl Scheduler {
     /// A node came or changed.
@@ -116,7 +116,7 @@ impl Scheduler {
             *bound = pod.clone();
         } else {
             self.forget(&pod.uid);
-            let gated = pod.spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty());
+            let gated = !pod.spec.scheduling_gates.is_empty();
             let ours = pod.spec.scheduler_name.as_deref().is_none_or(|name| name == NAME);
             if ours && !gated && pod.deletion.is_none() && !pod.finished() {
                 self.enqueue(pod.clone());
@@ -268,10 +268,6 @@ impl Scheduler {
 /// Whether two pods of one controller can go to the same nodes.
 fn are_alike(one: &SeenPod, other: &SeenPod) -> bool {
     let (left, right) = (&one.spec, &other.spec);
-    let containers = |pod: &SeenPod| {
-        let parts = pod.spec.containers.iter().chain(pod.spec.init_containers.iter().flatten());
-        parts.map(|part| (part.resources.clone(), part.ports.clone(), part.restart_policy.clone())).collect::<Vec<_>>()
-    };
     one.namespace == other.namespace
         && one.labels == other.labels
         && left.priority == right.priority
@@ -282,7 +278,13 @@ fn are_alike(one: &SeenPod, other: &SeenPod) -> bool {
         && left.topology_spread_constraints == right.topology_spread_constraints
         && left.overhead == right.overhead
         && left.resources == right.resources
-        && containers(one) == containers(other)
+        && asks(left).eq(asks(right))
+}
+
+/// What each container of a pod asks of its node.
+fn asks(spec: &PodSpec) -> impl Iterator<Item = (Option<&Amounts>, &[ContainerPort], Option<RestartPolicy>)> {
+    let parts = spec.containers.iter().chain(&spec.init_containers);
+    parts.map(|part| (part.resources.as_deref(), &*part.ports, part.restart_policy))
 }
 
 fn rank(pod: &SeenPod) -> Rank {

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Node, Taint};
 
 use super::labels::Labels;
 use super::resources::Resources;
-use crate::kubelet::pod::SeenPod;
+use crate::kubelet::pod::{SeenPod, Uid};
 
 /// A node.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -28,7 +28,7 @@ impl NodeFacts {
         let spec = node.spec.unwrap_or_default();
         let allocatable = node.status.and_then(|status| status.allocatable).unwrap_or_default();
         NodeFacts {
-            labels: node.metadata.labels.unwrap_or_default(),
+            labels: node.metadata.labels.unwrap_or_default().into(),
             taints: spec.taints.unwrap_or_default(),
             cordoned: spec.unschedulable == Some(true),
             allocatable: Resources::of(&allocatable),
@@ -52,7 +52,7 @@ pub type Port = (String, String, i32);
 
 /// The ports of its node that a pod takes.
 pub fn host_ports(pod: &SeenPod) -> impl Iterator<Item = Port> {
-    let all = pod.spec.containers.iter().flat_map(|container| container.ports.iter().flatten());
+    let all = pod.spec.containers.iter().flat_map(|container| &container.ports);
     all.filter_map(|port| {
         let number = port.host_port.filter(|number| *number > 0)?;
         let address = port.host_ip.clone().filter(|ip| !ip.is_empty()).unwrap_or_else(|| "0.0.0.0".to_owned());
@@ -66,7 +66,7 @@ pub struct Load {
     /// What its pods ask for.
     pub used: Resources,
     /// The uids of its pods.
-    pub pods: BTreeSet<String>,
+    pub pods: BTreeSet<Uid>,
     ports: BTreeMap<Port, u32>,
     /// Pods by their controller.
     owners: BTreeMap<String, u32>,

@@ -2,19 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Container, PodSpec};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::quantity::milli;
+use crate::kubelet::pod::{Amounts, PodSpec, RestartPolicy};
 
-/// Amounts by resource name, in thousandths.
+/// Amounts by resource name, in thousandths; in the order of the names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Resources(BTreeMap<String, i128>);
+pub struct Resources(Vec<(String, i128)>);
 
 impl Resources {
     /// The amounts of a list; what is no quantity counts as none.
-    pub fn of(list: &BTreeMap<String, Quantity>) -> Resources {
-        Resources(list.iter().map(|(name, quantity)| (name.clone(), milli(&quantity.0).unwrap_or(0))).collect())
+    pub fn of<'a>(list: impl IntoIterator<Item = (&'a String, &'a Quantity)>) -> Resources {
+        let amounts = list.into_iter().map(|(name, quantity)| (name.clone(), milli(&quantity.0).unwrap_or(0)));
+        let by_name: BTreeMap<String, i128> = amounts.collect();
+        Resources(by_name.into_iter().collect())
     }
 
     /// What a pod asks for: the larger of what its containers want together and of what its init containers want one
@@ -22,9 +24,9 @@ impl Resources {
     pub fn asked_by(spec: &PodSpec) -> Resources {
         let mut running = Resources::default();
         let mut peak = Resources::default();
-        for container in spec.init_containers.iter().flatten() {
-            let own = requests(container);
-            if container.restart_policy.as_deref() == Some("Always") {
+        for container in &spec.init_containers {
+            let own = requests(container.resources.as_deref());
+            if container.restart_policy == Some(RestartPolicy::Always) {
                 running.add(&own);
                 peak.raise(&running);
             } else {
@@ -34,30 +36,30 @@ impl Resources {
             }
         }
         for container in &spec.containers {
-            running.add(&requests(container));
+            running.add(&requests(container.resources.as_deref()));
         }
         running.raise(&peak);
-        let whole = spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
-        for (name, amount) in whole.map(Resources::of).unwrap_or_default().0 {
-            running.0.insert(name, amount);
+        for (name, amount) in requests(spec.resources.as_deref()).0 {
+            *running.amount(&name) = amount;
         }
         if let Some(overhead) = &spec.overhead {
-            running.add(&Resources::of(overhead));
+            running.add(&Resources::of(overhead.iter()));
         }
-        running.0.retain(|_, amount| *amount > 0);
-        running.0.insert("pods".to_owned(), 1000);
+        running.0.retain(|(_, amount)| *amount > 0);
+        *running.amount("pods") = 1000;
+        running.0.shrink_to_fit();
         running
     }
 
     /// The amount of one resource.
     pub fn get(&self, name: &str) -> i128 {
-        self.0.get(name).copied().unwrap_or(0)
+        self.place(name).map_or(0, |place| self.0[place].1)
     }
 
     /// Adds other amounts.
     pub fn add(&mut self, other: &Resources) {
         for (name, amount) in &other.0 {
-            let sum = self.0.entry(name.clone()).or_default();
+            let sum = self.amount(name);
             *sum = sum.saturating_add(*amount);
         }
     }
@@ -65,7 +67,7 @@ impl Resources {
     /// Takes other amounts away.
     pub fn subtract(&mut self, other: &Resources) {
         for (name, amount) in &other.0 {
-            let sum = self.0.entry(name.clone()).or_default();
+            let sum = self.amount(name);
             *sum = sum.saturating_sub(*amount);
         }
     }
@@ -73,20 +75,32 @@ impl Resources {
     /// The names of the resources of which more is asked for than is left of `all` beside `used`.
     pub fn lacking<'a>(&'a self, all: &'a Resources, used: &'a Resources) -> impl Iterator<Item = &'a str> {
         let lacks = |name: &str, asked: i128| asked > all.get(name).saturating_sub(used.get(name));
-        self.0.iter().filter(move |(name, asked)| lacks(name, **asked)).map(|(name, _)| name.as_str())
+        self.0.iter().filter(move |(name, asked)| lacks(name, *asked)).map(|(name, _)| name.as_str())
+    }
+
+    fn place(&self, name: &str) -> Result<usize, usize> {
+        self.0.binary_search_by(|(known, _)| known.as_str().cmp(name))
+    }
+
+    fn amount(&mut self, name: &str) -> &mut i128 {
+        let place = self.place(name).unwrap_or_else(|place| {
+            self.0.insert(place, (name.to_owned(), 0));
+            place
+        });
+        &mut self.0[place].1
     }
 
     fn raise(&mut self, other: &Resources) {
         for (name, amount) in &other.0 {
-            let own = self.0.entry(name.clone()).or_default();
+            let own = self.amount(name);
             *own = (*own).max(*amount);
         }
     }
 }
 
-fn requests(container: &Container) -> Resources {
-    let requests = container.resources.as_ref().and_then(|resources| resources.requests.as_ref());
-    requests.map(Resources::of).unwrap_or_default()
+fn requests(amounts: Option<&Amounts>) -> Resources {
+    let requests = amounts.and_then(|amounts| amounts.requests.as_ref());
+    requests.map(|requests| Resources::of(requests.iter())).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -6,13 +6,13 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Decision, Scheduler};
 use crate::growth::{Counted, counted};
-use crate::kubelet::pod::SeenPod;
+use crate::kubelet::pod::{Pod, SeenPod};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -4,14 +4,14 @@ use super::container::{Container, Role};
 use super::environment::{PodEffect, PodEnvironment};
 use super::needs::Missing;
 use crate::kubelet::fate::{Fate, Fates};
-use crate::kubelet::pod::SeenPod;
+use crate::kubelet::pod::{RestartPolicy, SeenPod};
 
 /// What a container may know of its pod.
 pub struct About<'a> {
     /// The pod as last seen.
     pub pod: &'a SeenPod,
-    /// The pod's own words about its containers' fates.
-    pub fates: &'a Result<Fates, String>,
+    /// The pod's own words about its containers' fates, if it has any.
+    pub fates: Option<&'a Result<Fates, String>>,
     /// What of the configuration that the pod names does not exist, where that is known.
     pub missing: Option<&'a Missing>,
     /// Whether that was asked for and is not answered yet.
@@ -29,11 +29,11 @@ pub enum Restart {
 }
 
 impl Restart {
-    fn read(text: &str) -> Restart {
-        match text {
-            "Never" => Restart::Never,
-            "OnFailure" => Restart::OnFailure,
-            _ => Restart::Always,
+    fn of(policy: RestartPolicy) -> Restart {
+        match policy {
+            RestartPolicy::Never => Restart::Never,
+            RestartPolicy::OnFailure => Restart::OnFailure,
+            RestartPolicy::Always | RestartPolicy::Other => Restart::Always,
         }
     }
 
@@ -50,12 +50,12 @@ impl Restart {
 impl About<'_> {
     /// When the pod's containers are started again.
     pub fn policy(&self) -> Restart {
-        Restart::read(self.pod.spec.restart_policy.as_deref().unwrap_or("Always"))
+        self.pod.spec.restart_policy.map_or(Restart::Always, Restart::of)
     }
 
     /// When this container is started again.
     pub fn restart(&self, container: &Container) -> Restart {
-        let own = container.spec(self).and_then(|spec| spec.restart_policy.as_deref()).map(Restart::read);
+        let own = container.spec(self).and_then(|spec| spec.restart_policy).map(Restart::of);
         match container.role {
             Role::Sidecar => Restart::Always,
             Role::App => own.unwrap_or(self.policy()),
@@ -82,9 +82,14 @@ impl About<'_> {
     /// # Errors
     /// What is wrong with the pod's words.
     pub fn fate(&self, container: &Container, environment: &mut PodEnvironment<'_>) -> Result<Fate, String> {
-        let fates = self.fates.as_ref().map_err(Clone::clone)?;
-        let all = if container.role == Role::App { fates.all.as_ref() } else { None };
-        let said = fates.named.get(&container.name).or(all).cloned();
+        let said = match self.fates {
+            None => None,
+            Some(Err(problem)) => return Err(problem.clone()),
+            Some(Ok(fates)) => {
+                let all = if container.role == Role::App { fates.all.as_ref() } else { None };
+                fates.named.get(&container.name).or(all).cloned()
+            }
+        };
         let (now, speed) = (environment.now, environment.speed);
         let (namespace, name) = (&self.pod.namespace, &self.pod.name);
         let said = said.or_else(|| environment.rules.fate(&container.image, namespace, name, now, speed));

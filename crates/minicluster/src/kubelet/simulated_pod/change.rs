@@ -19,12 +19,12 @@ impl Container {
             State::Running(_) => match about.fate(self, environment) {
                 Ok(fate) => {
                     let Some(spec) = self.spec(about) else { return };
-                    self.fate = fate;
+                    self.fate = fate.into();
                     if let State::Running(run) = &mut self.state {
                         run.timeline = Timeline::new(spec, &self.fate, run.since, environment);
                     }
                 }
-                Err(problem) => environment.tell_of(&self.field, EventType::Warning, "InvalidFate", problem),
+                Err(problem) => environment.tell_of(&self.field(), EventType::Warning, "InvalidFate", problem),
             },
             State::Idle | State::Creating(..) | State::Held(_) | State::Ended(..) => {}
         }
@@ -39,7 +39,7 @@ impl Container {
         match self.state {
             State::Running(_) => {
                 let message = format!("Container {} definition changed, will be restarted", self.name);
-                environment.tell_of(&self.field, EventType::Normal, "Killing", message);
+                environment.tell_of(&self.field(), EventType::Normal, "Killing", message);
                 let grace = about.pod.spec.termination_grace_period_seconds.and_then(|grace| u64::try_from(grace).ok());
                 self.stop(environment.later(grace.map_or(USUAL_GRACE, Duration::from_secs)), about, environment);
             }

@@ -1,7 +1,7 @@
 //! A pod's conditions. The moment of one moves only when its status flips.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::PodCondition;
+use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::container::{Container, Role};
@@ -10,54 +10,138 @@ use crate::kubelet::pod::SeenPod;
 
 /// The conditions that the kubelet writes, in its order.
 #[derive(Clone, Debug, Default)]
-pub struct Conditions(Vec<PodCondition>);
+pub struct Conditions(Vec<(ConditionType, Condition)>);
 
-const ORDER: [&str; 6] =
-    ["DisruptionTarget", "PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
+/// The types of conditions, in the kubelet's order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum ConditionType {
+    DisruptionTarget,
+    PodReadyToStartContainers,
+    Initialized,
+    Ready,
+    ContainersReady,
+    PodScheduled,
+}
 
-/// A condition's status, with reason and message where it is false.
+const ALL: [ConditionType; 6] = [
+    ConditionType::DisruptionTarget,
+    ConditionType::PodReadyToStartContainers,
+    ConditionType::Initialized,
+    ConditionType::Ready,
+    ConditionType::ContainersReady,
+    ConditionType::PodScheduled,
+];
+
+#[derive(Clone, Debug)]
+enum Condition {
+    /// As somebody else wrote it.
+    Found(Box<PodCondition>),
+    /// As the kubelet writes it.
+    Own { answer: Answer, since: Timestamp, generation: Option<i64> },
+}
+
+/// A condition's status, with reason and message where there are any.
+#[derive(Clone, Debug)]
 struct Answer {
     holds: bool,
-    reason: Option<&'static str>,
+    /// Most conditions hold, and need none.
+    why: Option<Box<Why>>,
+}
+
+/// A condition's reason and message.
+#[derive(Clone, Debug)]
+struct Why {
+    reason: &'static str,
     message: Option<String>,
 }
 
+impl ConditionType {
+    fn as_str(self) -> &'static str {
+        match self {
+            ConditionType::DisruptionTarget => "DisruptionTarget",
+            ConditionType::PodReadyToStartContainers => "PodReadyToStartContainers",
+            ConditionType::Initialized => "Initialized",
+            ConditionType::Ready => "Ready",
+            ConditionType::ContainersReady => "ContainersReady",
+            ConditionType::PodScheduled => "PodScheduled",
+        }
+    }
+}
+
+impl Answer {
+    fn plain(holds: bool) -> Answer {
+        Answer { holds, why: None }
+    }
+
+    fn with(holds: bool, reason: &'static str, message: Option<String>) -> Answer {
+        Answer { holds, why: Some(Box::new(Why { reason, message })) }
+    }
+
+    fn status(&self) -> &'static str {
+        if self.holds { "True" } else { "False" }
+    }
+}
+
+impl Condition {
+    /// Since when it has the status that `answer` has, if it has.
+    fn since(&self, answer: &Answer) -> Option<Timestamp> {
+        match self {
+            Condition::Found(found) if found.status == answer.status() => {
+                found.last_transition_time.as_ref().map(|at| at.0)
+            }
+            Condition::Own { answer: before, since, .. } if before.holds == answer.holds => Some(*since),
+            Condition::Found(_) | Condition::Own { .. } => None,
+        }
+    }
+
+    fn write(&self, kind: ConditionType) -> PodCondition {
+        match self {
+            Condition::Found(found) => (**found).clone(),
+            Condition::Own { answer, since, generation } => PodCondition {
+                type_: kind.as_str().to_owned(),
+                status: answer.status().to_owned(),
+                reason: answer.why.as_ref().map(|why| why.reason.to_owned()),
+                message: answer.why.as_ref().and_then(|why| why.message.clone()),
+                last_probe_time: None,
+                last_transition_time: Some(Time(*since)),
+                observed_generation: *generation,
+            },
+        }
+    }
+}
+
 impl Conditions {
-    /// Those that the pod has already.
-    pub fn new(pod: &SeenPod) -> Conditions {
-        let known = |kind: &&str| pod.conditions.iter().find(|condition| condition.type_ == **kind).cloned();
-        Conditions(ORDER.iter().filter_map(known).collect())
+    /// Those that a status has already.
+    pub fn new(status: &PodStatus) -> Conditions {
+        let known = |kind: ConditionType| {
+            let found = status.conditions.iter().flatten().find(|condition| condition.type_ == kind.as_str());
+            found.map(|found| (kind, Condition::Found(Box::new(found.clone()))))
+        };
+        Conditions(ALL.into_iter().filter_map(known).collect())
     }
 
     /// All of them.
-    pub fn all(&self) -> &[PodCondition] {
-        &self.0
+    pub fn all(&self) -> Vec<PodCondition> {
+        self.0.iter().map(|(kind, condition)| condition.write(*kind)).collect()
     }
 
     /// Says that the node ends the pod.
     pub fn disrupt(&mut self, pod: &SeenPod, message: &str, now: Timestamp) {
-        let answer = Answer { holds: true, reason: Some("TerminationByKubelet"), message: Some(message.to_owned()) };
-        self.set("DisruptionTarget", answer, pod.generation, now);
+        let answer = Answer::with(true, "TerminationByKubelet", Some(message.to_owned()));
+        self.set(ConditionType::DisruptionTarget, answer, pod.generation, now);
     }
 
-    fn set(&mut self, kind: &str, answer: Answer, generation: Option<i64>, now: Timestamp) {
-        let status = if answer.holds { "True" } else { "False" };
-        let before = self.0.iter().find(|condition| condition.type_ == kind);
-        let since =
-            before.filter(|before| before.status == status).and_then(|before| before.last_transition_time.clone());
-        let condition = PodCondition {
-            type_: kind.to_owned(),
-            status: status.to_owned(),
-            reason: answer.reason.map(str::to_owned),
-            message: answer.message,
-            last_probe_time: None,
-            last_transition_time: Some(since.unwrap_or(Time(now))),
-            observed_generation: generation,
-        };
-        self.0.retain(|condition| condition.type_ != kind);
-        let rank = |kind: &str| ORDER.iter().position(|known| *known == kind);
-        let place = self.0.partition_point(|other| rank(&other.type_) < rank(kind));
-        self.0.insert(place, condition);
+    fn set(&mut self, kind: ConditionType, answer: Answer, generation: Option<i64>, now: Timestamp) {
+        let place = self.0.partition_point(|(other, _)| *other < kind);
+        let before = self.0.get_mut(place).filter(|(known, _)| *known == kind);
+        let since = before.as_ref().and_then(|(_, before)| before.since(&answer)).unwrap_or(now);
+        let condition = Condition::Own { answer, since, generation };
+        if let Some((_, before)) = before {
+            *before = condition;
+        } else {
+            self.0.reserve_exact(1);
+            self.0.insert(place, (kind, condition));
+        }
     }
 }
 
@@ -71,11 +155,11 @@ impl SimulatedPod {
         let containers_ready = self.containers_ready();
         let ready = self.ready(&containers_ready);
         let answers = [
-            ("PodReadyToStartContainers", plain(self.sandbox && !self.over)),
-            ("Initialized", self.initialized()),
-            ("Ready", ready),
-            ("ContainersReady", containers_ready),
-            ("PodScheduled", plain(true)),
+            (ConditionType::PodReadyToStartContainers, Answer::plain(self.sandbox && !self.over)),
+            (ConditionType::Initialized, self.initialized()),
+            (ConditionType::Ready, ready),
+            (ConditionType::ContainersReady, containers_ready),
+            (ConditionType::PodScheduled, Answer::plain(true)),
         ];
         for (kind, answer) in answers {
             self.conditions.set(kind, answer, self.pod.generation, now);
@@ -84,15 +168,15 @@ impl SimulatedPod {
 
     fn initialized(&self) -> Answer {
         if self.phase == Phase::Succeeded {
-            return Answer { holds: true, reason: Some("PodCompleted"), message: None };
+            return Answer::with(true, "PodCompleted", None);
         }
         let init = self.containers.iter().filter(|container| container.role != Role::App);
         let left: Vec<&Container> = init.filter(|container| !container.lets_others_begin()).collect();
         if left.is_empty() {
-            return plain(true);
+            return Answer::plain(true);
         }
         let message = format!("containers with incomplete status: [{}]", names(&left));
-        Answer { holds: false, reason: Some("ContainersNotInitialized"), message: Some(message) }
+        Answer::with(false, "ContainersNotInitialized", Some(message))
     }
 
     fn containers_ready(&self) -> Answer {
@@ -101,23 +185,23 @@ impl SimulatedPod {
             Phase::Failed => Some("PodFailed"),
             Phase::Pending | Phase::Running => None,
         };
-        if over.is_some() {
-            return Answer { holds: false, reason: over, message: None };
+        if let Some(reason) = over {
+            return Answer::with(false, reason, None);
         }
         let serving = self.containers.iter().filter(|container| container.role != Role::Init);
         let left: Vec<&Container> = serving.filter(|container| !container.ready).collect();
         if left.is_empty() {
-            return plain(true);
+            return Answer::plain(true);
         }
         let message = format!("containers with unready status: [{}]", names(&left));
-        Answer { holds: false, reason: Some("ContainersNotReady"), message: Some(message) }
+        Answer::with(false, "ContainersNotReady", Some(message))
     }
 
     fn ready(&self, containers: &Answer) -> Answer {
         if !containers.holds {
-            return Answer { holds: false, reason: containers.reason, message: containers.message.clone() };
+            return containers.clone();
         }
-        let gates = self.pod.spec.readiness_gates.iter().flatten();
+        let gates = self.pod.spec.readiness_gates.iter();
         let problems: Vec<String> = gates
             .filter_map(|gate| {
                 let kind = &gate.condition_type;
@@ -132,14 +216,10 @@ impl SimulatedPod {
             })
             .collect();
         if problems.is_empty() {
-            return plain(true);
+            return Answer::plain(true);
         }
-        Answer { holds: false, reason: Some("ReadinessGatesNotReady"), message: Some(problems.join(", ")) }
+        Answer::with(false, "ReadinessGatesNotReady", Some(problems.join(", ")))
     }
-}
-
-fn plain(holds: bool) -> Answer {
-    Answer { holds, reason: None, message: None }
 }
 
 fn names(containers: &[&Container]) -> String {

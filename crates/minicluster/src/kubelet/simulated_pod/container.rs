@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Container as Spec;
 
 use super::about::About;
 use super::backoff::Backoff;
 use super::environment::{PodEffect, PodEnvironment};
 use super::timeline::Timeline;
-use crate::kubelet::fate::Fate;
+use crate::kubelet::fate::KeptFate;
 use crate::kubelet::image::Image;
+use crate::kubelet::pod::Container as Spec;
 
 /// What a container is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +32,6 @@ pub struct Container {
     pub role: Role,
     /// Its place among the init containers or the others.
     pub index: usize,
-    /// The part of the pod that events are about.
-    pub field: String,
     /// Its image as the pod names it.
     pub image: String,
     /// Its image as the node knows it, once it was there.
@@ -41,7 +39,7 @@ pub struct Container {
     /// What it is doing.
     pub state: State,
     /// How the run before the present one ended.
-    pub last: Option<Exit>,
+    pub last: Option<Box<Exit>>,
     /// How often it was started again.
     pub restarts: i32,
     /// Whether it is ready.
@@ -51,7 +49,7 @@ pub struct Container {
     /// The id of the present run, or the one that ended.
     pub id: Option<String>,
     /// What it does in this run, or will do in the next.
-    pub fate: Fate,
+    pub fate: KeptFate,
     /// The waits before it is started again.
     pub restarting: Backoff,
     /// The waits before its image is pulled again.
@@ -141,12 +139,10 @@ pub struct Exit {
 impl Container {
     /// A container whose turn has not come.
     pub fn new(spec: &Spec, role: Role, index: usize) -> Container {
-        let list = if role == Role::App { "containers" } else { "initContainers" };
         Container {
             name: spec.name.clone(),
             role,
             index,
-            field: format!("spec.{list}{{{}}}", spec.name),
             image: spec.image.clone().unwrap_or_default(),
             found: None,
             state: State::Idle,
@@ -155,7 +151,7 @@ impl Container {
             ready: false,
             started: false,
             id: None,
-            fate: Fate::default(),
+            fate: KeptFate::default(),
             restarting: Backoff::default(),
             pulling: Backoff::default(),
             asked: None,
@@ -237,8 +233,14 @@ impl Container {
         let spec = &about.pod.spec;
         match self.role {
             Role::App => spec.containers.get(self.index),
-            Role::Init | Role::Sidecar => spec.init_containers.as_ref()?.get(self.index),
+            Role::Init | Role::Sidecar => spec.init_containers.get(self.index),
         }
+    }
+
+    /// The part of the pod that its events are about.
+    pub fn field(&self) -> String {
+        let list = if self.role == Role::App { "containers" } else { "initContainers" };
+        format!("spec.{list}{{{}}}", self.name)
     }
 
     /// Starts over, as after a change of its image or fate.
@@ -250,7 +252,7 @@ impl Container {
     /// Keeps how it ended before that is overwritten.
     pub fn remember(&mut self) {
         if let State::Ended(exit, _) = &self.state {
-            self.last = Some(exit.clone());
+            self.last = Some(Box::new(exit.clone()));
         }
     }
 

@@ -65,7 +65,7 @@ impl SimulatedPod {
             ending.deadline = ending.deadline.min(environment.later(grace));
         }
         let deadline = self.ending.map_or(environment.now, |ending| ending.deadline);
-        let about = About { pod: &self.pod, fates: &self.fates, missing: None, asked: false, ending: true };
+        let about = About { pod: &self.pod, fates: self.fates.as_deref(), missing: None, asked: false, ending: true };
         let apps_run = self.containers.iter().any(|c| c.role != Role::Sidecar && c.is_running());
         let mut changed = false;
         for container in self.containers.iter_mut().filter(|container| container.is_running()) {
@@ -120,7 +120,7 @@ impl SimulatedPod {
         self.ending = Some(Ending { deadline });
         for container in self.containers.iter().filter(|container| container.is_running()) {
             let message = format!("Stopping container {}", container.name);
-            environment.tell_of(&container.field, EventType::Normal, "Killing", message);
+            environment.tell_of(&container.field(), EventType::Normal, "Killing", message);
         }
     }
 
@@ -128,13 +128,13 @@ impl SimulatedPod {
         match doom {
             Doom::TimeIsUp => {
                 environment.tell(EventType::Normal, "DeadlineExceeded", TIME_IS_UP);
-                self.verdict = Some(("DeadlineExceeded".to_owned(), TIME_IS_UP.to_owned()));
+                self.verdict = Some(Box::new(("DeadlineExceeded".to_owned(), TIME_IS_UP.to_owned())));
                 let grace = self.grace();
                 self.end_by(environment.later(grace), environment);
             }
             Doom::Evicted => {
                 environment.tell(EventType::Warning, "Evicted", EVICTED);
-                self.verdict = Some(("Evicted".to_owned(), EVICTED.to_owned()));
+                self.verdict = Some(Box::new(("Evicted".to_owned(), EVICTED.to_owned())));
                 self.conditions.disrupt(&self.pod, EVICTED, environment.now);
                 // A node that runs out of memory does not wait.
                 self.end_by(after(environment.now, Duration::ZERO), environment);

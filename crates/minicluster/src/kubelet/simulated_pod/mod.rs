@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::PodStatus;
 
 use self::about::{About, check};
 use self::conditions::Conditions;
@@ -31,7 +32,7 @@ use self::container::{Container, Held, Role, State};
 use self::ending::Ending;
 use super::fate::Fates;
 use super::io::after;
-use super::pod::SeenPod;
+use super::pod::{RestartPolicy, SeenPod};
 
 pub use environment::{EventType, PodEffect, PodEnvironment, ReportedState};
 pub use needs::{Found, Missing, Name, Needs};
@@ -66,9 +67,9 @@ pub struct Rejection {
 pub struct SimulatedPod {
     pod: Arc<SeenPod>,
     home: Home,
-    fates: Result<Fates, String>,
+    /// The pod's own words about its containers' fates, where it has any.
+    fates: Option<Box<Result<Fates, String>>>,
     containers: Vec<Container>,
-    needs: Needs,
     configuration: Configuration,
     /// When volumes are tried again that could not be set up, and how long was waited last.
     mount: Mount,
@@ -79,7 +80,7 @@ pub struct SimulatedPod {
     /// The last step left something to do.
     cut_short: bool,
     /// The reason and message of a pod that was ended by its node.
-    verdict: Option<(String, String)>,
+    verdict: Option<Box<(String, String)>>,
     phase: Phase,
     conditions: Conditions,
 }
@@ -114,13 +115,14 @@ impl SimulatedPod {
     /// A pod came to its node for the first time. A node may refuse it.
     pub fn begin(
         pod: Arc<SeenPod>,
+        status: &PodStatus,
         home: Home,
         refused: Option<Rejection>,
         environment: &mut PodEnvironment<'_>,
     ) -> SimulatedPod {
         let spec = &pod.spec;
-        let init = spec.init_containers.iter().flatten().enumerate().map(|(index, spec)| {
-            let sidecar = spec.restart_policy.as_deref() == Some("Always");
+        let init = spec.init_containers.iter().enumerate().map(|(index, spec)| {
+            let sidecar = spec.restart_policy == Some(RestartPolicy::Always);
             Container::new(spec, if sidecar { Role::Sidecar } else { Role::Init }, index)
         });
         let apps = spec.containers.iter().enumerate().map(|(index, spec)| Container::new(spec, Role::App, index));
@@ -129,7 +131,6 @@ impl SimulatedPod {
         containers.shrink_to_fit();
         let mut life = SimulatedPod {
             fates: read_fates(&pod, &containers),
-            needs: Needs::of(spec),
             containers,
             home,
             configuration: Configuration::Unknown,
@@ -141,12 +142,12 @@ impl SimulatedPod {
             cut_short: false,
             verdict: None,
             phase: Phase::Pending,
-            conditions: Conditions::new(&pod),
+            conditions: Conditions::new(status),
             pod,
         };
         if let Some(Rejection { reason, message }) = refused {
             environment.tell(EventType::Warning, reason.clone(), message.clone());
-            life.verdict = Some((reason, format!("Pod was rejected: {message}")));
+            life.verdict = Some(Box::new((reason, format!("Pod was rejected: {message}"))));
             life.over = true;
             life.containers.clear();
         }
@@ -160,7 +161,7 @@ impl SimulatedPod {
 
     /// What it can't start without.
     pub fn needs(&self) -> &Needs {
-        &self.needs
+        &self.pod.needs
     }
 
     /// The pod changed.
@@ -178,7 +179,7 @@ impl SimulatedPod {
 
     /// What was asked for with [`PodEffect::LookUp`] was found, or not.
     pub fn found(&mut self, found: &Found, now: Timestamp) {
-        let missing = self.needs.missing(found, &self.pod.namespace);
+        let missing = self.pod.needs.missing(found, &self.pod.namespace);
         self.configuration = Configuration::Known(now, missing);
     }
 
@@ -196,7 +197,7 @@ impl SimulatedPod {
         {
             self.configuration = Configuration::Unknown;
         }
-        if self.needs.is_empty() {
+        if self.pod.needs.is_empty() {
             self.configuration = Configuration::Known(environment.now, Missing::default());
         }
         let mut changes = 0;
@@ -248,7 +249,7 @@ impl SimulatedPod {
             Configuration::Asked => (None, true),
             Configuration::Unknown => (None, false),
         };
-        let about = About { pod: &self.pod, fates: &self.fates, missing, asked, ending: false };
+        let about = About { pod: &self.pod, fates: self.fates.as_deref(), missing, asked, ending: false };
         let effects = environment.effects.len();
         let mut changed = false;
         let mut turn = true;
@@ -297,8 +298,13 @@ impl SimulatedPod {
     }
 
     fn change_fates(&mut self, environment: &mut PodEnvironment<'_>) {
-        let about =
-            About { pod: &self.pod, fates: &self.fates, missing: None, asked: false, ending: self.ending.is_some() };
+        let about = About {
+            pod: &self.pod,
+            fates: self.fates.as_deref(),
+            missing: None,
+            asked: false,
+            ending: self.ending.is_some(),
+        };
         for container in &mut self.containers {
             if let State::Held(Held { reason: "InvalidFate" | "ErrImageNeverPull", .. }) = container.state {
                 container.start_over();
@@ -309,15 +315,20 @@ impl SimulatedPod {
     }
 
     fn change_images(&mut self, environment: &mut PodEnvironment<'_>) {
-        let about =
-            About { pod: &self.pod, fates: &self.fates, missing: None, asked: false, ending: self.ending.is_some() };
+        let about = About {
+            pod: &self.pod,
+            fates: self.fates.as_deref(),
+            missing: None,
+            asked: false,
+            ending: self.ending.is_some(),
+        };
         for container in &mut self.containers {
             container.change_image(&about, environment);
         }
     }
 }
 
-fn read_fates(pod: &SeenPod, containers: &[Container]) -> Result<Fates, String> {
-    let fates = pod.fate.as_ref().map_or_else(|| Ok(Fates::default()), |told| Fates::parse(&told.text));
-    fates.and_then(|fates| check(fates, containers))
+fn read_fates(pod: &SeenPod, containers: &[Container]) -> Option<Box<Result<Fates, String>>> {
+    let told = pod.fate.as_ref()?;
+    Some(Box::new(Fates::parse(&told.text).and_then(|fates| check(fates, containers))))
 }

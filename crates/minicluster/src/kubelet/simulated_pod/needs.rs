@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::{Container, EnvVar, KeyToPath, PodSpec, Volume};
+use k8s_openapi::api::core::v1::{EnvVar, KeyToPath};
+
+use crate::kubelet::pod::{Container, PodSpec, Volume};
 
 /// The kinds that hold configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,12 +62,14 @@ impl Needs {
     /// What a pod with this specification can't start without.
     pub fn of(spec: &PodSpec) -> Needs {
         let mut needs = Needs::default();
-        for volume in spec.volumes.iter().flatten() {
+        for volume in &spec.volumes {
             needs.add_volume(volume);
         }
-        for container in spec.init_containers.iter().flatten().chain(&spec.containers) {
+        for container in spec.init_containers.iter().chain(&spec.containers) {
             needs.add_container(container);
         }
+        needs.volumes.shrink_to_fit();
+        needs.containers.shrink_to_fit();
         needs
     }
 
@@ -140,7 +144,7 @@ impl Needs {
                 self.containers.push((container.name.clone(), Need { object: (kind, name.to_owned()), keys }));
             }
         };
-        for source in container.env_from.iter().flatten() {
+        for source in &container.env_from {
             if let Some(source) = &source.config_map_ref {
                 add(NeedKind::ConfigMap, &source.name, None, source.optional);
             }
@@ -148,7 +152,7 @@ impl Needs {
                 add(NeedKind::Secret, &source.name, None, source.optional);
             }
         }
-        for EnvVar { value_from, .. } in container.env.iter().flatten() {
+        for EnvVar { value_from, .. } in &container.env {
             let Some(source) = value_from else { continue };
             if let Some(source) = &source.config_map_key_ref {
                 add(NeedKind::ConfigMap, &source.name, Some(&source.key), source.optional);
@@ -181,7 +185,7 @@ impl Need {
 #[cfg(test)]
 mod tests {
     use super::{Found, NeedKind, Needs};
-    use k8s_openapi::api::core::v1::PodSpec;
+    use crate::kubelet::pod::PodSpec;
     use serde_json::json;
 
     #[test]

@@ -21,14 +21,16 @@ impl SimulatedPod {
         home: Home,
         environment: &mut PodEnvironment<'_>,
     ) -> SimulatedPod {
-        let mut life = SimulatedPod::begin(pod, home, None, environment);
+        let mut life = SimulatedPod::begin(pod, status, home, None, environment);
         if let Some(started) = &status.start_time {
             life.came = started.0;
         }
         life.sandbox = status.pod_ip.is_some();
         life.over = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
-        life.verdict = status.reason.clone().map(|reason| (reason, status.message.clone().unwrap_or_default()));
-        let about = About { pod: &life.pod, fates: &life.fates, missing: None, asked: false, ending: life.over };
+        let verdict = |reason: &String| Box::new((reason.clone(), status.message.clone().unwrap_or_default()));
+        life.verdict = status.reason.as_ref().map(verdict);
+        let about =
+            About { pod: &life.pod, fates: life.fates.as_deref(), missing: None, asked: false, ending: life.over };
         let all = [&status.init_container_statuses, &status.container_statuses];
         let known: Vec<&ContainerStatus> = all.into_iter().flatten().flatten().collect();
         for container in &mut life.containers {
@@ -48,10 +50,11 @@ impl Container {
         self.restarts = status.restart_count;
         self.id.clone_from(&status.container_id);
         self.found = Image::parse(&self.image).ok();
-        self.last = status.last_state.as_ref().and_then(|state| state.terminated.as_ref()).map(exit);
+        self.last =
+            status.last_state.as_ref().and_then(|state| state.terminated.as_ref()).map(|ended| Box::new(exit(ended)));
         // What its pod says now is what it goes on with.
         if let Ok(fate) = about.fate(self, environment) {
-            self.fate = fate;
+            self.fate = fate.into();
         }
         let last = self.last.as_ref().and_then(|exit| exit.finished);
         if let Some(last) = last {

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Probe;
 
 use super::about::About;
 use super::container::{Container, ContainerRun, Exit, NextContainerState, Role, State};
@@ -11,6 +10,7 @@ use super::environment::{EventType, PodEffect, PodEnvironment, ReportedState};
 use super::timeline::Probed;
 use crate::kubelet::fate::{End, FateCause, FateStop};
 use crate::kubelet::io::scaled;
+use crate::kubelet::pod::{MessagePolicy, Probe};
 
 /// How long an end is shown before what follows it.
 const SHOWN: Duration = Duration::from_secs(1);
@@ -83,7 +83,7 @@ impl Container {
             State::Ended(_, next) => *next = None,
             State::Held(_) if self.last.is_some() => {
                 if let Some(exit) = self.last.take() {
-                    self.state = State::Ended(exit, None);
+                    self.state = State::Ended(*exit, None);
                 }
             }
             State::Running(_) => {}
@@ -118,8 +118,8 @@ impl Container {
             self.log(environment, line);
         }
         environment.effects.push(PodEffect::LogEnds { container: self.name.clone() });
-        let falls_back = self.spec(about).and_then(|spec| spec.termination_message_policy.as_deref());
-        let last_line = line.filter(|_| code != 0 && falls_back == Some("FallbackToLogsOnError"));
+        let falls_back = self.spec(about).and_then(|spec| spec.termination_message_policy);
+        let last_line = line.filter(|_| code != 0 && falls_back == Some(MessagePolicy::FallbackToLogsOnError));
         let exit = Exit {
             code,
             reason: match end {
@@ -148,9 +148,9 @@ impl Container {
     fn kill(&mut self, probed: Probed, about: &About<'_>, environment: &mut PodEnvironment<'_>) {
         let Some(spec) = self.spec(about) else { return };
         let probe = match probed {
-            Probed::Startup => spec.startup_probe.as_ref(),
-            Probed::Liveness => spec.liveness_probe.as_ref(),
-            Probed::Readiness => spec.readiness_probe.as_ref(),
+            Probed::Startup => spec.startup_probe.as_deref(),
+            Probed::Liveness => spec.liveness_probe.as_deref(),
+            Probed::Readiness => spec.readiness_probe.as_deref(),
         };
         if let Some(probe) = probe {
             let count = probe.failure_threshold.and_then(|count| u32::try_from(count).ok()).unwrap_or(3).max(1);
@@ -158,7 +158,7 @@ impl Container {
         }
         let what = probed.as_str().to_lowercase();
         let message = format!("Container {} failed {what} probe, will be restarted", self.name);
-        environment.tell_of(&self.field, EventType::Normal, "Killing", message);
+        environment.tell_of(&self.field(), EventType::Normal, "Killing", message);
         let grace = about.pod.spec.termination_grace_period_seconds.and_then(|grace| u64::try_from(grace).ok());
         let deadline = environment.later(grace.map_or(USUAL_GRACE, Duration::from_secs));
         self.stop(deadline, about, environment);
@@ -168,7 +168,7 @@ impl Container {
     }
 
     fn fail_probe(&mut self, told: u32, about: &About<'_>, environment: &mut PodEnvironment<'_>) {
-        let probe = self.spec(about).and_then(|spec| spec.readiness_probe.as_ref());
+        let probe = self.spec(about).and_then(|spec| spec.readiness_probe.as_deref());
         let State::Running(run) = &mut self.state else { return };
         let Some((probe, (first, period))) = probe.zip(run.timeline.probed) else {
             run.failing = None;
@@ -199,7 +199,7 @@ impl Container {
             event_type: EventType::Warning,
             reason: "Unhealthy".into(),
             message: format!("{} probe failed: {detail}", probed.as_str()),
-            field: Some(self.field.clone()),
+            field: Some(self.field()),
             count,
         };
         environment.effects.push(PodEffect::Event(told));

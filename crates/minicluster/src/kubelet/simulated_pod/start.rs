@@ -10,6 +10,7 @@ use super::environment::{EventType, PodEffect, PodEnvironment};
 use super::timeline::Timeline;
 use crate::kubelet::fate::{FateCause, Pull};
 use crate::kubelet::image::{Image, hex};
+use crate::kubelet::pod::PullPolicy;
 
 /// How long a failure is shown before the wait for the next try is.
 const SHOWN: Duration = Duration::from_secs(1);
@@ -22,11 +23,11 @@ impl Container {
         let Some(spec) = self.spec(about) else { return };
         self.image = spec.image.clone().unwrap_or_default();
         match about.fate(self, environment) {
-            Ok(fate) => self.fate = fate,
+            Ok(fate) => self.fate = fate.into(),
             Err(problem) => {
                 let annotation = about.pod.fate.as_ref().map_or("", |told| &told.annotation);
                 let message = format!("failed to read the annotation {annotation}: {problem}");
-                environment.tell_of(&self.field, EventType::Warning, "InvalidFate", &message);
+                environment.tell_of(&self.field(), EventType::Warning, "InvalidFate", &message);
                 return self.hold("InvalidFate", message, None);
             }
         }
@@ -37,8 +38,8 @@ impl Container {
                 let message = format!(
                     "Failed to apply default image tag {name:?}: couldn't parse image name {name:?}: {problem}"
                 );
-                environment.tell_of(&self.field, EventType::Warning, "InspectFailed", &message);
-                environment.tell_of(&self.field, EventType::Warning, "Failed", "Error: InvalidImageName");
+                environment.tell_of(&self.field(), EventType::Warning, "InspectFailed", &message);
+                environment.tell_of(&self.field(), EventType::Warning, "Failed", "Error: InvalidImageName");
                 return self.hold("InvalidImageName", message, None);
             }
         };
@@ -48,22 +49,22 @@ impl Container {
             Pull::Fails(None) => true,
             Pull::Fails(Some(heals)) => environment.now < environment.after(asked, heals),
         };
-        let pulls = match spec.image_pull_policy.as_deref() {
-            Some("Never") => false,
-            Some("Always") => true,
+        let pulls = match spec.image_pull_policy {
+            Some(PullPolicy::Never) => false,
+            Some(PullPolicy::Always) => true,
             None if image.full.ends_with(":latest") => true,
             _ => fails || !environment.images.contains(&image.full),
         };
         if pulls {
-            environment.tell_of(&self.field, EventType::Normal, "Pulling", format!("Pulling image {:?}", self.image));
+            environment.tell_of(&self.field(), EventType::Normal, "Pulling", format!("Pulling image {:?}", self.image));
         }
         if fails && pulls {
             return self.fail_pull(&image, environment);
         }
         if fails {
             let message = format!("Container image {:?} is not present with pull policy of Never", self.image);
-            environment.tell_of(&self.field, EventType::Warning, "ErrImageNeverPull", &message);
-            environment.tell_of(&self.field, EventType::Warning, "Failed", "Error: ErrImageNeverPull");
+            environment.tell_of(&self.field(), EventType::Warning, "ErrImageNeverPull", &message);
+            environment.tell_of(&self.field(), EventType::Warning, "Failed", "Error: ErrImageNeverPull");
             return self.hold("ErrImageNeverPull", message, None);
         }
         self.pulling = super::backoff::Backoff::default();
@@ -83,7 +84,7 @@ impl Container {
     pub(super) fn create(&mut self, about: &About<'_>, environment: &mut PodEnvironment<'_>) {
         self.tell_pulled(environment);
         if let Some(message) = about.missing.and_then(|missing| missing.of_containers.get(&self.name)) {
-            environment.tell_of(&self.field, EventType::Warning, "Failed", format!("Error: {message}"));
+            environment.tell_of(&self.field(), EventType::Warning, "Failed", format!("Error: {message}"));
             let next = (environment.later(LOOK_AGAIN), NextContainerState::Attempt);
             return self.hold("CreateContainerConfigError", message.clone(), Some(next));
         }
@@ -100,8 +101,8 @@ impl Container {
             timeline,
             stop: None,
         });
-        environment.tell_of(&self.field, EventType::Normal, "Created", "Container created");
-        environment.tell_of(&self.field, EventType::Normal, "Started", "Container started");
+        environment.tell_of(&self.field(), EventType::Normal, "Created", "Container created");
+        environment.tell_of(&self.field(), EventType::Normal, "Started", "Container started");
         environment.effects.push(PodEffect::LogBegins { container: self.name.clone() });
         self.log(environment, format!("starting {}", self.image));
         let crashes = self.fate.end.is_some_and(|end| end.cause == FateCause::Crash);
@@ -113,8 +114,8 @@ impl Container {
     /// Its image failed to be pulled, and is not tried again for a while.
     pub(super) fn back_off_pull(&mut self, until: Timestamp, environment: &mut PodEnvironment<'_>) {
         let message = format!("Back-off pulling image {:?}", self.image);
-        environment.tell_of(&self.field, EventType::Normal, "BackOff", &message);
-        environment.tell_of(&self.field, EventType::Warning, "Failed", "Error: ImagePullBackOff");
+        environment.tell_of(&self.field(), EventType::Normal, "BackOff", &message);
+        environment.tell_of(&self.field(), EventType::Warning, "Failed", "Error: ImagePullBackOff");
         let failure = match Image::parse(&self.image) {
             Ok(image) => pull_failure(&image),
             Err(problem) => problem,
@@ -128,7 +129,7 @@ impl Container {
         let (name, pod) = (&self.name, about.pod);
         let place = format!("{}_{}({})", pod.name, pod.namespace, pod.uid);
         let message = format!("Back-off restarting failed container {name} in pod {place}");
-        environment.tell_of(&self.field, EventType::Warning, "BackOff", message);
+        environment.tell_of(&self.field(), EventType::Warning, "BackOff", message);
         let wait = self.restarting.wait(environment.now, environment).unwrap_or_default();
         let wait = go_duration(wait);
         let message = format!("back-off {wait} restarting failed container={name} pod={place}");
@@ -138,8 +139,8 @@ impl Container {
     fn fail_pull(&mut self, image: &Image, environment: &mut PodEnvironment<'_>) {
         let failure = pull_failure(image);
         let told = format!("Failed to pull image {:?}: {failure}", self.image);
-        environment.tell_of(&self.field, EventType::Warning, "Failed", told);
-        environment.tell_of(&self.field, EventType::Warning, "Failed", "Error: ErrImagePull");
+        environment.tell_of(&self.field(), EventType::Warning, "Failed", told);
+        environment.tell_of(&self.field(), EventType::Warning, "Failed", "Error: ErrImagePull");
         self.pulling.tried(environment);
         let wait = self.pulling.wait(environment.now, environment).unwrap_or_default();
         let next = (environment.later(SHOWN), NextContainerState::PullBackoff(environment.later(wait)));
@@ -159,7 +160,7 @@ impl Container {
             None => format!("Container image {name:?} already present on machine and can be accessed by the pod"),
         };
         environment.images.insert(image.full.clone());
-        environment.tell_of(&self.field, EventType::Normal, "Pulled", message);
+        environment.tell_of(&self.field(), EventType::Normal, "Pulled", message);
     }
 }
 

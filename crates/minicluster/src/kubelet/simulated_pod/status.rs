@@ -1,13 +1,17 @@
 //! What a pod's status says of its life.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::{
     ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, HostIP,
     PodIP, PodStatus, ResourceRequirements,
 };
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::container::{Container, Creation, Exit, Held, Role, State};
 use super::{Phase, SimulatedPod};
+use crate::kubelet::pod::Pairs;
 
 impl Phase {
     /// As a status says it.
@@ -36,9 +40,9 @@ impl SimulatedPod {
         };
         PodStatus {
             phase: Some(self.phase.as_str().to_owned()),
-            reason: verdict.map(|(reason, _)| reason.clone()),
-            message: verdict.map(|(_, message)| message.clone()),
-            conditions: Some(self.conditions.all().to_vec()).filter(|conditions| !conditions.is_empty()),
+            reason: verdict.map(|verdict| verdict.0.clone()),
+            message: verdict.map(|verdict| verdict.1.clone()),
+            conditions: Some(self.conditions.all()).filter(|conditions| !conditions.is_empty()),
             container_statuses: statuses(false),
             init_container_statuses: statuses(true),
             host_ips: Some(vec![HostIP { ip: host_ip.clone() }]),
@@ -86,27 +90,26 @@ impl SimulatedPod {
             State::Ended(exit, _) => exit.state(),
         };
         let done = matches!(&container.state, State::Ended(exit, None) if exit.code == 0);
-        let list = if container.role == Role::App {
-            Some(&self.pod.spec.containers)
-        } else {
-            self.pod.spec.init_containers.as_ref()
-        };
-        let asked = list.and_then(|list| list.get(container.index)?.resources.clone());
+        let spec = &self.pod.spec;
+        let list = if container.role == Role::App { &spec.containers } else { &spec.init_containers };
+        let asked = list.get(container.index).and_then(|spec| spec.resources.as_deref());
+        let amounts = |pairs: &Option<Pairs<Quantity>>| pairs.as_ref().map(BTreeMap::from);
+        let requests = asked.and_then(|asked| amounts(&asked.requests));
         let on_node = container.found.as_ref().filter(|_| container.id.is_some());
         ContainerStatus {
             name: container.name.clone(),
             state: Some(state),
-            last_state: Some(container.last.as_ref().map(Exit::state).unwrap_or_default()),
+            last_state: Some(container.last.as_deref().map(Exit::state).unwrap_or_default()),
             ready: if container.role == Role::Init { done } else { container.ready },
             started: Some(container.started),
             restart_count: container.restarts,
             image: on_node.map_or_else(|| container.image.clone(), |image| image.full.clone()),
             image_id: on_node.map(super::super::image::Image::id).unwrap_or_default(),
             container_id: container.id.clone(),
-            allocated_resources: asked.as_ref().and_then(|asked| asked.requests.clone()),
+            allocated_resources: requests.clone(),
             resources: on_node.map(|_| {
-                let asked = asked.unwrap_or_default();
-                ResourceRequirements { claims: None, limits: asked.limits, requests: asked.requests }
+                let limits = asked.and_then(|asked| amounts(&asked.limits));
+                ResourceRequirements { claims: None, limits, requests }
             }),
             ..ContainerStatus::default()
         }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition, PodStatus};
+use k8s_openapi::api::core::v1::{ContainerStatus, PodCondition, PodStatus};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -17,7 +17,7 @@ use super::promises::check;
 use super::{Found, Home, PodEffect, PodEnvironment, Rejection, SimulatedPod};
 use crate::Random;
 use crate::kubelet::fate::{FateRules, Script, duration};
-use crate::kubelet::pod::{PodDeletion, SeenPod, ToldFate};
+use crate::kubelet::pod::{Pod, PodDeletion, SeenPod, ToldFate};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -135,7 +135,7 @@ impl Play {
         let known = self.case.status.clone();
         let (mut life, effects) = self.with_world(|environment| match known.start_time {
             Some(_) => SimulatedPod::take_up(pod, &known, home, environment),
-            None => SimulatedPod::begin(pod, home, refused, environment),
+            None => SimulatedPod::begin(pod, &known, home, refused, environment),
         });
         self.tell(effects);
         let until = moment(&self.case.until);
@@ -189,14 +189,13 @@ impl Play {
             self.pod.generation = self.pod.generation.map(|generation| generation + 1);
         }
         if let Some(fate) = act.fate {
-            self.pod.fate = Some(ToldFate { annotation: "kubelet.example.com/fate".to_owned(), text: fate });
+            let annotation = "kubelet.example.com/fate".to_owned();
+            self.pod.fate = Some(Box::new(ToldFate { annotation, text: fate }));
         }
         if !act.image.is_empty() {
-            let mut spec = (*self.pod.spec).clone();
-            for container in &mut spec.containers {
+            for container in self.pod.spec.containers.iter_mut() {
                 container.image = act.image.get(&container.name).cloned().or(container.image.take());
             }
-            self.pod.spec = Arc::new(spec);
             self.pod.generation = self.pod.generation.map(|generation| generation + 1);
         }
         for (kind, status) in act.conditions {
@@ -321,7 +320,8 @@ fn a_status_is_what_a_real_kubelet_writes() {
     let mut play = Play::new(case);
     let home = Home { node: "127.0.0.2".parse().unwrap(), pod: "10.244.0.2".parse().unwrap() };
     let pod = Arc::new(play.pod.clone());
-    let (mut life, _) = play.with_world(|environment| SimulatedPod::begin(pod, home, None, environment));
+    let (mut life, _) =
+        play.with_world(|environment| SimulatedPod::begin(pod, &PodStatus::default(), home, None, environment));
     play.step(&mut life);
     play.now = moment("1s");
     play.step(&mut life);

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Container as Spec, Probe};
 
 use super::environment::PodEnvironment;
 use crate::kubelet::fate::{End, Fate, Readiness};
+use crate::kubelet::pod::{Container as Spec, Probe};
 
 /// The timers of one run of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl Timeline {
             Some(Readiness::After(wait)) => Some(wait),
             Some(Readiness::Never) => None,
         };
-        let startup = spec.startup_probe.as_ref();
+        let startup = spec.startup_probe.as_deref();
         let gives_up = startup.map(|probe| delay(probe) + period(probe) * (failures(probe) - 1));
         let started = match (startup, healthy) {
             (None, _) => Some(Duration::ZERO),
@@ -64,7 +64,7 @@ impl Timeline {
             (Some(_), None) => None,
         };
         let started = started.filter(|started| gives_up.is_none_or(|gives_up| *started <= gives_up));
-        let readiness = spec.readiness_probe.as_ref();
+        let readiness = spec.readiness_probe.as_deref();
         let ready = started.zip(healthy).map(|(started, healthy)| {
             let probed =
                 readiness.map_or(Duration::ZERO, |probe| delay(probe) + period(probe) * (successes(probe) - 1));
@@ -75,7 +75,7 @@ impl Timeline {
         let unready = [fate.unready_after, fails(readiness)].into_iter().flatten().min();
         let killed = match (started, gives_up) {
             (None, Some(gives_up)) => Some((at(gives_up), Probed::Startup)),
-            _ => fails(spec.liveness_probe.as_ref()).map(|wait| (at(wait), Probed::Liveness)),
+            _ => fails(spec.liveness_probe.as_deref()).map(|wait| (at(wait), Probed::Liveness)),
         };
         Timeline {
             started: started.map(at),

@@ -1,0 +1,23 @@
+//! The fate of a container that is kept for as long as the container: most have the ordinary one.
+
+use std::ops::Deref;
+
+use super::{Fate, ORDINARY};
+
+/// A fate that takes no room of its own while it is the ordinary one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeptFate(Option<Box<Fate>>);
+
+impl From<Fate> for KeptFate {
+    fn from(fate: Fate) -> KeptFate {
+        KeptFate((fate != ORDINARY).then(|| Box::new(fate)))
+    }
+}
+
+impl Deref for KeptFate {
+    type Target = Fate;
+
+    fn deref(&self) -> &Fate {
+        self.0.as_deref().unwrap_or(&ORDINARY)
+    }
+}

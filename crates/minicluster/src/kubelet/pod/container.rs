@@ -1,0 +1,129 @@
+//! Containers as they come from the watch: only what the kubelet or the scheduler looks at.
+
+use k8s_openapi::api::core::v1::{ContainerPort, EnvFromSource, EnvVar, SleepAction};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use serde::Deserialize;
+
+use super::compact::{List, Pairs};
+use super::spec::or_default;
+
+/// A container of a pod.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Container {
+    /// Its name.
+    #[serde(deserialize_with = "or_default")]
+    pub name: String,
+    /// Its image as the pod names it.
+    pub image: Option<String>,
+    /// When its image is pulled.
+    pub image_pull_policy: Option<PullPolicy>,
+    /// When it is started again, where that differs from the pod.
+    pub restart_policy: Option<RestartPolicy>,
+    /// Where its termination message comes from.
+    pub termination_message_policy: Option<MessagePolicy>,
+    /// What it asks for.
+    pub resources: Option<Box<Amounts>>,
+    /// Its ports. Those of its node are kept.
+    pub ports: List<ContainerPort>,
+    /// Tells whether it has started.
+    pub startup_probe: Option<Box<Probe>>,
+    /// Tells whether it lives.
+    pub liveness_probe: Option<Box<Probe>>,
+    /// Tells whether it is ready.
+    pub readiness_probe: Option<Box<Probe>>,
+    /// What is done when it is to stop.
+    pub lifecycle: Option<Box<Lifecycle>>,
+    /// Its variables; not kept.
+    pub env: List<EnvVar>,
+    /// Where more of its variables come from; not kept.
+    pub env_from: List<EnvFromSource>,
+}
+
+/// When containers are started again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum RestartPolicy {
+    Always,
+    OnFailure,
+    Never,
+    /// What no API server takes.
+    #[serde(other)]
+    Other,
+}
+
+/// When an image is pulled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum PullPolicy {
+    Always,
+    Never,
+    #[serde(other)]
+    IfNotPresent,
+}
+
+/// Where a termination message comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum MessagePolicy {
+    FallbackToLogsOnError,
+    #[serde(other)]
+    File,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Amounts {
+    /// The most that it may use.
+    pub limits: Option<Pairs<Quantity>>,
+    /// What is set aside for it.
+    pub requests: Option<Pairs<Quantity>>,
+}
+
+/// A probe.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Probe {
+    /// How long after the container's start it begins.
+    pub initial_delay_seconds: Option<i32>,
+    /// How often it is made.
+    pub period_seconds: Option<i32>,
+    /// How often it must fail to count as failed.
+    pub failure_threshold: Option<i32>,
+    /// How often it must succeed to count as passed.
+    pub success_threshold: Option<i32>,
+    /// It asks over HTTP.
+    pub http_get: Option<Present>,
+    /// It opens a connection.
+    pub tcp_socket: Option<Present>,
+    /// It asks over gRPC.
+    pub grpc: Option<Present>,
+}
+
+/// Something that matters only by being there.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub struct Present {}
+
+/// What is done at the turns of a container's life.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Lifecycle {
+    /// When it is to stop.
+    pub pre_stop: Option<Handler>,
+}
+
+/// What is done at such a turn, as far as it takes a time that is known.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Handler {
+    /// It waits.
+    pub sleep: Option<SleepAction>,
+}
+
+impl Container {
+    /// Drops what is not looked at again.
+    pub(super) fn trim(&mut self) {
+        self.env = List::default();
+        self.env_from = List::default();
+        self.ports.retain(|port| port.host_port.is_some_and(|number| number > 0));
+        self.resources.take_if(|amounts| **amounts == Amounts::default());
+    }
+}

@@ -1,0 +1,152 @@
+//! Pods as they come from the watch: of a specification only what the kubelet or the scheduler looks at.
+//!
+//! The types of `k8s-openapi` have room for all that a pod can say, more than two thousand bytes for each container and
+//! each volume.
+
+use k8s_openapi::api::core::v1::{
+    Affinity, ConfigMapVolumeSource, PodAntiAffinity, PodReadinessGate, PodSchedulingGate, PodStatus,
+    ProjectedVolumeSource, SecretVolumeSource, Toleration, TopologySpreadConstraint,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::{Deserialize, Deserializer};
+
+use super::compact::{List, Pairs};
+use super::container::{Amounts, Container, RestartPolicy};
+
+/// A pod.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Pod {
+    /// Its metadata.
+    #[serde(deserialize_with = "or_default")]
+    pub metadata: ObjectMeta,
+    /// What it shall be.
+    pub spec: Option<PodSpec>,
+    /// What it is.
+    pub status: Option<PodStatus>,
+}
+
+/// What a pod shall be.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodSpec {
+    /// The node that it is bound to.
+    pub node_name: Option<String>,
+    /// Its containers.
+    pub containers: List<Container>,
+    /// Containers that run first, or beside.
+    pub init_containers: List<Container>,
+    /// Its volumes; not kept.
+    pub volumes: List<Volume>,
+    /// When its containers are started again.
+    pub restart_policy: Option<RestartPolicy>,
+    /// Whether it has its node's address.
+    pub host_network: Option<bool>,
+    /// How long it may run.
+    pub active_deadline_seconds: Option<i64>,
+    /// How long it has to stop.
+    pub termination_grace_period_seconds: Option<i64>,
+    /// Conditions of others without which it is not ready.
+    pub readiness_gates: List<PodReadinessGate>,
+    /// What it asks for as a whole.
+    pub resources: Option<Box<Amounts>>,
+    /// What running it costs besides its containers.
+    pub overhead: Option<Pairs<Quantity>>,
+    /// How important it is.
+    pub priority: Option<i32>,
+    /// Whether it may push others out; kept while it waits for a node.
+    pub preemption_policy: Option<String>,
+    /// The labels that its node must have; kept until it has come to its node.
+    pub node_selector: Option<Pairs<String>>,
+    /// Where it wants to be. Whom it keeps away is kept for as long as it is there.
+    pub affinity: Option<Box<Affinity>>,
+    /// What of its nodes it puts up with; kept while it waits for a node.
+    pub tolerations: Option<Vec<Toleration>>,
+    /// How evenly it is spread; kept while it waits for a node.
+    pub topology_spread_constraints: List<TopologySpreadConstraint>,
+    /// Who places it; kept while it waits for a node.
+    pub scheduler_name: Option<String>,
+    /// What must be lifted before it is placed; kept while it waits for a node.
+    pub scheduling_gates: List<PodSchedulingGate>,
+}
+
+/// A volume, as far as something that it shows may be missing.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Volume {
+    /// Its name.
+    #[serde(deserialize_with = "or_default")]
+    pub name: String,
+    /// It shows a ConfigMap.
+    pub config_map: Option<ConfigMapVolumeSource>,
+    /// It shows a Secret.
+    pub secret: Option<SecretVolumeSource>,
+    /// It shows several of them.
+    pub projected: Option<ProjectedVolumeSource>,
+}
+
+/// Reads null as nothing, as the types of `k8s-openapi` do.
+pub(super) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+impl PodSpec {
+    /// Drops what is not looked at again; `came` is whether the pod has come to its node.
+    pub(super) fn trim(&mut self, came: bool) {
+        self.volumes = List::default();
+        self.containers.iter_mut().chain(self.init_containers.iter_mut()).for_each(Container::trim);
+        self.tolerations.iter_mut().for_each(Vec::shrink_to_fit);
+        if self.node_name.as_ref().is_some_and(|name| !name.is_empty()) {
+            self.preemption_policy = None;
+            self.tolerations = None;
+            self.topology_spread_constraints = List::default();
+            self.scheduler_name = None;
+            self.scheduling_gates = List::default();
+            self.trim_affinity(came);
+        }
+    }
+
+    fn trim_affinity(&mut self, came: bool) {
+        if came {
+            self.node_selector = None;
+        }
+        let Some(affinity) = &mut self.affinity else { return };
+        affinity.pod_affinity = None;
+        let far = affinity.pod_anti_affinity.as_mut();
+        let required = far.and_then(|far| far.required_during_scheduling_ignored_during_execution.take());
+        affinity.pod_anti_affinity = required.map(|required| PodAntiAffinity {
+            required_during_scheduling_ignored_during_execution: Some(required),
+            preferred_during_scheduling_ignored_during_execution: None,
+        });
+        if came {
+            affinity.node_affinity = None;
+        }
+        self.affinity.take_if(|affinity| **affinity == Affinity::default());
+    }
+}
+
+impl k8s_openapi::Resource for Pod {
+    const API_VERSION: &'static str = "v1";
+    const GROUP: &'static str = "";
+    const KIND: &'static str = "Pod";
+    const VERSION: &'static str = "v1";
+    const URL_PATH_SEGMENT: &'static str = "pods";
+    type Scope = k8s_openapi::NamespaceResourceScope;
+}
+
+impl k8s_openapi::Metadata for Pod {
+    type Ty = ObjectMeta;
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn metadata_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
