@@ -16,8 +16,8 @@ use super::nodes::{Addresses, SpecPlace};
 use super::pod::{SeenPod, Uid};
 use super::requests::{Error, KUBELET, PodName, Requests};
 use super::simulated_pod::{Found, Home, PodEffect, PodEnvironment, Rejection, SimulatedPod};
-use super::told::Told;
 use super::writes::{What, WriteResult};
+use super::written_status::WrittenStatus;
 use crate::{PodLogs, Random};
 
 /// Names of images kept for each node; beyond that it forgets them all, as if it had made room.
@@ -48,7 +48,7 @@ struct NodeState {
 struct AgentEntry {
     life: SimulatedPod,
     address: Option<u32>,
-    told: Told,
+    written: WrittenStatus,
     /// Whether it may have another status by now.
     moved: bool,
     busy: bool,
@@ -98,7 +98,7 @@ impl Agent {
             let gated = !pod.spec.readiness_gates.is_empty();
             // The status says nothing of the specification that does not change with its generation.
             if !same || pod.generation.is_none() {
-                entry.told.keep(|| entry.life.status());
+                entry.written.keep(|| entry.life.status());
             }
             entry.life.see(pod.clone(), &mut environment);
             entry.moved = true;
@@ -120,8 +120,8 @@ impl Agent {
                 Some(_) => SimulatedPod::take_up(pod.clone(), status, home, &mut environment),
                 None => SimulatedPod::begin(pod.clone(), status, home, refused, &mut environment),
             };
-            let told = Told::text(status);
-            let entry = AgentEntry { life, address, told, moved: true, busy: false, removed: false, failures: 0 };
+            let written = WrittenStatus::text(status);
+            let entry = AgentEntry { life, address, written, moved: true, busy: false, removed: false, failures: 0 };
             self.pods.insert(pod.uid.clone(), Box::new(entry));
         }
         let effects = std::mem::take(&mut environment.effects);
@@ -153,7 +153,7 @@ impl Agent {
             state.images.clear();
         }
         let mut environment = environment(io, self.speed, &mut self.rules, &self.random, &mut state.images);
-        entry.told.keep(|| entry.life.status());
+        entry.written.keep(|| entry.life.status());
         entry.life.step(&mut environment);
         entry.moved = true;
         let wake = entry.life.wake(&environment);
@@ -187,7 +187,7 @@ impl Agent {
             Err(error) if error.code() == Some(404) => {}
             Err(error) => {
                 entry.failures += 1;
-                entry.told = Told::nothing();
+                entry.written = WrittenStatus::nothing();
                 entry.moved = true;
                 entry.removed = false;
                 let pod = entry.life.pod();
@@ -269,7 +269,7 @@ impl AgentEntry {
             return;
         }
         let changed =
-            if std::mem::take(&mut self.moved) { self.told.change(|| self.life.status()) } else { Map::new() };
+            if std::mem::take(&mut self.moved) { self.written.change(|| self.life.status()) } else { Map::new() };
         let pod = self.life.pod().id();
         let requests = io.requests.clone();
         if !changed.is_empty() {

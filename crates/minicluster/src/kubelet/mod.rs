@@ -20,8 +20,8 @@ mod scheduler;
 mod simulated_pod;
 #[cfg(test)]
 mod tests;
-mod told;
 mod writes;
+mod written_status;
 
 use std::time::Duration;
 

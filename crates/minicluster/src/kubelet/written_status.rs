@@ -1,38 +1,38 @@
-//! What the API server knows of a pod's status, and what of it changes.
+//! The status of a pod as it was last written, and what of it changes.
 
 use k8s_openapi::api::core::v1::PodStatus;
 use serde_json::{Map, Value, json};
 
-/// The status that the API server was last told.
+/// The status that was last written to the API server.
 #[derive(Debug)]
-pub enum Told {
+pub enum WrittenStatus {
     /// What the pod's life says now, which needs no copy: most pods stay as they are for most of the time.
-    Present,
+    Current,
     /// This, as JSON. Empty for nothing.
     Text(Box<[u8]>),
 }
 
-impl Told {
-    /// That this status was told.
-    pub fn text(status: &PodStatus) -> Told {
-        Told::Text(serde_json::to_vec(status).unwrap_or_default().into_boxed_slice())
+impl WrittenStatus {
+    /// This status was written.
+    pub fn text(status: &PodStatus) -> WrittenStatus {
+        WrittenStatus::Text(serde_json::to_vec(status).unwrap_or_default().into_boxed_slice())
     }
 
-    /// That nothing was told.
-    pub fn nothing() -> Told {
-        Told::Text(Box::default())
+    /// Nothing was written.
+    pub fn nothing() -> WrittenStatus {
+        WrittenStatus::Text(Box::default())
     }
 
-    /// Keeps a copy of what was told. The status that it is about is going to change.
+    /// Keeps a copy of what was written: the pod's status is about to change.
     pub fn keep(&mut self, status: impl FnOnce() -> PodStatus) {
-        if matches!(self, Told::Present) {
-            *self = Told::text(&status());
+        if matches!(self, WrittenStatus::Current) {
+            *self = WrittenStatus::text(&status());
         }
     }
 
-    /// What the API server is to be told of the present status, and then was.
+    /// The patch that writes the current status; it counts as written from here on.
     pub fn change(&mut self, status: impl FnOnce() -> PodStatus) -> Map<String, Value> {
-        let Told::Text(before) = self else { return Map::new() };
+        let WrittenStatus::Text(before) = self else { return Map::new() };
         let status = status();
         let Ok(text) = serde_json::to_vec(&status) else { return Map::new() };
         let mut changed = Map::new();
@@ -40,7 +40,7 @@ impl Told {
             let Ok(Value::Object(status)) = serde_json::to_value(status) else { return changed };
             changed = changes(&read(before), status);
         }
-        *self = Told::Present;
+        *self = WrittenStatus::Current;
         changed
     }
 }
