@@ -18,6 +18,7 @@ mod faults;
 mod growth;
 pub mod kubelet;
 mod listen;
+mod own_kind;
 mod pod_logs;
 mod random;
 mod schedule;

@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::informer::{Cached, Tag};
 use super::key::name_of;
+use crate::own_kind::stands_for;
 
 /// A node.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -28,26 +29,7 @@ pub struct NodeSpec {
     pub taints: Vec<Taint>,
 }
 
-impl k8s_openapi::Resource for Node {
-    const API_VERSION: &'static str = "v1";
-    const GROUP: &'static str = "";
-    const KIND: &'static str = "Node";
-    const VERSION: &'static str = "v1";
-    const URL_PATH_SEGMENT: &'static str = "nodes";
-    type Scope = k8s_openapi::ClusterResourceScope;
-}
-
-impl k8s_openapi::Metadata for Node {
-    type Ty = ObjectMeta;
-
-    fn metadata(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn metadata_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
+stands_for!(Node, k8s_openapi::api::core::v1::Node);
 
 impl Cached for Node {
     fn metadata(&self) -> &ObjectMeta {

@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::informer::{Cached, Tag};
 use super::key::{Key, is_terminating, namespace_of};
+use crate::own_kind::stands_for;
 
 /// A pod.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -161,26 +162,7 @@ pub struct Terminated {
     pub finished_at: Option<Time>,
 }
 
-impl k8s_openapi::Resource for Pod {
-    const API_VERSION: &'static str = "v1";
-    const GROUP: &'static str = "";
-    const KIND: &'static str = "Pod";
-    const VERSION: &'static str = "v1";
-    const URL_PATH_SEGMENT: &'static str = "pods";
-    type Scope = k8s_openapi::NamespaceResourceScope;
-}
-
-impl k8s_openapi::Metadata for Pod {
-    type Ty = ObjectMeta;
-
-    fn metadata(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn metadata_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
+stands_for!(Pod, k8s_openapi::api::core::v1::Pod);
 
 impl Cached for Pod {
     fn metadata(&self) -> &ObjectMeta {

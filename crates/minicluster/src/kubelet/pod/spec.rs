@@ -13,6 +13,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::compact::{List, Pairs};
 use super::container::{Amounts, Container, RestartPolicy};
+use crate::own_kind::stands_for;
 
 /// A pod.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -130,23 +131,4 @@ impl PodSpec {
     }
 }
 
-impl k8s_openapi::Resource for Pod {
-    const API_VERSION: &'static str = "v1";
-    const GROUP: &'static str = "";
-    const KIND: &'static str = "Pod";
-    const VERSION: &'static str = "v1";
-    const URL_PATH_SEGMENT: &'static str = "pods";
-    type Scope = k8s_openapi::NamespaceResourceScope;
-}
-
-impl k8s_openapi::Metadata for Pod {
-    type Ty = ObjectMeta;
-
-    fn metadata(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn metadata_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
+stands_for!(Pod, k8s_openapi::api::core::v1::Pod);

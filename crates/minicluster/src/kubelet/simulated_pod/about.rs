@@ -47,6 +47,17 @@ impl Restart {
     }
 }
 
+impl<'a> About<'a> {
+    /// Where nothing is to be started, so that the configuration does not matter.
+    pub fn without_configuration(
+        pod: &'a SeenPod,
+        fates: Option<&'a Result<Fates, String>>,
+        ending: bool,
+    ) -> About<'a> {
+        About { pod, fates, missing: None, asked: false, ending }
+    }
+}
+
 impl About<'_> {
     /// When the pod's containers are started again.
     pub fn policy(&self) -> Restart {

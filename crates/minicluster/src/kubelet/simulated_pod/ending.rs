@@ -65,7 +65,7 @@ impl SimulatedPod {
             ending.deadline = ending.deadline.min(environment.later(grace));
         }
         let deadline = self.ending.map_or(environment.now, |ending| ending.deadline);
-        let about = About { pod: &self.pod, fates: self.fates.as_deref(), missing: None, asked: false, ending: true };
+        let about = About::without_configuration(&self.pod, self.fates.as_deref(), true);
         let apps_run = self.containers.iter().any(|c| c.role != Role::Sidecar && c.is_running());
         let mut changed = false;
         for container in self.containers.iter_mut().filter(|container| container.is_running()) {

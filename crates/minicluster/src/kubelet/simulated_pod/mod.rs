@@ -298,13 +298,7 @@ impl SimulatedPod {
     }
 
     fn change_fates(&mut self, environment: &mut PodEnvironment<'_>) {
-        let about = About {
-            pod: &self.pod,
-            fates: self.fates.as_deref(),
-            missing: None,
-            asked: false,
-            ending: self.ending.is_some(),
-        };
+        let about = About::without_configuration(&self.pod, self.fates.as_deref(), self.ending.is_some());
         for container in &mut self.containers {
             if let State::Held(Held { reason: "InvalidFate" | "ErrImageNeverPull", .. }) = container.state {
                 container.start_over();
@@ -315,13 +309,7 @@ impl SimulatedPod {
     }
 
     fn change_images(&mut self, environment: &mut PodEnvironment<'_>) {
-        let about = About {
-            pod: &self.pod,
-            fates: self.fates.as_deref(),
-            missing: None,
-            asked: false,
-            ending: self.ending.is_some(),
-        };
+        let about = About::without_configuration(&self.pod, self.fates.as_deref(), self.ending.is_some());
         for container in &mut self.containers {
             container.change_image(&about, environment);
         }

@@ -29,8 +29,7 @@ impl SimulatedPod {
         life.over = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
         let verdict = |reason: &String| Box::new((reason.clone(), status.message.clone().unwrap_or_default()));
         life.verdict = status.reason.as_ref().map(verdict);
-        let about =
-            About { pod: &life.pod, fates: life.fates.as_deref(), missing: None, asked: false, ending: life.over };
+        let about = About::without_configuration(&life.pod, life.fates.as_deref(), life.over);
         let all = [&status.init_container_statuses, &status.container_statuses];
         let known: Vec<&ContainerStatus> = all.into_iter().flatten().flatten().collect();
         for container in &mut life.containers {
