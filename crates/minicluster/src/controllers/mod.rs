@@ -17,6 +17,8 @@ mod endpoints;
 mod error;
 mod events;
 mod expectations;
+#[cfg(test)]
+mod foreground_deletion;
 mod garbage_collector;
 mod history;
 mod informer;

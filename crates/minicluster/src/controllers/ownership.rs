@@ -35,6 +35,22 @@ pub fn controller_reference<K: Resource<DynamicType = ()>>(owner: &ObjectMeta) -
     }
 }
 
+/// Whether an owner was asked to go, as the server knows. Pods that have gone may have been asked to go together with it,
+/// and the watch of pods may tell of that before the owner's own: none may be made in their place then.
+///
+/// # Errors
+/// The server can't be asked.
+pub async fn is_going<O>(requests: &Requests, owner: &ObjectMeta) -> Result<bool, Error>
+where
+    O: Resource<DynamicType = ()> + serde::de::DeserializeOwned,
+{
+    match requests.get::<O>(&Key::of(owner)).await {
+        Ok(live) => Ok(is_terminating(live.meta()) || live.meta().uid != owner.uid),
+        Err(error) if error.is_not_found() => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
 /// What a controller does about one object that it may or may not own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {

@@ -14,7 +14,7 @@ use crate::controllers::error::Error;
 use crate::controllers::events::EventType;
 use crate::controllers::key::{Key, is_terminating, name_of, namespace_of, uid_of, version_of};
 use crate::controllers::node::Node;
-use crate::controllers::ownership::{Claimer, controller_reference};
+use crate::controllers::ownership::{self, Claimer, controller_reference};
 use crate::controllers::pod::Pod;
 use crate::controllers::pod_control::{PodControl, metadata_from, slow_start};
 use crate::controllers::selector::Selector;
@@ -76,6 +76,13 @@ enum Observed {
     Before,
 }
 
+/// Whether pods of a set have gone, or are about to.
+fn lost_some(set: &DaemonSet, pods: &ByNode) -> bool {
+    let there = set.status.as_ref().map_or(0, |status| status.current_number_scheduled);
+    let is_there = |pods: &&Vec<Arc<Pod>>| pods.iter().any(|pod| !is_terminating(&pod.metadata));
+    i32::try_from(pods.values().filter(is_there).count()).unwrap_or(i32::MAX) < there
+}
+
 impl DaemonSets {
     async fn work(
         &self,
@@ -88,6 +95,12 @@ impl DaemonSets {
         let pods = self.pods(set, selector).await?;
         let view = DaemonSetView { set, nodes, pods: &pods, hash: &versions.hash, now: self.context.clock.now() };
         let mut changes = view.manage();
+        if !changes.create_on.is_empty() && lost_some(set, &pods) {
+            let is_going = ownership::is_going::<DaemonSet>(&self.context.requests, &set.metadata);
+            if is_going.await? {
+                return Ok(());
+            }
+        }
         self.give_up_ended(key, set, &mut changes);
         self.carry_out(key, set, &versions.hash, changes).await?;
         // What has just been asked for has to show before pods are replaced.

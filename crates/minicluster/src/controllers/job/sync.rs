@@ -20,7 +20,7 @@ use crate::controllers::error::Error;
 use crate::controllers::events::EventType;
 use crate::controllers::in_seconds;
 use crate::controllers::key::{Key, is_terminating, uid_of, version_of};
-use crate::controllers::ownership::{Claimer, controller_reference};
+use crate::controllers::ownership::{self, Claimer, controller_reference};
 use crate::controllers::pod::Pod;
 use crate::controllers::pod_control::{PodControl, slow_start};
 use crate::controllers::requests::Written;
@@ -281,6 +281,14 @@ impl Jobs {
             self.queue.add_after(key.clone(), Duration::try_from(again).unwrap_or_default());
         }
         let deleted = self.delete_some(key, job, sorted, &changes.delete, Counting::NotAtAll).await;
+        let told_of = job.status.as_ref().and_then(|status| status.active).unwrap_or(0);
+        if changes.create > 0 && count(sorted.active.len()) < told_of {
+            match ownership::is_going::<Job>(&self.context.requests, &job.metadata).await {
+                Ok(false) => {}
+                Ok(true) => return deleted,
+                Err(error) => return deleted.or(Some(error)),
+            }
+        }
         let (made, error) = self.create(key, job, &changes, tally.per_index.as_ref()).await;
         sorted.active.extend(made.into_iter().map(Arc::new));
         deleted.or(error)

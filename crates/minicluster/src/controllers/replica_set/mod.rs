@@ -86,6 +86,3 @@ impl<K: Replicated> ReplicaSets<K> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

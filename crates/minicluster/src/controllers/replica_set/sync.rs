@@ -11,7 +11,7 @@ use super::{ReplicaSets, Replicated};
 use crate::controllers::error::Error;
 use crate::controllers::informer::Cached;
 use crate::controllers::key::{Key, is_terminating, uid_of, version_of};
-use crate::controllers::ownership::{Claimer, controller_of, controller_reference, is_controlled_by};
+use crate::controllers::ownership::{self, Claimer, controller_of, controller_reference, is_controlled_by};
 use crate::controllers::pod::Pod;
 use crate::controllers::pod_control::{PodControl, Pods, metadata_from, slow_start};
 use crate::controllers::template::Template;
@@ -93,8 +93,7 @@ impl<K: Replicated> ReplicaSets<K> {
         Ok((claimer.claim::<K, Pod, Pod>(candidates).await?.objects, leaving))
     }
 
-    /// Whether the object was asked to go. Its pods may have been asked to go together with it, just now: none may be made in
-    /// their place then. The watch of the pods may tell of that before the object's own; where pods have gone, the server is asked.
+    /// Whether the object was asked to go. Where pods have gone, the server is asked.
     async fn is_going(&self, key: &Key, object: &K, active: &Pods, leaving: usize) -> Result<bool, Error> {
         let is_seen = self.objects.get(key).is_none_or(|object| is_terminating(Cached::metadata(object.as_ref())));
         let there = i32::try_from(active.len()).unwrap_or(i32::MAX);
@@ -102,11 +101,7 @@ impl<K: Replicated> ReplicaSets<K> {
         if is_seen || !lost_some {
             return Ok(is_seen);
         }
-        match self.context.requests.get::<K>(key).await {
-            Ok(live) => Ok(is_terminating(Cached::metadata(&live)) || live.meta().uid != object.meta().uid),
-            Err(error) if error.is_not_found() => Ok(true),
-            Err(error) => Err(error),
-        }
+        ownership::is_going::<K>(&self.context.requests, Cached::metadata(object)).await
     }
 
     async fn manage(&self, key: &Key, object: &K, active: &Pods) -> (Managed, Option<Error>) {

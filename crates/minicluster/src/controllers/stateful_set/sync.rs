@@ -14,7 +14,7 @@ use super::{StatefulSets, ordinal};
 use crate::controllers::error::Error;
 use crate::controllers::history::History;
 use crate::controllers::key::{Key, is_terminating, name_of};
-use crate::controllers::ownership::{Claimer, controller_reference};
+use crate::controllers::ownership::{self, Claimer, controller_reference};
 use crate::controllers::pod::Pod;
 use crate::controllers::pod_control::slow_start;
 use crate::controllers::selector::Selector;
@@ -72,6 +72,11 @@ impl Reconciler for StatefulSets {
     }
 }
 
+/// How many pods a set's status tells of.
+fn pods_told_of(set: &StatefulSet) -> usize {
+    set.status.as_ref().and_then(|status| usize::try_from(status.replicas).ok()).unwrap_or(0)
+}
+
 impl StatefulSets {
     async fn claimed(&self, set: &StatefulSet, selector: &Selector) -> Result<Vec<Arc<Pod>>, Error> {
         let metadata = &set.metadata;
@@ -108,6 +113,14 @@ impl StatefulSets {
         let mut condemned: Vec<Arc<Pod>> =
             pods.iter().filter(|pod| !ordinal::is_wanted(set, number(pod))).cloned().collect();
         condemned.sort_by_key(|pod| std::cmp::Reverse(number(pod)));
+        let lost_some = places.iter().any(|place| place.pod.is_none()) && pods.len() < pods_told_of(set);
+        if lost_some {
+            match ownership::is_going::<StatefulSet>(&self.context.requests, &set.metadata).await {
+                Ok(false) => {}
+                Ok(true) => return (0, None),
+                Err(error) => return (0, Some(error)),
+            }
+        }
         let update_revision = name_of(&versions.update.metadata);
         let now = self.context.clock.now();
         let view = StatefulSetView { set, places: &places, condemned: &condemned, update_revision, now };
