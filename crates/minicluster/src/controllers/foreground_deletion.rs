@@ -12,15 +12,15 @@ use crate::{Clock, Fault, MiniCluster, Part, Random};
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
 /// An owner of pods.
-struct Owner {
+struct PodOwner {
     controller: Controller,
     group: &'static str,
     plural: &'static str,
     spec: Value,
 }
 
-impl Owner {
-    fn all() -> [Owner; 4] {
+impl PodOwner {
+    fn all() -> [PodOwner; 4] {
         let template = json!({
             "metadata": { "labels": { "app": "web" } },
             "spec": { "containers": [{ "name": "app", "image": "app:1" }] },
@@ -28,7 +28,7 @@ impl Owner {
         let selected = json!({ "selector": { "matchLabels": { "app": "web" } }, "template": template });
         let mut job = json!({ "template": template });
         job["template"]["spec"]["restartPolicy"] = json!("Never");
-        let owner = |controller, group, plural, spec| Owner { controller, group, plural, spec };
+        let owner = |controller, group, plural, spec| PodOwner { controller, group, plural, spec };
         [
             owner(Controller::ReplicaSet, "apps", "replicasets", selected.clone()),
             owner(Controller::StatefulSet, "apps", "statefulsets", selected.clone()),
@@ -68,7 +68,7 @@ async fn pods(cluster: &MiniCluster) -> Vec<String> {
 }
 
 /// How many pods there are a minute after the owner's one pod went, while the watch of owners tells nothing.
-async fn pods_after(owner: &Owner, deletes_owner: bool) -> usize {
+async fn pods_after(owner: &PodOwner, deletes_owner: bool) -> usize {
     let clock = Clock::tokio(Timestamp::UNIX_EPOCH);
     let builder = MiniCluster::builder().clock(clock.clone()).without(Part::ServiceAccounts);
     let cluster = builder.without(Part::Controllers).without(Part::Kubelet).start().await.unwrap();
@@ -103,7 +103,7 @@ async fn pods_after(owner: &Owner, deletes_owner: bool) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_goes_with_its_owner_is_not_replaced() {
-    for owner in Owner::all() {
+    for owner in PodOwner::all() {
         assert_eq!(pods_after(&owner, true).await, 0, "{}", owner.plural);
         assert_eq!(pods_after(&owner, false).await, 1, "{}: one that goes alone is replaced", owner.plural);
     }

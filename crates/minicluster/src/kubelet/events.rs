@@ -28,16 +28,16 @@ pub enum ReportingComponent<'a> {
 
 /// Whose field manager writes an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Manager {
+enum FieldManager {
     Kubelet,
     Scheduler,
 }
 
-impl Manager {
+impl FieldManager {
     fn as_str(self) -> &'static str {
         match self {
-            Manager::Kubelet => KUBELET,
-            Manager::Scheduler => SCHEDULER,
+            FieldManager::Kubelet => KUBELET,
+            FieldManager::Scheduler => SCHEDULER,
         }
     }
 }
@@ -67,7 +67,7 @@ struct EventEntry {
     key: Key,
     /// The end of the event's name, which begins with the pod's.
     stamp: u128,
-    manager: Manager,
+    manager: FieldManager,
     count: u32,
     last: Timestamp,
     /// Whether a write of it is under way, and what the API server knows.
@@ -94,8 +94,8 @@ impl Events {
         let stamp = u128::try_from(now.as_nanosecond()).unwrap_or(0) + u128::from(self.count);
         self.count += 1;
         let manager = match source {
-            ReportingComponent::Kubelet(_) => Manager::Kubelet,
-            ReportingComponent::Scheduler => Manager::Scheduler,
+            ReportingComponent::Kubelet(_) => FieldManager::Kubelet,
+            ReportingComponent::Scheduler => FieldManager::Scheduler,
         };
         let event = object(pod, &of_pod.name_of(stamp), source, told, now);
         of_pod.entries.reserve_exact(1);
@@ -161,11 +161,11 @@ impl PodEvents {
         entry.busy = true;
         entry.written = entry.count;
         let patch = match entry.manager {
-            Manager::Kubelet => {
+            FieldManager::Kubelet => {
                 let last = entry.last.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
                 json!({"count": entry.count, "lastTimestamp": last})
             }
-            Manager::Scheduler => {
+            FieldManager::Scheduler => {
                 let last = entry.last.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
                 json!({"series": {"count": entry.count, "lastObservedTime": last}})
             }

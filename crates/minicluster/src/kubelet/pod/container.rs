@@ -10,7 +10,7 @@ use super::spec::or_default;
 /// A container of a pod.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Container {
+pub struct ContainerSpec {
     /// Its name.
     #[serde(deserialize_with = "or_default")]
     pub name: String,
@@ -27,11 +27,11 @@ pub struct Container {
     /// Its ports. Those of its node are kept.
     pub ports: List<ContainerPort>,
     /// Tells whether it has started.
-    pub startup_probe: Option<Box<Probe>>,
+    pub startup_probe: Option<Box<ProbeSpec>>,
     /// Tells whether it lives.
-    pub liveness_probe: Option<Box<Probe>>,
+    pub liveness_probe: Option<Box<ProbeSpec>>,
     /// Tells whether it is ready.
-    pub readiness_probe: Option<Box<Probe>>,
+    pub readiness_probe: Option<Box<ProbeSpec>>,
     /// What is done when it is to stop.
     pub lifecycle: Option<Box<Lifecycle>>,
     /// Its variables; not kept.
@@ -81,7 +81,7 @@ pub struct Amounts {
 /// A probe.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Probe {
+pub struct ProbeSpec {
     /// How long after the container's start it begins.
     pub initial_delay_seconds: Option<i32>,
     /// How often it is made.
@@ -91,16 +91,16 @@ pub struct Probe {
     /// How often it must succeed to count as passed.
     pub success_threshold: Option<i32>,
     /// It asks over HTTP.
-    pub http_get: Option<Present>,
+    pub http_get: Option<ProbeMethod>,
     /// It opens a connection.
-    pub tcp_socket: Option<Present>,
+    pub tcp_socket: Option<ProbeMethod>,
     /// It asks over gRPC.
-    pub grpc: Option<Present>,
+    pub grpc: Option<ProbeMethod>,
 }
 
-/// Something that matters only by being there.
+/// A way to probe, of which only that it is chosen matters.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
-pub struct Present {}
+pub struct ProbeMethod {}
 
 /// What is done at the turns of a container's life.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -118,7 +118,7 @@ pub struct Handler {
     pub sleep: Option<SleepAction>,
 }
 
-impl Container {
+impl ContainerSpec {
     /// Drops what is not looked at again.
     pub(super) fn trim(&mut self) {
         self.env = List::default();

@@ -14,7 +14,7 @@ use super::requests::PodName;
 use super::simulated_pod::Needs;
 
 pub use compact::Pairs;
-pub use container::{Amounts, Container, MessagePolicy, Probe, PullPolicy, RestartPolicy};
+pub use container::{Amounts, ContainerSpec, MessagePolicy, ProbeSpec, PullPolicy, RestartPolicy};
 pub use spec::{Pod, PodSpec, Volume};
 
 /// The annotation that chooses a pod's fate is `kubelet.<domain>/fate`, with whatever domain the user has.

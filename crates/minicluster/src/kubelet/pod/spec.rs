@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 
 use super::compact::{List, Pairs};
-use super::container::{Amounts, Container, RestartPolicy};
+use super::container::{Amounts, ContainerSpec, RestartPolicy};
 use crate::own_kind::stands_for;
 
 /// A pod.
@@ -35,9 +35,9 @@ pub struct PodSpec {
     /// The node that it is bound to.
     pub node_name: Option<String>,
     /// Its containers.
-    pub containers: List<Container>,
+    pub containers: List<ContainerSpec>,
     /// Containers that run first, or beside.
-    pub init_containers: List<Container>,
+    pub init_containers: List<ContainerSpec>,
     /// Its volumes; not kept.
     pub volumes: List<Volume>,
     /// When its containers are started again.
@@ -100,7 +100,7 @@ impl PodSpec {
     /// Drops what is not looked at again; `came` is whether the pod has come to its node.
     pub(super) fn trim(&mut self, came: bool) {
         self.volumes = List::default();
-        self.containers.iter_mut().chain(self.init_containers.iter_mut()).for_each(Container::trim);
+        self.containers.iter_mut().chain(self.init_containers.iter_mut()).for_each(ContainerSpec::trim);
         self.tolerations.iter_mut().for_each(Vec::shrink_to_fit);
         if self.node_name.as_ref().is_some_and(|name| !name.is_empty()) {
             self.preemption_policy = None;

@@ -10,7 +10,7 @@ use crate::kubelet::pod::SeenPod;
 
 /// The conditions that the kubelet writes, in its order.
 #[derive(Clone, Debug, Default)]
-pub struct Conditions(Vec<(ConditionType, Condition)>);
+pub struct Conditions(Vec<(ConditionType, PodConditionState)>);
 
 /// The types of conditions, in the kubelet's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,7 +33,7 @@ const ALL: [ConditionType; 6] = [
 ];
 
 #[derive(Clone, Debug)]
-enum Condition {
+enum PodConditionState {
     /// As somebody else wrote it.
     Found(Box<PodCondition>),
     /// As the kubelet writes it.
@@ -82,22 +82,22 @@ impl Answer {
     }
 }
 
-impl Condition {
+impl PodConditionState {
     /// Since when it has the status that `answer` has, if it has.
     fn since(&self, answer: &Answer) -> Option<Timestamp> {
         match self {
-            Condition::Found(found) if found.status == answer.status() => {
+            PodConditionState::Found(found) if found.status == answer.status() => {
                 found.last_transition_time.as_ref().map(|at| at.0)
             }
-            Condition::Own { answer: before, since, .. } if before.holds == answer.holds => Some(*since),
-            Condition::Found(_) | Condition::Own { .. } => None,
+            PodConditionState::Own { answer: before, since, .. } if before.holds == answer.holds => Some(*since),
+            PodConditionState::Found(_) | PodConditionState::Own { .. } => None,
         }
     }
 
     fn write(&self, kind: ConditionType) -> PodCondition {
         match self {
-            Condition::Found(found) => (**found).clone(),
-            Condition::Own { answer, since, generation } => PodCondition {
+            PodConditionState::Found(found) => (**found).clone(),
+            PodConditionState::Own { answer, since, generation } => PodCondition {
                 type_: kind.as_str().to_owned(),
                 status: answer.status().to_owned(),
                 reason: answer.why.as_ref().map(|why| why.reason.to_owned()),
@@ -115,7 +115,7 @@ impl Conditions {
     pub fn new(status: &PodStatus) -> Conditions {
         let known = |kind: ConditionType| {
             let found = status.conditions.iter().flatten().find(|condition| condition.type_ == kind.as_str());
-            found.map(|found| (kind, Condition::Found(Box::new(found.clone()))))
+            found.map(|found| (kind, PodConditionState::Found(Box::new(found.clone()))))
         };
         Conditions(ALL.into_iter().filter_map(known).collect())
     }
@@ -135,7 +135,7 @@ impl Conditions {
         let place = self.0.partition_point(|(other, _)| *other < kind);
         let before = self.0.get_mut(place).filter(|(known, _)| *known == kind);
         let since = before.as_ref().and_then(|(_, before)| before.since(&answer)).unwrap_or(now);
-        let condition = Condition::Own { answer, since, generation };
+        let condition = PodConditionState::Own { answer, since, generation };
         if let Some((_, before)) = before {
             *before = condition;
         } else {

@@ -10,7 +10,7 @@ use super::environment::{PodEffect, PodEnvironment};
 use super::timeline::Timeline;
 use crate::kubelet::fate::KeptFate;
 use crate::kubelet::image::Image;
-use crate::kubelet::pod::Container as Spec;
+use crate::kubelet::pod::ContainerSpec;
 
 /// What a container is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +138,7 @@ pub struct Exit {
 
 impl Container {
     /// A container whose turn has not come.
-    pub fn new(spec: &Spec, role: Role, index: usize) -> Container {
+    pub fn new(spec: &ContainerSpec, role: Role, index: usize) -> Container {
         Container {
             name: spec.name.clone(),
             role,
@@ -229,7 +229,7 @@ impl Container {
     }
 
     /// Its part of the pod.
-    pub fn spec<'a>(&self, about: &About<'a>) -> Option<&'a Spec> {
+    pub fn spec<'a>(&self, about: &About<'a>) -> Option<&'a ContainerSpec> {
         let spec = &about.pod.spec;
         match self.role {
             Role::App => spec.containers.get(self.index),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{EnvVar, KeyToPath};
 
-use crate::kubelet::pod::{Container, PodSpec, Volume};
+use crate::kubelet::pod::{ContainerSpec, PodSpec, Volume};
 
 /// The kinds that hold configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -137,7 +137,7 @@ impl Needs {
         }
     }
 
-    fn add_container(&mut self, container: &Container) {
+    fn add_container(&mut self, container: &ContainerSpec) {
         let mut add = |kind, name: &str, key: Option<&String>, optional: Option<bool>| {
             if optional != Some(true) && !name.is_empty() {
                 let keys = key.into_iter().cloned().collect();

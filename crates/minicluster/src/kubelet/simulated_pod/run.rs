@@ -10,7 +10,7 @@ use super::environment::{EventType, PodEffect, PodEnvironment, ReportedState};
 use super::timeline::Probed;
 use crate::kubelet::fate::{End, FateCause, FateStop};
 use crate::kubelet::io::scaled;
-use crate::kubelet::pod::{MessagePolicy, Probe};
+use crate::kubelet::pod::{MessagePolicy, ProbeSpec};
 
 /// How long an end is shown before what follows it.
 const SHOWN: Duration = Duration::from_secs(1);
@@ -185,7 +185,7 @@ impl Container {
         }
     }
 
-    fn tell_unhealthy(&self, probed: Probed, probe: &Probe, count: u32, environment: &mut PodEnvironment<'_>) {
+    fn tell_unhealthy(&self, probed: Probed, probe: &ProbeSpec, count: u32, environment: &mut PodEnvironment<'_>) {
         let detail = if probe.http_get.is_some() {
             "HTTP probe failed with statuscode: 503"
         } else if probe.tcp_socket.is_some() {

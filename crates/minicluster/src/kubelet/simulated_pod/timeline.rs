@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::environment::PodEnvironment;
 use crate::kubelet::fate::{End, Fate, Readiness};
-use crate::kubelet::pod::{Container as Spec, Probe};
+use crate::kubelet::pod::{ContainerSpec, ProbeSpec};
 
 /// The timers of one run of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Probed {
 
 impl Timeline {
     /// The timers of a run that began at `since`.
-    pub fn new(spec: &Spec, fate: &Fate, since: Timestamp, environment: &PodEnvironment<'_>) -> Timeline {
+    pub fn new(spec: &ContainerSpec, fate: &Fate, since: Timestamp, environment: &PodEnvironment<'_>) -> Timeline {
         let at = |wait: Duration| environment.after(since, wait);
         let healthy = match fate.ready {
             None => Some(Duration::ZERO),
@@ -71,7 +71,8 @@ impl Timeline {
             started.max(healthy).max(probed)
         });
         let sickens = fate.unhealthy_after;
-        let fails = |probe: Option<&Probe>| sickens.zip(probe).map(|(at, probe)| at + period(probe) * failures(probe));
+        let fails =
+            |probe: Option<&ProbeSpec>| sickens.zip(probe).map(|(at, probe)| at + period(probe) * failures(probe));
         let unready = [fate.unready_after, fails(readiness)].into_iter().flatten().min();
         let killed = match (started, gives_up) {
             (None, Some(gives_up)) => Some((at(gives_up), Probed::Startup)),
@@ -111,19 +112,19 @@ impl Timeline {
     }
 }
 
-fn delay(probe: &Probe) -> Duration {
+fn delay(probe: &ProbeSpec) -> Duration {
     seconds(probe.initial_delay_seconds, 0)
 }
 
-fn period(probe: &Probe) -> Duration {
+fn period(probe: &ProbeSpec) -> Duration {
     seconds(probe.period_seconds, 10)
 }
 
-fn failures(probe: &Probe) -> u32 {
+fn failures(probe: &ProbeSpec) -> u32 {
     count(probe.failure_threshold, 3)
 }
 
-fn successes(probe: &Probe) -> u32 {
+fn successes(probe: &ProbeSpec) -> u32 {
     count(probe.success_threshold, 1)
 }
 
