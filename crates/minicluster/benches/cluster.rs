@@ -4,7 +4,7 @@
 //! for a look. With `KUBEBUILDER_ASSETS` the real control plane is measured beside it, with the same kubelet.
 //!
 //! Seen on two shared cores: a start in 13 ms, most of it the roles of a new cluster; 3,000 Deployments 7.7 to 9.5 times as
-//! fast as on the real control plane, in 217 to 233 MiB; 39 KiB for each of 1,000 to 10,000 pods, and 1.3 to 4.0 ms; a rollout
+//! fast as on the real control plane, in 187 to 194 MiB; 40 KiB for each of 1,000 to 10,000 pods, and 1.2 to 4.0 ms; a rollout
 //! of 1,000 replicas in 1.9 to 2.1 s, on a machine that took 1.7 to 1.9 s for 20 million additions in Python, and in 2.4 to
 //! 4.4 s while its neighbours held the processors: 14.8 million instructions for each replica's making and replacing, as
 //! many of 400 as of 100.
