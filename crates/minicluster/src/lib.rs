@@ -16,9 +16,9 @@ mod event_type;
 mod faults;
 #[cfg(test)]
 mod growth;
+mod impl_resource;
 pub mod kubelet;
 mod listen;
-mod own_kind;
 mod pod_logs;
 mod random;
 mod schedule;

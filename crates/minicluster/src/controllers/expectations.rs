@@ -108,13 +108,11 @@ mod tests {
     use crate::controllers::informer::Extent;
     use crate::controllers::key::uid_of;
     use crate::controllers::pod::Pod;
+    use crate::controllers::test_request::request;
     use crate::{Clock, MiniCluster, Part, Random};
 
     async fn ask(cluster: &MiniCluster, method: &str, path: &str, body: Value) -> Value {
-        let body = if body.is_null() { Vec::new() } else { serde_json::to_vec(&body).unwrap() };
-        let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
-        let request = http::Request::builder().method(method).uri(path).header("Content-Type", kind);
-        let answer = cluster.client().request(request.body(body).unwrap()).await.unwrap();
+        let answer = request(cluster, method, path, body).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
         answer
     }

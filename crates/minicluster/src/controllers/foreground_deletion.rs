@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::test_request::request;
 use super::{Controller, Options, Which};
 use crate::{Clock, Fault, MiniCluster, Part, Random};
 
@@ -53,15 +54,9 @@ impl PodOwner {
     }
 }
 
-async fn ask(cluster: &MiniCluster, method: &str, path: &str, body: Value) -> Value {
-    let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
-    let request = http::Request::builder().method(method).uri(path).header("Content-Type", kind);
-    cluster.client().request(request.body(serde_json::to_vec(&body).unwrap()).unwrap()).await.unwrap()
-}
-
 /// The names of the pods that are not asked to go.
 async fn pods(cluster: &MiniCluster) -> Vec<String> {
-    let pods = ask(cluster, "GET", PODS, Value::Null).await;
+    let pods = request(cluster, "GET", PODS, Value::Null).await;
     let stays = |pod: &&Value| pod["metadata"]["deletionTimestamp"].is_null();
     let pods = pods["items"].as_array().unwrap().iter().filter(stays);
     pods.map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned()).collect()
@@ -72,10 +67,10 @@ async fn pods_after(owner: &PodOwner, deletes_owner: bool) -> usize {
     let clock = Clock::tokio(Timestamp::UNIX_EPOCH);
     let builder = MiniCluster::builder().clock(clock.clone()).without(Part::ServiceAccounts);
     let cluster = builder.without(Part::Controllers).without(Part::Kubelet).start().await.unwrap();
-    ask(&cluster, "POST", "/api/v1/nodes", json!({ "metadata": { "name": "one" } })).await;
+    request(&cluster, "POST", "/api/v1/nodes", json!({ "metadata": { "name": "one" } })).await;
     // A new node is tainted until it is ready.
-    ask(&cluster, "PATCH", "/api/v1/nodes/one", json!({ "spec": { "taints": null } })).await;
-    ask(&cluster, "POST", &owner.path(), json!({ "metadata": { "name": "web" }, "spec": owner.spec })).await;
+    request(&cluster, "PATCH", "/api/v1/nodes/one", json!({ "spec": { "taints": null } })).await;
+    request(&cluster, "POST", &owner.path(), json!({ "metadata": { "name": "web" }, "spec": owner.spec })).await;
     let running = super::start(cluster.client(), &owner.options(&clock));
     tokio::time::sleep(Duration::from_secs(60)).await;
     running.stop().await;
@@ -92,9 +87,9 @@ async fn pods_after(owner: &PodOwner, deletes_owner: bool) -> usize {
     tokio::time::sleep(Duration::from_secs(60)).await;
     if deletes_owner {
         let foreground = json!({ "propagationPolicy": "Foreground" });
-        ask(&cluster, "DELETE", &format!("{}/web", owner.path()), foreground).await;
+        request(&cluster, "DELETE", &format!("{}/web", owner.path()), foreground).await;
     }
-    ask(&cluster, "DELETE", &format!("{PODS}/{}", before[0]), json!({ "gracePeriodSeconds": 0 })).await;
+    request(&cluster, "DELETE", &format!("{PODS}/{}", before[0]), json!({ "gracePeriodSeconds": 0 })).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     let after = pods(&cluster).await.len();
     running.stop().await;

@@ -41,6 +41,8 @@ mod stateful_set;
 mod taint_eviction;
 mod template;
 mod templated;
+#[cfg(test)]
+mod test_request;
 mod volumes;
 mod work_queue;
 mod worker;

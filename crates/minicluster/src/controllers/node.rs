@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::informer::{Cached, Tag};
 use super::key::name_of;
-use crate::own_kind::stands_for;
+use crate::impl_resource::impl_resource;
 
 /// A node.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -29,7 +29,7 @@ pub struct NodeSpec {
     pub taints: Vec<Taint>,
 }
 
-stands_for!(Node, k8s_openapi::api::core::v1::Node);
+impl_resource!(Node, k8s_openapi::api::core::v1::Node);
 
 impl Cached for Node {
     fn metadata(&self) -> &ObjectMeta {

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::informer::{Cached, Tag};
 use super::key::{Key, is_terminating, namespace_of};
-use crate::own_kind::stands_for;
+use crate::impl_resource::impl_resource;
 
 /// A pod.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -162,7 +162,7 @@ pub struct Terminated {
     pub finished_at: Option<Time>,
 }
 
-stands_for!(Pod, k8s_openapi::api::core::v1::Pod);
+impl_resource!(Pod, k8s_openapi::api::core::v1::Pod);
 
 impl Cached for Pod {
     fn metadata(&self) -> &ObjectMeta {

@@ -126,9 +126,7 @@ impl TemplatedKind for apps::ReplicaSet {
     type Status = ReplicaSetStatus;
 
     fn share(spec: &mut ReplicaSetSpec, before: &ReplicaSetSpec) {
-        if let (Some(template), Some(before)) = (&mut spec.template, &before.template) {
-            template.share(before);
-        }
+        share(spec.template.as_mut(), before.template.as_ref());
     }
 }
 
@@ -137,9 +135,13 @@ impl TemplatedKind for core::ReplicationController {
     type Status = ReplicationControllerStatus;
 
     fn share(spec: &mut ReplicationControllerSpec, before: &ReplicationControllerSpec) {
-        if let (Some(template), Some(before)) = (&mut spec.template, &before.template) {
-            template.share(before);
-        }
+        share(spec.template.as_mut(), before.template.as_ref());
+    }
+}
+
+fn share(template: Option<&mut Template>, before: Option<&Template>) {
+    if let (Some(template), Some(before)) = (template, before) {
+        template.share(before);
     }
 }
 

@@ -284,6 +284,7 @@ mod tests {
 
     use crate::Clock;
     use crate::MiniCluster;
+    use crate::controllers::test_request::request;
 
     /// A cluster in virtual time.
     async fn start() -> MiniCluster {
@@ -291,10 +292,7 @@ mod tests {
     }
 
     async fn ask(cluster: &MiniCluster, method: &str, path: &str, body: Value) -> Value {
-        let body = if body.is_null() { Vec::new() } else { serde_json::to_vec(&body).unwrap() };
-        let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
-        let request = http::Request::builder().method(method).uri(path).header("Content-Type", kind);
-        let answer = cluster.client().request(request.body(body).unwrap()).await.unwrap();
+        let answer = request(cluster, method, path, body).await;
         tokio::time::sleep(Duration::from_secs(5)).await;
         answer
     }

@@ -51,7 +51,7 @@ pub struct Events {
 
 /// The same thing, as far as events go: a hash of its text, which is much longer and is not needed again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Key(u64);
+pub struct EventKey(u64);
 
 /// What was told of a pod.
 #[derive(Debug, Default)]
@@ -64,7 +64,7 @@ struct PodEvents {
 
 #[derive(Debug)]
 struct EventEntry {
-    key: Key,
+    key: EventKey,
     /// The end of the event's name, which begins with the pod's.
     stamp: u128,
     manager: FieldManager,
@@ -79,7 +79,7 @@ impl Events {
     /// Tells something about a pod.
     pub fn tell(&mut self, io: &mut Io, pod: &PodName, source: ReportingComponent<'_>, told: &ReportedState) {
         let now = io.clock.now();
-        let key = Key::of(told);
+        let key = EventKey::of(told);
         let of_pod = self.pods.entry(pod.uid.clone()).or_insert_with(|| PodEvents::of(pod));
         if let Some(entry) = of_pod.entries.iter_mut().find(|entry| entry.key == key) {
             entry.count = entry.count.saturating_add(1).max(told.count);
@@ -116,7 +116,7 @@ impl Events {
     }
 
     /// A write of an event is done.
-    pub fn written(&mut self, io: &mut Io, uid: &Uid, key: Key, result: Result<(), Error>) {
+    pub fn written(&mut self, io: &mut Io, uid: &Uid, key: EventKey, result: Result<(), Error>) {
         if let Err(error) = result {
             // Events are told once; a namespace that goes takes none.
             tracing::debug!(%error, %uid, "failed to write an event");
@@ -134,12 +134,12 @@ impl Events {
     }
 }
 
-impl Key {
-    fn of(told: &ReportedState) -> Key {
+impl EventKey {
+    fn of(told: &ReportedState) -> EventKey {
         // Without random keys, so that the same run gives the same.
         let mut hasher = DefaultHasher::new();
         (&told.field, &told.reason, &told.message).hash(&mut hasher);
-        Key(hasher.finish())
+        EventKey(hasher.finish())
     }
 }
 
@@ -153,7 +153,7 @@ impl PodEvents {
     }
 
     /// Writes how often something was told, unless that is under way or known.
-    fn write(&mut self, io: &mut Io, uid: &Uid, key: Key) {
+    fn write(&mut self, io: &mut Io, uid: &Uid, key: EventKey) {
         let Some(entry) = self.entries.iter_mut().find(|entry| entry.key == key) else { return };
         if entry.busy || entry.written == entry.count {
             return;

@@ -6,7 +6,7 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 
-use super::events::Key;
+use super::events::EventKey;
 use super::pod::Uid;
 use super::requests::Error;
 use super::simulated_pod::Found;
@@ -32,7 +32,7 @@ pub enum What {
     /// That the pod with this uid waits for a node, or that it is pushed out of one.
     Wait(Uid),
     /// An event of the pod with this uid.
-    Event(Uid, Key),
+    Event(Uid, EventKey),
     /// What the pod with this uid needs, and what of it was found.
     LookUp(Uid, Result<Found, Error>),
     /// The lease of this node.

@@ -72,11 +72,6 @@ impl Reconciler for StatefulSets {
     }
 }
 
-/// How many pods a set's status tells of.
-fn pods_told_of(set: &StatefulSet) -> usize {
-    set.status.as_ref().and_then(|status| usize::try_from(status.replicas).ok()).unwrap_or(0)
-}
-
 impl StatefulSets {
     async fn claimed(&self, set: &StatefulSet, selector: &Selector) -> Result<Vec<Arc<Pod>>, Error> {
         let metadata = &set.metadata;
@@ -113,8 +108,8 @@ impl StatefulSets {
         let mut condemned: Vec<Arc<Pod>> =
             pods.iter().filter(|pod| !ordinal::is_wanted(set, number(pod))).cloned().collect();
         condemned.sort_by_key(|pod| std::cmp::Reverse(number(pod)));
-        let lost_some = places.iter().any(|place| place.pod.is_none()) && pods.len() < pods_told_of(set);
-        if lost_some {
+        let before = set.status.as_ref().and_then(|status| usize::try_from(status.replicas).ok()).unwrap_or(0);
+        if pods.len() < before && places.iter().any(|place| place.pod.is_none()) {
             match ownership::is_going::<StatefulSet>(&self.context.requests, &set.metadata).await {
                 Ok(false) => {}
                 Ok(true) => return (0, None),

@@ -24,13 +24,13 @@ struct TemplateText {
 
 /// Of a template, its labels alone.
 #[derive(Deserialize)]
-struct Labelled {
+struct LabelsOnly {
     #[serde(default)]
-    metadata: Labels,
+    metadata: MetadataLabels,
 }
 
 #[derive(Default, Deserialize)]
-struct Labels {
+struct MetadataLabels {
     labels: Option<BTreeMap<String, String>>,
 }
 
@@ -56,7 +56,7 @@ impl Template {
     /// # Errors
     /// The text is no template.
     pub fn labels(&self) -> Result<BTreeMap<String, String>, Error> {
-        self.decode().map(|labelled: Labelled| labelled.metadata.labels.unwrap_or_default())
+        self.decode().map(|only: LabelsOnly| only.metadata.labels.unwrap_or_default())
     }
 
     /// What it means; found out once.

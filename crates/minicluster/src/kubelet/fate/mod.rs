@@ -27,13 +27,13 @@
 //! A container without a readiness probe is ready while it runs, as on a real node: a `crash-after=3s` without
 //! `never-ready` beside it is available for three seconds.
 
-mod kept;
+mod compact;
 mod parse;
 mod rules;
 
 use std::time::Duration;
 
-pub use kept::KeptFate;
+pub use compact::CompactFate;
 
 pub use parse::Fates;
 #[cfg(test)]

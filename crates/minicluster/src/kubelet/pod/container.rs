@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{ContainerPort, EnvFromSource, EnvVar, SleepActi
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde::Deserialize;
 
-use super::compact::{List, Pairs};
+use super::compact::{CompactList, CompactMap};
 use super::spec::or_default;
 
 /// A container of a pod.
@@ -23,9 +23,9 @@ pub struct ContainerSpec {
     /// Where its termination message comes from.
     pub termination_message_policy: Option<MessagePolicy>,
     /// What it asks for.
-    pub resources: Option<Box<Amounts>>,
+    pub resources: Option<Box<ResourceRequirements>>,
     /// Its ports. Those of its node are kept.
-    pub ports: List<ContainerPort>,
+    pub ports: CompactList<ContainerPort>,
     /// Tells whether it has started.
     pub startup_probe: Option<Box<ProbeSpec>>,
     /// Tells whether it lives.
@@ -35,9 +35,9 @@ pub struct ContainerSpec {
     /// What is done when it is to stop.
     pub lifecycle: Option<Box<Lifecycle>>,
     /// Its variables; not kept.
-    pub env: List<EnvVar>,
+    pub env: CompactList<EnvVar>,
     /// Where more of its variables come from; not kept.
-    pub env_from: List<EnvFromSource>,
+    pub env_from: CompactList<EnvFromSource>,
 }
 
 /// When containers are started again.
@@ -71,11 +71,11 @@ pub enum MessagePolicy {
 /// What is asked for.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct Amounts {
+pub struct ResourceRequirements {
     /// The most that it may use.
-    pub limits: Option<Pairs<Quantity>>,
+    pub limits: Option<CompactMap<Quantity>>,
     /// What is set aside for it.
-    pub requests: Option<Pairs<Quantity>>,
+    pub requests: Option<CompactMap<Quantity>>,
 }
 
 /// A probe.
@@ -91,29 +91,29 @@ pub struct ProbeSpec {
     /// How often it must succeed to count as passed.
     pub success_threshold: Option<i32>,
     /// It asks over HTTP.
-    pub http_get: Option<ProbeMethod>,
+    pub http_get: Option<ProbeHandler>,
     /// It opens a connection.
-    pub tcp_socket: Option<ProbeMethod>,
+    pub tcp_socket: Option<ProbeHandler>,
     /// It asks over gRPC.
-    pub grpc: Option<ProbeMethod>,
+    pub grpc: Option<ProbeHandler>,
 }
 
 /// A way to probe, of which only that it is chosen matters.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
-pub struct ProbeMethod {}
+pub struct ProbeHandler {}
 
 /// What is done at the turns of a container's life.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Lifecycle {
     /// When it is to stop.
-    pub pre_stop: Option<Handler>,
+    pub pre_stop: Option<LifecycleHandler>,
 }
 
 /// What is done at such a turn, as far as it takes a time that is known.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Handler {
+pub struct LifecycleHandler {
     /// It waits.
     pub sleep: Option<SleepAction>,
 }
@@ -121,9 +121,9 @@ pub struct Handler {
 impl ContainerSpec {
     /// Drops what is not looked at again.
     pub(super) fn trim(&mut self) {
-        self.env = List::default();
-        self.env_from = List::default();
+        self.env = CompactList::default();
+        self.env_from = CompactList::default();
         self.ports.retain(|port| port.host_port.is_some_and(|number| number > 0));
-        self.resources.take_if(|amounts| **amounts == Amounts::default());
+        self.resources.take_if(|amounts| **amounts == ResourceRequirements::default());
     }
 }

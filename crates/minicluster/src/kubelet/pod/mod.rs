@@ -13,8 +13,8 @@ use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
 use super::requests::PodName;
 use super::simulated_pod::Needs;
 
-pub use compact::Pairs;
-pub use container::{Amounts, ContainerSpec, MessagePolicy, ProbeSpec, PullPolicy, RestartPolicy};
+pub use compact::CompactMap;
+pub use container::{ContainerSpec, MessagePolicy, ProbeSpec, PullPolicy, ResourceRequirements, RestartPolicy};
 pub use spec::{Pod, PodSpec, Volume};
 
 /// The annotation that chooses a pod's fate is `kubelet.<domain>/fate`, with whatever domain the user has.
@@ -22,7 +22,7 @@ const FATE: (&str, &str) = ("kubelet.", "/fate");
 
 /// What a pod's annotation says of its fate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToldFate {
+pub struct FateAnnotation {
     /// The annotation's name.
     pub annotation: String,
     /// Its text.
@@ -46,11 +46,11 @@ pub struct SeenPod {
     /// When it was created.
     pub created: Option<Timestamp>,
     /// Its labels.
-    pub labels: Pairs<String>,
+    pub labels: CompactMap<String>,
     /// The uid of the controller that owns it.
     pub owner: Option<String>,
     /// What is said of its fate.
-    pub fate: Option<Box<ToldFate>>,
+    pub fate: Option<Box<FateAnnotation>>,
     /// Its deletion, if it is under way.
     pub deletion: Option<PodDeletion>,
     /// Its specification.
@@ -90,7 +90,7 @@ impl SeenPod {
             created: metadata.creation_timestamp.map(|time| time.0),
             labels: metadata.labels.unwrap_or_default().into(),
             owner: owners.into_iter().find(|owner| owner.controller == Some(true)).map(|owner| owner.uid),
-            fate: metadata.annotations.and_then(told_fate).map(Box::new),
+            fate: metadata.annotations.and_then(fate_annotation).map(Box::new),
             deletion: metadata.deletion_timestamp.map(|at| PodDeletion { at: at.0, grace: grace.unwrap_or(0) }),
             conditions: kept_conditions(&status, &spec),
             finished: matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")),
@@ -125,12 +125,12 @@ fn kept_conditions(status: &PodStatus, spec: &PodSpec) -> Vec<PodCondition> {
     status.conditions.iter().flatten().filter(is_kept).cloned().collect()
 }
 
-fn told_fate(annotations: BTreeMap<String, String>) -> Option<ToldFate> {
+fn fate_annotation(annotations: BTreeMap<String, String>) -> Option<FateAnnotation> {
     let is_it = |name: &str| {
         name.strip_prefix(FATE.0).and_then(|rest| rest.strip_suffix(FATE.1)).is_some_and(|domain| !domain.is_empty())
     };
     let (annotation, text) = annotations.into_iter().find(|(name, _)| is_it(name))?;
-    Some(ToldFate { annotation, text })
+    Some(FateAnnotation { annotation, text })
 }
 
 #[cfg(test)]

@@ -11,9 +11,9 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 
-use super::compact::{List, Pairs};
-use super::container::{Amounts, ContainerSpec, RestartPolicy};
-use crate::own_kind::stands_for;
+use super::compact::{CompactList, CompactMap};
+use super::container::{ContainerSpec, ResourceRequirements, RestartPolicy};
+use crate::impl_resource::impl_resource;
 
 /// A pod.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -35,11 +35,11 @@ pub struct PodSpec {
     /// The node that it is bound to.
     pub node_name: Option<String>,
     /// Its containers.
-    pub containers: List<ContainerSpec>,
+    pub containers: CompactList<ContainerSpec>,
     /// Containers that run first, or beside.
-    pub init_containers: List<ContainerSpec>,
+    pub init_containers: CompactList<ContainerSpec>,
     /// Its volumes; not kept.
-    pub volumes: List<Volume>,
+    pub volumes: CompactList<Volume>,
     /// When its containers are started again.
     pub restart_policy: Option<RestartPolicy>,
     /// Whether it has its node's address.
@@ -49,27 +49,27 @@ pub struct PodSpec {
     /// How long it has to stop.
     pub termination_grace_period_seconds: Option<i64>,
     /// Conditions of others without which it is not ready.
-    pub readiness_gates: List<PodReadinessGate>,
+    pub readiness_gates: CompactList<PodReadinessGate>,
     /// What it asks for as a whole.
-    pub resources: Option<Box<Amounts>>,
+    pub resources: Option<Box<ResourceRequirements>>,
     /// What running it costs besides its containers.
-    pub overhead: Option<Pairs<Quantity>>,
+    pub overhead: Option<CompactMap<Quantity>>,
     /// How important it is.
     pub priority: Option<i32>,
     /// Whether it may push others out; kept while it waits for a node.
     pub preemption_policy: Option<String>,
     /// The labels that its node must have; kept until it has come to its node.
-    pub node_selector: Option<Pairs<String>>,
+    pub node_selector: Option<CompactMap<String>>,
     /// Where it wants to be. Whom it keeps away is kept for as long as it is there.
     pub affinity: Option<Box<Affinity>>,
     /// What of its nodes it puts up with; kept while it waits for a node.
     pub tolerations: Option<Vec<Toleration>>,
     /// How evenly it is spread; kept while it waits for a node.
-    pub topology_spread_constraints: List<TopologySpreadConstraint>,
+    pub topology_spread_constraints: CompactList<TopologySpreadConstraint>,
     /// Who places it; kept while it waits for a node.
     pub scheduler_name: Option<String>,
     /// What must be lifted before it is placed; kept while it waits for a node.
-    pub scheduling_gates: List<PodSchedulingGate>,
+    pub scheduling_gates: CompactList<PodSchedulingGate>,
 }
 
 /// A volume, as far as something that it shows may be missing.
@@ -99,15 +99,15 @@ where
 impl PodSpec {
     /// Drops what is not looked at again; `came` is whether the pod has come to its node.
     pub(super) fn trim(&mut self, came: bool) {
-        self.volumes = List::default();
+        self.volumes = CompactList::default();
         self.containers.iter_mut().chain(self.init_containers.iter_mut()).for_each(ContainerSpec::trim);
         self.tolerations.iter_mut().for_each(Vec::shrink_to_fit);
         if self.node_name.as_ref().is_some_and(|name| !name.is_empty()) {
             self.preemption_policy = None;
             self.tolerations = None;
-            self.topology_spread_constraints = List::default();
+            self.topology_spread_constraints = CompactList::default();
             self.scheduler_name = None;
-            self.scheduling_gates = List::default();
+            self.scheduling_gates = CompactList::default();
             self.trim_affinity(came);
         }
     }
@@ -131,4 +131,4 @@ impl PodSpec {
     }
 }
 
-stands_for!(Pod, k8s_openapi::api::core::v1::Pod);
+impl_resource!(Pod, k8s_openapi::api::core::v1::Pod);

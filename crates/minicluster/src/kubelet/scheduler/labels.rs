@@ -3,10 +3,10 @@
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, Taint, Toleration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use crate::kubelet::pod::{Pairs, PodSpec};
+use crate::kubelet::pod::{CompactMap, PodSpec};
 
 /// Labels of an object.
-pub type Labels = Pairs<String>;
+pub type Labels = CompactMap<String>;
 
 /// Whether labels match a selector; one that is not there matches nothing, an empty one everything.
 pub fn selects(selector: Option<&LabelSelector>, labels: &Labels) -> bool {
@@ -24,7 +24,8 @@ pub fn selects(selector: Option<&LabelSelector>, labels: &Labels) -> bool {
 
 /// Whether a node is one of those that a pod asks for by selector and required affinity.
 pub fn wants_node(spec: &PodSpec, node: &str, labels: &Labels) -> bool {
-    let selected = spec.node_selector.iter().flat_map(Pairs::iter).all(|(key, value)| labels.get(key) == Some(value));
+    let selected =
+        spec.node_selector.iter().flat_map(CompactMap::iter).all(|(key, value)| labels.get(key) == Some(value));
     let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
     let required = affinity.and_then(|affinity| affinity.required_during_scheduling_ignored_during_execution.as_ref());
     selected && required.is_none_or(|required| required.node_selector_terms.iter().any(|term| fits(term, node, labels)))

@@ -27,7 +27,7 @@ use self::filters::{Refusal, refuse, reject};
 use self::node::{Load, NodeFacts, Placed};
 use self::preemption::priority;
 use self::resources::Resources;
-use super::pod::{Amounts, PodSpec, RestartPolicy, SeenPod, Uid};
+use super::pod::{PodSpec, ResourceRequirements, RestartPolicy, SeenPod, Uid};
 use super::simulated_pod::Rejection;
 
 /// The scheduler that pods name when they name none.
@@ -282,7 +282,9 @@ fn are_alike(one: &SeenPod, other: &SeenPod) -> bool {
 }
 
 /// What each container of a pod asks of its node.
-fn asks(spec: &PodSpec) -> impl Iterator<Item = (Option<&Amounts>, &[ContainerPort], Option<RestartPolicy>)> {
+fn asks(
+    spec: &PodSpec,
+) -> impl Iterator<Item = (Option<&ResourceRequirements>, &[ContainerPort], Option<RestartPolicy>)> {
     let parts = spec.containers.iter().chain(&spec.init_containers);
     parts.map(|part| (part.resources.as_deref(), &*part.ports, part.restart_policy))
 }

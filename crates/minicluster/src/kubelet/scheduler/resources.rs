@@ -1,22 +1,19 @@
 //! What pods ask for and what nodes have, in thousandths of each resource.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::quantity::milli;
-use crate::kubelet::pod::{Amounts, PodSpec, RestartPolicy};
+use crate::kubelet::pod::{PodSpec, ResourceRequirements, RestartPolicy};
 
-/// Amounts by resource name, in thousandths; in the order of the names.
+/// ResourceRequirements by resource name, in thousandths; in the order of the names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resources(Vec<(String, i128)>);
 
 impl Resources {
-    /// The amounts of a list; what is no quantity counts as none.
-    pub fn of<'a>(list: impl IntoIterator<Item = (&'a String, &'a Quantity)>) -> Resources {
-        let amounts = list.into_iter().map(|(name, quantity)| (name.clone(), milli(&quantity.0).unwrap_or(0)));
-        let by_name: BTreeMap<String, i128> = amounts.collect();
-        Resources(by_name.into_iter().collect())
+    /// The amounts of a map, in the order of its names; what is no quantity counts as none.
+    pub fn of<'a>(map: impl IntoIterator<Item = (&'a String, &'a Quantity)>) -> Resources {
+        let amounts = map.into_iter().map(|(name, quantity)| (name.clone(), milli(&quantity.0).unwrap_or(0)));
+        Resources(amounts.collect())
     }
 
     /// What a pod asks for: the larger of what its containers want together and of what its init containers want one
@@ -98,7 +95,7 @@ impl Resources {
     }
 }
 
-fn requests(amounts: Option<&Amounts>) -> Resources {
+fn requests(amounts: Option<&ResourceRequirements>) -> Resources {
     let requests = amounts.and_then(|amounts| amounts.requests.as_ref());
     requests.map(|requests| Resources::of(requests.iter())).unwrap_or_default()
 }

@@ -8,7 +8,7 @@ use super::about::About;
 use super::backoff::Backoff;
 use super::environment::{PodEffect, PodEnvironment};
 use super::timeline::Timeline;
-use crate::kubelet::fate::KeptFate;
+use crate::kubelet::fate::CompactFate;
 use crate::kubelet::image::Image;
 use crate::kubelet::pod::ContainerSpec;
 
@@ -49,7 +49,7 @@ pub struct Container {
     /// The id of the present run, or the one that ended.
     pub id: Option<String>,
     /// What it does in this run, or will do in the next.
-    pub fate: KeptFate,
+    pub fate: CompactFate,
     /// The waits before it is started again.
     pub restarting: Backoff,
     /// The waits before its image is pulled again.
@@ -151,7 +151,7 @@ impl Container {
             ready: false,
             started: false,
             id: None,
-            fate: KeptFate::default(),
+            fate: CompactFate::default(),
             restarting: Backoff::default(),
             pulling: Backoff::default(),
             asked: None,

@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::container::{Container, Creation, Exit, Held, Role, State};
 use super::{Phase, SimulatedPod};
-use crate::kubelet::pod::Pairs;
+use crate::kubelet::pod::CompactMap;
 
 impl Phase {
     /// As a status says it.
@@ -93,7 +93,7 @@ impl SimulatedPod {
         let spec = &self.pod.spec;
         let list = if container.role == Role::App { &spec.containers } else { &spec.init_containers };
         let asked = list.get(container.index).and_then(|spec| spec.resources.as_deref());
-        let amounts = |pairs: &Option<Pairs<Quantity>>| pairs.as_ref().map(BTreeMap::from);
+        let amounts = |pairs: &Option<CompactMap<Quantity>>| pairs.as_ref().map(BTreeMap::from);
         let requests = asked.and_then(|asked| amounts(&asked.requests));
         let on_node = container.found.as_ref().filter(|_| container.id.is_some());
         ContainerStatus {

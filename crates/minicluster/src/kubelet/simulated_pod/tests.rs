@@ -17,7 +17,7 @@ use super::promises::check;
 use super::{Found, Home, PodEffect, PodEnvironment, Rejection, SimulatedPod};
 use crate::Random;
 use crate::kubelet::fate::{FateRules, Script, duration};
-use crate::kubelet::pod::{Pod, PodDeletion, SeenPod, ToldFate};
+use crate::kubelet::pod::{FateAnnotation, Pod, PodDeletion, SeenPod};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -190,7 +190,7 @@ impl Play {
         }
         if let Some(fate) = act.fate {
             let annotation = "kubelet.example.com/fate".to_owned();
-            self.pod.fate = Some(Box::new(ToldFate { annotation, text: fate }));
+            self.pod.fate = Some(Box::new(FateAnnotation { annotation, text: fate }));
         }
         if !act.image.is_empty() {
             for container in self.pod.spec.containers.iter_mut() {

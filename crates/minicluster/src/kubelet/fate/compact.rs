@@ -6,15 +6,15 @@ use super::{Fate, ORDINARY};
 
 /// A fate that takes no room of its own while it is the ordinary one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KeptFate(Option<Box<Fate>>);
+pub struct CompactFate(Option<Box<Fate>>);
 
-impl From<Fate> for KeptFate {
-    fn from(fate: Fate) -> KeptFate {
-        KeptFate((fate != ORDINARY).then(|| Box::new(fate)))
+impl From<Fate> for CompactFate {
+    fn from(fate: Fate) -> CompactFate {
+        CompactFate((fate != ORDINARY).then(|| Box::new(fate)))
     }
 }
 
-impl Deref for KeptFate {
+impl Deref for CompactFate {
     type Target = Fate;
 
     fn deref(&self) -> &Fate {

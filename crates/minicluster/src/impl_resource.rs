@@ -1,7 +1,7 @@
-//! Types of our own that stand for a kind of Kubernetes' and hold less of it.
+//! Types of our own for a kind of Kubernetes, which hold less of it than its own type.
 
 /// Gives a type of our own with a field `metadata` the group, version and name of Kubernetes' own type.
-macro_rules! stands_for {
+macro_rules! impl_resource {
     ($own:ty, $kind:ty) => {
         impl k8s_openapi::Resource for $own {
             const API_VERSION: &'static str = <$kind as k8s_openapi::Resource>::API_VERSION;
@@ -26,4 +26,4 @@ macro_rules! stands_for {
     };
 }
 
-pub(crate) use stands_for;
+pub(crate) use impl_resource;
