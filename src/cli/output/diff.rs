@@ -5,6 +5,7 @@ use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
 use super::say;
+use belay_core::manifest::yaml::to_text;
 use belay_core::rollout::{Change, presentable};
 
 /// The style of what is taken away.
@@ -124,7 +125,7 @@ pub(in crate::cli) fn paint(style: Style, text: &str) -> String {
 
 fn yaml(value: &Value) -> String {
     // Every JSON value can be written as YAML.
-    serde_yaml::to_string(value).unwrap_or_else(|_| value.to_string())
+    to_text(value).unwrap_or_else(|_| value.to_string())
 }
 
 #[cfg(test)]

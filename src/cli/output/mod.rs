@@ -13,6 +13,8 @@ use std::io::{self, Write as _};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
+use belay_core::manifest::yaml::to_text;
+
 /// How a result is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
@@ -91,7 +93,7 @@ pub fn plain(text: &str) -> String {
 /// Where the value can't be written so.
 pub fn say_value(value: &impl Serialize, format: Format) -> anyhow::Result<()> {
     let text = match format {
-        Format::Yaml => serde_yaml::to_string(value)?,
+        Format::Yaml => to_text(value)?,
         _ => serde_json::to_string_pretty(value)?,
     };
     say(text.trim_end());

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use belay_core::manifest::yaml::to_text;
 use serde_yaml::{Mapping, Value};
 
 /// Writes a kubeconfig of belay's own.
@@ -53,7 +54,7 @@ fn merged(present: &str, text: &str) -> anyhow::Result<String> {
             copy(missing, &from, into);
         }
     }
-    Ok(serde_yaml::to_string(&present)?)
+    Ok(to_text(&present)?)
 }
 
 fn copy(key: &str, from: &Mapping, into: &mut Mapping) {

@@ -25,6 +25,7 @@ use crate::cluster::{Cluster, ClusterError};
 use crate::config::Span;
 use crate::history::History;
 use belay_core::manifest::ObjectKey;
+use belay_core::manifest::yaml::to_text;
 use belay_core::rollout::{CommitId, LiveWorkload, ObjectState, Workload, marks};
 
 /// What `belay status` understands.
@@ -206,7 +207,7 @@ impl StatusQuery {
                         match format {
                             Format::Name => say(name(workload)),
                             // A document for each change, of which a reader sees where it ends.
-                            Format::Yaml => say(format!("---\n{}", serde_yaml::to_string(workload)?.trim_end())),
+                            Format::Yaml => say(format!("---\n{}", to_text(workload)?.trim_end())),
                             _ => say(serde_json::to_string(workload)?),
                         }
                     }

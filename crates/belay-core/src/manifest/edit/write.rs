@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::manifest::yaml::{Style, plain_is_text};
+use crate::manifest::yaml::{Style, double, plain_is_text};
 
 /// A value to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,24 +137,4 @@ fn plain(text: &str, between: Between) -> bool {
         && text.chars().all(|c| c.is_ascii_digit() || matches!(c, ':' | '.'));
     let dots = text.starts_with("...");
     begins && text.chars().all(fine) && !indicators && !time && !dots && plain_is_text(text)
-}
-
-/// In double quotes, with the escapes that YAML and JSON share.
-fn double(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' => quoted.push_str("\\\""),
-            '\\' => quoted.push_str("\\\\"),
-            '\n' => quoted.push_str("\\n"),
-            '\r' => quoted.push_str("\\r"),
-            '\t' => quoted.push_str("\\t"),
-            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{FEFF}' | '\u{FFFE}' | '\u{FFFF}') => {
-                quoted.push_str(&format!("\\u{:04x}", u32::from(c)));
-            }
-            c => quoted.push(c),
-        }
-    }
-    quoted.push('"');
-    quoted
 }

@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use granit_parser::{Event, Marker, Parser, ScalarStyle, ScanError, StrInput, StructureStyle};
+use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, StrInput, StructureStyle};
 
 use super::node::{Content, Document, Layout, Node, NodeId, Position, Span, Style, Tag, Weight};
+use super::quoted::{Base, Indented, Moved};
 use super::text::{Lines, forbidden, narrow};
 use super::{Limits, YamlComplaint, dialect, limits};
 
@@ -33,33 +34,15 @@ pub(super) fn document<'t>(
         let span = lines.span(text, at, at + dialect::END.len());
         return Err(YamlComplaint::new(span, "no document stands before this end of one").hint("remove the line"));
     }
-    let options = granit_parser::options! {
-        disallow_directives: true,
-        emit_anchor_events: true,
-        emit_comments: false,
-        // Deeper than ours, so that the limit is said in our words.
-        flow_nesting_limit: limits.depth + 2,
-        block_nesting_limit: limits.depth + 2,
+    let whole = Part { text, lines, range, limits };
+    let (nodes, trailing) = match whole.read(part, &[], |text| text) {
+        Ok(read) => read,
+        Err(refused) => whole.read_indented(part, refused)?,
     };
-    let base = Base { line: lines.position(text, range.start).line - 1, offset: range.start };
-    let mut events = Parser::new_from_str_with_options(part, options);
-    let mut loader = Loader {
-        text,
-        lines,
-        passed: range.start,
-        base,
-        limits,
-        nodes: Vec::new(),
-        open: Vec::new(),
-        anchors: Vec::new(),
-    };
-    loader.run(&mut events)?;
-    let nodes = loader.nodes;
     if let Some((at, message)) = dialect::between(text, range, &nodes) {
         let span = lines.span(text, at, at + 1);
         return Err(YamlComplaint::new(span, message).hint("remove it"));
     }
-    let trailing = trailing(&mut events, base);
     let nothing = match nodes.first() {
         None => true,
         Some(Node { content: Content::Scalar { text, style: Style::Plain }, tag: None, .. }) => {
@@ -71,8 +54,78 @@ pub(super) fn document<'t>(
     Ok((document, trailing))
 }
 
+/// A part of a text that is one document.
+struct Part<'s, 't> {
+    text: &'t str,
+    lines: &'s Lines,
+    range: &'s Range<usize>,
+    limits: Limits,
+}
+
+/// The nodes of a document, and what follows it.
+type Nodes<'t> = (Vec<Node<'t>>, Option<YamlComplaint>);
+
+/// Why a document can't be read.
+struct Unread {
+    complaint: YamlComplaint,
+    /// Whether a line of a quoted text is not indented as the parser wants it.
+    indent: bool,
+}
+
+impl From<YamlComplaint> for Unread {
+    fn from(complaint: YamlComplaint) -> Unread {
+        Unread { complaint, indent: false }
+    }
+}
+
+impl<'t> Part<'_, 't> {
+    /// Reads the events of a part in which these lines have been moved. `own` makes its texts those of the nodes.
+    fn read<'p>(
+        &self,
+        part: &'p str,
+        moved: &[Moved],
+        own: impl Fn(Cow<'p, str>) -> Cow<'t, str>,
+    ) -> Result<Nodes<'t>, Unread> {
+        let Part { text, lines, range, limits } = *self;
+        let options = granit_parser::options! {
+            disallow_directives: true,
+            emit_anchor_events: true,
+            emit_comments: false,
+            // Deeper than ours, so that the limit is said in our words.
+            flow_nesting_limit: limits.depth + 2,
+            block_nesting_limit: limits.depth + 2,
+        };
+        let base = Base { line: lines.position(text, range.start).line - 1, offset: range.start, moved };
+        let mut events = Parser::new_from_str_with_options(part, options);
+        let mut loader = Loader {
+            text,
+            lines,
+            passed: range.start,
+            base,
+            limits,
+            nodes: Vec::new(),
+            open: Vec::new(),
+            anchors: Vec::new(),
+        };
+        loader.run(&mut events, own)?;
+        Ok((loader.nodes, trailing(&mut events, base)))
+    }
+
+    /// Reads a part once more, with the lines of quoted texts indented.
+    fn read_indented(&self, part: &str, refused: Unread) -> Result<Nodes<'t>, YamlComplaint> {
+        let indented = if refused.indent { Indented::of(part) } else { None };
+        let Some(indented) = indented else { return Err(refused.complaint) };
+        let own = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
+        match self.read(&indented.text, &indented.moved, own) {
+            Ok(read) if indented.moves_only(&read.0, self.range.start) => Ok(read),
+            Ok(_) => Err(refused.complaint),
+            Err(refused) => Err(refused.complaint),
+        }
+    }
+}
+
 /// What stands behind the first document of a part.
-fn trailing(events: &mut Events<'_>, base: Base) -> Option<YamlComplaint> {
+fn trailing(events: &mut Events<'_>, base: Base<'_>) -> Option<YamlComplaint> {
     let span = match events.next_event()? {
         Ok((Event::StreamEnd, _)) => return None,
         Ok((_, span)) => base.span(span),
@@ -83,38 +136,12 @@ fn trailing(events: &mut Events<'_>, base: Base) -> Option<YamlComplaint> {
     Some(YamlComplaint { lost: Some(lost), ..YamlComplaint::new(span, message).hint("begin it with a line ---") })
 }
 
-/// Where the part begins that the parser counts from.
-#[derive(Clone, Copy)]
-struct Base {
-    line: u32,
-    offset: usize,
-}
-
-impl Base {
-    fn position(self, marker: &Marker) -> Position {
-        Position {
-            offset: narrow(self.offset + marker.byte_offset().unwrap_or_default()),
-            line: self.line + narrow(marker.line()),
-            column: narrow(marker.col()) + 1,
-        }
-    }
-
-    fn span(self, span: granit_parser::Span) -> Span {
-        Span { start: self.position(&span.start), end: self.position(&span.end) }
-    }
-
-    fn at(self, marker: &Marker) -> Span {
-        let position = self.position(marker);
-        Span { start: position, end: position }
-    }
-}
-
 struct Loader<'l, 't> {
     text: &'t str,
     lines: &'l Lines,
     /// How far the parser's events have come.
     passed: usize,
-    base: Base,
+    base: Base<'l>,
     limits: Limits,
     nodes: Vec<Node<'t>>,
     /// The collections that are not closed yet, outermost first.
@@ -124,7 +151,7 @@ struct Loader<'l, 't> {
 }
 
 impl<'t> Loader<'_, 't> {
-    fn run(&mut self, events: &mut Events<'t>) -> Result<(), YamlComplaint> {
+    fn run<'p>(&mut self, events: &mut Events<'p>, own: impl Fn(Cow<'p, str>) -> Cow<'t, str>) -> Result<(), Unread> {
         while let Some(next) = events.next_event() {
             let (event, span) = next.map_err(|error| self.refused(&error))?;
             let here = self.base.span(span);
@@ -135,7 +162,8 @@ impl<'t> Loader<'_, 't> {
                     let tag_span = span.tag_span().map(|tag| self.base.span(tag));
                     let here = self.whole(here, style);
                     dialect::check(self.text, here, tag_span, style, self.in_flow())?;
-                    let node = self.push(here, tag.as_deref(), Content::Scalar { text, style })?;
+                    let content = Content::Scalar { text: own(text), style };
+                    let node = self.push(here, tag.as_deref(), content)?;
                     self.anchor(anchor, node);
                     self.attach(node)?;
                 }
@@ -151,7 +179,7 @@ impl<'t> Loader<'_, 't> {
                 Event::Alias(anchor) => self.alias(here, anchor)?,
                 Event::Anchor(_, name) => {
                     // It is told behind its node, though it stands before it.
-                    self.name_anchor(here, name)?;
+                    self.name_anchor(here, own(name))?;
                     continue;
                 }
                 _ => {}
@@ -314,11 +342,12 @@ impl<'t> Loader<'_, 't> {
         YamlComplaint::new(span, message).hint("split it, or write less with aliases")
     }
 
-    fn refused(&self, error: &ScanError) -> YamlComplaint {
-        if *error.kind() == granit_parser::ErrorKind::RecursionLimitExceeded {
-            return self.too_deep(self.base.at(error.marker()));
+    fn refused(&self, error: &ScanError) -> Unread {
+        if *error.kind() == ErrorKind::RecursionLimitExceeded {
+            return self.too_deep(self.base.at(error.marker())).into();
         }
-        super::syntax::complaint(error, self.base.at(error.marker()))
+        let indent = matches!(error.kind(), ErrorKind::InvalidQuotedScalarIndent | ErrorKind::TabInIndentation);
+        Unread { complaint: super::syntax::complaint(error, self.base.at(error.marker())), indent }
     }
 }
 

@@ -8,11 +8,13 @@
 //! Everything is bounded, see [`Limits`]; nothing panics, and the work grows linearly with the text.
 
 mod dialect;
+mod emit;
 mod json;
 mod limits;
 mod load;
 mod node;
 mod placed;
+mod quoted;
 mod scalar;
 mod split;
 mod syntax;
@@ -20,11 +22,13 @@ mod text;
 
 use std::ops::Range;
 
+pub use emit::to_text;
 pub use limits::Limits;
 pub use node::{Content, Document, Layout, Node, NodeId, Position, Span, Style, Tag};
 pub use placed::{At, Child, Placed};
 pub use text::decode;
 
+pub(super) use emit::double;
 pub(super) use limits::size;
 pub(super) use placed::Start;
 pub(super) use scalar::plain_is_text;

@@ -1,5 +1,7 @@
 //! What a document means: a JSON value, and for each part of it where it is written.
 
+mod namespace;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

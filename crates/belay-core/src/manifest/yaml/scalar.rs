@@ -164,7 +164,7 @@ fn pointed(text: &str) -> Option<f64> {
 }
 
 /// Whether a text is what `!!timestamp` takes: a day; a day, a time and a zone; or a day and a time after a blank.
-fn timestamp(text: &str) -> bool {
+pub(super) fn timestamp(text: &str) -> bool {
     let Some((day, rest)) = text.split_at_checked(text.find(['T', 't', ' ']).unwrap_or(text.len())) else {
         return false;
     };
