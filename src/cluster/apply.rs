@@ -29,6 +29,18 @@ pub struct Written {
     pub created: bool,
 }
 
+/// A body as a server stores it: an object of a cluster-wide kind has no namespace, whatever its manifest says.
+fn in_its_scope(served: &Served, body: Compact) -> Compact {
+    if served.namespaced {
+        return body;
+    }
+    let mut object = body.read();
+    match object["metadata"].as_object_mut().and_then(|metadata| metadata.remove("namespace")) {
+        Some(_) => Compact::of(&object),
+        None => body,
+    }
+}
+
 impl Cluster {
     /// Applies a manifest server-side. belay takes over the fields that it names from whoever owns them.
     ///
@@ -41,7 +53,7 @@ impl Cluster {
         body: impl Into<Compact>,
         mode: Mode,
     ) -> Result<Written, ClusterError> {
-        let body: Compact = body.into();
+        let body = in_its_scope(served, body.into());
         let what = match mode {
             Mode::DryRun => format!("try {key}"),
             Mode::Real => format!("apply {key}"),

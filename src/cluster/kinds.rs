@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::call::{Purpose, get};
 use super::{Cluster, ClusterError};
-use belay_core::manifest::{Manifest, ObjectKey};
+use belay_core::manifest::{Manifest, ObjectKey, other_tool};
 
 /// How long the answer that a kind does not exist is believed.
 const MISSING_FOR: Duration = Duration::from_secs(10);
@@ -140,10 +140,15 @@ pub fn paths_of(manifest: &Manifest) -> Result<[http::Uri; 2], ClusterError> {
 }
 
 fn missing(api_version: &str, kind: &str) -> ClusterError {
-    ClusterError::Missing {
-        what: format!("kind {kind} of {api_version}"),
-        message: "the cluster does not know it; is its CustomResourceDefinition installed?".to_owned(),
-    }
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    let message = match other_tool(group, kind) {
+        Some(tool) => format!(
+            "the cluster does not know it, and belay does not act on it: it is {tool}'s (`belay import` writes the source that does \
+             the same)"
+        ),
+        None => "the cluster does not know it; is its CustomResourceDefinition installed?".to_owned(),
+    };
+    ClusterError::Missing { what: format!("kind {kind} of {api_version}"), message }
 }
 
 fn resources(api_version: &str, list: &Value) -> BTreeMap<String, Served> {

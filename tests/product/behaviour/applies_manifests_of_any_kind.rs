@@ -1,6 +1,7 @@
 //! Manifests of any kind are applied, in an order in which they can be.
 
 use belay_core::rollout::{Outcome, SourceState, marks};
+use serde_json::json;
 
 use crate::support::daemon::{WIDGETS, World};
 
@@ -100,4 +101,31 @@ async fn a_kind_that_the_cluster_does_not_know_names_the_file_that_defines_it() 
     world.through(&second).await;
     assert_eq!(world.record(&first, "Widget default/one").outcome, Outcome::Complete);
     assert!(world.status().obstacles.trouble.is_empty(), "{:?}", world.status().obstacles.trouble);
+}
+
+/// As kubectl takes it: the namespace of an object whose kind is cluster-wide is ignored.
+#[tokio::test(start_paused = true)]
+async fn the_namespace_of_a_cluster_wide_object_is_ignored() {
+    let mut world = World::embedded().await;
+    // Its definition is of somebody else: only the cluster knows that the kind is cluster-wide.
+    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "zones.example.com"},
+        "spec": {"group": "example.com", "scope": "Cluster", "names": {"plural": "zones", "singular": "zone", "kind": "Zone"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object",
+                "x-kubernetes-preserve-unknown-fields": true}}}]}});
+    world.create("apis/apiextensions.k8s.io/v1/customresourcedefinitions", "others", &definition).await;
+    let role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: reader, namespace: shop}\nrules: []\n";
+    world.repository.write("role.yaml", role);
+    let zone = "apiVersion: example.com/v1\nkind: Zone\nmetadata: {name: one, namespace: shop}\nspec: {size: 1}\n";
+    let first = world.push("zone.yaml", zone, "Cluster-wide objects");
+    world.start();
+    world.through(&first).await;
+    assert_eq!(world.status().state(), SourceState::Synced, "{:#?}", world.records());
+    for path in ["apis/rbac.authorization.k8s.io/v1/clusterroles/reader", "apis/example.com/v1/zones/one"] {
+        let live = world.get(path).await.expect(path);
+        assert_eq!(live["metadata"].get("namespace"), None, "{live}");
+    }
+    let before = world.get("apis/example.com/v1/zones/one").await;
+    tokio::time::sleep(std::time::Duration::from_hours(2)).await;
+    assert_eq!(world.get("apis/example.com/v1/zones/one").await, before, "nothing is written again");
 }

@@ -48,6 +48,9 @@ fn shown(file: &File) -> String {
     for complaint in &file.complaints {
         text.push_str(&render(complaint, Colour::Off, 80));
     }
+    for warning in &file.warnings {
+        text.push_str(&format!("warning: {warning}\n"));
+    }
     text
 }
 

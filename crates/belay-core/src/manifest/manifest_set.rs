@@ -208,7 +208,7 @@ impl ManifestSet {
         let mut all = self.objects.get(&key).map(|all| all.to_vec()).unwrap_or_default();
         all.push(written);
         if all.len() > 1 {
-            all.sort_by(|a, b| a.place.cmp(&b.place));
+            all.sort_by(|a, b| (&a.place, &a.file).cmp(&(&b.place, &b.file)));
             self.twice.insert_mut(key.clone());
         }
         self.objects.insert_mut(key.clone(), all.into());
@@ -231,21 +231,36 @@ impl ManifestSet {
     }
 
     fn duplicate(&self, key: &Arc<ObjectKey>) -> Option<Complaint> {
-        let [first, second, others @ ..] = &**self.objects.get(key)? else { return None };
+        let all = self.objects.get(key)?;
+        let [first, second, others @ ..] = &**all else { return None };
         let note = |written: &Written, message: &str| Note {
             place: written.place.clone(),
-            message: message.to_owned(),
+            message: format!("{message}{}", written.rendered()),
             excerpt: None,
         };
         let others = others.iter().map(|other| note(other, "and here"));
+        let is_shared =
+            all.iter().any(|one| all.iter().any(|other| one.file != other.file && one.place == other.place));
+        let hint = if is_shared {
+            "follow one of those that render it, or let each give it another name or namespace"
+        } else {
+            "leave all but one of them out"
+        };
         Some(Complaint {
             place: second.place.clone(),
             object: Some(key.as_ref().clone()),
-            message: format!("{key} is written in more than one place"),
-            hint: Some("leave all but one of them out".to_owned()),
+            message: format!("{key} is written in more than one place{}", second.rendered()),
+            hint: Some(hint.to_owned()),
             excerpt: None,
             also: std::iter::once(note(first, "first written here")).chain(others).collect(),
         })
+    }
+}
+
+impl Written {
+    /// Names what rendered it, where it is not read as it is written.
+    fn rendered(&self) -> String {
+        if self.file == self.place.path { String::new() } else { format!(" (rendered by {})", self.file) }
     }
 }
 
@@ -269,6 +284,21 @@ mod tests {
     fn key(name: &str) -> ObjectKey {
         let (group, kind) = (String::new(), "ConfigMap".to_owned());
         ObjectKey { group, kind, namespace: Some("default".to_owned()), name: name.to_owned() }
+    }
+
+    #[test]
+    fn what_two_units_render_names_both() {
+        let mut set = ManifestSet::new();
+        for unit in ["two/kustomization.yaml", "one/kustomization.yaml"] {
+            let mut file = read_file("base/cm.yaml", config_map("x", "one").as_bytes(), &Scopes::new("default"));
+            file.path = unit.into();
+            set.replace(unit, Some(&file));
+        }
+        let [complaint] = &set.duplicates()[..] else { panic!("one duplicate") };
+        let said = "base/cm.yaml:1:1: ConfigMap default/x is written in more than one place (rendered by \
+                    two/kustomization.yaml) (follow one of those that render it, or let each give it another name or \
+                    namespace); base/cm.yaml:1:1: first written here (rendered by one/kustomization.yaml)";
+        assert_eq!(complaint.to_string(), said);
     }
 
     #[test]

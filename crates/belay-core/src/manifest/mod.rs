@@ -5,12 +5,14 @@
 
 mod compact;
 mod complaint;
+mod doubts;
 pub mod edit;
 mod hash;
 mod helm_hooks;
 mod hidden;
 mod manifest_set;
 mod names;
+mod not_read;
 mod object;
 mod object_of;
 mod one_manifest;
@@ -27,15 +29,18 @@ pub mod yaml;
 
 pub use compact::Compact;
 pub use complaint::{Complaint, Excerpt, Note};
+pub use doubts::other_tool;
 pub use hash::ManifestHash;
 pub use helm_hooks::{AFTER, HOOK_RUN, ONCE};
 pub use hidden::is_hidden;
 pub use manifest_set::{Located, ManifestSet};
+pub use not_read::NotRead;
 pub use object::{ObjectKey, Place};
 pub use one_manifest::Manifest;
-pub use paths::is_manifest;
+pub use paths::{is_manifest, is_passed_over};
 pub use render::{Colour, render};
 pub use rendered::{Origins, Rendered, join, not_rendered, read_rendered};
+pub use report::brief;
 pub use schema::{Definition, nearest};
 pub use scopes::{GroupKind, Scopes};
 pub use secrecy::secret_lines;

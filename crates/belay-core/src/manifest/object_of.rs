@@ -7,7 +7,7 @@ use super::schema::{self, Definition, Rules};
 use super::scopes::{GroupKind, Known};
 use super::secrecy::MaybeSecret;
 use super::yaml::{At, Span};
-use super::{Compact, Manifest, ManifestHash, ObjectKey, Scopes, names, rules, secrecy};
+use super::{Compact, Manifest, ManifestHash, ObjectKey, Scopes, doubts, names, rules, secrecy};
 
 /// What became of it.
 pub(super) enum Read {
@@ -79,7 +79,7 @@ impl<'o> Object<'o, '_> {
             self.check_shape(group, &kind, known.as_ref().ok());
             return Read::Nameless;
         };
-        let namespace = self.namespace(known.as_ref().ok(), scopes, &kind);
+        let namespace = self.namespace(known.as_ref().ok(), scopes);
         let key = ObjectKey { group: group.to_owned(), kind: kind.clone(), namespace, name };
         if let Some(fault) = names::object_name(group, &kind, &key.name) {
             self.fail();
@@ -115,6 +115,9 @@ impl<'o> Object<'o, '_> {
             Some((kind, version)) => self.at.to_placed().with_type(version, kind),
             None => self.at.to_placed(),
         };
+        // An API server ignores the namespace of an object that lives in none.
+        let placed = if key.namespace.is_none() { placed.without_namespace() } else { placed };
+        doubts::warn(self.report, &self.subject, &key, self.at);
         let place = self.report.place(self.at.span());
         let hash = ManifestHash::of(placed.value());
         // Where in the file it is, who reads the file knows.
@@ -172,7 +175,7 @@ impl<'o> Object<'o, '_> {
         None
     }
 
-    fn namespace(&mut self, known: Option<&Known<'_>>, scopes: &Scopes, kind: &str) -> Option<String> {
+    fn namespace(&mut self, known: Option<&Known<'_>>, scopes: &Scopes) -> Option<String> {
         let written =
             self.metadata("namespace").filter(|namespace| namespace.value() != "" && !namespace.value().is_null());
         let text = written.and_then(|namespace| namespace.value().as_str());
@@ -183,11 +186,6 @@ impl<'o> Object<'o, '_> {
             Some(Known::Custom) | None => None,
         };
         if namespaced == Some(false) {
-            if let Some(written) = written {
-                self.fail();
-                let words = Words::at_value(written.span(), format!("a {kind} lives in no namespace"));
-                self.report.add(&self.subject, words.hint("leave metadata.namespace out"));
-            }
             return None;
         }
         if let (Some(fault), Some(written)) = (text.and_then(names::dns_label), written) {

@@ -6,8 +6,13 @@
 /// `.` or `_`: that is how a file is kept out (`_values/production.yaml`, `.github/workflows/ci.yaml`).
 #[must_use]
 pub fn is_manifest(path: &str) -> bool {
-    let hidden = path.split('/').any(|part| part.starts_with(['.', '_']));
-    !hidden && [".yaml", ".yml", ".json"].iter().any(|ending| path.ends_with(ending))
+    !is_passed_over(path) && [".yaml", ".yml", ".json"].iter().any(|ending| path.ends_with(ending))
+}
+
+/// Whether a file or folder is kept out by a name that begins with `.` or `_`, by its path below the folder that is followed.
+#[must_use]
+pub fn is_passed_over(path: &str) -> bool {
+    path.split('/').any(|part| part.starts_with(['.', '_']))
 }
 
 /// Whether a file is what a tool renders from, where its name says so: no manifest, and nothing is wrong with it.

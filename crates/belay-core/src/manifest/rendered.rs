@@ -61,7 +61,7 @@ pub fn read_rendered(rendered: &Rendered<'_>, bytes: &[u8], scopes: &Scopes) -> 
         helm_hooks::order(&mut file.manifests);
     }
     let within = if rendered.folder.is_empty() { "/" } else { rendered.folder };
-    for complaint in &mut file.complaints {
+    for complaint in file.complaints.iter_mut().chain(&mut file.warnings) {
         complaint.place = origins.at(complaint.place.line);
         complaint.also.iter_mut().for_each(|note| note.place = origins.at(note.place.line));
         // Its line is none of that file.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::de::IgnoredAny;
+
 use super::yaml::{Limits, Lines, Span, YamlComplaint};
 use super::{Complaint, Excerpt, Note, ObjectKey, Place};
 
@@ -73,6 +75,7 @@ pub(super) struct Report<'t> {
     complaints: Vec<Complaint>,
     /// How many there are, with those that are not kept.
     count: usize,
+    warnings: Vec<Complaint>,
 }
 
 /// How many complaints are kept until the file is read; what is left out is counted.
@@ -80,7 +83,7 @@ const KEPT: usize = 1000;
 
 impl<'t> Report<'t> {
     pub(super) fn new(path: Arc<str>, text: &'t str, lines: &'t Lines) -> Report<'t> {
-        Report { path, text, lines, complaints: Vec::new(), count: 0 }
+        Report { path, text, lines, complaints: Vec::new(), count: 0, warnings: Vec::new() }
     }
 
     pub(super) fn text(&self) -> &'t str {
@@ -108,9 +111,28 @@ impl<'t> Report<'t> {
 
     pub(super) fn add(&mut self, subject: &Subject, words: Words) {
         self.count += 1;
-        if self.complaints.len() >= KEPT {
-            return;
+        if self.complaints.len() < KEPT {
+            let complaint = self.complaint(subject, words);
+            self.complaints.push(complaint);
         }
+    }
+
+    /// Adds something that is doubtful, and not wrong.
+    pub(super) fn warn(&mut self, subject: &Subject, words: Words) {
+        if self.warnings.len() < Limits::default().complaints {
+            let warning = self.complaint(subject, words);
+            self.warnings.push(warning);
+        }
+    }
+
+    /// Returns what is doubtful, in the order of places.
+    pub(super) fn take_warnings(&mut self) -> Vec<Complaint> {
+        let mut warnings = std::mem::take(&mut self.warnings);
+        warnings.sort_by(|a, b| a.place.cmp(&b.place));
+        warnings
+    }
+
+    fn complaint(&self, subject: &Subject, words: Words) -> Complaint {
         let Words { span, key, message, hint, also } = words;
         let excerpt = |span| self.excerpt(span, key, subject.showing);
         let also = also.map(|(span, message)| Note {
@@ -118,14 +140,14 @@ impl<'t> Report<'t> {
             message: harmless(&message),
             excerpt: excerpt(span),
         });
-        self.complaints.push(Complaint {
+        Complaint {
             place: self.place(span),
             object: subject.object.clone(),
             excerpt: excerpt(span),
             message: harmless(&message),
             hint: hint.as_deref().map(harmless),
             also: also.into_iter().collect(),
-        });
+        }
     }
 
     /// Takes over a complaint about the YAML itself. It is about a key where it has a second place.
@@ -180,6 +202,24 @@ pub(super) fn is_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= 253 && text.bytes().all(fine)
 }
 
+/// What an API server says, with a long value in it left out: `Invalid value: {…}: field is immutable`.
+#[must_use]
+pub fn brief(message: &str) -> String {
+    const SHORT: usize = 80;
+    let shortened = message.split_once(" value: ").and_then(|(before, rest)| {
+        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<IgnoredAny>();
+        values.next()?.ok()?;
+        let end = values.byte_offset();
+        let shown = match rest.as_bytes().first()? {
+            b'{' => "{…}",
+            b'[' => "[…]",
+            _ => "\"…\"",
+        };
+        (end > SHORT).then(|| format!("{before} value: {shown}{}", &rest[end..]))
+    });
+    harmless(shortened.as_deref().unwrap_or(message))
+}
+
 /// Text from a file or of a tool, made fit for a terminal: without control characters and what changes the direction of
 /// writing, and at most 300 characters of it. The middle of a longer one is left out: it begins with where something is,
 /// and what wraps one error into another writes the cause at the end.
@@ -223,4 +263,33 @@ fn window(line: &str, span: Span, text: &str) -> Excerpt {
     };
     let narrow = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     Excerpt { line: shown, start: narrow(start), end: narrow(start + length) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_values_are_left_out_of_what_a_server_says() {
+        let long = "x".repeat(500);
+        for (message, brief_message) in [
+            (
+                format!("Invalid value: {{\"a\":\"{long}\"}}: field is immutable"),
+                "Invalid value: {…}: field is immutable",
+            ),
+            (
+                format!("Invalid value: \"{long}\": must be no more than 253: a"),
+                "Invalid value: \"…\": must be no more than 253: a",
+            ),
+            (
+                format!("Unsupported value: [\"{long}\"]: supported values: \"A\": b"),
+                "Unsupported value: […]: supported values: \"A\": b",
+            ),
+            ("Invalid value: \"a\": no".to_owned(), "Invalid value: \"a\": no"),
+            ("no".to_owned(), "no"),
+        ] {
+            assert_eq!(brief(&message), brief_message);
+        }
+        assert_eq!(brief(&long).chars().count(), 300);
+    }
 }

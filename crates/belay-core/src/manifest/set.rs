@@ -25,6 +25,8 @@ pub struct File {
     pub manifests: Vec<Manifest>,
     /// Everything that is wrong with the file, in the order of places.
     pub complaints: Vec<Complaint>,
+    /// What is doubtful about its objects, in the order of places.
+    pub warnings: Vec<Complaint>,
     /// The objects that something is wrong with: they are meant to be there, so nothing may take them for deleted.
     pub rejected: BTreeSet<ObjectKey>,
     /// Whether it holds something of which not even the name could be read. What the file held before may be meant.
@@ -67,6 +69,7 @@ impl File {
             path,
             manifests: Vec::new(),
             complaints,
+            warnings: Vec::new(),
             rejected: BTreeSet::new(),
             unreadable: true,
             definitions: Vec::new(),
@@ -140,8 +143,9 @@ impl<'r, 't> Reader<'r, 't> {
             self.complain_of_non_objects(span);
         }
         self.reject_duplicates();
-        let Reader { path, report, manifests, rejected, unreadable, definitions, custom, .. } = self;
-        File { path, manifests, complaints: report.finish(), rejected, unreadable, definitions, custom }
+        let Reader { path, mut report, manifests, rejected, unreadable, definitions, custom, .. } = self;
+        let warnings = report.take_warnings();
+        File { path, manifests, complaints: report.finish(), warnings, rejected, unreadable, definitions, custom }
     }
 
     fn document(&mut self, index: usize, document: &Document<'_>) {

@@ -212,7 +212,10 @@ impl<'w, 't, 'p> Walk<'w, 't, 'p> {
             self.value(child.at, child.key, &list.items, None);
             self.path.pop();
         }
-        self.twice(at, list);
+        // Below an open part, server-side apply has one owner for the whole.
+        if self.unknown_fields == UnknownFields::Refused {
+            self.twice(at, list);
+        }
     }
 
     /// Items that server-side apply can't tell apart.
