@@ -20,7 +20,9 @@ use nearest::{position, with_nearest};
 pub use receiver::{Address, NotifyConfig, NotifyEvent, NotifyKind};
 pub use schema::{reference, schema};
 pub use secret_file::read_secret;
-pub use source::{CredentialsConfig, Drift, HelmConfig, HookConfig, IgnoreConfig, OnFailure, Render, SourceConfig};
+pub use source::{
+    CredentialsConfig, Drift, HelmConfig, HookConfig, IgnoreConfig, OnFailure, Render, SetValue, SourceConfig,
+};
 pub use source_path::SourcePath;
 pub use span::{InvalidSpan, Span};
 
@@ -257,6 +259,19 @@ mod tests {
         assert_eq!(config.source, [SourceConfig::of("/srv/git/shop.git")]);
         assert_eq!(config.source[0].interval.to_string(), "30s");
         assert_eq!(config.source[0].rollback_budget.to_string(), "5m");
+    }
+
+    #[test]
+    fn a_value_of_a_chart_is_text_a_number_or_a_flag() {
+        let text = |set: &str| {
+            format!("[[source]]\nrepository = \"/srv\"\n[[source.helm]]\nchart = \"web\"\nset = {{ {set} }}\n")
+        };
+        let config = Config::parse(&text("a = \"1\", b = 2, c = 1.5, d = true"), "belay.toml").unwrap();
+        let set: Vec<&SetValue> = config.source[0].helm[0].set.values().collect();
+        let number = |text: &str| SetValue::Number(text.parse().unwrap());
+        assert_eq!(set, [&SetValue::Text("1".to_owned()), &number("2"), &number("1.5"), &SetValue::Flag(true)]);
+        let error = wrong(&text("a = [1]"));
+        assert!(error.starts_with("belay.toml:5:") && error.contains("text, a number, true or false"), "{error}");
     }
 
     #[test]

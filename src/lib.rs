@@ -52,10 +52,10 @@
 //!
 //! | what | files of `crates/belay-core/src/` |
 //! |---|---|
-//! | text to objects, each key and value with its place; a key written twice | `manifest/yaml` (`manifest/yaml/placed`) |
+//! | text to objects, each key and value with its place; a key written twice; values to text (`emit`) | `manifest/yaml` (`manifest/yaml/placed` `manifest/yaml/emit`) |
 //! | which fields a kind has, which values they take, hints for a misspelt (`nearest`) or misplaced (`meant`) field | `manifest/schema` |
 //! | what the API server refuses beyond that; which kinds live in a namespace | `manifest/rules` `manifest/scopes` |
-//! | a file to manifests (`manifest/set`), all files of a commit (`manifest/manifest_set`), an object that is written twice (both) | `manifest/set` `manifest/manifest_set` `manifest/one_manifest` |
+//! | a file to manifests (`manifest/set`), all files of a commit (`manifest/manifest_set`), an object that is written twice (both); a link or submodule in the place of manifests (`not_read`) | `manifest/set` `manifest/manifest_set` `manifest/one_manifest` `manifest/not_read` |
 //! | what a tool rendered, with the place that it comes from; Helm's hooks | `manifest/rendered` `manifest/helm_hooks` |
 //! | complaints and how they are shown, without values that may be secret | `manifest/complaint` `manifest/report` `manifest/render` `manifest/secrecy` |
 //! | edits of a manifest that keep every other line (`belay set`, `belay scale`) | `manifest/edit` (a line changed: `manifest/edit/replace`) |

@@ -95,7 +95,7 @@ fn values(schema: &Value, property: &Value) -> String {
         Some("boolean") => "`true` or `false`".to_owned(),
         Some("string") => "text".to_owned(),
         Some("array") => "texts".to_owned(),
-        Some("object") => "a table of texts".to_owned(),
+        Some("object") => "a table of values".to_owned(),
         other => other.unwrap_or("text").to_owned(),
     }
 }
@@ -107,7 +107,7 @@ fn one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{CredentialsConfig, HelmConfig, HookConfig, IgnoreConfig, SourceConfig};
+    use crate::config::{CredentialsConfig, HelmConfig, HookConfig, IgnoreConfig, SetValue, SourceConfig};
 
     /// A source with every key that may be left out.
     fn full() -> Value {
@@ -130,7 +130,7 @@ mod tests {
             release: Some("web".to_owned()),
             namespace: Some("shop".to_owned()),
             values: vec!["values.yaml".to_owned()],
-            set: [("a".to_owned(), "b".to_owned())].into(),
+            set: [("a".to_owned(), SetValue::Text("b".to_owned()))].into(),
         }];
         source.include = vec!["apps/".to_owned()];
         source.exclude = vec!["*.test.yaml".to_owned()];

@@ -9,6 +9,7 @@ use belay_core::rollout::{FieldPath, IgnoredFields};
 use ignore::gitignore::GitignoreBuilder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Number;
 
 use super::source_path::SourcePath;
 use super::span::{self, Span};
@@ -138,9 +139,21 @@ pub struct HelmConfig {
     /// `values.yaml` always counts first.
     #[serde(default)]
     pub values: Vec<String>,
-    /// Single values, as `helm --set` takes them.
+    /// Single values: text as `helm --set` takes it, numbers, and true or false.
     #[serde(default)]
-    pub set: BTreeMap<String, String>,
+    pub set: BTreeMap<String, SetValue>,
+}
+
+/// A single value of a chart.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "a value is text, a number, true or false")]
+pub enum SetValue {
+    /// Text, which Helm reads as `--set` reads it.
+    Text(String),
+    /// True or false.
+    Flag(bool),
+    /// A number.
+    Number(Number),
 }
 
 /// Whether folders with a kustomization or a chart are rendered.

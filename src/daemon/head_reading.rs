@@ -46,7 +46,7 @@ impl<'a> HeadReading<'a> {
         planned: Option<&CommitId>,
         news: &mut HeadChange,
     ) -> Result<(), GitError> {
-        let changes: Vec<&SourceChange> = changes.iter().filter(|change| change.is_manifest()).collect();
+        let changes: Vec<&SourceChange> = changes.iter().filter(|change| change.is_manifest).collect();
         let plain = changes.iter().filter(|change| !change.is_rendered());
         let paths: Vec<String> = plain.map(|change| change.path.clone()).collect();
         let repository = self.repository;

@@ -164,7 +164,7 @@ impl Repository {
                 Err(GitError::NoFolder { .. } | GitError::NotAFolder { .. }) => Vec::new(),
                 Err(error) => return Err(error),
             };
-            for change in changes.iter().filter(|change| change.is_manifest()) {
+            for change in changes.iter().filter(|change| change.is_manifest) {
                 let Some(content) = Content::readable(change.before.as_ref()) else { continue };
                 if let Content::Rendered(_) = content {
                     rendered += 1;

@@ -32,7 +32,7 @@ impl Repository {
         let mut before: Option<(bool, String, Manifest)> = None;
         let mut now = None;
         let changes = self.changes(Some(&parent), commit)?.changes;
-        for change in changes.iter().filter(|change| change.is_manifest()) {
+        for change in changes.iter().filter(|change| change.is_manifest) {
             let find = |content: Option<&Content>| {
                 let Some(content) = Content::readable(content) else { return Ok(None) };
                 let file = self.read(&change.path, content, &scopes)?;

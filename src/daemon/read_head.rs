@@ -15,7 +15,7 @@ use super::repository::Repository;
 use super::units::{Content, SourceChange, SourceChanges};
 use crate::git::{Entry, EntryKind, GitError, OddPath, Relation};
 use belay_core::manifest::yaml::Limits;
-use belay_core::manifest::{Complaint, File, Manifest, ObjectKey, Place, Scopes, read_file};
+use belay_core::manifest::{Complaint, File, Manifest, NotRead, ObjectKey, Place, Scopes, is_manifest, read_file};
 use belay_core::rollout::{CommitId, allowed_by_trailer};
 
 /// The most memory that the manifests of a head may take that are read at once, in bytes: some 25,000 small ones.
@@ -123,7 +123,7 @@ impl Repository {
         planned: Option<&CommitId>,
         head: &CommitId,
     ) -> Option<SuspectHead> {
-        let is_manifests = |change: &&SourceChange| change.is_manifest();
+        let is_manifests = |change: &&SourceChange| change.is_manifest;
         let mut gone = for_plan.iter().filter(is_manifests);
         let kept = known.paths().any(|path| !files.contains_key(path));
         if kept || !gone.any(|change| change.before.is_some() && change.after.is_none()) {
@@ -194,7 +194,7 @@ impl Repository {
 
     /// The file at the place of a change, as it is after it. `None` for what is no manifest's.
     fn file(&self, change: &SourceChange, scopes: &Scopes) -> Result<Option<Placed>, GitError> {
-        if !change.is_manifest() {
+        if !change.is_manifest {
             return Ok(None);
         }
         let path: Arc<str> = change.path.as_str().into();
@@ -204,17 +204,11 @@ impl Repository {
                 ReadFile { file: self.read(&change.path, content, scopes)?.into(), content: Some(content) }
             }
             Some(Content::Entry(Entry { kind: EntryKind::Symlink, .. })) => {
-                let file = refused(
-                    &path,
-                    "is a symbolic link, and belay does not follow links",
-                    "put the manifest itself here",
-                );
-                ReadFile { file: file.into(), content: None }
+                let what = if is_manifest(&change.path) { NotRead::Link } else { NotRead::LinkedFolder };
+                ReadFile { file: complained(what.complaint(&path)).into(), content: None }
             }
             Some(Content::Entry(Entry { kind: EntryKind::Submodule, .. })) => {
-                let message = "is a submodule, and belay does not enter other repositories";
-                let file = refused(&path, message, "follow that repository as a source of its own");
-                ReadFile { file: file.into(), content: None }
+                ReadFile { file: complained(NotRead::Submodule.complaint(&path)).into(), content: None }
             }
         };
         Ok(Some((path, Some(read))))

@@ -1,6 +1,8 @@
 //! What a source's configuration says to Git and to what renders.
 
-use crate::config::{HelmConfig, Render, SourceConfig};
+use serde_json::Value;
+
+use crate::config::{HelmConfig, Render, SetValue, SourceConfig};
 use crate::git::{Credentials, Follow, Location};
 use crate::render::{Excluded, HelmOptions, Options, SourcePaths};
 
@@ -36,7 +38,7 @@ pub fn render_options(config: &SourceConfig) -> Options {
         release: chart.release.clone(),
         namespace: chart.namespace.clone(),
         values: chart.values.clone(),
-        set: chart.set.clone(),
+        set: chart.set.iter().map(|(name, value)| (name.clone(), json(value))).collect(),
         capabilities: None,
     };
     let paths = SourcePaths::of(config.path.iter());
@@ -46,6 +48,14 @@ pub fn render_options(config: &SourceConfig) -> Options {
         helm: config.helm.iter().map(chart).collect(),
         excluded,
         capabilities: None,
+    }
+}
+
+fn json(value: &SetValue) -> Value {
+    match value {
+        SetValue::Text(text) => Value::String(text.clone()),
+        SetValue::Flag(flag) => Value::Bool(*flag),
+        SetValue::Number(number) => Value::Number(number.clone()),
     }
 }
 

@@ -8,9 +8,11 @@ use super::commit_tree::CommitTree;
 use super::head_reading::HeadReading;
 use super::repository::Repository;
 use super::units::{Content, SourceChange, SourceChanges};
-use crate::git::{Change, GitError};
-use crate::render::{IGNORE_FILE, Plan, RenderId, Tree as _, Unit, UnitWarning, below, ignoring_above};
-use belay_core::manifest::{File, ManifestHash, ObjectKey, Scopes};
+use crate::git::{Change, Entry, EntryKind, GitError};
+use crate::render::{
+    IGNORE_FILE, Plan, RenderId, Tree as _, Unit, UnitWarning, below, ignoring_above, leads_to_manifests,
+};
+use belay_core::manifest::{File, ManifestHash, ObjectKey, Scopes, is_manifest, is_passed_over};
 use belay_core::rollout::{Commit, CommitId};
 
 /// How many commits are looked through for the newest that changed what a unit renders to.
@@ -75,7 +77,10 @@ impl Repository {
         found.odd.extend(changes.odd.into_iter().filter(|odd| !after.covers(&odd.shown)));
         if before.leaves_the_same(&after) {
             let left = changes.changes.into_iter().filter(|change| !after.covers(&change.path));
-            found.changes = plain(left.collect());
+            let entry = |entry: Option<Entry>| entry.map(Content::Entry);
+            let change =
+                |Change { path, before, after }| self.plain_change(from, to, path, (entry(before), entry(after)));
+            found.changes = left.map(change).collect::<Result<_, _>>()?;
         } else {
             found.changes = self.plain_between(from.map(|from| (from, &*before)), (to, &after))?;
         }
@@ -84,7 +89,7 @@ impl Repository {
             let id = |plan: &Plan| plan.units.get(path).map(|unit| Content::Rendered(unit.id));
             let (before, after) = (id(&before), id(&after));
             if before != after {
-                found.changes.push(SourceChange { path: path.to_string(), before, after });
+                found.changes.push(SourceChange { path: path.to_string(), before, after, is_manifest: true });
             }
         }
         found.changes.sort_by(|one, other| one.path.cmp(&other.path));
@@ -133,12 +138,35 @@ impl Repository {
         let after = files(to, after)?;
         let paths: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
         let differs = paths.into_iter().filter(|path| before.get(*path) != after.get(*path));
-        let change = |path: &String| SourceChange {
-            path: path.clone(),
-            before: before.get(path).copied(),
-            after: after.get(path).copied(),
-        };
-        Ok(differs.map(change).collect())
+        let sides = |path: &String| (before.get(path).copied(), after.get(path).copied());
+        let from = from.map(|(from, _)| from);
+        differs.map(|path| self.plain_change(from, to, path.clone(), sides(path))).collect()
+    }
+
+    /// A change of what Git has at a path.
+    fn plain_change(
+        &self,
+        from: Option<&CommitId>,
+        to: &CommitId,
+        path: String,
+        (before, after): (Option<Content>, Option<Content>),
+    ) -> Result<SourceChange, GitError> {
+        let inside = path.strip_prefix(&self.folder).unwrap_or(&path).trim_start_matches('/');
+        let is_manifest = is_manifest(inside)
+            || !is_passed_over(inside)
+                && (from.map_or(Ok(false), |from| self.is_linked_folder(from, &path, before))?
+                    || self.is_linked_folder(to, &path, after)?);
+        Ok(SourceChange { path, before, after, is_manifest })
+    }
+
+    /// Whether a path is that of a link to a folder with manifests.
+    fn is_linked_folder(&self, at: &CommitId, path: &str, content: Option<Content>) -> Result<bool, GitError> {
+        match content {
+            Some(Content::Entry(Entry { kind: EntryKind::Symlink, .. })) => {
+                leads_to_manifests(&CommitTree::new(&self.mirror, at), path)
+            }
+            _ => Ok(false),
+        }
     }
 
     /// The units that were in the way and may not be any more, as if they were new.
@@ -152,6 +180,7 @@ impl Repository {
             path: unit.path.to_string(),
             before: None,
             after: Some(Content::Rendered(unit.id)),
+            is_manifest: true,
         };
         Ok(unknown.map(change).collect())
     }
@@ -234,8 +263,4 @@ impl HeadReading<'_> {
         let file = self.side(path, Some(&Content::Rendered(id)))?;
         Ok(file.manifests.iter().find(|manifest| manifest.key == *key).map(|manifest| manifest.hash))
     }
-}
-
-fn plain(changes: Vec<Change>) -> Vec<SourceChange> {
-    changes.into_iter().map(SourceChange::from).collect()
 }

@@ -4,9 +4,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::git::{Change, Entry, EntryKind, OddPath};
+use crate::git::{Entry, EntryKind, OddPath};
 use crate::render::{Capabilities, Plan, RenderId, Renderer, Unit};
-use belay_core::manifest::is_manifest;
 use belay_core::rollout::CommitId;
 
 /// Of how many commits it is remembered which units they have.
@@ -44,6 +43,8 @@ pub(super) struct SourceChange {
     pub path: String,
     pub before: Option<Content>,
     pub after: Option<Content>,
+    /// Whether it may hold manifests.
+    pub is_manifest: bool,
 }
 
 /// What differs between two commits.
@@ -55,20 +56,9 @@ pub(super) struct SourceChanges {
 }
 
 impl SourceChange {
-    /// Whether it may hold manifests.
-    pub(super) fn is_manifest(&self) -> bool {
-        self.is_rendered() || is_manifest(&self.path)
-    }
-
     /// Whether it is a unit's.
     pub(super) fn is_rendered(&self) -> bool {
         [self.before, self.after].iter().any(|content| matches!(content, Some(Content::Rendered(_))))
-    }
-}
-
-impl From<Change> for SourceChange {
-    fn from(Change { path, before, after }: Change) -> SourceChange {
-        SourceChange { path, before: before.map(Content::Entry), after: after.map(Content::Entry) }
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::ffi::OsString;
 
+use serde_json::Value;
+
 use super::helm;
 use super::tools::Tool;
 use super::unit::{HelmOptions, Unit, UnitKind};
@@ -9,6 +11,15 @@ use super::unit::{HelmOptions, Unit, UnitKind};
 /// The namespace of a chart's objects that name none.
 pub(super) fn namespace(options: &HelmOptions) -> &str {
     options.namespace.as_deref().unwrap_or("default")
+}
+
+/// How Helm is told of a single value. Its `--set` knows whole numbers only; others would become text.
+fn set(name: &str, value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("--set={name}={text}"),
+        Value::Number(number) if number.is_f64() => format!("--set-json={name}={number}"),
+        other => format!("--set={name}={other}"),
+    }
 }
 
 /// How the tool is called, in the root of what was exported.
@@ -29,9 +40,7 @@ pub(super) fn arguments(unit: &Unit, tool: Tool) -> Vec<OsString> {
                 arguments.push(format!("--values={values}").into());
             }
             arguments.extend(options.capabilities.iter().flat_map(|capabilities| capabilities.arguments()));
-            for (name, value) in &options.set {
-                arguments.push(format!("--set={name}={value}").into());
-            }
+            arguments.extend(options.set.iter().map(|(name, value)| set(name, value).into()));
             arguments.extend(["--".into(), helm::release(options).into(), format!("./{folder}").into()]);
         }
     }

@@ -73,7 +73,9 @@ impl Excluded {
     /// What a configuration says.
     #[must_use]
     pub fn of(include: &[String], exclude: &[String]) -> Excluded {
-        let read = |patterns: &[String]| (!patterns.is_empty()).then(|| Patterns::read(patterns.join("\n")));
+        let lines =
+            |patterns: &[String]| patterns.iter().map(|pattern| from_root(pattern)).collect::<Vec<_>>().join("\n");
+        let read = |patterns: &[String]| (!patterns.is_empty()).then(|| Patterns::read(lines(patterns)));
         Excluded { include: read(include), exclude: read(exclude), ..Excluded::default() }
     }
 
@@ -141,6 +143,22 @@ impl Excluded {
     }
 }
 
+/// Returns a pattern of a configuration as gitignore's language has it: `./app` is `/app` there, and `.` everything. Files
+/// `.belayignore` are read as Git would read them.
+fn from_root(pattern: &str) -> String {
+    let (not, path) = pattern.strip_prefix('!').map_or(("", pattern), |path| ("!", path));
+    let Some(mut rest) = path.strip_prefix('.').filter(|rest| rest.is_empty() || rest.starts_with('/')) else {
+        return pattern.to_owned();
+    };
+    while let Some(inner) = rest.trim_start_matches('/').strip_prefix("./") {
+        rest = inner;
+    }
+    match rest.trim_start_matches('/') {
+        "" | "." => format!("{not}/*"),
+        rest => format!("{not}/{rest}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::memory_tree::MemoryTree;
@@ -183,6 +201,26 @@ mod tests {
         assert!(excluded.has("a/b.yaml") && !excluded.has("a/c/b.yaml") && !excluded.has("b.yaml"));
         assert!(excluded.has("gone/a.yaml"), "an excluded folder is not looked into");
         assert!(!excluded.has("ab/b.yaml"));
+    }
+
+    #[test]
+    fn a_pattern_of_a_configuration_may_begin_with_a_dot() {
+        for (pattern, meant) in [
+            ("./app/", "/app/"),
+            ("././app/*.yaml", "/app/*.yaml"),
+            (".", "/*"),
+            ("./", "/*"),
+            ("!./app", "!/app"),
+            (".app", ".app"),
+            ("app/", "app/"),
+            ("../x", "../x"),
+        ] {
+            assert_eq!(from_root(pattern), meant, "{pattern}");
+        }
+        let excluded = Excluded::of(&list(&["./apps"]), &list(&["./apps/old/"]));
+        assert!(!excluded.has("apps/a.yaml") && excluded.has("apps/old/a.yaml") && excluded.has("x/apps/a.yaml"));
+        assert!(!Excluded::of(&list(&["."]), &[]).has("a/b.yaml"));
+        assert!(!of(&[("", "./a.yaml\n")]).has("a.yaml"), "Git matches nothing by it");
     }
 
     #[test]

@@ -77,7 +77,7 @@ pub fn find<T: Tree>(tree: &T, folder: &str, options: &Options) -> Result<Plan, 
 
 #[cfg(test)]
 mod tests {
-    use super::super::MemoryTree;
+    use super::super::{Excluded, MemoryTree};
     use super::*;
 
     fn tree(files: &[(&str, &str)]) -> MemoryTree {
@@ -125,8 +125,14 @@ mod tests {
         let wanted = (
             "base/kustomization.yaml",
             "this is rolled out by itself, and over is built on it",
-            "follow only what is to be rolled out: path = \"over\"",
+            "leave out what is only a base: exclude = [\"/base/\"]",
         );
         assert_eq!(told, [wanted]);
+        // What it says to do leaves nothing else out: plain files beside the units stay.
+        let excluded = Excluded::of(&[], &["/base/".to_owned()]);
+        let Ok(plan) = find(&tree, "", &Options { excluded, ..Options::default() });
+        let units: Vec<&str> = plan.units.keys().map(|path| &**path).collect();
+        assert_eq!(units, ["over/kustomization.yaml"]);
+        assert!(plan.rolled_out_twice().is_empty() && !plan.covers("plain/a.yaml"));
     }
 }

@@ -14,14 +14,14 @@ impl Default for SourcePaths {
 }
 
 impl SourcePaths {
-    /// As they are written; all of the repository where there is none.
+    /// Reads paths as people write them, `./app`, `/app/` or `.`; all of the repository where there is none.
     #[must_use]
     pub fn of<P: AsRef<str>>(paths: impl IntoIterator<Item = P>) -> SourcePaths {
-        let paths: Vec<String> = paths.into_iter().map(|path| path.as_ref().trim_matches('/').to_owned()).collect();
+        let paths: Vec<String> = paths.into_iter().map(|path| plain_path(path.as_ref())).collect();
         if paths.is_empty() { SourcePaths::default() } else { SourcePaths(paths) }
     }
 
-    /// Each as it is written, without slashes around it.
+    /// Each of them, without empty names and `.`.
     #[must_use]
     pub fn written(&self) -> &[String] {
         &self.0
@@ -71,6 +71,11 @@ impl SourcePaths {
     }
 }
 
+/// Returns a path without empty names and `.`: empty for the repository itself.
+pub(super) fn plain_path(path: &str) -> String {
+    path.split('/').filter(|name| !matches!(*name, "" | ".")).collect::<Vec<_>>().join("/")
+}
+
 /// Whether a folder below another matches the rest of a path.
 fn is_there<T: Tree>(tree: &T, folder: &str, rest: &[&str]) -> Result<bool, T::Error> {
     let Some((first, rest)) = rest.split_first() else { return Ok(true) };
@@ -83,7 +88,7 @@ fn is_there<T: Tree>(tree: &T, folder: &str, rest: &[&str]) -> Result<bool, T::E
 }
 
 /// The folder that two folders lie in.
-pub(super) fn common_folder(one: &str, other: &str) -> String {
+fn common_folder(one: &str, other: &str) -> String {
     let same = one.split('/').zip(other.split('/')).take_while(|(one, other)| one == other);
     same.map(|(part, _)| part).collect::<Vec<_>>().join("/")
 }
@@ -155,6 +160,27 @@ mod tests {
         assert_eq!(common(&["apps/web", "infra"]), "");
         assert_eq!(common(&["apps/web/"]), "apps/web");
         assert!(SourcePaths::of(["apps/web"]).is_one_folder() && !SourcePaths::of(["apps/*"]).is_one_folder());
+    }
+
+    #[test]
+    fn a_path_with_a_dot_means_the_folder() {
+        let written = |path: &str| SourcePaths::of([path]).written().join(", ");
+        for (path, folder) in [
+            ("./app", "app"),
+            ("app/", "app"),
+            ("./app/./web//", "app/web"),
+            (".", ""),
+            ("./", ""),
+            ("/", ""),
+            ("/./apps/*/", "apps/*"),
+            (".app", ".app"),
+        ] {
+            assert_eq!(written(path), folder, "{path}");
+            let list = SourcePaths::of(["./x", path]);
+            assert_eq!(list.written(), ["x", folder], "{path}");
+        }
+        assert_eq!(SourcePaths::of(["./apps/web", "apps/./db/"]).common(), "apps");
+        assert!(SourcePaths::of(["./apps/*/"]).has("apps/web/a.yaml") && SourcePaths::of(["."]).has("a.yaml"));
     }
 
     #[test]

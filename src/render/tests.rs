@@ -10,6 +10,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use serde_json::json;
+
 use super::*;
 use belay_core::manifest::{File, Scopes};
 
@@ -97,7 +99,7 @@ fn a_chart_is_rendered_by_the_real_tool() {
     let mut tree = MemoryTree::default();
     tree.file("apps/web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.0.0\n");
     tree.file("apps/web/values.yaml", "size: small\n");
-    tree.file("apps/web/templates/a.yaml", format!("{CONFIG_MAP}{{{{ .Release.Name }}}}\ndata: {{size: {{{{ .Values.size }}}}, color: {{{{ .Values.color }}}}}}\n"));
+    tree.file("apps/web/templates/a.yaml", format!("{CONFIG_MAP}{{{{ .Release.Name }}}}\ndata: {{size: {{{{ .Values.size }}}}, color: {{{{ .Values.color }}}}, kinds: {{{{ kindOf .Values.count }}}} {{{{ kindOf .Values.ratio }}}} {{{{ kindOf .Values.on }}}}}}\n"));
     tree.file("apps/web/templates/tests/t.yaml", format!("{CONFIG_MAP}t\n  annotations: {{helm.sh/hook: test}}\n"));
     tree.file("values/production.yaml", "size: large\n");
     let chart = HelmOptions {
@@ -106,7 +108,9 @@ fn a_chart_is_rendered_by_the_real_tool() {
         release: Some("shop".to_owned()),
         namespace: Some("prod".to_owned()),
         values: vec!["values.yaml".to_owned(), "/values/production.yaml".to_owned()],
-        set: [("color".to_owned(), "blue".to_owned())].into(),
+        set: [("color", json!("blue")), ("count", json!(3)), ("ratio", json!(1.5)), ("on", json!(true))]
+            .map(|(name, value)| (name.to_owned(), value))
+            .into(),
     };
     let renderer = Renderer::new(Options { helm: vec![chart], ..Options::default() }, tools, None);
     let [file] = &rendered(&renderer, &tree)[..] else { panic!("one unit") };
@@ -114,7 +118,7 @@ fn a_chart_is_rendered_by_the_real_tool() {
     let [manifest] = &file.manifests[..] else { panic!("{file:?}") };
     assert_eq!(manifest.place.to_string(), "apps/web/templates/a.yaml:1:1");
     assert_eq!(manifest.key.to_string(), "ConfigMap prod/shop");
-    assert_eq!(manifest.value()["data"], serde_json::json!({"size": "large", "color": "blue"}));
+    assert_eq!(manifest.value()["data"], json!({"size": "large", "color": "blue", "kinds": "int64 float64 bool"}));
 }
 
 #[test]

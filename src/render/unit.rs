@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::capabilities::Capabilities;
 use super::excluded::{Excluded, IGNORE_FILE};
 use super::refusal::Refusal;
-use super::source_paths::common_folder;
 use super::tree::{Node, Tree, below, folders_above};
 use belay_core::manifest::Place;
 
@@ -32,6 +32,15 @@ pub struct Options {
     pub capabilities: Option<Arc<Capabilities>>,
 }
 
+impl Options {
+    /// Whether a unit is a chart that is named, and so is one wherever it lies.
+    #[must_use]
+    pub fn names(&self, unit: &Unit) -> bool {
+        matches!(unit.kind, UnitKind::Helm(_))
+            && self.helm.iter().any(|chart| super::helm::folder(chart) == *unit.folder)
+    }
+}
+
 /// How a chart is rendered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HelmOptions {
@@ -43,8 +52,8 @@ pub struct HelmOptions {
     pub namespace: Option<String>,
     /// The files with values, from the chart's folder, or from the repository's root where they begin with `/`.
     pub values: Vec<String>,
-    /// Single values, as `helm --set` takes them.
-    pub set: BTreeMap<String, String>,
+    /// Single values: text, numbers, true or false.
+    pub set: BTreeMap<String, Value>,
     /// What it is told of the cluster.
     pub capabilities: Option<Arc<Capabilities>>,
 }
@@ -176,15 +185,11 @@ impl Plan {
     #[must_use]
     pub fn rolled_out_twice(&self) -> Vec<RolledOutTwice<'_>> {
         let based_on = self.based_on();
-        let is_base = |unit: &&Unit| based_on.contains_key(&*unit.path);
-        let wanted: BTreeSet<&str> =
-            self.units.values().filter(|unit| !is_base(unit)).map(|unit| &*unit.folder).collect();
-        let bases: BTreeSet<&str> = based_on.values().map(|(base, _)| &*base.folder).collect();
-        let advice = if based_on.is_empty() { String::new() } else { path_without(&wanted, &bases) };
+        let all: BTreeSet<&str> = based_on.values().map(|(base, _)| &*base.folder).collect();
         let twice = |(base, others): (_, Vec<&Unit>)| RolledOutTwice {
             base,
             message: format!("this is rolled out by itself, and {} built on it", are_or_is(&others)),
-            advice: advice.clone(),
+            advice: without(if all.len() > LISTED { BTreeSet::from([&*base.folder]) } else { all.clone() }),
         };
         based_on.into_values().map(twice).collect()
     }
@@ -213,22 +218,10 @@ fn are_or_is(units: &[&Unit]) -> String {
     }
 }
 
-/// What to configure so that these folders are followed, and none of the bases by itself.
-fn path_without(wanted: &BTreeSet<&str>, bases: &BTreeSet<&str>) -> String {
-    let common = wanted.iter().map(|folder| (*folder).to_owned()).reduce(|one, other| common_folder(&one, &other));
-    let common = common.unwrap_or_default();
-    let holds_a_base =
-        || bases.iter().any(|base| *base == common || folders_above(base).any(|folder| folder == common));
-    let list = |folders: &BTreeSet<&str>, before: &str| {
-        folders.iter().map(|folder| format!("\"{before}{folder}\"")).collect::<Vec<_>>().join(", ")
-    };
-    if !common.is_empty() && !holds_a_base() {
-        format!("follow only what is to be rolled out: path = \"{common}\"")
-    } else if wanted.len() <= LISTED && !wanted.is_empty() {
-        format!("follow only what is to be rolled out: path = [{}]", list(wanted, ""))
-    } else {
-        format!("follow only what is to be rolled out: exclude = [{}]", list(bases, "/"))
-    }
+/// Says how bases are not rolled out by themselves. What is built on them reads them all the same, and nothing else is left out.
+fn without(bases: BTreeSet<&str>) -> String {
+    let patterns = bases.iter().map(|folder| format!("\"/{folder}/\"")).collect::<Vec<_>>().join(", ");
+    format!("leave out what is only a base: exclude = [{patterns}]")
 }
 
 /// Whether a file with this name makes its folder a unit.

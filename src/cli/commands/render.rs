@@ -9,15 +9,17 @@ use crate::cli::exit::Exit;
 use crate::cli::output::{counted, plain, progress, say};
 use crate::cli::session::configured::SourceArgs;
 use crate::cli::worktree::folder;
+use belay_core::manifest::yaml::to_text;
 use belay_core::manifest::{File, Manifest, Scopes};
 use belay_core::rollout::presentable;
 
 /// What `belay render` understands.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// The folder with the manifests, kustomizations and charts
-    #[arg(value_name = "DIR", default_value = ".")]
-    path: PathBuf,
+    /// The folder with the manifests, kustomizations and charts [default: the present one, with --config all that its source
+    /// follows]
+    #[arg(value_name = "DIR")]
+    path: Option<PathBuf>,
     #[command(flatten)]
     source: SourceArgs,
     /// How to print it
@@ -39,7 +41,7 @@ pub enum RenderFormat {
 
 pub(in crate::cli) fn run(globals: &Globals, args: &Args) -> anyhow::Result<Exit> {
     let namespace = globals.namespace.as_deref().unwrap_or("default");
-    let folder = folder::read(&args.path, &args.source.reading()?, Scopes::new(namespace))?;
+    let folder = folder::read(args.path.as_deref(), &args.source.reading()?, Scopes::new(namespace))?;
     let objects = || folder.files.iter().flat_map(|file| file.manifests.iter().map(move |manifest| (file, manifest)));
     match args.output {
         RenderFormat::Name => objects().for_each(|(_, manifest)| say(plain(&manifest.key.to_string()))),
@@ -53,7 +55,7 @@ pub(in crate::cli) fn run(globals: &Globals, args: &Args) -> anyhow::Result<Exit
                 say(format!(
                     "---\n{}\n{}",
                     origin(file, manifest),
-                    serde_yaml::to_string(&presentable(&manifest.value()))?.trim_end()
+                    to_text(&presentable(&manifest.value()))?.trim_end()
                 ));
             }
         }

@@ -1,17 +1,20 @@
 //! What a configuration says of how a folder is read: which files count, and how charts are rendered.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context as _;
+use kube_facts::facts;
 
 use crate::config::{Config, RenderConfig, SourceConfig};
 use crate::daemon::render_options;
-use crate::render::{Options, Tools};
+use crate::render::{Capabilities, Options, SourcePaths, Tools};
 
 /// Which source a folder is read as.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct SourceArgs {
-    /// The configuration of the daemon: what its source says of a `path` with several folders, of `include`, `exclude`, `render` and `helm` counts
+    /// The configuration of the daemon: what its source says of `path`, `include`, `exclude`, `render` and `helm` counts
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// The name of the source in the configuration
@@ -20,17 +23,31 @@ pub struct SourceArgs {
 }
 
 /// How a folder is read.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(in crate::cli) struct Reading {
     pub options: Options,
     pub tools: Tools,
+    /// The folders that count, from the root of the repository; where no configuration says so, the folder that is read.
+    pub followed: Option<SourcePaths>,
+}
+
+impl Default for Reading {
+    /// Without a configuration every file counts. Charts are rendered for the version of Kubernetes that manifests are checked
+    /// against.
+    fn default() -> Reading {
+        let options = Options { capabilities: Some(Arc::new(own_capabilities())), ..Options::default() };
+        Reading { options, tools: Tools::default(), followed: None }
+    }
 }
 
 impl Reading {
     /// As a configuration says.
     pub(in crate::cli) fn of(source: &SourceConfig, render: &RenderConfig) -> Reading {
         let RenderConfig { kustomize, helm } = render.clone();
-        Reading { options: render_options(source), tools: Tools { kustomize, helm } }
+        let followed = Some(SourcePaths::of(source.path.iter()));
+        let capabilities = Reading::default().options.capabilities;
+        let options = Options { capabilities, ..render_options(source) };
+        Reading { options, tools: Tools { kustomize, helm }, followed }
     }
 
     /// As a file says of the source with this name, or of its only one. Without a name, and with several sources, folders are
@@ -57,6 +74,15 @@ impl SourceArgs {
         let (source, render) = configured(file, &self.source)?;
         Ok(Reading::of(&source, &render))
     }
+}
+
+/// What the version of Kubernetes can do that belay knows the kinds of.
+fn own_capabilities() -> Capabilities {
+    let kinds = &facts().kinds;
+    let versions = kinds.iter().map(|kind| kind.api_version());
+    let all: BTreeSet<String> =
+        versions.chain(kinds.iter().map(|kind| format!("{}/{}", kind.api_version(), kind.kind))).collect();
+    Capabilities { kube_version: facts().kubernetes.clone(), api_versions: all.into_iter().collect() }
 }
 
 /// What a configuration says of a source, and of what renders.

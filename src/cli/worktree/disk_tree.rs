@@ -26,6 +26,11 @@ impl DiskTree {
         Ok((DiskTree { root: root.to_owned() }, below))
     }
 
+    /// Its root on this machine.
+    pub(in crate::cli) fn root(&self) -> &Path {
+        &self.root
+    }
+
     fn look(&self, path: &str) -> Option<Node> {
         let kind = fs::symlink_metadata(self.root.join(path)).ok()?.file_type();
         let id = ContentId::of(path.as_bytes());

@@ -6,14 +6,16 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 
 use super::disk_tree::DiskTree;
 use super::units::FolderUnits;
 use crate::cli::session::configured::Reading;
-use crate::git::OddPath;
-use crate::render::{MemoryTree, Tree};
-use belay_core::manifest::{Complaint, File, ManifestSet, ObjectKey, Scopes, is_manifest, join, read_file};
+use crate::git::{OddPath, Revision, WorkingCopy};
+use crate::render::{MemoryTree, SourcePaths, Tree, Unit, leads_to_manifests};
+use belay_core::manifest::{
+    Complaint, File, ManifestSet, NotRead, ObjectKey, Scopes, is_manifest, is_passed_over, join, read_file,
+};
 use belay_core::rollout::{After, wrong_order};
 
 /// What a folder holds.
@@ -29,71 +31,145 @@ pub(in crate::cli) struct Folder {
 /// Reads a file anew as soon as more is known of the kinds in it.
 type Read<'a> = Box<dyn Fn(&Scopes) -> File + 'a>;
 
-/// Reads every manifest below a folder, with what is rendered there, or those of one file. Links are not followed, names
-/// that begin with `.` or `_` passed over, as the daemon does. Places are told from where one stands, so that they can be opened as they are.
-pub(in crate::cli) fn read(path: &Path, reading: &Reading, scopes: Scopes) -> anyhow::Result<Folder> {
-    if path.is_file() {
+/// Reads every manifest below a folder, with what is rendered there, or those of one file. Names that begin with `.` or `_` are
+/// passed over, as the daemon does, and links are complained about as it does. Places are told from the present folder, so that
+/// they can be opened as they are.
+///
+/// Where a configuration says which folders of the repository are followed, only these are read, from the repository's root down;
+/// `path` then leaves out what is not below it. Without `path`, all of them are read, else the present folder.
+pub(in crate::cli) fn read(path: Option<&Path>, reading: &Reading, scopes: Scopes) -> anyhow::Result<Folder> {
+    if let Some(path) = path.filter(|path| path.is_file()) {
         let bytes = std::fs::read(path).with_context(|| format!("failed to read {}", path.display()))?;
         let path: Arc<str> = path.to_string_lossy().into();
         return Ok(read_all(BTreeMap::from([plain(path, &bytes)]), scopes));
     }
+    let asked = path.unwrap_or(Path::new("."));
+    let (tree, folder) =
+        DiskTree::around(asked).with_context(|| format!("failed to read the folder {}", asked.display()))?;
+    let start = match &reading.followed {
+        None => folder.clone(),
+        Some(followed) => {
+            has_all_folders(followed, &tree)?;
+            followed.common()
+        }
+    };
+    let below = if reading.followed.is_some() && path.is_none() { "" } else { &folder };
+    let root = tree.root().to_owned();
+    let (contents, units) = (contents(&root.join(&start), &start)?, FolderUnits::below(tree, &start, reading));
+    let shown = |path: &str| shown_from(asked, &folder, path);
+    // What Git ignores is in no commit that the daemon reads.
+    let copy = reading.followed.as_ref().and_then(|_| WorkingCopy::open(&root).ok());
+    let is_ignored = |path: &str| copy.as_ref().is_some_and(|copy| copy.ignores(path));
+    let counts = |path: &str| is_below(path, below) && !units.plan.covers(path) && !is_ignored(path);
+    let files = contents.files.iter().filter(|(path, _)| counts(path));
+    let files = files.map(|(path, bytes)| plain(shown(path), bytes)).collect();
+    let counts_unit =
+        |unit: &Unit| (is_below(&unit.path, below) || reading.options.names(unit)) && !is_ignored(&unit.path);
+    let mut found = read_with_units(files, &units, counts_unit, shown, scopes);
+    found.warnings = units.warnings(shown);
+    let odd = contents.odd.into_iter().filter(|odd| counts(&odd.shown));
+    let odd = odd.map(|odd| OddPath { shown: shown(&odd.shown).to_string(), ..odd }.complaint());
+    let links = contents.links.iter().filter(|path| counts(path));
+    let links = links.filter_map(|path| Some(link(&units.tree, path)?.complaint(&shown(path))));
+    found.complaints.extend(odd.chain(links));
+    Ok(found)
+}
+
+/// A path of the repository as it is opened from the present folder; `asked` is a folder that lies at `folder` of the repository.
+fn shown_from(asked: &Path, folder: &str, path: &str) -> Arc<str> {
     let present = std::env::current_dir().unwrap_or_default();
-    let near = path.strip_prefix(".").or_else(|_| path.strip_prefix(&present)).unwrap_or(path);
+    let near = asked.strip_prefix(".").or_else(|_| asked.strip_prefix(&present)).unwrap_or(asked);
     let from_here = |below: &str| -> Arc<str> {
         match near {
             here if here.as_os_str().is_empty() => below.into(),
             folder => folder.join(below).to_string_lossy().into(),
         }
     };
-    let (tree, folder) =
-        DiskTree::around(path).with_context(|| format!("failed to read the folder {}", path.display()))?;
-    let units = FolderUnits::below(tree, &folder, reading);
-    let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
-    // What lies elsewhere in the repository is found upwards from the folder.
-    let up = "../".repeat(folder.split('/').filter(|part| !part.is_empty()).count());
-    let shown = |path: &str| match path.strip_prefix(&prefix) {
+    let inside = match folder {
+        "" => Some(path),
+        folder => path.strip_prefix(folder).and_then(|path| path.strip_prefix('/')),
+    };
+    match inside {
         Some(below) => from_here(below),
         None => {
-            let shown: Arc<str> = from_here(&format!("{up}{path}"));
+            // What lies elsewhere in the repository is found upwards from the folder.
+            let up = "../".repeat(folder.split('/').count());
+            let shown = from_here(&format!("{up}{path}"));
             // `production/../base` is `base`, where that does not lead further up.
             join("", &shown).map_or(shown, Into::into)
         }
-    };
-    let (contents, odd) = contents(path)?;
-    let plain_files: FolderContents =
-        contents.into_iter().filter(|(below, _)| !units.plan.covers(&format!("{prefix}{below}"))).collect();
-    let files = plain_files.iter().map(|(below, bytes)| plain(from_here(below), bytes)).collect();
-    let mut found = read_with_units(files, &units, shown, scopes);
-    found.warnings = units.warnings(shown);
-    let odd = odd.into_iter().filter(|odd| !units.plan.covers(&format!("{prefix}{}", odd.shown)));
-    let odd = odd.map(|odd| OddPath { shown: from_here(&odd.shown).to_string(), ..odd });
-    found.complaints.extend(odd.map(|odd| odd.complaint()));
-    Ok(found)
+    }
 }
 
-/// Reads every manifest below a folder of a revision, by path from the root of the repository.
+/// Whether a path lies below a folder; everything does below the empty one.
+fn is_below(path: &str, folder: &str) -> bool {
+    folder.is_empty() || path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// Reads every manifest of a revision as the daemon would, by path from the root of the repository; `folder` leaves out what is
+/// not below it.
 pub(in crate::cli) fn read_revision(
     tree: MemoryTree,
     folder: &str,
-    bytes: &BTreeMap<String, Vec<u8>>,
+    revision: Revision,
     reading: &Reading,
     scopes: Scopes,
-) -> Folder {
-    let units = FolderUnits::below(tree, folder.trim_matches('/'), reading);
-    let shown = |path: &str| Arc::<str>::from(path);
-    let plain_files = bytes.iter().filter(|(path, _)| is_manifest(path) && !units.plan.covers(path));
-    let files = plain_files.map(|(path, bytes)| plain(path.as_str().into(), bytes)).collect();
-    read_with_units(files, &units, shown, scopes)
+) -> anyhow::Result<Folder> {
+    let start = match &reading.followed {
+        None => folder.to_owned(),
+        Some(followed) => {
+            has_all_folders(followed, &tree)?;
+            followed.common()
+        }
+    };
+    let Revision { files, links, submodules, odd, .. } = revision;
+    let units = FolderUnits::below(tree, &start, reading);
+    let shown = |path: &str| -> Arc<str> { path.into() };
+    let inside = |path: &str| path.strip_prefix(&start).unwrap_or(path).trim_start_matches('/').to_owned();
+    let counts = |path: &str| {
+        is_below(path, folder) && is_below(path, &start) && !units.plan.covers(path) && !is_passed_over(&inside(path))
+    };
+    let plain_files = files.iter().filter(|(path, _)| is_manifest(&inside(path)) && counts(path));
+    let plain_files = plain_files.map(|(path, bytes)| plain(path.as_str().into(), bytes)).collect();
+    let counts_unit = |unit: &Unit| is_below(&unit.path, folder) || reading.options.names(unit);
+    let mut found = read_with_units(plain_files, &units, counts_unit, shown, scopes);
+    let links = links.keys().filter(|path| counts(path)).filter_map(|path| Some((path, link(&units.tree, path)?)));
+    let submodules = submodules.iter().filter(|path| is_manifest(&inside(path)) && counts(path));
+    let not_read = links.chain(submodules.map(|path| (path, NotRead::Submodule)));
+    found.complaints.extend(not_read.map(|(path, what)| what.complaint(path)));
+    found.complaints.extend(odd.iter().filter(|odd| counts(&odd.shown)).map(OddPath::complaint));
+    found.warnings = units.warnings(shown);
+    Ok(found)
 }
 
-/// Reads these files and what the units render to, its places as `shown` shows them.
+/// What a link stands in the place of; `None` where it leads to nothing that would be read.
+fn link<T: Tree<Error = Infallible>>(tree: &T, path: &str) -> Option<NotRead> {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    if is_manifest(name) {
+        return Some(NotRead::Link);
+    }
+    let Ok(leads) = leads_to_manifests(tree, path);
+    leads.then_some(NotRead::LinkedFolder)
+}
+
+/// Refuses a source whose folder is missing: an empty one looks the same.
+fn has_all_folders<T: Tree<Error = Infallible>>(followed: &SourcePaths, tree: &T) -> anyhow::Result<()> {
+    let Ok(missing) = followed.missing(tree);
+    match missing {
+        Some(missing) => bail!("the source follows {missing}, and there is no such folder here"),
+        None => Ok(()),
+    }
+}
+
+/// Reads these files and what the units that count render to, its places as `shown` shows them.
 fn read_with_units<'a, T: Tree<Error = Infallible>>(
     mut files: BTreeMap<Arc<str>, Read<'a>>,
     units: &'a FolderUnits<T>,
+    counts: impl Fn(&Unit) -> bool,
     shown: impl Fn(&str) -> Arc<str> + Copy + 'a,
     scopes: Scopes,
 ) -> Folder {
-    for unit in units.plan.units.values() {
+    for unit in units.plan.units.values().filter(|unit| counts(unit)) {
         files.insert(shown(&unit.path), Box::new(move |scopes| units.read(unit, scopes, shown)));
     }
     read_all(files, scopes)
@@ -129,33 +205,47 @@ fn read_all(reads: BTreeMap<Arc<str>, Read<'_>>, mut scopes: Scopes) -> Folder {
     Folder { files: files.into_values().collect(), complaints, warnings: Vec::new() }
 }
 
-/// Files by their paths.
-type FolderContents = BTreeMap<Arc<str>, Vec<u8>>;
+/// What lies in a folder, by its path from the root.
+#[derive(Default)]
+pub(in crate::cli) struct FolderContents {
+    /// The files that may hold manifests.
+    pub files: BTreeMap<Arc<str>, Vec<u8>>,
+    /// Names that the daemon does not use.
+    pub odd: Vec<OddPath>,
+    /// Symbolic links.
+    pub links: BTreeSet<String>,
+}
 
-/// The files of a folder that may hold manifests, by their paths from it; and those whose names the daemon does not use.
-pub(in crate::cli) fn contents(folder: &Path) -> anyhow::Result<(FolderContents, Vec<OddPath>)> {
-    let (mut found, mut odd) = (BTreeMap::new(), Vec::new());
-    let mut folders = vec![(folder.to_owned(), String::new())];
-    while let Some((next, below)) = folders.pop() {
-        let entries =
-            std::fs::read_dir(&next).with_context(|| format!("failed to read the folder {}", next.display()))?;
-        for entry in entries {
-            let entry = entry.with_context(|| format!("failed to read the folder {}", next.display()))?;
+/// Reads a folder whose path from the root is `at`.
+pub(in crate::cli) fn contents(folder: &Path, at: &str) -> anyhow::Result<FolderContents> {
+    let mut found = FolderContents::default();
+    let mut folders = vec![(folder.to_owned(), at.to_owned())];
+    while let Some((next, at)) = folders.pop() {
+        let reading = || format!("failed to read the folder {}", next.display());
+        for entry in std::fs::read_dir(&next).with_context(reading)? {
+            let entry = entry.with_context(reading)?;
             let (path, name) = (entry.path(), entry.file_name());
-            if let Some(path) = OddPath::of(&below, name.as_bytes()) {
-                odd.push(path);
+            let within = if at.is_empty() { String::new() } else { format!("{at}/") };
+            if let Some(path) = OddPath::of(&within, name.as_bytes()) {
+                found.odd.push(path);
                 continue;
             }
-            let shown = format!("{below}{}", name.to_string_lossy());
+            let name = name.to_string_lossy();
+            let shown = format!("{within}{name}");
             let kind = entry.file_type().with_context(|| format!("failed to look at {}", path.display()))?;
-            if kind.is_dir() && !name.to_string_lossy().starts_with(['.', '_']) {
-                folders.push((path, format!("{shown}/")));
-            } else if kind.is_file() && is_manifest(&shown) {
+            if kind.is_dir() && !name.starts_with(['.', '_']) {
+                // Another repository, which Git does not enter.
+                if !path.join(".git").exists() {
+                    folders.push((path, shown));
+                }
+            } else if kind.is_symlink() && !is_passed_over(&name) {
+                found.links.insert(shown);
+            } else if kind.is_file() && is_manifest(&name) {
                 let bytes = std::fs::read(&path).with_context(|| format!("failed to read {}", path.display()))?;
-                found.insert(shown.into(), bytes);
+                found.files.insert(shown.into(), bytes);
             }
         }
     }
-    odd.sort();
-    Ok((found, odd))
+    found.odd.sort();
+    Ok(found)
 }

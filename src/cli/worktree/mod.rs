@@ -77,7 +77,7 @@ impl Worktree {
         let inside = folder.canonicalize().with_context(|| format!("failed to find {}", folder.display()))?;
         let prefix = inside.strip_prefix(&root).map(Path::to_owned).unwrap_or_default();
         let mut files = BTreeMap::new();
-        for (path, bytes) in self::folder::contents(folder)?.0 {
+        for (path, bytes) in self::folder::contents(folder, "")?.files {
             let file = read_file(&path, &bytes, &Scopes::new(namespace));
             files.insert(prefix.join(&*path).to_string_lossy().into_owned(), WorktreeFile { bytes, file });
         }

@@ -40,7 +40,7 @@ impl<T: Tree<Error = Infallible>> FolderUnits<T> {
         let show = |place: &mut Place| place.path = shown(&place.path);
         file.path = shown(&file.path);
         file.manifests.iter_mut().for_each(|manifest| show(&mut manifest.place));
-        for complaint in &mut file.complaints {
+        for complaint in file.complaints.iter_mut().chain(&mut file.warnings) {
             show(&mut complaint.place);
             complaint.also.iter_mut().for_each(|note| show(&mut note.place));
         }

@@ -386,7 +386,7 @@ fn entries<'tree>(tree: &'tree Tree<'_>) -> Vec<Raw<'tree>> {
 }
 
 /// The folders of a path, without empty ones and `.`.
-fn parts(folder: &str) -> impl Iterator<Item = &str> {
+pub(in crate::git) fn parts(folder: &str) -> impl Iterator<Item = &str> {
     folder.split('/').filter(|part| !part.is_empty() && *part != ".")
 }
 

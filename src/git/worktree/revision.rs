@@ -1,26 +1,76 @@
 //! A revision of a working copy, as a person names it: `HEAD`, a branch, a tag, `HEAD~2`, an abbreviated id.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use git2::{ErrorCode, ObjectType, TreeWalkMode, TreeWalkResult};
+use git2::{ErrorCode, ObjectType, Odb, TreeEntry, TreeWalkMode, TreeWalkResult};
 
 use super::working_copy::WorkingCopy;
 use crate::git::error::{GitError, while_doing, wrong};
 use crate::git::mirror::oid;
 use crate::git::read::commits::told;
+use crate::git::read::names::OddPath;
+use crate::git::read::tree::parts;
 use belay_core::rollout::Commit;
 
 /// How large a file may be that is read from a revision, in bytes.
 const LARGEST: usize = 64 << 20;
+
+/// The longest path that a link leads to, in bytes.
+const LONGEST_PATH: usize = 4096;
 
 /// What a revision holds.
 #[derive(Clone, Debug)]
 pub struct Revision {
     /// The commit that it is.
     pub commit: Commit,
-    /// Its files, by path from the root of the repository. Links and submodules are not among them.
+    /// Its files, by path from the root of the repository.
     pub files: BTreeMap<String, Vec<u8>>,
+    /// Its symbolic links, with the path that each leads to.
+    pub links: BTreeMap<String, String>,
+    /// The submodules among its wanted paths.
+    pub submodules: BTreeSet<String>,
+    /// What has a path that can't be used.
+    pub odd: BTreeSet<OddPath>,
+}
+
+/// The entries of a revision's trees, as they are read.
+struct RevisionWalk<'a, W> {
+    odb: Odb<'a>,
+    /// The path of the tree that is walked, with a slash at its end; nothing for the root.
+    prefix: String,
+    wanted: W,
+    revision: Revision,
+}
+
+impl<W: Fn(&str) -> bool> RevisionWalk<'_, W> {
+    /// Takes up an entry. What is below one with an odd name is skipped.
+    fn entry(&mut self, root: &str, entry: &TreeEntry<'_>) -> Result<TreeWalkResult, git2::Error> {
+        let folder = format!("{}{root}", self.prefix);
+        if let Some(odd) = OddPath::of(&folder, entry.name_bytes()) {
+            self.revision.odd.insert(odd);
+            return Ok(TreeWalkResult::Skip);
+        }
+        let path = format!("{folder}{}", entry.name().unwrap_or_default());
+        let is_link = entry.filemode() == 0o120000;
+        if !is_link && !(self.wanted)(&path) {
+            return Ok(TreeWalkResult::Ok);
+        }
+        match entry.filemode() {
+            0o160000 => drop(self.revision.submodules.insert(path)),
+            0o120000 => {
+                let is_path = self.odb.read_header(entry.id())?.0 <= LONGEST_PATH;
+                let target = is_path.then(|| self.odb.read(entry.id())).transpose()?;
+                let target = target.map(|target| String::from_utf8_lossy(target.data()).into_owned());
+                self.revision.links.insert(path, target.unwrap_or_default());
+            }
+            0o100644 | 0o100755 | 0o100664 if self.odb.read_header(entry.id())?.0 <= LARGEST => {
+                self.revision.files.insert(path, self.odb.read(entry.id())?.data().to_vec());
+            }
+            _ => {}
+        }
+        Ok(TreeWalkResult::Ok)
+    }
 }
 
 impl WorkingCopy {
@@ -43,8 +93,8 @@ impl WorkingCopy {
         }
     }
 
-    /// Reads the files of a revision below `folder` (`""` for all) whose paths are wanted. Files that are not UTF-8 in
-    /// their names, and those over 64 MiB, are left out.
+    /// Reads what a revision has below `folder` (`""` for all) at the paths that are wanted, and its links. Files over 64 MiB
+    /// are left out.
     ///
     /// # Errors
     ///
@@ -57,44 +107,32 @@ impl WorkingCopy {
         })?;
         let commit = repository.find_commit(oid(&known.id)?).map_err(reading())?;
         let mut tree = commit.tree().map_err(reading())?;
-        let folder = folder.trim_matches('/');
-        if !folder.is_empty() && folder != "." {
-            let entry = tree.get_path(Path::new(folder)).ok().filter(|entry| entry.kind() == Some(ObjectType::Tree));
+        let folder = parts(folder).collect::<Vec<_>>().join("/");
+        if !folder.is_empty() {
+            let entry = tree.get_path(Path::new(&folder)).ok().filter(|entry| entry.kind() == Some(ObjectType::Tree));
             let entry = entry.ok_or_else(|| wrong(format!("{name:?} has no folder {folder}")))?;
             tree = repository.find_tree(entry.id()).map_err(reading())?;
         }
+        let prefix = if folder.is_empty() { folder } else { format!("{folder}/") };
         let odb = repository.odb().map_err(reading())?;
-        let mut files = BTreeMap::new();
+        let revision = Revision {
+            commit: known,
+            files: BTreeMap::new(),
+            links: BTreeMap::new(),
+            submodules: BTreeSet::new(),
+            odd: BTreeSet::new(),
+        };
+        let mut walk = RevisionWalk { odb, prefix, wanted, revision };
         let mut trouble = None;
-        let prefix = if folder.is_empty() || folder == "." { String::new() } else { format!("{folder}/") };
         let walked = tree.walk(TreeWalkMode::PreOrder, |root, entry| {
-            let (Ok(name), 0o100644 | 0o100755 | 0o100664) = (entry.name(), entry.filemode()) else {
-                return TreeWalkResult::Ok;
-            };
-            let path = format!("{prefix}{root}{name}");
-            if !wanted(&path) {
-                return TreeWalkResult::Ok;
-            }
-            match odb.read_header(entry.id()) {
-                Ok((size, _)) if size > LARGEST => return TreeWalkResult::Ok,
-                Ok(_) => {}
-                Err(error) => {
-                    trouble = Some(error);
-                    return TreeWalkResult::Abort;
-                }
-            }
-            match odb.read(entry.id()) {
-                Ok(blob) => drop(files.insert(path, blob.data().to_vec())),
-                Err(error) => {
-                    trouble = Some(error);
-                    return TreeWalkResult::Abort;
-                }
-            }
-            TreeWalkResult::Ok
+            walk.entry(root, entry).unwrap_or_else(|error| {
+                trouble = Some(error);
+                TreeWalkResult::Abort
+            })
         });
         if let Some(error) = trouble.or(walked.err()) {
             return Err(reading()(error));
         }
-        Ok(Revision { commit: known, files })
+        Ok(walk.revision)
     }
 }

@@ -104,6 +104,14 @@ impl WorkingCopy {
         &self.root
     }
 
+    /// Whether Git ignores a file, by its path from the root: it can't be committed by accident, and no commit has it. What can't
+    /// be found out is not ignored.
+    #[must_use]
+    pub fn ignores(&self, path: &str) -> bool {
+        let is_known = || self.repository.index().is_ok_and(|index| index.get_path(Path::new(path), 0).is_some());
+        self.repository.is_path_ignored(path).unwrap_or(false) && !is_known()
+    }
+
     /// The repository behind it.
     pub(in crate::git) fn repository(&self) -> &Repository {
         &self.repository

@@ -1,6 +1,6 @@
 //! Whatever a repository holds: one clear error, nothing applied that should not be, and the daemon goes on.
 
-use belay_core::rollout::Outcome;
+use belay_core::rollout::{Outcome, SourceState};
 
 use crate::support::daemon::{World, deployment, path_of};
 use crate::support::repository::Kind;
@@ -73,6 +73,34 @@ async fn a_binary() {
 #[tokio::test(start_paused = true)]
 async fn a_symbolic_link() {
     odd("odd.yaml", Kind::Symlink, "/etc/passwd", "symbolic link").await;
+}
+
+/// A link to a folder is named where somebody may mean what is there; nothing is read through it.
+#[tokio::test(start_paused = true)]
+async fn a_link_to_a_folder_with_manifests() {
+    let mut world = World::embedded().await;
+    world.config.path = ".live".into();
+    world.repository.write("shared/odd.yaml", deployment("odd", "web:1", "")).write("docs/a.md", "text");
+    world.repository.put(".live/docs", Kind::Symlink, "../docs");
+    let first = world.push(".live/good.yaml", &deployment("web", "web:1", ""), "A folder whose name begins with a dot");
+    world.start();
+    world.through(&first).await;
+    assert_eq!(world.record(&first, "Deployment default/web").outcome, Outcome::Complete);
+    assert_eq!(world.status().state(), SourceState::Synced, "{:#?}", world.records());
+    world.repository.put(".live/shared", Kind::Symlink, "../shared");
+    let second = world.repository.commit("A link");
+    world.repository.push();
+    world.through(&second).await;
+    let rejected: Vec<_> = world.records().into_iter().filter(|record| record.outcome == Outcome::Rejected).collect();
+    let [rejected] = &rejected[..] else { panic!("{rejected:#?}") };
+    let said: String = rejected.complaints.iter().map(ToString::to_string).collect();
+    assert!(said.starts_with(".live/shared:1:1: the folder is a symbolic link"), "{said}");
+    assert!(world.get(&path_of("odd")).await.is_none());
+    world.repository.remove(".live/shared");
+    let third = world.repository.commit("No link");
+    world.repository.push();
+    world.through(&third).await;
+    assert_eq!(world.status().state(), SourceState::Synced, "{:#?}", world.records());
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use belay::config::{HelmConfig, Render};
+use belay::config::{HelmConfig, Render, SetValue};
 use belay::history::query::source_histories::SourceHistories;
 use belay::render::Tools;
 use belay_core::rollout::{Outcome, SourceState, marks};
@@ -68,7 +68,7 @@ async fn a_chart_is_rolled_out_as_it_is_configured() {
         release: Some("shop".to_owned()),
         namespace: None,
         values: vec!["production.yaml".to_owned()],
-        set: [("size".to_owned(), "large".to_owned())].into(),
+        set: [("size".to_owned(), SetValue::Text("large".to_owned()))].into(),
     }];
     let template = config_map("{{ .Release.Name }}", "{{ .Values.size }} {{ .Values.color }}");
     world.repository.write("web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.0.0\n");
@@ -266,8 +266,8 @@ async fn a_base_that_is_rolled_out_by_itself_too_is_a_warning() {
     world.repository.write("live/over/kustomization.yaml", OVERLAY.replace("../base", "../../base"));
     world.with_all_of_them().await;
     assert!(world.get(&path_of("web")).await.is_some() && world.get(&path_of("p-web")).await.is_some());
-    let warning = "this is rolled out by itself, and live/over is built on it (follow only what is to be rolled out: path \
-                   = \"live/over\")";
+    let warning = "this is rolled out by itself, and live/over is built on it (leave out what is only a base: exclude = \
+                   [\"/base/\"])";
     let told = BTreeMap::from([("base/kustomization.yaml".to_owned(), warning.to_owned())]);
     assert_eq!(world.status().obstacles.warnings, told);
     assert_eq!(world.status().state(), SourceState::Synced, "it is in nobody's way");
@@ -277,6 +277,23 @@ async fn a_base_that_is_rolled_out_by_itself_too_is_a_warning() {
     let alone = world.push("live/over/kustomization.yaml", "resources: [web.yaml]\n", "Not built on it any more");
     world.through(&alone).await;
     assert_eq!(world.status().obstacles.warnings, BTreeMap::new());
+}
+
+/// A dot in a path means what it says, as Flux writes paths.
+#[tokio::test(start_paused = true)]
+async fn a_path_with_a_dot_is_rendered_as_the_folder_is() {
+    for path in ["./app", "app/", "/app/.", ".", "./"] {
+        let Some(tools) = real_tools() else { return };
+        let mut world = World::embedded().await;
+        world.tools = tools;
+        world.config.path = path.into();
+        world.repository.write("app/settings.yaml", config_map("settings", "1"));
+        world.repository.write("app/kustomization.yaml", "namePrefix: prod-\nresources: [settings.yaml]\n");
+        world.with_all_of_them().await;
+        assert!(world.get(&map("prod-settings")).await.is_some(), "{path}: {:#?}", world.records());
+        assert!(world.get(&map("settings")).await.is_none(), "{path}: the base is not applied as it is");
+        assert_eq!(world.status().state(), SourceState::Synced, "{path}: {:#?}", world.records());
+    }
 }
 
 /// A chart is rendered for the cluster that is followed: it waits until that has said what it is, and is rendered again when

@@ -1,6 +1,6 @@
 //! `belay import`: what an object of Flux or Argo CD comes to, and what of it has no counterpart.
 
-use belay::config::{Config, Drift, SourceConfig};
+use belay::config::{Config, Drift, SetValue, SourceConfig};
 
 use serde_json::{Value, json};
 
@@ -151,6 +151,45 @@ fn a_release_of_flux_becomes_a_chart() {
     assert!(!ran.err.contains("hunter2") && !ran.out.contains("hunter2") && !ran.err.contains("login"), "{ran:?}");
 }
 
+fn kustomization(source: &str) -> String {
+    format!(
+        "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: shop, namespace: \
+         flux-system}}\nspec: {{path: ./production, prune: true, sourceRef: {{{source}}}}}\n"
+    )
+}
+
+/// A source of Flux that is no Git repository holds manifests, not charts.
+#[test]
+fn manifests_that_are_made_elsewhere_have_a_repository_that_they_are_made_from() {
+    for kind in ["OCIRepository", "ExternalArtifact", "Bucket"] {
+        let (sources, ran) = import(&kustomization(&format!("kind: {kind}, name: shop")));
+        assert!(sources.is_empty() && ran.code == 1, "{ran:?}");
+        assert!(ran.err.contains(kind) && ran.err.contains("the Git repository with those files"), "{ran:?}");
+        assert!(!ran.err.contains("chart") && !ran.err.contains("helm"), "{ran:?}");
+    }
+}
+
+/// `flux bootstrap` and a FluxInstance make the GitRepository by themselves: it is in no file.
+#[test]
+fn a_repository_that_is_in_no_file_can_be_given() {
+    let text = kustomization("kind: GitRepository, name: flux-system");
+    let (sources, ran) = import(&text);
+    assert_eq!((ran.code, sources.len()), (0, 1), "{ran:?}");
+    assert_eq!(sources[0].repository, "https://git.example.com/flux-system.git");
+    assert_eq!((&*sources[0].path.to_string(), sources[0].prune), ("production", true));
+    assert!(ran.err.contains("not among what was read, so `repository` is a placeholder"), "{ran:?}");
+    assert!(ran.err.contains("--repository URL"), "{ran:?}");
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("object.yaml"), &text).unwrap();
+    let mut command = belay(home.path());
+    command
+        .args(["import", "object.yaml", "--repository", "https://git.example.com/fleet.git"])
+        .current_dir(home.path());
+    let ran = finish(command, "");
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
+    assert!(ran.out.contains("repository = \"https://git.example.com/fleet.git\"\n"), "{ran:?}");
+}
+
 #[test]
 fn a_chart_that_lies_elsewhere_is_to_be_put_into_the_repository() {
     let (sources, ran) = import(
@@ -208,7 +247,7 @@ fn an_application_with_several_sources_becomes_several() {
     let helm = &chart.helm[0];
     assert_eq!((helm.release.as_deref(), helm.namespace.as_deref()), (Some("shop"), Some("shop")));
     assert_eq!(helm.values, ["values-live.yaml", "/live/web.yaml", "values-shop.yaml"]);
-    assert_eq!(helm.set.iter().collect::<Vec<_>>(), [(&"image.tag".to_owned(), &"1\\,2".to_owned())]);
+    assert_eq!(helm.set.iter().collect::<Vec<_>>(), [(&"image.tag".to_owned(), &SetValue::Text("1\\,2".to_owned()))]);
     assert_eq!((chart.drift, chart.prune), (Drift::Report, false));
     assert!(!ran.err.contains("hunter2") && !ran.out.contains("hunter2"), "{ran:?}");
     for part in [

@@ -14,6 +14,7 @@ mod workstation;
 mod basics;
 mod beside_kubectl;
 mod by_hand;
+mod checking;
 mod cluster;
 mod committing;
 mod confirmation;

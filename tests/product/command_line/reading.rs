@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::fixture::Fixture;
-use crate::program::{Ran, Running, belay};
+use crate::program::{Ran, Running, belay, finish};
 use crate::support::daemon::{config_map, deployment, tools_folder};
 
 /// The stage, and the ids of the good commit and of the bad one.
@@ -486,4 +486,30 @@ async fn a_plan_reads_a_folder_as_the_configuration_says() {
     let text = format!("{}{}", plan.out, plan.err);
     assert!(text.contains("shop-blue") && !text.contains("odd"), "{plan:?}");
     assert!(text.contains("1 unchanged"), "{plan:?}");
+}
+
+/// What the daemon follows is what is planned, of a folder and of a revision.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_reads_what_the_source_follows() {
+    let mut stage = Fixture::new().await;
+    stage.repository.write("live/settings.yaml", config_map("settings", "1"));
+    stage.repository.write("other/odd.yaml", config_map("odd", "1"));
+    stage.repository.commit("Settings");
+    stage.repository.push();
+    let copy = stage.repository.clone_to("copy");
+    let config = stage.home.path().join("belay.toml");
+    for path in ["live", "./live", "live/"] {
+        std::fs::write(&config, format!("[[source]]\nrepository = \"/srv/git/shop.git\"\npath = {path:?}\n")).unwrap();
+        let (from, config) = (copy.display().to_string(), config.display().to_string());
+        let folder = stage.run(&["plan", "--from", &from, "--config", &config, "-o", "name"]);
+        assert_eq!((folder.code, folder.out.as_str()), (3, "ConfigMap default/settings\n"), "{path}: {folder:?}");
+        for revision in
+            [&["plan", "HEAD", "--config", &config, "-o", "name"][..], &["plan", "HEAD", "--path", path, "-o", "name"]]
+        {
+            let mut command = belay(stage.home.path());
+            command.args(revision).args(stage.globals()).current_dir(&copy);
+            let ran = finish(command, "");
+            assert_eq!((ran.code, ran.out.as_str()), (3, "ConfigMap default/settings\n"), "{path}: {ran:?}");
+        }
+    }
 }

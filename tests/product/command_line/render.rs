@@ -51,7 +51,10 @@ fn check_reads_what_is_rendered_and_warns_of_a_base_that_is_rolled_out_too() {
     let fine = belay(folder.path(), &tools, &["check", "live"]);
     assert_eq!(fine.code, 0, "{fine:?}");
     let wide = belay(folder.path(), &tools, &["check"]);
-    assert!(wide.out.contains("base/kustomization.yaml:1:1") && wide.out.contains("path = \"live\""), "{wide:?}");
+    assert!(
+        wide.out.contains("base/kustomization.yaml:1:1") && wide.out.contains("exclude = [\"/base/\"]"),
+        "{wide:?}"
+    );
     write(folder.path(), "base/web.yaml", &deployment("web", "web:1", "").replace("image:", "imagee:"));
     let wrong = belay(folder.path(), &tools, &["check", "live"]);
     assert_eq!(wrong.code, 1, "{wrong:?}");

@@ -6,6 +6,7 @@ mod server;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use self::server::Server;
 use super::plan;
 use crate::cli::Globals;
 use crate::cli::exit::Exit;
@@ -18,9 +19,9 @@ use belay_core::manifest::{Complaint, ObjectKey, Scopes};
 /// What `belay check` understands.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// The folder with the manifests, or one file
-    #[arg(value_name = "PATH", default_value = ".")]
-    path: PathBuf,
+    /// The folder with the manifests, or one file [default: the present folder, with --config all that its source follows]
+    #[arg(value_name = "PATH")]
+    path: Option<PathBuf>,
     #[command(flatten)]
     source: SourceArgs,
     /// How to print it
@@ -31,7 +32,7 @@ pub struct Args {
 pub(in crate::cli) fn run(globals: &Globals, args: &Args) -> anyhow::Result<Exit> {
     let Args { path, source, output } = args;
     let namespace = globals.namespace.as_deref().unwrap_or("default");
-    let folder = folder::read(path, &source.reading()?, Scopes::new(namespace))?;
+    let folder = folder::read(path.as_deref(), &source.reading()?, Scopes::new(namespace))?;
     let (complaints, warnings) = look(&folder);
     let objects: usize = folder.files.iter().map(|file| file.manifests.len()).sum();
     let (wrong, doubtful) = (complaints.len(), warnings.len());
@@ -60,8 +61,10 @@ fn look(folder: &Folder) -> (Vec<Complaint>, Vec<Complaint>) {
     // What is written and wrong is there all the same.
     let rejected = folder.files.iter().flat_map(|file| &file.rejected);
     let there: BTreeSet<&ObjectKey> = manifests().map(|manifest| &manifest.key).chain(rejected).collect();
+    warnings.extend(folder.files.iter().flat_map(|file| file.warnings.iter().cloned()));
+    let server = Server::with(manifests());
     for manifest in manifests() {
-        let said = server::ask(manifest);
+        let said = server.ask(manifest);
         complaints.extend(said.complaints);
         warnings.extend(said.warnings);
         warnings.extend(references::that_lead_nowhere(manifest, &there));

@@ -1,11 +1,19 @@
 //! What an API server would refuse of a manifest: the embedded cluster's own validation is asked, without a cluster.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use jiff::Timestamp;
-use minicluster::api::object::{self, BodyFormat, Definition, Effect, FieldValidation, WriteContext};
+use minicluster::api::object::{
+    self, BodyFormat, Custom, Definition, Effect, FieldValidation, Schema, WriteContext, shape,
+};
 use serde_json::{Value, json};
 
-use belay_core::manifest::{Complaint, Manifest};
+use belay_core::manifest::{Complaint, Manifest, ObjectKey, brief};
 use kube_facts::{Type, facts};
+
+/// How warnings end that are about the embedded server, which leaves something undone. They say nothing about the manifest.
+const OF_THIS_SERVER: &str = " by this server";
 
 /// What is wrong with a manifest, and what is doubtful.
 #[derive(Debug, Default)]
@@ -14,42 +22,87 @@ pub(super) struct ServerAnswer {
     pub warnings: Vec<Complaint>,
 }
 
-/// Asks of one manifest. Kinds that are not built in are left alone: only their cluster knows them.
-pub(super) fn ask(manifest: &Manifest) -> ServerAnswer {
-    let Some(definition) = definition(manifest) else { return ServerAnswer::default() };
-    let write = WriteContext {
-        definition: &definition,
-        subresource: None,
-        manager: "belay",
-        now: Timestamp::UNIX_EPOCH,
-        // Which fields there are was looked at when the manifest was read.
-        field_validation: FieldValidation::Ignore,
-        effect: Effect::DryRun,
-    };
-    let object = as_sent(manifest);
-    let read = object::read(&write, object.to_string().as_bytes(), BodyFormat::Json);
-    match read.and_then(|read| object::create(&write, read.object, &|_| Ok(()))) {
-        Ok(read) => {
-            let warnings = read.warnings.iter().map(|text| {
-                let (field, message) = text.split_once(": ").unwrap_or(("", text));
-                complaint(manifest, field, message)
-            });
-            ServerAnswer { complaints: Vec::new(), warnings: warnings.collect() }
-        }
-        Err(refused) if refused.causes.is_empty() => {
-            ServerAnswer { complaints: vec![complaint(manifest, "", &refused.message)], warnings: Vec::new() }
-        }
-        Err(refused) => {
-            let causes = refused.causes.iter();
-            let complaints =
-                causes.map(|cause| complaint(manifest, cause.field.as_deref().unwrap_or_default(), &cause.message));
-            ServerAnswer { complaints: complaints.collect(), warnings: Vec::new() }
+/// An API server as far as it looks at single objects: Kubernetes' own kinds, and those that manifests define.
+#[derive(Debug)]
+pub(super) struct Server {
+    /// By group, version and kind.
+    defined: BTreeMap<[String; 3], Definition>,
+}
+
+impl Server {
+    /// Returns one with the custom kinds that these manifests define.
+    pub(super) fn with<'m>(manifests: impl Iterator<Item = &'m Manifest>) -> Server {
+        let is_definition =
+            |key: &ObjectKey| key.group == "apiextensions.k8s.io" && key.kind == "CustomResourceDefinition";
+        let definitions = manifests.filter(|manifest| is_definition(&manifest.key));
+        let defined = definitions.flat_map(|definition| defined_by(&definition.value()["spec"]));
+        let named = |one: Definition| ([one.group.clone(), one.version.clone(), one.kind.clone()], one);
+        Server { defined: defined.map(named).collect() }
+    }
+
+    /// Asks of one manifest. Kinds that are not known are left alone: only their cluster knows them.
+    pub(super) fn ask(&self, manifest: &Manifest) -> ServerAnswer {
+        let ObjectKey { group, kind, .. } = &manifest.key;
+        let custom = || self.defined.get(&[group.clone(), manifest.version().to_owned(), kind.clone()]).cloned();
+        let Some(definition) = built_in(manifest).or_else(custom) else { return ServerAnswer::default() };
+        let write = WriteContext {
+            definition: &definition,
+            subresource: None,
+            manager: "belay",
+            now: Timestamp::UNIX_EPOCH,
+            // Which fields there are was looked at when the manifest was read.
+            field_validation: FieldValidation::Ignore,
+            effect: Effect::DryRun,
+        };
+        let object = as_sent(manifest);
+        let read = object::read(&write, object.to_string().as_bytes(), BodyFormat::Json);
+        match read.and_then(|read| object::create(&write, read.object, &|_| Ok(()))) {
+            Ok(read) => {
+                let warnings = read.warnings.iter().filter(|text| !text.ends_with(OF_THIS_SERVER)).map(|text| {
+                    let (field, message) = text.split_once(": ").unwrap_or(("", text));
+                    complaint(manifest, field, message)
+                });
+                ServerAnswer { complaints: Vec::new(), warnings: warnings.collect() }
+            }
+            Err(refused) if refused.causes.is_empty() => {
+                ServerAnswer { complaints: vec![complaint(manifest, "", &refused.message)], warnings: Vec::new() }
+            }
+            Err(refused) => {
+                let causes = refused.causes.iter();
+                let complaints =
+                    causes.map(|cause| complaint(manifest, cause.field.as_deref().unwrap_or_default(), &cause.message));
+                ServerAnswer { complaints: complaints.collect(), warnings: Vec::new() }
+            }
         }
     }
 }
 
-/// What is served under the manifest's version and kind.
-fn definition(manifest: &Manifest) -> Option<Definition> {
+/// The kind that a custom resource definition defines, in each of its versions.
+fn defined_by(spec: &Value) -> Vec<Definition> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let versions = || spec["versions"].as_array().into_iter().flatten();
+    let schema = |version: &Value| Schema::read(&version["schema"]["openAPIV3Schema"]);
+    let schemas = versions().map(|version| (text(&version["name"]), schema(version)));
+    let schemas: Arc<BTreeMap<String, Schema>> = Arc::new(schemas.collect());
+    let definition = |version: &Value| {
+        let (read, status) = (schema(version), version["subresources"]["status"].is_object());
+        let own = shape(&read);
+        let custom = Custom { schema: read.into(), versions: Arc::clone(&schemas), status, scale: None };
+        Definition {
+            group: text(&spec["group"]),
+            version: text(&version["name"]),
+            kind: text(&spec["names"]["kind"]),
+            resource: text(&spec["names"]["plural"]),
+            namespaced: spec["scope"] == "Namespaced",
+            schema: own,
+            custom: Some(custom),
+        }
+    };
+    versions().map(definition).collect()
+}
+
+/// The kind of Kubernetes' own that is served under the manifest's version and kind.
+fn built_in(manifest: &Manifest) -> Option<Definition> {
     let kind = facts().kind(&manifest.key.group, manifest.version(), &manifest.key.kind)?;
     let schema = facts().type_name(&kind.group, &kind.version, &kind.kind).map_or(Type::Any, Type::named);
     Some(Definition {
@@ -78,7 +131,7 @@ fn as_sent(manifest: &Manifest) -> Value {
 fn complaint(manifest: &Manifest, field: &str, message: &str) -> Complaint {
     let what = match manifest.key.kind.as_str() {
         "Secret" => "is not what an API server takes",
-        _ => message,
+        _ => &brief(message),
     };
     let message = if field.is_empty() { what.to_owned() } else { format!("{field}: {what}") };
     let place = if field.is_empty() { manifest.place.clone() } else { manifest.place_of(field) };
@@ -109,7 +162,8 @@ spec:
     /// What is said of a text: by whoever reads it, and then by the server.
     fn said(text: &str) -> ServerAnswer {
         let file = read_file("web.yaml", text.as_bytes(), &Scopes::new("default"));
-        let mut said = file.manifests.first().map(ask).unwrap_or_default();
+        let server = Server::with(file.manifests.iter());
+        let mut said = file.manifests.last().map(|manifest| server.ask(manifest)).unwrap_or_default();
         said.complaints.extend(file.complaints);
         said
     }
@@ -148,6 +202,72 @@ spec:
             let Some(first) = said.complaints.first() else { panic!("nothing is said of\n{text}") };
             assert!(first.message.contains(words), "{first} in\n{text}");
             assert_eq!(first.place.line, line, "{first} in\n{text}");
+        }
+    }
+
+    const DEFINITION: &str = "\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: shops.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: shops, singular: shop, kind: Shop}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            properties:
+              code: {type: string, pattern: '^[a-z]+$', maxLength: 5}
+              floors: {type: integer, minimum: 1, maximum: 9}
+              rooms: {type: array, maxItems: 2, items: {type: string}}
+            x-kubernetes-validations: [{rule: 'self.floors < 8'}]
+";
+
+    #[test]
+    fn patterns_and_bounds_of_a_definition_count() {
+        let shop = |spec: &str| {
+            let shop = format!("apiVersion: example.com/v1\nkind: Shop\nmetadata: {{name: a}}\nspec:\n  {spec}\n");
+            let file = read_file("d.yaml", DEFINITION.as_bytes(), &Scopes::new("default"));
+            let mut scopes = Scopes::new("default");
+            file.definitions.iter().for_each(|definition| scopes.define(definition.clone()));
+            let read = read_file("shop.yaml", shop.as_bytes(), &scopes);
+            assert_eq!(read.complaints, [], "{spec}");
+            let said = Server::with(file.manifests.iter()).ask(&read.manifests[0]);
+            said.complaints.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        for fine in ["code: abc", "floors: 9", "rooms: [a, b]"] {
+            assert_eq!(shop(fine), [""; 0], "{fine}");
+        }
+        for (wrong, said) in [
+            ("code: A1", "should match"),
+            ("code: abcdef", "may not be more than 5"),
+            ("floors: 0", "greater than or equal to 1"),
+            ("floors: 10", "less than or equal to 9"),
+            ("rooms: [a, b, c]", "at most 2"),
+        ] {
+            let complaints = shop(wrong);
+            assert!(complaints.len() == 1 && complaints[0].starts_with("shop.yaml:5:3:"), "{wrong}: {complaints:?}");
+            assert!(complaints[0].contains(said), "{wrong}: {complaints:?}");
+        }
+        assert!(said(DEFINITION).warnings.is_empty() && said(DEFINITION).complaints.is_empty());
+    }
+
+    #[test]
+    fn nothing_is_said_of_the_embedded_server() {
+        for text in [
+            "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: web}\nspec: {maxReplicas: 3, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}\n",
+            "apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: v1.example.com}\nspec: {group: example.com, version: v1, groupPriorityMinimum: 100, versionPriority: 1, service: {name: a, namespace: b}}\n",
+            "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: a}\nwebhooks: [{name: a.example.com, sideEffects: None, admissionReviewVersions: [v1], clientConfig: {url: 'https://example.com'}}]\n",
+        ] {
+            let said = said(text);
+            assert!(said.complaints.is_empty() && said.warnings.is_empty(), "{said:?}");
         }
     }
 

@@ -7,7 +7,7 @@ use super::flux::VENDOR;
 use super::found::{Fields, Found, chart_folder, folder, ignored, inline_values};
 use super::jq::pointer_of;
 use super::secret_values::may_be_secret;
-use crate::config::{Drift, HelmConfig, IgnoreConfig, SourceConfig};
+use crate::config::{Drift, HelmConfig, IgnoreConfig, SetValue, SourceConfig};
 
 const IN_THE_KUSTOMIZATION: Option<&str> = Some("write it into the kustomization in the repository");
 
@@ -328,7 +328,7 @@ fn set(found: &mut Found, parameter: &Field<'_>, chart: &mut HelmConfig) {
     }
     // A comma would begin the next one; a list in braces is one value.
     let value = if value.starts_with('{') { value.to_owned() } else { value.replace("\\,", ",").replace(',', "\\,") };
-    chart.set.insert(name.to_owned(), value);
+    chart.set.insert(name.to_owned(), SetValue::Text(value));
 }
 
 fn sync_option(found: &mut Found, option: &Field<'_>) {

@@ -178,8 +178,8 @@ fn of_repository(
         found.refuse(spec, "names no repository", "it has no sourceRef");
         return None;
     };
-    if reference.text_of("kind") != Some("GitRepository") {
-        found.refuse(&reference, "names no GitRepository", VENDOR);
+    if let Some((message, instead)) = other_source(object, &reference) {
+        found.refuse(&reference, message, instead);
         return None;
     }
     let namespace = reference.text_of("namespace").or_else(|| object.text_of("metadata.namespace"));
@@ -189,11 +189,7 @@ fn of_repository(
             && (of.is_none() || namespace.is_none() || of == namespace)
     };
     let url = repositories.iter().find(is_meant).and_then(|one| Some((one, one.get("spec")?, one.get("spec.url")?)));
-    let Some((_, repository, url)) = url else {
-        let instead = "put the GitRepository into the same file, as another document";
-        found.refuse(&reference, "names a GitRepository that is not in this file", instead);
-        return None;
-    };
+    let Some((_, repository, url)) = url else { return found.source_elsewhere(object, &reference) };
     let mut source = found.source(object, &url)?;
     if found.is_new(&url) {
         found.tell(&repository, REPOSITORY);
@@ -208,6 +204,23 @@ fn of_repository(
         }
     }
     Some(source)
+}
+
+/// What is wrong with a source that is no `GitRepository`, and what to do instead.
+fn other_source(object: &Field<'_>, reference: &Field<'_>) -> Option<(&'static str, &'static str)> {
+    const MADE_ELSEWHERE: &str = "it holds manifests that are made from files elsewhere: write a [[source]] for the Git \
+                                  repository with those files";
+    let kind = reference.text_of("kind");
+    let holds_charts = object.text_of("kind") == Some("HelmRelease");
+    match kind {
+        Some("GitRepository") => None,
+        Some("HelmRepository") => Some(("names no GitRepository", VENDOR)),
+        _ if holds_charts => Some(("names no GitRepository", VENDOR)),
+        Some("OCIRepository") => Some(("names an OCIRepository", MADE_ELSEWHERE)),
+        Some("ExternalArtifact") => Some(("names an ExternalArtifact", MADE_ELSEWHERE)),
+        Some("Bucket") => Some(("names a Bucket", MADE_ELSEWHERE)),
+        _ => Some(("names no GitRepository", "belay follows Git repositories")),
+    }
 }
 
 /// The branch, tag or commit that a `GitRepository` follows.

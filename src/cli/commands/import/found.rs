@@ -26,9 +26,16 @@ pub(super) struct Found {
     waits: Vec<(String, (&'static str, String), Complaint)>,
     /// The places of what has been told of.
     told: BTreeSet<String>,
+    /// The repository of objects whose own is not among what is read.
+    elsewhere: Option<String>,
 }
 
 impl Found {
+    /// Nothing yet; `repository` is the one of objects whose own is not among what is read.
+    pub(super) fn reading(repository: Option<&str>) -> Found {
+        Found { elsewhere: repository.map(ToOwned::to_owned), ..Found::default() }
+    }
+
     /// Says that a field has no counterpart, and what to do instead.
     pub(super) fn without_counterpart(&mut self, field: &Field<'_>, instead: Option<&str>) {
         self.warnings.push(field.complaint("has no counterpart", instead));
@@ -95,20 +102,34 @@ impl Found {
             self.refuse(url, "can't be followed", &error.to_string());
             return None;
         }
+        Some(self.source_at(object, text))
+    }
+
+    /// A source of this object, whose repository is not among what is read: the one that was given, or a placeholder.
+    pub(super) fn source_elsewhere(&mut self, object: &Field<'_>, reference: &Field<'_>) -> Option<SourceConfig> {
+        if let Some(repository) = self.elsewhere.clone() {
+            return Some(self.source_at(object, &repository));
+        }
+        if self.is_new(reference) {
+            let message = "names a GitRepository that is not among what was read, so `repository` is a placeholder";
+            self.warn(reference, message, "write its address there, or give it: --repository URL");
+        }
+        let name = reference.text_of("name").unwrap_or("repository");
+        Some(self.source_at(object, &format!("https://git.example.com/{}.git", label(name))))
+    }
+
+    fn source_at(&self, object: &Field<'_>, repository: &str) -> SourceConfig {
         let name = self.name(object.text_of("metadata.name").unwrap_or("default"));
-        Some(SourceConfig { name, ..SourceConfig::of(text) })
+        SourceConfig { name, ..SourceConfig::of(repository) }
     }
 
     /// A DNS label that no other source has.
     fn name(&self, name: &str) -> String {
-        let plain = |c: char| if c.is_ascii_lowercase() || c.is_ascii_digit() { c } else { '-' };
-        let label: String = name.to_ascii_lowercase().chars().map(plain).take(58).collect();
-        let label = label.trim_matches('-');
-        let label = if label.is_empty() { "default" } else { label };
+        let label = label(name);
         let taken: BTreeSet<&str> = self.sources.iter().map(|source| source.name.as_str()).collect();
         let numbered = (2..).map(|number| format!("{label}-{number}"));
-        let mut names = std::iter::once(label.to_owned()).chain(numbered);
-        names.find(|name| !taken.contains(name.as_str())).unwrap_or_else(|| label.to_owned())
+        let mut names = std::iter::once(label.clone()).chain(numbered);
+        names.find(|name| !taken.contains(name.as_str())).unwrap_or_else(|| label.clone())
     }
 
     /// Takes a source up, where a configuration could have it.
@@ -118,6 +139,16 @@ impl Found {
             Ok(()) => self.sources.push(source),
             Err(error) => self.errors.push(object.complaint("can't be taken over", Some(&error.to_string()))),
         }
+    }
+}
+
+/// A name as a DNS label with room for a number behind it.
+fn label(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_lowercase() || c.is_ascii_digit() { c } else { '-' };
+    let label: String = name.to_ascii_lowercase().chars().map(plain).take(58).collect();
+    match label.trim_matches('-') {
+        "" => "default".to_owned(),
+        label => label.to_owned(),
     }
 }
 

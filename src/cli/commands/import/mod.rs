@@ -18,6 +18,7 @@ use crate::cli::exit::Exit;
 use crate::cli::output::answer::ImportAnswer;
 use crate::cli::output::{Format, counted, plain, progress, say, say_value};
 use crate::config::Config;
+use crate::git::Location;
 use belay_core::manifest::yaml::{At, Placed, YamlComplaint, decode, documents};
 use belay_core::manifest::{Complaint, Place};
 use field::Field;
@@ -37,6 +38,9 @@ pub struct Args {
     /// The files with Kustomization and GitRepository, HelmRelease or Application, read as one; - for standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<String>,
+    /// The repository of objects whose GitRepository is not among what is read
+    #[arg(long, value_name = "URL")]
+    repository: Option<String>,
     /// How to print it; a table is the text of a configuration
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: Format,
@@ -48,7 +52,10 @@ pub(in crate::cli) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     let read = args.files.iter().map(|file| anyhow::Ok((file.as_str().into(), contents(file)?)));
     let files: Vec<(Arc<str>, Vec<u8>)> = read.collect::<Result<_, _>>()?;
-    let found = import(&files);
+    if let Some(repository) = &args.repository {
+        repository.parse::<Location>().with_context(|| format!("--repository {repository}"))?;
+    }
+    let found = import(&files, args.repository.as_deref());
     let text = written::text(&found.sources);
     if matches!(args.output, Format::Json | Format::Yaml) {
         let Found { warnings, errors, .. } = found;
@@ -102,8 +109,8 @@ fn read(input: impl Read) -> io::Result<Vec<u8>> {
 }
 
 /// What the objects of these files come to. An object may name one of another file.
-fn import(files: &[(Arc<str>, Vec<u8>)]) -> Found {
-    let mut found = Found::default();
+fn import(files: &[(Arc<str>, Vec<u8>)], repository: Option<&str>) -> Found {
+    let mut found = Found::reading(repository);
     let mut texts = Vec::new();
     for (file, bytes) in files {
         match decode(bytes) {

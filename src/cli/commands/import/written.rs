@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::config::{Drift, HelmConfig, IgnoreConfig, SourceConfig, SourcePath};
+use crate::config::{Drift, HelmConfig, IgnoreConfig, SetValue, SourceConfig, SourcePath};
 
 /// The `[[source]]` of each.
 pub(super) fn text(sources: &[SourceConfig]) -> String {
@@ -44,9 +44,17 @@ fn helm(text: &mut String, chart: &HelmConfig) {
     line(text, "namespace", chart.namespace.as_ref());
     list(text, "values", &chart.values);
     if !chart.set.is_empty() {
-        let set = chart.set.iter().map(|(name, value)| format!("{} = {}", quoted(name), quoted(value)));
+        let set = chart.set.iter().map(|(name, value)| format!("{} = {}", quoted(name), set_value(value)));
         // Writing to a String can't fail.
         let _ = writeln!(text, "set = {{ {} }}", set.collect::<Vec<_>>().join(", "));
+    }
+}
+
+fn set_value(value: &SetValue) -> String {
+    match value {
+        SetValue::Text(text) => quoted(text),
+        SetValue::Flag(flag) => flag.to_string(),
+        SetValue::Number(number) => number.to_string(),
     }
 }
 

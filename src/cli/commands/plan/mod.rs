@@ -21,7 +21,7 @@ use crate::cli::worktree::folder::{self, Folder};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError};
 use crate::daemon::{capabilities, plan_once};
-use crate::git::{Revision, WorkingCopy};
+use crate::git::WorkingCopy;
 use crate::render::{Capabilities, IGNORE_FILE, MemoryTree, SourcePaths, Unit};
 use belay_core::manifest::{Colour, Complaint, File, Scopes, is_manifest, render};
 use belay_core::rollout::{
@@ -35,10 +35,10 @@ pub struct Args {
     /// A revision of the Git working copy here: HEAD, a branch, a commit; instead of a folder as it is now
     #[arg(value_name = "REV", conflicts_with = "from")]
     revision: Option<String>,
-    /// The folder in that revision with the manifests [default: what the source of --config follows, else all]
+    /// The folder in that revision with the manifests [default: all; with --config all that its source follows]
     #[arg(long, value_name = "DIR", requires = "revision")]
     path: Option<String>,
-    /// The folder with the manifests, committed or not [default: the present one]
+    /// The folder with the manifests, committed or not [default: the present one; with --config all that its source follows]
     #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
     /// The name of the source that the manifests are for
@@ -78,8 +78,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     let configured = config.map(|file| configured(&file, &source)).transpose()?;
     let reading = configured.as_ref().map(|(source, render)| Reading::of(source, render)).unwrap_or_default();
     let configured = configured.map(|(source, _)| source);
-    let followed = configured.as_ref().map(|source| SourcePaths::of(source.path.iter()).common());
-    let path = path.or(followed).unwrap_or_default();
+    let path = path.unwrap_or_default();
     let roll_on_config = roll_on_config || configured.as_ref().is_some_and(|source| source.roll_on_config);
     let cluster = globals.cluster("").await?;
     let mut reading = reading;
@@ -88,7 +87,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     let (commit, Folder { files, complaints, .. }) = match revision {
         Some(name) => of_revision(&name, &path, &reading, scopes)?,
         None => {
-            let folder = folder::read(from.as_deref().unwrap_or(Path::new(".")), &reading, scopes)?;
+            let folder = folder::read(from.as_deref(), &reading, scopes)?;
             (not_committed(Clock::system().now()), folder)
         }
     };
@@ -140,21 +139,29 @@ async fn of_cluster(cluster: &Cluster) -> anyhow::Result<Option<Arc<Capabilities
     }
 }
 
-/// What a revision of the working copy here holds.
+/// What a revision of the working copy here holds below a folder, as far as it is followed.
 fn of_revision(name: &str, path: &str, reading: &Reading, scopes: Scopes) -> anyhow::Result<(Commit, Folder)> {
     let copy = WorkingCopy::open(Path::new("."))?;
+    let asked = SourcePaths::of([path]).written().join("");
+    let start = reading.followed.as_ref().map_or_else(|| asked.clone(), SourcePaths::common);
     let wanted = |path: &str| is_manifest(path) || Unit::may_change_with(path);
-    let Revision { commit, files } = copy.revision(name, path, wanted)?;
+    let revision = copy.revision(name, &start, wanted)?;
     let mut tree = MemoryTree::default();
     // Folders above it may say which files count.
-    let above = copy.revision(commit.id.as_str(), "", |path| path.ends_with(IGNORE_FILE))?;
+    let above = copy.revision(revision.commit.id.as_str(), "", |path| path.ends_with(IGNORE_FILE))?;
     let charts = !reading.options.helm.is_empty();
-    if charts || !above.files.is_empty() || files.keys().any(|path| Unit::may_change_with(path)) {
+    let several = reading.followed.as_ref().is_some_and(|followed| !followed.is_one_folder());
+    let units = || revision.files.keys().any(|path| Unit::may_change_with(path));
+    if charts || several || !above.files.is_empty() || !revision.links.is_empty() || units() {
         // What is rendered may be made from any file of the repository.
-        let all = copy.revision(commit.id.as_str(), "", |_| true)?;
+        let all = copy.revision(revision.commit.id.as_str(), "", |_| true)?;
         all.files.into_iter().for_each(|(path, bytes)| tree.file(path, bytes));
+        all.links.iter().for_each(|(path, target)| tree.link(path, target));
+    } else {
+        revision.files.iter().for_each(|(path, bytes)| tree.file(path, bytes.as_slice()));
     }
-    Ok((commit, folder::read_revision(tree, path, &files, reading, scopes)))
+    let commit = revision.commit.clone();
+    Ok((commit, folder::read_revision(tree, &asked, revision, reading, scopes)?))
 }
 
 /// The manifests of files, as the plan wants them.

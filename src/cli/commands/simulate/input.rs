@@ -118,7 +118,7 @@ fn scene(chosen: &Manifest, before: PresentVersion, all: &[Manifest]) -> Simulat
 fn manifests(path: &str, reading: &Reading, namespace: &str) -> anyhow::Result<(Vec<Manifest>, Vec<Complaint>)> {
     let scopes = Scopes::new(namespace);
     if Path::new(path).is_dir() {
-        let folder = folder::read(Path::new(path), reading, scopes)?;
+        let folder = folder::read(Some(Path::new(path)), reading, scopes)?;
         return Ok((folder.files.into_iter().flat_map(|file| file.manifests).collect(), folder.complaints));
     }
     let bytes = if path == "-" {
