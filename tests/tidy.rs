@@ -18,7 +18,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("cluster", &["backoff", "clock", "telemetry"]),
     ("history", &["blocking"]),
     ("notices", &["history", "config", "backoff", "clock", "telemetry"]),
-    ("render", &["backoff"]),
+    ("render", &["backoff", "blocking"]),
     ("daemon", &["git", "cluster", "history", "render", "config", "backoff", "blocking", "clock", "telemetry"]),
     ("web", &["daemon", "git", "cluster", "history", "config", "clock", "telemetry"]),
 ];

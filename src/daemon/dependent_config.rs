@@ -72,7 +72,7 @@ async fn turned(work: &RolloutTask, key: &ObjectKey) -> Option<Manifest> {
     let PreviousManifest { now, .. } = context.ask_git(move |repository| repository.change_by(&asked, &commit)).await?;
     let desired = context.repository.desired();
     desired
-        .manifest(key, |path, content, scopes| context.repository.read(path, content, scopes))
+        .manifest(key, |path, content, scopes| context.repository.read_lately(path, content, scopes))
         .ok()
         .flatten()
         .filter(|manifest| manifest.hash == now)

@@ -90,7 +90,8 @@ impl Parts {
         let kept = mirror.path();
         let renderer = Renderer::new(super::render_options(&self.config), self.reading.tools.clone(), kept.parent());
         let (away, units) = (Away::default(), Units::new(renderer.until(stop.clone()).of_a_cluster()));
-        Repository { mirror, paths, folder, desired, away, blocking_pool, units, unmanaged: Arc::default() }
+        let (unmanaged, read_files) = (Arc::default(), Arc::default());
+        Repository { mirror, paths, folder, desired, away, blocking_pool, units, unmanaged, read_files }
     }
 
     fn source(&self, stop: CancellationToken) -> Source {

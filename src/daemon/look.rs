@@ -57,6 +57,7 @@ impl RepositoryLook {
             debug!(why, "pushes are noticed only by polling");
         }
         let (repository, planned) = (&self.repository, self.planned.as_ref());
+        repository.read_files.age();
         let mut waits = false;
         let looked = repository.look(&self.follow, &self.stop, |head| {
             if self.known.as_ref() == Some(head) && !repository.units.may_render_now() {

@@ -53,6 +53,7 @@ mod prune;
 mod prune_candidates;
 mod quarantine;
 mod queued_events;
+mod read_files;
 mod read_head;
 mod rebuild;
 mod recheck;

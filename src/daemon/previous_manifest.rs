@@ -35,8 +35,8 @@ impl Repository {
         for change in changes.iter().filter(|change| change.is_manifest) {
             let find = |content: Option<&Content>| {
                 let Some(content) = Content::readable(content) else { return Ok(None) };
-                let file = self.read(&change.path, content, &scopes)?;
-                Ok::<_, GitError>(file.manifests.into_iter().find(|manifest| manifest.key == *key))
+                let file = self.read_lately(&change.path, content, &scopes)?;
+                Ok::<_, GitError>(file.manifests.iter().find(|manifest| manifest.key == *key).cloned())
             };
             if let Some(manifest) = find(change.before.as_ref())? {
                 before = Some((change.is_rendered(), change.path.clone(), manifest));
@@ -53,7 +53,9 @@ impl Repository {
         } else {
             let paths = [path.clone()];
             let chains = self.mirror.attribution(None, &parent, &self.folder, &paths, VERSIONS)?;
-            reading.charge(&path, key, chains.get(&path))?
+            let now = [(key.clone(), Some(manifest.hash))].into();
+            let charged = reading.charge(&path, now, chains.get(&path))?;
+            charged.into_values().next().map_or_else(|| reading.commit(&parent), Ok)?
         };
         Ok(Some(PreviousManifest { former: FormerManifest { manifest, commit }, now }))
     }

@@ -57,29 +57,35 @@ pub enum Next {
 }
 
 impl Chain {
-    /// The commit that is charged with one thing in the file, an object of several: the newest that made it what it is.
-    /// `value` reads the thing out of a content; `None` stands for no file.
+    /// The commits that are charged with things in the file, objects of several: for each the newest that made it what it is
+    /// `now`. `version` reads what a content makes of all of them; `None` stands for no file. Each version is read once.
     ///
     /// # Errors
     ///
-    /// Those of `value`.
-    pub fn charged<T: PartialEq, E>(
+    /// Those of `version`.
+    pub fn charged<K: Ord, T: PartialEq, E>(
         &self,
-        mut value: impl FnMut(Option<&Entry>) -> Result<T, E>,
-    ) -> Result<Option<&CommitId>, E> {
-        let Some(mut link) = self.links.first() else { return Ok(None) };
-        let now = value(link.after.as_ref())?;
-        'links: loop {
+        now: BTreeMap<K, Option<T>>,
+        mut version: impl FnMut(Option<&Entry>) -> Result<BTreeMap<K, T>, E>,
+    ) -> Result<BTreeMap<K, &CommitId>, E> {
+        let mut charged = BTreeMap::new();
+        // A link comes before those that it goes on to, so what reaches it on several lines is together by then.
+        let mut waiting = BTreeMap::from([(0, now)]);
+        while let Some((index, mut things)) = waiting.pop_first() {
+            let Some(link) = self.links.get(index) else { continue };
             for before in &link.before {
-                if let Next::Link(next) = before.next
-                    && value(before.content.as_ref())? == now
-                {
-                    link = &self.links[next];
-                    continue 'links;
+                let Next::Link(next) = before.next else { continue };
+                if things.is_empty() {
+                    break;
                 }
+                let then = version(before.content.as_ref())?;
+                let (same, others) = things.into_iter().partition(|(key, value)| then.get(key) == value.as_ref());
+                waiting.entry(next).or_insert_with(BTreeMap::new).extend::<BTreeMap<K, Option<T>>>(same);
+                things = others;
             }
-            return Ok(Some(&link.commit));
+            charged.extend(things.into_keys().map(|key| (key, &link.commit)));
         }
+        Ok(charged)
     }
 }
 

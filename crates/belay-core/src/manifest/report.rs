@@ -90,6 +90,10 @@ impl<'t> Report<'t> {
         self.text
     }
 
+    pub(super) fn lines(&self) -> &'t Lines {
+        self.lines
+    }
+
     /// How many there are so far.
     pub(super) fn count(&self) -> usize {
         self.count

@@ -1,5 +1,7 @@
 //! Custom resource definitions that stand in the repository.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use kube_facts::Type;
@@ -16,7 +18,7 @@ pub struct Definition {
     /// Whether objects live in a namespace.
     pub namespaced: bool,
     /// The versions that are served, with the shape of their objects where one is given.
-    pub versions: Vec<(String, Option<Type>)>,
+    pub versions: Arc<[(String, Option<Type>)]>,
 }
 
 impl Definition {
