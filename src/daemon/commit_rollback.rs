@@ -28,7 +28,8 @@ impl Source {
         let (context, desired, commit) = (Arc::clone(&self.context), self.desired(), record.commit.clone());
         self.tasks.spawn(async move {
             let reader = Arc::clone(&context);
-            let failed = context.repository.blocking_pool.run(move || reader.failed_commit(&desired, &commit)).await;
+            let failed =
+                context.repository.blocking_pool.run_for_object(move || reader.failed_commit(&desired, &commit)).await;
             TaskResult::EndRead(failed.map(Box::new))
         });
         self.state.rollouts.ends_read += 1;

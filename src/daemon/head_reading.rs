@@ -119,6 +119,9 @@ impl<'a> HeadReading<'a> {
         chain: Option<&Chain>,
         planned: Option<&CommitId>,
     ) -> Result<BTreeMap<ObjectKey, Arc<Commit>>, GitError> {
+        if now.is_empty() {
+            return Ok(BTreeMap::new());
+        }
         if !change.is_rendered() {
             return self.charge(&change.path, now, chain);
         }
@@ -162,7 +165,7 @@ impl<'a> HeadReading<'a> {
         if let Some(file) = self.parsed.get(&(path.to_owned(), content)) {
             return Ok(hashes(file).into_iter().collect());
         }
-        Ok(hashes(&self.repository.read(path, content, self.scopes)?).into_iter().collect())
+        Ok(hashes(&*self.repository.read_lately(path, content, self.scopes)?).into_iter().collect())
     }
 
     /// One side of a change; `None` where there is no file that can be read.

@@ -63,7 +63,7 @@ impl Source {
             let compare = move || {
                 !(may_be_broken_off && reader.was_broken_off(&object)) && reader.is_in_sync(&desired, &object, &live)
             };
-            let in_sync = context.repository.blocking_pool.run(compare).await;
+            let in_sync = context.repository.blocking_pool.run_for_object(compare).await;
             TaskResult::Compared(key, digest, in_sync)
         });
     }

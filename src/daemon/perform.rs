@@ -126,7 +126,7 @@ impl Source {
         let context = Arc::clone(&self.context);
         self.tasks.spawn(async move {
             let reader = Arc::clone(&context);
-            let record = context.repository.blocking_pool.run(move || reader.history.record(record)).await;
+            let record = context.repository.blocking_pool.run_for_object(move || reader.history.record(record)).await;
             match record {
                 Ok(Some(record)) => TaskResult::Reopened(Box::new(record)),
                 Ok(None) => TaskResult::Told,

@@ -87,7 +87,7 @@ impl Context {
     ) -> Option<T> {
         let repository = self.repository.clone();
         let blocking_pool = repository.blocking_pool.clone();
-        blocking_pool.run(move || question(&repository)).await.unwrap_or_else(|error| {
+        blocking_pool.run_for_object(move || question(&repository)).await.unwrap_or_else(|error| {
             warn!(%error, "failed to ask the mirror what was before");
             None
         })

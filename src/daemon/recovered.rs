@@ -28,7 +28,9 @@ impl Source {
                 let is_its = marked.as_deref() == Some(record.commit.as_str());
                 is_its.then(|| reader.commit(&record.commit).map(|commit| commit.change_cause()).unwrap_or_default())
             };
-            let Some(cause) = context.repository.blocking_pool.run(newest).await else { return TaskResult::Told };
+            let Some(cause) = context.repository.blocking_pool.run_for_object(newest).await else {
+                return TaskResult::Told;
+            };
             let message = format!("{cause}: complete, but only after its deadline; its record stays failed");
             info!(object = %key, message, "recovered");
             context.tell(&key, &live, EventKind::Normal, "RolloutRecovered", message);

@@ -265,7 +265,7 @@ impl Context {
             let authored = context.history.commit(&record.commit).ok().flatten().map(|commit| commit.authored);
             Some(Box::new(EndedRecord { record, authored }))
         };
-        self.repository.blocking_pool.run(read).await
+        self.repository.blocking_pool.run_for_object(read).await
     }
 }
 

@@ -41,7 +41,7 @@ pub use paths::{is_manifest, is_passed_over};
 pub use render::{Colour, render};
 pub use rendered::{Origins, Rendered, join, not_rendered, read_rendered};
 pub use report::brief;
-pub use schema::{Definition, nearest};
+pub use schema::{CustomShape, Definition, nearest};
 pub use scopes::{GroupKind, Scopes};
 pub use secrecy::secret_lines;
 pub use set::{File, read_file};
