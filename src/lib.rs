@@ -62,6 +62,7 @@
 //! | what is done with one object: refused, held, left alone, applied | `rollout/plan` (its `mod.rs`) |
 //! | the order of kinds, `belay.dev/after`, what may be deleted | `rollout/plan/order` `rollout/plan/after` `rollout/plan/prune` |
 //! | whether a rollout goes on after a restart, or under a newer commit, or is rolled back | `rollout/plan/resume` |
+//! | whether a Job that is gone has run for its manifest | `rollout/plan/job_run` |
 //! | what an apply would change, with Secrets masked | `rollout/plan/diff` |
 //! | a rollout because a ConfigMap or Secret changed | `rollout/plan/config_hash` `rollout/plan/references` |
 //! | the verdict: deadlines, and the time of an outage that is added to them (measured by `rollout/judge/outage`) | `rollout/judge` (its `mod.rs`) |
@@ -90,7 +91,7 @@
 //! | one rollout | `rollout` is all of it, from the plan to the record; `rollout_task` `apply_manifest` `takeover` `established` `health_monitor` |
 //! | rolling back | `rollback_facts` gathers what the core plans by, `rollback` carries out any such plan, `rollback_watch` proves it; `rollback_target` `dependent_config` `commit_rollback` `failure` `fallback_template` `previous_manifest` |
 //! | `kubectl rollout undo` and `belay undo`, recognised and held | `manual_rollback` |
-//! | what differs between kinds of workloads | `driver`; `stuck_pods` of StatefulSets, `replication_controller` `rolled_pods` |
+//! | what differs between kinds of workloads | `driver`; `stuck_pods` of StatefulSets, `replication_controller` `rolled_pods`; `job_runs` says which Jobs have run that are gone (decided by the core's `rollout/plan/job_run`), `finished_jobs` keeps them in the Lease |
 //! | what the watches tell, drift, and what an autoscaler scales | `watch_events` `in_sync` `recheck` `reported` `external_changes` `recovered` `unhealthy` `autoscalers` `deferred_watch` `deferred_kinds` `live` `rights` |
 //! | pruning | `prune_candidates` finds what left the repository and how much may be deleted at once, `prune` compares and deletes; `unmanaged` `revision_references` `cleanup` |
 //! | what is recorded | `charged_commits` `journal` `journal_queue` `standing` `retention` `rebuild` |

@@ -9,6 +9,7 @@ use tracing::{debug, warn};
 
 use super::autoscalers::Autoscalers;
 use super::cleanup::Cleanup;
+use super::finished_jobs::FinishedJobs;
 use super::journal_queue::JournalQueue;
 use super::queued_events::about;
 use super::repository::Repository;
@@ -43,6 +44,8 @@ pub(super) struct Context {
     pub before: Option<SourceDependency>,
     /// The events that are being told.
     pub events: Events,
+    /// The Jobs that were complete.
+    pub finished_jobs: FinishedJobs,
 }
 
 impl Context {

@@ -247,6 +247,11 @@ impl DesiredState {
         self.set.objects_in(path).map(hash).collect()
     }
 
+    /// The objects that a file holds, also those that something is wrong with.
+    pub(super) fn objects_in(&self, path: &str) -> impl Iterator<Item = &ObjectKey> {
+        self.set.objects_in(path)
+    }
+
     /// The manifest of an object, whose file `read_file` reads.
     pub(super) fn manifest(
         &self,

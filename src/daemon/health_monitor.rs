@@ -62,6 +62,8 @@ pub(super) struct HealthMonitor<'a> {
     quiet_until: tokio::time::Instant,
     /// How far it was when that was written down last.
     told: Option<Counters>,
+    /// Whether the object was looked at.
+    seen: bool,
     /// When the object is read, where the watch has not told of it at all until then: it may have gone before that began.
     unheard: Option<tokio::time::Instant>,
 }
@@ -105,7 +107,7 @@ impl<'a> HealthMonitor<'a> {
         let fail_fast = impatient.then(|| (FailFast::default(), tokio::time::Instant::now() + LOOK_AT_PODS));
         let now = tokio::time::Instant::now();
         let unheard = work.live.borrow().is_none().then(|| now + UNHEARD);
-        HealthMonitor { work, judge, applied, outcome, fail_fast, quiet_until: now, told: None, unheard }
+        HealthMonitor { work, judge, applied, outcome, fail_fast, quiet_until: now, told: None, seen: false, unheard }
     }
 
     /// Watches from `live` on, the object as the write left it.
@@ -126,11 +128,17 @@ impl<'a> HealthMonitor<'a> {
         }
     }
 
+    /// Whether the object was there while it was watched.
+    pub(super) fn has_seen_it(&self) -> bool {
+        self.seen
+    }
+
     /// Looks at the object as it is now; `None` where it is still to be waited for.
     async fn look(&mut self, live: Arc<Value>) -> Result<Option<MonitorEnd>, Cancelled> {
         if self.judge.is_of_another(&live) {
             return Ok(Some(MonitorEnd::Gone));
         }
+        self.seen = true;
         if self.is_taken_over(&live) {
             return Ok(Some(MonitorEnd::TakenOver(live)));
         }

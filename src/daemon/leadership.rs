@@ -29,6 +29,11 @@ const RETRY: Duration = Duration::from_secs(2);
 /// How long letting go may take.
 const LETTING_GO: Duration = Duration::from_secs(1);
 
+/// The name of a source's Lease.
+pub(super) fn lease_name(source: &str) -> String {
+    format!("belay-{source}")
+}
+
 /// The Lease of one source, for one daemon.
 pub(super) struct Leader {
     /// The cluster, without the restriction that comes from this Lease.

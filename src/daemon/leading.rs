@@ -14,8 +14,9 @@ use super::blocking_pool::BlockingPool;
 use super::cleanup::Cleanup;
 use super::context::{Context, Events};
 use super::desired_state::DesiredState;
+use super::finished_jobs::FinishedJobs;
 use super::journal_queue::JournalQueue;
-use super::leadership::Leader;
+use super::leadership::{Leader, lease_name};
 use super::liveness::Liveness;
 use super::queued_events::EventQueue;
 use super::repository::{Away, Repository};
@@ -110,6 +111,7 @@ impl Parts {
             requests: self.requests.clone(),
             before: self.before.clone(),
             events: Events::default(),
+            finished_jobs: FinishedJobs::new(self.config.lease_namespace(), lease_name(name)),
             config: self.config.clone(),
         });
         let (source, prune, drift, interval) =

@@ -24,10 +24,12 @@ mod external_changes;
 mod failure;
 mod fallback_template;
 mod file_facts;
+mod finished_jobs;
 mod head_change;
 mod head_reading;
 mod health_monitor;
 mod in_sync;
+mod job_runs;
 mod journal;
 mod journal_queue;
 mod lasting_trouble;
@@ -121,7 +123,7 @@ use cleanup::Cleanup;
 pub use cleanup::Pruning;
 pub use commit_tree::CommitTree;
 pub use lasting_trouble::note_lasting_trouble;
-use leadership::Leader;
+use leadership::{Leader, lease_name};
 use leading::{Parts, ReadingParts};
 pub use liveness::Liveness;
 use on_outage::OnOutage;
@@ -306,7 +308,7 @@ impl Daemon {
                 clock: self.clock.clone(),
                 status: status.clone(),
                 namespace: config.lease_namespace().to_owned(),
-                name: format!("belay-{name}"),
+                name: lease_name(&name),
                 who,
                 entitled,
                 stop: self.stop.clone(),

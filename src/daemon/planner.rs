@@ -212,6 +212,7 @@ impl Planner<'_> {
                 Some(live) => self.keep(served, wanted, live, hold).await?,
                 None => PlanStep::Held(hold),
             },
+            Intent::Make(_) if self.memory.is_some_and(|memory| memory.is_over(wanted)) => PlanStep::Unchanged,
             Intent::Make(body) if !try_new => make(wanted, &body),
             Intent::Try(_) if let Some(run) = live.and_then(|live| hook_run(wanted, live)) => {
                 self.plan_hook(wanted, run).await
@@ -300,7 +301,7 @@ impl Planner<'_> {
             let Holds::Repository(repository) = &self.holds else { return Ok(None) };
             let (repository, key, commit) = ((*repository).clone(), wanted.key.clone(), hold.commit.clone());
             let blocking_pool = repository.blocking_pool.clone();
-            let turned = blocking_pool.run(move || repository.change_by(&key, &commit)).await.ok().flatten();
+            let turned = blocking_pool.run_for_object(move || repository.change_by(&key, &commit)).await.ok().flatten();
             return Ok(turned.map(|turned| body(&turned.former.manifest.value(), &TemplateMarks::default(), None)));
         };
         if hold.is_about(present) {

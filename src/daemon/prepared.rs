@@ -50,12 +50,14 @@ impl Prepared {
 
     /// Goes on with a rollout that is under way already; `open` is its record from before a restart, where there is one.
     pub fn resume(&mut self, open: Option<&Record>) {
+        let hash = open.and_then(|record| record.manifest_hash.as_deref());
         let facts = ResumeFacts {
             open,
             live: self.live.as_ref(),
             recorded: &self.recorded,
             continues_rollout: self.continues_rollout,
             continues_scaling: self.continues_scaling,
+            is_same_manifest: hash == Some(&*self.planned.wanted.hash),
         };
         let step = std::mem::replace(&mut self.planned.step, PlanStep::Unchanged);
         self.planned.step = resume(step, &facts);

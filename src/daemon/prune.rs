@@ -15,10 +15,10 @@ use super::prune_candidates::{Candidates, prune_step};
 use super::revision_references::RevisionReferences;
 use super::rollout_task::{Cancelled, RolloutTask};
 use crate::cluster::{Backoff, ClusterError, EventKind, Served};
-use belay_core::manifest::{Manifest, ObjectKey};
+use belay_core::manifest::{HookDeletion, Manifest, ObjectKey, deletes_hook};
 use belay_core::rollout::{
-    HookRun, Outcome, PlanStep, Prunable, Reason, ReasonCode, StepKind, Trigger, Workload, hook_run, marks, prunable,
-    too_many,
+    HookRun, Outcome, PlanStep, Prunable, Reason, ReasonCode, StepKind, Trigger, Workload, hook_run, is_job, marks,
+    prunable, too_many,
 };
 
 /// After how long an object that is being deleted is said to hang.
@@ -167,6 +167,28 @@ pub(super) async fn delete_last_run(work: &mut RolloutTask) -> Result<Option<Out
     match deleted {
         Ok(()) => Ok(None),
         Err((outcome, reason)) => Ok(Some(work.end(outcome, Some(reason)).await?)),
+    }
+}
+
+/// Asks for the deletion of a hook that has come to its end, where its chart says that it is deleted then. Where that fails it
+/// stays until its next run.
+pub(super) async fn delete_finished_hook(work: &RolloutTask, outcome: Outcome) {
+    let policy = match outcome {
+        Outcome::Complete => HookDeletion::Succeeded,
+        Outcome::Failed => HookDeletion::Failed,
+        _ => return,
+    };
+    let wanted = &work.planned.wanted;
+    if !is_job(&wanted.key) || !deletes_hook(&wanted.manifest.value(), policy) {
+        return;
+    }
+    let deleted = async {
+        let Some(live) = work.read().await? else { return Ok(Ok(())) };
+        let may = work.is_ours(&live) && not_any_more(work, &live).is_none();
+        if may { send(work, marks::uid(&live)).await } else { Ok(Ok(())) }
+    };
+    if let Ok(Err(reason)) = deleted.await {
+        warn!(object = %wanted.key, %reason, "the hook has ended, and can't be deleted; it stays until its next run");
     }
 }
 

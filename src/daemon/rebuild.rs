@@ -94,6 +94,7 @@ pub(super) async fn if_forgotten(context: &Context) {
             return;
         }
     }
+    context.recall_finished_jobs().await;
     let say = |error: &ClusterError| context.status.trouble("cluster", Some(error.to_string()));
     let labels = format!("{}={source}", marks::SOURCE);
     let namespaces = context.repository.namespaces();

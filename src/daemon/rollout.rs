@@ -32,7 +32,10 @@ impl RolloutTask {
         // Not through a function of its own: that would keep its state twice, and there are thousands.
         let (driver, start) = (WorkloadDriver::of(&self), std::mem::take(&mut self.resume.start));
         let end = match AssertUnwindSafe(driver.carry_through(&mut self, start)).catch_unwind().await {
-            Ok(Ok(outcome)) => End::Recorded(outcome),
+            Ok(Ok(outcome)) => {
+                self.end_job(outcome).await;
+                End::Recorded(outcome)
+            }
             Ok(Err(Cancelled)) => End::Stopped,
             Err(panic) => End::Fault(text_of(&*panic)),
         };
@@ -120,6 +123,7 @@ impl RolloutTask {
                 ruled = judging.until_judged(live) => ruled?,
                 never = unsticking => match never {},
             };
+            let was_seen = judging.has_seen_it();
             let was_deleted = matches!(ruled, MonitorEnd::Gone);
             match ruled {
                 MonitorEnd::Complete(live) => return Box::pin(self.complete(&live)).await,
@@ -138,7 +142,11 @@ impl RolloutTask {
                         return Ok(outcome);
                     }
                 }
-                MonitorEnd::Gone => {}
+                MonitorEnd::Gone => {
+                    if let Some(outcome) = Box::pin(self.end_of_job_that_went(was_seen)).await? {
+                        return Ok(outcome);
+                    }
+                }
             }
             if let Some(outcome) = WorkloadDriver::of(self).begin_again(self).await? {
                 return Ok(outcome);

@@ -149,6 +149,8 @@ impl Source {
                 let live = handle.live.borrow().clone();
                 match live {
                     _ if outcome == Outcome::Rejected => {}
+                    // It was a Job, and is gone by now.
+                    Some(_) if !self.state.live.contains_key(key) => {}
                     Some(live) => self.compare_with_manifest(key, live.read(), well),
                     None => self.compare_when_seen(key, well),
                 }

@@ -6,12 +6,13 @@ use tracing::warn;
 
 use super::driver::WorkloadDriver;
 use super::health_monitor::is_complete;
+use super::job_runs::has_ended;
 use super::live::{LiveFacts, forget_reporters};
 use super::state::{DEBOUNCE, Event, Source};
 use super::status::{HeldStatus, put_or_remove};
 use crate::cluster::Seen;
 use belay_core::manifest::{Compact, ObjectKey};
-use belay_core::rollout::{Hold, LiveWorkload, Note, Reason, Workload, marks};
+use belay_core::rollout::{Hold, LiveWorkload, Note, Reason, Workload, is_job, marks};
 
 impl Source {
     /// Hears what the watches have seen.
@@ -40,7 +41,11 @@ impl Source {
                     .status
                     .change(|source| source.held.remove(&key).is_some() | source.workloads.remove(&key).is_some());
                 if let Some(handle) = self.handles.get(&key) {
-                    handle.live.send_replace(None);
+                    // A Job that has ended does not begin anew by going: how it ended is still to be heard.
+                    handle.live.send_if_modified(|live| {
+                        let ended = live.as_ref().is_some_and(|live| is_job(&key) && has_ended(&key, &live.read()));
+                        !ended && live.take().is_some()
+                    });
                 }
                 self.on(Event::Gone(key));
             }

@@ -1,10 +1,7 @@
 //! Whatever is asked of the embedded API server, it does not grow: the same requests again and again, sound ones and
 //! broken ones, and the memory of the process before and after. A program of its own, and one test after the other, for
 //! nothing else may take memory.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests")]
-
-#[path = "../support/mod.rs"]
-mod support;
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::fs;
@@ -18,8 +15,6 @@ use kube::Client;
 use minicluster::{MiniCluster, Part};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
-
-use support::daemon::{World, config_map};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 /// More writes than the server keeps events of.
@@ -120,51 +115,6 @@ async fn a_file_is_read_document_by_document() {
         peaks[1] < 2 * peaks[0] + (64 << 10),
         "bytes besides what is kept, of few and of many documents: {peaks:?}"
     );
-}
-
-/// What a daemon keeps does not grow with the commits that it has rolled out, nor do its threads.
-#[tokio::test(start_paused = true)]
-async fn the_daemon_does_not_grow_with_the_commits_that_it_rolls_out() {
-    /// How many commits each push brings.
-    const EACH: usize = 25;
-    const PUSHES: usize = 200;
-    /// What may stay of a commit, in bytes: its place in the graph of commits, and what the test itself keeps of it.
-    const OF_A_COMMIT: usize = 1_000;
-    let Some(_) = resident() else { return };
-    let _alone = MEASURING.lock().await;
-    let mut world = World::embedded().await;
-    let mut count = 0;
-    let mut push = async |world: &mut World, pushes: usize| {
-        for _ in 0..pushes {
-            let mut head = String::new();
-            for _ in 0..EACH {
-                count += 1;
-                let text: String =
-                    (0..3).map(|map| config_map(&format!("map-{map}"), &count.to_string()) + "---\n").collect();
-                head = world.repository.commit_file("all.yaml", &text, "Another one");
-            }
-            world.repository.push();
-            world.look_request().pushed();
-            world.through(&head).await;
-        }
-    };
-    world.push("all.yaml", &config_map("map-0", "0"), "First");
-    world.start();
-    push(&mut world, PUSHES / 5).await;
-    let (allocated, before, threads) = (ALLOCATED.load(Ordering::Relaxed), resident().unwrap(), threads());
-    push(&mut world, PUSHES).await;
-    let grown = ALLOCATED.load(Ordering::Relaxed).saturating_sub(allocated);
-    assert!(grown < EACH * PUSHES * OF_A_COMMIT, "{grown} bytes more are kept after {} commits", EACH * PUSHES);
-    let after = resident().unwrap();
-    assert!(after < before + SLACK, "{before} bytes before, {after} after {} commits", EACH * PUSHES);
-    let now = self::threads();
-    assert!(now <= threads + 4, "{threads} threads before, {now} after");
-    world.stop().await;
-}
-
-/// How many threads this process has.
-fn threads() -> usize {
-    fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
 }
 
 /// A server that has answered for a while.

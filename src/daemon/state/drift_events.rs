@@ -273,7 +273,7 @@ impl State {
         DependencyStanding {
             under_way: self.rollouts.under_way.contains_key(name) || self.rollouts.resumed.contains_key(name),
             newest: None,
-            complete: self.live.get(name).is_some_and(|facts| facts.complete),
+            complete: self.live.get(name).map(|facts| facts.complete),
         }
     }
 

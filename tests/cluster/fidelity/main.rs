@@ -17,6 +17,7 @@ mod controllers;
 mod facts;
 mod go_protobuf;
 mod go_types;
+mod jobs_run_once;
 mod kubectl;
 mod kubelet;
 mod main_job;

@@ -31,7 +31,7 @@ pub use compact::Compact;
 pub use complaint::{Complaint, Excerpt, Note};
 pub use doubts::other_tool;
 pub use hash::ManifestHash;
-pub use helm_hooks::{AFTER, HOOK_RUN, ONCE};
+pub use helm_hooks::{AFTER, HOOK_RUN, HookDeletion, ONCE, UPGRADE, deletes_hook};
 pub use hidden::is_hidden;
 pub use manifest_set::{Located, ManifestSet};
 pub use not_read::NotRead;

@@ -36,6 +36,7 @@ pub use plan::config_hash::{
     ConfigHash, Only, config_hash, config_hash_in, contents_hash, rolls_on_config, say_config_hash,
 };
 pub use plan::diff::{Change, changes, differs, only_marks, presentable, presentable_pair};
+pub use plan::job_run::{RunFacts, goes_by_itself, is_job, is_over, job_end};
 pub use plan::order::{Rank, rank};
 pub use plan::prune::{Prunable, allowed_by_trailer, prunable, too_many};
 pub use plan::references::{

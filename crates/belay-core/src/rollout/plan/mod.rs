@@ -8,6 +8,7 @@ pub(in crate::rollout) mod after;
 pub(in crate::rollout) mod body;
 pub(in crate::rollout) mod config_hash;
 pub(in crate::rollout) mod diff;
+pub(in crate::rollout) mod job_run;
 pub(in crate::rollout) mod order;
 pub(in crate::rollout) mod prune;
 pub(in crate::rollout) mod references;

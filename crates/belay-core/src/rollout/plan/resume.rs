@@ -3,6 +3,7 @@
 
 use jiff::Timestamp;
 
+use super::job_run::is_job;
 use super::step::{Apply, PlanStep};
 use crate::rollout::{Baseline, Outcome, Reason, ReasonCode, Record};
 
@@ -62,6 +63,8 @@ pub struct ResumeFacts<'a> {
     pub continues_rollout: bool,
     /// Whether a change of the number of pods was under way, which goes on as this one.
     pub continues_scaling: bool,
+    /// Whether the open record is of the very manifest that is planned.
+    pub is_same_manifest: bool,
 }
 
 /// The step of a plan, where a rollout may be under way already: it is watched on, or goes back. Any other step stays.
@@ -78,6 +81,8 @@ pub fn resume(step: PlanStep, facts: &ResumeFacts<'_>) -> PlanStep {
             PlanStep::RollBack { reason: facts.failure("it had failed before belay was restarted"), written: None }
         }
         PlanStep::Unchanged => facts.unfinished_rollout().map_or(PlanStep::Unchanged, PlanStep::Resume),
+        // A Job that went meanwhile has run, perhaps: how it ended is found out before it is made again.
+        PlanStep::Apply(_) if let Some(applied) = facts.job_that_went() => PlanStep::Resume(applied),
         // What was applied before a restart and is not live any more may have been undone by hand meanwhile.
         PlanStep::Apply(apply) if facts.open.is_some() && facts.recorded.applied.is_some() => {
             let respects_undo = apply.respects_undo || apply.replaces_template();
@@ -88,6 +93,13 @@ pub fn resume(step: PlanStep, facts: &ResumeFacts<'_>) -> PlanStep {
 }
 
 impl ResumeFacts<'_> {
+    /// From where a Job is judged that was made for this manifest before a restart, and is not there any more.
+    fn job_that_went(&self) -> Option<Baseline> {
+        let is_its = self.live.is_none() && self.is_same_manifest;
+        let open = self.open.filter(|record| is_its && is_job(&record.object));
+        open.and(self.recorded.applied.clone())
+    }
+
     fn was_going_back(&self) -> bool {
         self.open.is_some_and(|record| record.outcome == Outcome::RollingBack)
     }
@@ -198,7 +210,8 @@ mod tests {
             let open = open.map(record);
             let recorded = RecordedFacts { applied, went_back, ..RecordedFacts::default() };
             let (open, live, recorded) = (open.as_ref(), live.as_ref(), &recorded);
-            let facts = ResumeFacts { open, live, recorded, continues_rollout, continues_scaling };
+            let is_same_manifest = true;
+            let facts = ResumeFacts { open, live, recorded, continues_rollout, continues_scaling, is_same_manifest };
             assert_eq!(word(&resume(step, &facts)), expected, "{case}");
         }
     }
@@ -289,7 +302,14 @@ mod tests {
             let recorded =
                 RecordedFacts { applied: none.0.clone(), went_back: none.1.clone(), ..RecordedFacts::default() };
             let (open, live, recorded) = (open.as_ref(), live.as_ref(), &recorded);
-            let facts = ResumeFacts { open, live, recorded, continues_rollout: true, continues_scaling: true };
+            let facts = ResumeFacts {
+                open,
+                live,
+                recorded,
+                continues_rollout: true,
+                continues_scaling: true,
+                is_same_manifest: true,
+            };
             assert_eq!(resume(step.clone(), &facts), step);
         }
     }
@@ -302,5 +322,31 @@ mod tests {
         assert_eq!(held_reason(&hold, &other, &Trigger::Commit).code, ReasonCode::HeldAgain);
         assert_eq!(held_reason(&hold, &hold.commit, &Trigger::Commit).code, ReasonCode::Held);
         assert_eq!(held_reason(&hold, &other, &Trigger::Retry).message, "held for this");
+    }
+
+    #[test]
+    fn a_job_that_went_is_asked_how_it_ended_before_it_is_made_again() {
+        let object = |kind: &str, group: &str| ObjectKey {
+            group: group.to_owned(),
+            kind: kind.to_owned(),
+            namespace: Some("shop".to_owned()),
+            name: "j".to_owned(),
+        };
+        let (job, web) = (object("Job", "batch"), object("Deployment", "apps"));
+        let applied = Baseline { uid: "a".to_owned(), ..Baseline::default() };
+        let recorded = RecordedFacts { applied: Some(applied.clone()), ..RecordedFacts::default() };
+        let never = RecordedFacts::default();
+        let step = |key: &ObjectKey, recorded: &RecordedFacts, is_same_manifest: bool| {
+            let open = Record::planned("shop", &COMMIT.parse().unwrap(), key.clone(), Timestamp::UNIX_EPOCH);
+            let (live, open) = (None, Some(&open));
+            let (continues_rollout, continues_scaling) = (false, false);
+            let facts = ResumeFacts { open, live, recorded, continues_rollout, continues_scaling, is_same_manifest };
+            let made = Apply { creates: true, rolls_out: true, ..Apply::of(Compact::of(&serde_json::Value::Null)) };
+            resume(PlanStep::Apply(made), &facts)
+        };
+        assert_eq!(step(&job, &recorded, true), PlanStep::Resume(applied));
+        for other in [step(&job, &recorded, false), step(&job, &never, true), step(&web, &recorded, true)] {
+            assert!(matches!(other, PlanStep::Apply(_)), "{other:?}");
+        }
     }
 }
