@@ -152,6 +152,7 @@ impl RolloutTask {
             message,
             until: None,
             in_the_way: None,
+            wrong: None,
         };
         self.context.status.change(|source| put_or_remove(&mut source.under_way, &wanted.key, Some(under_way)));
         Ok(())

@@ -22,7 +22,7 @@ use super::repository::{Away, Repository};
 use super::requests::Requests;
 use super::source_dependency::{DependencyRequest, SourceDependency};
 use super::state::{Completion, Fetching, Recorded, Settings, Source, State, Watches};
-use super::status::{Publisher, SourceStatus, set};
+use super::status::Publisher;
 use super::tasks::Tasks;
 use super::units::Units;
 use crate::clock::Clock;
@@ -77,7 +77,7 @@ impl Parts {
                     warn!(by, "another daemon follows this source now");
                     stop_following.cancel();
                     following.await;
-                    self.status.change(|source| set(source, SourceStatus::default()));
+                    self.status.forget();
                 }
             }
         }
@@ -115,7 +115,7 @@ impl Parts {
             (name.clone(), self.config.prune, self.config.drift, self.config.interval.0);
         let folders = repository.paths.written().join(", ");
         let empty = repository.desired();
-        let settings = Settings { source, prune, drift, interval, folders };
+        let settings = Settings { source, prune, drift, comes_after: self.before.is_some(), interval, folders };
         Source {
             stop,
             tasks: Tasks::default(),
@@ -123,6 +123,7 @@ impl Parts {
             state: State::new(empty, settings, Instant::now()),
             handles: BTreeMap::new(),
             plan_task: None,
+            wait_task: None,
             watches: Watches::new(cluster, name),
             recorded: Recorded::new(self.history.begun()),
             completion: Completion::new(Arc::clone(&self.asked)),

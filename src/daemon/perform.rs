@@ -37,6 +37,8 @@ impl Source {
             }
             Effect::RepositoryTrouble { message, is_news } => {
                 self.context.status.trouble("repository", message);
+                let since = self.state.fetch.trouble.as_ref().map(|trouble| trouble.since);
+                self.context.status.change(|source| set(&mut source.follower.trouble_since, since));
                 if is_news {
                     self.note_what_is_followed();
                 }
@@ -51,6 +53,7 @@ impl Source {
                 warn!(message);
                 self.context.status.change(|source| set(&mut source.head, Some(head)));
             }
+            Effect::Await(number, head) => self.await_before(number, head),
             Effect::PlanHead(news) => self.plan_new_head(*news),
             Effect::RecordPlan(plan) => self.record_plan(*plan),
             Effect::BeginPlan(record) => self.begin_plan(*record),
@@ -78,6 +81,8 @@ impl Source {
 
     /// Looks at the repository, beside the loop.
     fn look(&mut self, known: Option<CommitId>) {
+        let now = self.context.clock.now();
+        self.context.status.change(|source| set(&mut source.follower.looked, Some(now)));
         let look = RepositoryLook {
             repository: self.fetching.repository.clone(),
             follow: self.fetching.follow.clone(),
@@ -85,6 +90,7 @@ impl Source {
             wake: self.fetching.wake.clone(),
             planned: self.state.planning.planned.clone(),
             pruning: self.context.cleanup.pruning,
+            comes_after: self.context.before.is_some(),
             desired: self.desired(),
             known,
         };

@@ -20,6 +20,19 @@ use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Commit, CommitId, Outcome, Reason, ReasonCode, Record};
 
 impl Source {
+    /// Waits, beside the loop, until the source that this one comes after is complete. A wait for an older head is given up.
+    pub(super) fn await_before(&mut self, number: u64, head: CommitId) {
+        self.context.status.change(|source| set(&mut source.head, Some(head)));
+        self.wait_task.take().inspect(AbortHandle::abort);
+        let context = Arc::clone(&self.context);
+        self.wait_task = Some(self.tasks.spawn(async move {
+            if let Some(before) = &context.before {
+                before.until_complete(&context.config.name, &context.clock, &context.status).await;
+            }
+            TaskResult::Awaited(number)
+        }));
+    }
+
     /// Hears of a new head: takes it up, and begins to plan it. A plan that is being made for an older head is given up.
     pub(super) fn plan_new_head(&mut self, mut news: HeadChange) {
         let head = news.head.id.clone();
@@ -71,9 +84,6 @@ impl Source {
         let planning = self.tasks.spawn(async move {
             for ended in ended {
                 ended.cancelled().await;
-            }
-            if let Some(before) = &context.before {
-                before.until_complete(&context.config.name, &context.clock, &context.status).await;
             }
             rebuild::if_forgotten(&context).await;
             let reader = Arc::clone(&context);

@@ -328,6 +328,7 @@ fn told(work: &RolloutTask, outcome: Outcome, line: &str, counters: Counters) {
         message: line.to_owned(),
         until: None,
         in_the_way: None,
+        wrong: None,
     };
     context.status.change(|source| put_or_remove(&mut source.under_way, &wanted.key, Some(under_way)));
 }

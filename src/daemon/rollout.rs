@@ -21,7 +21,9 @@ use super::rollout_end::InSync;
 use super::rollout_task::{Cancelled, End, RolloutEnd, RolloutStart, RolloutTask};
 use super::{manual_rollback, prune};
 use crate::backoff::Backoff;
-use belay_core::rollout::{Apply, Baseline, Hold, Outcome, StepKind, Workload, is_as_applied, template, template_hash};
+use belay_core::rollout::{
+    Apply, Baseline, CommitId, Hold, Outcome, Reason, StepKind, Workload, is_as_applied, marks, template, template_hash,
+};
 
 /// The waits before a rollout is begun again that others have disturbed more than once.
 const DISTURBED: Backoff = Backoff::between(Duration::from_secs(1), Duration::from_mins(5));
@@ -125,6 +127,7 @@ impl RolloutTask {
                 MonitorEnd::Complete(live) => return Box::pin(self.complete(&live)).await,
                 MonitorEnd::Failed { reason, observed, live } => {
                     self.context.revised(self.record, &live).await;
+                    let reason = self.with_the_templates_commit(reason, &live);
                     let failed = FailedRollout { reason, observed: Some(observed), written: None };
                     return Box::pin(self.roll_back(failed, Some(live))).await;
                 }
@@ -161,6 +164,19 @@ impl RolloutTask {
             baseline = Baseline::of(&self.planned.wanted.key, &written);
             self.context.applied(self.record, &baseline).await;
             live = Some(Arc::new(written));
+        }
+    }
+
+    /// A failure with the commit that the pod template is of, where the rollout goes on under a newer one that changed only
+    /// something beside it: a deadline, a label.
+    fn with_the_templates_commit(&self, reason: Reason, live: &Value) -> Reason {
+        let by = marks::annotation(live, marks::COMMIT).and_then(|by| by.parse::<CommitId>().ok());
+        match by.filter(|by| self.resume.continues_rollout && *by != self.planned.wanted.commit.id) {
+            Some(by) => {
+                let message = format!("{}; the pod template is of commit {}", reason.message, by.short());
+                Reason { message, ..reason }
+            }
+            None => reason,
         }
     }
 

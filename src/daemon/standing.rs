@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
+use tokio::time::Instant;
 use tracing::warn;
 
 use super::context::Context;
@@ -210,15 +212,28 @@ impl Source {
         Orphans { why, objects: gone.map(orphan).collect() }
     }
 
-    /// Notes where the source stands, where that has changed.
+    /// Notes the published state of the source, where that is news. A history that can't be written is said to be in the way.
     pub(super) fn note_source(&mut self) {
-        let standing = self.context.status.read(SourceStatus::standing);
-        let Some(standing) = standing.filter(|standing| self.recorded.standing.as_ref() != Some(standing)) else {
+        const AGAIN: Duration = Duration::from_secs(1);
+        let Some(standing) = self.context.status.read(SourceStatus::standing) else { return };
+        let is_known = self.recorded.standing.as_ref().is_some_and(|noted| !standing.is_news_after(noted));
+        if is_known || Instant::now() < self.recorded.note_after {
             return;
-        };
+        }
         match self.context.history.stands(&self.context.config.name, &standing) {
-            Ok(()) => self.recorded.standing = Some(standing),
-            Err(error) => warn!(%error, "failed to note where the source stands"),
+            Ok(()) => {
+                self.recorded.standing = Some(standing);
+                if let Some(said) = self.recorded.note_trouble.take() {
+                    self.context.status.change(|source| source.take_back("history", &said));
+                }
+            }
+            Err(error) => {
+                warn!(%error, "failed to note where the source stands, trying again");
+                self.recorded.note_after = Instant::now() + AGAIN;
+                self.recorded.note_trouble = Some(error.to_string());
+                self.context.status.trouble("history", Some(error.to_string()));
+                self.context.mend(&error);
+            }
         }
     }
 }

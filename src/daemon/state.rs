@@ -56,6 +56,8 @@ pub(super) struct Source {
     pub handles: BTreeMap<ObjectKey, RolloutHandle>,
     /// The task that makes a plan.
     pub plan_task: Option<AbortHandle>,
+    /// The task that waits for another source before a head is planned.
+    pub wait_task: Option<AbortHandle>,
     pub recorded: Recorded,
     pub completion: Completion,
     pub liveness: Arc<LoopHeartbeat>,
@@ -111,6 +113,10 @@ impl Watches {
 pub(super) struct Recorded {
     /// Where the source stands, as the history was told last.
     pub standing: Option<SourceStanding>,
+    /// When that may be noted again, after it could not be.
+    pub note_after: Instant,
+    /// Why it could not be noted.
+    pub note_trouble: Option<String>,
     /// Which history the source was planned into, by [`crate::history::History::begun`].
     pub history: u32,
     /// When old records are forgotten next.
@@ -119,7 +125,8 @@ pub(super) struct Recorded {
 
 impl Recorded {
     pub(super) fn new(history: u32) -> Recorded {
-        Recorded { standing: None, history, next_tidy: Instant::now() }
+        let now = Instant::now();
+        Recorded { standing: None, note_after: now, note_trouble: None, history, next_tidy: now }
     }
 }
 

@@ -18,6 +18,8 @@ use belay_core::rollout::{CommitId, Reason, Record, RecordId};
 pub(super) enum TaskResult {
     /// The repository was looked at.
     Looked(Box<LookEnd>),
+    /// The source that a head waits for is complete, by the number of the wait.
+    Awaited(u64),
     /// The plan of this number is ready.
     Planned(u64, Box<FinishedPlan>),
     /// A plan was written down, or could not be.

@@ -15,9 +15,13 @@ use crate::cli::output::progress;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Connector, connect, without_credentials};
 use crate::config::Span;
+use crate::daemon::ask_daemon;
 
 /// How long a connection may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The file in a state folder with the kubeconfig of the embedded cluster that a daemon has brought along.
+pub(in crate::cli) const EMBEDDED_KUBECONFIG: &str = "embedded.kubeconfig";
 
 /// The authority of the cluster that belay runs in.
 const IN_CLUSTER_CA: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
@@ -74,7 +78,9 @@ impl Globals {
 
     /// The same, with what is done about programs that the kubeconfig names for logging in.
     pub(in crate::cli) async fn cluster_of(&self, context: &str, programs: Programs) -> anyhow::Result<Cluster> {
-        let cluster = Cluster::new(self.client_of(context, programs).await?, Clock::system());
+        let server = self.config(context).await?.cluster_url.to_string();
+        let client = self.client_of(context, programs).await?;
+        let cluster = Cluster::new(client, Clock::system()).of_server(server.trim_end_matches('/'));
         Ok(match self.request_timeout {
             Some(limit) => cluster.with_request_timeout(limit),
             None => cluster,
@@ -161,6 +167,9 @@ impl Globals {
     async fn config(&self, context: &str) -> anyhow::Result<Config> {
         let mut context = self.context.clone().or_else(|| (!context.is_empty()).then(|| context.to_owned()));
         let mut kubeconfig = self.kubeconfig.clone();
+        if kubeconfig.is_none() && context.is_none() && var("KUBECONFIG").is_none() {
+            kubeconfig = self.embedded_of_the_state_folder().await;
+        }
         if kubeconfig.is_none() && !has_a_cluster() {
             let service = Service::of_this_machine();
             kubeconfig = service.kubeconfig();
@@ -186,6 +195,22 @@ impl Globals {
         }
         let config = Config::from_kubeconfig(&options).await;
         config.map_err(|error| anyhow!("failed to use the kubeconfig: {}", said(&error)))
+    }
+
+    /// The kubeconfig of the embedded cluster that the daemon of the state folder brought along, where one answers there and
+    /// says that it is for that cluster.
+    async fn embedded_of_the_state_folder(&self) -> Option<PathBuf> {
+        let folder = self.state_to_look_at().ok()?;
+        let file = folder.join(EMBEDDED_KUBECONFIG);
+        let kubeconfig = Kubeconfig::read_from(&file).ok()?;
+        let named = kubeconfig.clusters.iter().filter_map(|named| named.cluster.as_ref()?.server.clone());
+        let servers: Vec<String> = named.map(|server| server.trim_end_matches('/').to_owned()).collect();
+        let published = ask_daemon(&folder).await?;
+        let clusters = published.values().filter_map(|source| source.standing.follower.cluster.as_deref());
+        let is_its = clusters
+            .map(|cluster| cluster.trim_end_matches('/'))
+            .any(|cluster| servers.iter().any(|server| server == cluster));
+        is_its.then_some(file)
     }
 
     /// The namespace that belay itself runs in, where the cluster of `context` is the one that it runs in.

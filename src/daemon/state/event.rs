@@ -20,6 +20,8 @@ pub enum Event {
     LookDue { at: Timestamp },
     /// A look at the repository is through, at a time; with what the mirror holds, where that is to be kept up.
     Looked { seen: HeadSeen, kept: Option<Box<HeadChange>>, at: Timestamp },
+    /// The source that a head waits for is complete, by the number of the wait.
+    Awaited(u64),
     /// The plan of this number is made.
     Planned { number: u64, plan: Box<FinishedPlan> },
     /// A plan was written down, or could not be; whether that history is lost since.
@@ -67,6 +69,8 @@ pub enum Effect {
     Away(bool),
     /// Publishes that a head is refused.
     RefuseHead { head: CommitId, message: String },
+    /// Waits for another source before this head is planned, under this number.
+    Await(u64, CommitId),
     /// Plans a head.
     PlanHead(Box<HeadChange>),
     /// Writes a plan down.

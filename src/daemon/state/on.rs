@@ -7,7 +7,7 @@ use super::drift_events::{begun, checked, compared, due, gone, listed, rescaled}
 use super::event::{Effect, Event};
 use super::fetch_events::{look, looked};
 use super::known::State;
-use super::plan_events::{plan_recorded, planned};
+use super::plan_events::{awaited, plan_recorded, planned};
 use super::rollout_events::{ended, fault, reopened, stopped, superseded};
 
 /// Decides what becomes of an event.
@@ -15,6 +15,7 @@ pub fn on(state: &mut State, event: Event, now: Instant) -> Vec<Effect> {
     match event {
         Event::LookDue { at } => look(state, at, now),
         Event::Looked { seen, kept, at } => looked(state, seen, kept, at, now),
+        Event::Awaited(number) => awaited(state, number),
         Event::Planned { number, plan } => planned(state, number, plan),
         Event::PlanRecorded { record, is_lost } => plan_recorded(state, record, is_lost),
         Event::Superseded { keys, by } => superseded(state, &keys, &by),

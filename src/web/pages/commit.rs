@@ -120,7 +120,7 @@ fn forges(shown: &Shown, id: &str, records: &[RecordAnswer]) -> Vec<(String, Str
 
 impl Object {
     fn of(shown: &Shown, answer: RecordAnswer) -> Object {
-        let RecordAnswer { record, waits_for, unnoticed, .. } = answer;
+        let RecordAnswer { record, waits_for, progress, unnoticed, .. } = answer;
         let status = shown.status.borrow();
         let source = status.sources.get(&record.source);
         // A hold is of the commit that failed, for as long as it lasts.
@@ -150,7 +150,7 @@ impl Object {
             place,
             took: record.ended.map(|ended| Lasted(ended.duration_since(record.started))),
             reason: record.reason.map(|reason| reason.message),
-            waits_for,
+            waits_for: waits_for.or(progress),
             back_to: record.back_to.map(Link),
             complaints: record.complaints.iter().map(ToString::to_string).collect(),
             unnoticed: unnoticed.iter().map(ToString::to_string).collect(),

@@ -50,6 +50,7 @@ mod leaves_fields_alone;
 mod never_back_to_what_was_unwell;
 mod notices_tell_what_became_of_commits;
 mod one_daemon_writes;
+mod one_state_is_published;
 mod pages_tell_people_what_is_wrong;
 mod people_may_ask_otherwise;
 mod prunes_what_left;

@@ -72,7 +72,8 @@ fn desired() -> Arc<DesiredState> {
 /// A source that has planned commit a, with everything live and complete.
 fn state() -> State {
     let (source, folders) = ("shop".to_owned(), "shop".to_owned());
-    let settings = Settings { source, prune: true, drift: Drift::Correct, interval: 30 * S, folders };
+    let settings =
+        Settings { source, prune: true, drift: Drift::Correct, comes_after: false, interval: 30 * S, folders };
     let mut state = State::new(desired(), settings, Instant::now());
     state.planning.planned = Some(id('a'));
     state.planning.plans = 1;
@@ -131,6 +132,7 @@ fn word(effect: &Effect) -> String {
         }
         Effect::Away(is_away) => if *is_away { "away" } else { "back" }.to_owned(),
         Effect::RefuseHead { head, .. } => format!("refuse {}", head.short()),
+        Effect::Await(number, head) => format!("wait {number} for {}", head.short()),
         Effect::PlanHead(news) => format!("plan {}", news.head.id.short()),
         Effect::RecordPlan(plan) => format!("record {}", plan.news.head.id.short()),
         Effect::BeginPlan(plan) => format!("begin {}", plan.news.head.id.short()),

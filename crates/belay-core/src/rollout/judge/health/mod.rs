@@ -7,6 +7,7 @@ mod job;
 mod pod;
 mod replication_controller;
 mod stateful_set;
+mod wrong_pods;
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -15,6 +16,7 @@ use crate::manifest::ObjectKey;
 use crate::rollout::{Reason, Workload};
 
 pub use pod::{Fault, PodAccount, account_of_pod};
+pub use wrong_pods::wrong_pods;
 
 /// What an object says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
