@@ -66,7 +66,7 @@
 //! | a rollout because a ConfigMap or Secret changed | `rollout/plan/config_hash` `rollout/plan/references` |
 //! | the verdict: deadlines, and the time of an outage that is added to them (measured by `rollout/judge/outage`) | `rollout/judge` (its `mod.rs`) |
 //! | failing before the deadline; what a workload's own status says, one file a kind | `rollout/judge/fail_fast`; `rollout/judge/health` |
-//! | the rollback: to which revision, by which writes, what is held and when a hold ends | `rollout/rollback/target` `rollout/rollback/plan` `rollout/rollback/hold` |
+//! | the rollback: to which revision, by which writes, what is held and when a hold ends, also where the cluster has lost it; what of a commit goes back | `rollout/rollback/target` `rollout/rollback/plan` `rollout/rollback/hold` `rollout/rollback/kept_hold` `rollout/rollback/whole_commit` |
 //! | `kubectl rollout undo` and `belay undo`, recognised and held | `rollout/rollback/manual_rollback` `rollout/rollback/by_hand`; what the command `belay undo` writes: `rollout/rollback/undo` |
 //! | fields that others own or that are ignored; `replicas` of what an autoscaler scales | `rollout/ownership/owned` `rollout/ownership/ignored_fields` `rollout/autoscaler` |
 //! | taking over from another tool; whether a Lease is free | `rollout/ownership/takeover` `rollout/ownership/lease` |
@@ -85,11 +85,12 @@
 //! | the loop | `source` `state` `perform` `task_result`; `startup` reads the records that an earlier run left open; `liveness` answers systemd's watchdog |
 //! | what is decided across objects | `state/on` hands each event to the file that decides it: `state/fetch_events` (looks, and heads refused because they empty or replace everything), `state/plan_events` (which plan takes the place of which), `state/rollout_events` (superseding, ends, panics), `state/drift_events` (what is looked into, corrected, reported, taken up), with `state/event`, `state/known`, `state/fetching` and `state/drift` |
 //! | a fetch, and what a new head says | `look` fetches; `read_head` reads the new head and notices one that empties or replaces everything; `head_reading` charges each change to its commit (by `git/read/attribution`; rendered folders: `unit_changes`); `quarantine` leaves alone a repository that brought belay down (for how long: `git/mirror/attempt`); `repository` `source_options` `capabilities` `head_change` `units` `desired_state` `file_facts` `offline_start` |
-//! | a plan | `plan_head` `plan_request` `planner` `on_outage` `prepared` `recorded_facts` `live_objects` `config_rollout` `source_dependency`; `made` says whether an object is this source's (the core refuses what is another's), `ownership_conflict` reports it |
+//! | a plan | `plan_head` `plan_request` `planner` `on_outage` `prepared` `keep_held` `recorded_facts` `live_objects` `config_rollout` `source_dependency`; `made` says whether an object is this source's (the core refuses what is another's), `ownership_conflict` reports it |
 //! | beginning rollouts | `start` `apply_wave` `dependency_gate` `rollout_end`; `continued_rollout` lets a rollout go on under a newer commit (noted by `state/rollout_events`, decided by the core's `rollout/plan/resume`) |
 //! | one rollout | `rollout` is all of it, from the plan to the record; `rollout_task` `apply_manifest` `takeover` `established` `health_monitor` |
 //! | rolling back | `rollback_facts` gathers what the core plans by, `rollback` carries out any such plan, `rollback_watch` proves it; `rollback_target` `dependent_config` `commit_rollback` `failure` `fallback_template` `previous_manifest` |
 //! | `kubectl rollout undo` and `belay undo`, recognised and held | `manual_rollback` |
+//! | what is held where the cluster has lost the hold | `kept_holds` |
 //! | what differs between kinds of workloads | `driver`; `stuck_pods` of StatefulSets, `replication_controller` `rolled_pods` |
 //! | what the watches tell, drift, and what an autoscaler scales | `watch_events` `in_sync` `recheck` `reported` `external_changes` `recovered` `unhealthy` `autoscalers` `deferred_watch` `deferred_kinds` `live` `rights` |
 //! | pruning | `prune_candidates` finds what left the repository and how much may be deleted at once, `prune` compares and deletes; `unmanaged` `revision_references` `cleanup` |

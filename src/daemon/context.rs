@@ -10,6 +10,7 @@ use tracing::{debug, warn};
 use super::autoscalers::Autoscalers;
 use super::cleanup::Cleanup;
 use super::journal_queue::JournalQueue;
+use super::kept_holds::KeptHolds;
 use super::queued_events::about;
 use super::repository::Repository;
 use super::requests::Requests;
@@ -31,6 +32,8 @@ pub(super) struct Context {
     pub config: SourceConfig,
     pub cluster: Cluster,
     pub history: History,
+    /// The holds as they were known last.
+    pub holds: KeptHolds,
     /// What is to be written into it next.
     pub journal: JournalQueue,
     pub cleanup: Cleanup,

@@ -14,7 +14,7 @@ use crate::cluster::{Backoff, ClusterError, EventKind, ObservedWorkload};
 use belay_core::manifest::Compact;
 use belay_core::rollout::{
     Baseline, Counters, FailFast, Judge, Judgement, Outcome, Reason, StepKind, Verdict, Waiting, WaitingOn, health,
-    template,
+    marks, template,
 };
 
 /// How soon what fell due meanwhile is seen to.
@@ -46,6 +46,10 @@ pub(super) enum MonitorEnd {
     TakenOver(Arc<Value>),
     /// Somebody deleted it.
     Gone,
+    /// Somebody asked to leave it alone, and why.
+    Suspended(String),
+    /// The cluster's store was set back: it is as it was before the write.
+    SetBack,
 }
 
 /// One workload being watched.
@@ -62,8 +66,11 @@ pub(super) struct HealthMonitor<'a> {
     quiet_until: tokio::time::Instant,
     /// How far it was when that was written down last.
     told: Option<Counters>,
-    /// When the object is read, where the watch has not told of it at all until then: it may have gone before that began.
+    /// When the object is read, where the watch has not told of what was written until then: it may have gone before the watch began, or
+    /// the cluster's store was set back.
     unheard: Option<tokio::time::Instant>,
+    /// Whether what is looked at was just read for that.
+    is_read: bool,
 }
 
 impl RolloutTask {
@@ -105,7 +112,17 @@ impl<'a> HealthMonitor<'a> {
         let fail_fast = impatient.then(|| (FailFast::default(), tokio::time::Instant::now() + LOOK_AT_PODS));
         let now = tokio::time::Instant::now();
         let unheard = work.live.borrow().is_none().then(|| now + UNHEARD);
-        HealthMonitor { work, judge, applied, outcome, fail_fast, quiet_until: now, told: None, unheard }
+        HealthMonitor {
+            work,
+            judge,
+            applied,
+            outcome,
+            fail_fast,
+            quiet_until: now,
+            told: None,
+            unheard,
+            is_read: false,
+        }
     }
 
     /// Watches from `live` on, the object as the write left it.
@@ -131,6 +148,16 @@ impl<'a> HealthMonitor<'a> {
         if self.judge.is_of_another(&live) {
             return Ok(Some(MonitorEnd::Gone));
         }
+        if let Some(why) = marks::annotation(&live, marks::SUSPEND) {
+            return Ok(Some(MonitorEnd::Suspended(why.to_owned())));
+        }
+        if self.judge.is_from_before(&live) {
+            if std::mem::take(&mut self.is_read) {
+                return Ok(Some(MonitorEnd::SetBack));
+            }
+            self.unheard.get_or_insert_with(|| tokio::time::Instant::now() + UNHEARD);
+        }
+        self.is_read = false;
         if self.is_taken_over(&live) {
             return Ok(Some(MonitorEnd::TakenOver(live)));
         }
@@ -247,10 +274,12 @@ impl<'a> HealthMonitor<'a> {
     /// The object as it is, where the watch should have told of it by now and has not; otherwise as it was.
     async fn read_unheard_of(&mut self, live: &Compact) -> Result<Option<Compact>, Cancelled> {
         let over = self.unheard.take_if(|until| *until <= tokio::time::Instant::now()).is_some();
-        if !over || self.work.live.borrow().is_some() {
+        let is_told = || self.work.live.borrow().as_ref().is_some_and(|told| !self.judge.is_from_before(&told.read()));
+        if !over || is_told() {
             return Ok(Some(live.clone()));
         }
         let read = self.work.read().await?;
+        self.is_read = true;
         Ok(read.map(|read| Compact::of(&read)))
     }
 

@@ -73,6 +73,10 @@ impl Context {
     /// Whether a live object is as its manifest says, as far as belay can tell by itself. It blocks.
     fn is_in_sync(&self, desired: &DesiredState, key: &ObjectKey, live: &Value) -> bool {
         let Some(manifest) = self.read_manifest(desired, key) else { return true };
+        if self.holds.of(key).is_some_and(|kept| kept.is_lost_on(live)) {
+            // Who plans decides whether it is in force still.
+            return false;
+        }
         let source = &self.config.name;
         let config = desired.configuration(&manifest);
         let ignored_fields = self.ignored_fields(desired, key);

@@ -15,6 +15,7 @@ use super::cleanup::Cleanup;
 use super::context::{Context, Events};
 use super::desired_state::DesiredState;
 use super::journal_queue::JournalQueue;
+use super::kept_holds::KeptHolds;
 use super::leadership::Leader;
 use super::liveness::Liveness;
 use super::queued_events::EventQueue;
@@ -103,6 +104,7 @@ impl Parts {
             repository: repository.clone(),
             autoscalers: Autoscalers::default(),
             history: self.history.clone(),
+            holds: KeptHolds::load(&self.history, name),
             journal: JournalQueue::default(),
             clock: self.clock.clone(),
             status: self.status.clone(),

@@ -30,6 +30,8 @@ mod health_monitor;
 mod in_sync;
 mod journal;
 mod journal_queue;
+mod keep_held;
+mod kept_holds;
 mod lasting_trouble;
 mod leadership;
 mod leading;

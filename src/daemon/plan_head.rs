@@ -13,7 +13,7 @@ use super::deferred_kinds::DeferredKinds;
 use super::head_change::HeadChange;
 use super::plan_request::{PlanRequest, PlanRequests};
 use super::state::{Event, Source};
-use super::status::set;
+use super::status::{SourceStatus, set};
 use super::task_result::{FinishedPlan, HeadPlan, TaskResult};
 use super::{planner, prune, rebuild};
 use belay_core::manifest::ObjectKey;
@@ -55,7 +55,10 @@ impl Source {
         self.request_held_with_new_configuration(&mut requests, &news.head);
         self.give_claims_up();
         let prune_candidates = self.prune_candidates(Some(&news));
-        let keys: BTreeSet<ObjectKey> = requests.keys().chain(news.removed.keys()).cloned().collect();
+        // What stays, though its manifest has left, is not left half-way: its rollout comes to its end.
+        let stays = |key: &&ObjectKey| !self.context.config.prune && self.is_applied(key);
+        let removed = news.removed.keys().filter(|key| !stays(key));
+        let keys: BTreeSet<ObjectKey> = requests.keys().chain(removed).cloned().collect();
         info!(commit = head.short(), objects = keys.len(), "planning");
         let ended: Vec<CancellationToken> = self
             .handles
@@ -88,6 +91,15 @@ impl Source {
         });
         self.state.planning.running = Some(number);
         self.plan_task = Some(planning);
+    }
+
+    /// Whether the rollout of a workload is under way, and its manifest applied.
+    fn is_applied(&self, key: &ObjectKey) -> bool {
+        let followed = |source: &SourceStatus| {
+            let way = source.under_way.get(key);
+            way.is_some_and(|way| matches!(way.outcome, Outcome::UnderWay | Outcome::RollingBack))
+        };
+        self.context.status.read(followed).unwrap_or_default()
     }
 
     /// What was wrong only for another manifest's sake is right when that one changes.

@@ -139,7 +139,10 @@ pub(super) async fn delete(work: &mut RolloutTask) -> Result<Outcome, Cancelled>
     let message = format!("{}: its manifest left the repository", work.planned.wanted.commit.change_cause());
     info!(object = %key, message, "deleted");
     match until_gone(work, &uid).await? {
-        Ok(()) => work.end(Outcome::Pruned, None).await,
+        Ok(()) => {
+            work.context.holds.forget(&key);
+            work.end(Outcome::Pruned, None).await
+        }
         Err((outcome, reason)) => work.end(outcome, Some(reason)).await,
     }
 }

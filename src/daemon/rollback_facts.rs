@@ -19,7 +19,7 @@ pub(super) async fn plan_rollback(
     live: Option<&Value>,
 ) -> Result<RollbackPlan, Cancelled> {
     let (context, driver) = (Arc::clone(&work.context), WorkloadDriver::of(work));
-    let live = driver.present(live);
+    let live = live.unwrap_or(&Value::Null);
     let mut facts = RollbackFacts {
         wanted: &work.planned.wanted,
         source: &context.config.name,
@@ -39,7 +39,6 @@ pub(super) async fn plan_rollback(
         former: None,
     };
     loop {
-        let live = live.unwrap_or(&Value::Null);
         match plan(&facts) {
             Planning::Made(plan) => return Ok(plan),
             Planning::Asks(Question::Target) => facts.target = Some(driver.find_target(work, live).await?),
@@ -47,7 +46,7 @@ pub(super) async fn plan_rollback(
             Planning::Asks(Question::Configuration) => {
                 facts.configuration = Some(dependent_config::changed(work).await?);
             }
-            Planning::Asks(Question::Former) => facts.former = Some(dependent_config::former(work).await),
+            Planning::Asks(Question::Former) => facts.former = Some(context.good_former(&facts.wanted.key).await),
         }
     }
 }

@@ -21,10 +21,12 @@ use super::rollout_end::InSync;
 use super::rollout_task::{Cancelled, End, RolloutEnd, RolloutStart, RolloutTask};
 use super::{manual_rollback, prune};
 use crate::backoff::Backoff;
-use belay_core::rollout::{Apply, Baseline, Hold, Outcome, StepKind, Workload, is_as_applied, template, template_hash};
+use belay_core::rollout::{
+    Apply, Baseline, Hold, Outcome, StepKind, Workload, held_reason, is_as_applied, template, template_hash,
+};
 
 /// The waits before a rollout is begun again that others have disturbed more than once.
-const DISTURBED: Backoff = Backoff::between(Duration::from_secs(1), Duration::from_mins(5));
+pub(super) const DISTURBED: Backoff = Backoff::between(Duration::from_secs(1), Duration::from_mins(5));
 
 impl RolloutTask {
     /// Carries the rollout through. A panic in it is its own end, and nobody else's.
@@ -59,6 +61,9 @@ impl RolloutTask {
                 Box::pin(self.keep_fallback_template()).await?;
                 // Those that wait for their turn and for room, thousands perhaps, have little of their own meanwhile.
                 let room = self.turn_and_room().await?;
+                if let Some(why) = self.suspension() {
+                    return self.leave_alone(&why).await;
+                }
                 let written = match Box::pin(self.apply_manifest(room)).await? {
                     Ok(written) => written,
                     Err(outcome) => return Ok(outcome),
@@ -88,17 +93,35 @@ impl RolloutTask {
 
     /// After the write: nothing to wait for, or a rollout to be judged.
     pub(super) async fn follow(&mut self, written: Value) -> Result<Outcome, Cancelled> {
+        let is_held = Hold::on(&written).is_some();
+        if !is_held {
+            self.context.holds.forget(&self.planned.wanted.key);
+        }
         if !self.is_judged() {
             Box::pin(self.wait_until_established(&written)).await?;
             self.turn.through();
             return match waits_for(&self.planned.wanted.key) {
-                true if Hold::on(&written).is_none() => Box::pin(self.wait_until_healthy(written)).await,
-                _ => self.end(Outcome::Complete, None).await,
+                true if !is_held => Box::pin(self.wait_until_healthy(written)).await,
+                _ => self.end_applied(&written).await,
             };
         }
         self.turn.through();
         let baseline = self.baseline(&written);
         self.judge_from(baseline, Some(Arc::new(written))).await
+    }
+
+    /// Ends the record of what nobody has to wait for. A commit whose manifest is held was not applied, though the object was made
+    /// anew.
+    async fn end_applied(&self, written: &Value) -> Result<Outcome, Cancelled> {
+        let wanted = &self.planned.wanted;
+        let held = Hold::on(written).filter(|_| self.apply.restores_held && wanted.trigger.is_commit());
+        match held {
+            Some(hold) => {
+                let reason = held_reason(&hold, &wanted.commit.id, &wanted.trigger);
+                self.end(Outcome::Held, Some(reason)).await
+            }
+            None => self.end(Outcome::Complete, None).await,
+        }
     }
 
     /// Judges the rollout that a write began.
@@ -138,7 +161,8 @@ impl RolloutTask {
                         return Ok(outcome);
                     }
                 }
-                MonitorEnd::Gone => {}
+                MonitorEnd::Suspended(why) => return self.leave_alone(&why).await,
+                MonitorEnd::SetBack | MonitorEnd::Gone => {}
             }
             if let Some(outcome) = WorkloadDriver::of(self).begin_again(self).await? {
                 return Ok(outcome);

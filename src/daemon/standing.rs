@@ -235,7 +235,12 @@ impl Context {
     /// Records for what has left the repository and stays, of what is there. It blocks.
     pub(super) fn orphaned(&self, orphans: Orphans) -> Vec<Record> {
         let Orphans { why, objects } = orphans;
+        let is_told = |key: &ObjectKey, commit: &CommitId| {
+            let newest = self.newest_record(key);
+            newest.is_some_and(|newest| newest.outcome == Outcome::Orphaned && newest.commit == *commit)
+        };
         let gone = objects.into_iter().filter(|(key, _, is_live)| *is_live || self.was_applied(key));
+        let gone = gone.filter(|(key, commit, _)| !is_told(key, commit));
         let record = |(key, commit, _): (ObjectKey, CommitId, bool)| Record {
             reason: Some(Reason::new(ReasonCode::Orphaned, why.to_owned())),
             ..Record::planned(&self.config.name, &commit, key, self.clock.now())

@@ -115,11 +115,13 @@ pub(super) struct Recorded {
     pub history: u32,
     /// When old records are forgotten next.
     pub next_tidy: Instant,
+    /// Whether it was read what an earlier daemon has left of commits that go back as a whole.
+    pub failed_commits_read: bool,
 }
 
 impl Recorded {
     pub(super) fn new(history: u32) -> Recorded {
-        Recorded { standing: None, history, next_tidy: Instant::now() }
+        Recorded { standing: None, history, next_tidy: Instant::now(), failed_commits_read: false }
     }
 }
 

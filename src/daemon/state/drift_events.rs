@@ -13,6 +13,8 @@ use crate::daemon::recheck::{Dependencies, Recheck};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{DependencyStanding, Hold, PlanStep, Trigger, marks};
 
+/// Who has changed an object that does not say so.
+const SOMEBODY: &str = "somebody";
 /// After how long what could not be looked through for what has left the repository is looked through again.
 const SEARCH_AGAIN: Duration = Duration::from_mins(10);
 /// How long a controller that somebody is rolling by hand may stand still before it is put right. The command itself gives
@@ -70,6 +72,9 @@ pub fn checked(state: &mut State, plan: u64, prepared: Vec<Prepared>, now: Insta
             start.resumed.push((record, prepared));
             continue;
         }
+        if let Trigger::Drift(by) = &mut prepared.planned.wanted.trigger {
+            *by = prepared.last_writer.clone().unwrap_or_else(|| SOMEBODY.to_owned());
+        }
         if let Some(digest) = prepared.digest {
             state.live.entry(key.clone()).or_default().well = Some(digest);
             state.drift.reported.remove(&key);
@@ -87,6 +92,11 @@ pub fn checked(state: &mut State, plan: u64, prepared: Vec<Prepared>, now: Insta
                 effects.push(Effect::Claim(Box::new(prepared), reason));
             }
             PlanStep::Prune => start.new.push(prepared),
+            PlanStep::Held(_) if prepared.was_suspended_on_its_way_back() => {
+                prepared.planned.wanted.trigger = Trigger::Retry;
+                prepared.resume(None);
+                start.new.push(prepared);
+            }
             _ => {}
         }
     }
@@ -124,12 +134,9 @@ fn correct(state: &mut State, mut prepared: Prepared, effects: &mut Vec<Effect>,
     if !retry && state.settings.drift == Drift::Report {
         let seen = state.drift.under_check.remove(&key).flatten();
         state.drift.reported.insert(key.clone(), seen);
-        let by = prepared.last_writer.unwrap_or_else(|| "somebody".to_owned());
+        let by = prepared.last_writer.unwrap_or_else(|| SOMEBODY.to_owned());
         effects.push(Effect::ReportDrift { key, served: prepared.served, by });
         return;
-    }
-    if let Trigger::Drift(by) = &mut prepared.planned.wanted.trigger {
-        *by = prepared.last_writer.clone().unwrap_or_else(|| "somebody".to_owned());
     }
     let may_be_undone = !retry || lost_its_hold_with_its_template(state, &prepared);
     if let PlanStep::Apply(apply) = &mut prepared.planned.step {

@@ -42,12 +42,12 @@ pub use plan::references::{
     Contents, Reading, Unnoticed, changes_contents, configuration_hash, is_configuration, named_configuration,
     note_planned_configuration, readings,
 };
-pub use plan::resume::{LiveProgress, RecordedFacts, ResumeFacts, is_broken_off, resume};
+pub use plan::resume::{LiveProgress, RecordedFacts, ResumeFacts, has_settled, is_broken_off, resume};
 pub use plan::step::{Apply, Plan, PlanStep, Planned, held_reason};
 pub use plan::strategy_default::without_strategy;
 pub use plan::{
-    HookRun, Intent, OtherLabel, Wanted, hook_run, intent, make, other_label, run_hook_again, settle, settle_held,
-    take_over,
+    HookRun, Intent, OtherLabel, Wanted, hook_run, intent, make, make_held, other_label, run_hook_again, settle,
+    settle_held, take_over,
 };
 pub use record::commit::{Commit, CommitId, InvalidCommitId, Person, read_change_cause};
 pub use record::note::{Note, one_line};

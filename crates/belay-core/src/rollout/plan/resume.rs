@@ -1,10 +1,13 @@
 //! Whether a rollout is under way already. A daemon that is started again, and a newer commit that leaves the pod template
 //! alone, go on with it: they watch it from where it began, or take it back.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 
 use super::step::{Apply, PlanStep};
-use crate::rollout::{Baseline, Outcome, Reason, ReasonCode, Record};
+use crate::manifest::ObjectKey;
+use crate::rollout::judge::health::was_complete;
+use crate::rollout::{Baseline, GRACE, Outcome, Reason, ReasonCode, Record, Trigger, progress_deadline_seconds};
 
 /// How a live workload stands.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,8 +20,27 @@ pub struct LiveProgress {
     pub marked: bool,
     /// The hash of its pod template.
     pub template: Option<String>,
+    /// Whether its rollout was over long ago, by all that the cluster says; see [`has_settled`].
+    pub settled: bool,
     /// Where judging it would begin.
     pub baseline: Baseline,
+}
+
+/// Whether the rollout of a workload's present template was over long ago, though the workload is not well and nobody here has
+/// seen the end: the cluster says so, or the time that any rollout has for its verdict has passed since belay's last write.
+#[must_use]
+pub fn has_settled(
+    key: &ObjectKey,
+    live: &Value,
+    last_apply: Option<Timestamp>,
+    now: Timestamp,
+    outage_timeout: SignedDuration,
+) -> bool {
+    let deadline = progress_deadline_seconds(key, live).map(SignedDuration::from_secs);
+    let over = deadline.zip(last_apply).is_some_and(|(deadline, at)| {
+        now.duration_since(at) > deadline.saturating_add(GRACE).saturating_add(outage_timeout)
+    });
+    over || was_complete(key, live)
 }
 
 /// What the history knows of a planned object. What decides nothing about it is left out.
@@ -33,6 +55,8 @@ pub struct RecordedFacts {
     pub applied: Option<Baseline>,
     /// The same, once it went back.
     pub went_back: Option<Baseline>,
+    /// Why it is given up as soon as it is looked at: another object of its commit has failed, and all of that goes back.
+    pub commit_failed: Option<Reason>,
 }
 
 impl RecordedFacts {
@@ -88,8 +112,10 @@ pub fn resume(step: PlanStep, facts: &ResumeFacts<'_>) -> PlanStep {
 }
 
 impl ResumeFacts<'_> {
+    /// Whether it was on its way back. What goes back with another has done nothing else from its beginning.
     fn was_going_back(&self) -> bool {
-        self.open.is_some_and(|record| record.outcome == Outcome::RollingBack)
+        let goes_along = |record: &Record| matches!(record.trigger, Trigger::Together(_));
+        self.open.is_some_and(|record| record.outcome == Outcome::RollingBack || goes_along(record))
     }
 
     /// Why what was going back had failed, as its record says.
@@ -112,7 +138,7 @@ impl ResumeFacts<'_> {
         let scales =
             known.as_ref().is_some_and(|known| known.only_size) || self.continues_scaling && !self.continues_rollout;
         let live = self.live.filter(|live| live.ours || self.continues_rollout || scales)?;
-        if self.open.is_none() && live.complete && !self.continues_rollout {
+        if self.open.is_none() && (live.complete || live.settled) && !self.continues_rollout {
             return None;
         }
         let anew = || Baseline { only_size: scales, ..live.baseline.clone() };
@@ -123,8 +149,8 @@ impl ResumeFacts<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manifest::{Compact, ObjectKey};
-    use crate::rollout::{CommitId, Hold, Trigger};
+    use crate::manifest::Compact;
+    use crate::rollout::{CommitId, Hold};
 
     const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
@@ -142,7 +168,7 @@ mod tests {
     }
 
     fn live(complete: bool, ours: bool) -> Option<LiveProgress> {
-        Some(LiveProgress { complete, ours, marked: true, template: None, baseline: baseline(7) })
+        Some(LiveProgress { complete, ours, marked: true, template: None, settled: false, baseline: baseline(7) })
     }
 
     fn hold(by: Option<&str>) -> PlanStep {
@@ -210,11 +236,14 @@ mod tests {
         let applied = |generation| (Some(baseline(generation)), None);
         let sized = || (Some(Baseline { only_size: true, ..baseline(3) }), None);
         let same = || PlanStep::Unchanged;
+        let settled = || live(false, true).map(|live| LiveProgress { settled: true, ..live });
         each_becomes(vec![
             ("nothing is under way", same(), None, live(true, true), none(), no, "unchanged"),
             ("it is no workload", same(), Some(UnderWay), None, applied(3), no, "unchanged"),
             ("somebody else moves it", same(), None, live(false, false), none(), no, "unchanged"),
             ("it moves, and the history knows nothing", same(), None, live(false, true), none(), no, "resume 7"),
+            ("it was complete long ago", same(), None, settled(), none(), no, "unchanged"),
+            ("it was, and has a record", same(), Some(UnderWay), settled(), applied(3), no, "resume 3"),
             ("it was applied before a restart", same(), Some(UnderWay), live(false, true), applied(3), no, "resume 3"),
             ("it is complete by now", same(), Some(UnderWay), live(true, true), applied(3), no, "resume 3"),
             ("the answer was lost", same(), Some(Planned), live(true, true), none(), no, "resume 7"),

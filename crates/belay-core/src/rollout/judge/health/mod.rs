@@ -122,6 +122,20 @@ pub fn progress_deadline_seconds(key: &ObjectKey, object: &Value) -> Option<i64>
     Some(seconds.unwrap_or(DEFAULT)).filter(|seconds| (1..NEVER).contains(seconds))
 }
 
+/// Whether the cluster itself still says that the present template of a workload was complete before, whatever has become of its
+/// pods since. Of kinds that do not say so it is not known.
+#[must_use]
+pub fn was_complete(key: &ObjectKey, object: &Value) -> bool {
+    if number(object, "/status/observedGeneration") < number(object, "/metadata/generation") {
+        return false;
+    }
+    match Workload::of(key) {
+        Some(Workload::Deployment) => deployment::was_complete(object),
+        Some(Workload::StatefulSet) => stateful_set::was_complete(object),
+        Some(Workload::DaemonSet | Workload::ReplicationController | Workload::Job) | None => false,
+    }
+}
+
 fn number(object: &Value, path: &str) -> i64 {
     object.pointer(path).and_then(Value::as_i64).unwrap_or_default()
 }
