@@ -139,7 +139,8 @@ mod tests {
         };
         let router = router(Room::new(shown), Hosts::new(&[]));
         let _daemon = lives.then_some(daemon);
-        let request = Request::builder().method(method).uri(path).header(header::ACCEPT, accept);
+        let request = Request::builder().method(method).uri(path).header(header::HOST, "localhost");
+        let request = request.header(header::ACCEPT, accept);
         router.oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
     }
 
