@@ -38,6 +38,7 @@
 //! | [`config`] | a leaf: the configuration file, and the files with secrets that it names | those files |
 //! | [`telemetry`] | a leaf: logs, counters, and messages to systemd (`cli/commands/run/systemd` says when) | standard error, systemd's socket, `/proc` |
 //! | [`blocking`] | a leaf: what waits for a disk keeps no other task of the runtime waiting | nothing |
+//! | [`regular_file`] | a leaf: files that are read as a whole, regular ones only and up to a limit | those files |
 //! | [`backoff`] | a leaf: how long is waited before something is tried again | nothing |
 //! | [`clock`] | a leaf: what time it is | the clock |
 //!
@@ -103,7 +104,7 @@
 //!
 //! | what | file |
 //! |---|---|
-//! | reaching a repository: which addresses (`location`), with what belay shows (`credentials`), which ssh server is believed (`host_keys`), the fetch (`fetch`; from this machine: `import`, whose pushes wake belay: `wake`) | `src/git/transport` |
+//! | reaching a repository: which addresses (`location`), with what belay shows (`credentials`), which ssh server is believed (`host_keys`), the fetch (`fetch`; from this machine: `import`, whose files are looked at first: `local_files`, and whose commits: `surplus_parents`, ended when time is over: `watchdog`, whose pushes wake belay: `wake`) | `src/git/transport` |
 //! | belay's copy of it: its memory, damage, packs, what is thrown away (`garbage`) and what never (`pins`) | `src/git/mirror` |
 //! | which branch, tag or commit is followed; limits of what is read; whom a commit is charged to, and the changes between two heads | `src/git/read/follow` `src/git/read/limits` `src/git/read/attribution` `src/git/read/tree` |
 //! | the commits of a person: the working copy, signatures (`signing`), the push | `src/git/worktree`; which manifests are meant: `src/cli/worktree` |
@@ -154,6 +155,7 @@ pub mod daemon;
 pub mod git;
 pub mod history;
 pub mod notices;
+pub mod regular_file;
 pub mod render;
 pub mod telemetry;
 pub mod web;

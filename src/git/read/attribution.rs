@@ -6,9 +6,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use git2::Repository;
+use git2::{Oid, Repository};
 
+use super::folder_trees::FolderTrees;
 use super::graph::{Graph, GraphNode};
+use super::limits::PARENTS;
 use super::tree::Entry;
 use crate::git::error::GitError;
 use crate::git::mirror::{Mirror, commit_id, oid};
@@ -192,6 +194,7 @@ struct AttributionWalk<'a> {
     /// The newest merge that took one of several versions of a file.
     choices: HashMap<PathNumber, ChainLink>,
     asked: HashMap<GraphNode, Questions>,
+    trees: FolderTrees<'a>,
     left: usize,
 }
 
@@ -214,6 +217,7 @@ impl<'a> AttributionWalk<'a> {
             chains: vec![Chain::default(); paths.len()],
             choices: HashMap::new(),
             asked: HashMap::new(),
+            trees: FolderTrees::new(mirror, repository, folder),
             left: mirror.limits.walk,
         }
     }
@@ -267,9 +271,16 @@ impl<'a> AttributionWalk<'a> {
             }
             return Ok(());
         }
+        if parents.len() > PARENTS {
+            tracing::warn!(commit = %self.graph.id(node), "more than {PARENTS} parents: charged with what they brought");
+            self.guess(node, questions);
+            return Ok(());
+        }
         let mut differs: Vec<HashMap<PathNumber, Option<Entry>>> = Vec::new();
+        let after = self.trees.at(self.graph.id(node))?;
         for parent in parents {
-            match self.differs(node, *parent, &questions) {
+            let before = self.trees.at(self.graph.id(*parent))?;
+            match self.differs(before, after, &questions) {
                 Ok(paths) => differs.push(paths),
                 // A former commit was beyond the limits. That keeps nobody from following what came after it.
                 Err(GitError::TooMany { .. }) => {
@@ -306,15 +317,14 @@ impl<'a> AttributionWalk<'a> {
         Ok(())
     }
 
-    /// The paths that are asked about and differ from a parent, with what they were there.
+    /// The paths that are asked about and differ between two trees, with what they were before.
     fn differs(
         &self,
-        node: GraphNode,
-        parent: GraphNode,
+        before: Option<Oid>,
+        after: Option<Oid>,
         questions: &Questions,
     ) -> Result<HashMap<PathNumber, Option<Entry>>, GitError> {
-        let tree = |node| self.mirror.folder_at(self.repository, self.graph.id(node), self.folder);
-        let changes = self.mirror.compare(self.repository, tree(parent)?, tree(node)?, self.folder)?.changes;
+        let changes = self.mirror.compare(self.repository, before, after, self.folder)?.changes;
         let wanted = changes.iter().filter_map(|change| {
             let number = *self.numbers.get(change.path.as_str())?;
             questions.contains_key(&number).then_some((number, change.before))
