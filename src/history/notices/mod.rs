@@ -81,7 +81,7 @@ pub struct Pending {
     pub notice: Notice,
     /// The notices of the same kind right after it, which are told together with it: only of what lasts.
     pub together: Vec<Notice>,
-    /// How often the receiver has been tried in vain since it last took one.
+    /// How often the receiver has been tried since it last took one. An attempt under way counts.
     pub attempts: u32,
     /// It is not to be tried again before.
     pub retry: Option<Timestamp>,
@@ -179,7 +179,25 @@ impl History {
         })
     }
 
-    /// A receiver was tried in vain, and is not to be tried again before this time.
+    /// A receiver is about to be tried. It counts as an attempt in vain until something else is noted, and is not to be made
+    /// again before this time: it may be what ends belay.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be written.
+    pub fn notice_tried(&self, receiver: &str, retry: Timestamp) -> Result<(), HistoryError> {
+        self.write("note that a receiver is tried", |connection| {
+            connection
+                .prepare_cached(
+                    "INSERT INTO receivers (name, told, attempts, retry) VALUES (?, 0, 1, ?) ON CONFLICT DO UPDATE SET \
+                     attempts = attempts + 1, retry = excluded.retry",
+                )?
+                .execute(params![receiver, rows::time(retry)])?;
+            Ok(())
+        })
+    }
+
+    /// The attempt that was noted last was in vain, and is not to be made again before this time.
     ///
     /// # Errors
     ///
@@ -189,7 +207,7 @@ impl History {
             connection
                 .prepare_cached(
                     "INSERT INTO receivers (name, told, attempts, retry) VALUES (?, 0, 1, ?) ON CONFLICT DO UPDATE SET \
-                     attempts = attempts + 1, retry = excluded.retry",
+                     retry = excluded.retry",
                 )?
                 .execute(params![receiver, rows::time(retry)])?;
             Ok(())
