@@ -60,6 +60,18 @@ pub enum HistoryError {
         /// What to do.
         advice: &'static str,
     },
+    /// belay runs as root, and its state belongs to somebody else.
+    #[error(
+        "{} belongs to user {owner}, who could change what belay knows of what it made, and belay runs as root: give it to root \
+         (chown -R root), or run belay as that user, or say --state-dir DIR",
+        path.display()
+    )]
+    ForeignOwner {
+        /// The folder, or the file in it.
+        path: PathBuf,
+        /// The number of its user.
+        owner: u32,
+    },
     /// Another process has been writing for too long.
     #[error("failed to {doing}: another process is writing the history")]
     Busy {

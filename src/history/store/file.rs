@@ -96,6 +96,15 @@ impl History {
         ))
     }
 
+    /// Makes the state folder where there is none, and closes it to others.
+    ///
+    /// # Errors
+    ///
+    /// When it can't be written, or belongs to another user.
+    pub fn make_folder(folder: &Path) -> Result<(), HistoryError> {
+        private::make(folder)
+    }
+
     /// Opens the history file in a folder for reading, beside a daemon or without one. Nothing is written.
     ///
     /// # Errors

@@ -23,7 +23,9 @@ use crate::cli::session::service;
 use crate::cli::session::signals;
 use crate::clock::Clock;
 use crate::cluster::Cluster;
-use crate::config::{self, ClusterConfig, Config, RenderConfig, SourceConfig, Span, StateConfig, WebConfig};
+use crate::config::{
+    self, ClusterConfig, Config, RenderConfig, SourceConfig, Span, StateConfig, WebConfig, read_config_text,
+};
 use crate::daemon::{Daemon, Pruning, SourceStatus, Status, note_lasting_trouble};
 use crate::git::{Location, hidden_by_systemd};
 use crate::history::{History, OpenedHistory, Query, Retention};
@@ -98,6 +100,9 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     }
     let state = globals.state_folder(config.state.dir.as_ref())?;
     let clock = Clock::system();
+    // Before anything of it is opened: what another daemon uses is left alone.
+    History::make_folder(&state)?;
+    let identity = identity::of(&state)?;
     let (history, opened) = History::open(&state, clock.now())?;
     if let OpenedHistory::SetAside { why, to } = &opened {
         warn!(why, to = %to.display(), "the history could not be read and was set aside; a fresh one was begun");
@@ -105,7 +110,6 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     let stop = CancellationToken::new();
     let embedded = if args.embedded { Some(start_embedded(&state).await?) } else { None };
     let pruning = if args.allow_prune { Pruning::Unlimited } else { Pruning::Limited };
-    let identity = identity::of(&state)?;
     let daemon = Daemon::new(history.clone(), clock.clone(), stop.clone()).leading(identity.name.clone());
     let mut daemon = daemon.rendering_with(tools).remembering(retention(&config.state)).pruning(pruning);
     let mut clusters = BTreeMap::new();
@@ -177,7 +181,9 @@ fn hooks(config: &Config, daemon: &Daemon) -> BTreeMap<String, Hook> {
     let looks = daemon.look_requests();
     let hook = |source: &SourceConfig| {
         let file = source.webhook.as_ref()?.secret_file.clone();
-        Some((source.name.clone(), Hook::new(file, looks.get(&source.name)?.clone())))
+        let hook = Hook::new(file, looks.get(&source.name)?.clone());
+        hook.report_problems(&source.name);
+        Some((source.name.clone(), hook))
     };
     config.source.iter().filter_map(hook).collect()
 }
@@ -327,7 +333,7 @@ fn read_config(args: &Args) -> anyhow::Result<Config> {
 /// The configuration in a file; the service's where none is named.
 pub(in crate::cli) fn read_file(named: Option<&Path>) -> anyhow::Result<Config> {
     let path = named.unwrap_or_else(|| Path::new(service::CONFIG));
-    let text = match std::fs::read_to_string(path) {
+    let text = match read_config_text(path) {
         Ok(text) => text,
         Err(error) if named.is_none() => {
             bail!("failed to read {}: {error}; say --config FILE or --repository REPOSITORY", path.display())
