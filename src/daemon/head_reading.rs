@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::desired_state::{HeadFiles, ReadFile};
 use super::head_change::{Charged, HeadChange, Known};
+use super::lost_folder::was_in_lost_folder;
 use super::repository::Repository;
 use super::units::{Content, SourceChange};
 use crate::git::{Chain, GitError};
@@ -46,7 +47,9 @@ impl<'a> HeadReading<'a> {
         planned: Option<&CommitId>,
         news: &mut HeadChange,
     ) -> Result<(), GitError> {
-        let changes: Vec<&SourceChange> = changes.iter().filter(|change| change.is_manifest()).collect();
+        let is_unreadable = |path: &str| matches!(after.get(path), Some(Some(read)) if read.file.unreadable);
+        let counts = |change: &&SourceChange| change.is_manifest() || is_unreadable(&change.path);
+        let changes: Vec<&SourceChange> = changes.iter().filter(counts).collect();
         let plain = changes.iter().filter(|change| !change.is_rendered());
         let paths: Vec<String> = plain.map(|change| change.path.clone()).collect();
         let repository = self.repository;
@@ -58,8 +61,7 @@ impl<'a> HeadReading<'a> {
                 Some(known) => known.clone(),
                 None => hashes(&*self.side(&change.path, change.before.as_ref())?),
             };
-            let now = after.get(change.path.as_str()).and_then(Option::as_ref);
-            if now.is_some_and(|read| read.file.unreadable) {
+            if is_unreadable(&change.path) || was_in_lost_folder(&change.path, after) {
                 // What the file held before may still be meant.
                 unreadable.extend(held.iter().map(|(key, _)| key.clone()));
             }

@@ -160,7 +160,7 @@ impl Context {
     }
 
     /// The newest records of an object, the newest first.
-    fn newest_records(&self, key: &ObjectKey) -> Vec<Record> {
+    pub(super) fn newest_records(&self, key: &ObjectKey) -> Vec<Record> {
         /// How many records are looked through.
         const RECORDS: u32 = 50;
         let query = Query { limit: Some(RECORDS), ..Query::of(&self.config.name, key) };

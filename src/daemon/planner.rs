@@ -11,16 +11,17 @@ use super::live::{Live, digest, newest_other_manager};
 use super::made::other_label;
 use super::on_outage::OnOutage;
 use super::panics::{contained, internal_error};
+use super::plan_surplus::differences;
 use super::refused::complaints;
 use super::repository::Repository;
 use super::requests::{OF_ONE_SOURCE, Requests};
 use crate::cluster::{Cluster, ClusterError, Mode, Served};
 use belay_core::manifest::{Complaint, ObjectKey};
 use belay_core::rollout::{
-    Apply, Baseline, ConfigHash, Hold, HookRun, Intent, LiveProgress, PlanStep, Planned, Reason, ReasonCode,
-    TemplateMarks, Trigger, Wanted, Workload, config_hash_in, held_body, hook_run, intent, is_as_applied,
-    is_configuration, make, marks, note_planned_configuration, reclaim, run_hook_again, settle, settle_held, take_over,
-    takeover, template, template_hash, without_strategy,
+    Baseline, ConfigHash, Hold, HookRun, Intent, LiveProgress, PlanStep, Planned, Reason, ReasonCode, TemplateMarks,
+    Trigger, Wanted, Workload, config_hash_in, held_body, hook_run, intent, is_configuration, make, marks,
+    note_planned_configuration, run_hook_again, settle, settle_held, take_over, take_surplus, takeover, template,
+    template_hash, without_strategy,
 };
 
 use super::prepared::Prepared;
@@ -157,11 +158,13 @@ impl Planner<'_> {
         let digest = live.as_ref().filter(|_| well).map(digest);
         let last_writer = live.as_ref().and_then(newest_other_manager);
         let owner = live.as_ref().and_then(|live| marks::label(live, marks::SOURCE)).map(str::to_owned);
+        let foreign = live.as_ref().map(|live| differences(&wanted, &step, live)).unwrap_or_default();
         let planned = Planned { wanted, step };
         Ok(Prepared {
             live: progress,
             digest,
             last_writer,
+            foreign,
             owner,
             served: Some(served.clone()),
             ..Prepared::of(planned)
@@ -216,21 +219,19 @@ impl Planner<'_> {
             Intent::Try(_) if let Some(run) = live.and_then(|live| hook_run(wanted, live)) => {
                 self.plan_hook(wanted, run).await
             }
-            Intent::Try(body) if live.is_some_and(|live| is_as_applied(live, &sent(wanted, &body, live))) => {
+            Intent::Try(body) if live.is_some_and(|live| self.is_as_applied(wanted, &body, live)) => {
                 PlanStep::Unchanged
             }
             Intent::Make(body) | Intent::Try(body) => {
-                match self.try_apply(served, wanted, live, &body).await {
+                let surplus = self.surplus(served, wanted, live, &body).await?;
+                match self.try_without(served, wanted, live, &body, surplus.as_ref()).await {
                     Ok(would_be) => {
                         let over = live.and_then(|live| takeover(live, &body));
-                        let reclaims = live.is_some_and(|live| reclaim(live, &body).is_some());
                         let step = settle(wanted, source, live, body, &would_be);
-                        match (over, step) {
-                            (Some(over), step) => take_over(wanted, source, &over, step),
-                            (None, PlanStep::Apply(apply)) if apply.rolls_out && reclaims => {
-                                PlanStep::Apply(Apply { takes_over: true, ..apply })
-                            }
-                            (None, step) => step,
+                        let step = if surplus.is_some() { take_surplus(step) } else { step };
+                        match over {
+                            Some(over) => take_over(wanted, source, &over, step),
+                            None => step,
                         }
                     }
                     // What it needs may come with this very plan.
@@ -259,11 +260,15 @@ impl Planner<'_> {
     /// Plans what is to be put right of an object whose manifest is held.
     async fn keep(&self, served: &Served, wanted: &Wanted, live: &Value, hold: Hold) -> Result<PlanStep, ClusterError> {
         let Some(whole) = self.held_body(wanted, live, &hold).await? else { return Ok(PlanStep::Held(hold)) };
-        if is_as_applied(live, &sent(wanted, &whole, live)) {
+        if self.is_as_applied(wanted, &whole, live) {
             return Ok(PlanStep::Held(hold));
         }
-        match self.try_apply(served, wanted, Some(live), &whole).await {
-            Ok(would_be) => Ok(settle_held(hold, live, whole, &would_be)),
+        let surplus = self.surplus(served, wanted, Some(live), &whole).await?;
+        match self.try_without(served, wanted, Some(live), &whole, surplus.as_ref()).await {
+            Ok(would_be) => {
+                let step = settle_held(hold, live, whole, &would_be);
+                Ok(if surplus.is_some() { take_surplus(step) } else { step })
+            }
             Err(error) if self.gives_up(&error) => Err(error),
             Err(error @ ClusterError::Denied { .. }) => Ok(PlanStep::Wait(error.to_reason())),
             Err(error) => Ok(PlanStep::Rejected(error.to_reason(), complaints(wanted, &error))),
@@ -271,7 +276,7 @@ impl Planner<'_> {
     }
 
     /// What the object would be after an apply of `body`, with what belay does before that apply.
-    async fn try_apply(
+    pub(super) async fn try_apply(
         &self,
         served: &Served,
         wanted: &Wanted,
@@ -380,11 +385,6 @@ fn not_made(wanted: &Wanted) -> PlanStep {
     let hint = format!("delete it, and belay makes it anew: kubectl delete job/{}{namespace}", key.name);
     let complaint = Complaint { hint: Some(hint), ..wanted.complaint("", &reason.message) };
     PlanStep::Rejected(reason, vec![complaint])
-}
-
-/// What is sent of a body to an object that is live.
-fn sent(wanted: &Wanted, body: &Value, live: &Value) -> Value {
-    wanted.ignored_fields.leave(body.clone(), Some(live))
 }
 
 fn progress(wanted: &Wanted, live: &Value) -> Option<LiveProgress> {

@@ -1,7 +1,7 @@
 //! One planned object, with what the plan has seen of it.
 
 use crate::cluster::Served;
-use belay_core::rollout::{LiveProgress, PlanStep, Planned, Record, RecordedFacts, ResumeFacts, resume};
+use belay_core::rollout::{ForeignField, LiveProgress, PlanStep, Planned, Record, RecordedFacts, ResumeFacts, resume};
 
 /// One planned object.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,6 +15,8 @@ pub struct Prepared {
     pub digest: Option<u64>,
     /// Who wrote the live object last, beside belay.
     pub last_writer: Option<String>,
+    /// The fields that others have changed or added, and that are put right.
+    pub foreign: Vec<ForeignField>,
     /// The source whose label the live object has.
     pub owner: Option<String>,
     /// What the history knows of it.
@@ -35,6 +37,7 @@ impl Prepared {
             live: None,
             digest: None,
             last_writer: None,
+            foreign: Vec::new(),
             owner: None,
             recorded: RecordedFacts::default(),
             continues_rollout: false,

@@ -1,6 +1,6 @@
 //! Deletes what has left the repository, where the source says so: within its limit, and only what belay put there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ use super::rollout_task::{Cancelled, RolloutTask};
 use crate::cluster::{Backoff, ClusterError, EventKind, Served};
 use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::{
-    HookRun, Outcome, PlanStep, Prunable, Reason, ReasonCode, StepKind, Trigger, Workload, hook_run, marks, prunable,
-    too_many,
+    HookRun, Outcome, PlanStep, Prunable, Reason, ReasonCode, StepKind, Trigger, Workload, finalizers, hook_run, marks,
+    prunable, too_many,
 };
 
 /// After how long an object that is being deleted is said to hang.
@@ -49,7 +49,7 @@ pub(super) async fn plan(context: &Arc<Context>, candidates: Option<Candidates>)
     let keys: BTreeSet<ObjectKey> = candidates.objects.keys().filter(|key| !new.contains(key)).cloned().collect();
     let made = context.made(&keys).await;
     let (mut unmanaged, mut suspended): (Vec<ObjectKey>, Vec<Served>) = Default::default();
-    let mut references = RevisionReferences::default();
+    let (mut references, mut lost) = (RevisionReferences::default(), BTreeMap::new());
     for charged in candidates.objects.into_values() {
         let key = charged.manifest.key.clone();
         let trigger = if new.contains(&key) { Trigger::Commit } else { trigger(context, &charged) };
@@ -71,13 +71,16 @@ pub(super) async fn plan(context: &Arc<Context>, candidates: Option<Candidates>)
             Prunable::Yes if references.has(context, &key).await => {
                 info!(object = %key, "left the repository and stays for now: a revision that a workload may go back to names it");
             }
-            Prunable::Yes => leaving.push((charged, served, trigger)),
+            Prunable::Yes => match context.was_in_lost_folder(&key).await {
+                Some(why) => drop(lost.insert(key, why)),
+                None => leaving.push((charged, served, trigger)),
+            },
             Prunable::Stays(why) => info!(object = %key, why, "left the repository and stays"),
         }
     }
     context.warn_unmanaged(&unmanaged);
     if leaving.len() <= limit {
-        context.status.trouble("prune", None);
+        context.status.trouble("prune", said_of_lost(&lost));
         let prune = |(charged, served, trigger)| prune_step(charged, Some(served), PlanStep::Prune, trigger);
         prepared.extend(leaving.into_iter().map(prune));
         return PrunePlan { prepared, searched, suspended };
@@ -92,6 +95,15 @@ pub(super) async fn plan(context: &Arc<Context>, candidates: Option<Candidates>)
         prune_step(charged, Some(served), PlanStep::Rejected(reason, Vec::new()), trigger)
     }));
     PrunePlan { prepared, searched, suspended }
+}
+
+/// Returns the sentence about objects that stay because the folder that they were in is lost.
+fn said_of_lost(lost: &BTreeMap<ObjectKey, String>) -> Option<String> {
+    let (key, why) = lost.first_key_value()?;
+    let more = if lost.len() > 1 { format!(" and {} more", lost.len() - 1) } else { String::new() };
+    let message = format!("{key}{more}: {why}; it is not deleted");
+    warn!(message, "refused to delete");
+    Some(message)
 }
 
 /// What sets the deletion of something off that has left before: its commit, or, where that was refused or suspended then, a
@@ -238,9 +250,4 @@ async fn until_gone(work: &mut RolloutTask, uid: &str) -> Result<Result<(), (Out
         }
         work.unless_cancelled(tokio::time::sleep(waits.wait())).await?;
     }
-}
-
-fn finalizers(live: &Value) -> String {
-    let finalizers = live["metadata"]["finalizers"].as_array().into_iter().flatten();
-    finalizers.filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
 }

@@ -10,6 +10,7 @@ use super::cleanup::Pruning;
 use super::desired_state::{DesiredState, HeadFiles, ReadFile};
 use super::head_change::{HeadChange, Known, SuspectHead};
 use super::head_reading::HeadReading;
+use super::lost_folder::lost_folders;
 use super::panics::{contained_now, internal_error};
 use super::repository::Repository;
 use super::units::{Content, SourceChange, SourceChanges};
@@ -64,6 +65,7 @@ impl Repository {
                 .iter()
                 .map(|odd| (odd.shown.as_str().into(), Some(ReadFile { file: odd_file(odd).into(), content: None }))),
         );
+        files.extend(lost_folders(known, &for_desired.changes));
         let is_planned = known.at.as_ref() == planned;
         let before = match known.at {
             Some(_) if is_planned => known_objects(known, &for_desired),

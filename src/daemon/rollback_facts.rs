@@ -10,7 +10,7 @@ use super::rollout_task::{Cancelled, RolloutTask};
 use crate::cluster::{Backoff, Mode};
 use crate::config::OnFailure;
 use belay_core::rollout::rollback::{Planning, Question, RollbackFacts, RollbackPlan, plan};
-use belay_core::rollout::{FailurePolicy, Reason, before_apply, template};
+use belay_core::rollout::{FailurePolicy, Reach, Reason, before_apply, template};
 
 /// Plans what becomes of a rollout that failed.
 pub(super) async fn plan_rollback(
@@ -65,5 +65,9 @@ async fn try_out(work: &RolloutTask, live: &Value, sent: Value) -> Result<Result
 
 /// Makes belay's own what others own of the object from before, so that nothing of it is mixed with what is sent.
 pub(super) async fn reclaim(work: &RolloutTask, live: &Value, sent: &Value) -> Result<(), Cancelled> {
-    if before_apply(live, sent).is_some() { work.take_over(sent).await } else { Ok(()) }
+    let ignored = &work.planned.wanted.ignored_fields;
+    match before_apply(live, sent, ignored, Reach::Revision) {
+        Some(_) => work.take_over(sent, Reach::Revision).await,
+        None => Ok(()),
+    }
 }

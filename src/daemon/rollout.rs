@@ -9,22 +9,23 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::driver::WorkloadDriver;
 use super::established::waits_for;
 use super::failure::FailedRollout;
 use super::health_monitor::{HealthMonitor, MonitorEnd};
-use super::live::digest;
+use super::live::{digest, newest_other_manager};
 use super::panics::text_of;
 use super::queued_events::QueuedEvent;
 use super::rollout_end::InSync;
 use super::rollout_task::{Cancelled, End, RolloutEnd, RolloutStart, RolloutTask};
+use super::state::{AT_ONCE, Dispute, WAITS};
 use super::{manual_rollback, prune};
-use crate::backoff::Backoff;
-use belay_core::rollout::{Apply, Baseline, Hold, Outcome, StepKind, Workload, is_as_applied, template, template_hash};
-
-/// The waits before a rollout is begun again that others have disturbed more than once.
-const DISTURBED: Backoff = Backoff::between(Duration::from_secs(1), Duration::from_mins(5));
+use belay_core::rollout::{
+    Apply, Baseline, ForeignField, Hold, Outcome, Reach, StepKind, Surplus, Workload, foreign_fields, is_as_applied,
+    template, template_hash,
+};
 
 impl RolloutTask {
     /// Carries the rollout through. A panic in it is its own end, and nobody else's.
@@ -107,7 +108,7 @@ impl RolloutTask {
         mut baseline: Baseline,
         mut live: Option<Arc<Value>>,
     ) -> Result<Outcome, Cancelled> {
-        let mut again: Option<Backoff> = None;
+        let began = Instant::now();
         loop {
             let judge = self.judge(baseline);
             let applied = live.as_deref().and_then(template).map(template_hash);
@@ -129,6 +130,7 @@ impl RolloutTask {
                     return Box::pin(self.roll_back(failed, Some(live))).await;
                 }
                 MonitorEnd::TakenOver(live) => {
+                    self.note_disturbance(&live);
                     if let Some(outcome) = manual_rollback::held_by_another(self, &live).await? {
                         return Ok(outcome);
                     }
@@ -138,19 +140,16 @@ impl RolloutTask {
                         return Ok(outcome);
                     }
                 }
-                MonitorEnd::Gone => {}
+                MonitorEnd::Gone => self.note_disturbance(&Value::Null),
             }
             if let Some(outcome) = WorkloadDriver::of(self).begin_again(self).await? {
                 return Ok(outcome);
             }
             // Somebody deleted the workload, or wrote another template: the manifest is applied again, and ever later where
             // they keep doing so.
-            match &mut again {
-                Some(waits) => self.unless_cancelled(tokio::time::sleep(waits.wait())).await?,
-                None => again = Some(DISTURBED),
-            }
+            self.wait_after_disturbance(began.elapsed()).await?;
             self.step(StepKind::Applying, "again: others have changed or deleted it").await?;
-            Box::pin(self.take_over(&self.apply.body.read())).await?;
+            Box::pin(self.take_over(&self.apply.body.read(), Reach::Manifest)).await?;
             if was_deleted {
                 self.apply = Apply::of_manifest(&self.planned.wanted, &self.context.config.name);
             }
@@ -164,12 +163,38 @@ impl RolloutTask {
         }
     }
 
+    /// Counts that others have changed or deleted the object while it is rolled out.
+    fn note_disturbance(&mut self, live: &Value) {
+        let mut fields = foreign_fields(live, &self.apply.body.read(), &self.planned.wanted.ignored_fields);
+        if fields.is_empty() {
+            let manager = newest_other_manager(live).unwrap_or_else(|| "somebody".to_owned());
+            let path = if live.is_null() { "" } else { "spec.template" }.to_owned();
+            fields.push(ForeignField { path, manager });
+        }
+        let times = self.findings.disturbed.as_ref().map_or(0, |known| known.times).saturating_add(1);
+        let dispute = Dispute { fields, times, lasted: Duration::ZERO, wait: Duration::ZERO };
+        self.findings.disturbed = Some(dispute);
+    }
+
+    /// Waits before the manifest is applied again: not after the first times, then ever longer, which is said.
+    async fn wait_after_disturbance(&mut self, lasted: Duration) -> Result<(), Cancelled> {
+        let Some(dispute) = &mut self.findings.disturbed else { return Ok(()) };
+        dispute.lasted = lasted;
+        let Some(number) = dispute.times.checked_sub(AT_ONCE) else { return Ok(()) };
+        dispute.wait = WAITS.wait_number(number);
+        self.context.disagree(&self.planned.wanted.key, Some(dispute));
+        let wait = dispute.wait;
+        self.unless_cancelled(tokio::time::sleep(wait)).await
+    }
+
     async fn complete(&mut self, live: &Value) -> Result<Outcome, Cancelled> {
         let wanted = &self.planned.wanted;
         if Workload::of(&wanted.key).is_some() {
             self.findings.told = Some(QueuedEvent::of(&wanted.key, live, &wanted.commit));
         }
-        if is_as_applied(live, &wanted.ignored_fields.leave(self.apply.body.read(), Some(live))) {
+        let (body, ignored) = (self.apply.body.read(), &wanted.ignored_fields);
+        let has_surplus = Surplus::of(live, &body, ignored, Reach::Manifest, None).is_some();
+        if !has_surplus && is_as_applied(live, &ignored.leave(body, Some(live))) {
             let (hash, ignored_fields) = (wanted.hash.clone(), wanted.ignored_fields.clone());
             self.findings.well = Some(InSync { digest: digest(live), hash, ignored_fields });
         }

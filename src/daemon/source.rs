@@ -132,9 +132,12 @@ impl Source {
 
     fn rolled_out(&mut self, key: &ObjectKey, ended: RolloutEnd, recorded: Option<&EndedRecord>) {
         let Some(handle) = self.handles.remove(key) else { return };
-        let RolloutEnd { end, findings: Findings { told, well } } = ended;
+        let RolloutEnd { end, findings: Findings { told, well, disturbed } } = ended;
         if let Some(told) = told {
             self.queue_event(told);
+        }
+        if let Some(dispute) = disturbed {
+            self.on(Event::Disturbed { key: key.clone(), dispute });
         }
         match end {
             End::Recorded(outcome) => {

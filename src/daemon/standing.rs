@@ -143,10 +143,11 @@ impl Source {
         });
     }
 
-    /// An object is gone: if it was orphaned, nobody has to see to it any more.
+    /// An object is gone: if it was orphaned, or its deletion took too long, nobody has to see to it any more.
     pub(super) fn orphan_is_gone(&self, key: &ObjectKey) {
-        let orphaned =
-            |source: &SourceStatus| source.ended.get(key).is_some_and(|one| one.state == ObjectState::Orphaned);
+        let hung = |reason: &Reason| reason.code == ReasonCode::DeletionHangs;
+        let left = |one: &ObjectStanding| one.state == ObjectState::Orphaned || one.reason.as_ref().is_some_and(hung);
+        let orphaned = |source: &SourceStatus| source.ended.get(key).is_some_and(left);
         if self.context.status.read(orphaned).unwrap_or_default() {
             self.note_standing(key, None);
         }

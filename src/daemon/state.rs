@@ -23,6 +23,7 @@ use crate::history::SourceStanding;
 use belay_core::manifest::{Compact, ObjectKey};
 use belay_core::rollout::{Reason, marks};
 
+mod disputes;
 mod drift;
 mod drift_events;
 mod event;
@@ -35,6 +36,7 @@ mod rollout_events;
 #[cfg(test)]
 mod tests;
 
+pub(super) use disputes::{AT_ONCE, Dispute, WAITS};
 pub(super) use drift::DEBOUNCE;
 pub(super) use drift_events::{found_in_sync, search_on};
 pub(super) use event::{Effect, Event, HeadSeen, Start};

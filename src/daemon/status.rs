@@ -77,6 +77,13 @@ pub struct Obstacles {
     pub standby: bool,
 }
 
+/// The end of the place of what differs from Git and is not put right: `Deployment shop/web, drift`.
+pub(super) const DRIFT: &str = ", drift";
+/// The same of a workload whose good revisions are gone from the cluster meanwhile.
+pub(super) const REVISIONS: &str = ", revisions";
+/// The same of what somebody else keeps changing.
+pub(super) const DISAGREEMENT: &str = ", disagreement";
+
 /// The places of what keeps all of a source from being read, applied or written down.
 const BLOCKS: [&str; 4] = ["repository", "cluster", "lease", "history"];
 
@@ -150,6 +157,12 @@ impl SourceStatus {
             format!("{key}: {}: {}{fault}", way.outcome.state(), way.message)
         }));
         lines
+    }
+
+    /// The objects about which somebody else and belay disagree, each with what is said of it.
+    pub fn disagreements(&self) -> impl Iterator<Item = (&str, &str)> {
+        let troubles = self.obstacles.trouble.iter();
+        troubles.filter_map(|(place, message)| Some((place.strip_suffix(DISAGREEMENT)?, message.as_str())))
     }
 
     /// What commands are told of it.

@@ -228,6 +228,7 @@ impl Receiver {
             NoticeAbout::Held(_) => events.contains(&NotifyEvent::Held),
             NoticeAbout::Source(Some(_)) => events.contains(&NotifyEvent::Blocked),
             NoticeAbout::Source(None) => events.contains(&NotifyEvent::Unblocked),
+            NoticeAbout::Disagreement(_) => events.contains(&NotifyEvent::Disagreement),
         };
         // A forge has statuses of commits only.
         let fits = !kind.is_forge() || matches!(notice.about, NoticeAbout::Commit(..));

@@ -55,6 +55,8 @@ pub enum NoticeAbout {
     Held(CommitId),
     /// That the source is blocked, for long, and why; with `None`, that it no longer is.
     Source(Option<String>),
+    /// That somebody else and belay disagree about an object; with what is said of it.
+    Disagreement(String),
 }
 
 impl Notice {
@@ -63,14 +65,14 @@ impl Notice {
     pub fn commit(&self) -> Option<&CommitId> {
         match &self.about {
             NoticeAbout::Commit(commit, _) | NoticeAbout::Past(commit, _) | NoticeAbout::Held(commit) => Some(commit),
-            NoticeAbout::Source(_) => None,
+            NoticeAbout::Source(_) | NoticeAbout::Disagreement(_) => None,
         }
     }
 
     /// Whether it tells of what lasts, of which one message tells together.
     #[must_use]
     pub fn lasts(&self) -> bool {
-        matches!(self.about, NoticeAbout::Held(_) | NoticeAbout::Source(_))
+        matches!(self.about, NoticeAbout::Held(_) | NoticeAbout::Source(_) | NoticeAbout::Disagreement(_))
     }
 }
 
@@ -269,6 +271,7 @@ fn notice(row: &Row<'_>) -> rusqlite::Result<Notice> {
         "past" => NoticeAbout::Past(rows::parsed(row, 3)?, rows::worded(row, 4)?),
         "held" => NoticeAbout::Held(rows::parsed(row, 3)?),
         "source" => NoticeAbout::Source(row.get(8)?),
+        "disagreement" => NoticeAbout::Disagreement(row.get(8)?),
         _ => NoticeAbout::Commit(rows::parsed(row, 3)?, rows::worded(row, 4)?),
     };
     let since = row.get::<_, Option<String>>(7)?.map(|_| rows::parsed(row, 7)).transpose()?;

@@ -3,6 +3,7 @@
 mod begin;
 pub(in crate::history) mod entry;
 pub(in crate::history) mod fallback_template;
+mod folded;
 mod kept_evidence;
 pub(in crate::history) mod rebuild;
 pub(in crate::history) mod retention;

@@ -14,6 +14,7 @@ mod api_documents;
 mod api_exchange;
 mod api_protobuf;
 mod controllers;
+mod drift;
 mod facts;
 mod go_protobuf;
 mod go_types;

@@ -73,4 +73,5 @@ mod the_world_is_waited_out;
 mod two_sources_may_not_claim_one_object;
 mod what_history_names_is_kept;
 mod what_is_excluded_is_no_manifest;
+mod what_others_keep_changing;
 mod what_somebody_made_anew_is_belays_again;

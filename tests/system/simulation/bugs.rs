@@ -6,6 +6,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderValue, Method};
@@ -167,8 +169,8 @@ impl Bug {
         let path = parts.uri.to_string();
         if parts.method == Method::PATCH && path.contains("/secrets/") {
             let sent: Value = serde_json::from_slice(body).unwrap_or_default();
-            let value = sent["stringData"]["password"].as_str().unwrap_or_default();
-            value.clone_into(&mut self.memory.lock().unwrap().secret);
+            let value = STANDARD.decode(sent["data"]["password"].as_str().unwrap_or_default()).unwrap_or_default();
+            self.memory.lock().unwrap().secret = String::from_utf8_lossy(&value).into_owned();
         }
         match self.wrong {
             Wrong::HoldsNothing => rewrite(body, |sent| unmark(sent, "belay.dev/hold")),

@@ -23,13 +23,15 @@ pub use judge::observation::Observation;
 pub use judge::outage::Outages;
 pub use judge::{Baseline, GRACE, Judge, Judgement, Verdict, Waiting, WaitingOn};
 pub use live_workload::LiveWorkload;
+pub use ownership::cluster_fields::{ClusterField, cluster_fields};
 pub use ownership::extract::{applied_fields, give_up_templates};
 pub use ownership::field_path::{FieldPath, InvalidFieldPath};
 pub use ownership::ignored_fields::IgnoredFields;
 pub use ownership::lease::{Lease, holding, releasing};
 pub use ownership::managers::{Takeover, unchanged};
 pub use ownership::owned::{is_as_applied, is_label_of_others};
-pub use ownership::takeover::{before_apply, reclaim, takeover};
+pub use ownership::surplus::{ForeignField, Reach, Surplus, foreign_fields};
+pub use ownership::takeover::{before_apply, takeover};
 pub use plan::after::{After, DependencyStanding, Gate, gate, is_well, wrong_order};
 pub use plan::body::{TemplateMarks, body, held_body, with_template};
 pub use plan::config_hash::{
@@ -46,8 +48,8 @@ pub use plan::resume::{LiveProgress, RecordedFacts, ResumeFacts, is_broken_off, 
 pub use plan::step::{Apply, Plan, PlanStep, Planned, held_reason};
 pub use plan::strategy_default::without_strategy;
 pub use plan::{
-    HookRun, Intent, OtherLabel, Wanted, hook_run, intent, make, other_label, run_hook_again, settle, settle_held,
-    take_over,
+    HookRun, Intent, OtherLabel, Wanted, being_deleted, finalizers, guess, hook_run, intent, make, other_label,
+    run_hook_again, settle, settle_held, take_over, take_surplus,
 };
 pub use record::commit::{Commit, CommitId, InvalidCommitId, Person, read_change_cause};
 pub use record::note::{Note, one_line};

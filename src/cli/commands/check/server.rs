@@ -5,6 +5,7 @@ use minicluster::api::object::{self, BodyFormat, Definition, Effect, FieldValida
 use serde_json::{Value, json};
 
 use belay_core::manifest::{Complaint, Manifest};
+use belay_core::rollout::IgnoredFields;
 use kube_facts::{Type, facts};
 
 /// What is wrong with a manifest, and what is doubtful.
@@ -65,7 +66,7 @@ fn definition(manifest: &Manifest) -> Option<Definition> {
 
 /// The object with what a server adds before it looks.
 fn as_sent(manifest: &Manifest) -> Value {
-    let mut object = manifest.value();
+    let mut object = IgnoredFields::default().leave(manifest.value(), None);
     if let Some(namespace) = &manifest.key.namespace {
         object["metadata"]["namespace"] = json!(namespace);
     }

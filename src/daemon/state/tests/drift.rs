@@ -165,6 +165,8 @@ async fn what_else_a_check_brings_is_judged_resumed_begun_or_left() {
     };
     let unchanged = |_: &Wanted| PlanStep::Unchanged;
     let rejected = |_: &Wanted| PlanStep::Rejected(reason(), Vec::new());
+    let claimed = |_: &Wanted| PlanStep::Rejected(Reason::new(ReasonCode::ClaimedTwice, ""), Vec::new());
+    let going = |_: &Wanted| PlanStep::Wait(Reason::new(ReasonCode::DeletionHangs, ""));
     each_becomes(vec![
         (
             "what is as it should be",
@@ -191,7 +193,20 @@ async fn what_else_a_check_brings_is_judged_resumed_begun_or_left() {
             prepared(WEB, drift(), apply),
             vec![],
         ),
-        ("what another source has", |_| {}, prepared(WEB, drift(), rejected), vec!["claim web"]),
+        (
+            "what the server refuses",
+            |_| {},
+            prepared(WEB, drift(), rejected),
+            vec!["can't correct web: no", "claim web"],
+        ),
+        ("what another source has", |_| {}, prepared(WEB, drift(), claimed), vec!["claim web"]),
+        (
+            "what somebody deletes is made anew when it is gone",
+            |_| {},
+            prepared(WEB, drift(), going),
+            vec!["resume [], begin [web], correct []"],
+        ),
+        ("what waits for something else", |_| {}, prepared(WEB, drift(), |_| PlanStep::Wait(reason())), vec![]),
         (
             "what has left",
             |_| {},

@@ -1,5 +1,6 @@
 //! Events and what becomes of them, without a cluster, a repository or a history.
 
+mod disputes;
 mod drift;
 mod fetches;
 mod plans;
@@ -142,6 +143,11 @@ fn word(effect: &Effect) -> String {
         }
         Effect::NoDrift(key) => format!("no drift of {}", key.name),
         Effect::ReportDrift { key, by, .. } => format!("report {} by {by}", key.name),
+        Effect::Disagree { key, dispute: None } => format!("agree about {}", key.name),
+        Effect::Disagree { key, dispute: Some(dispute) } => {
+            format!("disagree about {}, {} times, {:?}", key.name, dispute.times, dispute.wait)
+        }
+        Effect::CantCorrect { key, reason, .. } => format!("can't correct {}: {reason}", key.name),
         Effect::Claim(prepared, _) => format!("claim {}", prepared.planned.wanted.key.name),
         Effect::Adopt { prepared, .. } => format!("adopt {}", prepared.planned.wanted.key.name),
         Effect::NoTrouble(key) => format!("no trouble of {}", key.name),
@@ -187,5 +193,11 @@ fn words(state: &mut State, event: Event, now: Instant) -> Vec<String> {
 
 /// When the objects are looked into that are to be, in seconds from `start`.
 fn rechecks(state: &State, start: Instant) -> Vec<(&str, f64)> {
-    state.drift.recheck.iter().map(|(key, at)| (key.name.as_str(), (*at - start).as_secs_f64())).collect()
+    state
+        .drift
+        .recheck
+        .iter()
+        .chain(&state.drift.later)
+        .map(|(key, at)| (key.name.as_str(), (*at - start).as_secs_f64()))
+        .collect()
 }

@@ -30,6 +30,7 @@ use crate::manifest::{Compact, Complaint, Manifest, ONCE, ObjectKey};
 use crate::rollout::ownership::ignored_fields::IgnoredFields;
 use crate::rollout::ownership::managers::Takeover;
 use crate::rollout::ownership::owned::is_disowned;
+use crate::rollout::ownership::surplus::Surplus;
 
 /// A manifest that a commit is charged with.
 #[derive(Clone, Debug, PartialEq)]
@@ -162,6 +163,9 @@ pub fn intent(
         let complaint = wanted.complaint("", &reason.message);
         return Intent::Leave(PlanStep::Rejected(reason, vec![complaint]));
     }
+    if let Some(reason) = being_deleted(live) {
+        return Intent::Leave(PlanStep::Wait(reason));
+    }
     let keeps = |hold: &Hold| hold.keeps(&wanted.hash, wanted.config.as_deref()) && hold.keeps_companions(&hash);
     // Somebody has let go of it, or of what it went back with.
     let let_go = wanted.trigger == Trigger::Retry;
@@ -215,6 +219,67 @@ pub fn take_over(wanted: &Wanted, source: &str, over: &Takeover, step: PlanStep)
         }
         other => other,
     }
+}
+
+/// Returns the step for an object with a surplus, which is taken over before the apply that removes it.
+#[must_use]
+pub fn take_surplus(step: PlanStep) -> PlanStep {
+    match step {
+        PlanStep::Apply(apply) => PlanStep::Apply(Apply { takes_over: true, ..apply }),
+        other => other,
+    }
+}
+
+/// Returns an object as it would be without its surplus and with `body`, as far as that is known without the server. The
+/// server refuses to try `body` where the surplus is in its way: the old and the new item of a list have the same name.
+#[must_use]
+pub fn guess(live: &Value, body: &Value, surplus: &Surplus) -> Value {
+    let mut would_be = live.clone();
+    surplus.take_out(&mut would_be);
+    lay_over(&mut would_be, body);
+    would_be
+}
+
+/// Lays what is sent over a value: maps field by field, items of lists by their name, or else by their place in the list.
+fn lay_over(value: &mut Value, sent: &Value) {
+    match (value, sent) {
+        (Value::Object(fields), Value::Object(sent)) => {
+            for (name, sent) in sent {
+                lay_over(fields.entry(name).or_insert(Value::Null), sent);
+            }
+        }
+        (Value::Array(items), Value::Array(sent)) => {
+            let known = std::mem::take(items);
+            for (at, sent) in sent.iter().enumerate() {
+                let name = sent.get("name");
+                let same = known.iter().find(|item| name.is_some() && item.get("name") == name);
+                let same = same.or_else(|| known.get(at).filter(|item| item.get("name").is_none()));
+                let mut item = same.cloned().unwrap_or_default();
+                lay_over(&mut item, sent);
+                items.push(item);
+            }
+        }
+        (value, sent) => *value = sent.clone(),
+    }
+}
+
+/// Returns why nothing is applied to an object that is on its way out: it would be gone with it.
+#[must_use]
+pub fn being_deleted(live: &Value) -> Option<Reason> {
+    live["metadata"].get("deletionTimestamp").filter(|at| !at.is_null())?;
+    let kept = match finalizers(live) {
+        names if names.is_empty() => String::new(),
+        names => format!(", kept by its finalizers {names}"),
+    };
+    let message = format!("it is being deleted{kept}: belay makes it anew as soon as it is gone");
+    Some(Reason::new(ReasonCode::DeletionHangs, message))
+}
+
+/// Returns the finalizers of an object, for people.
+#[must_use]
+pub fn finalizers(live: &Value) -> String {
+    let finalizers = live["metadata"]["finalizers"].as_array().into_iter().flatten();
+    finalizers.filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
 }
 
 /// The step for an object whose manifest is held, when the server has answered what putting the rest of it right would
