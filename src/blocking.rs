@@ -1,4 +1,6 @@
-//! Work that waits for a disk, on a thread of the runtime.
+//! Work that waits for a disk, on a thread of the runtime, and work that takes much memory.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
@@ -9,6 +11,17 @@ pub fn blocking<T>(work: impl FnOnce() -> T) -> T {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
         _ => work(),
     }
+}
+
+/// The size from which a text is large, in bytes. To read a text takes some forty times its size while it is read.
+const LARGE_BYTES: usize = 256 << 10;
+
+/// Held by the one who reads a large text.
+static LARGE: Mutex<()> = Mutex::new(());
+
+/// Waits until nobody else in this program reads a large text, where this one is large. Held while it is read.
+pub fn turn_to_read(bytes: usize) -> Option<MutexGuard<'static, ()>> {
+    (bytes > LARGE_BYTES).then(|| LARGE.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 #[cfg(test)]

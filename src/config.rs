@@ -10,12 +10,13 @@ mod source_path;
 mod span;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::regular_file::read_regular_text;
 use nearest::{position, with_nearest};
 pub use receiver::{Address, NotifyConfig, NotifyEvent, NotifyKind};
 pub use schema::{reference, schema};
@@ -170,6 +171,17 @@ pub enum ConfigError {
         /// The file.
         file: String,
     },
+}
+
+/// The largest configuration file, in bytes.
+const LARGEST: u64 = 1 << 20;
+
+/// Reads the text of a configuration file.
+///
+/// # Errors
+/// Where it can't be read, is no regular file, or is larger than 1 MiB.
+pub fn read_config_text(file: &Path) -> std::io::Result<String> {
+    read_regular_text(file, LARGEST)
 }
 
 impl Config {

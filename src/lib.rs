@@ -38,6 +38,7 @@
 //! | [`config`] | a leaf: the configuration file, and the files with secrets that it names | those files |
 //! | [`telemetry`] | a leaf: logs, counters, and messages to systemd (`cli/commands/run/systemd` says when) | standard error, systemd's socket, `/proc` |
 //! | [`blocking`] | a leaf: what waits for a disk keeps no other task of the runtime waiting | nothing |
+//! | [`regular_file`] | a leaf: files that are read as a whole, regular ones only and up to a limit | those files |
 //! | [`backoff`] | a leaf: how long is waited before something is tried again | nothing |
 //! | [`clock`] | a leaf: what time it is | the clock |
 //!
@@ -62,13 +63,15 @@
 //! | what is done with one object: refused, held, left alone, applied | `rollout/plan` (its `mod.rs`) |
 //! | the order of kinds, `belay.dev/after`, what may be deleted | `rollout/plan/order` `rollout/plan/after` `rollout/plan/prune` |
 //! | whether a rollout goes on after a restart, or under a newer commit, or is rolled back | `rollout/plan/resume` |
+//! | whether a Job that is gone has run for its manifest | `rollout/plan/job_run` |
 //! | what an apply would change, with Secrets masked | `rollout/plan/diff` |
 //! | a rollout because a ConfigMap or Secret changed | `rollout/plan/config_hash` `rollout/plan/references` |
 //! | the verdict: deadlines, and the time of an outage that is added to them (measured by `rollout/judge/outage`) | `rollout/judge` (its `mod.rs`) |
 //! | failing before the deadline; what a workload's own status says, one file a kind | `rollout/judge/fail_fast`; `rollout/judge/health` |
-//! | the rollback: to which revision, by which writes, what is held and when a hold ends | `rollout/rollback/target` `rollout/rollback/plan` `rollout/rollback/hold` |
+//! | the rollback: to which revision, by which writes, what is held and when a hold ends, also where the cluster has lost it; what of a commit goes back | `rollout/rollback/target` `rollout/rollback/plan` `rollout/rollback/hold` `rollout/rollback/kept_hold` `rollout/rollback/whole_commit` |
 //! | `kubectl rollout undo` and `belay undo`, recognised and held | `rollout/rollback/manual_rollback` `rollout/rollback/by_hand`; what the command `belay undo` writes: `rollout/rollback/undo` |
 //! | fields that others own or that are ignored; `replicas` of what an autoscaler scales | `rollout/ownership/owned` `rollout/ownership/ignored_fields` `rollout/autoscaler` |
+//! | what others have added and is to go; what the cluster writes itself; `stringData`, which is sent as `data` | `rollout/ownership/surplus` (`rollout/ownership/field_set`); `rollout/ownership/cluster_fields`; `rollout/ownership/string_data` |
 //! | taking over from another tool; whether a Lease is free | `rollout/ownership/takeover` `rollout/ownership/lease` |
 //! | rolling updates of ReplicationControllers, `belay rolling-update` | `rollout/rolling_update` (what is done next: `rollout/rolling_update/roll`, how far: `rollout/rolling_update/sizes`) |
 //! | outcomes, states, reasons, triggers | `rollout/record` |
@@ -83,18 +86,19 @@
 //! | what | files of `daemon/` |
 //! |---|---|
 //! | the loop | `source` `state` `perform` `task_result`; `startup` reads the records that an earlier run left open; `liveness` answers systemd's watchdog |
-//! | what is decided across objects | `state/on` hands each event to the file that decides it: `state/fetch_events` (looks, and heads refused because they empty or replace everything), `state/plan_events` (which plan takes the place of which), `state/rollout_events` (superseding, ends, panics), `state/drift_events` (what is looked into, corrected, reported, taken up), with `state/event`, `state/known`, `state/fetching` and `state/drift` |
-//! | a fetch, and what a new head says | `look` fetches; `read_head` reads the new head and notices one that empties or replaces everything; `head_reading` charges each change to its commit (by `git/read/attribution`; rendered folders: `unit_changes`); `quarantine` leaves alone a repository that brought belay down (for how long: `git/mirror/attempt`); `repository` `source_options` `capabilities` `head_change` `units` `desired_state` `file_facts` `offline_start` |
-//! | a plan | `plan_head` `plan_request` `planner` `on_outage` `prepared` `recorded_facts` `live_objects` `config_rollout` `source_dependency`; `made` says whether an object is this source's (the core refuses what is another's), `ownership_conflict` reports it |
+//! | what is decided across objects | `state/on` hands each event to the file that decides it: `state/fetch_events` (looks, and heads refused because they empty or replace everything), `state/plan_events` (which plan takes the place of which), `state/rollout_events` (superseding, ends, panics), `state/drift_events` (what is looked into, corrected, reported, taken up), with `state/event`, `state/known`, `state/fetching`, `state/drift` and `state/disputes` (who keeps changing what belay puts right) |
+//! | a fetch, and what a new head says | `look` fetches; `read_head` reads the new head and notices one that empties or replaces everything; `lost_folder` complains about a folder that became a link, a submodule or a file; `head_reading` charges each change to its commit (by `git/read/attribution`; rendered folders: `unit_changes`); `quarantine` leaves alone a repository that brought belay down (for how long: `git/mirror/attempt`); `repository` `source_options` `capabilities` `head_change` `units` `desired_state` `file_facts` `read_files` `offline_start` |
+//! | a plan | `plan_head` `plan_request` `planner` `plan_surplus` `on_outage` `prepared` `keep_held` `recorded_facts` `live_objects` `config_rollout` `source_dependency`; `plan_once` plans for `belay plan`; `made` says whether an object is this source's (the core refuses what is another's), `ownership_conflict` reports it |
 //! | beginning rollouts | `start` `apply_wave` `dependency_gate` `rollout_end`; `continued_rollout` lets a rollout go on under a newer commit (noted by `state/rollout_events`, decided by the core's `rollout/plan/resume`) |
 //! | one rollout | `rollout` is all of it, from the plan to the record; `rollout_task` `apply_manifest` `takeover` `established` `health_monitor` |
 //! | rolling back | `rollback_facts` gathers what the core plans by, `rollback` carries out any such plan, `rollback_watch` proves it; `rollback_target` `dependent_config` `commit_rollback` `failure` `fallback_template` `previous_manifest` |
 //! | `kubectl rollout undo` and `belay undo`, recognised and held | `manual_rollback` |
-//! | what differs between kinds of workloads | `driver`; `stuck_pods` of StatefulSets, `replication_controller` `rolled_pods` |
+//! | what is held where the cluster has lost the hold | `kept_holds` |
+//! | what differs between kinds of workloads | `driver`; `stuck_pods` of StatefulSets, `replication_controller` `rolled_pods`; `job_runs` says which Jobs have run that are gone (decided by the core's `rollout/plan/job_run`), `finished_jobs` keeps them in the Lease |
 //! | what the watches tell, drift, and what an autoscaler scales | `watch_events` `in_sync` `recheck` `reported` `external_changes` `recovered` `unhealthy` `autoscalers` `deferred_watch` `deferred_kinds` `live` `rights` |
 //! | pruning | `prune_candidates` finds what left the repository and how much may be deleted at once, `prune` compares and deletes; `unmanaged` `revision_references` `cleanup` |
 //! | what is recorded | `charged_commits` `journal` `journal_queue` `standing` `retention` `rebuild` |
-//! | what is published, and noted to be told | `status` `lasting_trouble` `event_queue` `queued_events`; `source_completion` says whether a source is complete, for sources that wait for it |
+//! | what is published, and noted to be told | `status`, which `status_socket` says to commands; `history_file` keeps the history's file in its place; `lasting_trouble` `event_queue` `queued_events`; `source_completion` says whether a source is complete, for sources that wait for it |
 //! | who follows a source | `leadership` gets, keeps and loses the Lease, `leading` follows meanwhile; without it `cluster/lease` stops every write |
 //! | what all of these are given | `context` `requests` `tasks` `blocking_pool` `panics` `task_panics` `commit_tree` |
 //! | what the API server refused, and the choices that a person has then | `refused` |
@@ -103,7 +107,7 @@
 //!
 //! | what | file |
 //! |---|---|
-//! | reaching a repository: which addresses (`location`), with what belay shows (`credentials`), which ssh server is believed (`host_keys`), the fetch (`fetch`; from this machine: `import`, whose pushes wake belay: `wake`) | `src/git/transport` |
+//! | reaching a repository: which addresses (`location`), with what belay shows (`credentials`), which ssh server is believed (`host_keys`), the fetch (`fetch`; from this machine: `import`, whose files are looked at first: `local_files`, and whose commits: `surplus_parents`, ended when time is over: `watchdog`, whose pushes wake belay: `wake`) | `src/git/transport` |
 //! | belay's copy of it: its memory, damage, packs, what is thrown away (`garbage`) and what never (`pins`) | `src/git/mirror` |
 //! | which branch, tag or commit is followed; limits of what is read; whom a commit is charged to, and the changes between two heads | `src/git/read/follow` `src/git/read/limits` `src/git/read/attribution` `src/git/read/tree` |
 //! | the commits of a person: the working copy, signatures (`signing`), the push | `src/git/worktree`; which manifests are meant: `src/cli/worktree` |
@@ -154,6 +158,7 @@ pub mod daemon;
 pub mod git;
 pub mod history;
 pub mod notices;
+pub mod regular_file;
 pub mod render;
 pub mod telemetry;
 pub mod web;

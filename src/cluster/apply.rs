@@ -96,9 +96,16 @@ impl Cluster {
     /// # Errors
     /// As [`ClusterError`] sorts them; 409, where the patch was made for an older state of the object, is
     /// [`ClusterError::Refused`].
-    pub async fn json_patch(&self, key: &ObjectKey, served: &Served, patch: &Value) -> Result<Value, ClusterError> {
+    pub async fn json_patch(
+        &self,
+        key: &ObjectKey,
+        served: &Served,
+        patch: &Value,
+        mode: Mode,
+    ) -> Result<Value, ClusterError> {
         let what = format!("take over {key}");
-        let path = format!("{}?fieldManager={}", served.path_of(key), marks::FIELD_MANAGER);
+        let dry = if mode == Mode::DryRun { "&dryRun=All" } else { "" };
+        let path = format!("{}?fieldManager={}{dry}", served.path_of(key), marks::FIELD_MANAGER);
         let request = request(Method::PATCH, &path, "application/json-patch+json", patch.to_string().into_bytes());
         Ok(self.call(Purpose { what: &what, secret: key.kind == "Secret" }, request).await?.value)
     }

@@ -207,6 +207,10 @@ impl Scope {
                 Ok(Some(Err(error))) => return away(format!("it broke off: {}", without_credentials(&error))),
                 Ok(Some(Ok(frame))) => frame,
             };
+            // What always has something to say is over in time, too.
+            if Instant::now() >= end {
+                return Over::InTime { heard };
+            }
             let Some(bytes) = frame.data_ref() else { continue };
             for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
                 buffer.extend_from_slice(piece);

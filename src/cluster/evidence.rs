@@ -12,7 +12,9 @@ use super::read::selector_text;
 use super::{Cluster, ClusterError, Served};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::health::{PodAccount, is_ready};
-use belay_core::rollout::{EventSeen, Evidence, Observation, Workload, marks, same_template, template};
+use belay_core::rollout::{
+    EventSeen, Evidence, Observation, Reason, Workload, job_end, marks, same_template, template,
+};
 
 /// The most pods that are kept.
 const PODS: usize = 10;
@@ -174,6 +176,29 @@ impl Cluster {
                 }
             }
         }
+    }
+
+    /// Returns how a Job of this name has ended since a time, as its controller's events say; `None` where none says so.
+    ///
+    /// # Errors
+    /// Where events can't be read.
+    pub async fn job_end(
+        &self,
+        key: &ObjectKey,
+        since: Option<Timestamp>,
+    ) -> Result<Option<Result<(), Reason>>, ClusterError> {
+        let selector = format!("involvedObject.kind=Job,involvedObject.name={}", key.name);
+        let namespace = key.namespace.as_deref().unwrap_or("default");
+        let path =
+            format!("/api/v1/namespaces/{}/events?limit=200&fieldSelector={}", escape(namespace), escape(&selector));
+        let answer = self.call(Purpose { what: "read events", secret: false }, get(&path)).await?;
+        let events = answer.value["items"].as_array().into_iter().flatten().filter_map(event);
+        // The API server cuts its times to whole seconds.
+        let since = since.map(|since| since.as_second());
+        let mut events: Vec<EventSeen> =
+            events.filter(|event| since.is_none_or(|since| event.at.as_second() >= since)).collect();
+        events.sort_by_key(|event| std::cmp::Reverse(event.at));
+        Ok(job_end(&events))
     }
 
     async fn events_about(

@@ -65,12 +65,38 @@ impl Cluster {
     /// # Errors
     /// As [`ClusterError`] sorts them.
     pub async fn lease(&self, namespace: &str, name: &str) -> Result<Option<Lease>, ClusterError> {
+        Ok(self.lease_object(namespace, name).await?.as_ref().map(Lease::of))
+    }
+
+    /// A Lease as the API server tells it; `None` where there is none.
+    ///
+    /// # Errors
+    /// As [`ClusterError`] sorts them.
+    pub async fn lease_object(&self, namespace: &str, name: &str) -> Result<Option<Value>, ClusterError> {
         let what = format!("read Lease {namespace}/{name}");
         match self.call(purpose(&what), get(&path(namespace, name))).await {
-            Ok(answer) => Ok(Some(Lease::of(&answer.value))),
+            Ok(answer) => Ok(Some(answer.value)),
             Err(ClusterError::Refused(refusal)) if refusal.code == 404 => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Writes an annotation of a Lease. Whoever holds it reads it again before he renews it.
+    ///
+    /// # Errors
+    /// As [`ClusterError`] sorts them.
+    pub async fn annotate_lease(
+        &self,
+        namespace: &str,
+        name: &str,
+        annotation: &str,
+        text: &str,
+    ) -> Result<(), ClusterError> {
+        let what = format!("annotate Lease {namespace}/{name}");
+        let patch = json!({"metadata": {"annotations": {(annotation): text}}}).to_string();
+        let path = format!("{}?fieldManager={}", path(namespace, name), marks::FIELD_MANAGER);
+        let request = request(Method::PATCH, &path, "application/merge-patch+json", patch.into_bytes());
+        self.call(purpose(&what), request).await.map(|_| ())
     }
 
     /// Writes a Lease as it was seen, or makes it. `None` where somebody else was faster.

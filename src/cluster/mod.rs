@@ -60,6 +60,8 @@ pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub struct Cluster {
     client: Client,
+    /// The address of its API server, for people.
+    server: Option<Arc<str>>,
     clock: Clock,
     kinds: Arc<kinds::Kinds>,
     request_timeout: Duration,
@@ -78,6 +80,7 @@ impl Cluster {
     pub fn new(client: Client, clock: Clock) -> Cluster {
         Cluster {
             client,
+            server: None,
             clock,
             kinds: Arc::default(),
             request_timeout: REQUEST_TIMEOUT,
@@ -92,6 +95,18 @@ impl Cluster {
     #[must_use]
     pub fn with_request_timeout(self, limit: Duration) -> Cluster {
         Cluster { request_timeout: limit, ..self }
+    }
+
+    /// The same, said to be behind this API server.
+    #[must_use]
+    pub fn of_server(self, server: &str) -> Cluster {
+        Cluster { server: Some(server.into()), ..self }
+    }
+
+    /// The address of its API server; `None` where it is not known.
+    #[must_use]
+    pub fn server(&self) -> Option<&str> {
+        self.server.as_deref()
     }
 
     /// Counts its requests there.

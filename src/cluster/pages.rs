@@ -17,6 +17,10 @@ use belay_core::manifest::ObjectKey;
 const PAGE: usize = 500;
 /// How many bytes a page may have. One that has more is given up, and asked for again with fewer objects.
 const PAGE_BYTES: usize = 16 * 1024 * 1024;
+/// How many objects a list has at most: a server that always names a next page would never end. A page counts for as many as
+/// [`PAGE_COUNTS`] at least.
+const LIST: usize = 1_000_000;
+const PAGE_COUNTS: usize = 100;
 /// What a request costs besides its answer, in bytes of an answer: what a list saves over reading one by one.
 const REQUEST_COSTS: u64 = 64 * 1024;
 
@@ -109,11 +113,13 @@ pub(super) struct Pages<'a> {
     limit: usize,
     token: String,
     over: bool,
+    /// How many objects have come.
+    seen: usize,
 }
 
 impl<'a> Pages<'a> {
     pub(super) fn new(listing: Listing<'a>) -> Pages<'a> {
-        Pages { limit: listing.limit, listing, token: String::new(), over: false }
+        Pages { limit: listing.limit, listing, token: String::new(), over: false, seen: 0 }
     }
 
     /// The next page, with those of its objects that `keep` wants; `None` behind the last.
@@ -136,6 +142,11 @@ impl<'a> Pages<'a> {
                     }
                     self.token.clone_from(&page.token);
                     self.over = page.token.is_empty();
+                    self.seen += page.items.max(PAGE_COUNTS);
+                    if self.seen > LIST && !self.over {
+                        let what = format!("list {}", self.listing.served.path(self.listing.namespace, ""));
+                        return Err(ClusterError::away(what, format!("it has no end: more than {LIST} objects")));
+                    }
                     return Ok(Some(page));
                 }
             }
@@ -280,6 +291,58 @@ impl Cluster {
         match self.page(listing, 1, "", |_| false).await? {
             PageRequest::Page(page) => Ok(page.revision),
             PageRequest::TooLarge(_) => Ok(String::new()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::convert::Infallible;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use crate::clock::Clock;
+    use http::{Request, Response};
+    use kube::client::Body;
+
+    /// An API server whose lists always go on, and how often it was asked.
+    fn endless(items: &str) -> (Cluster, Arc<AtomicUsize>) {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&asked);
+        let body = format!("{{\"metadata\":{{\"continue\":\"more\",\"resourceVersion\":\"1\"}},\"items\":[{items}]}}");
+        let service = tower::service_fn(move |_: Request<Body>| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            let body = body.clone().into_bytes();
+            async move { Ok::<_, Infallible>(Response::new(Body::from(body))) }
+        });
+        let client = kube::Client::new(service, "default");
+        (Cluster::new(client, Clock::tokio(jiff::Timestamp::UNIX_EPOCH)), asked)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_never_ends_is_given_up() {
+        let word = str::to_owned;
+        let (kind, resource) = (word("ConfigMap"), word("configmaps"));
+        let served = Served { group: String::new(), version: word("v1"), kind, resource, namespaced: true };
+        let item = "{\"metadata\":{\"name\":\"a\",\"namespace\":\"b\"}}";
+        for (items, most) in [(String::new(), LIST / PAGE_COUNTS), (vec![item; PAGE].join(","), LIST / PAGE)] {
+            let (cluster, asked) = endless(&items);
+            let mut pages = Pages::new(Listing {
+                served: &served,
+                namespace: None,
+                labels: "",
+                accept: "application/json",
+                limit: PAGE,
+            });
+            let error = loop {
+                match pages.next(&cluster, |_| false).await {
+                    Ok(page) => assert!(page.is_some()),
+                    Err(error) => break error,
+                }
+            };
+            assert!(error.to_string().contains("no end"), "{error}");
+            assert_eq!(asked.load(Ordering::Relaxed), most + 1);
         }
     }
 }

@@ -21,7 +21,8 @@ pub struct NotifyConfig {
     #[serde(default)]
     pub sources: Vec<String>,
     /// What it is told: the worst that became of an object of the commit, of `complete`, `rolled-back`, `rollback-failed`,
-    /// `failed`, `rejected`, `held`, `waiting` and `superseded`; and that a source is `blocked`, or `unblocked` again.
+    /// `failed`, `rejected`, `held`, `waiting` and `superseded`; that a source is `blocked`, or `unblocked` again; and a
+    /// `disagreement`: somebody else keeps changing what belay puts right.
     #[serde(default = "NotifyEvent::usual")]
     pub events: Vec<NotifyEvent>,
     /// Its address, where that is no secret; not for `slack`. One of `url` and `url_file` is needed. Of a forge it is the
@@ -113,14 +114,17 @@ pub enum NotifyEvent {
     Blocked,
     /// A source that was told to be blocked no longer is.
     Unblocked,
+    /// Somebody else keeps changing a field that belay puts right.
+    Disagreement,
 }
 
 impl NotifyEvent {
     /// What receivers are told that don't say otherwise: everything but that a newer commit took the place of another.
     #[must_use]
     pub fn usual() -> Vec<NotifyEvent> {
-        use NotifyEvent::{Blocked, Complete, Failed, Held, Rejected, RollbackFailed, RolledBack, Unblocked, Waiting};
-        vec![Complete, RolledBack, RollbackFailed, Failed, Rejected, Held, Waiting, Blocked, Unblocked]
+        use NotifyEvent::{Blocked, Complete, Disagreement, Failed, Held, Rejected, RollbackFailed};
+        use NotifyEvent::{RolledBack, Unblocked, Waiting};
+        vec![Complete, RolledBack, RollbackFailed, Failed, Rejected, Held, Waiting, Blocked, Unblocked, Disagreement]
     }
 }
 

@@ -10,7 +10,7 @@ use super::rollout_task::{Cancelled, RolloutTask};
 use super::status::{UnderWay, put_or_remove};
 use crate::cluster::{self, Backoff, ClusterError, Mode, Written};
 use belay_core::manifest::Compact;
-use belay_core::rollout::{Outcome, StepKind};
+use belay_core::rollout::{Outcome, Reach, StepKind, cluster_fields};
 
 /// Whether an object that can't be applied for now is told to be waiting. One that goes back is on its way back meanwhile.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl RolloutTask {
         if self.apply.takes_over {
             // What has to be insisted on may take long; others may use the room meanwhile.
             drop(room);
-            self.take_over(&self.apply.body.read()).await?;
+            self.take_over(&self.apply.body.read(), Reach::Manifest).await?;
             room = self.unless_cancelled(self.context.requests.room()).await?;
         }
         let written = self.retry_with(room, (&self.apply.body).into(), Waits::Told).await?;
@@ -131,11 +131,12 @@ impl RolloutTask {
     /// Sends an apply once. What is left alone is seen at the last moment: it may have changed since it was planned.
     async fn send(&self, body: &Compact) -> Result<Written, ClusterError> {
         let (cluster, wanted) = (&self.context.cluster, &self.planned.wanted);
-        if wanted.ignored_fields.is_empty() {
+        let whole = body.read();
+        if wanted.ignored_fields.is_empty() && cluster_fields(&whole).is_empty() {
             return cluster.apply(&wanted.key, &self.served, body, Mode::Real).await;
         }
         let live = cluster.get(&wanted.key, &self.served).await?;
-        let sent = wanted.ignored_fields.leave(body.read(), live.as_ref());
+        let sent = wanted.ignored_fields.leave(whole, live.as_ref());
         cluster.apply(&wanted.key, &self.served, &sent, Mode::Real).await
     }
 
@@ -152,6 +153,7 @@ impl RolloutTask {
             message,
             until: None,
             in_the_way: None,
+            wrong: None,
         };
         self.context.status.change(|source| put_or_remove(&mut source.under_way, &wanted.key, Some(under_way)));
         Ok(())

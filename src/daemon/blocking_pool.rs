@@ -22,14 +22,23 @@ const AT_ONCE: usize = 40;
 #[derive(Clone)]
 pub(super) enum BlockingPool {
     /// On threads that are there for it: as many at once as there is room for.
-    Threads(Arc<Semaphore>),
+    Threads(ThreadRoom),
     /// In the runtime's own thread, at once, after as long on tokio's clock as this says.
     InTurn(Arc<dyn Fn() -> Duration + Send + Sync>),
 }
 
+/// How much of a daemon's blocking work may be under way at once.
+#[derive(Clone)]
+pub(super) struct ThreadRoom {
+    all: Arc<Semaphore>,
+    /// Of what thousands of objects ask for at once. A thread that was started stays, with what the allocators keep for it.
+    many: Arc<Semaphore>,
+}
+
 impl Default for BlockingPool {
     fn default() -> BlockingPool {
-        BlockingPool::Threads(Arc::new(Semaphore::new(AT_ONCE)))
+        let room = |pieces| Arc::new(Semaphore::new(pieces));
+        BlockingPool::Threads(ThreadRoom { all: room(AT_ONCE), many: room(THREADS) })
     }
 }
 
@@ -42,6 +51,17 @@ impl BlockingPool {
         }
     }
 
+    /// Does blocking work that is done for an object, of which there may be thousands: a few at once. A panic in it is the
+    /// caller's.
+    pub(super) async fn run_for_object<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        let _place = match self {
+            BlockingPool::InTurn(_) => None,
+            // It is never closed.
+            BlockingPool::Threads(room) => room.many.acquire().await.ok(),
+        };
+        self.run(work).await
+    }
+
     /// Does blocking work. A panic in it is the caller's.
     pub(super) async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         match self {
@@ -51,7 +71,7 @@ impl BlockingPool {
             }
             BlockingPool::Threads(room) => {
                 // It is never closed.
-                let _place = room.acquire().await;
+                let _place = room.all.acquire().await;
                 match tokio::task::spawn_blocking(in_this_span(work)).await {
                     Ok(done) => done,
                     Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
@@ -104,6 +124,27 @@ fn in_this_span<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn what_thousands_of_objects_ask_for_is_done_on_few_threads() {
+        let pool = BlockingPool::default();
+        let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let mut tasks = tokio::task::JoinSet::new();
+        for _ in 0..1000 {
+            let (pool, now, most) = (pool.clone(), Arc::clone(&now), Arc::clone(&most));
+            tasks.spawn(async move {
+                let work = move || {
+                    most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                    thread::yield_now();
+                    now.fetch_sub(1, Ordering::SeqCst);
+                };
+                pool.run_for_object(work).await;
+            });
+        }
+        tasks.join_all().await;
+        let most = most.load(Ordering::SeqCst);
+        assert!((1..=THREADS).contains(&most), "{most} at once");
+    }
 
     #[test]
     fn there_are_never_more_helpers_than_there_may_be() {

@@ -1,6 +1,6 @@
 //! `on_failure = "roll-back-commit"`: when one object of a commit fails, everything that the commit touched goes back.
 
-use std::collections::{BTreeMap, btree_map::Entry};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tracing::{info, warn};
@@ -11,11 +11,15 @@ use super::desired_state::DesiredState;
 use super::head_change::Charged;
 use super::prepared::Prepared;
 use super::state::Source;
-use super::task_result::{FailedCommit, TaskResult};
+use super::task_result::{FailedCommit, ServedCommit, TaskResult, UnservedCommit};
+use crate::cluster::{Backoff, Served};
 use crate::config::OnFailure;
-use crate::history::Query;
-use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{CommitId, Outcome, PlanStep, Planned, Reason, ReasonCode, Record, Trigger, Workload};
+use crate::history::{ObjectStanding, Query};
+use belay_core::manifest::{Manifest, ObjectKey};
+use belay_core::rollout::rollback::CommitPart;
+use belay_core::rollout::{
+    CommitId, ObjectState, Outcome, PlanStep, Planned, Reason, ReasonCode, Record, Trigger, Workload,
+};
 
 impl Source {
     /// Hears how a rollout ended. Where the whole commit goes back with it, what the commit touched is read, beside the loop.
@@ -25,17 +29,42 @@ impl Source {
         if self.context.config.on_failure != OnFailure::RollBackCommit || !record.trigger.is_commit() || !matters {
             return;
         }
-        let (context, desired, commit) = (Arc::clone(&self.context), self.desired(), record.commit.clone());
+        self.read_failed_commit(record.commit.clone());
+    }
+
+    /// Takes up, at the start, what an earlier daemon has not finished: the rest of the commits of which an object failed.
+    pub(super) fn finish_commit_rollbacks(&mut self) {
+        if self.context.config.on_failure != OnFailure::RollBackCommit || self.recorded.failed_commits_read {
+            return;
+        }
+        self.recorded.failed_commits_read = true;
+        let failed = |one: &ObjectStanding| {
+            matches!(one.state, ObjectState::Failed | ObjectState::RolledBack | ObjectState::RollbackFailed)
+        };
+        let commits: Option<BTreeSet<CommitId>> = self
+            .context
+            .status
+            .read(|source| source.ended.values().filter(|one| failed(one)).map(|one| one.commit.clone()).collect());
+        commits.into_iter().flatten().for_each(|commit| self.read_failed_commit(commit));
+    }
+
+    /// Reads, beside the loop, what a commit touched of which an object may have failed.
+    fn read_failed_commit(&mut self, commit: CommitId) {
+        let (context, desired) = (Arc::clone(&self.context), self.desired());
         self.tasks.spawn(async move {
             let reader = Arc::clone(&context);
-            let failed = context.repository.blocking_pool.run(move || reader.failed_commit(&desired, &commit)).await;
-            TaskResult::EndRead(failed.map(Box::new))
+            let read = move || reader.failed_commit(&desired, &commit);
+            let failed = match context.repository.blocking_pool.run_for_object(read).await {
+                Some(failed) => Some(Box::new(context.served(failed).await)),
+                None => None,
+            };
+            TaskResult::EndRead(failed)
         });
         self.state.rollouts.ends_read += 1;
     }
 
     /// Hears what else goes back with what has ended.
-    pub(super) fn end_read(&mut self, failed: Option<FailedCommit>) {
+    pub(super) fn end_read(&mut self, failed: Option<ServedCommit>) {
         self.state.rollouts.ends_read = self.state.rollouts.ends_read.saturating_sub(1);
         if let Some(failed) = failed {
             self.take_commit_back(failed);
@@ -43,7 +72,7 @@ impl Source {
     }
 
     /// Takes back what a commit touched, because an object of it failed.
-    fn take_commit_back(&mut self, failed: FailedCommit) {
+    fn take_commit_back(&mut self, failed: ServedCommit) {
         let FailedCommit { object, reason, under_way, complete } = failed;
         for (key, record) in under_way {
             let is_same = self.state.rollouts.under_way.get(&key).is_some_and(|rollout| rollout.record == record);
@@ -51,18 +80,19 @@ impl Source {
                 handle.give_up.send_replace(Some(reason.clone()));
             }
         }
-        let complete: Vec<_> = complete.into_iter().filter(|(record, _)| self.is_as_recorded(record)).collect();
+        let complete: Vec<_> = complete.into_iter().filter(|(_, charged)| self.is_to_go_back(charged)).collect();
         if complete.is_empty() {
             return;
         }
         info!(%object, objects = complete.len(), "everything else that its commit touched goes back");
         self.watch_deferred();
-        let prepared = complete.into_iter().filter_map(|(_, charged)| self.goes_back_with(&object, &reason, charged));
+        let prepared =
+            complete.into_iter().map(|(served, charged)| self.goes_back_with(&object, &reason, served, charged));
         let prepared: Vec<Prepared> = prepared.collect();
         let Some(head) = self.state.planning.planned.clone() else { return };
         let recorded = |one: &Prepared| {
             let rolls_out = Workload::of(&one.planned.wanted.key).is_some();
-            Record { rolls_out, ..self.record(&one.planned) }
+            Record { rolls_out, reason: Some(reason.clone()), ..self.record(&one.planned) }
         };
         let records: Vec<Record> = prepared.iter().map(recorded).collect();
         match self.context.begin_records(&head, &records, self.context.clock.now()) {
@@ -74,21 +104,19 @@ impl Source {
         }
     }
 
-    /// Whether an object has still the manifest that this record is of, and nothing else is done about it.
-    fn is_as_recorded(&self, record: &Record) -> bool {
-        let hash = self.desired().hash(&record.object).map(|hash| hash.to_string());
-        hash.is_some() && hash == record.manifest_hash && !self.state.rollouts.under_way.contains_key(&record.object)
+    /// Whether an object has still the manifest that the commit gave it, and nothing else is done about it.
+    fn is_to_go_back(&self, Charged { manifest, .. }: &Charged) -> bool {
+        let key = &manifest.key;
+        let left_alone = self.state.live.get(key).is_some_and(|facts| facts.suspended);
+        self.desired().hash(key) == Some(manifest.hash)
+            && !left_alone
+            && !self.state.rollouts.under_way.contains_key(key)
     }
 
-    fn goes_back_with(&self, failed: &ObjectKey, reason: &Reason, charged: Charged) -> Option<Prepared> {
-        let manifest = &charged.manifest;
-        let Some(served) = self.watches.watched.serving(&manifest.api_version, &manifest.key.kind) else {
-            warn!(object = %manifest.key, "does not go back with its commit: its kind is not watched");
-            return None;
-        };
+    fn goes_back_with(&self, failed: &ObjectKey, reason: &Reason, served: Served, charged: Charged) -> Prepared {
         let wanted = self.context.want(&self.desired(), charged, Trigger::Together(failed.clone()));
         let step = PlanStep::RollBack { reason: reason.clone(), written: None };
-        Some(Prepared { served: Some(served), ..Prepared::of(Planned { wanted, step }) })
+        Prepared { served: Some(served), ..Prepared::of(Planned { wanted, step }) }
     }
 
     /// Lets go, with a hold that somebody has taken off by hand, of what went back with that object.
@@ -112,45 +140,81 @@ impl Source {
 }
 
 impl Context {
-    /// What a commit touched, where an object of it has failed and nothing has become of that since. It blocks.
-    fn failed_commit(&self, desired: &DesiredState, commit: &CommitId) -> Option<FailedCommit> {
-        let touched = self.newest_of_commit(commit);
+    /// What a commit touched, where an object of it has failed and no newer commit has acted on that since. It blocks.
+    fn failed_commit(&self, desired: &DesiredState, commit: &CommitId) -> Option<UnservedCommit> {
+        let touched = self.touched_by(commit);
+        let parts: Vec<(CommitPart, &Record)> = touched.values().filter_map(CommitPart::of).collect();
         let is_newest =
-            |record: &&Record| self.newest_record(&record.object).is_some_and(|newest| newest.id == record.id);
-        let failed = touched.values().filter(|record| is_failure(record.outcome)).find(is_newest)?;
+            |record: &Record| self.newest_record(&record.object).is_some_and(|newest| newest.commit == record.commit);
+        let (_, failed) = parts.iter().find(|(part, record)| *part == CommitPart::Failed && is_newest(record))?;
         let object = failed.object.clone();
-        let why = failed.reason.as_ref().map_or("it failed", |reason| reason.message.as_str());
-        let reason = Reason::new(ReasonCode::CommitFailed, format!("{object} of the same commit failed: {why}"));
-        let others = || touched.values().filter(|other| other.object != object);
-        let under_way = others().filter(|other| !other.outcome.is_final());
-        let under_way = under_way.map(|other| (other.object.clone(), other.id)).collect();
-        let complete = others().filter(|other| other.outcome == Outcome::Complete).filter_map(|other| {
-            let (manifest, commit) = (self.read_manifest(desired, &other.object)?, self.commit(&other.commit)?);
-            Some((other.clone(), Charged { manifest, commit }))
-        });
-        let complete = complete.collect();
+        let reason = commit_failed(failed);
+        let under_way = parts.iter().filter(|(part, _)| *part == CommitPart::UnderWay);
+        let under_way = under_way.map(|(_, other)| (other.object.clone(), other.id)).collect();
+        let complete = parts.iter().filter_map(|(part, record)| self.live_part(desired, *part, record)).collect();
         Some(FailedCommit { object, reason, under_way, complete })
     }
 
-    /// The newest record of each object that a commit touched, where the commit itself set that off. It blocks.
-    fn newest_of_commit(&self, commit: &CommitId) -> BTreeMap<ObjectKey, Record> {
+    /// Why everything else of a commit goes back, where an object of it has failed. It blocks.
+    pub(super) fn failure_of(&self, commit: &CommitId) -> Option<Reason> {
+        if self.config.on_failure != OnFailure::RollBackCommit {
+            return None;
+        }
+        let touched = self.touched_by(commit);
+        let mut parts = touched.values().filter_map(CommitPart::of);
+        parts.find(|(part, _)| *part == CommitPart::Failed).map(|(_, failed)| commit_failed(failed))
+    }
+
+    /// The manifest that a commit gave an object, where that is live.
+    fn live_part(&self, desired: &DesiredState, part: CommitPart, record: &Record) -> Option<Charged> {
+        let (key, commit) = (&record.object, &record.commit);
+        let is_its = |manifest: &Manifest| match part {
+            CommitPart::Complete if record.manifest_hash.is_some() => {
+                record.manifest_hash == Some(manifest.hash.to_string())
+            }
+            // Of what others have applied, and of what was rebuilt, Git alone says whether the commit changed it.
+            CommitPart::Complete | CommitPart::AsItWas => self.repository.has_changed(key, commit).unwrap_or_default(),
+            CommitPart::Failed | CommitPart::UnderWay | CommitPart::Nothing => false,
+        };
+        let manifest = self.read_manifest(desired, key).filter(is_its)?;
+        Some(Charged { manifest, commit: self.commit(commit)? })
+    }
+
+    /// The resources that serve what goes back.
+    async fn served(&self, failed: UnservedCommit) -> ServedCommit {
+        let FailedCommit { object, reason, under_way, complete } = failed;
+        let mut served = Vec::new();
+        for charged in complete {
+            let (key, version) = (charged.manifest.key.clone(), charged.manifest.api_version.clone());
+            let ask = Backoff::retry(self.in_the_way(&key), || self.cluster.served(&version, &key.kind)).await;
+            match ask {
+                Ok(resource) => served.push((resource, charged)),
+                Err(error) => warn!(object = %key, %error, "does not go back with its commit"),
+            }
+        }
+        FailedCommit { object, reason, under_way, complete: served }
+    }
+
+    /// The records of each object that a commit touched. It blocks.
+    fn touched_by(&self, commit: &CommitId) -> BTreeMap<ObjectKey, Vec<Record>> {
         let source = Some(self.config.name.clone());
         let query = Query { source, commit: Some(commit.to_string()), ..Query::default() };
         let records = self.history.records(&query).unwrap_or_else(|error| {
             warn!(%error, "failed to ask the history what the commit touched");
             Vec::new()
         });
-        let mut newest: BTreeMap<ObjectKey, Record> = BTreeMap::new();
+        let mut touched: BTreeMap<ObjectKey, Vec<Record>> = BTreeMap::new();
         for record in records {
-            match newest.entry(record.object.clone()) {
-                Entry::Vacant(free) => drop(free.insert(record)),
-                Entry::Occupied(mut known) if known.get().id < record.id => drop(known.insert(record)),
-                Entry::Occupied(_) => {}
-            }
+            touched.entry(record.object.clone()).or_default().push(record);
         }
-        newest.retain(|_, record| record.trigger.is_commit());
-        newest
+        touched
     }
+}
+
+/// Why the others go back with what has failed.
+fn commit_failed(failed: &Record) -> Reason {
+    let why = failed.reason.as_ref().map_or("it failed", |reason| reason.message.as_str());
+    Reason::new(ReasonCode::CommitFailed, format!("{} of the same commit failed: {why}", failed.object))
 }
 
 fn is_failure(outcome: Outcome) -> bool {

@@ -9,7 +9,9 @@ use tracing::{debug, warn};
 
 use super::autoscalers::Autoscalers;
 use super::cleanup::Cleanup;
+use super::finished_jobs::FinishedJobs;
 use super::journal_queue::JournalQueue;
+use super::kept_holds::KeptHolds;
 use super::queued_events::about;
 use super::repository::Repository;
 use super::requests::Requests;
@@ -31,6 +33,8 @@ pub(super) struct Context {
     pub config: SourceConfig,
     pub cluster: Cluster,
     pub history: History,
+    /// The holds as they were known last.
+    pub holds: KeptHolds,
     /// What is to be written into it next.
     pub journal: JournalQueue,
     pub cleanup: Cleanup,
@@ -43,6 +47,8 @@ pub(super) struct Context {
     pub before: Option<SourceDependency>,
     /// The events that are being told.
     pub events: Events,
+    /// The Jobs that were complete.
+    pub finished_jobs: FinishedJobs,
 }
 
 impl Context {

@@ -28,7 +28,8 @@ impl State {
         }
         let known = self.planning.interrupted.contains(key)
             || self.rollouts.resumed.get(key).is_some_and(|record| record.rolls_out);
-        known || (prepared.is_unfinished(&self.settings.source) && !prepared.recorded.has_ended)
+        let settled = prepared.live.as_ref().is_some_and(|live| live.settled);
+        known || (prepared.is_unfinished(&self.settings.source) && !prepared.recorded.has_ended && !settled)
     }
 
     /// Whether what is planned for a workload takes the place of a change of its number of pods that was under way.

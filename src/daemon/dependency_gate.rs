@@ -58,6 +58,7 @@ impl Source {
             message,
             until: None,
             in_the_way: None,
+            wrong: None,
         };
         self.context.status.change(|source| put_or_remove(&mut source.under_way, key, Some(under_way)));
     }

@@ -8,11 +8,10 @@ use tokio::sync::watch;
 use tracing::error;
 
 use super::apply_wave::Ranks;
-use super::previous_manifest::PreviousManifest;
 use super::rollout_task::{Cancelled, Findings, Resume, RolloutTask};
 use crate::cluster::{Backoff, Served};
 use belay_core::manifest::{Manifest, ObjectKey};
-use belay_core::rollout::rollback::{ChangedConfiguration, FormerManifest};
+use belay_core::rollout::rollback::ChangedConfiguration;
 use belay_core::rollout::{
     Apply, Companion, Hold, PlanStep, Planned, Reason, Record, RecordId, Trigger, Wanted, named_configuration, rank,
     template,
@@ -55,27 +54,15 @@ pub(super) async fn changed(work: &RolloutTask) -> Result<Vec<ChangedConfigurati
     Ok(changed)
 }
 
-/// What an object was before this rollout's commit changed it.
-pub(super) async fn former(work: &RolloutTask) -> Option<FormerManifest> {
-    let (key, commit) = (work.planned.wanted.key.clone(), work.planned.wanted.commit.id.clone());
-    let turned = work.context.ask_git(move |repository| repository.change_by(&key, &commit)).await?;
-    Some(turned.former)
-}
-
-/// The present manifest of a ConfigMap or Secret that the failed commit changed, and that no later one has.
+/// The present manifest of a ConfigMap or Secret that the failed commit, or one before it that failed too, has changed, and that no
+/// later one has.
 async fn turned(work: &RolloutTask, key: &ObjectKey) -> Option<Manifest> {
     let context = &work.context;
-    if !context.repository.desired().has(key) {
+    if !context.repository.desired().has(key) || !context.is_of_failed(key, &work.planned.wanted.commit.id).await {
         return None;
     }
-    let (asked, commit) = (key.clone(), work.planned.wanted.commit.id.clone());
-    let PreviousManifest { now, .. } = context.ask_git(move |repository| repository.change_by(&asked, &commit)).await?;
     let desired = context.repository.desired();
-    desired
-        .manifest(key, |path, content, scopes| context.repository.read(path, content, scopes))
-        .ok()
-        .flatten()
-        .filter(|manifest| manifest.hash == now)
+    desired.manifest(key, |path, content, scopes| context.repository.read_lately(path, content, scopes)).ok().flatten()
 }
 
 /// Whether another workload that names the same configuration failed by the same commit.

@@ -247,17 +247,22 @@ impl DesiredState {
         self.set.objects_in(path).map(hash).collect()
     }
 
-    /// The manifest of an object, read anew with `read_file`.
+    /// The objects that a file holds, also those that something is wrong with.
+    pub(super) fn objects_in(&self, path: &str) -> impl Iterator<Item = &ObjectKey> {
+        self.set.objects_in(path)
+    }
+
+    /// The manifest of an object, whose file `read_file` reads.
     pub(super) fn manifest(
         &self,
         key: &ObjectKey,
-        read_file: impl Fn(&str, Content, &Scopes) -> Result<File, GitError>,
+        read_file: impl Fn(&str, Content, &Arc<Scopes>) -> Result<Arc<File>, GitError>,
     ) -> Result<Option<Manifest>, GitError> {
         let Some(located) = self.set.locate(key) else { return Ok(None) };
         let path = located.file;
         let Some(content) = self.files.get(&path).and_then(|facts| facts.content) else { return Ok(None) };
         let file = read_file(&path, content, &self.scopes)?;
-        Ok(file.manifests.into_iter().find(|manifest| manifest.key == *key))
+        Ok(file.manifests.iter().find(|manifest| manifest.key == *key).cloned())
     }
 
     /// The hash of the ConfigMaps and Secrets of this repository that the template of a manifest names.

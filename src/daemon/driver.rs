@@ -66,11 +66,6 @@ impl WorkloadDriver {
         }
     }
 
-    /// The object that goes back. A controller that is just given its name again is not there for a moment.
-    pub(super) fn present(self, live: Option<&Value>) -> Option<&Value> {
-        live.or(self.replaces_pods().then_some(&Value::Null))
-    }
-
     /// Where it goes back to.
     pub(super) async fn find_target(
         self,

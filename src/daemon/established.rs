@@ -34,7 +34,8 @@ impl RolloutTask {
                 let failed = FailedRollout { reason, observed: Some(observed), written: None };
                 Box::pin(self.roll_back(failed, Some(live))).await
             }
-            MonitorEnd::Complete(_) | MonitorEnd::TakenOver(_) | MonitorEnd::Gone => {
+            MonitorEnd::Suspended(why) => self.leave_alone(&why).await,
+            MonitorEnd::Complete(_) | MonitorEnd::TakenOver(_) | MonitorEnd::SetBack | MonitorEnd::Gone => {
                 self.end(Outcome::Complete, None).await
             }
         }

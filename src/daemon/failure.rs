@@ -8,7 +8,10 @@ use tracing::warn;
 use super::rollout_task::{Cancelled, RolloutTask};
 use crate::cluster::{ClusterError, EventKind, ObservedWorkload};
 use belay_core::rollout::rollback::{Rollback, RollbackKind};
-use belay_core::rollout::{Baseline, Evidence, Outcome, Reason};
+use belay_core::rollout::{Baseline, Evidence, Outcome, Reason, ReasonCode};
+
+/// How often others may change or delete it on the way back before that has failed.
+pub(super) const DISTURBANCES: usize = 8;
 
 /// A rollout that failed, and that is taken back where that is wanted.
 pub(super) struct FailedRollout {
@@ -39,6 +42,11 @@ impl RollbackEnd {
     /// It failed, or is back, and nothing is told of that.
     pub(super) fn untold(outcome: Outcome, reason: Reason) -> RollbackEnd {
         RollbackEnd { outcome, reason, event: None }
+    }
+
+    /// Somebody asked to leave it alone: nothing more becomes of it until that is taken back.
+    pub(super) fn suspended(why: String) -> RollbackEnd {
+        RollbackEnd::untold(Outcome::Suspended, Reason::new(ReasonCode::Suspended, why))
     }
 
     /// It failed, and is left as it is.

@@ -5,27 +5,32 @@ use std::sync::Arc;
 
 use super::desired_state::{HeadFiles, ReadFile};
 use super::head_change::{Charged, HeadChange, Known};
+use super::lost_folder::was_in_lost_folder;
 use super::repository::Repository;
 use super::units::{Content, SourceChange};
-use crate::git::{Chain, GitError};
-use belay_core::manifest::{File, ManifestHash, ObjectKey, Scopes, read_file};
+use crate::git::{Chain, Entry, GitError};
+use belay_core::manifest::{File, Manifest, ManifestHash, ObjectKey, Scopes};
 use belay_core::rollout::{Commit, CommitId};
 
 /// The most commits that are looked through for the newest that changed one object of a file.
 const LINKS: usize = 1000;
 
+/// The hash of each object of one version of a file.
+type Hashes = BTreeMap<ObjectKey, ManifestHash>;
+
 /// One comparison of two commits: remembers what it has read.
 pub(super) struct HeadReading<'a> {
     pub repository: &'a Repository,
-    pub scopes: &'a Scopes,
+    pub scopes: &'a Arc<Scopes>,
     pub head: &'a CommitId,
     pub commits: BTreeMap<CommitId, Arc<Commit>>,
+    /// The files of the head. Earlier versions of them are not kept: a file may have a thousand.
     pub parsed: BTreeMap<(String, Content), Arc<File>>,
 }
 
 impl<'a> HeadReading<'a> {
     /// A comparison in which nothing has been read yet.
-    pub(super) fn new(repository: &'a Repository, scopes: &'a Scopes, head: &'a CommitId) -> HeadReading<'a> {
+    pub(super) fn new(repository: &'a Repository, scopes: &'a Arc<Scopes>, head: &'a CommitId) -> HeadReading<'a> {
         HeadReading { repository, scopes, head, commits: BTreeMap::new(), parsed: BTreeMap::new() }
     }
 
@@ -46,7 +51,9 @@ impl<'a> HeadReading<'a> {
         planned: Option<&CommitId>,
         news: &mut HeadChange,
     ) -> Result<(), GitError> {
-        let changes: Vec<&SourceChange> = changes.iter().filter(|change| change.is_manifest).collect();
+        let is_unreadable = |path: &str| matches!(after.get(path), Some(Some(read)) if read.file.unreadable);
+        let counts = |change: &&SourceChange| change.is_manifest || is_unreadable(&change.path);
+        let changes: Vec<&SourceChange> = changes.iter().filter(counts).collect();
         let plain = changes.iter().filter(|change| !change.is_rendered());
         let paths: Vec<String> = plain.map(|change| change.path.clone()).collect();
         let repository = self.repository;
@@ -56,10 +63,9 @@ impl<'a> HeadReading<'a> {
         for change in &changes {
             let held = match known.get(&change.path) {
                 Some(known) => known.clone(),
-                None => hashes(&*self.side(&change.path, change.before.as_ref())?),
+                None => self.side(&change.path, change.before.as_ref())?.map(|file| hashes(&file)).unwrap_or_default(),
             };
-            let now = after.get(change.path.as_str()).and_then(Option::as_ref);
-            if now.is_some_and(|read| read.file.unreadable) {
+            if is_unreadable(&change.path) || was_in_lost_folder(&change.path, after) {
                 // What the file held before may still be meant.
                 unreadable.extend(held.iter().map(|(key, _)| key.clone()));
             }
@@ -68,11 +74,14 @@ impl<'a> HeadReading<'a> {
         for change in &changes {
             let Some(Some(ReadFile { file, .. })) = after.get(change.path.as_str()) else { continue };
             let chain = chains.get(&change.path);
-            for manifest in &file.manifests {
-                if before.get(&manifest.key).map(|(_, hash)| *hash) != Some(manifest.hash) {
-                    let commit = self.charge_change(change, &manifest.key, chain, planned)?;
-                    news.changed.push(Charged { manifest: manifest.clone(), commit });
-                }
+            let differs =
+                |manifest: &&Manifest| before.get(&manifest.key).map(|(_, hash)| *hash) != Some(manifest.hash);
+            let changed: Vec<&Manifest> = file.manifests.iter().filter(differs).collect();
+            let now = changed.iter().map(|manifest| (manifest.key.clone(), Some(manifest.hash))).collect();
+            let commits = self.charge_change(change, now, chain, planned)?;
+            for manifest in changed {
+                let Some(commit) = commits.get(&manifest.key).cloned() else { continue };
+                news.changed.push(Charged { manifest: manifest.clone(), commit });
             }
             if file.complaints.is_empty() {
                 continue;
@@ -87,58 +96,87 @@ impl<'a> HeadReading<'a> {
         }
         let desired = Arc::clone(&news.desired);
         let is_gone = |key: &ObjectKey| !desired.mentions(key) && !unreadable.contains(key);
+        let mut gone: BTreeMap<&str, (&SourceChange, BTreeSet<ObjectKey>)> = BTreeMap::new();
         for (key, (change, _)) in before.into_iter().filter(|(key, _)| is_gone(key)) {
-            let file = self.side(&change.path, change.before.as_ref())?;
-            let Some(manifest) = file.manifests.iter().find(|manifest| manifest.key == key).cloned() else { continue };
-            let commit = self.charge_change(change, &key, chains.get(&change.path), planned)?;
-            news.removed.insert(key, Charged { manifest, commit });
+            gone.entry(&change.path).or_insert_with(|| (change, BTreeSet::new())).1.insert(key);
+        }
+        for (path, (change, keys)) in gone {
+            let Some(file) = self.side(path, change.before.as_ref())? else { continue };
+            let now = keys.iter().map(|key| (key.clone(), None)).collect();
+            let commits = self.charge_change(change, now, chains.get(path), planned)?;
+            for manifest in file.manifests.iter().filter(|manifest| keys.contains(&manifest.key)) {
+                let Some(commit) = commits.get(&manifest.key).cloned() else { continue };
+                news.removed.insert(manifest.key.clone(), Charged { manifest: manifest.clone(), commit });
+            }
         }
         Ok(())
     }
 
-    /// The commit that is charged with an object of a change. In a first look, of a unit the newest that changed what it
-    /// is made from: to tell objects apart, all of its past would have to be rendered.
+    /// The commits that are charged with the objects of a change, which are `now` as these hashes say. In a first look, of a
+    /// unit the newest that changed what it is made from: to tell objects apart, all of its past would have to be rendered.
     fn charge_change(
         &mut self,
         change: &SourceChange,
-        key: &ObjectKey,
+        now: BTreeMap<ObjectKey, Option<ManifestHash>>,
         chain: Option<&Chain>,
         planned: Option<&CommitId>,
-    ) -> Result<Arc<Commit>, GitError> {
-        if change.is_rendered() {
-            return self.charge_unit(&change.path, planned.map(|_| key), &self.head.clone());
+    ) -> Result<BTreeMap<ObjectKey, Arc<Commit>>, GitError> {
+        if now.is_empty() {
+            return Ok(BTreeMap::new());
         }
-        self.charge(&change.path, key, chain)
+        if !change.is_rendered() {
+            return self.charge(&change.path, now, chain);
+        }
+        let head = self.head.clone();
+        if planned.is_some() {
+            let charge = |key: ObjectKey| {
+                let commit = self.charge_unit(&change.path, Some(&key), &head)?;
+                Ok((key, commit))
+            };
+            return now.into_keys().map(charge).collect();
+        }
+        let commit = self.charge_unit(&change.path, None, &head)?;
+        Ok(now.into_keys().map(|key| (key, Arc::clone(&commit))).collect())
     }
 
-    /// The newest commit that made this very object what it is; others may have changed its file since.
+    /// The newest commits that made these very objects of a file what they are `now`; others may have changed the file since.
+    /// Each version of the file is read once for all of them.
     pub(super) fn charge(
         &mut self,
         path: &str,
-        key: &ObjectKey,
+        now: BTreeMap<ObjectKey, Option<ManifestHash>>,
         chain: Option<&Chain>,
-    ) -> Result<Arc<Commit>, GitError> {
-        let id = match chain {
-            Some(chain) => chain.charged(|entry| {
-                let file = self.side(path, entry.copied().map(Content::Entry).as_ref())?;
-                Ok(file.manifests.iter().find(|manifest| manifest.key == *key).map(|manifest| manifest.hash))
-            })?,
-            None => None,
+    ) -> Result<BTreeMap<ObjectKey, Arc<Commit>>, GitError> {
+        let keys: Vec<ObjectKey> = now.keys().cloned().collect();
+        let charged = match chain {
+            Some(chain) => chain.charged(now, |entry| self.version(path, entry))?,
+            None => BTreeMap::new(),
         };
-        let id = id.unwrap_or(self.head).clone();
-        self.commit(&id)
+        let commit = |key: ObjectKey| {
+            let id = charged.get(&key).copied().unwrap_or(self.head).clone();
+            Ok((key, self.commit(&id)?))
+        };
+        keys.into_iter().map(commit).collect()
     }
 
-    pub(super) fn side(&mut self, path: &str, content: Option<&Content>) -> Result<Arc<File>, GitError> {
-        let Some(content) = Content::readable(content) else {
-            return Ok(Arc::new(read_file(path, b"", self.scopes)));
+    /// What the objects of one version of a file are.
+    fn version(&self, path: &str, entry: Option<&Entry>) -> Result<Hashes, GitError> {
+        let Some(content) = Content::readable(entry.copied().map(Content::Entry).as_ref()) else {
+            return Ok(Hashes::new());
         };
         if let Some(file) = self.parsed.get(&(path.to_owned(), content)) {
-            return Ok(Arc::clone(file));
+            return Ok(hashes(file).into_iter().collect());
         }
-        let file = Arc::new(self.repository.read(path, content, self.scopes)?);
-        self.parsed.insert((path.to_owned(), content), Arc::clone(&file));
-        Ok(file)
+        Ok(hashes(&*self.repository.read_lately(path, content, self.scopes)?).into_iter().collect())
+    }
+
+    /// One side of a change; `None` where there is no file that can be read.
+    pub(super) fn side(&self, path: &str, content: Option<&Content>) -> Result<Option<Arc<File>>, GitError> {
+        let Some(content) = Content::readable(content) else { return Ok(None) };
+        if let Some(file) = self.parsed.get(&(path.to_owned(), content)) {
+            return Ok(Some(Arc::clone(file)));
+        }
+        self.repository.read_lately(path, content, self.scopes).map(Some)
     }
 
     pub(super) fn commit(&mut self, id: &CommitId) -> Result<Arc<Commit>, GitError> {

@@ -12,9 +12,10 @@ use super::rollout_task::{Cancelled, LiveObject, RolloutTask};
 use super::status::{UnderWay, put_or_remove, set};
 use crate::cluster::{Backoff, ClusterError, EventKind, ObservedWorkload};
 use belay_core::manifest::Compact;
+use belay_core::rollout::health::wrong_pods;
 use belay_core::rollout::{
     Baseline, Counters, FailFast, Judge, Judgement, Outcome, Reason, StepKind, Verdict, Waiting, WaitingOn, health,
-    template,
+    marks, template,
 };
 
 /// How soon what fell due meanwhile is seen to.
@@ -27,6 +28,10 @@ const UNHEARD: Duration = Duration::from_secs(30);
 
 /// How often the pods are looked at where belay is to give up before the deadline.
 pub(super) const LOOK_AT_PODS: Duration = Duration::from_secs(5);
+
+/// After how long the pods are looked at to say what is wrong with them, and how often at least.
+const TELL_OF_PODS: Duration = Duration::from_secs(10);
+const TELL_OF_PODS_AGAIN: Duration = Duration::from_mins(2);
 
 /// How the watching ended.
 #[derive(Clone, Debug)]
@@ -46,6 +51,10 @@ pub(super) enum MonitorEnd {
     TakenOver(Arc<Value>),
     /// Somebody deleted it.
     Gone,
+    /// Somebody asked to leave it alone, and why.
+    Suspended(String),
+    /// The cluster's store was set back: it is as it was before the write.
+    SetBack,
 }
 
 /// One workload being watched.
@@ -56,14 +65,21 @@ pub(super) struct HealthMonitor<'a> {
     applied: Option<String>,
     /// What is published of it meanwhile.
     outcome: Outcome,
-    /// What was seen of its pods, and when they are looked at next, where belay is to give up early.
-    fail_fast: Option<(FailFast, tokio::time::Instant)>,
+    /// What was seen of its pods, where belay is to give up early.
+    fail_fast: Option<FailFast>,
+    /// When the pods are looked at next, and after how long again.
+    look_at_pods: (tokio::time::Instant, Duration),
     /// Until when nothing is suspected.
     quiet_until: tokio::time::Instant,
     /// How far it was when that was written down last.
     told: Option<Counters>,
-    /// When the object is read, where the watch has not told of it at all until then: it may have gone before that began.
+    /// Whether the object was looked at.
+    seen: bool,
+    /// When the object is read, where the watch has not told of what was written until then: it may have gone before the watch began, or
+    /// the cluster's store was set back.
     unheard: Option<tokio::time::Instant>,
+    /// Whether what is looked at was just read for that.
+    is_read: bool,
 }
 
 impl RolloutTask {
@@ -102,10 +118,24 @@ impl<'a> HealthMonitor<'a> {
     ) -> HealthMonitor<'a> {
         // The way back has its whole budget.
         let impatient = work.context.config.fail_fast && outcome == Outcome::UnderWay && work.is_judged();
-        let fail_fast = impatient.then(|| (FailFast::default(), tokio::time::Instant::now() + LOOK_AT_PODS));
+        let fail_fast = impatient.then(FailFast::default);
         let now = tokio::time::Instant::now();
+        let wait = if impatient { LOOK_AT_PODS } else { TELL_OF_PODS };
+        let look_at_pods = (now + wait, wait);
         let unheard = work.live.borrow().is_none().then(|| now + UNHEARD);
-        HealthMonitor { work, judge, applied, outcome, fail_fast, quiet_until: now, told: None, unheard }
+        HealthMonitor {
+            work,
+            judge,
+            applied,
+            outcome,
+            fail_fast,
+            look_at_pods,
+            quiet_until: now,
+            told: None,
+            seen: false,
+            unheard,
+            is_read: false,
+        }
     }
 
     /// Watches from `live` on, the object as the write left it.
@@ -126,11 +156,27 @@ impl<'a> HealthMonitor<'a> {
         }
     }
 
+    /// Whether the object was there while it was watched.
+    pub(super) fn has_seen_it(&self) -> bool {
+        self.seen
+    }
+
     /// Looks at the object as it is now; `None` where it is still to be waited for.
     async fn look(&mut self, live: Arc<Value>) -> Result<Option<MonitorEnd>, Cancelled> {
         if self.judge.is_of_another(&live) {
             return Ok(Some(MonitorEnd::Gone));
         }
+        if let Some(why) = marks::annotation(&live, marks::SUSPEND) {
+            return Ok(Some(MonitorEnd::Suspended(why.to_owned())));
+        }
+        if self.judge.is_from_before(&live) {
+            if std::mem::take(&mut self.is_read) {
+                return Ok(Some(MonitorEnd::SetBack));
+            }
+            self.unheard.get_or_insert_with(|| tokio::time::Instant::now() + UNHEARD);
+        }
+        self.is_read = false;
+        self.seen = true;
         if self.is_taken_over(&live) {
             return Ok(Some(MonitorEnd::TakenOver(live)));
         }
@@ -203,19 +249,49 @@ impl<'a> HealthMonitor<'a> {
         self.work.give_up.borrow().clone().filter(|_| self.outcome == Outcome::UnderWay)
     }
 
-    /// Looks at the pods when it is time to, where belay is to give up before the deadline.
+    /// Looks at the pods when it is time to: to say what is wrong with them already, and to give up before the deadline where
+    /// belay is to. What is only said may be said less and less often.
     async fn look_at_pods(&mut self, live: &Arc<Value>) -> Result<Option<MonitorEnd>, Cancelled> {
-        let Some((fail_fast, at)) = &mut self.fail_fast else { return Ok(None) };
-        if *at > tokio::time::Instant::now() {
+        let (at, wait) = self.look_at_pods;
+        if at > tokio::time::Instant::now() {
             return Ok(None);
         }
-        *at = tokio::time::Instant::now() + LOOK_AT_PODS;
-        let (context, key) = (&self.work.context, &self.work.planned.wanted.key);
-        let look = Backoff::retry(context.in_the_way(key), || context.cluster.pods_of_present_template(key, live));
-        let pods = self.work.unless_cancelled(look).await?.unwrap_or_default();
-        match fail_fast.look(&pods, context.clock.now()) {
+        let wait = if self.fail_fast.is_some() { wait } else { (wait * 2).min(TELL_OF_PODS_AGAIN) };
+        self.look_at_pods = (tokio::time::Instant::now() + wait, wait);
+        let (context, key) = (Arc::clone(&self.work.context), self.work.planned.wanted.key.clone());
+        let look = async {
+            if self.fail_fast.is_some() {
+                let ask = || context.cluster.pods_of_present_template(&key, live);
+                return Backoff::retry(context.in_the_way(&key), ask).await;
+            }
+            let _room = context.requests.room().await;
+            context.cluster.pods_of_present_template(&key, live).await
+        };
+        let pods = match self.work.unless_cancelled(look).await? {
+            Ok(pods) => pods,
+            Err(error) => {
+                debug!(object = %key, %error, "its pods can't be looked at");
+                Vec::new()
+            }
+        };
+        self.publish_wrong_pods(wrong_pods(&pods, template(live).unwrap_or(&Value::Null))).await?;
+        match self.fail_fast.as_mut().and_then(|fail_fast| fail_fast.look(&pods, context.clock.now())) {
             Some(suspicion) => self.rule(suspicion, live).await,
             None => Ok(None),
+        }
+    }
+
+    /// Publishes what is wrong with the new pods, and writes it down where it is news.
+    async fn publish_wrong_pods(&mut self, wrong: Option<String>) -> Result<(), Cancelled> {
+        let key = &self.work.planned.wanted.key;
+        let mut news = false;
+        self.work.context.status.change(|source| {
+            news = source.under_way.get_mut(key).is_some_and(|under_way| set(&mut under_way.wrong, wrong.clone()));
+            news
+        });
+        match wrong.filter(|_| news) {
+            Some(wrong) => self.work.step(StepKind::Progress, &wrong).await,
+            None => Ok(()),
         }
     }
 
@@ -228,7 +304,7 @@ impl<'a> HealthMonitor<'a> {
             tokio::time::Instant::now() + left
         });
         let instant = tokio::time::Instant::now();
-        let look_at = self.fail_fast.as_ref().map(|(_, at)| *at);
+        let look_at = Some(self.look_at_pods.0);
         // What fell due while something else was asked for is due still. A time that has passed wakes nobody by itself.
         let due = [due.map(|due| due.max(quiet_until)), look_at].map(|due| due.map(|due| due.max(instant + SOON)));
         let quiet = Some(quiet_until).filter(|until| *until > instant);
@@ -247,10 +323,12 @@ impl<'a> HealthMonitor<'a> {
     /// The object as it is, where the watch should have told of it by now and has not; otherwise as it was.
     async fn read_unheard_of(&mut self, live: &Compact) -> Result<Option<Compact>, Cancelled> {
         let over = self.unheard.take_if(|until| *until <= tokio::time::Instant::now()).is_some();
-        if !over || self.work.live.borrow().is_some() {
+        let is_told = || self.work.live.borrow().as_ref().is_some_and(|told| !self.judge.is_from_before(&told.read()));
+        if !over || is_told() {
             return Ok(Some(live.clone()));
         }
         let read = self.work.read().await?;
+        self.is_read = true;
         Ok(read.map(|read| Compact::of(&read)))
     }
 
@@ -273,10 +351,13 @@ impl<'a> HealthMonitor<'a> {
             message: waiting.message.clone(),
             until: waiting.until,
             in_the_way: None,
+            wrong: None,
         };
         self.work.context.status.change(|source| {
-            let before = source.under_way.get(&wanted.key).and_then(|before| before.in_the_way.clone());
-            put_or_remove(&mut source.under_way, &wanted.key, Some(UnderWay { in_the_way: before, ..under_way }))
+            let before = source.under_way.get(&wanted.key);
+            let (in_the_way, wrong) =
+                before.map(|before| (before.in_the_way.clone(), before.wrong.clone())).unwrap_or_default();
+            put_or_remove(&mut source.under_way, &wanted.key, Some(UnderWay { in_the_way, wrong, ..under_way }))
         });
         debug!(object = %wanted.key, message = waiting.message, "waiting");
         let moved = self.told.is_none_or(|told| waiting.counters.progressed_since(&told));

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::context::Context;
 use super::desired_state::DesiredState;
@@ -12,7 +13,8 @@ use super::state::{Source, found_in_sync};
 use super::task_result::TaskResult;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
-    Hold, TemplateMarks, Workload, body, config_hash_in, held_body, is_as_applied, say_config_hash, template,
+    Hold, IgnoredFields, Reach, Surplus, TemplateMarks, Workload, being_deleted, body, config_hash_in, held_body,
+    is_as_applied, say_config_hash, template,
 };
 
 /// How many live objects are compared with their manifests at once. While there are so many, no more are taken from the
@@ -27,11 +29,12 @@ impl Source {
             well.digest == digest(&live)
                 && well.ignored_fields == self.context.ignored_fields(&desired, key)
                 && Hold::on(&live).is_none()
+                && being_deleted(&live).is_none()
                 && desired.hash(key).is_some_and(|hash| hash.to_string() == well.hash)
         };
         match well.filter(still) {
             Some(well) => {
-                for effect in found_in_sync(&mut self.state, key.clone(), well.digest) {
+                for effect in found_in_sync(&mut self.state, key.clone(), well.digest, Instant::now()) {
                     self.perform(effect);
                 }
             }
@@ -63,7 +66,7 @@ impl Source {
             let compare = move || {
                 !(may_be_broken_off && reader.was_broken_off(&object)) && reader.is_in_sync(&desired, &object, &live)
             };
-            let in_sync = context.repository.blocking_pool.run(compare).await;
+            let in_sync = context.repository.blocking_pool.run_for_object(compare).await;
             TaskResult::Compared(key, digest, in_sync)
         });
     }
@@ -73,6 +76,13 @@ impl Context {
     /// Whether a live object is as its manifest says, as far as belay can tell by itself. It blocks.
     fn is_in_sync(&self, desired: &DesiredState, key: &ObjectKey, live: &Value) -> bool {
         let Some(manifest) = self.read_manifest(desired, key) else { return true };
+        if self.holds.of(key).is_some_and(|kept| kept.is_lost_on(live)) {
+            // Who plans decides whether it is in force still.
+            return false;
+        }
+        if being_deleted(live).is_some() {
+            return false;
+        }
         let source = &self.config.name;
         let config = desired.configuration(&manifest);
         let ignored_fields = self.ignored_fields(desired, key);
@@ -88,16 +98,23 @@ impl Context {
             }
             say_config_hash(&mut wanted, said);
             let sent = body(&wanted, source, &TemplateMarks::on(live), None);
-            return is_as_applied(live, &ignored_fields.leave(sent, Some(live)));
+            return is_without_surplus(live, &sent, &ignored_fields)
+                && is_as_applied(live, &ignored_fields.leave(sent, Some(live)));
         };
         match template(live).filter(|_| !hold.template.is_empty()) {
             Some(present) => {
                 let marks = TemplateMarks::on(live);
                 let sent = held_body(&manifest.value(), source, &marks, &hold, Some(present));
-                hold.is_about(present) && is_as_applied(live, &ignored_fields.leave(sent, Some(live)))
+                hold.is_about(present)
+                    && is_without_surplus(live, &sent, &ignored_fields)
+                    && is_as_applied(live, &ignored_fields.leave(sent, Some(live)))
             }
             // What it was before stands in Git at another commit: who plans reads it.
             None => false,
         }
     }
+}
+
+fn is_without_surplus(live: &Value, sent: &Value, ignored_fields: &IgnoredFields) -> bool {
+    Surplus::of(live, sent, ignored_fields, Reach::Manifest, None).is_none()
 }

@@ -12,7 +12,7 @@ use tracing::{error, warn};
 use super::context::Context;
 use super::journal_queue::{JournalWrite, ToWrite};
 use crate::backoff::Backoff;
-use crate::history::{HistoryEntry, HistoryError, JudgedBaseline, JudgedWrite, KeptTemplate, Query, Update};
+use crate::history::{HistoryEntry, HistoryError, JudgedBaseline, JudgedWrite, KeptTemplate, LastGood, Query, Update};
 use belay_core::manifest::{Complaint, ObjectKey};
 use belay_core::rollout::{
     Baseline, CommitId, Evidence, Known, Outcome, Reason, Record, RecordId, Recorded, Step, StepKind, TemplateMarks,
@@ -160,7 +160,7 @@ impl Context {
     }
 
     /// The newest records of an object, the newest first.
-    fn newest_records(&self, key: &ObjectKey) -> Vec<Record> {
+    pub(super) fn newest_records(&self, key: &ObjectKey) -> Vec<Record> {
         /// How many records are looked through.
         const RECORDS: u32 = 50;
         let query = Query { limit: Some(RECORDS), ..Query::of(&self.config.name, key) };
@@ -186,7 +186,16 @@ impl Context {
 
     /// The newest template of a workload that was seen complete.
     pub(super) fn last_good(&self, key: &ObjectKey) -> Option<Known> {
-        let good = match self.history.last_good(&self.config.name, key) {
+        self.known_good(key, self.history.last_good(&self.config.name, key))
+    }
+
+    /// The same of other commits than this one, which goes back.
+    pub(super) fn last_good_beside(&self, key: &ObjectKey, commit: &CommitId) -> Option<Known> {
+        self.known_good(key, self.history.last_good_beside(&self.config.name, key, commit))
+    }
+
+    fn known_good(&self, key: &ObjectKey, found: Result<Option<LastGood>, HistoryError>) -> Option<Known> {
+        let good = match found {
             Ok(good) => good?,
             Err(error) => {
                 warn!(object = %key, %error, "failed to ask the history for the last good revision");

@@ -27,6 +27,8 @@ const HELD: SignedDuration = SignedDuration::from_hours(1);
 const HELD_AGAIN: SignedDuration = SignedDuration::from_hours(24);
 /// After how long it is told again together with others.
 const HELD_TOGETHER: SignedDuration = SignedDuration::from_hours(12);
+/// After how long a disagreement is told again.
+const DISAGREE_AGAIN: SignedDuration = SignedDuration::from_hours(24);
 
 /// Notes what lasts, as long as the daemon publishes its status.
 pub async fn note_lasting_trouble(status: watch::Receiver<Status>, history: History, clock: Clock) {
@@ -53,6 +55,8 @@ type Holds = BTreeMap<(String, CommitId), Timestamp>;
 struct BlockedSince {
     blocked: BTreeMap<String, (Timestamp, String)>,
     free: BTreeMap<String, Timestamp>,
+    /// Since when somebody else and belay disagree, by source and object, with what is said of it.
+    disputed: BTreeMap<(String, String), (Timestamp, String)>,
     /// Whether no source was told to be blocked when that was looked up last.
     nothing_told: bool,
 }
@@ -60,6 +64,16 @@ struct BlockedSince {
 impl BlockedSince {
     fn look(&mut self, status: &Status, now: Timestamp) {
         self.blocked.retain(|source, _| status.sources.contains_key(source));
+        let said = |(source, of): (&String, &SourceStatus)| {
+            let each =
+                of.disagreements().map(|(object, message)| ((source.clone(), object.to_owned()), message.to_owned()));
+            each.collect::<Vec<_>>()
+        };
+        let said: BTreeMap<(String, String), String> = status.sources.iter().flat_map(said).collect();
+        self.disputed.retain(|place, _| said.contains_key(place));
+        for (place, message) in said {
+            self.disputed.entry(place).or_insert((now, String::new())).1 = message;
+        }
         for (source, of) in &status.sources {
             match reason_of(of) {
                 Some(reason) => {
@@ -80,13 +94,14 @@ impl BlockedSince {
 
     /// Notes what is to be told now.
     fn note(&mut self, holds: &Holds, history: &History, now: Timestamp) -> Result<(), HistoryError> {
-        if self.nothing_told && self.blocked.is_empty() && holds.is_empty() {
+        if self.nothing_told && self.blocked.is_empty() && self.disputed.is_empty() && holds.is_empty() {
             return Ok(());
         }
         let noted = history.noted_lasting()?;
         self.nothing_told = noted.blocked.is_empty();
         let mut lasting = self.newly_blocked(&noted, now);
         lasting.extend(self.newly_free(&noted, now));
+        lasting.extend(self.disagreements(&noted, now));
         lasting.extend(long_held(holds, &noted, now));
         if lasting.is_empty() { Ok(()) } else { history.note_lasting(&lasting, now) }
     }
@@ -105,6 +120,21 @@ impl BlockedSince {
                 what: LastingKind::Blocked(reason.clone()),
             })
             .collect()
+    }
+
+    /// Those that were not told since they began, or not for a day.
+    fn disagreements(&self, noted: &NotedLasting, now: Timestamp) -> Vec<Lasting> {
+        let is_due = |place: &(String, String), since: Timestamp| {
+            let told = noted.disagreements.get(place).filter(|told| **told >= since);
+            told.is_none_or(|told| now.duration_since(*told) >= DISAGREE_AGAIN)
+        };
+        let due = self.disputed.iter().filter(|(place, (since, _))| is_due(place, *since));
+        due.map(|((source, object), (since, message))| Lasting {
+            source: source.clone(),
+            since: *since,
+            what: LastingKind::Disagreement(object.clone(), format!("{object}: {message}")),
+        })
+        .collect()
     }
 
     fn newly_free(&self, noted: &NotedLasting, now: Timestamp) -> Vec<Lasting> {
@@ -218,6 +248,28 @@ mod tests {
             Vec::<&str>::new(),
             "it was not reached since the start"
         );
+    }
+
+    #[test]
+    fn a_disagreement_is_told_when_it_begins_and_each_day() {
+        let mut seen = BlockedSince::default();
+        let look = |seen: &mut BlockedSince, message: Option<&str>, second: i64| {
+            let mut of = SourceStatus::default();
+            let told = message.map(|message| ("Deployment shop/web, disagreement".to_owned(), message.to_owned()));
+            of.obstacles.trouble.extend(told);
+            seen.look(&status(&[("a", of)]), at(second));
+        };
+        let told = |seen: &BlockedSince, noted: Option<i64>, now: i64| {
+            let place = ("a".to_owned(), "Deployment shop/web".to_owned());
+            let disagreements = noted.map(|second| (place, at(second))).into_iter().collect();
+            seen.disagreements(&NotedLasting { disagreements, ..NotedLasting::default() }, at(now)).len()
+        };
+        look(&mut seen, Some("x and belay disagree"), 10);
+        look(&mut seen, Some("x and belay still disagree"), 20);
+        assert_eq!([told(&seen, None, 20), told(&seen, Some(10), 20), told(&seen, Some(9), 20)], [1, 0, 1]);
+        assert_eq!([told(&seen, Some(10), 86_409), told(&seen, Some(10), 86_410)], [0, 1]);
+        look(&mut seen, None, 30);
+        assert_eq!(told(&seen, None, 30), 0);
     }
 
     #[test]

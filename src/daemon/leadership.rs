@@ -10,9 +10,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::status::Publisher;
+use super::status::{Publisher, SourceStatus};
 use crate::clock::Clock;
 use crate::cluster::{Backoff, Cluster, ClusterError, LoggedTrouble, Until};
+use crate::history::History;
 use belay_core::rollout::{Lease, holding, releasing};
 
 /// For how long a Lease is held since it was last renewed: so soon another daemon takes over when this one crashes.
@@ -29,12 +30,20 @@ const RETRY: Duration = Duration::from_secs(2);
 /// How long letting go may take.
 const LETTING_GO: Duration = Duration::from_secs(1);
 
+/// The name of a source's Lease.
+pub(super) fn lease_name(source: &str) -> String {
+    format!("belay-{source}")
+}
+
 /// The Lease of one source, for one daemon.
 pub(super) struct Leader {
     /// The cluster, without the restriction that comes from this Lease.
     pub cluster: Cluster,
     pub clock: Clock,
     pub status: Publisher,
+    pub history: History,
+    /// The source's name.
+    pub source: String,
     pub namespace: String,
     /// The Lease's name.
     pub name: String,
@@ -98,8 +107,16 @@ impl Leader {
             "waits: the daemon {holder} follows this source already (Lease {}/{}); it writes nothing until that one is gone",
             self.namespace, self.name
         );
-        if self.status.says_standby(&message) {
-            warn!(message);
+        if !self.status.says_standby(&message) {
+            return;
+        }
+        warn!(message);
+        // What was noted while this daemon led is not true any more.
+        let noted =
+            self.status.read(SourceStatus::standing).map(|standing| self.history.stands(&self.source, &standing));
+        if let Some(Err(error)) = noted {
+            self.status.trouble("history", Some(error.to_string()));
+            warn!(%error, "failed to note that another daemon follows the source");
         }
     }
 

@@ -14,15 +14,17 @@ use super::blocking_pool::BlockingPool;
 use super::cleanup::Cleanup;
 use super::context::{Context, Events};
 use super::desired_state::DesiredState;
+use super::finished_jobs::FinishedJobs;
 use super::journal_queue::JournalQueue;
-use super::leadership::Leader;
+use super::kept_holds::KeptHolds;
+use super::leadership::{Leader, lease_name};
 use super::liveness::Liveness;
 use super::queued_events::EventQueue;
 use super::repository::{Away, Repository};
 use super::requests::Requests;
 use super::source_dependency::{DependencyRequest, SourceDependency};
 use super::state::{Completion, Fetching, Recorded, Settings, Source, State, Watches};
-use super::status::{Publisher, SourceStatus, set};
+use super::status::Publisher;
 use super::tasks::Tasks;
 use super::units::Units;
 use crate::clock::Clock;
@@ -77,7 +79,7 @@ impl Parts {
                     warn!(by, "another daemon follows this source now");
                     stop_following.cancel();
                     following.await;
-                    self.status.change(|source| set(source, SourceStatus::default()));
+                    self.status.forget();
                 }
             }
         }
@@ -90,7 +92,8 @@ impl Parts {
         let kept = mirror.path();
         let renderer = Renderer::new(super::render_options(&self.config), self.reading.tools.clone(), kept.parent());
         let (away, units) = (Away::default(), Units::new(renderer.until(stop.clone()).of_a_cluster()));
-        Repository { mirror, paths, folder, desired, away, blocking_pool, units, unmanaged: Arc::default() }
+        let (unmanaged, read_files) = (Arc::default(), Arc::default());
+        Repository { mirror, paths, folder, desired, away, blocking_pool, units, unmanaged, read_files }
     }
 
     fn source(&self, stop: CancellationToken) -> Source {
@@ -103,19 +106,21 @@ impl Parts {
             repository: repository.clone(),
             autoscalers: Autoscalers::default(),
             history: self.history.clone(),
+            holds: KeptHolds::load(&self.history, name),
             journal: JournalQueue::default(),
             clock: self.clock.clone(),
             status: self.status.clone(),
             requests: self.requests.clone(),
             before: self.before.clone(),
             events: Events::default(),
+            finished_jobs: FinishedJobs::new(self.config.lease_namespace(), lease_name(name)),
             config: self.config.clone(),
         });
         let (source, prune, drift, interval) =
             (name.clone(), self.config.prune, self.config.drift, self.config.interval.0);
         let folders = repository.paths.written().join(", ");
         let empty = repository.desired();
-        let settings = Settings { source, prune, drift, interval, folders };
+        let settings = Settings { source, prune, drift, comes_after: self.before.is_some(), interval, folders };
         Source {
             stop,
             tasks: Tasks::default(),
@@ -123,6 +128,7 @@ impl Parts {
             state: State::new(empty, settings, Instant::now()),
             handles: BTreeMap::new(),
             plan_task: None,
+            wait_task: None,
             watches: Watches::new(cluster, name),
             recorded: Recorded::new(self.history.begun()),
             completion: Completion::new(Arc::clone(&self.asked)),

@@ -2,6 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
+use jiff::Timestamp;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -79,6 +80,13 @@ pub(super) fn newest_other_manager(object: &Value) -> Option<String> {
     let others = entries.filter(|entry| entry["manager"] != marks::FIELD_MANAGER && entry.get("subresource").is_none());
     let newest = others.max_by_key(|entry| entry["time"].as_str().unwrap_or_default().to_owned())?;
     newest["manager"].as_str().map(str::to_owned)
+}
+
+/// When belay applied an object last: a write that changes nothing leaves the time as it was.
+pub(super) fn applied_at(object: &Value) -> Option<Timestamp> {
+    let entries = object["metadata"]["managedFields"].as_array()?.iter();
+    let own = entries.filter(|entry| entry["manager"] == marks::FIELD_MANAGER && entry["operation"] == "Apply");
+    own.filter_map(|entry| entry["time"].as_str()?.parse().ok()).max()
 }
 
 /// Whether nobody has written an object since belay did, the controllers that report its status left out.

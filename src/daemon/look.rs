@@ -25,6 +25,8 @@ pub(super) struct RepositoryLook {
     pub pruning: Pruning,
     /// What is known of the repository.
     pub desired: Arc<DesiredState>,
+    /// Whether a new head waits for another source.
+    pub comes_after: bool,
     /// The head that was read last, or refused.
     pub known: Option<CommitId>,
 }
@@ -57,6 +59,7 @@ impl RepositoryLook {
             debug!(why, "pushes are noticed only by polling");
         }
         let (repository, planned) = (&self.repository, self.planned.as_ref());
+        repository.read_files.age();
         let mut waits = false;
         let looked = repository.look(&self.follow, &self.stop, |head| {
             if self.known.as_ref() == Some(head) && !repository.units.may_render_now() {
@@ -74,6 +77,11 @@ impl RepositoryLook {
             (Err(_) | Ok(Looked::Same(None)), Some(planned)) if self.known.is_none() && !waits => {
                 waits = repository.waits_for_capabilities(planned).unwrap_or(false);
                 (!waits).then(|| repository.kept(&self.desired, planned, self.pruning)).flatten().map(Box::new)
+            }
+            (Ok(Looked::New(news)), Some(planned))
+                if self.comes_after && self.known.is_none() && news.suspect.is_none() && news.head.id != *planned =>
+            {
+                repository.kept(&self.desired, planned, self.pruning).map(Box::new)
             }
             _ => None,
         };

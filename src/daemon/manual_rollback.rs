@@ -18,8 +18,8 @@ use crate::cluster::{Backoff, ClusterError, Mode, Served};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::rollback::{held_by_undo, restored_by_hand};
 use belay_core::rollout::{
-    Apply, CommitId, Hold, Outcome, PlanStep, Reason, ReasonCode, Record, RolledOut, Trigger, before_apply,
-    manual_rollback, marks, rolling_update, template,
+    Apply, CommitId, Hold, IgnoredFields, Outcome, PlanStep, Reach, Reason, ReasonCode, Record, RolledOut, Trigger,
+    before_apply, manual_rollback, marks, rolling_update, template,
 };
 
 impl Source {
@@ -175,8 +175,8 @@ async fn adopt(
     if !as_held || Hold::on(&live).as_ref() != Some(hold) {
         return Ok(());
     }
-    if let Some(over) = before_apply(&live, &body) {
-        live = context.cluster.json_patch(key, served, &over).await?;
+    if let Some(over) = before_apply(&live, &body, &IgnoredFields::default(), Reach::Manifest) {
+        live = context.cluster.json_patch(key, served, &over, Mode::Real).await?;
     }
     for field in ["uid", "resourceVersion"] {
         body["metadata"][field] = live["metadata"][field].clone();

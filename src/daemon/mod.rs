@@ -24,12 +24,17 @@ mod external_changes;
 mod failure;
 mod fallback_template;
 mod file_facts;
+mod finished_jobs;
 mod head_change;
 mod head_reading;
 mod health_monitor;
+mod history_file;
 mod in_sync;
+mod job_runs;
 mod journal;
 mod journal_queue;
+mod keep_held;
+mod kept_holds;
 mod lasting_trouble;
 mod leadership;
 mod leading;
@@ -37,6 +42,7 @@ mod live;
 mod live_objects;
 mod liveness;
 mod look;
+mod lost_folder;
 mod made;
 mod manual_rollback;
 mod offline_start;
@@ -45,7 +51,9 @@ mod ownership_conflict;
 mod panics;
 mod perform;
 mod plan_head;
+mod plan_once;
 mod plan_request;
+mod plan_surplus;
 mod planner;
 mod prepared;
 mod previous_manifest;
@@ -53,6 +61,7 @@ mod prune;
 mod prune_candidates;
 mod quarantine;
 mod queued_events;
+mod read_files;
 mod read_head;
 mod rebuild;
 mod recheck;
@@ -83,6 +92,7 @@ mod start;
 mod startup;
 mod state;
 mod status;
+mod status_socket;
 mod stuck_pods;
 mod takeover;
 mod task_panics;
@@ -105,34 +115,32 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, info_span, warn};
 
 use crate::clock::Clock;
-use crate::cluster::{Cluster, ClusterError};
+use crate::cluster::Cluster;
 use crate::config::SourceConfig;
 use crate::git::{GitError, InvalidLocation, Limits, Location, Mirror, Opened, Wake};
-use crate::history::{History, Retention};
+use crate::history::{Follower, History, Retention};
 use crate::render::{SourcePaths, Tools};
 use crate::telemetry::Metrics;
-use belay_core::rollout::{CommitId, Plan, Wanted};
 
-use autoscalers::Autoscalers;
 use blocking_pool::BlockingPool;
 pub(crate) use capabilities::capabilities;
 use cleanup::Cleanup;
 pub use cleanup::Pruning;
 pub use commit_tree::CommitTree;
+use history_file::keep_history;
 pub use lasting_trouble::note_lasting_trouble;
-use leadership::Leader;
+use leadership::{Leader, lease_name};
 use leading::{Parts, ReadingParts};
 pub use liveness::Liveness;
-use on_outage::OnOutage;
-use planner::{Holds, Planner};
+pub use plan_once::{Leaving, plan_leaving, plan_once};
 pub use rebuild::recollect;
 use requests::Requests;
 pub use source_dependency::LookRequest;
 use source_dependency::{DependencyRequest, SourceDependency};
-use source_options::what_to_follow;
-pub use source_options::{credentials, render_options};
+pub use source_options::{credentials, render_options, what_to_follow};
 use status::Publisher;
 pub use status::{CountersStatus, HeldStatus, Obstacles, SourceStatus, Status, UnderWay};
+pub use status_socket::{answer_commands, ask_daemon};
 
 /// Why a source can't be followed.
 #[derive(Debug, thiserror::Error)]
@@ -294,7 +302,12 @@ impl Daemon {
             asked.await_it();
             SourceDependency { asked, status: self.status.subscribe(), name: before }
         });
-        let status = Publisher::new(&name, self.status.clone(), self.metrics.clone());
+        let follower = Follower {
+            interval: config.interval.0.as_secs(),
+            cluster: cluster.server().map(str::to_owned),
+            ..Follower::default()
+        };
+        let status = Publisher::new(&name, follower, self.status.clone(), self.metrics.clone());
         let mut cluster = cluster.clone().counted_in(self.metrics.clone());
         let leader = self.options.identity.clone().map(|who| {
             let (entitled, may_write) = watch::channel(None);
@@ -304,8 +317,10 @@ impl Daemon {
                 cluster: unrestricted.with_request_timeout(leadership::REQUEST),
                 clock: self.clock.clone(),
                 status: status.clone(),
+                history: self.history.clone(),
+                source: name.clone(),
                 namespace: config.lease_namespace().to_owned(),
-                name: format!("belay-{name}"),
+                name: lease_name(&name),
                 who,
                 entitled,
                 stop: self.stop.clone(),
@@ -346,36 +361,17 @@ impl Daemon {
 
     /// Runs until it is told to stop.
     pub async fn run(mut self) {
-        while let Some(ended) = self.sources.join_next().await {
-            if let Err(error) = ended {
-                tracing::error!(%error, "belay's own fault: a source panicked");
+        let keeping = keep_history(self.history.clone(), self.status.clone());
+        let following = async {
+            while let Some(ended) = self.sources.join_next().await {
+                if let Err(error) = ended {
+                    tracing::error!(%error, "belay's own fault: a source panicked");
+                }
             }
+        };
+        tokio::select! {
+            () = following => {}
+            () = keeping => {}
         }
     }
-}
-
-/// What a commit's manifests would do to a cluster, asked of its API server in dry runs. Nothing is written.
-///
-/// # Errors
-/// Where the API server does not answer.
-pub async fn plan_once(
-    cluster: &Cluster,
-    source: &str,
-    head: &CommitId,
-    mut wanted: Vec<Wanted>,
-) -> Result<Plan, ClusterError> {
-    let holds = Holds::These(wanted.iter().map(|wanted| (wanted.key.clone(), wanted.hash.clone())).collect());
-    Autoscalers::read(cluster, &wanted).await?.take_their_part(&mut wanted);
-    let planner = Planner {
-        cluster,
-        source,
-        on_outage: OnOutage::GiveUp,
-        try_new: usize::MAX,
-        holds,
-        requests: None,
-        memory: None,
-    };
-    let prepared = planner.plan(wanted).await?;
-    let planned = prepared.into_iter().map(|prepared| prepared.planned).collect();
-    Ok(Plan::new(source.to_owned(), head.clone(), planned))
 }

@@ -13,7 +13,8 @@ use super::planner;
 use super::prepared::Prepared;
 use super::prune;
 use super::recheck::Recheck;
-use super::state::{Effect, Event, Source, Start, on};
+use super::reported::named;
+use super::state::{Dispute, Effect, Event, Source, Start, on};
 use super::status::set;
 use super::task_result::{CheckResult, TaskResult};
 use belay_core::manifest::ObjectKey;
@@ -37,6 +38,8 @@ impl Source {
             }
             Effect::RepositoryTrouble { message, is_news } => {
                 self.context.status.trouble("repository", message);
+                let since = self.state.fetch.trouble.as_ref().map(|trouble| trouble.since);
+                self.context.status.change(|source| set(&mut source.follower.trouble_since, since));
                 if is_news {
                     self.note_what_is_followed();
                 }
@@ -51,6 +54,7 @@ impl Source {
                 warn!(message);
                 self.context.status.change(|source| set(&mut source.head, Some(head)));
             }
+            Effect::Await(number, head) => self.await_before(number, head),
             Effect::PlanHead(news) => self.plan_new_head(*news),
             Effect::RecordPlan(plan) => self.record_plan(*plan),
             Effect::BeginPlan(record) => self.begin_plan(*record),
@@ -58,7 +62,9 @@ impl Source {
             Effect::Cancel(key) => self.handles.get(&key).into_iter().for_each(|handle| handle.cancel.cancel()),
             Effect::Check { plan, rechecks, search } => self.check(plan, rechecks, search),
             Effect::NoDrift(key) => self.no_drift(&key),
-            Effect::ReportDrift { key, served, by } => self.report_drift(&key, served, by),
+            Effect::ReportDrift { key, served, by, fields } => self.report_drift(&key, served, by, &fields),
+            Effect::Disagree { key, dispute } => self.disagree(&key, dispute.as_ref()),
+            Effect::CantCorrect { key, fields, reason } => self.say_not_corrected(&key, &fields, &reason),
             Effect::Claim(prepared, reason) => self.claim(&prepared, &reason),
             Effect::Adopt { prepared, hold } => self.adopt_rolled(*prepared, hold),
             Effect::NoTrouble(key) => self.context.status.trouble(&key.to_string(), None),
@@ -78,6 +84,8 @@ impl Source {
 
     /// Looks at the repository, beside the loop.
     fn look(&mut self, known: Option<CommitId>) {
+        let now = self.context.clock.now();
+        self.context.status.change(|source| set(&mut source.follower.looked, Some(now)));
         let look = RepositoryLook {
             repository: self.fetching.repository.clone(),
             follow: self.fetching.follow.clone(),
@@ -85,6 +93,7 @@ impl Source {
             wake: self.fetching.wake.clone(),
             planned: self.state.planning.planned.clone(),
             pruning: self.context.cleanup.pruning,
+            comes_after: self.context.before.is_some(),
             desired: self.desired(),
             known,
         };
@@ -126,7 +135,7 @@ impl Source {
         let context = Arc::clone(&self.context);
         self.tasks.spawn(async move {
             let reader = Arc::clone(&context);
-            let record = context.repository.blocking_pool.run(move || reader.history.record(record)).await;
+            let record = context.repository.blocking_pool.run_for_object(move || reader.history.record(record)).await;
             match record {
                 Ok(Some(record)) => TaskResult::Reopened(Box::new(record)),
                 Ok(None) => TaskResult::Told,
@@ -143,23 +152,50 @@ impl Source {
         let Start { resumed, new, corrections } = start;
         for prepared in &corrections {
             if let Trigger::Drift(by) = &prepared.planned.wanted.trigger {
-                warn!(object = %prepared.planned.wanted.key, by, "drifted");
+                let fields = named(&prepared.foreign);
+                warn!(object = %prepared.planned.wanted.key, by, fields, "drifted");
             }
         }
         let ranks = Ranks::new(corrections.iter().map(|prepared| prepared.planned.rank()));
-        for (id, prepared) in self.write_down(corrections) {
+        let (folded, corrections) = self.fold(corrections);
+        for (id, prepared) in folded.into_iter().chain(self.write_down(corrections)) {
             let key = prepared.planned.wanted.key.clone();
             info!(object = %key, "putting it right");
-            self.on(Event::Begun { key, is_correction: true });
+            self.on(Event::Begun { key });
             self.roll_out(id, prepared, &ranks);
         }
         let mut begun: Vec<_> =
             resumed.into_iter().map(|(record, prepared)| (record.id, Some(Box::new(record)), prepared)).collect();
         for (id, prepared) in self.write_down(new) {
-            self.on(Event::Begun { key: prepared.planned.wanted.key.clone(), is_correction: false });
+            self.on(Event::Begun { key: prepared.planned.wanted.key.clone() });
             begun.push((id, None, prepared));
         }
         self.begin(begun);
+    }
+
+    /// Opens the records again under which what somebody keeps changing was put right before. Returns what goes on under one,
+    /// and the rest.
+    fn fold(&self, corrections: Vec<Prepared>) -> (Vec<(RecordId, Prepared)>, Vec<Prepared>) {
+        let (mut folded, mut rest) = (Vec::new(), Vec::new());
+        for prepared in corrections {
+            let dispute = self.state.drift.disputes.about(&prepared.planned.wanted.key, Instant::now());
+            match dispute.and_then(|dispute| self.begin_again(&prepared, &dispute)) {
+                Some(id) => folded.push((id, prepared)),
+                None => rest.push(prepared),
+            }
+        }
+        (folded, rest)
+    }
+
+    fn begin_again(&self, prepared: &Prepared, dispute: &Dispute) -> Option<RecordId> {
+        let record = Record { rolls_out: prepared.rolls_out(), ..self.record(&prepared.planned) };
+        let detail = format!("once more, {} times by now: {}", dispute.times, named(&dispute.fields));
+        let step = Step { at: self.context.clock.now(), kind: StepKind::Applying, detail };
+        let begun = self.context.history.begin_again(&self.context.config.name, &record, &step);
+        begun.unwrap_or_else(|error| {
+            warn!(object = %record.object, %error, "failed to go on under the record of the last correction");
+            None
+        })
     }
 
     /// Writes down what is begun without a new head. Nothing is begun where that fails.

@@ -13,13 +13,26 @@ use super::deferred_kinds::DeferredKinds;
 use super::head_change::HeadChange;
 use super::plan_request::{PlanRequest, PlanRequests};
 use super::state::{Event, Source};
-use super::status::set;
+use super::status::{SourceStatus, set};
 use super::task_result::{FinishedPlan, HeadPlan, TaskResult};
 use super::{planner, prune, rebuild};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Commit, CommitId, Outcome, Reason, ReasonCode, Record};
 
 impl Source {
+    /// Waits, beside the loop, until the source that this one comes after is complete. A wait for an older head is given up.
+    pub(super) fn await_before(&mut self, number: u64, head: CommitId) {
+        self.context.status.change(|source| set(&mut source.head, Some(head)));
+        self.wait_task.take().inspect(AbortHandle::abort);
+        let context = Arc::clone(&self.context);
+        self.wait_task = Some(self.tasks.spawn(async move {
+            if let Some(before) = &context.before {
+                before.until_complete(&context.config.name, &context.clock, &context.status).await;
+            }
+            TaskResult::Awaited(number)
+        }));
+    }
+
     /// Hears of a new head: takes it up, and begins to plan it. A plan that is being made for an older head is given up.
     pub(super) fn plan_new_head(&mut self, mut news: HeadChange) {
         let head = news.head.id.clone();
@@ -55,7 +68,10 @@ impl Source {
         self.request_held_with_new_configuration(&mut requests, &news.head);
         self.give_claims_up();
         let prune_candidates = self.prune_candidates(Some(&news));
-        let keys: BTreeSet<ObjectKey> = requests.keys().chain(news.removed.keys()).cloned().collect();
+        // What stays, though its manifest has left, is not left half-way: its rollout comes to its end.
+        let stays = |key: &&ObjectKey| !self.context.config.prune && self.is_applied(key);
+        let removed = news.removed.keys().filter(|key| !stays(key));
+        let keys: BTreeSet<ObjectKey> = requests.keys().chain(removed).cloned().collect();
         info!(commit = head.short(), objects = keys.len(), "planning");
         let ended: Vec<CancellationToken> = self
             .handles
@@ -72,9 +88,6 @@ impl Source {
             for ended in ended {
                 ended.cancelled().await;
             }
-            if let Some(before) = &context.before {
-                before.until_complete(&context.config.name, &context.clock, &context.status).await;
-            }
             rebuild::if_forgotten(&context).await;
             let reader = Arc::clone(&context);
             let read = move || reader.read_requests(&desired, requests.into_values());
@@ -88,6 +101,15 @@ impl Source {
         });
         self.state.planning.running = Some(number);
         self.plan_task = Some(planning);
+    }
+
+    /// Whether the rollout of a workload is under way, and its manifest applied.
+    fn is_applied(&self, key: &ObjectKey) -> bool {
+        let followed = |source: &SourceStatus| {
+            let way = source.under_way.get(key);
+            way.is_some_and(|way| matches!(way.outcome, Outcome::UnderWay | Outcome::RollingBack))
+        };
+        self.context.status.read(followed).unwrap_or_default()
     }
 
     /// What was wrong only for another manifest's sake is right when that one changes.

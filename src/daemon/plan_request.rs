@@ -117,7 +117,7 @@ impl Context {
 
     /// The manifest of an object in a desired state. It blocks. What can't be read is logged, and treated as not there.
     pub(super) fn read_manifest(&self, desired: &DesiredState, key: &ObjectKey) -> Option<Manifest> {
-        let read = desired.manifest(key, |path, content, scopes| self.repository.read(path, content, scopes));
+        let read = desired.manifest(key, |path, content, scopes| self.repository.read_lately(path, content, scopes));
         read.unwrap_or_else(|error| {
             warn!(object = %key, %error, "failed to read a manifest again");
             None

@@ -1,29 +1,29 @@
 //! Makes a plan: reads what is live, asks the server what each manifest would do, and decides nothing itself.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
 use super::context::Context;
-use super::health_monitor::is_complete;
-use super::live::{Live, digest, newest_other_manager};
+use super::live::{Live, applied_at, digest, newest_other_manager};
 use super::made::other_label;
 use super::on_outage::OnOutage;
 use super::panics::{contained, internal_error};
+use super::plan_surplus::differences;
 use super::refused::complaints;
 use super::repository::Repository;
 use super::requests::{OF_ONE_SOURCE, Requests};
 use crate::cluster::{Cluster, ClusterError, Mode, Served};
 use belay_core::manifest::{Complaint, ObjectKey};
 use belay_core::rollout::{
-    Apply, Baseline, ConfigHash, Hold, HookRun, Intent, LiveProgress, PlanStep, Planned, Reason, ReasonCode,
-    TemplateMarks, Trigger, Wanted, Workload, config_hash_in, held_body, hook_run, intent, is_as_applied,
-    is_configuration, make, marks, note_planned_configuration, reclaim, run_hook_again, settle, settle_held, take_over,
-    takeover, template, template_hash, without_strategy,
+    ConfigHash, HookRun, Intent, PlanStep, Planned, Reason, ReasonCode, Trigger, Wanted, config_hash_in, hook_run,
+    intent, is_configuration, make, marks, note_planned_configuration, run_hook_again, settle, take_over, take_surplus,
+    takeover, template, without_strategy,
 };
 
-use super::prepared::Prepared;
+use super::prepared::{Prepared, progress};
 
 /// Up to how many new objects are tried before the first is made. More are checked by the server as they are made, since
 /// a new object needs no dry run to know that something changes.
@@ -41,7 +41,7 @@ pub(super) struct Planner<'a> {
     /// The room for its requests, where others want some too.
     pub requests: Option<&'a Requests>,
     /// What is known of what this source made; a command knows nothing.
-    pub memory: Option<&'a Context>,
+    pub memory: Option<&'a Arc<Context>>,
 }
 
 /// What the repository holds, for who plans.
@@ -53,7 +53,7 @@ pub(super) enum Holds<'a> {
 }
 
 /// Plans these manifests for the daemon. Waits out infrastructure faults; cancel by dropping.
-pub(super) async fn plan(context: &Context, mut wanted: Vec<Wanted>) -> Vec<Prepared> {
+pub(super) async fn plan(context: &Arc<Context>, mut wanted: Vec<Wanted>) -> Vec<Prepared> {
     context.autoscalers.known().await;
     context.autoscalers.take_their_part(&mut wanted);
     let holds = Holds::Repository(&context.repository);
@@ -151,17 +151,22 @@ impl Planner<'_> {
             Holds::Repository(repository) => repository.dares(step, live.as_ref()),
             Holds::These(_) => step,
         };
-        let progress = live.as_ref().and_then(|live| progress(&wanted, live));
+        let settled = |live: &Value| self.memory.is_some_and(|memory| memory.has_settled(&wanted.key, live));
+        let progress = live.as_ref().and_then(|live| progress(&wanted, live, settled(live)));
         let drifted = matches!(wanted.trigger, Trigger::Drift(_));
         let well = step == PlanStep::Unchanged || drifted && matches!(step, PlanStep::Held(_));
         let digest = live.as_ref().filter(|_| well).map(digest);
         let last_writer = live.as_ref().and_then(newest_other_manager);
+        let applied = live.as_ref().and_then(applied_at);
         let owner = live.as_ref().and_then(|live| marks::label(live, marks::SOURCE)).map(str::to_owned);
+        let foreign = live.as_ref().map(|live| differences(&wanted, &step, live)).unwrap_or_default();
         let planned = Planned { wanted, step };
         Ok(Prepared {
             live: progress,
             digest,
             last_writer,
+            applied,
+            foreign,
             owner,
             served: Some(served.clone()),
             ..Prepared::of(planned)
@@ -205,32 +210,29 @@ impl Planner<'_> {
         try_new: bool,
     ) -> Result<PlanStep, ClusterError> {
         let source = self.source;
-        let label = other_label(self.memory, source, wanted, live).await;
-        Ok(match intent(wanted, source, live, label, |key| self.hash(key)) {
+        let label = other_label(self.memory.map(|memory| &**memory), source, wanted, live).await;
+        let kept = self.memory.and_then(|memory| memory.holds.of(&wanted.key));
+        Ok(match intent(wanted, source, (live, kept.as_ref()), label, |key| self.hash(key)) {
             Intent::Leave(step) => step,
-            Intent::Keep(hold) => match live {
-                Some(live) => self.keep(served, wanted, live, hold).await?,
-                None => PlanStep::Held(hold),
-            },
+            Intent::Keep(hold) => self.keep(served, wanted, live, (hold, kept)).await?,
+            Intent::Make(_) if self.memory.is_some_and(|memory| memory.is_over(wanted)) => PlanStep::Unchanged,
             Intent::Make(body) if !try_new => make(wanted, &body),
             Intent::Try(_) if let Some(run) = live.and_then(|live| hook_run(wanted, live)) => {
                 self.plan_hook(wanted, run).await
             }
-            Intent::Try(body) if live.is_some_and(|live| is_as_applied(live, &sent(wanted, &body, live))) => {
+            Intent::Try(body) if live.is_some_and(|live| self.is_as_applied(wanted, &body, live)) => {
                 PlanStep::Unchanged
             }
             Intent::Make(body) | Intent::Try(body) => {
-                match self.try_apply(served, wanted, live, &body).await {
+                let surplus = self.surplus(served, wanted, live, &body).await?;
+                match self.try_without(served, wanted, live, &body, surplus.as_ref()).await {
                     Ok(would_be) => {
                         let over = live.and_then(|live| takeover(live, &body));
-                        let reclaims = live.is_some_and(|live| reclaim(live, &body).is_some());
                         let step = settle(wanted, source, live, body, &would_be);
-                        match (over, step) {
-                            (Some(over), step) => take_over(wanted, source, &over, step),
-                            (None, PlanStep::Apply(apply)) if apply.rolls_out && reclaims => {
-                                PlanStep::Apply(Apply { takes_over: true, ..apply })
-                            }
-                            (None, step) => step,
+                        let step = if surplus.is_some() { take_surplus(step) } else { step };
+                        match over {
+                            Some(over) => take_over(wanted, source, &over, step),
+                            None => step,
                         }
                     }
                     // What it needs may come with this very plan.
@@ -256,22 +258,8 @@ impl Planner<'_> {
         if made { run_hook_again(wanted, self.source) } else { not_made(wanted) }
     }
 
-    /// Plans what is to be put right of an object whose manifest is held.
-    async fn keep(&self, served: &Served, wanted: &Wanted, live: &Value, hold: Hold) -> Result<PlanStep, ClusterError> {
-        let Some(whole) = self.held_body(wanted, live, &hold).await? else { return Ok(PlanStep::Held(hold)) };
-        if is_as_applied(live, &sent(wanted, &whole, live)) {
-            return Ok(PlanStep::Held(hold));
-        }
-        match self.try_apply(served, wanted, Some(live), &whole).await {
-            Ok(would_be) => Ok(settle_held(hold, live, whole, &would_be)),
-            Err(error) if self.gives_up(&error) => Err(error),
-            Err(error @ ClusterError::Denied { .. }) => Ok(PlanStep::Wait(error.to_reason())),
-            Err(error) => Ok(PlanStep::Rejected(error.to_reason(), complaints(wanted, &error))),
-        }
-    }
-
     /// What the object would be after an apply of `body`, with what belay does before that apply.
-    async fn try_apply(
+    pub(super) async fn try_apply(
         &self,
         served: &Served,
         wanted: &Wanted,
@@ -287,31 +275,6 @@ impl Planner<'_> {
             complete(&mut would_be);
         }
         Ok(would_be)
-    }
-
-    /// What an object is to be while its manifest is held: with the template that it went back to, or, where it has
-    /// none, with its former manifest. `None` where that is not known any more.
-    async fn held_body(&self, wanted: &Wanted, live: &Value, hold: &Hold) -> Result<Option<Value>, ClusterError> {
-        let body = |manifest: &Value, marks: &TemplateMarks, template: Option<&Value>| {
-            held_body(manifest, self.source, marks, hold, template)
-        };
-        let manifest = wanted.manifest.value();
-        let Some(present) = template(live).filter(|_| !hold.template.is_empty()) else {
-            let Holds::Repository(repository) = &self.holds else { return Ok(None) };
-            let (repository, key, commit) = ((*repository).clone(), wanted.key.clone(), hold.commit.clone());
-            let blocking_pool = repository.blocking_pool.clone();
-            let turned = blocking_pool.run(move || repository.change_by(&key, &commit)).await.ok().flatten();
-            return Ok(turned.map(|turned| body(&turned.former.manifest.value(), &TemplateMarks::default(), None)));
-        };
-        if hold.is_about(present) {
-            return Ok(Some(body(&manifest, &TemplateMarks::on(live), Some(present))));
-        }
-        let kept = self.ask(&wanted.key, || self.cluster.revisions(&wanted.key, live)).await;
-        let kept = self.or_nothing(kept)?.into_iter().find(|one| hold.is_about(&one.template));
-        Ok(Some(match kept {
-            Some(revision) => body(&manifest, &revision.marks, Some(&revision.template)),
-            None => body(&manifest, &TemplateMarks::on(live), Some(present)),
-        }))
     }
 
     /// The hash of the repository's manifest of an object.
@@ -380,19 +343,4 @@ fn not_made(wanted: &Wanted) -> PlanStep {
     let hint = format!("delete it, and belay makes it anew: kubectl delete job/{}{namespace}", key.name);
     let complaint = Complaint { hint: Some(hint), ..wanted.complaint("", &reason.message) };
     PlanStep::Rejected(reason, vec![complaint])
-}
-
-/// What is sent of a body to an object that is live.
-fn sent(wanted: &Wanted, body: &Value, live: &Value) -> Value {
-    wanted.ignored_fields.leave(body.clone(), Some(live))
-}
-
-fn progress(wanted: &Wanted, live: &Value) -> Option<LiveProgress> {
-    Workload::of(&wanted.key)?;
-    // What it says of a failure is this rollout's, as far as anybody knows.
-    let baseline = Baseline { old_failure: None, ..Baseline::of(&wanted.key, live) };
-    let commit = marks::annotation(live, marks::COMMIT);
-    let (marked, ours) = (commit.is_some(), commit == Some(wanted.commit.id.as_str()));
-    let template = template(live).map(template_hash);
-    Some(LiveProgress { complete: is_complete(&wanted.key, live), ours, marked, template, baseline })
 }

@@ -1,7 +1,14 @@
 //! One planned object, with what the plan has seen of it.
 
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::health_monitor::is_complete;
 use crate::cluster::Served;
-use belay_core::rollout::{LiveProgress, PlanStep, Planned, Record, RecordedFacts, ResumeFacts, resume};
+use belay_core::rollout::{
+    Baseline, ForeignField, LiveProgress, Outcome, PlanStep, Planned, Record, RecordedFacts, ResumeFacts, Wanted,
+    Workload, marks, resume, rolling_update, template, template_hash,
+};
 
 /// One planned object.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,6 +22,10 @@ pub struct Prepared {
     pub digest: Option<u64>,
     /// Who wrote the live object last, beside belay.
     pub last_writer: Option<String>,
+    /// When belay applied the live object last, as its field manager says.
+    pub applied: Option<Timestamp>,
+    /// The fields that others have changed or added, and that are put right.
+    pub foreign: Vec<ForeignField>,
     /// The source whose label the live object has.
     pub owner: Option<String>,
     /// What the history knows of it.
@@ -35,6 +46,8 @@ impl Prepared {
             live: None,
             digest: None,
             last_writer: None,
+            applied: None,
+            foreign: Vec::new(),
             owner: None,
             recorded: RecordedFacts::default(),
             continues_rollout: false,
@@ -48,14 +61,22 @@ impl Prepared {
         ours && self.live.as_ref().is_some_and(|live| live.marked && !live.complete)
     }
 
+    /// Whether it was suspended while it went back, and is not there yet.
+    pub fn was_suspended_on_its_way_back(&self) -> bool {
+        let suspended = self.recorded.newest.is_some_and(|(outcome, _)| outcome == Outcome::Suspended);
+        suspended && self.live.as_ref().is_some_and(|live| !live.complete)
+    }
+
     /// Goes on with a rollout that is under way already; `open` is its record from before a restart, where there is one.
     pub fn resume(&mut self, open: Option<&Record>) {
+        let hash = open.and_then(|record| record.manifest_hash.as_deref());
         let facts = ResumeFacts {
             open,
             live: self.live.as_ref(),
             recorded: &self.recorded,
             continues_rollout: self.continues_rollout,
             continues_scaling: self.continues_scaling,
+            is_same_manifest: hash == Some(&*self.planned.wanted.hash),
         };
         let step = std::mem::replace(&mut self.planned.step, PlanStep::Unchanged);
         self.planned.step = resume(step, &facts);
@@ -79,4 +100,17 @@ impl Prepared {
             _ => false,
         }
     }
+}
+
+/// How a live workload stands; `None` for what is none.
+pub(super) fn progress(wanted: &Wanted, live: &Value, settled: bool) -> Option<LiveProgress> {
+    Workload::of(&wanted.key)?;
+    // What it says of a failure is this rollout's, as far as anybody knows.
+    let baseline = Baseline { old_failure: None, ..Baseline::of(&wanted.key, live) };
+    let commit = marks::annotation(live, marks::COMMIT);
+    let (marked, ours) = (commit.is_some(), commit == Some(wanted.commit.id.as_str()));
+    let template = template(live).map(template_hash);
+    // Where belay replaces the pods, those of the other controller are still to come or to go.
+    let complete = is_complete(&wanted.key, live) && !rolling_update::is_under_way(live);
+    Some(LiveProgress { complete, ours, marked, template, settled, baseline })
 }

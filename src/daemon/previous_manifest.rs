@@ -1,32 +1,32 @@
 //! What Git had before: the manifest of an object as it was before a commit changed it.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use tracing::warn;
 
 use super::context::Context;
 use super::head_reading::HeadReading;
 use super::repository::Repository;
 use super::units::Content;
+use crate::config::OnFailure;
 use crate::git::GitError;
-use belay_core::manifest::{Manifest, ManifestHash, ObjectKey};
-use belay_core::rollout::CommitId;
+use crate::history::Query;
+use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::rollback::FormerManifest;
+use belay_core::rollout::{CommitId, Outcome, Record, Trigger};
 
 /// The most versions of one object that are looked through.
 const VERSIONS: usize = 20;
-
-/// What one commit made of an object.
-#[derive(Clone, Debug)]
-pub(super) struct PreviousManifest {
-    /// What it was before.
-    pub former: FormerManifest,
-    /// The hash of what it is since.
-    pub now: ManifestHash,
-}
+/// The most commits that are looked through for the one that brought the present version.
+const COMMITS: usize = 1000;
+/// How many records of a workload are looked through for one that was complete since.
+const RECORDS: u32 = 20;
 
 impl Repository {
     /// What an object was before `commit` changed it. `None` where the commit did not change it, made it, or took it
     /// away, or where it has no parent. Of a merge, the first parent counts.
-    pub(super) fn change_by(&self, key: &ObjectKey, commit: &CommitId) -> Result<Option<PreviousManifest>, GitError> {
+    pub(super) fn change_by(&self, key: &ObjectKey, commit: &CommitId) -> Result<Option<FormerManifest>, GitError> {
         let Some(parent) = self.mirror.commit(commit)?.parents.into_iter().next() else { return Ok(None) };
         let scopes = self.desired().scopes.clone();
         let mut before: Option<(bool, String, Manifest)> = None;
@@ -35,8 +35,8 @@ impl Repository {
         for change in changes.iter().filter(|change| change.is_manifest) {
             let find = |content: Option<&Content>| {
                 let Some(content) = Content::readable(content) else { return Ok(None) };
-                let file = self.read(&change.path, content, &scopes)?;
-                Ok::<_, GitError>(file.manifests.into_iter().find(|manifest| manifest.key == *key))
+                let file = self.read_lately(&change.path, content, &scopes)?;
+                Ok::<_, GitError>(file.manifests.iter().find(|manifest| manifest.key == *key).cloned())
             };
             if let Some(manifest) = find(change.before.as_ref())? {
                 before = Some((change.is_rendered(), change.path.clone(), manifest));
@@ -53,9 +53,34 @@ impl Repository {
         } else {
             let paths = [path.clone()];
             let chains = self.mirror.attribution(None, &parent, &self.folder, &paths, VERSIONS)?;
-            reading.charge(&path, key, chains.get(&path))?
+            let now = [(key.clone(), Some(manifest.hash))].into();
+            let charged = reading.charge(&path, now, chains.get(&path))?;
+            charged.into_values().next().map_or_else(|| reading.commit(&parent), Ok)?
         };
-        Ok(Some(PreviousManifest { former: FormerManifest { manifest, commit }, now }))
+        Ok(Some(FormerManifest { manifest, commit }))
+    }
+
+    /// Whether a commit changed an object that was there before.
+    pub(super) fn has_changed(&self, key: &ObjectKey, commit: &CommitId) -> Result<bool, GitError> {
+        Ok(self.change_by(key, commit)?.is_some())
+    }
+
+    /// The commit that made the present manifest of an object what it is.
+    fn brought(&self, key: &ObjectKey) -> Result<Option<CommitId>, GitError> {
+        let desired = self.desired();
+        let (Some(located), Some(at)) = (desired.locate(key), desired.at.clone()) else { return Ok(None) };
+        let mut reading = HeadReading::new(self, &desired.scopes, &at);
+        let commit = if *located.file != *located.place.path {
+            reading.charge_unit(&located.file, Some(key), &at)?
+        } else {
+            let paths = [located.file.to_string()];
+            let chains = self.mirror.attribution(None, &at, &self.folder, &paths, COMMITS)?;
+            let now = BTreeMap::from([(key.clone(), Some(located.hash))]);
+            let mut charged = reading.charge(&located.file, now, chains.get(&paths[0]))?;
+            let Some(commit) = charged.remove(key) else { return Ok(None) };
+            commit
+        };
+        Ok(Some(commit.id.clone()))
     }
 
     /// The newest version of an object before `commit` that has not `failed`.
@@ -63,12 +88,12 @@ impl Repository {
         &self,
         key: &ObjectKey,
         commit: &CommitId,
-        failed: impl Fn(&str) -> bool,
+        failed: impl Fn(&FormerManifest) -> bool,
     ) -> Result<Option<FormerManifest>, GitError> {
         let mut at = commit.clone();
         for _ in 0..VERSIONS {
-            let Some(PreviousManifest { former, .. }) = self.change_by(key, &at)? else { return Ok(None) };
-            if !failed(&former.manifest.hash.to_string()) {
+            let Some(former) = self.change_by(key, &at)? else { return Ok(None) };
+            if !failed(&former) {
                 return Ok(Some(former));
             }
             at = former.commit.id.clone();
@@ -78,6 +103,62 @@ impl Repository {
 }
 
 impl Context {
+    /// What an object was with the last good revision: its newest version before the present one that was not brought by a
+    /// commit that failed.
+    pub(super) async fn good_former(self: &Arc<Context>, key: &ObjectKey) -> Option<FormerManifest> {
+        let (context, key) = (Arc::clone(self), key.clone());
+        self.ask_git(move |repository| {
+            let Some(brought) = repository.brought(&key)? else { return Ok(None) };
+            repository.good_before(&key, &brought, |former| context.has_failed_with(&key, &former.commit.id))
+        })
+        .await
+    }
+
+    /// Whether the present version of an object was brought by this commit, or by an earlier one that failed.
+    pub(super) async fn is_of_failed(self: &Arc<Context>, key: &ObjectKey, commit: &CommitId) -> bool {
+        let (context, key, commit) = (Arc::clone(self), key.clone(), commit.clone());
+        let asked = self.ask_git(move |repository| {
+            let Some(brought) = repository.brought(&key)? else { return Ok(None) };
+            let failed = brought == commit || context.has_failed_with(&key, &brought);
+            Ok((failed && repository.change_by(&key, &brought)?.is_some()).then_some(()))
+        });
+        asked.await.is_some()
+    }
+
+    /// Whether a commit has failed, as far as an object and those that read it have to do with it, and nothing of that was
+    /// complete since. Where a whole commit goes back, all of it has to do with it. It blocks.
+    fn has_failed_with(&self, key: &ObjectKey, commit: &CommitId) -> bool {
+        let source = &self.config.name;
+        let whole = self.config.on_failure == OnFailure::RollBackCommit;
+        let mut concerned = self.repository.desired().named_by(key);
+        concerned.insert(key.clone());
+        let query = Query { source: Some(source.clone()), commit: Some(commit.to_string()), ..Query::default() };
+        let records = self.history.records(&query).unwrap_or_else(|error| {
+            warn!(object = %key, %error, "failed to ask the history whether a commit has failed");
+            Vec::new()
+        });
+        let mut failed = records.iter().filter(|record| match record.outcome {
+            // What went back with another says nothing by itself.
+            _ if matches!(record.trigger, Trigger::Together(_)) => false,
+            Outcome::Failed | Outcome::RolledBack | Outcome::RollbackFailed => {
+                whole || concerned.contains(&record.object)
+            }
+            // Nobody has seen it complete.
+            Outcome::Superseded => record.rolls_out && concerned.contains(&record.object),
+            _ => false,
+        });
+        let complete_since = |failed: &Record| {
+            let query = Query {
+                outcomes: [Outcome::Complete].into(),
+                limit: Some(RECORDS),
+                ..Query::of(source, &failed.object)
+            };
+            let complete = self.history.records(&query).unwrap_or_default();
+            complete.iter().any(|record| record.id > failed.id && record.rolls_out)
+        };
+        failed.any(|failed| !complete_since(failed))
+    }
+
     /// Asks the repository something, beside the loop. What can't be read is logged, and as good as not there.
     pub(super) async fn ask_git<T: Send + 'static>(
         &self,
@@ -85,7 +166,7 @@ impl Context {
     ) -> Option<T> {
         let repository = self.repository.clone();
         let blocking_pool = repository.blocking_pool.clone();
-        blocking_pool.run(move || question(&repository)).await.unwrap_or_else(|error| {
+        blocking_pool.run_for_object(move || question(&repository)).await.unwrap_or_else(|error| {
             warn!(%error, "failed to ask the mirror what was before");
             None
         })

@@ -1,6 +1,6 @@
 //! Deletes what has left the repository, where the source says so: within its limit, and only what belay put there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use super::prune_candidates::{Candidates, prune_step};
 use super::revision_references::RevisionReferences;
 use super::rollout_task::{Cancelled, RolloutTask};
 use crate::cluster::{Backoff, ClusterError, EventKind, Served};
-use belay_core::manifest::{Manifest, ObjectKey};
+use belay_core::manifest::{HookDeletion, Manifest, ObjectKey, deletes_hook};
 use belay_core::rollout::{
-    HookRun, Outcome, PlanStep, Prunable, Reason, ReasonCode, StepKind, Trigger, Workload, hook_run, marks, prunable,
-    too_many,
+    HookRun, Outcome, PlanStep, Prunable, Reason, ReasonCode, StepKind, Trigger, Workload, finalizers, hook_run,
+    is_job, marks, prunable, too_many,
 };
 
 /// After how long an object that is being deleted is said to hang.
@@ -49,7 +49,7 @@ pub(super) async fn plan(context: &Arc<Context>, candidates: Option<Candidates>)
     let keys: BTreeSet<ObjectKey> = candidates.objects.keys().filter(|key| !new.contains(key)).cloned().collect();
     let made = context.made(&keys).await;
     let (mut unmanaged, mut suspended): (Vec<ObjectKey>, Vec<Served>) = Default::default();
-    let mut references = RevisionReferences::default();
+    let (mut references, mut lost) = (RevisionReferences::default(), BTreeMap::new());
     for charged in candidates.objects.into_values() {
         let key = charged.manifest.key.clone();
         let trigger = if new.contains(&key) { Trigger::Commit } else { trigger(context, &charged) };
@@ -71,13 +71,16 @@ pub(super) async fn plan(context: &Arc<Context>, candidates: Option<Candidates>)
             Prunable::Yes if references.has(context, &key).await => {
                 info!(object = %key, "left the repository and stays for now: a revision that a workload may go back to names it");
             }
-            Prunable::Yes => leaving.push((charged, served, trigger)),
+            Prunable::Yes => match context.was_in_lost_folder(&key).await {
+                Some(why) => drop(lost.insert(key, why)),
+                None => leaving.push((charged, served, trigger)),
+            },
             Prunable::Stays(why) => info!(object = %key, why, "left the repository and stays"),
         }
     }
     context.warn_unmanaged(&unmanaged);
     if leaving.len() <= limit {
-        context.status.trouble("prune", None);
+        context.status.trouble("prune", said_of_lost(&lost));
         let prune = |(charged, served, trigger)| prune_step(charged, Some(served), PlanStep::Prune, trigger);
         prepared.extend(leaving.into_iter().map(prune));
         return PrunePlan { prepared, searched, suspended };
@@ -92,6 +95,15 @@ pub(super) async fn plan(context: &Arc<Context>, candidates: Option<Candidates>)
         prune_step(charged, Some(served), PlanStep::Rejected(reason, Vec::new()), trigger)
     }));
     PrunePlan { prepared, searched, suspended }
+}
+
+/// Returns the sentence about objects that stay because the folder that they were in is lost.
+fn said_of_lost(lost: &BTreeMap<ObjectKey, String>) -> Option<String> {
+    let (key, why) = lost.first_key_value()?;
+    let more = if lost.len() > 1 { format!(" and {} more", lost.len() - 1) } else { String::new() };
+    let message = format!("{key}{more}: {why}; it is not deleted");
+    warn!(message, "refused to delete");
+    Some(message)
 }
 
 /// What sets the deletion of something off that has left before: its commit, or, where that was refused or suspended then, a
@@ -139,7 +151,10 @@ pub(super) async fn delete(work: &mut RolloutTask) -> Result<Outcome, Cancelled>
     let message = format!("{}: its manifest left the repository", work.planned.wanted.commit.change_cause());
     info!(object = %key, message, "deleted");
     match until_gone(work, &uid).await? {
-        Ok(()) => work.end(Outcome::Pruned, None).await,
+        Ok(()) => {
+            work.context.holds.forget(&key);
+            work.end(Outcome::Pruned, None).await
+        }
         Err((outcome, reason)) => work.end(outcome, Some(reason)).await,
     }
 }
@@ -167,6 +182,28 @@ pub(super) async fn delete_last_run(work: &mut RolloutTask) -> Result<Option<Out
     match deleted {
         Ok(()) => Ok(None),
         Err((outcome, reason)) => Ok(Some(work.end(outcome, Some(reason)).await?)),
+    }
+}
+
+/// Asks for the deletion of a hook that has come to its end, where its chart says that it is deleted then. Where that fails it
+/// stays until its next run.
+pub(super) async fn delete_finished_hook(work: &RolloutTask, outcome: Outcome) {
+    let policy = match outcome {
+        Outcome::Complete => HookDeletion::Succeeded,
+        Outcome::Failed => HookDeletion::Failed,
+        _ => return,
+    };
+    let wanted = &work.planned.wanted;
+    if !is_job(&wanted.key) || !deletes_hook(&wanted.manifest.value(), policy) {
+        return;
+    }
+    let deleted = async {
+        let Some(live) = work.read().await? else { return Ok(Ok(())) };
+        let may = work.is_ours(&live) && not_any_more(work, &live).is_none();
+        if may { send(work, marks::uid(&live)).await } else { Ok(Ok(())) }
+    };
+    if let Ok(Err(reason)) = deleted.await {
+        warn!(object = %wanted.key, %reason, "the hook has ended, and can't be deleted; it stays until its next run");
     }
 }
 
@@ -238,9 +275,4 @@ async fn until_gone(work: &mut RolloutTask, uid: &str) -> Result<Result<(), (Out
         }
         work.unless_cancelled(tokio::time::sleep(waits.wait())).await?;
     }
-}
-
-fn finalizers(live: &Value) -> String {
-    let finalizers = live["metadata"]["finalizers"].as_array().into_iter().flatten();
-    finalizers.filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
 }

@@ -17,7 +17,8 @@ use super::state::Source;
 use crate::cluster::{Backoff, ClusterError, Served};
 use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::{
-    Commit, CommitId, PlanStep, Planned, Prunable, Record, Trigger, Wanted, allowed_by_trailer, marks, prunable,
+    Commit, CommitId, Outcome, PlanStep, Planned, Prunable, Record, Trigger, Wanted, allowed_by_trailer, marks,
+    prunable,
 };
 
 /// How many kinds are listed at once.
@@ -149,6 +150,7 @@ impl Candidates {
         let read = move || {
             let head = head.and_then(|head| reader.commit(&head));
             let charge = |Orphan { key, api_version, by }: Orphan| {
+                let by = by.or_else(|| reader.orphaned_by(&key));
                 let commit = by.and_then(|by| reader.commit(&by)).or_else(|| head.clone())?;
                 Some((key.clone(), charged(key, api_version, commit)))
             };
@@ -201,11 +203,14 @@ impl Candidates {
             .collect()
             .await;
         let mut complete = true;
+        let desired = context.repository.desired();
+        let left = found.iter().flat_map(|(_, found)| found.objects()).filter(|key| !desired.mentions(key));
+        let by = context.orphaned_by_commits(left.cloned().collect()).await;
         for (served, found) in &found {
             match found {
                 SearchResult::Objects(objects) => {
-                    for key in objects.iter().filter(|key| !context.repository.desired().mentions(key)) {
-                        let commit = resumed.get(key).unwrap_or(&head);
+                    for key in objects.iter().filter(|key| !desired.mentions(key)) {
+                        let commit = resumed.get(key).or_else(|| by.get(key)).unwrap_or(&head);
                         let charge = || charged(key.clone(), served.api_version(), Arc::clone(commit));
                         self.objects.entry(key.clone()).or_insert_with(charge);
                     }
@@ -233,6 +238,33 @@ enum SearchResult {
     Objects(Vec<ObjectKey>),
     /// There was no answer.
     Away,
+}
+
+impl SearchResult {
+    fn objects(&self) -> &[ObjectKey] {
+        match self {
+            SearchResult::Objects(objects) => objects,
+            SearchResult::Away => &[],
+        }
+    }
+}
+
+impl Context {
+    /// The commit that took an object's manifest away while nothing was deleted, as far as the history knows. It blocks.
+    fn orphaned_by(&self, key: &ObjectKey) -> Option<CommitId> {
+        let newest = self.newest_record(key)?;
+        (newest.outcome == Outcome::Orphaned).then_some(newest.commit)
+    }
+
+    /// The same of several, read beside the loop.
+    async fn orphaned_by_commits(self: &Arc<Context>, keys: Vec<ObjectKey>) -> BTreeMap<ObjectKey, Arc<Commit>> {
+        let reader = Arc::clone(self);
+        let read = move || {
+            let of = |key: ObjectKey| Some((reader.commit(&reader.orphaned_by(&key)?)?, key));
+            keys.into_iter().filter_map(of).map(|(commit, key)| (key, commit)).collect()
+        };
+        self.repository.blocking_pool.run(read).await
+    }
 }
 
 async fn look(context: &Context, served: &Served) -> SearchResult {

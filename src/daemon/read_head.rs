@@ -10,9 +10,11 @@ use super::cleanup::Pruning;
 use super::desired_state::{DesiredState, HeadFiles, ReadFile};
 use super::head_change::{HeadChange, Known, SuspectHead};
 use super::head_reading::HeadReading;
+use super::lost_folder::lost_folders;
 use super::panics::{contained_now, internal_error};
 use super::repository::Repository;
 use super::units::{Content, SourceChange, SourceChanges};
+use crate::blocking::turn_to_read;
 use crate::git::{Entry, EntryKind, GitError, OddPath, Relation};
 use belay_core::manifest::yaml::Limits;
 use belay_core::manifest::{Complaint, File, Manifest, NotRead, ObjectKey, Place, Scopes, is_manifest, read_file};
@@ -36,7 +38,7 @@ type Placed = (Arc<str>, Option<ReadFile>);
 impl Repository {
     /// The manifest of an object at the head.
     pub(super) fn manifest(&self, key: &ObjectKey) -> Result<Option<Manifest>, GitError> {
-        self.desired().manifest(key, |path, content, scopes| self.read(path, content, scopes))
+        self.desired().manifest(key, |path, content, scopes| self.read_lately(path, content, scopes))
     }
 
     /// What `head` says, against what was planned last. Only what differs from the desired state at `known` is read for it.
@@ -64,6 +66,7 @@ impl Repository {
                 .iter()
                 .map(|odd| (odd.shown.as_str().into(), Some(ReadFile { file: odd_file(odd).into(), content: None }))),
         );
+        files.extend(lost_folders(known, &for_desired.changes));
         let is_planned = known.at.as_ref() == planned;
         let before = match known.at {
             Some(_) if is_planned => known_objects(known, &for_desired),
@@ -214,6 +217,17 @@ impl Repository {
         Ok(Some((path, Some(read))))
     }
 
+    /// Returns one file, or what a unit renders to, for questions about single objects of it: one after another, they read it
+    /// once.
+    pub(super) fn read_lately(
+        &self,
+        path: &str,
+        content: Content,
+        scopes: &Arc<Scopes>,
+    ) -> Result<Arc<File>, GitError> {
+        self.read_files.get(path, content, scopes, || self.read(path, content, scopes))
+    }
+
     /// Reads and parses one file, or what a unit renders to.
     pub(super) fn read(&self, path: &str, content: Content, scopes: &Scopes) -> Result<File, GitError> {
         let blob = match content {
@@ -222,10 +236,13 @@ impl Repository {
         };
         let limit = Limits::default().file_bytes;
         match self.mirror.read(blob, limit as u64) {
-            Ok(bytes) => Ok(contained_now(|| read_file(path, &bytes, scopes)).unwrap_or_else(|panic| {
-                let reason = internal_error(&path, &panic);
-                refused(&path.into(), &format!("can't be read: {}", reason.message), "leave it out for now")
-            })),
+            Ok(bytes) => {
+                let _turn = turn_to_read(bytes.len());
+                Ok(contained_now(|| read_file(path, &bytes, scopes)).unwrap_or_else(|panic| {
+                    let reason = internal_error(&path, &panic);
+                    refused(&path.into(), &format!("can't be read: {}", reason.message), "leave it out for now")
+                }))
+            }
             Err(GitError::TooLarge { size, .. }) => {
                 let message = format!("has {size} bytes, and belay reads files of up to {limit}");
                 Ok(refused(

@@ -63,6 +63,7 @@ impl Source {
         self.state.fetch.next_look = Instant::now();
         self.note_what_is_followed();
         self.note_standings_again();
+        self.context.holds.write_again();
     }
 
     /// Notes what is followed and what is in the way of it, for explaining what was not rolled out.
@@ -94,6 +95,7 @@ pub(super) async fn if_forgotten(context: &Context) {
             return;
         }
     }
+    context.recall_finished_jobs().await;
     let say = |error: &ClusterError| context.status.trouble("cluster", Some(error.to_string()));
     let labels = format!("{}={source}", marks::SOURCE);
     let namespaces = context.repository.namespaces();

@@ -38,7 +38,8 @@ impl Context {
         let newest = self.newest_record(&key);
         let trigger = match newest.as_ref().map(|record| record.outcome) {
             _ if released.is_some() => Trigger::Retry,
-            Some(Outcome::Suspended) => Trigger::Retry,
+            // What was suspended on its way back goes on to where it is held.
+            Some(Outcome::Suspended) if !self.is_held(&key) => Trigger::Retry,
             Some(Outcome::Skipped) => self.after_all(dependencies)?,
             _ => Trigger::Drift(String::new()),
         };
@@ -46,6 +47,17 @@ impl Context {
         let charged = held.into_iter().chain(newest.map(|record| record.commit)).chain(planned.cloned()).collect();
         let (charged, config) = (ChargedCommit::FirstOf(charged), ConfigChange::None);
         Some(PlanRequest { key, manifest: None, charged, trigger, config })
+    }
+
+    /// Whether the head's manifest of an object is held, as far as is known.
+    fn is_held(&self, key: &ObjectKey) -> bool {
+        let desired = self.repository.desired();
+        let Some(manifest) = desired.hash(key) else { return false };
+        let hash = |key: &ObjectKey| desired.hash(key).map(|hash| hash.to_string());
+        self.holds.of(key).is_some_and(|kept| {
+            let configuration = desired.configuration_of(key);
+            kept.hold.keeps(&manifest.to_string(), configuration.as_deref()) && kept.hold.keeps_companions(hash)
+        })
     }
 
     /// The commit that was charged with an object last, as far as the history knows; else the one that was planned. It

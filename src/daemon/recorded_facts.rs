@@ -4,13 +4,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use jiff::SignedDuration;
+use serde_json::Value;
 use tracing::warn;
 
 use super::context::Context;
+use super::live::applied_at;
 use super::prepared::Prepared;
 use crate::history::{JudgedWrite, Query};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Outcome, RecordId, RecordedFacts, Trigger};
+use belay_core::rollout::{Outcome, RecordId, RecordedFacts, Trigger, has_settled};
 
 /// How many records of a workload are looked through for its last rollout.
 const RECORDS: u32 = 50;
@@ -43,7 +46,14 @@ impl Context {
             has_ended: unfinished && self.has_ended(&wanted.key),
             applied: open.and_then(|record| self.baseline(record, JudgedWrite::Applied)),
             went_back: open.and_then(|record| self.baseline(record, JudgedWrite::WentBack)),
+            commit_failed: open.filter(|_| wanted.trigger.is_commit()).and_then(|_| self.failure_of(&wanted.commit.id)),
         }
+    }
+
+    /// Whether the rollout of a live workload's template was over long ago.
+    pub(super) fn has_settled(&self, key: &ObjectKey, live: &Value) -> bool {
+        let limit = SignedDuration::try_from(self.config.outage_timeout.0).unwrap_or(SignedDuration::MAX);
+        has_settled(key, live, applied_at(live), self.clock.now(), limit)
     }
 
     fn has_ended(&self, key: &ObjectKey) -> bool {

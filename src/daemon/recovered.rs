@@ -1,20 +1,24 @@
-//! A workload that failed, was left as it is, and is complete after all: the verdict stays, and that is said.
+//! A workload that is complete after all. One that failed and was left as it is keeps its verdict, and that is said. One whose way
+//! back was said to have failed is back: the verdict is corrected.
 
 use std::sync::Arc;
 
 use serde_json::Value;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::state::Source;
 use super::status::SourceStatus;
 use super::task_result::TaskResult;
 use crate::cluster::EventKind;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{ObjectState, Outcome, marks};
+use belay_core::rollout::{Hold, ObjectState, Outcome, TemplateMarks, marks};
 
 impl Source {
     /// Tells of a workload that has just become complete, where it is said to have failed, and its newest record says so.
     pub(super) fn tell_recovered(&mut self, key: &ObjectKey, live: &Value) {
+        if let Some(hold) = Hold::on(live).filter(|_| !self.state.rollouts.under_way.contains_key(key)) {
+            return self.correct_way_back(key, live, hold);
+        }
         let failed = |source: &SourceStatus| source.ended.get(key).is_some_and(|one| one.state == ObjectState::Failed);
         if self.state.rollouts.under_way.contains_key(key) || !self.context.status.read(failed).unwrap_or_default() {
             return;
@@ -28,10 +32,35 @@ impl Source {
                 let is_its = marked.as_deref() == Some(record.commit.as_str());
                 is_its.then(|| reader.commit(&record.commit).map(|commit| commit.change_cause()).unwrap_or_default())
             };
-            let Some(cause) = context.repository.blocking_pool.run(newest).await else { return TaskResult::Told };
+            let Some(cause) = context.repository.blocking_pool.run_for_object(newest).await else {
+                return TaskResult::Told;
+            };
             let message = format!("{cause}: complete, but only after its deadline; its record stays failed");
             info!(object = %key, message, "recovered");
             context.tell(&key, &live, EventKind::Normal, "RolloutRecovered", message);
+            TaskResult::Recovered(key)
+        });
+    }
+
+    /// Corrects the verdict on a held workload that is complete on another revision than the one that failed.
+    fn correct_way_back(&mut self, key: &ObjectKey, live: &Value, hold: Hold) {
+        let (context, key, live) = (Arc::clone(&self.context), key.clone(), live.clone());
+        self.tasks.spawn(async move {
+            let (writer, object, marks) = (Arc::clone(&context), key.clone(), TemplateMarks::on(&live));
+            let correct = move || {
+                let record = writer.newest_rollout(&object).filter(|record| record.is_back(&hold, &marks))?;
+                match writer.history.correct_way_back(record.id, writer.clock.now()) {
+                    Ok(()) => Some(record),
+                    Err(error) => {
+                        warn!(object = %object, %error, "failed to correct the verdict on the way back");
+                        None
+                    }
+                }
+            };
+            let Some(record) = context.repository.blocking_pool.run(correct).await else { return TaskResult::Told };
+            let message = format!("complete on its last good revision after all; {} stays held", record.commit.short());
+            info!(object = %key, message, "the way back is through");
+            context.tell(&key, &live, EventKind::Normal, "RolledBack", message);
             TaskResult::Recovered(key)
         });
     }

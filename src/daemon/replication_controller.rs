@@ -9,9 +9,9 @@ use jiff::SignedDuration;
 use serde_json::Value;
 use tracing::{info, warn};
 
-use super::failure::{FailedRollout, RollbackEnd, save_second_evidence};
+use super::failure::{DISTURBANCES, FailedRollout, RollbackEnd, save_second_evidence};
 use super::rollback_target;
-use super::rolled_pods::{ask, begun, given_up, observe};
+use super::rolled_pods::{Furthest, ask, begun, given_up, observe, suspended};
 use super::rollout_task::{Cancelled, RolloutStart, RolloutTask};
 use super::status::{UnderWay, put_or_remove};
 use crate::cluster::{Backoff, Mode, ObservedWorkload, Pace, RollError};
@@ -20,7 +20,8 @@ use belay_core::rollout::rollback::{NoRollbackTarget, Rollback, RollbackTarget};
 use belay_core::rollout::rolling_update::{Ask, Begun, RollingUpdate, To};
 use belay_core::rollout::{
     Apply, Baseline, Counters, GRACE, Hold, IgnoredFields, Judge, Judgement, Outcome, Reason, ReasonCode, Step,
-    StepKind, TemplateMarks, is_as_applied, marks, progress_deadline_seconds, same_template, template, with_template,
+    StepKind, TemplateMarks, held_body, is_as_applied, marks, progress_deadline_seconds, same_template, template,
+    with_template,
 };
 
 /// How often the controllers are looked at while pods come and go.
@@ -36,6 +37,8 @@ enum Rolled {
     Through,
     /// The commit failed.
     Failed(Reason, Box<ObservedWorkload>),
+    /// Somebody asked to leave it alone, and why.
+    Suspended(String),
 }
 
 /// Carries one manifest of a ReplicationController through, from wherever it is.
@@ -67,6 +70,7 @@ pub(super) async fn roll_out(work: &mut RolloutTask, start: RolloutStart) -> Res
                     // Somebody else has taken it away meanwhile.
                     Rolled::Failed(..) if begun(work).await?.0 == Begun::Nothing => continue,
                     Rolled::Failed(reason, observed) => return failed(work, reason, observed).await,
+                    Rolled::Suspended(why) => return work.leave_alone(&why).await,
                 }
             }
             Begun::Renaming => {
@@ -74,15 +78,19 @@ pub(super) async fn roll_out(work: &mut RolloutTask, start: RolloutStart) -> Res
                 match roll(work, ask(work), Outcome::UnderWay).await? {
                     Rolled::Through => continue,
                     Rolled::Failed(reason, observed) => return failed(work, reason, observed).await,
+                    Rolled::Suspended(why) => return work.leave_alone(&why).await,
                 }
             }
         }
         work.step(StepKind::Applying, "by a rolling update").await?;
         work.turn.through();
-        work.apply = Apply::of_manifest(&work.planned.wanted, &work.context.config.name);
+        if !work.apply.restores_held {
+            work.apply = Apply::of_manifest(&work.planned.wanted, &work.context.config.name);
+        }
         return match roll(work, ask(work), Outcome::UnderWay).await? {
             Rolled::Through => plainly(work).await,
             Rolled::Failed(reason, observed) => failed(work, reason, observed).await,
+            Rolled::Suspended(why) => work.leave_alone(&why).await,
         };
     }
 }
@@ -100,10 +108,13 @@ pub(super) async fn again(work: &mut RolloutTask) -> Result<Outcome, Cancelled> 
 /// Applies the manifest to the controller that has its template, or that is new, and judges that.
 async fn plainly(work: &mut RolloutTask) -> Result<Outcome, Cancelled> {
     let live = work.read().await?;
-    if live.as_ref().is_some_and(|live| is_ours(work, live)) {
+    if live.as_ref().is_some_and(|live| is_ours(work, live)) && !work.apply.restores_held {
         work.apply = Apply::of_manifest(&work.planned.wanted, &work.context.config.name);
     }
     let room = work.turn_and_room().await?;
+    if let Some(why) = work.suspension() {
+        return work.leave_alone(&why).await;
+    }
     let written = match work.apply_manifest(room).await? {
         Ok(written) => written,
         Err(outcome) => return Ok(outcome),
@@ -130,7 +141,7 @@ pub(super) async fn find_target(
         (so_far, old) = begun(work).await?;
     }
     match (pods_to_come_back(work, so_far, old.as_ref()), old) {
-        (_, None) => Ok(Err(NoRollbackTarget::Deleted)),
+        (_, None) => rollback_target::find_target(work, live).await,
         (PodsBack::All | PodsBack::OfOldController, Some(old)) => Ok(Ok(as_it_is(&old))),
         (PodsBack::OfTarget, Some(_)) => rollback_target::find_target(work, live).await,
     }
@@ -160,31 +171,61 @@ pub(super) async fn take_pods_back(
     rollback: Rollback,
     live: Arc<Value>,
 ) -> Result<Result<(Rollback, Arc<Value>), RollbackEnd>, Cancelled> {
-    let (so_far, old) = begun(work).await?;
-    let ask = match pods_to_come_back(work, so_far, old.as_ref()) {
-        PodsBack::All => None,
-        PodsBack::OfOldController => Some(back_ask(work)),
-        PodsBack::OfTarget => {
-            let template = rollback.template.clone().unwrap_or_default();
-            Some(Ask::template(with_template(rollback.manifest.clone(), &template), rollback.marks.clone()))
+    let mut live = live;
+    for _ in 0..DISTURBANCES {
+        let (so_far, old) = begun(work).await?;
+        // What somebody has deleted is made anew as it is held, and so before the pods of the next controller go.
+        let Some(old) = &old else {
+            match work.retry_apply(&rollback.sent(&work.context.config.name)).await? {
+                Ok(_) => continue,
+                Err(error) => return Ok(Err(RollbackEnd::refused(rollback.reason, &error.to_string(), live))),
+            }
+        };
+        hold_first(work, &rollback, old).await?;
+        let ask = match pods_to_come_back(work, so_far, Some(old)) {
+            PodsBack::All => None,
+            PodsBack::OfOldController => Some(back_ask(work)),
+            PodsBack::OfTarget => {
+                let template = rollback.template.clone().unwrap_or_default();
+                Some(Ask::template(with_template(rollback.manifest.clone(), &template), rollback.marks.clone()))
+            }
+        };
+        let rolled = match ask {
+            Some(ask) => roll(work, ask, Outcome::RollingBack).await?,
+            None => Rolled::Through,
+        };
+        let Some(now) = work.read().await? else { continue };
+        live = now;
+        match rolled {
+            Rolled::Suspended(why) => return Ok(Err(RollbackEnd::suspended(why))),
+            Rolled::Failed(why, observed) if !is_back(work, rollback.template.as_ref()).await? => {
+                save_second_evidence(work, &why, observed.evidence).await;
+                let reason = rollback.reason.and(format!("the way back failed too: {why}"));
+                return Ok(Err(RollbackEnd::failed_too(reason, live)));
+            }
+            Rolled::Failed(..) | Rolled::Through => {}
         }
-    };
-    if let Some(ask) = ask
-        && let Rolled::Failed(why, observed) = roll(work, ask, Outcome::RollingBack).await?
-        && !is_back(work, rollback.template.as_ref()).await?
-    {
-        save_second_evidence(work, &why, observed.evidence).await;
-        let reason = rollback.reason.and(format!("the way back failed too: {why}"));
-        return Ok(Err(RollbackEnd::failed_too(reason, live)));
+        until_seen(work, &live).await?;
+        let rollback = rollback.onto(template(&live).unwrap_or(&Value::Null), &IgnoredFields::default());
+        let hold = Hold { since: work.context.clock.now(), ..rollback.hold };
+        return Ok(Ok((Rollback { hold, ..rollback }, live)));
     }
-    let Some(live) = work.read().await? else {
-        let reason = rollback.reason.and("somebody deleted it on the way back");
-        return Ok(Err(RollbackEnd::untold(Outcome::RollbackFailed, reason)));
-    };
-    until_seen(work, &live).await?;
-    let rollback = rollback.onto(template(&live).unwrap_or(&Value::Null), &IgnoredFields::default());
-    let hold = Hold { since: work.context.clock.now(), ..rollback.hold };
-    Ok(Ok((Rollback { hold, ..rollback }, live)))
+    Ok(Err(RollbackEnd::failed_too(
+        rollback.reason.and("others have deleted it on the way back, again and again"),
+        live,
+    )))
+}
+
+/// Writes the hold before any pod goes, with the template and the number of pods as they are: while pods come and go, and where the
+/// way back fails, everybody sees that the manifest is held.
+async fn hold_first(work: &RolloutTask, rollback: &Rollback, live: &Value) -> Result<(), Cancelled> {
+    let source = &work.context.config.name;
+    let mut body = held_body(&rollback.manifest, source, &TemplateMarks::on(live), &rollback.hold, template(live));
+    body["spec"]["replicas"] = live["spec"]["replicas"].clone();
+    if let Err(error) = work.retry_apply(&body).await? {
+        warn!(object = %work.planned.wanted.key, %error, "failed to write the hold before the pods go back");
+    }
+    Ok(())
 }
 
 /// Whether somebody else has taken it back meanwhile.
@@ -237,21 +278,23 @@ async fn roll(work: &RolloutTask, ask: Ask, outcome: Outcome) -> Result<Rolled, 
     let (context, key) = (&work.context, &work.planned.wanted.key);
     let mut judge = work.judge(Baseline::default()).with_deadline(deadline(work, outcome));
     let mut backoff = Backoff::default();
+    let furthest = Mutex::new(Furthest::default());
     loop {
         judge.note_outages(&context.cluster.outages(), context.clock.now());
-        let (pace, moved) = (pace(work, &judge), Mutex::new(None));
+        let pace = pace(work, &judge);
         let update = match RollingUpdate::new(ask.clone()) {
             Err(refused) => return Ok(Rolled::Failed(refused_reason(refused), Box::default())),
             Ok(update) => update,
         };
         let namespace = key.namespace.as_deref().unwrap_or_default();
         let rolling = context.cluster.roll(namespace, update, pace, |line, counters| {
-            *moved.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.clock.now());
+            furthest.lock().unwrap_or_else(PoisonError::into_inner).note(counters, context.clock.now());
             told(work, outcome, line, counters);
         });
         let rolled = tokio::select! {
             biased;
             () = work.cancel.cancelled() => return Err(Cancelled),
+            why = suspended(work) => return Ok(Rolled::Suspended(why)),
             reason = given_up(work, outcome, &ask.to) => Err(reason),
             rolled = rolling => Ok(rolled),
         };
@@ -264,7 +307,12 @@ async fn roll(work: &RolloutTask, ask: Ask, outcome: Outcome) -> Result<Rolled, 
             Ok(Err(RollError::Cluster(error))) if error.is_the_worlds() => {
                 context.in_the_way(key)(&error);
                 work.unless_cancelled(tokio::time::sleep(backoff.after(&error))).await?;
-                continue;
+                judge.note_outages(&context.cluster.outages(), context.clock.now());
+                // An API server that comes and goes puts the verdict off by the time in which it did not answer.
+                match judge.overdue(context.clock.now()) {
+                    Some(overdue) => overdue,
+                    None => continue,
+                }
             }
             Ok(Err(refused)) => {
                 let seen = Box::new(observe(work, &ask.to).await?);
@@ -273,7 +321,7 @@ async fn roll(work: &RolloutTask, ask: Ask, outcome: Outcome) -> Result<Rolled, 
             Err(reason) => reason,
         };
         let seen = observe(work, &ask.to).await?;
-        if let Some(at) = moved.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(at) = furthest.lock().unwrap_or_else(PoisonError::into_inner).moved.take() {
             judge = work.judge_since(Baseline::default(), at).with_deadline(deadline(work, outcome));
         }
         let now = context.clock.now();
@@ -328,6 +376,7 @@ fn told(work: &RolloutTask, outcome: Outcome, line: &str, counters: Counters) {
         message: line.to_owned(),
         until: None,
         in_the_way: None,
+        wrong: None,
     };
     context.status.change(|source| put_or_remove(&mut source.under_way, &wanted.key, Some(under_way)));
 }

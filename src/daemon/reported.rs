@@ -1,49 +1,181 @@
-//! Drift that is only reported: said in status, history and an Event, and taken back when it is gone.
+//! Drift that is not put right, or not for now: said in status, history and an Event, and taken back when it is gone.
 
 use std::sync::Arc;
 
+use jiff::{SignedDuration, Timestamp};
 use tracing::warn;
 
-use super::state::Source;
+use super::context::Context;
+use super::state::{Dispute, Source};
+use super::status::{DISAGREEMENT, DRIFT, REVISIONS};
 use super::task_result::TaskResult;
 use crate::cluster::{Backoff, EventKind, Served};
 use crate::config::Drift;
 use crate::history::Drifted;
 use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{ForeignField, Outcome, Reason, Record, Workload, marks};
+
+/// How many fields a message names.
+const NAMED: usize = 3;
 
 impl Source {
     /// Says that an object is no longer reported as drifted, if it was.
     pub(super) fn no_drift(&mut self, key: &ObjectKey) {
+        self.context.status.trouble(&place(key, DRIFT), None);
         if self.context.config.drift != Drift::Report {
             return;
         }
-        self.context.status.trouble(&drift(key), None);
         if let Err(error) = self.context.history.put_right(&self.context.config.name, key) {
             warn!(object = %key, %error, "failed to note that it is as it should be");
         }
     }
 
     /// Says that an object differs by somebody else's hand, and is left so.
-    pub(super) fn report_drift(&mut self, key: &ObjectKey, served: Option<Served>, by: String) {
-        let message = format!("differs from Git by somebody else's hand ({by}); left alone, as configured");
-        self.context.status.trouble(&drift(key), Some(message.clone()));
+    pub(super) fn report_drift(
+        &mut self,
+        key: &ObjectKey,
+        served: Option<Served>,
+        by: String,
+        fields: &[ForeignField],
+    ) {
+        let what = if fields.is_empty() { by.clone() } else { format!("{by}: {}", paths(fields)) };
+        let message = format!("differs from Git by somebody else's hand ({what}); left alone, as configured");
+        self.context.status.trouble(&place(key, DRIFT), Some(message.clone()));
         let drifted = Drifted { object: key.clone(), by, since: self.context.clock.now() };
         if let Err(error) = self.context.history.drifted(&self.context.config.name, &drifted) {
             warn!(object = %key, %error, "failed to note the drift");
         }
+        self.warn_on_object(key, served, "Drifted", message);
+    }
+
+    /// Says that somebody else and belay disagree about an object, or that they no longer do.
+    pub(super) fn disagree(&mut self, key: &ObjectKey, dispute: Option<&Dispute>) {
+        let message = self.context.disagree(key, dispute);
+        self.watch_revisions(key, dispute);
+        let Some(is_news) = message else { return };
+        let served = self.watches.watched.serving_group(&key.group, &key.kind);
+        self.warn_on_object(key, served, "Disagreement", is_news);
+    }
+
+    /// Says where the good revisions of a workload that somebody keeps changing are gone from the cluster.
+    fn watch_revisions(&mut self, key: &ObjectKey, dispute: Option<&Dispute>) {
+        let is_template =
+            |dispute: &Dispute| dispute.fields.iter().any(|field| field.path.starts_with("spec.template"));
+        let served = self.watches.watched.serving_group(&key.group, &key.kind);
+        let served = served.filter(|_| Workload::of(key).is_some_and(Workload::can_go_back));
+        let (Some(served), true) = (served, dispute.is_some_and(is_template)) else {
+            return self.context.status.trouble(&place(key, REVISIONS), None);
+        };
+        let (context, key) = (Arc::clone(&self.context), key.clone());
+        self.tasks.spawn(async move {
+            let lost = context.lost_revision(&key, &served).await;
+            context.status.trouble(&place(&key, REVISIONS), lost);
+            TaskResult::Told
+        });
+    }
+
+    /// Says that what somebody has changed can't be put right, and why.
+    pub(super) fn say_not_corrected(&mut self, key: &ObjectKey, fields: &[ForeignField], reason: &Reason) {
+        let what = if fields.is_empty() { String::new() } else { format!(" ({})", named(fields)) };
+        let message = format!("differs from Git{what} and can't be put right: {reason}; belay tries again");
+        warn!(object = %key, message, "drifted");
+        self.context.status.trouble(&place(key, DRIFT), Some(message));
+    }
+
+    fn warn_on_object(&mut self, key: &ObjectKey, served: Option<Served>, reason: &'static str, message: String) {
         let Some(served) = served else { return };
         let (context, key) = (Arc::clone(&self.context), key.clone());
         self.tasks.spawn(async move {
             let read = Backoff::retry(|_| {}, || context.cluster.get(&key, &served));
             if let Ok(Some(live)) = read.await {
-                context.tell_at_once(&key, &live, EventKind::Warning, "Drifted", message).await;
+                context.tell_at_once(&key, &live, EventKind::Warning, reason, message).await;
             }
             TaskResult::Told
         });
     }
 }
 
-/// What drift that is only reported is filed under.
-fn drift(key: &ObjectKey) -> String {
-    format!("{key}, drift")
+impl Context {
+    /// Returns the sentence about the last good revision before the present one, where the cluster does not keep it any more:
+    /// each change of a pod template is a revision, and only so many are kept.
+    async fn lost_revision(self: &Arc<Context>, key: &ObjectKey, served: &Served) -> Option<String> {
+        let live = self.cluster.get(key, served).await.ok().flatten()?;
+        let kept = self.cluster.revisions(key, &live).await.ok()?;
+        let present = marks::annotation(&live, marks::COMMIT).map(str::to_owned);
+        let (reader, object) = (Arc::clone(self), key.clone());
+        let read = move || {
+            let is_good = |record: &Record| record.rolls_out && record.outcome == Outcome::Complete;
+            let records = reader.newest_records(&object).into_iter();
+            records
+                .filter(is_good)
+                .map(|record| record.commit)
+                .find(|commit| present.as_deref() != Some(commit.as_str()))
+        };
+        let good = self.repository.blocking_pool.run(read).await?;
+        if kept.iter().any(|revision| revision.marks.commit.as_deref() == Some(good.as_str())) {
+            return None;
+        }
+        let (short, kind) = (good.short(), key.kind.to_lowercase());
+        Some(format!(
+            "the revision of {short} is gone: so many changes have pushed it out of revisionHistoryLimit; belay still has its \
+             template: belay undo {kind}/{} --to-commit {short}",
+            key.name
+        ))
+    }
+
+    /// Publishes that somebody else and belay disagree about an object, or that they no longer do. Returns what is said,
+    /// where it was not said before.
+    pub(super) fn disagree(&self, key: &ObjectKey, dispute: Option<&Dispute>) -> Option<String> {
+        let place = place(key, DISAGREEMENT);
+        let known = self.status.read(|source| source.obstacles.trouble.contains_key(&place)).unwrap_or_default();
+        let message = dispute.map(|dispute| message(dispute, self.clock.now()));
+        self.status.trouble(&place, message.clone());
+        let message = message.filter(|_| !known)?;
+        warn!(object = %key, message, "belay waits longer before each correction");
+        Some(message)
+    }
+}
+
+/// The sentence of a disagreement: who, about which fields, since when.
+fn message(dispute: &Dispute, now: Timestamp) -> String {
+    let lasted = SignedDuration::try_from(dispute.lasted).unwrap_or_default();
+    let since = now.checked_sub(lasted).unwrap_or(now);
+    let Dispute { fields, times, wait, .. } = dispute;
+    let is_gone = fields.iter().all(|field| field.path.is_empty());
+    let about = if is_gone { "whether it is there".to_owned() } else { paths(fields) };
+    let by = managers(fields);
+    let since = since.strftime("%Y-%m-%dT%H:%M:%SZ");
+    format!(
+        "{by} and belay disagree about {about} since {since}: put right {times} times, by now every {wait:?} at most"
+    )
+}
+
+/// The fields with who has changed them: `kubectl-set: spec.replicas`.
+pub(super) fn named(fields: &[ForeignField]) -> String {
+    if fields.is_empty() {
+        return String::new();
+    }
+    format!("{}: {}", managers(fields), paths(fields))
+}
+
+fn managers(fields: &[ForeignField]) -> String {
+    let mut names: Vec<&str> = fields.iter().map(|field| field.manager.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.join(", ")
+}
+
+fn paths(fields: &[ForeignField]) -> String {
+    let mut names: Vec<&str> = fields.iter().map(|field| field.path.as_str()).filter(|path| !path.is_empty()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let more = names.len().saturating_sub(NAMED);
+    names.truncate(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", names.join(", "))
+}
+
+/// The place that is published of an object.
+fn place(key: &ObjectKey, of: &str) -> String {
+    format!("{key}{of}")
 }

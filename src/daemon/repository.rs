@@ -7,6 +7,7 @@ use tokio::sync::watch;
 
 use super::blocking_pool::BlockingPool;
 use super::desired_state::DesiredState;
+use super::read_files::ReadFiles;
 use super::units::Units;
 use super::unmanaged::Unmanaged;
 use crate::git::Mirror;
@@ -30,6 +31,8 @@ pub(super) struct Repository {
     pub units: Units,
     /// Objects with the label of this source that it did not make.
     pub unmanaged: Arc<Unmanaged>,
+    /// Files that were read lately.
+    pub read_files: Arc<ReadFiles>,
 }
 
 impl Repository {

@@ -14,8 +14,8 @@ use super::rollout_task::{Cancelled, RolloutTask};
 use super::{dependent_config, rollback_facts};
 use crate::cluster::{ClusterError, EventKind};
 use belay_core::manifest::{Manifest, ObjectKey};
-use belay_core::rollout::rollback::{Rollback, RollbackKind, RollbackPlan, also_goes_back};
-use belay_core::rollout::{Baseline, Outcome, Reason, TemplateMarks};
+use belay_core::rollout::rollback::{KeptHold, Rollback, RollbackKind, RollbackPlan, also_goes_back};
+use belay_core::rollout::{Baseline, Outcome, Reason};
 
 impl RolloutTask {
     /// Takes a failed rollout back, as far as its source and its kind allow.
@@ -42,7 +42,7 @@ impl RolloutTask {
     ) -> Result<Outcome, Cancelled> {
         let end = match plan {
             RollbackPlan::Stays(reason) => RollbackEnd::stays(self, reason, live),
-            RollbackPlan::Gone(reason) => RollbackEnd::untold(Outcome::Failed, reason),
+            RollbackPlan::Suspended(why) => RollbackEnd::suspended(why),
             RollbackPlan::IsBack(reason) => RollbackEnd::untold(Outcome::RolledBack, reason),
             RollbackPlan::WasUndone { reason, back_to, to } => {
                 self.context.going_back(self.record, &reason, back_to.as_ref(), None, &to).await;
@@ -53,7 +53,7 @@ impl RolloutTask {
                 let key = &self.planned.wanted.key;
                 info!(object = %key, "going back, as before the restart");
                 let baseline = written.unwrap_or_else(|| Baseline::of(key, &live));
-                watch_back(self, reason, baseline, &TemplateMarks::on(&live), live).await?
+                watch_back(self, reason, baseline, live).await?
             }
             RollbackPlan::GoesBack(rollback) => go_back(self, *rollback, live).await?,
         };
@@ -63,6 +63,7 @@ impl RolloutTask {
 
 async fn go_back(work: &mut RolloutTask, rollback: Rollback, live: Arc<Value>) -> Result<RollbackEnd, Cancelled> {
     announce(work, &rollback, &live).await;
+    work.context.holds.keep(&work.planned.wanted.key, KeptHold::of(&rollback));
     take_along(work, &rollback.with, &rollback.reason).await?;
     let (rollback, live) = match WorkloadDriver::of(work).take_pods_back(work, rollback, live).await? {
         Ok(ready) => ready,
@@ -70,7 +71,10 @@ async fn go_back(work: &mut RolloutTask, rollback: Rollback, live: Arc<Value>) -
     };
     let written = match write(work, &rollback, &live).await? {
         Ok(written) => Arc::new(written),
-        Err(error) => return Ok(RollbackEnd::refused_write(rollback, &error, live)),
+        Err(error) => {
+            work.context.holds.forget(&work.planned.wanted.key);
+            return Ok(RollbackEnd::refused_write(rollback, &error, live));
+        }
     };
     match rollback.kind {
         RollbackKind::ByHand => Ok(RollbackEnd::undone(rollback.reason, written)),
@@ -82,7 +86,7 @@ async fn go_back(work: &mut RolloutTask, rollback: Rollback, live: Arc<Value>) -
             let baseline = Baseline::of(&work.planned.wanted.key, &written);
             work.context.went_back(work.record, &baseline).await;
             take_along_what_is_free_now(work, &rollback).await?;
-            watch_back(work, rollback.reason, baseline, &TemplateMarks::on(&written), written).await
+            watch_back(work, rollback.reason, baseline, written).await
         }
     }
 }

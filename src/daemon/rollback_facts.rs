@@ -10,7 +10,7 @@ use super::rollout_task::{Cancelled, RolloutTask};
 use crate::cluster::{Backoff, Mode};
 use crate::config::OnFailure;
 use belay_core::rollout::rollback::{Planning, Question, RollbackFacts, RollbackPlan, plan};
-use belay_core::rollout::{FailurePolicy, Reason, before_apply, template};
+use belay_core::rollout::{FailurePolicy, Reach, Reason, before_apply, template};
 
 /// Plans what becomes of a rollout that failed.
 pub(super) async fn plan_rollback(
@@ -19,7 +19,7 @@ pub(super) async fn plan_rollback(
     live: Option<&Value>,
 ) -> Result<RollbackPlan, Cancelled> {
     let (context, driver) = (Arc::clone(&work.context), WorkloadDriver::of(work));
-    let live = driver.present(live);
+    let live = live.unwrap_or(&Value::Null);
     let mut facts = RollbackFacts {
         wanted: &work.planned.wanted,
         source: &context.config.name,
@@ -39,7 +39,6 @@ pub(super) async fn plan_rollback(
         former: None,
     };
     loop {
-        let live = live.unwrap_or(&Value::Null);
         match plan(&facts) {
             Planning::Made(plan) => return Ok(plan),
             Planning::Asks(Question::Target) => facts.target = Some(driver.find_target(work, live).await?),
@@ -47,7 +46,7 @@ pub(super) async fn plan_rollback(
             Planning::Asks(Question::Configuration) => {
                 facts.configuration = Some(dependent_config::changed(work).await?);
             }
-            Planning::Asks(Question::Former) => facts.former = Some(dependent_config::former(work).await),
+            Planning::Asks(Question::Former) => facts.former = Some(context.good_former(&facts.wanted.key).await),
         }
     }
 }
@@ -65,5 +64,9 @@ async fn try_out(work: &RolloutTask, live: &Value, sent: Value) -> Result<Result
 
 /// Makes belay's own what others own of the object from before, so that nothing of it is mixed with what is sent.
 pub(super) async fn reclaim(work: &RolloutTask, live: &Value, sent: &Value) -> Result<(), Cancelled> {
-    if before_apply(live, sent).is_some() { work.take_over(sent).await } else { Ok(()) }
+    let ignored = &work.planned.wanted.ignored_fields;
+    match before_apply(live, sent, ignored, Reach::Revision) {
+        Some(_) => work.take_over(sent, Reach::Revision).await,
+        None => Ok(()),
+    }
 }

@@ -13,7 +13,7 @@ use super::unhealthy::Unhealthy;
 use crate::cluster::Backoff;
 use crate::history::Query;
 use belay_core::rollout::{
-    Known, NoRollbackTarget, Outcome, Revision, RollbackTarget, TemplateMarks, rollback_target, template,
+    Known, NoRollbackTarget, Outcome, Revision, RollbackTarget, TemplateMarks, rollback_target, same_template, template,
 };
 
 /// Where a workload goes back to.
@@ -29,8 +29,11 @@ pub(super) async fn find_target(
     // What was not well when it was replaced is gone back to as little as what failed.
     let left_out = revisions.iter_mut().filter(|revision| !revision.failed && unwell.has(&revision.marks));
     let left_out = left_out.map(|revision| revision.failed = true).count();
-    let good = context.last_good(&wanted.key);
+    let good = context.last_good_beside(&wanted.key, &wanted.commit.id);
     let failing = template(live).cloned().unwrap_or_default();
+    // Of what goes back nothing is gone back to, whatever others have added to its template.
+    let own = |revision: &Revision| revision.marks.commit.as_deref() == Some(wanted.commit.id.as_str());
+    revisions.retain(|revision| !own(revision) || same_template(&revision.template, &failing));
     let none = match rollback_target(&failing, good.as_ref(), &revisions, &[]) {
         Ok(found) => return Ok(Ok(found)),
         Err(_) if left_out > 0 => NoRollbackTarget::NoneWell,
@@ -70,7 +73,9 @@ async fn from_git(work: &RolloutTask, unwell: &Unhealthy) -> Option<Known> {
     let failed = records.into_iter().filter_map(|record| record.manifest_hash);
     let failed: BTreeSet<String> = failed.chain(unwell.manifests.iter().cloned()).collect();
     let (key, commit) = (wanted.key.clone(), wanted.commit.id.clone());
-    let ask = move |repository: &Repository| repository.good_before(&key, &commit, |hash| failed.contains(hash));
+    let ask = move |repository: &Repository| {
+        repository.good_before(&key, &commit, |former| failed.contains(&former.manifest.hash.to_string()))
+    };
     let former = work.context.ask_git(ask).await?;
     let template = template(&former.manifest.value())?.clone();
     Some(Known { commit: Some(former.commit.id.clone()), marks: TemplateMarks::of(&former.commit), template })

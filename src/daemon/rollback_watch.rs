@@ -1,59 +1,104 @@
 //! Watches the way back until the workload is there, within the time that a rollback has.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::SignedDuration;
 use serde_json::Value;
 use tracing::warn;
 
 use super::driver::WorkloadDriver;
-use super::failure::{RollbackEnd, save_second_evidence};
+use super::failure::{DISTURBANCES, RollbackEnd, save_second_evidence};
 use super::health_monitor::{HealthMonitor, MonitorEnd};
 use super::rollout_task::{Cancelled, RolloutTask};
+use crate::backoff::Backoff;
 use belay_core::rollout::rollback::{RollbackPlan, held_by_undo};
-use belay_core::rollout::{Baseline, Outcome, Reason, StepKind, TemplateMarks, template};
+use belay_core::rollout::{
+    Baseline, Hold, Outcome, Reason, StepKind, TemplateMarks, held_body, is_as_applied, template,
+};
 
-/// Watches the way back, from the write that has these marks, to its end.
+/// The waits before the way back is begun again that others have disturbed.
+const DISTURBED: Backoff = Backoff::between(Duration::from_secs(1), Duration::from_mins(5));
+
+/// Watches the way back, from the write that left the object like this, to its end. Where somebody deletes it, it is made anew.
 pub(super) async fn watch_back(
     work: &mut RolloutTask,
     reason: Reason,
-    baseline: Baseline,
-    back: &TemplateMarks,
-    live: Arc<Value>,
+    mut baseline: Baseline,
+    mut live: Arc<Value>,
 ) -> Result<RollbackEnd, Cancelled> {
+    let back = TemplateMarks::on(&live);
+    let sent = as_held(work, &live);
+    let mut waits = DISTURBED;
+    for _ in 0..DISTURBANCES {
+        let deleted = match judged(work, baseline, Arc::clone(&live)).await? {
+            MonitorEnd::Suspended(why) => return Ok(RollbackEnd::suspended(why)),
+            MonitorEnd::Complete(live) => {
+                mark_failed(work, &reason).await;
+                let to = back.change_cause.as_deref().unwrap_or("its last good revision");
+                return Ok(RollbackEnd::back(work, to, reason, live));
+            }
+            MonitorEnd::Failed { reason: why, observed, live } => {
+                mark_failed(work, &reason).await;
+                save_second_evidence(work, &why, observed.evidence).await;
+                return Ok(RollbackEnd::failed_too(reason.and(format!("the way back failed too: {why}")), live));
+            }
+            MonitorEnd::TakenOver(now) => {
+                if let Some(RollbackPlan::WasUndone { reason, back_to, to }) = held_by_undo(&work.planned.wanted, &now)
+                {
+                    work.context.going_back(work.record, &reason, back_to.as_ref(), None, &to).await;
+                    return Ok(RollbackEnd::undone(reason, now));
+                }
+                if !is_still_back(work, &now, &sent) {
+                    mark_failed(work, &reason).await;
+                    let why = "somebody else changed the pod template on the way back";
+                    return Ok(RollbackEnd::failed_too(reason.and(why), now));
+                }
+                live = now;
+                false
+            }
+            MonitorEnd::Gone | MonitorEnd::SetBack => true,
+        };
+        if deleted {
+            work.unless_cancelled(tokio::time::sleep(waits.wait())).await?;
+            work.step(StepKind::Applying, "again: it was deleted or set back on the way back").await?;
+            live = match work.retry_apply(&sent).await? {
+                Ok(written) => Arc::new(written),
+                Err(error) => return Ok(RollbackEnd::refused(reason, &error.to_string(), live)),
+            };
+        }
+        baseline = Baseline::of(&work.planned.wanted.key, &live);
+        work.context.went_back(work.record, &baseline).await;
+    }
+    Ok(RollbackEnd::failed_too(reason.and("others have changed or deleted it on the way back, again and again"), live))
+}
+
+/// Judges the way back from a write, or from what others have made of it.
+async fn judged(work: &mut RolloutTask, baseline: Baseline, live: Arc<Value>) -> Result<MonitorEnd, Cancelled> {
     let budget = SignedDuration::try_from(work.context.config.rollback_budget.0).unwrap_or(SignedDuration::MAX);
     let judge = work.judge(baseline).with_budget(budget);
     let applied = template(&live).map(|back| work.planned.wanted.ignored_fields.template_hash(back));
     let unsticking = WorkloadDriver::of(work).delete_stuck_pods(work);
     let mut judging = HealthMonitor::new(work, judge, applied, Outcome::RollingBack);
-    let ruled = tokio::select! {
+    tokio::select! {
         biased;
-        ruled = judging.until_judged(Some(live)) => ruled?,
+        ruled = judging.until_judged(Some(live)) => ruled,
         never = unsticking => match never {},
-    };
-    if let MonitorEnd::TakenOver(live) = &ruled
-        && let Some(RollbackPlan::WasUndone { reason, back_to, to }) = held_by_undo(&work.planned.wanted, live)
-    {
-        work.context.going_back(work.record, &reason, back_to.as_ref(), None, &to).await;
-        return Ok(RollbackEnd::undone(reason, Arc::clone(live)));
     }
-    mark_failed(work, &reason).await;
-    Ok(match ruled {
-        MonitorEnd::Complete(live) => {
-            let to = back.change_cause.as_deref().unwrap_or("its last good revision");
-            RollbackEnd::back(work, to, reason, live)
-        }
-        MonitorEnd::Failed { reason: why, observed, live } => {
-            save_second_evidence(work, &why, observed.evidence).await;
-            RollbackEnd::failed_too(reason.and(format!("the way back failed too: {why}")), live)
-        }
-        MonitorEnd::TakenOver(live) => {
-            RollbackEnd::failed_too(reason.and("somebody else changed the pod template on the way back"), live)
-        }
-        MonitorEnd::Gone => {
-            RollbackEnd::untold(Outcome::RollbackFailed, reason.and("somebody deleted it on the way back"))
-        }
-    })
+}
+
+/// What an object is to be on its way back, as the write left it.
+fn as_held(work: &RolloutTask, live: &Value) -> Value {
+    let (manifest, source) = (work.planned.wanted.manifest.value(), &work.context.config.name);
+    match Hold::on(live) {
+        Some(hold) => held_body(&manifest, source, &TemplateMarks::on(live), &hold, template(live)),
+        None => live.clone(),
+    }
+}
+
+/// Whether what somebody has changed on the way back leaves all of what was sent: a restart does.
+fn is_still_back(work: &RolloutTask, live: &Value, sent: &Value) -> bool {
+    is_as_applied(live, &work.planned.wanted.ignored_fields.leave(sent.clone(), Some(live)))
 }
 
 /// Marks the failed revision, now that it is not the current one. That it can't be marked changes nothing else.

@@ -1,5 +1,6 @@
 //! What is to be seen of the pods of a ReplicationController while it is rolled, and when that is reason to give up.
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::health_monitor::LOOK_AT_PODS;
@@ -7,7 +8,7 @@ use super::rollout_task::{Cancelled, RolloutTask};
 use crate::cluster::{Backoff, ObservedWorkload};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::rolling_update::{Ask, Begun, Live, RollingUpdate, To};
-use belay_core::rollout::{FailFast, Outcome, Reason, TemplateMarks};
+use belay_core::rollout::{Counters, FailFast, Outcome, Reason, TemplateMarks, marks};
 
 /// What is to be seen of the pods that are to come: of the next controller's, or, on the way back and where there is none,
 /// of those of the controller itself.
@@ -57,6 +58,21 @@ pub(super) async fn given_up(work: &RolloutTask, outcome: Outcome, to: &To) -> R
     }
 }
 
+/// Waits until somebody asks to leave it alone, and why.
+pub(super) async fn suspended(work: &RolloutTask) -> String {
+    let mut live = work.live.clone();
+    loop {
+        let seen = live.borrow_and_update().clone();
+        if let Some(why) = seen.and_then(|seen| marks::annotation(&seen.read(), marks::SUSPEND).map(str::to_owned)) {
+            return why;
+        }
+        if live.changed().await.is_err() {
+            // Nobody is left who could ask.
+            return std::future::pending().await;
+        }
+    }
+}
+
 /// What is live of it, and how far an update of it is.
 pub(super) async fn begun(work: &RolloutTask) -> Result<(Begun, Option<Value>), Cancelled> {
     let key = &work.planned.wanted.key;
@@ -76,11 +92,31 @@ async fn look(work: &RolloutTask) -> Result<Live, Cancelled> {
 
 pub(super) fn ask(work: &RolloutTask) -> Ask {
     let wanted = &work.planned.wanted;
-    let mut manifest = wanted.value();
+    // What is held is rolled back to what it is held at.
+    let held = work.apply.restores_held.then(|| work.apply.body.read());
+    let marks = held.as_ref().map_or_else(|| TemplateMarks::of(&wanted.commit), TemplateMarks::on);
+    let mut manifest = held.unwrap_or_else(|| wanted.value());
     if wanted.ignored_fields.leaves_replicas()
         && let Some(spec) = manifest.get_mut("spec").and_then(Value::as_object_mut)
     {
         spec.remove("replicas");
     }
-    Ask::template(manifest, TemplateMarks::of(&wanted.commit))
+    Ask::template(manifest, marks)
+}
+
+/// The furthest that a rolling update has come. A line that is told is no movement by itself.
+#[derive(Default)]
+pub(super) struct Furthest {
+    best: Option<Counters>,
+    /// When it came further last, since that was asked.
+    pub moved: Option<Timestamp>,
+}
+
+impl Furthest {
+    pub(super) fn note(&mut self, counters: Counters, now: Timestamp) {
+        if self.best.is_some_and(|best| counters.progressed_since(&best)) {
+            self.moved = Some(now);
+        }
+        self.best = Some(self.best.map_or(counters, |best| counters.best_of(&best)));
+    }
 }

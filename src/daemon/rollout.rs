@@ -9,22 +9,23 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::driver::WorkloadDriver;
 use super::established::waits_for;
 use super::failure::FailedRollout;
 use super::health_monitor::{HealthMonitor, MonitorEnd};
-use super::live::digest;
+use super::live::{digest, newest_other_manager};
 use super::panics::text_of;
 use super::queued_events::QueuedEvent;
 use super::rollout_end::InSync;
 use super::rollout_task::{Cancelled, End, RolloutEnd, RolloutStart, RolloutTask};
+use super::state::{AT_ONCE, Dispute, WAITS};
 use super::{manual_rollback, prune};
-use crate::backoff::Backoff;
-use belay_core::rollout::{Apply, Baseline, Hold, Outcome, StepKind, Workload, is_as_applied, template, template_hash};
-
-/// The waits before a rollout is begun again that others have disturbed more than once.
-const DISTURBED: Backoff = Backoff::between(Duration::from_secs(1), Duration::from_mins(5));
+use belay_core::rollout::{
+    Apply, Baseline, CommitId, ForeignField, Hold, Outcome, Reach, Reason, StepKind, Surplus, Workload, foreign_fields,
+    held_reason, is_as_applied, marks, template, template_hash,
+};
 
 impl RolloutTask {
     /// Carries the rollout through. A panic in it is its own end, and nobody else's.
@@ -32,7 +33,10 @@ impl RolloutTask {
         // Not through a function of its own: that would keep its state twice, and there are thousands.
         let (driver, start) = (WorkloadDriver::of(&self), std::mem::take(&mut self.resume.start));
         let end = match AssertUnwindSafe(driver.carry_through(&mut self, start)).catch_unwind().await {
-            Ok(Ok(outcome)) => End::Recorded(outcome),
+            Ok(Ok(outcome)) => {
+                self.end_job(outcome).await;
+                End::Recorded(outcome)
+            }
             Ok(Err(Cancelled)) => End::Stopped,
             Err(panic) => End::Fault(text_of(&*panic)),
         };
@@ -59,6 +63,9 @@ impl RolloutTask {
                 Box::pin(self.keep_fallback_template()).await?;
                 // Those that wait for their turn and for room, thousands perhaps, have little of their own meanwhile.
                 let room = self.turn_and_room().await?;
+                if let Some(why) = self.suspension() {
+                    return self.leave_alone(&why).await;
+                }
                 let written = match Box::pin(self.apply_manifest(room)).await? {
                     Ok(written) => written,
                     Err(outcome) => return Ok(outcome),
@@ -88,17 +95,35 @@ impl RolloutTask {
 
     /// After the write: nothing to wait for, or a rollout to be judged.
     pub(super) async fn follow(&mut self, written: Value) -> Result<Outcome, Cancelled> {
+        let is_held = Hold::on(&written).is_some();
+        if !is_held {
+            self.context.holds.forget(&self.planned.wanted.key);
+        }
         if !self.is_judged() {
             Box::pin(self.wait_until_established(&written)).await?;
             self.turn.through();
             return match waits_for(&self.planned.wanted.key) {
-                true if Hold::on(&written).is_none() => Box::pin(self.wait_until_healthy(written)).await,
-                _ => self.end(Outcome::Complete, None).await,
+                true if !is_held => Box::pin(self.wait_until_healthy(written)).await,
+                _ => self.end_applied(&written).await,
             };
         }
         self.turn.through();
         let baseline = self.baseline(&written);
         self.judge_from(baseline, Some(Arc::new(written))).await
+    }
+
+    /// Ends the record of what nobody has to wait for. A commit whose manifest is held was not applied, though the object was made
+    /// anew.
+    async fn end_applied(&self, written: &Value) -> Result<Outcome, Cancelled> {
+        let wanted = &self.planned.wanted;
+        let held = Hold::on(written).filter(|_| self.apply.restores_held && wanted.trigger.is_commit());
+        match held {
+            Some(hold) => {
+                let reason = held_reason(&hold, &wanted.commit.id, &wanted.trigger);
+                self.end(Outcome::Held, Some(reason)).await
+            }
+            None => self.end(Outcome::Complete, None).await,
+        }
     }
 
     /// Judges the rollout that a write began.
@@ -107,7 +132,7 @@ impl RolloutTask {
         mut baseline: Baseline,
         mut live: Option<Arc<Value>>,
     ) -> Result<Outcome, Cancelled> {
-        let mut again: Option<Backoff> = None;
+        let began = Instant::now();
         loop {
             let judge = self.judge(baseline);
             let applied = live.as_deref().and_then(template).map(template_hash);
@@ -120,15 +145,18 @@ impl RolloutTask {
                 ruled = judging.until_judged(live) => ruled?,
                 never = unsticking => match never {},
             };
+            let was_seen = judging.has_seen_it();
             let was_deleted = matches!(ruled, MonitorEnd::Gone);
             match ruled {
                 MonitorEnd::Complete(live) => return Box::pin(self.complete(&live)).await,
                 MonitorEnd::Failed { reason, observed, live } => {
                     self.context.revised(self.record, &live).await;
+                    let reason = self.with_the_templates_commit(reason, &live);
                     let failed = FailedRollout { reason, observed: Some(observed), written: None };
                     return Box::pin(self.roll_back(failed, Some(live))).await;
                 }
                 MonitorEnd::TakenOver(live) => {
+                    self.note_disturbance(&live);
                     if let Some(outcome) = manual_rollback::held_by_another(self, &live).await? {
                         return Ok(outcome);
                     }
@@ -138,19 +166,23 @@ impl RolloutTask {
                         return Ok(outcome);
                     }
                 }
-                MonitorEnd::Gone => {}
+                MonitorEnd::Suspended(why) => return self.leave_alone(&why).await,
+                MonitorEnd::SetBack => {}
+                MonitorEnd::Gone => {
+                    if let Some(outcome) = Box::pin(self.end_of_job_that_went(was_seen)).await? {
+                        return Ok(outcome);
+                    }
+                    self.note_disturbance(&Value::Null);
+                }
             }
             if let Some(outcome) = WorkloadDriver::of(self).begin_again(self).await? {
                 return Ok(outcome);
             }
             // Somebody deleted the workload, or wrote another template: the manifest is applied again, and ever later where
             // they keep doing so.
-            match &mut again {
-                Some(waits) => self.unless_cancelled(tokio::time::sleep(waits.wait())).await?,
-                None => again = Some(DISTURBED),
-            }
+            self.wait_after_disturbance(began.elapsed()).await?;
             self.step(StepKind::Applying, "again: others have changed or deleted it").await?;
-            Box::pin(self.take_over(&self.apply.body.read())).await?;
+            Box::pin(self.take_over(&self.apply.body.read(), Reach::Manifest)).await?;
             if was_deleted {
                 self.apply = Apply::of_manifest(&self.planned.wanted, &self.context.config.name);
             }
@@ -164,12 +196,51 @@ impl RolloutTask {
         }
     }
 
+    /// A failure with the commit that the pod template is of, where the rollout goes on under a newer one that changed only
+    /// something beside it: a deadline, a label.
+    fn with_the_templates_commit(&self, reason: Reason, live: &Value) -> Reason {
+        let by = marks::annotation(live, marks::COMMIT).and_then(|by| by.parse::<CommitId>().ok());
+        match by.filter(|by| self.resume.continues_rollout && *by != self.planned.wanted.commit.id) {
+            Some(by) => {
+                let message = format!("{}; the pod template is of commit {}", reason.message, by.short());
+                Reason { message, ..reason }
+            }
+            None => reason,
+        }
+    }
+
+    /// Counts that others have changed or deleted the object while it is rolled out.
+    fn note_disturbance(&mut self, live: &Value) {
+        let mut fields = foreign_fields(live, &self.apply.body.read(), &self.planned.wanted.ignored_fields);
+        if fields.is_empty() {
+            let manager = newest_other_manager(live).unwrap_or_else(|| "somebody".to_owned());
+            let path = if live.is_null() { "" } else { "spec.template" }.to_owned();
+            fields.push(ForeignField { path, manager });
+        }
+        let times = self.findings.disturbed.as_ref().map_or(0, |known| known.times).saturating_add(1);
+        let dispute = Dispute { fields, times, lasted: Duration::ZERO, wait: Duration::ZERO };
+        self.findings.disturbed = Some(dispute);
+    }
+
+    /// Waits before the manifest is applied again: not after the first times, then ever longer, which is said.
+    async fn wait_after_disturbance(&mut self, lasted: Duration) -> Result<(), Cancelled> {
+        let Some(dispute) = &mut self.findings.disturbed else { return Ok(()) };
+        dispute.lasted = lasted;
+        let Some(number) = dispute.times.checked_sub(AT_ONCE) else { return Ok(()) };
+        dispute.wait = WAITS.wait_number(number);
+        self.context.disagree(&self.planned.wanted.key, Some(dispute));
+        let wait = dispute.wait;
+        self.unless_cancelled(tokio::time::sleep(wait)).await
+    }
+
     async fn complete(&mut self, live: &Value) -> Result<Outcome, Cancelled> {
         let wanted = &self.planned.wanted;
         if Workload::of(&wanted.key).is_some() {
             self.findings.told = Some(QueuedEvent::of(&wanted.key, live, &wanted.commit));
         }
-        if is_as_applied(live, &wanted.ignored_fields.leave(self.apply.body.read(), Some(live))) {
+        let (body, ignored) = (self.apply.body.read(), &wanted.ignored_fields);
+        let has_surplus = Surplus::of(live, &body, ignored, Reach::Manifest, None).is_some();
+        if !has_surplus && is_as_applied(live, &ignored.leave(body, Some(live))) {
             let (hash, ignored_fields) = (wanted.hash.clone(), wanted.ignored_fields.clone());
             self.findings.well = Some(InSync { digest: digest(live), hash, ignored_fields });
         }

@@ -1,6 +1,7 @@
 //! How a rollout ended.
 
 use super::queued_events::QueuedEvent;
+use super::state::Dispute;
 use belay_core::rollout::{IgnoredFields, Outcome};
 
 /// What a workload was seen to be: exactly as it was applied, and complete.
@@ -28,6 +29,8 @@ pub(super) struct Findings {
     pub told: Option<QueuedEvent>,
     /// What the object is known to be.
     pub well: Option<InSync>,
+    /// What others kept changing meanwhile.
+    pub disturbed: Option<Dispute>,
 }
 
 /// How a rollout ended, for the source that began it.

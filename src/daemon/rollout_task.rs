@@ -11,7 +11,7 @@ use super::apply_wave::WaveTurn;
 use super::context::Context;
 use crate::cluster::{Backoff, Served};
 use belay_core::manifest::Compact;
-use belay_core::rollout::{Apply, Baseline, Outcome, Planned, Reason, RecordId, StepKind, marks};
+use belay_core::rollout::{Apply, Baseline, Outcome, Planned, Reason, ReasonCode, RecordId, StepKind, marks};
 
 pub(super) use super::rollout_end::{End, Findings, InSync, RolloutEnd};
 
@@ -113,6 +113,18 @@ impl RolloutTask {
         self.log_end(outcome, reason.as_ref());
         self.context.end(self.record, outcome, reason.as_ref()).await;
         Ok(outcome)
+    }
+
+    /// Ends the record of what somebody asked to leave alone: it stays as it is, and is taken up again with that.
+    pub(super) async fn leave_alone(&self, why: &str) -> Result<Outcome, Cancelled> {
+        self.turn.through();
+        self.end(Outcome::Suspended, Some(Reason::new(ReasonCode::Suspended, why.to_owned()))).await
+    }
+
+    /// Why somebody has asked to leave it alone since it was planned, as far as the watch has told.
+    pub(super) fn suspension(&self) -> Option<String> {
+        let live = self.live.borrow().clone()?.read();
+        marks::annotation(&live, marks::SUSPEND).map(str::to_owned)
     }
 
     pub(super) fn log_end(&self, outcome: Outcome, reason: Option<&Reason>) {

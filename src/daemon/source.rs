@@ -66,6 +66,7 @@ impl Source {
                 plan.plan.suspended.iter().for_each(|served| self.watch(served));
                 self.on(Event::Planned { number, plan });
             }
+            TaskResult::Awaited(number) => self.on(Event::Awaited(number)),
             TaskResult::PlanRecorded(record) => {
                 let is_lost = record.history != self.recorded.history;
                 self.on(Event::PlanRecorded { record, is_lost });
@@ -127,14 +128,20 @@ impl Source {
 
     /// Forgets what the repository holds: the next look reads all of it again.
     pub(super) fn forget_head(&mut self) {
+        // What waits was read as a change from what is forgotten.
+        self.state.planning.awaiting = None;
+        self.wait_task.take().inspect(AbortHandle::abort);
         self.set_desired(Arc::new(self.state.desired.emptied()));
     }
 
     fn rolled_out(&mut self, key: &ObjectKey, ended: RolloutEnd, recorded: Option<&EndedRecord>) {
         let Some(handle) = self.handles.remove(key) else { return };
-        let RolloutEnd { end, findings: Findings { told, well } } = ended;
+        let RolloutEnd { end, findings: Findings { told, well, disturbed } } = ended;
         if let Some(told) = told {
             self.queue_event(told);
+        }
+        if let Some(dispute) = disturbed {
+            self.on(Event::Disturbed { key: key.clone(), dispute });
         }
         match end {
             End::Recorded(outcome) => {
@@ -149,6 +156,8 @@ impl Source {
                 let live = handle.live.borrow().clone();
                 match live {
                     _ if outcome == Outcome::Rejected => {}
+                    // It was a Job, and is gone by now.
+                    Some(_) if !self.state.live.contains_key(key) => {}
                     Some(live) => self.compare_with_manifest(key, live.read(), well),
                     None => self.compare_when_seen(key, well),
                 }
@@ -169,6 +178,7 @@ impl Source {
         const STOP_TIMEOUT: Duration = Duration::from_secs(3);
         self.handles.values().for_each(|rollout| rollout.cancel.cancel());
         self.plan_task.take().inspect(AbortHandle::abort);
+        self.wait_task.take().inspect(AbortHandle::abort);
         let all = async { while self.tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(STOP_TIMEOUT, all).await.is_err() {
             warn!("some requests were still under way");

@@ -22,6 +22,7 @@ impl Source {
             && self.state.rollouts.ends_read == 0;
         let through = self.state.planning.planned.is_some()
             && self.state.planning.planned == self.desired().at
+            && self.state.planning.awaiting.is_none()
             && self.state.drift.recheck.is_empty();
         let settled = idle && through && self.state.rollouts.resumed.is_empty() && !self.state.fetch.is_away;
         if !settled && self.state.fetch.looking.is_none() {

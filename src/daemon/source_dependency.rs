@@ -1,5 +1,6 @@
 //! `[[source]] after`: a source whose rollouts wait until another source of the same daemon is complete at its head.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,6 +9,7 @@ use tracing::info;
 
 use super::status::{Publisher, SourceStatus, Status};
 use crate::clock::Clock;
+use belay_core::manifest::ObjectKey;
 
 /// What others ask of a source.
 #[derive(Debug, Default)]
@@ -80,16 +82,29 @@ impl SourceDependency {
 }
 
 fn waits(name: &str, before: Option<&SourceStatus>) -> String {
-    let why = match before {
-        Some(source) if source.settled && source.complete.is_none() => {
-            let held: Vec<String> = source.held.keys().map(ToString::to_string).collect();
-            if held.is_empty() {
-                ", of which something failed".to_owned()
-            } else {
-                format!(", of which {} is held", held.join(", "))
-            }
-        }
-        _ => String::new(),
-    };
-    format!("waits for source {name}{why}")
+    match before.and_then(why_incomplete) {
+        Some(why) => format!("waits for source {name} ({why})"),
+        None => format!("waits for source {name}"),
+    }
+}
+
+/// The reason why a source is not complete, where it won't be by itself.
+fn why_incomplete(before: &SourceStatus) -> Option<String> {
+    /// The most objects that are named.
+    const NAMED: usize = 3;
+    if let Some(blocked) = before.blocked_by() {
+        return Some(format!("blocked: {blocked}"));
+    }
+    let keys: BTreeSet<&ObjectKey> = before.ended.keys().chain(before.held.keys()).collect();
+    let wrong = keys.into_iter().map(|key| (key, before.state_of(key))).filter(|(_, state)| state.is_wrong());
+    let wrong: Vec<String> = wrong.map(|(key, state)| format!("{key} is {state}")).collect();
+    match wrong.len() {
+        0 => before
+            .settled
+            .then_some(())
+            .and(before.obstacles.trouble.iter().next())
+            .map(|(place, what)| format!("{place}: {what}")),
+        count @ ..=NAMED => Some(wrong[..count].join(", ")),
+        count => Some(format!("{}, and {} more", wrong[..NAMED].join(", "), count - NAMED)),
+    }
 }

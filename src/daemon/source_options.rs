@@ -63,7 +63,7 @@ fn json(value: &SetValue) -> Value {
 ///
 /// # Errors
 /// Where the configured commit is none.
-pub(super) fn what_to_follow(config: &SourceConfig) -> Result<Follow, String> {
+pub fn what_to_follow(config: &SourceConfig) -> Result<Follow, String> {
     match (&config.tag, &config.commit) {
         (Some(pattern), _) => Ok(Follow::Tag(pattern.clone())),
         (None, Some(commit)) => commit.parse().map(Follow::Commit).map_err(|error| format!("commit: {error}")),

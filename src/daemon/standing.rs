@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
+use tokio::time::Instant;
 use tracing::warn;
 
 use super::context::Context;
@@ -143,10 +145,11 @@ impl Source {
         });
     }
 
-    /// An object is gone: if it was orphaned, nobody has to see to it any more.
+    /// An object is gone: if it was orphaned, or its deletion took too long, nobody has to see to it any more.
     pub(super) fn orphan_is_gone(&self, key: &ObjectKey) {
-        let orphaned =
-            |source: &SourceStatus| source.ended.get(key).is_some_and(|one| one.state == ObjectState::Orphaned);
+        let hung = |reason: &Reason| reason.code == ReasonCode::DeletionHangs;
+        let left = |one: &ObjectStanding| one.state == ObjectState::Orphaned || one.reason.as_ref().is_some_and(hung);
+        let orphaned = |source: &SourceStatus| source.ended.get(key).is_some_and(left);
         if self.context.status.read(orphaned).unwrap_or_default() {
             self.note_standing(key, None);
         }
@@ -210,15 +213,28 @@ impl Source {
         Orphans { why, objects: gone.map(orphan).collect() }
     }
 
-    /// Notes where the source stands, where that has changed.
+    /// Notes the published state of the source, where that is news. A history that can't be written is said to be in the way.
     pub(super) fn note_source(&mut self) {
-        let standing = self.context.status.read(SourceStatus::standing);
-        let Some(standing) = standing.filter(|standing| self.recorded.standing.as_ref() != Some(standing)) else {
+        const AGAIN: Duration = Duration::from_secs(1);
+        let Some(standing) = self.context.status.read(SourceStatus::standing) else { return };
+        let is_known = self.recorded.standing.as_ref().is_some_and(|noted| !standing.is_news_after(noted));
+        if is_known || Instant::now() < self.recorded.note_after {
             return;
-        };
+        }
         match self.context.history.stands(&self.context.config.name, &standing) {
-            Ok(()) => self.recorded.standing = Some(standing),
-            Err(error) => warn!(%error, "failed to note where the source stands"),
+            Ok(()) => {
+                self.recorded.standing = Some(standing);
+                if let Some(said) = self.recorded.note_trouble.take() {
+                    self.context.status.change(|source| source.take_back("history", &said));
+                }
+            }
+            Err(error) => {
+                warn!(%error, "failed to note where the source stands, trying again");
+                self.recorded.note_after = Instant::now() + AGAIN;
+                self.recorded.note_trouble = Some(error.to_string());
+                self.context.status.trouble("history", Some(error.to_string()));
+                self.context.mend(&error);
+            }
         }
     }
 }
@@ -235,7 +251,12 @@ impl Context {
     /// Records for what has left the repository and stays, of what is there. It blocks.
     pub(super) fn orphaned(&self, orphans: Orphans) -> Vec<Record> {
         let Orphans { why, objects } = orphans;
+        let is_told = |key: &ObjectKey, commit: &CommitId| {
+            let newest = self.newest_record(key);
+            newest.is_some_and(|newest| newest.outcome == Outcome::Orphaned && newest.commit == *commit)
+        };
         let gone = objects.into_iter().filter(|(key, _, is_live)| *is_live || self.was_applied(key));
+        let gone = gone.filter(|(key, commit, _)| !is_told(key, commit));
         let record = |(key, commit, _): (ObjectKey, CommitId, bool)| Record {
             reason: Some(Reason::new(ReasonCode::Orphaned, why.to_owned())),
             ..Record::planned(&self.config.name, &commit, key, self.clock.now())
@@ -265,7 +286,7 @@ impl Context {
             let authored = context.history.commit(&record.commit).ok().flatten().map(|commit| commit.authored);
             Some(Box::new(EndedRecord { record, authored }))
         };
-        self.repository.blocking_pool.run(read).await
+        self.repository.blocking_pool.run_for_object(read).await
     }
 }
 

@@ -115,6 +115,7 @@ impl Source {
         self.watch_deferred_when_idle();
         search_on(&mut self.state, Instant::now());
         self.write_down_by_hand();
+        self.finish_commit_rollbacks();
     }
 
     /// Begins what was planned, each under its record, in the order of ranks.
@@ -184,7 +185,7 @@ impl Source {
 
     /// Ends the records of what nothing is to be done about.
     fn leave(&mut self, left: Vec<Begun>) {
-        self.finish_all(left.iter().map(|(id, earlier, prepared)| end_of(*id, earlier.is_some(), prepared)).collect());
+        self.finish_all(left.iter().map(|(id, earlier, prepared)| end_of(*id, earlier.as_deref(), prepared)).collect());
         for (_, earlier, prepared) in &left {
             let wanted = &prepared.planned.wanted;
             match &prepared.planned.step {
@@ -203,7 +204,8 @@ impl Source {
     /// Begins one rollout.
     pub(super) fn roll_out(&mut self, record: RecordId, prepared: Prepared, ranks: &Ranks) {
         let judged = prepared.is_judged();
-        let Prepared { planned, served: Some(served), continues_rollout, live: progress, .. } = prepared else {
+        let Prepared { planned, served: Some(served), continues_rollout, live: progress, recorded, .. } = prepared
+        else {
             error!("belay's own fault: a rollout of a kind that nothing serves");
             return;
         };
@@ -215,7 +217,7 @@ impl Source {
         let scales = apply.scales;
         let trigger = planned.wanted.trigger.told(&planned.step);
         let (send, live) = watch::channel(None::<Compact>);
-        let (give_up, given_up) = watch::channel(None::<Reason>);
+        let (give_up, given_up) = watch::channel(recorded.commit_failed);
         let cancel = CancellationToken::new();
         let work = Box::new(RolloutTask {
             context: Arc::clone(&self.context),
@@ -335,7 +337,16 @@ impl Source {
     /// it stays open, to be taken up.
     pub(super) fn supersede(&self, id: RecordId, by: Option<&CommitId>) {
         let Some(by) = by else { return };
-        self.finish(id, Outcome::Superseded, Some(&superseded_by(by)));
+        let record = self.context.history.record(id).unwrap_or_else(|error| {
+            warn!(%error, "failed to read what a newer commit has taken the place of");
+            None
+        });
+        let end = record.as_ref().map(|record| record.superseded(by));
+        let (outcome, reason) = end.unwrap_or_else(|| (Outcome::Superseded, superseded_by(by)));
+        self.finish(id, outcome, Some(&reason));
+        if let Some(record) = record.filter(|_| outcome == Outcome::Failed) {
+            self.context.status.rollout_ended(record.trigger.word(), outcome, None);
+        }
     }
 }
 
@@ -347,10 +358,10 @@ struct RecordEnd {
 }
 
 /// How the record of what nothing is to be done about ends.
-fn end_of(id: RecordId, was_open: bool, prepared: &Prepared) -> RecordEnd {
+fn end_of(id: RecordId, open: Option<&Record>, prepared: &Prepared) -> RecordEnd {
     let wanted = &prepared.planned.wanted;
     let (outcome, reason) = match &prepared.planned.step {
-        PlanStep::Held(hold) if was_open && hold.by.is_some() => {
+        PlanStep::Held(hold) if open.is_some() && hold.by.is_some() => {
             (Outcome::RolledBack, Some(Reason::new(ReasonCode::UndoneByHand, hold.reason.clone())))
         }
         PlanStep::Held(hold) => (Outcome::Held, Some(held_reason(hold, &wanted.commit.id, &wanted.trigger))),
@@ -359,6 +370,7 @@ fn end_of(id: RecordId, was_open: bool, prepared: &Prepared) -> RecordEnd {
             (Outcome::Orphaned, Some(reason.clone()))
         }
         PlanStep::Rejected(reason, _) => (Outcome::Rejected, Some(reason.clone())),
+        _ if open.is_some_and(|record| record.was_applied(prepared.applied)) => (Outcome::Complete, None),
         _ => (Outcome::Unchanged, None),
     };
     RecordEnd { id, outcome, reason }

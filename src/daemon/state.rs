@@ -23,6 +23,7 @@ use crate::history::SourceStanding;
 use belay_core::manifest::{Compact, ObjectKey};
 use belay_core::rollout::{Reason, marks};
 
+mod disputes;
 mod drift;
 mod drift_events;
 mod event;
@@ -35,6 +36,7 @@ mod rollout_events;
 #[cfg(test)]
 mod tests;
 
+pub(super) use disputes::{AT_ONCE, Dispute, WAITS};
 pub(super) use drift::DEBOUNCE;
 pub(super) use drift_events::{found_in_sync, search_on};
 pub(super) use event::{Effect, Event, HeadSeen, Start};
@@ -56,6 +58,8 @@ pub(super) struct Source {
     pub handles: BTreeMap<ObjectKey, RolloutHandle>,
     /// The task that makes a plan.
     pub plan_task: Option<AbortHandle>,
+    /// The task that waits for another source before a head is planned.
+    pub wait_task: Option<AbortHandle>,
     pub recorded: Recorded,
     pub completion: Completion,
     pub liveness: Arc<LoopHeartbeat>,
@@ -111,15 +115,29 @@ impl Watches {
 pub(super) struct Recorded {
     /// Where the source stands, as the history was told last.
     pub standing: Option<SourceStanding>,
+    /// When that may be noted again, after it could not be.
+    pub note_after: Instant,
+    /// Why it could not be noted.
+    pub note_trouble: Option<String>,
     /// Which history the source was planned into, by [`crate::history::History::begun`].
     pub history: u32,
     /// When old records are forgotten next.
     pub next_tidy: Instant,
+    /// Whether it was read what an earlier daemon has left of commits that go back as a whole.
+    pub failed_commits_read: bool,
 }
 
 impl Recorded {
     pub(super) fn new(history: u32) -> Recorded {
-        Recorded { standing: None, history, next_tidy: Instant::now() }
+        let now = Instant::now();
+        Recorded {
+            standing: None,
+            note_after: now,
+            note_trouble: None,
+            history,
+            next_tidy: now,
+            failed_commits_read: false,
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use tokio::sync::watch;
 
-use crate::history::{ObjectStanding, SourceStanding};
+use crate::history::{Follower, ObjectStanding, PublishedRollout, PublishedSource, SourceStanding};
 use crate::telemetry::{Metrics, Took};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
@@ -58,6 +58,8 @@ pub struct SourceStatus {
     /// What is in the way.
     #[serde(flatten)]
     pub obstacles: Obstacles,
+    /// The daemon that publishes this.
+    pub follower: Follower,
 }
 
 /// What keeps a source from being followed as it should be.
@@ -76,6 +78,13 @@ pub struct Obstacles {
     /// Whether it waits for another daemon, which follows this source.
     pub standby: bool,
 }
+
+/// The end of the place of what differs from Git and is not put right: `Deployment shop/web, drift`.
+pub(super) const DRIFT: &str = ", drift";
+/// The same of a workload whose good revisions are gone from the cluster meanwhile.
+pub(super) const REVISIONS: &str = ", revisions";
+/// The same of what somebody else keeps changing.
+pub(super) const DISAGREEMENT: &str = ", disagreement";
 
 /// The places of what keeps all of a source from being read, applied or written down.
 const BLOCKS: [&str; 4] = ["repository", "cluster", "lease", "history"];
@@ -120,7 +129,8 @@ impl SourceStatus {
     #[must_use]
     pub fn state(&self) -> SourceState {
         let troubled = !self.obstacles.trouble.is_empty();
-        let facts = SourceFacts { blocked: self.blocked_by().is_some(), troubled, idle: self.settled };
+        let waits = self.obstacles.waits.is_some();
+        let facts = SourceFacts { blocked: self.blocked_by().is_some(), waits, troubled, idle: self.settled };
         SourceState::of(facts, &self.counts())
     }
 
@@ -131,13 +141,10 @@ impl SourceStatus {
         self.obstacles.waits.as_ref().filter(|_| self.obstacles.standby).or(trouble).map(String::as_str)
     }
 
-    /// The state and how many objects are in which state: `degraded (1 rejected, 12 complete)`.
+    /// Its state in a line: `degraded (1 rejected, 12 complete)`.
     #[must_use]
     pub fn summary(&self) -> String {
-        match self.counts() {
-            counts if counts.0.is_empty() => self.state().to_string(),
-            counts => format!("{} ({counts})", self.state()),
-        }
+        self.standing().summary()
     }
 
     /// What is not through yet and what is in the way, a line each.
@@ -147,20 +154,73 @@ impl SourceStatus {
         lines.extend(self.obstacles.trouble.iter().map(|(place, message)| format!("{place}: {message}")));
         lines.extend(self.under_way.iter().map(|(key, way)| {
             let fault = way.in_the_way.as_ref().map(|reason| format!("; {reason}")).unwrap_or_default();
-            format!("{key}: {}: {}{fault}", way.outcome.state(), way.message)
+            let wrong = way.wrong.as_ref().map(|wrong| format!("; {wrong}")).unwrap_or_default();
+            format!("{key}: {}: {}{fault}{wrong}", way.outcome.state(), way.message)
         }));
         lines
     }
 
-    /// What commands are told of it.
-    pub(super) fn standing(&self) -> SourceStanding {
+    /// Takes back what was said to be in the way at a place, unless something else is said there by now. Whether it was.
+    pub(super) fn take_back(&mut self, place: &str, said: &str) -> bool {
+        let is_said = self.obstacles.trouble.get(place).is_some_and(|trouble| trouble == said);
+        is_said && self.obstacles.trouble.remove(place).is_some()
+    }
+
+    /// The objects that are not as the head says, a line each, with the reason.
+    #[must_use]
+    pub fn wrong(&self) -> Vec<String> {
+        let waits = self.obstacles.waits.iter().cloned();
+        let ended = self.ended.iter().map(|(key, ended)| {
+            let reason = ended.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+            format!("{key}: {}{reason}", self.state_of(key))
+        });
+        let held = self.held.iter().filter(|(key, _)| !self.ended.contains_key(key));
+        waits.chain(ended).chain(held.map(|(key, held)| format!("{key}: held: {}", held.reason))).collect()
+    }
+
+    /// The objects about which somebody else and belay disagree, each with what is said of it.
+    pub fn disagreements(&self) -> impl Iterator<Item = (&str, &str)> {
+        let troubles = self.obstacles.trouble.iter();
+        troubles.filter_map(|(place, message)| Some((place.strip_suffix(DISAGREEMENT)?, message.as_str())))
+    }
+
+    /// Its published state, without that of its objects.
+    #[must_use]
+    pub fn standing(&self) -> SourceStanding {
         SourceStanding {
-            objects: self.objects,
+            state: self.state(),
+            counts: self.counts(),
+            head: self.planned.clone(),
             blocked: self.blocked_by().map(str::to_owned),
+            waits: self.obstacles.waits.clone(),
             troubles: self.obstacles.trouble.clone(),
             warnings: self.obstacles.warnings.clone(),
             held: self.held.keys().cloned().collect(),
+            follower: Follower { standby: self.obstacles.standby, ..self.follower.clone() },
         }
+    }
+
+    /// Its published state.
+    #[must_use]
+    pub fn published(&self) -> PublishedSource {
+        let rollout = |(key, way): (&ObjectKey, &UnderWay)| {
+            let fault = way.in_the_way.as_ref().map(ToString::to_string);
+            let (state, commit, message) = (way.outcome.state(), way.commit.clone(), way.message.clone());
+            (key.clone(), PublishedRollout { state, commit, message, wrong: fault.or_else(|| way.wrong.clone()) })
+        };
+        PublishedSource {
+            standing: self.standing(),
+            under_way: self.under_way.iter().map(rollout).collect(),
+            ended: self.ended.iter().map(|(key, ended)| (key.clone(), ended.clone())).collect(),
+        }
+    }
+}
+
+impl Status {
+    /// The published state of every source.
+    #[must_use]
+    pub fn published(&self) -> BTreeMap<String, PublishedSource> {
+        self.sources.iter().map(|(name, source)| (name.clone(), source.published())).collect()
     }
 }
 
@@ -181,6 +241,8 @@ pub struct UnderWay {
     pub until: Option<Timestamp>,
     /// The infrastructure fault that is in its way.
     pub in_the_way: Option<Reason>,
+    /// What is wrong with its new pods already.
+    pub wrong: Option<String>,
 }
 
 /// How many pods are how far.
@@ -215,17 +277,24 @@ pub struct HeldStatus {
 #[derive(Clone, Debug)]
 pub(super) struct Publisher {
     source: String,
+    follower: Follower,
     status: watch::Sender<Status>,
     metrics: Metrics,
 }
 
 impl Publisher {
-    /// A publisher for `source`.
-    pub(super) fn new(source: &str, status: watch::Sender<Status>, metrics: Metrics) -> Publisher {
-        let publisher = Publisher { source: source.to_owned(), status, metrics };
-        publisher.change(|_| true);
+    /// A publisher for `source`, which `follower` follows.
+    pub(super) fn new(source: &str, follower: Follower, status: watch::Sender<Status>, metrics: Metrics) -> Publisher {
+        let publisher = Publisher { source: source.to_owned(), follower, status, metrics };
+        publisher.forget();
         publisher.metrics.source(source, &Trigger::WORDS);
         publisher
+    }
+
+    /// Publishes that nothing is known of the source yet.
+    pub(super) fn forget(&self) {
+        let fresh = SourceStatus { follower: self.follower.clone(), ..SourceStatus::default() };
+        self.change(|source| set(source, fresh));
     }
 
     /// The repository was looked at.

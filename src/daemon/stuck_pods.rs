@@ -37,6 +37,9 @@ pub(super) fn delete_again_and_again(work: &RolloutTask) -> BoxFuture<'static, I
 
 async fn once(context: &Context, wanted: &Wanted, served: &Served) -> Result<(), ClusterError> {
     let Some(live) = context.cluster.get(&wanted.key, served).await? else { return Ok(()) };
+    if marks::annotation(&live, marks::SUSPEND).is_some() {
+        return Ok(());
+    }
     let status = &live["status"];
     let seen = status["observedGeneration"].as_i64().unwrap_or_default();
     let (updated, count) = (status["updatedReplicas"].as_i64(), status["replicas"].as_i64());

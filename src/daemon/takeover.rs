@@ -4,25 +4,26 @@ use serde_json::Value;
 use tracing::warn;
 
 use super::rollout_task::{Cancelled, RolloutTask};
-use crate::cluster::Backoff;
-use belay_core::rollout::{StepKind, before_apply};
+use crate::cluster::{Backoff, Mode};
+use belay_core::rollout::{Reach, StepKind, before_apply};
 
 impl RolloutTask {
-    /// Writes the fields that `kubectl apply` owns, or an undo with it, or who made the object anew, over to belay, so that
-    /// the apply of `body` removes what that lacks.
-    pub(super) async fn take_over(&self, body: &Value) -> Result<(), Cancelled> {
+    /// Writes the fields that `kubectl apply` owns, or who made the object anew, or who added something to its pod template,
+    /// over to belay, so that the apply of `body` removes what that lacks.
+    pub(super) async fn take_over(&self, body: &Value, reach: Reach) -> Result<(), Cancelled> {
         const TRIES: usize = 5;
         for _ in 0..TRIES {
             let Some(live) = self.read().await? else { return Ok(()) };
-            let Some(over) = before_apply(&live, body) else { return Ok(()) };
+            let ignored = &self.planned.wanted.ignored_fields;
+            let Some(over) = before_apply(&live, body, ignored, reach) else { return Ok(()) };
             let (context, key) = (&self.context, &self.planned.wanted.key);
-            let patch = || context.cluster.json_patch(key, &self.served, &over);
-            match self.unless_cancelled(Backoff::retry(context.in_the_way(key), patch)).await? {
-                Ok(_) => return Ok(()),
+            let patch = || context.cluster.json_patch(key, &self.served, &over, Mode::Real);
+            // After one patch another may be needed: the object is looked at again.
+            if let Err(error) = self.unless_cancelled(Backoff::retry(context.in_the_way(key), patch)).await? {
                 // Somebody wrote it in between.
-                Err(error) => warn!(object = %key, %error, "not taken over yet"),
+                warn!(object = %key, %error, "not taken over yet");
             }
         }
-        self.step(StepKind::Waiting, "not taken over from kubectl: others keep writing it").await
+        self.step(StepKind::Waiting, "not taken over: others keep writing it").await
     }
 }

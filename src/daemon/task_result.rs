@@ -18,6 +18,8 @@ use belay_core::rollout::{CommitId, Reason, Record, RecordId};
 pub(super) enum TaskResult {
     /// The repository was looked at.
     Looked(Box<LookEnd>),
+    /// The source that a head waits for is complete, by the number of the wait.
+    Awaited(u64),
     /// The plan of this number is ready.
     Planned(u64, Box<FinishedPlan>),
     /// A plan was written down, or could not be.
@@ -37,7 +39,7 @@ pub(super) enum TaskResult {
     /// A rollout ended.
     RolledOut(ObjectKey, Box<RolloutEnd>, Option<Box<EndedRecord>>),
     /// A rollout ended, and it was read whether an object of its commit failed, with which the others go back.
-    EndRead(Option<Box<FailedCommit>>),
+    EndRead(Option<Box<ServedCommit>>),
     /// There is time to tell of completions.
     EventsDue,
     /// Completions were told.
@@ -59,16 +61,22 @@ pub(super) struct CheckResult {
     pub suspended: Vec<Served>,
 }
 
-/// What a commit touched, of which an object failed.
-pub(super) struct FailedCommit {
+/// What a commit touched, of which an object failed; each part that goes back is a `P`.
+pub(super) struct FailedCommit<P> {
     pub object: ObjectKey,
     /// Why the other objects go back.
     pub reason: Reason,
     /// What is still rolled out, under which record.
     pub under_way: Vec<(ObjectKey, RecordId)>,
     /// What is complete.
-    pub complete: Vec<(Record, Charged)>,
+    pub complete: Vec<P>,
 }
+
+/// The same, as the history and Git tell it.
+pub(super) type UnservedCommit = FailedCommit<Charged>;
+
+/// The same, with the resources that serve what goes back.
+pub(super) type ServedCommit = FailedCommit<(Served, Charged)>;
 
 /// What is recorded of a rollout that has ended.
 pub(super) struct EndedRecord {

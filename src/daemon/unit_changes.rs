@@ -253,14 +253,9 @@ impl HeadReading<'_> {
         Ok(self.repository.plan_at(at)?.units.get(path).map(|unit| unit.id))
     }
 
-    fn object_in(
-        &mut self,
-        path: &str,
-        unit: Option<RenderId>,
-        key: &ObjectKey,
-    ) -> Result<Option<ManifestHash>, GitError> {
+    fn object_in(&self, path: &str, unit: Option<RenderId>, key: &ObjectKey) -> Result<Option<ManifestHash>, GitError> {
         let Some(id) = unit else { return Ok(None) };
-        let file = self.side(path, Some(&Content::Rendered(id)))?;
+        let Some(file) = self.side(path, Some(&Content::Rendered(id)))? else { return Ok(None) };
         Ok(file.manifests.iter().find(|manifest| manifest.key == *key).map(|manifest| manifest.hash))
     }
 }

@@ -6,12 +6,13 @@ use tracing::warn;
 
 use super::driver::WorkloadDriver;
 use super::health_monitor::is_complete;
+use super::job_runs::has_ended;
 use super::live::{LiveFacts, forget_reporters};
 use super::state::{DEBOUNCE, Event, Source};
-use super::status::{HeldStatus, put_or_remove};
+use super::status::{HeldStatus, SourceStatus, put_or_remove};
 use crate::cluster::Seen;
 use belay_core::manifest::{Compact, ObjectKey};
-use belay_core::rollout::{Hold, LiveWorkload, Note, Reason, Workload, marks};
+use belay_core::rollout::{Hold, LiveWorkload, Note, Outcome, Reason, Workload, is_job, marks};
 
 impl Source {
     /// Hears what the watches have seen.
@@ -40,7 +41,11 @@ impl Source {
                     .status
                     .change(|source| source.held.remove(&key).is_some() | source.workloads.remove(&key).is_some());
                 if let Some(handle) = self.handles.get(&key) {
-                    handle.live.send_replace(None);
+                    // A Job that has ended does not begin anew by going: how it ended is still to be heard.
+                    handle.live.send_if_modified(|live| {
+                        let ended = live.as_ref().is_some_and(|live| is_job(&key) && has_ended(&key, &live.read()));
+                        !ended && live.take().is_some()
+                    });
                 }
                 self.on(Event::Gone(key));
             }
@@ -63,18 +68,19 @@ impl Source {
     }
 
     /// The hold that somebody has taken off an object, which has `now`. One that a newer commit has let go of is gone with
-    /// that commit's own write, however late the watch tells of it.
+    /// that commit's own write, however late the watch tells of it; who goes back writes none without.
     fn released(&self, key: &ObjectKey, now: Option<&Hold>) -> Option<Hold> {
-        let before = self
-            .state
-            .live
-            .get(key)?
-            .hold
-            .as_ref()
-            .filter(|_| now.is_none() && !self.state.rollouts.under_way.contains_key(key))?;
+        let before = self.state.live.get(key)?.hold.as_ref().filter(|_| now.is_none() && !self.is_going_forth(key))?;
         let desired = self.desired();
         let manifest = desired.hash(key)?.to_string();
         before.keeps(&manifest, desired.configuration_of(key).as_deref()).then(|| before.clone())
+    }
+
+    /// Whether a manifest is just rolled out to an object, and not taken back.
+    fn is_going_forth(&self, key: &ObjectKey) -> bool {
+        let goes_back =
+            |source: &SourceStatus| source.under_way.get(key).is_some_and(|way| way.outcome == Outcome::RollingBack);
+        self.state.rollouts.under_way.contains_key(key) && !self.context.status.read(goes_back).unwrap_or_default()
     }
 
     /// Keeps what must be known of a live object, and publishes its hold.
@@ -86,6 +92,7 @@ impl Source {
         if WorkloadDriver::of_object(key).replaces_pods() {
             self.note_rolling_update(key, live);
         }
+        self.context.holds.saw(key, live);
         let released = self.released(key, hold.as_ref());
         // How it was before it was seen first nobody knows.
         let faltered = (!self.state.rollouts.under_way.contains_key(key)).then(Instant::now);

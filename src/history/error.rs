@@ -60,6 +60,36 @@ pub enum HistoryError {
         /// What to do.
         advice: &'static str,
     },
+    /// The file was deleted while it was in use, and can't be made again.
+    #[error("the history {} was deleted while belay runs, and can't be made again: {message}", path.display())]
+    Gone {
+        /// The file.
+        path: PathBuf,
+        /// What the system or SQLite says.
+        message: String,
+    },
+    /// Another file is in the place of the one that is in use. Nothing is written into it.
+    #[error(
+        "another file is in the place of the history {}: nothing is written into it; put the former back, or start belay \
+         again to take this one up",
+        path.display()
+    )]
+    Replaced {
+        /// The file.
+        path: PathBuf,
+    },
+    /// belay runs as root, and its state belongs to somebody else.
+    #[error(
+        "{} belongs to user {owner}, who could change what belay knows of what it made, and belay runs as root: give it to root \
+         (chown -R root), or run belay as that user, or say --state-dir DIR",
+        path.display()
+    )]
+    ForeignOwner {
+        /// The folder, or the file in it.
+        path: PathBuf,
+        /// The number of its user.
+        owner: u32,
+    },
     /// Another process has been writing for too long.
     #[error("failed to {doing}: another process is writing the history")]
     Busy {

@@ -11,6 +11,7 @@ use lettre::transport::smtp::authentication::Credentials;
 use rustls::pki_types::CertificateDer;
 
 use super::address::Destination;
+use super::secrets::Secrets;
 
 /// A message on its way.
 #[derive(Clone)]
@@ -25,8 +26,8 @@ pub struct Delivery {
     pub(super) authorities: Vec<CertificateDer<'static>>,
     /// Which way it goes as a mail; over HTTP where it is none.
     pub(super) mail: Option<MailRoute>,
-    /// What is never shown of an answer, beside the address.
-    pub(super) secret: Option<String>,
+    /// What is never shown of an answer.
+    pub(super) secrets: Secrets,
     /// What is sent.
     pub body: Vec<u8>,
 }
@@ -58,7 +59,7 @@ pub struct HttpAnswer {
     pub status: u16,
     /// After which time it wants to be asked again.
     pub retry_after: Option<Duration>,
-    /// The beginning of what it said, without what could steer a terminal, and without the address.
+    /// The beginning of what it said, without what could steer a terminal, and without secrets.
     pub text: String,
 }
 

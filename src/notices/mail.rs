@@ -1,25 +1,35 @@
 //! A message by mail: in plain text, over SMTP.
 
-use std::net::SocketAddr;
-use std::time::SystemTime;
+use std::fmt::Debug;
+use std::time::{Duration, SystemTime};
 
+use lettre::Message;
 use lettre::address::Envelope;
 use lettre::message::header::ContentType;
 use lettre::message::{Mailbox, MessageBuilder};
-use lettre::transport::smtp::authentication::Credentials;
-use lettre::transport::smtp::client::{Certificate, Tls, TlsParameters};
-use lettre::{AsyncSmtpTransport, AsyncTransport as _, Message, Tokio1Executor};
+use lettre::transport::smtp::authentication::{Credentials, DEFAULT_MECHANISMS};
+use lettre::transport::smtp::client::{AsyncSmtpConnection, Certificate, TlsParameters};
+use lettre::transport::smtp::extension::ClientId;
+use lettre::transport::smtp::response::Response;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
 
+use super::bounded_stream::BoundedStream;
 use super::delivery::{Delivery, HttpAnswer, MailRoute, SendError};
 use super::lookup::allowed_addresses;
 use super::message::Notification;
 use super::message_text::{Style, text};
 use super::plain_line::plain_line;
+use super::send::encrypted;
 
 /// How many characters of a text from elsewhere are shown.
 const TEXT: usize = 1000;
 /// How many characters a subject has.
 const SUBJECT: usize = 150;
+/// How long a server that has taken a mail may take to say goodbye.
+const FAREWELL: Duration = Duration::from_secs(2);
 /// How mail shows a text.
 const STYLE: Style =
     Style { quoted: |text| plain_line(text, TEXT), strong: str::to_owned, link: |url, name| format!("{name}: {url}") };
@@ -55,27 +65,89 @@ pub(super) fn mail(notification: &Notification, from: &Mailbox, to: &[Mailbox]) 
 }
 
 /// Sends it to the server that the delivery names.
-pub(super) async fn send(delivery: &Delivery, route: &MailRoute) -> Result<HttpAnswer, SendError> {
-    let tls = tls(delivery, route)?;
+pub(super) async fn send(
+    delivery: &Delivery,
+    route: &MailRoute,
+    connector: &TlsConnector,
+) -> Result<HttpAnswer, SendError> {
+    let hidden = |text: &str| plain_line(&delivery.secrets.hide(text), TEXT);
     let mut failed = Vec::new();
     for address in allowed_addresses(&delivery.target, delivery.allow_private).await? {
-        let sent = transport(address, tls.clone(), route).send_raw(&route.envelope, &delivery.body).await;
+        // The address that was looked at is the one that is used; TLS still asks for the server's name.
+        let sent = match TcpStream::connect(address).await {
+            Ok(stream) => converse(stream, delivery, route, connector).await,
+            Err(error) => Err(MailError::Connection(error.to_string())),
+        };
         match sent {
             Ok(answer) => {
-                return Ok(HttpAnswer {
-                    status: answer.code().into(),
-                    retry_after: None,
-                    text: plain_line(answer.first_line().unwrap_or_default(), TEXT),
-                });
+                let text = hidden(answer.first_line().unwrap_or_default());
+                return Ok(HttpAnswer { status: answer.code().into(), retry_after: None, text });
             }
-            // What it says is an answer; another address of the same server would say the same.
-            Err(error) if error.is_response() || error.is_permanent() || error.is_transient() => {
-                return Err(SendError(plain_line(&format!("{}: {error}", delivery.host()), TEXT)));
+            Err(MailError::Answer(error)) => return Err(SendError(hidden(&format!("{}: {error}", delivery.host())))),
+            Err(MailError::Connection(error)) => {
+                failed.push(hidden(&format!("{} ({address}): {error}", delivery.host())));
             }
-            Err(error) => failed.push(format!("{} ({address}): {error}", delivery.host())),
         }
     }
     Err(unsent(delivery.host(), &failed))
+}
+
+/// Why a mail was not taken.
+pub(super) enum MailError {
+    /// Something is wrong with the connection. Another address of the server may be better.
+    Connection(String),
+    /// The server says so, and would say the same at another address.
+    Answer(String),
+}
+
+impl From<lettre::transport::smtp::Error> for MailError {
+    fn from(error: lettre::transport::smtp::Error) -> MailError {
+        match error.is_response() || error.is_permanent() || error.is_transient() {
+            true => MailError::Answer(error.to_string()),
+            false => MailError::Connection(error.to_string()),
+        }
+    }
+}
+
+impl From<SendError> for MailError {
+    fn from(error: SendError) -> MailError {
+        MailError::Connection(error.0)
+    }
+}
+
+/// Sends the mail over a connection of its own.
+///
+/// `smtps://` speaks TLS from the beginning, `smtp://` after STARTTLS; without TLS only to a private address, where nothing
+/// secret is sent and the server does not offer it.
+pub(super) async fn converse<S>(
+    stream: S,
+    delivery: &Delivery,
+    route: &MailRoute,
+    connector: &TlsConnector,
+) -> Result<Response, MailError>
+where
+    S: AsyncRead + AsyncWrite + Debug + Send + Sync + Unpin + 'static,
+{
+    let hello = ClientId::default();
+    let stream = BoundedStream::new(stream);
+    let mut connection = if delivery.target.is_encrypted() {
+        let stream = encrypted(connector, &delivery.target, stream).await?;
+        AsyncSmtpConnection::connect_with_transport(Box::new(BoundedStream::new(stream)), &hello).await?
+    } else {
+        let may_be_plain = delivery.allow_private && route.credentials.is_none();
+        let mut connection = AsyncSmtpConnection::connect_with_transport(Box::new(stream), &hello).await?;
+        if connection.can_starttls() || !may_be_plain {
+            connection.starttls(tls_parameters(delivery)?, &hello).await?;
+        }
+        connection
+    };
+    if let Some(credentials) = &route.credentials {
+        connection.auth(DEFAULT_MECHANISMS, credentials).await?;
+    }
+    let answer = connection.send(&route.envelope, &delivery.body).await?;
+    // The mail is taken, whatever comes of the farewell.
+    drop(timeout(FAREWELL, connection.abort()).await);
+    Ok(answer)
 }
 
 /// What is said of a server where no address took the mail. Each may have another reason: a certificate that is refused
@@ -88,30 +160,14 @@ fn unsent(host: &str, failed: &[String]) -> SendError {
     }
 }
 
-fn transport(address: SocketAddr, tls: Tls, route: &MailRoute) -> AsyncSmtpTransport<Tokio1Executor> {
-    // The address that was looked at is the one that is used; TLS still asks for the server's name.
-    let builder = AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(address.ip().to_string());
-    let builder = builder.port(address.port()).tls(tls);
-    match &route.credentials {
-        Some(credentials) => builder.credentials(credentials.clone()).build(),
-        None => builder.build(),
-    }
-}
-
-/// `smtps://` speaks TLS from the beginning, `smtp://` after STARTTLS; without TLS only to a private address, where nothing
-/// secret is sent and the server does not offer it.
-fn tls(delivery: &Delivery, route: &MailRoute) -> Result<Tls, SendError> {
+/// What STARTTLS begins with.
+fn tls_parameters(delivery: &Delivery) -> Result<TlsParameters, SendError> {
     let unusable = |error| SendError(format!("TLS: {error}"));
     let mut parameters = TlsParameters::builder(delivery.host().to_owned());
     for authority in &delivery.authorities {
         parameters = parameters.add_root_certificate(Certificate::from_der(authority.to_vec()).map_err(unusable)?);
     }
-    let parameters = parameters.build_rustls().map_err(unusable)?;
-    Ok(match delivery.target.is_encrypted() {
-        true => Tls::Wrapper(parameters),
-        false if delivery.allow_private && route.credentials.is_none() => Tls::Opportunistic(parameters),
-        false => Tls::Required(parameters),
-    })
+    parameters.build_rustls().map_err(unusable)
 }
 
 #[cfg(test)]

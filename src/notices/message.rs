@@ -23,7 +23,7 @@ const HELD: usize = 1000;
 #[serde(rename_all = "camelCase")]
 pub struct Notification {
     /// What happened: the worst that became of an object of the commit; `held` also for what has been held for long, and
-    /// `blocked` and `unblocked` of sources. `test` for `belay notify test`.
+    /// `blocked`, `unblocked` and `disagreement` of sources. `test` for `belay notify test`.
     pub event: NoticeEvent,
     /// The id of this message; the same when it is sent again.
     pub delivery: String,
@@ -47,7 +47,8 @@ pub struct Notification {
     pub past: bool,
     /// Since when it is so, of holds and of sources that are blocked.
     pub since: Option<Timestamp>,
-    /// The sources that are blocked, or no longer are.
+    /// The sources that are blocked, or no longer are; for `disagreement`, those with an object that somebody else and belay
+    /// keep changing.
     pub sources: Vec<SourceNotice>,
     /// How many objects are in each state.
     pub objects: BTreeMap<ObjectState, u64>,
@@ -61,7 +62,7 @@ pub struct Notification {
     pub forge: Option<String>,
 }
 
-/// A source that is blocked, or no longer is.
+/// A source that is blocked, or no longer is, or with an object that somebody else and belay keep changing.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SourceNotice {
@@ -69,7 +70,7 @@ pub struct SourceNotice {
     pub source: String,
     /// Since when.
     pub since: Option<Timestamp>,
-    /// Why it is blocked; null where it no longer is.
+    /// Why it is blocked, or who disagrees about which field; null where it is no longer blocked.
     pub reason: Option<String>,
 }
 
@@ -173,6 +174,9 @@ impl Notification {
             NoticeAbout::Past(head, state) => of_past(history, first, head, *state)?,
             NoticeAbout::Held(_) => of_holds(history, told)?,
             NoticeAbout::Source(_) => of_sources(told),
+            NoticeAbout::Disagreement(_) => {
+                Notification { event: NoticeEvent::Commit(NotifyEvent::Disagreement), ..of_sources(told) }
+            }
         };
         let has_something = !read.objects.is_empty() || !read.sources.is_empty();
         Ok(has_something.then_some(read))
@@ -292,6 +296,7 @@ fn of_holds(history: &History, told: &[&Notice]) -> Result<Notification, History
 fn of_sources(told: &[&Notice]) -> Notification {
     let reason = |notice: &Notice| match &notice.about {
         NoticeAbout::Source(reason) => reason.clone(),
+        NoticeAbout::Disagreement(message) => Some(message.clone()),
         _ => None,
     };
     let sources: Vec<SourceNotice> = told

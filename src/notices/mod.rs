@@ -2,6 +2,7 @@
 //! has been told. It reads, and notes what it sent; nothing waits for it.
 
 mod address;
+mod bounded_stream;
 mod delivery;
 mod forge;
 mod links;
@@ -11,6 +12,7 @@ mod message;
 mod message_text;
 mod plain_line;
 mod receiver;
+mod secrets;
 mod send;
 mod signature;
 mod slack;
@@ -22,4 +24,5 @@ pub use delivery::{Delivery, HttpAnswer, Post, SendError};
 pub use links::Links;
 pub use message::{NoticeEvent, Notification, Person, Runs, SourceNotice, WrongObject, schema};
 pub use receiver::{Receiver, Settings, tell};
+pub use secrets::Secrets;
 pub use send::Http;

@@ -1,7 +1,6 @@
 //! A receiver, and the task that tells it: one message after another, later and later while it does not answer.
 
 use std::fmt::{self, Write as _};
-use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,12 +20,14 @@ use super::forge::{self, CommitState};
 use super::links::Links;
 use super::mail;
 use super::message::{Notification, event};
+use super::secrets::Secrets;
 use super::signature::signature;
 use super::slack;
 use crate::backoff::Backoff;
 use crate::clock::Clock;
 use crate::config::{NotifyConfig, NotifyEvent, NotifyKind, read_secret};
 use crate::history::{History, HistoryError, Notice, NoticeAbout, Pending};
+use crate::regular_file::read_regular;
 use crate::telemetry::{Metrics, NoticeLabels};
 use belay_core::rollout::{CommitId, Outcome};
 
@@ -136,6 +137,8 @@ impl Sender {
             return Ok(Duration::ZERO);
         };
         let delivery = delivery_id(name, &pending);
+        // Noted before it begins: what ends belay is not sent again at once after the next start.
+        history.notice_tried(name, after(clock.now(), IN_VAIN.wait_number(pending.attempts)))?;
         let state = if is_begun(notice) { CommitState::Pending } else { CommitState::of(notification.event) };
         let answer =
             self.receiver.send(notification, state, delivery, &self.settings.links, &*self.settings.post).await;
@@ -173,8 +176,7 @@ impl Sender {
         let wait = IN_VAIN.wait_number(pending.attempts).max(retry_after.unwrap_or_default()).min(LONGEST_WAIT);
         warn!(about, why, retry_in = wait.as_secs(), "failed to tell the receiver, trying again");
         metrics.noticed(name, NoticeLabels::Failed);
-        let retry = SignedDuration::try_from(wait).ok().and_then(|wait| clock.now().checked_add(wait).ok());
-        history.notice_not_told(name, retry.unwrap_or(Timestamp::MAX))?;
+        history.notice_not_told(name, after(clock.now(), wait))?;
         Ok(LOOK)
     }
 }
@@ -228,6 +230,7 @@ impl Receiver {
             NoticeAbout::Held(_) => events.contains(&NotifyEvent::Held),
             NoticeAbout::Source(Some(_)) => events.contains(&NotifyEvent::Blocked),
             NoticeAbout::Source(None) => events.contains(&NotifyEvent::Unblocked),
+            NoticeAbout::Disagreement(_) => events.contains(&NotifyEvent::Disagreement),
         };
         // A forge has statuses of commits only.
         let fits = !kind.is_forge() || matches!(notice.about, NoticeAbout::Commit(..));
@@ -257,13 +260,16 @@ impl Receiver {
         branch: Option<&str>,
     ) -> Result<Delivery, SendError> {
         let commit = notification.commit.as_ref().map(CommitId::as_str);
-        let (address, method) = match self.0.kind.is_forge() {
-            true => (forge::address(&self.address()?, commit), forge::method(commit)),
-            false => (self.address()?, Method::POST),
-        };
+        let configured = self.address()?;
         if self.0.kind == NotifyKind::Email {
-            return self.mail(notification, &address);
+            return self.mail(notification, &configured);
         }
+        let mut secrets = Secrets::default();
+        secrets.add_path(Destination::parse(&configured).map_err(SendError)?.path());
+        let (address, method) = match self.0.kind.is_forge() {
+            true => (forge::address(&configured, commit), forge::method(commit)),
+            false => (configured, Method::POST),
+        };
         let target = Destination::parse(&address).map_err(SendError)?;
         let value = match self.0.kind {
             NotifyKind::Webhook => serde_json::to_value(notification).map_err(|error| SendError(error.to_string()))?,
@@ -277,17 +283,18 @@ impl Receiver {
             headers.push(("x-belay-event", event.word()));
         }
         let token = self.0.token_file.as_ref().map(|file| read_secret(file)).transpose().map_err(SendError)?;
-        let secret = token.map(|token| token.trim().to_owned());
-        if let Some(token) = &secret {
+        if let Some(token) = token.as_deref().map(str::trim) {
+            secrets.add(token);
             headers.extend(forge::headers(self.0.kind, token));
         }
         if let Some(file) = &self.0.secret_file {
             let signing = read_secret(file).map_err(SendError)?;
+            secrets.add(&signing);
             headers
                 .push(("x-belay-signature-256", signature(signing.trim_end_matches(['\r', '\n']).as_bytes(), &body)));
         }
         let (allow_private, authorities) = (self.0.allow_private, self.authorities()?);
-        Ok(Delivery { target, allow_private, headers, method, authorities, mail: None, secret, body })
+        Ok(Delivery { target, allow_private, headers, method, authorities, mail: None, secrets, body })
     }
 
     /// The message as a mail.
@@ -298,7 +305,12 @@ impl Receiver {
         let to: Vec<Mailbox> = to.iter().map(|to| mailbox(to)).collect::<Result<_, _>>()?;
         let password = password_file.as_ref().map(|file| read_secret(file)).transpose().map_err(SendError)?;
         let password = password.map(|password| password.trim_end_matches(['\r', '\n']).to_owned());
-        let route = MailRoute::new(&from, &to, user.clone().zip(password.clone()))?;
+        let credentials = user.clone().zip(password);
+        let mut secrets = Secrets::default();
+        if let Some((user, password)) = &credentials {
+            secrets.add_password(user, password);
+        }
+        let route = MailRoute::new(&from, &to, credentials)?;
         Ok(Delivery {
             target: Destination::of_mail_server(address).map_err(SendError)?,
             allow_private: *allow_private,
@@ -306,7 +318,7 @@ impl Receiver {
             method: Method::POST,
             authorities: self.authorities()?,
             mail: Some(route),
-            secret: password,
+            secrets,
             body: mail::mail(notification, &from, &to)?,
         })
     }
@@ -315,11 +327,7 @@ impl Receiver {
     fn authorities(&self) -> Result<Vec<CertificateDer<'static>>, SendError> {
         let Some(file) = &self.0.ca_file else { return Ok(Vec::new()) };
         let unusable = |why: &dyn fmt::Display| SendError(format!("ca_file {}: {why}", file.display()));
-        let length = fs::metadata(file).map_err(|error| unusable(&error))?.len();
-        if length > CA_FILE {
-            return Err(unusable(&format_args!("it has {length} bytes; at most {CA_FILE} are read")));
-        }
-        let text = fs::read(file).map_err(|error| unusable(&error))?;
+        let text = read_regular(file, CA_FILE).map_err(|error| unusable(&error))?;
         let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
         match found {
             Ok(found) if found.is_empty() => Err(unusable(&"there is no certificate in it, in PEM")),
@@ -350,7 +358,7 @@ fn mailbox(text: &str) -> Result<Mailbox, SendError> {
 /// What a notice is about, for the log.
 fn about(notice: &Notice) -> String {
     match &notice.about {
-        NoticeAbout::Source(_) => format!("source {}", notice.source),
+        NoticeAbout::Source(_) | NoticeAbout::Disagreement(_) => format!("source {}", notice.source),
         NoticeAbout::Held(commit) => format!("hold of {}", commit.short()),
         NoticeAbout::Past(commit, _) => format!("commits before {}", commit.short()),
         NoticeAbout::Commit(commit, _) => format!("commit {}", commit.short()),
@@ -379,6 +387,12 @@ fn digest(parts: &[&str]) -> String {
 /// How long ago something was; nothing where a clock was set back.
 fn age(at: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(at)).unwrap_or_default()
+}
+
+/// The time when so long has passed.
+fn after(now: Timestamp, wait: Duration) -> Timestamp {
+    let then = SignedDuration::try_from(wait).ok().and_then(|wait| now.checked_add(wait).ok());
+    then.unwrap_or(Timestamp::MAX)
 }
 
 /// How long it is until then; nothing where it is over.

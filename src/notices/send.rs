@@ -1,5 +1,6 @@
 //! One message over HTTP: to the address that was looked at, with no redirects, and with an end to every wait.
 
+use std::error::Error as _;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -20,18 +21,23 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use super::address::Destination;
+use super::bounded_stream::BoundedStream;
 use super::delivery::{Delivery, HttpAnswer, Post, SendError};
 use super::lookup::allowed_addresses;
 use super::mail;
 use super::plain_line::plain_line;
+use super::secrets::Secrets;
 use crate::clock::Clock;
 
 /// How long one message may take, from the first question for the address to the last byte of the answer.
 const SEND_TIMEOUT: Duration = Duration::from_secs(20);
 /// How much of an answer is read, in bytes.
 const ANSWER: usize = 4096;
+/// How many bytes the first line and the headers of an answer may have.
+const HEADERS: usize = 64 << 10;
 /// How much of it is shown, in characters.
 const SHOWN: usize = 200;
 
@@ -62,7 +68,7 @@ impl Http {
     }
 
     /// What connects to a receiver with authorities of its own.
-    fn connector(&self, authorities: &[CertificateDer<'static>]) -> Result<TlsConnector, SendError> {
+    pub(super) fn connector(&self, authorities: &[CertificateDer<'static>]) -> Result<TlsConnector, SendError> {
         if authorities.is_empty() {
             return Ok(self.tls.clone());
         }
@@ -94,7 +100,7 @@ impl Post for Http {
             let host = delivery.target.host().to_owned();
             let sent = async {
                 match &delivery.mail {
-                    Some(route) => mail::send(&delivery, route).await,
+                    Some(route) => mail::send(&delivery, route, &self.connector(&delivery.authorities)?).await,
                     None => self.exchange(delivery).await,
                 }
             };
@@ -115,16 +121,23 @@ impl Http {
             ));
         }
         let tls = self.connector(&delivery.authorities)?;
-        let stream = connect(&target, delivery.allow_private).await?;
+        let stream = BoundedStream::new(connect(&target, delivery.allow_private).await?);
         if !target.is_encrypted() {
             return speak(stream, delivery).await;
         }
-        let name = ServerName::try_from(target.host().to_owned());
-        let name = name.map_err(|_| SendError(format!("{} is no name of a server", target.host())))?;
-        let stream = tls.connect(name, stream).await;
-        let stream = stream.map_err(|error| SendError(format!("TLS with {}: {error}", target.host())))?;
-        speak(stream, delivery).await
+        speak(encrypted(&tls, &target, stream).await?, delivery).await
     }
+}
+
+/// Begins TLS with a receiver.
+pub(super) async fn encrypted<S>(tls: &TlsConnector, target: &Destination, stream: S) -> Result<TlsStream<S>, SendError>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let name = ServerName::try_from(target.host().to_owned());
+    let name = name.map_err(|_| SendError(format!("{} is no name of a server", target.host())))?;
+    let stream = tls.connect(name, stream).await;
+    stream.map_err(|error| SendError(format!("TLS with {}: {error}", target.host())))
 }
 
 /// A connection to an address that may be connected to: the one that is checked is the one that is used.
@@ -141,13 +154,17 @@ async fn connect(target: &Destination, allow_private: bool) -> Result<TcpStream,
 }
 
 /// Sends the message over a connection of its own, and reads what comes back.
-async fn speak<S>(stream: S, delivery: Delivery) -> Result<HttpAnswer, SendError>
+pub(super) async fn speak<S>(stream: S, delivery: Delivery) -> Result<HttpAnswer, SendError>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let Delivery { target, headers, body, method, secret, .. } = delivery;
-    let failed = |error: hyper::Error| SendError(format!("{}: {error}", target.host()));
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
+    let Delivery { target, headers, body, method, secrets, .. } = delivery;
+    let failed = |error: hyper::Error| {
+        let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+        SendError(plain_line(&secrets.hide(&format!("{}: {error}{cause}", target.host())), SHOWN))
+    };
+    let handshake = http1::Builder::new().max_buf_size(HEADERS).handshake(TokioIo::new(stream));
+    let (mut sender, connection) = handshake.await.map_err(failed)?;
     let mut request = Request::builder()
         .method(method)
         .uri(target.path())
@@ -163,7 +180,7 @@ where
         request.map_err(|_| SendError("the address, or the token, can't be written into a request".to_owned()))?;
     let exchange = async {
         let response = sender.send_request(request).await.map_err(failed)?;
-        Ok(read(response, &target, secret.as_deref()).await)
+        Ok(read(response, &secrets).await)
     };
     // The connection moves while the answer is waited for. Where it breaks, the exchange says so.
     let moves = async {
@@ -177,7 +194,7 @@ where
     }
 }
 
-async fn read(response: Response<Incoming>, target: &Destination, secret: Option<&str>) -> HttpAnswer {
+async fn read(response: Response<Incoming>, secrets: &Secrets) -> HttpAnswer {
     let status = response.status();
     let retry_after = retry_after(status, response.headers());
     let mut text = Vec::new();
@@ -189,11 +206,8 @@ async fn read(response: Response<Incoming>, target: &Destination, secret: Option
             break;
         }
     }
-    HttpAnswer {
-        status: status.as_u16(),
-        retry_after,
-        text: shown(&hiding(&String::from_utf8_lossy(&text), secret), target.path()),
-    }
+    let text = plain_line(&secrets.hide(&String::from_utf8_lossy(&text)), SHOWN);
+    HttpAnswer { status: status.as_u16(), retry_after, text }
 }
 
 /// After which time a receiver wants to be asked again: `Retry-After` in seconds or as a date, and what forges say of their
@@ -213,18 +227,4 @@ pub(super) fn retry_after(status: StatusCode, headers: &HeaderMap) -> Option<Dur
         .into_iter()
         .filter(|(left, _)| limited && spent(left))
         .find_map(|(_, at)| reset(at))
-}
-
-/// A text without what is never shown.
-fn hiding(text: &str, secret: Option<&str>) -> String {
-    match secret.filter(|secret| !secret.is_empty()) {
-        Some(secret) => text.replace(secret, "…"),
-        None => text.to_owned(),
-    }
-}
-
-/// The beginning of an answer in one line; the path that was asked for may be a secret.
-fn shown(text: &str, path: &str) -> String {
-    let without = if path.len() > 1 { text.replace(path, "/…") } else { text.to_owned() };
-    plain_line(&without, SHOWN)
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
+mod hostile;
 mod mail;
 
 use super::address::{Destination, is_public};
@@ -146,7 +147,7 @@ async fn what_comes_back_is_bounded_and_shows_no_address() {
     ));
     let answer = tried(&local(port)).await.unwrap();
     assert_eq!((answer.status, answer.retry_after), (503, Some(Duration::from_mins(2))));
-    assert!(answer.text.starts_with("[2J no /… here xxx") && answer.text.chars().count() == 200, "{}", answer.text);
+    assert!(answer.text.starts_with("[2J no … here xxx") && answer.text.chars().count() == 200, "{}", answer.text);
     drop(received);
 }
 

@@ -26,6 +26,7 @@ use super::said::{place_in, without_folder};
 use super::tools::{FoundTool, Tool, Tools};
 use super::tree::Tree;
 use super::unit::{Options, Plan, RenderId, Unit, UnitKind, UnitWarning};
+use crate::blocking::turn_to_read;
 use belay_core::manifest::{File, Origins, Place, Rendered, Scopes, not_rendered, read_rendered};
 
 /// The most renderings that are held in memory where there is no folder for them.
@@ -226,6 +227,7 @@ impl Renderer {
             UnitKind::Helm(options) => (Origins::Comment, Some(namespace(options))),
         };
         let rendered = Rendered { path: &unit.path, folder: &unit.folder, origins };
+        let _turn = turn_to_read(bytes.len());
         match namespace.filter(|namespace| *namespace != scopes.default_namespace) {
             None => Ok(read_rendered(&rendered, &bytes, scopes)),
             Some(namespace) => {

@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use super::hosts::{Hosts, known_host};
 use super::plain_text::text;
 use super::{Room, api, assets, hooks, live, metrics, openapi, pages};
-use crate::daemon::Status;
+use crate::daemon::{SourceStatus, Status};
 
 /// A page loads what is served here, and nothing that is written into it is run.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -99,20 +99,23 @@ async fn with_headers(request: Request, next: Next) -> Response {
     response
 }
 
-/// What belay is not ready for, one line each: it is ready when every source has been planned once.
+/// What belay is not ready for, one line each: it is ready when every source has been planned once, and what becomes of
+/// them can be written down.
 fn unready(status: &Status, lives: bool) -> String {
     if !lives {
         return "the daemon has ended\n".to_owned();
     }
-    let waiting = status.sources.iter().filter(|(_, source)| source.planned.is_none());
-    waiting.map(|(name, _)| format!("source {name} has not been planned yet\n")).collect()
+    let unready = |(name, source): (&String, &SourceStatus)| match source.obstacles.trouble.get("history") {
+        Some(trouble) => Some(format!("source {name}: nothing is written down: {trouble}\n")),
+        None => source.planned.is_none().then(|| format!("source {name} has not been planned yet\n")),
+    };
+    status.sources.iter().filter_map(unready).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::clock::Clock;
-    use crate::daemon::SourceStatus;
     use crate::telemetry::Metrics;
     use crate::web::Shown;
     use axum::body::Body;
@@ -139,7 +142,8 @@ mod tests {
         };
         let router = router(Room::new(shown), Hosts::new(&[]));
         let _daemon = lives.then_some(daemon);
-        let request = Request::builder().method(method).uri(path).header(header::ACCEPT, accept);
+        let request = Request::builder().method(method).uri(path).header(header::HOST, "localhost");
+        let request = request.header(header::ACCEPT, accept);
         router.oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
     }
 

@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -122,20 +123,25 @@ pub(super) fn answers(history: &History, records: &[Record]) -> Result<Vec<Recor
 impl Room {
     /// What `belay status -A -o json` prints, of what the daemon watches.
     pub(super) async fn status(&self) -> Result<StatusAnswer, Problem> {
-        let status = self.shown.status.borrow().clone();
-        self.history.ask(move |history| status_answer(history, &status)).await
+        let (status, now) = (self.shown.status.borrow().clone(), self.shown.clock.now());
+        let known = status.clone();
+        let read = self.history.ask(move |history| Ok(status_answer(Some(history), &known, now))).await;
+        // The published state is said also while the history can't be read: it says that itself.
+        Ok(read.unwrap_or_else(|_| status_answer(None, &status, now)))
     }
 }
 
-fn status_answer(history: &History, status: &Status) -> Result<StatusAnswer, HistoryError> {
-    let memory = SourceHistories::read(history, &status.sources.keys().cloned().collect())?;
+fn status_answer(history: Option<&History>, status: &Status, now: Timestamp) -> StatusAnswer {
+    let known = SourceHistories::published(status.published(), history, now);
     let mut rows: Vec<WorkloadAnswer> = Vec::new();
     for (source, of) in &status.sources {
-        let known = memory.sources.get(source);
-        rows.extend(of.workloads.iter().map(|(key, live)| WorkloadAnswer::of_live(key, source, live, known)));
+        let memory = known.sources.get(source);
+        rows.extend(of.workloads.iter().map(|(key, live)| WorkloadAnswer::of_live(key, source, live, memory)));
     }
-    rows.extend(memory.rows_besides(&rows, |_| true));
-    refine(history, &mut rows);
+    rows.extend(known.rows_besides(&rows, |_| true));
+    if let Some(history) = history {
+        refine(history, &mut rows);
+    }
     let (workloads, objects) = rows.into_iter().partition(|row| Workload::of(&row.object).is_some());
-    Ok(StatusAnswer { sources: memory.source_answers(), workloads, objects })
+    StatusAnswer { cluster: None, sources: known.source_answers(), workloads, objects }
 }

@@ -105,6 +105,11 @@ impl Checking {
     }
 }
 
+/// Whether a line of a secret file is a secret at all. `whsec_` without a key after it is one that everybody knows.
+pub(super) fn is_secret(line: &str) -> bool {
+    line.strip_prefix(SIGNING).is_none_or(|key| !key.trim_matches(['=', ' ']).is_empty())
+}
+
 fn code(key: &[u8]) -> Code {
     Code::new_from_slice(key).expect("HMAC takes keys of any length")
 }
@@ -177,6 +182,16 @@ mod tests {
         assert_eq!(proves(&headers("1614265330"), body, &[secret]), Some(true));
         assert_eq!(proves(&headers("1614265331"), body, &[secret]), Some(false));
         assert_eq!(proves(&headers("1614265330"), body, &["whsec_AAAA", "whsec_%"]), Some(false));
+    }
+
+    #[test]
+    fn a_signing_token_without_a_key_is_no_secret() {
+        for line in ["whsec_", "whsec_=", "whsec_====", "whsec_ ="] {
+            assert!(!is_secret(line), "{line}");
+        }
+        for line in ["whsec_AAAA", "whsec_%", "whsec", "secret"] {
+            assert!(is_secret(line), "{line}");
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 use tracing::{debug, warn};
 
 use super::Room;
-use super::hook_signature::{Checking, Proof};
+use super::hook_signature::{Checking, Proof, is_secret};
 use super::plain_text::text;
 use crate::config::read_secret;
 use crate::daemon::LookRequest;
@@ -48,27 +48,69 @@ impl Hook {
     }
 
     /// Says what is wrong; at most once a minute, so that nobody fills the log.
-    fn warn(&self, source: &str, why: &str) {
+    fn warn(&self, source: &str, why: &str, what: &str) {
         let mut warned = self.0.warned.lock().unwrap_or_else(PoisonError::into_inner);
         if warned.is_none_or(|at| at.elapsed() >= WARNINGS_APART) {
             *warned = Some(Instant::now());
-            warn!(source, why, "a hook was not taken; further ones are told of at most once a minute");
+            warn!(source, why, "{what}; further ones are told of at most once a minute");
         }
     }
 
-    async fn check(&self, request: Request) -> Result<(), HookRefusal> {
+    /// Logs what is wrong with the file of the secrets, before the first hook comes.
+    pub fn report_problems(&self, source: &str) {
+        if let Err(HookRefusal::Unreadable(why)) = self.secrets(source) {
+            self.warn(source, &why, "no hook can be taken");
+        }
+    }
+
+    /// Reads the secrets that count. A line that is no secret, and lines beyond the limit, are told: who sends with one of
+    /// them is refused.
+    fn secrets(&self, source: &str) -> Result<Vec<String>, HookRefusal> {
+        let file = &self.0.secret_file;
+        let text = read_secret(file).map_err(HookRefusal::Unreadable)?;
+        let (secrets, problems) = secrets_of(&text);
+        let problems = problems.iter().map(|problem| format!("{}:{problem}", file.display())).collect::<Vec<_>>();
+        if secrets.is_empty() {
+            let why = problems.first().cloned().unwrap_or_else(|| format!("{} holds no secret", file.display()));
+            return Err(HookRefusal::Unreadable(why));
+        }
+        if let Some(problem) = problems.first() {
+            self.warn(source, problem, "a line of the secret file does not count");
+        }
+        Ok(secrets)
+    }
+
+    async fn check(&self, source: &str, request: Request) -> Result<(), HookRefusal> {
         let (head, body) = request.into_parts();
         let proof = Proof::of(&head.headers);
         if body.size_hint().lower() > LARGEST {
             return Err(HookRefusal::TooLarge);
         }
-        let secrets = read_secret(&self.0.secret_file).map_err(HookRefusal::Unreadable)?;
-        let lines = secrets.lines().map(str::trim).filter(|line| !line.is_empty()).take(SECRETS);
+        let secrets = self.secrets(source)?;
         // Also where nothing can come of it: who is in the middle of sending does not hear an answer.
-        let mut checking = proof.unwrap_or_default().check(lines);
+        let mut checking = proof.unwrap_or_default().check(secrets.iter().map(String::as_str));
         timeout(BODY_TIMEOUT, read(body, &mut checking)).await.map_err(|_| HookRefusal::TooSlow)??;
         if checking.proves() { Ok(()) } else { Err(HookRefusal::Unproven) }
     }
+}
+
+/// Returns the secrets of a file, one a line, and what is wrong with the lines that do not count, by their numbers.
+fn secrets_of(text: &str) -> (Vec<String>, Vec<String>) {
+    let (mut secrets, mut problems) = (Vec::new(), Vec::new());
+    for (number, line) in (1..).zip(text.lines()) {
+        match line.trim() {
+            "" => {}
+            line if !is_secret(line) => {
+                problems.push(format!("{number}: whsec_ has no key after it: this is no secret"))
+            }
+            _ if secrets.len() == SECRETS => {
+                problems.push(format!("{number}: only the first {SECRETS} secrets count"));
+                break;
+            }
+            line => secrets.push(line.to_owned()),
+        }
+    }
+    (secrets, problems)
 }
 
 /// Why a hook is not taken.
@@ -88,7 +130,7 @@ pub(super) async fn receive(State(room): State<Room>, Path(source): Path<String>
         return text(StatusCode::NOT_FOUND, "no source of that name takes hooks\n");
     };
     let metrics = &room.shown.metrics;
-    let (hooked, code, answer, why) = match hook.check(request).await {
+    let (hooked, code, answer, why) = match hook.check(&source, request).await {
         Ok(()) => {
             debug!(source, "a hook: looking at the repository");
             metrics.hooked(&source, Hooked::Accepted);
@@ -112,7 +154,7 @@ pub(super) async fn receive(State(room): State<Room>, Path(source): Path<String>
             (Hooked::Error, StatusCode::INTERNAL_SERVER_ERROR, answer, why)
         }
     };
-    hook.warn(&source, &why);
+    hook.warn(&source, &why, "a hook was not taken");
     metrics.hooked(&source, hooked);
     text(code, answer)
 }
@@ -131,4 +173,20 @@ async fn read(mut body: Body, checking: &mut Checking) -> Result<(), HookRefusal
         checking.update(bytes);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_is_no_secret_is_told() {
+        let (secrets, problems) = secrets_of("\nwhsec_\n one \nwhsec_AAAA\nwhsec_=\n");
+        assert_eq!(secrets, ["one", "whsec_AAAA"]);
+        assert_eq!(problems.len(), 2);
+        assert!(problems[0].starts_with("2: whsec_ has no key") && problems[1].starts_with("5: "), "{problems:?}");
+        let (secrets, problems) = secrets_of(&"secret\n".repeat(SECRETS + 5));
+        assert_eq!((secrets.len(), problems.len()), (SECRETS, 1));
+        assert!(problems[0].starts_with("17: only the first 16"), "{problems:?}");
+    }
 }

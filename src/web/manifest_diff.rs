@@ -1,20 +1,38 @@
 //! What a commit changed of its manifests, from the daemon's mirrors: field by field, values of Secrets masked.
+//!
+//! Anybody who reaches the page may ask for any commit. So only the files of recorded objects are read, by one request at a
+//! time, up to a number of bytes, for as long as the request lasts; and what was read is kept for the next.
 
-use std::collections::BTreeSet;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use serde_json::Value;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use crate::git::{Entry, EntryKind, GitError, Limits, Mirror};
-use belay_core::manifest::{Manifest, ObjectKey, Scopes, is_manifest, read_file, yaml};
+use belay_core::manifest::{Manifest, ObjectKey, Scopes, is_manifest, read_file};
 use belay_core::rollout::{Change, Commit, changes};
 
-/// How many files of a commit are read for it.
-const FILES: usize = 200;
-/// How many fields of one object are shown.
+/// The largest file that is compared, in bytes.
+const FILE: u64 = 1 << 20;
+/// How many bytes of files are read for one page, before and after the commit. One page at a time is read for, so that this
+/// is the bound for all requests together.
+const BYTES: u64 = 8 << 20;
+/// How many bytes the manifests may take that are held for one file.
+const HELD: usize = 16 << 20;
+/// How many fields of one object, and of all objects of a page, are shown.
 const FIELDS: usize = 200;
-/// How much of one value is shown.
+const FIELDS_OF_ALL: usize = 1000;
+/// How much of one value, and of the path of one field, is shown, in characters.
 const VALUE: usize = 500;
+/// How long a page waits until it is its turn to be read for. Then it is shown without differences.
+const TURN: Duration = Duration::from_secs(10);
+/// How many pages are kept.
+const KEPT: usize = 8;
 
 /// What a commit changed of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,62 +52,219 @@ pub(super) struct FieldDiff {
     pub after: Option<String>,
 }
 
-/// What a commit changed against its first parent, of the objects of these sources. Where a mirror can't be read, nothing.
-pub(super) fn diffs(state: &Path, commit: &Commit, sources: &BTreeSet<(String, String)>) -> Vec<ManifestDiff> {
-    let mut found = Vec::new();
-    for (source, namespace) in sources {
-        let mirror = Mirror::kept(&state.join("sources").join(source), Limits::default());
-        if let Ok(Some(mirror)) = mirror {
-            found.extend(of_source(&mirror, source, namespace, commit).unwrap_or_default());
-        }
-    }
-    found
+/// An object of which it is asked what a commit changed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct RecordedObject {
+    pub source: String,
+    /// The namespace of objects that name none.
+    pub namespace: String,
+    /// The file that it is written in, as its record says.
+    pub path: String,
+    pub object: ObjectKey,
 }
 
-fn of_source(mirror: &Mirror, source: &str, namespace: &str, commit: &Commit) -> Result<Vec<ManifestDiff>, GitError> {
-    let scopes = Scopes::new(namespace);
-    let (mut before, mut after) = (Vec::new(), Vec::new());
-    let changed = mirror.changes(commit.parents.first(), &commit.id, "")?.changes;
-    for change in changed.iter().filter(|change| is_manifest(&change.path)).take(FILES) {
-        for (entry, manifests) in [(change.before, &mut before), (change.after, &mut after)] {
-            manifests.extend(read(mirror, &change.path, entry, &scopes)?);
-        }
-    }
-    let diff = |manifest: &Manifest| {
-        let old = before.iter().find(|old| old.key == manifest.key)?;
-        let all = changes(&old.value(), &manifest.value());
-        let fields: Vec<FieldDiff> = all.iter().take(FIELDS).map(FieldDiff::of).collect();
-        let more = all.len() > fields.len();
-        let differs = !fields.is_empty();
-        differs.then(|| ManifestDiff { source: source.to_owned(), object: manifest.key.clone(), fields, more })
-    };
-    Ok(after.iter().filter_map(diff).collect())
+/// What a commit changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct CommitDiff {
+    pub diffs: Vec<ManifestDiff>,
+    /// Why some are not shown.
+    pub missing: Option<String>,
+    /// How many bytes were read for it.
+    read: u64,
 }
 
-fn read(mirror: &Mirror, path: &str, entry: Option<Entry>, scopes: &Scopes) -> Result<Vec<Manifest>, GitError> {
-    let Some(Entry { kind: EntryKind::File, blob }) = entry else { return Ok(Vec::new()) };
-    match mirror.read(blob, yaml::Limits::default().file_bytes as u64) {
-        Ok(bytes) => Ok(read_file(path, &bytes, scopes).manifests),
-        Err(GitError::TooLarge { .. }) => Ok(Vec::new()),
-        Err(error) => Err(error),
+/// A page that has been read for: of which commit, and for which of its objects.
+type Key = (String, BTreeSet<RecordedObject>);
+
+/// Reads what commits changed. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct DiffReader {
+    state: PathBuf,
+    turn: Arc<Semaphore>,
+    kept: Arc<Mutex<VecDeque<(Key, Arc<CommitDiff>)>>>,
+}
+
+impl DiffReader {
+    /// Reads from the mirrors in this state folder.
+    pub(super) fn new(state: PathBuf) -> DiffReader {
+        DiffReader { state, turn: Arc::new(Semaphore::new(1)), kept: Arc::default() }
     }
+
+    /// What a commit changed against its first parent, of these objects. Reading ends with the future.
+    pub(super) async fn read(&self, commit: &Commit, objects: BTreeSet<RecordedObject>) -> Arc<CommitDiff> {
+        let key = (commit.id.to_string(), objects);
+        if let Some(kept) = self.kept(&key) {
+            return kept;
+        }
+        let Ok(Ok(turn)) = timeout(TURN, Arc::clone(&self.turn).acquire_owned()).await else {
+            return missing("belay reads for other pages: load this one again");
+        };
+        // Another page of the same commit may have been read for meanwhile.
+        if let Some(kept) = self.kept(&key) {
+            return kept;
+        }
+        let stop = CancellationToken::new();
+        let _ends_with_this = stop.clone().drop_guard();
+        let (state, commit, objects) = (self.state.clone(), commit.clone(), key.1.clone());
+        let read = tokio::task::spawn_blocking(move || {
+            // Kept until it has ended, also where nobody waits for it any more.
+            let _turn = turn;
+            Reading::new(&stop).read(&state, &commit, &objects)
+        });
+        let Ok(diff) = read.await.map(Arc::new) else { return missing("belay's own fault: reading them panicked") };
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.push_back((key, Arc::clone(&diff)));
+        if kept.len() > KEPT {
+            kept.pop_front();
+        }
+        diff
+    }
+
+    fn kept(&self, key: &Key) -> Option<Arc<CommitDiff>> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.iter().find(|(of, _)| of == key).map(|(_, diff)| Arc::clone(diff))
+    }
+}
+
+fn missing(why: &str) -> Arc<CommitDiff> {
+    Arc::new(CommitDiff { missing: Some(why.to_owned()), ..CommitDiff::default() })
+}
+
+/// The reading for one page.
+struct Reading<'s> {
+    stop: &'s CancellationToken,
+    fields: usize,
+    found: CommitDiff,
+}
+
+impl<'s> Reading<'s> {
+    fn new(stop: &'s CancellationToken) -> Reading<'s> {
+        Reading { stop, fields: FIELDS_OF_ALL, found: CommitDiff::default() }
+    }
+
+    /// Where a mirror can't be read, there are no differences of its source.
+    fn read(mut self, state: &Path, commit: &Commit, objects: &BTreeSet<RecordedObject>) -> CommitDiff {
+        let mut files: BTreeMap<(&str, &str), Vec<&RecordedObject>> = BTreeMap::new();
+        for object in objects.iter().filter(|object| is_manifest(&object.path)) {
+            files.entry((&object.source, &object.path)).or_default().push(object);
+        }
+        let mut mirror: Option<(&str, Mirror)> = None;
+        for ((source, path), objects) in files {
+            if self.stop.is_cancelled() {
+                break;
+            }
+            if mirror.as_ref().is_none_or(|(of, _)| *of != source) {
+                let opened = Mirror::kept(&state.join("sources").join(source), Limits::default());
+                mirror = opened.ok().flatten().map(|mirror| (source, mirror));
+            }
+            let Some((_, mirror)) = &mirror else { continue };
+            if let Err(error) = self.file(mirror, commit, path, &objects) {
+                tracing::debug!(%error, path, "failed to read what a commit changed");
+            }
+        }
+        self.found
+    }
+
+    /// Compares the objects of one file.
+    fn file(
+        &mut self,
+        mirror: &Mirror,
+        commit: &Commit,
+        path: &str,
+        objects: &[&RecordedObject],
+    ) -> Result<(), GitError> {
+        let Some(parent) = commit.parents.first() else { return Ok(()) };
+        let (before, after) = (mirror.file_at(parent, path)?, mirror.file_at(&commit.id, path)?);
+        if before == after {
+            return Ok(());
+        }
+        let before = self.manifests(mirror, path, before, objects)?;
+        let after = self.manifests(mirror, path, after, objects)?;
+        for object in objects {
+            let (Some(before), Some(after)) = (before.get(&object.object), after.get(&object.object)) else { continue };
+            let all = changes(&before.value(), &after.value());
+            let fields: Vec<FieldDiff> = all.iter().take(FIELDS.min(self.fields)).map(FieldDiff::of).collect();
+            self.fields -= fields.len();
+            let more = all.len() > fields.len();
+            if !all.is_empty() {
+                let (source, object) = (object.source.clone(), object.object.clone());
+                self.found.diffs.push(ManifestDiff { source, object, fields, more });
+            }
+        }
+        Ok(())
+    }
+
+    /// The manifests of these objects in a file, read a document at a time.
+    fn manifests(
+        &mut self,
+        mirror: &Mirror,
+        path: &str,
+        entry: Option<Entry>,
+        objects: &[&RecordedObject],
+    ) -> Result<BTreeMap<ObjectKey, Manifest>, GitError> {
+        let mut found = BTreeMap::new();
+        let Some(Entry { kind: EntryKind::File, blob }) = entry else { return Ok(found) };
+        let left = BYTES.saturating_sub(self.found.read).min(FILE);
+        let bytes = match mirror.read(blob, left) {
+            Ok(bytes) => bytes,
+            Err(GitError::TooLarge { .. }) => {
+                self.found.missing = Some(format!("{path} is larger than is compared here"));
+                return Ok(found);
+            }
+            Err(error) => return Err(error),
+        };
+        self.found.read += bytes.len() as u64;
+        let mut held = 0;
+        for document in documents(&bytes) {
+            let Some(first) = objects.first() else { break };
+            let read = read_file(path, document, &Scopes::new(&first.namespace));
+            for manifest in read.manifests {
+                if objects.iter().any(|object| object.object == manifest.key) {
+                    held += manifest.size();
+                    found.entry(manifest.key.clone()).or_insert(manifest);
+                }
+            }
+            if held > HELD || self.stop.is_cancelled() {
+                self.found.missing = Some(format!("{path} holds more than is compared here"));
+                break;
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// The documents of a file of YAML: a line that begins with `---` ends one.
+fn documents(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = Some(bytes);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let end = text.windows(4).position(|window| window == b"\n---").map(|at| at + 1);
+        rest = end.map(|end| &text[end..]);
+        Some(&text[..end.unwrap_or(text.len())])
+    })
 }
 
 impl FieldDiff {
     fn of(change: &Change) -> FieldDiff {
         let shown = |value: &Option<Value>| value.as_ref().map(text);
-        FieldDiff { path: change.path.clone(), before: shown(&change.before), after: shown(&change.after) }
+        FieldDiff { path: cut(&change.path), before: shown(&change.before), after: shown(&change.after) }
     }
 }
 
 /// A value as people write it, as far as there is room for it.
 fn text(value: &Value) -> String {
-    let text = match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
-    match text.chars().count() {
-        0..=VALUE => text,
-        _ => text.chars().take(VALUE).chain(['…']).collect(),
+    match value {
+        Value::String(text) => cut(text),
+        other => cut(&other.to_string()),
     }
 }
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(VALUE) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -107,6 +107,9 @@ fn sources(page: &mut MetricsPage<'_>, status: &Status) -> fmt::Result {
     page.each(status, "belay_source_waiting", "1 while all of a source waits for another one, or daemon.", |source| {
         Some(i64::from(source.obstacles.waits.is_some()))
     })?;
+    page.each(status, "belay_disagreements", "Objects that somebody else and belay keep changing.", |source| {
+        Some(count(source.disagreements().count()))
+    })?;
     page.each(status, "belay_troubles", "Things that are in the way of a source.", |source| {
         Some(count(source.obstacles.trouble.len()))
     })

@@ -49,7 +49,9 @@ use crate::daemon::Status;
 use crate::telemetry::Metrics;
 use history_reader::HistoryReader;
 pub use hooks::Hook;
+pub use hosts::host_of_authority;
 use hosts::{Hosts, Own};
+use manifest_diff::DiffReader;
 use rollout_progress::RolloutProgress;
 
 /// Connections that may be open at once. For one more the oldest is closed: an answer takes moments, so that what has been
@@ -154,6 +156,7 @@ struct Room {
     listeners: Arc<Semaphore>,
     asking: Arc<Semaphore>,
     progress: RolloutProgress,
+    diffs: DiffReader,
 }
 
 impl Room {
@@ -167,6 +170,7 @@ impl Room {
             listeners: live::room(),
             asking: revisions::room(),
             progress: RolloutProgress::new(shown.clock.now()),
+            diffs: DiffReader::new(shown.state.clone()),
             shown,
         }
     }

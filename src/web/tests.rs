@@ -172,7 +172,10 @@ async fn it_answers_to_its_own_names() {
     for host in ["localhost", "localhost:9750", &own, "[::1]:80", "belay.example.com:443"] {
         assert_eq!(first_line(&web, "/healthz", host).await, "HTTP/1.1 200 OK", "{host}");
     }
-    for host in ["attacker.example", "attacker.example:80", "127.0.0.1.attacker.example", "10.1.2.3", ""] {
+    for host in ["attacker.example", "attacker.example:80", "127.0.0.1.attacker.example", "10.1.2.3"] {
         assert_eq!(first_line(&web, "/healthz", host).await, "HTTP/1.1 421 Misdirected Request", "{host}");
+    }
+    for host in ["", "[::1]attacker.example", "localhöst", "localhost\r\nHost: localhost", "localhost:80:80"] {
+        assert_eq!(first_line(&web, "/healthz", host).await, "HTTP/1.1 400 Bad Request", "{host}");
     }
 }

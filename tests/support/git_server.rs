@@ -15,6 +15,11 @@ pub struct Temper {
     pub password: Option<String>,
     /// Where it sends everybody: the start of an address.
     pub redirect: Option<String>,
+    /// What lies below the first path is below the second: it redirects to there, on this server.
+    pub moved: Option<(String, String)>,
+    /// A repository in its folder, and the reference in it that is deleted, with all that it leads to, as soon as the server has
+    /// said which there are.
+    pub vanishes: Option<(String, String)>,
     /// After how many bytes of an answer it hangs up.
     pub hangs_up_after: Option<usize>,
     /// What it answers, instead of speaking Git.
@@ -165,6 +170,9 @@ fn serve(
             .map(|password| format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(password)));
         if let Some(redirect) = &temper.redirect {
             write!(output, "HTTP/1.1 302 Found\r\nLocation: {redirect}{target}\r\nContent-Length: 0\r\n\r\n")?;
+        } else if let Some((_, below)) = temper.moved.as_ref().filter(|(from, _)| target.starts_with(from)) {
+            let rest = target.splitn(3, '/').nth(2).unwrap_or_default();
+            write!(output, "HTTP/1.1 301 Moved\r\nLocation: {below}{rest}\r\nContent-Length: 0\r\n\r\n")?;
         } else if wanted.is_some() && authorization != wanted {
             let ask = "WWW-Authenticate: Basic realm=\"git\"\r\nContent-Length: 0\r\n\r\n";
             write!(output, "HTTP/1.1 401 Unauthorized\r\n{ask}")?;
@@ -173,6 +181,9 @@ fn serve(
             return output.flush();
         } else {
             let answer = backend(folder, &method, &target, &headers, &body)?;
+            if let Some((repository, name)) = temper.vanishes.as_ref().filter(|_| target.contains("/info/refs")) {
+                vanish(&folder.join(repository), name);
+            }
             let cut = temper.hangs_up_after.unwrap_or(answer.len()).min(answer.len());
             output.write_all(&answer[..cut])?;
             if cut < answer.len() {
@@ -180,6 +191,14 @@ fn serve(
             }
         }
         output.flush()?;
+    }
+}
+
+/// Deletes a reference, and what nothing else leads to.
+fn vanish(repository: &Path, name: &str) {
+    for args in [&["update-ref", "-d", name][..], &["gc", "--quiet", "--prune=now"]] {
+        let done = Command::new("git").arg("--git-dir").arg(repository).args(args).status();
+        assert!(done.is_ok_and(|status| status.success()), "{args:?}");
     }
 }
 

@@ -9,3 +9,4 @@ pub mod repository;
 pub mod ssh_server;
 pub mod tap;
 pub mod undo_sequence;
+pub mod workloads;

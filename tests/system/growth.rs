@@ -1,10 +1,16 @@
 //! Whatever is asked of the embedded API server, it does not grow: the same requests again and again, sound ones and
 //! broken ones, and the memory of the process before and after. A program of its own, and one test after the other, for
 //! nothing else may take memory.
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests")]
 
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use belay_core::manifest::{Scopes, read_file};
 use futures::future::join_all;
 use http::Request;
 use http_body_util::BodyExt as _;
@@ -13,6 +19,8 @@ use minicluster::{MiniCluster, Part};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
+use support::daemon::{World, config_map};
+
 const PODS: &str = "/api/v1/namespaces/default/pods";
 /// More writes than the server keeps events of.
 const WARM_UP: usize = 1_500;
@@ -20,6 +28,32 @@ const ROUNDS: usize = 6_000;
 /// What the allocator may keep for itself, in bytes. Chosen, not measured: several times what was seen, and a hundredth of
 /// what a leak of one body per round would take.
 const SLACK: u64 = 24 << 20;
+
+/// Counts what is allocated, and the most of it at once.
+struct Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+
+#[allow(unsafe_code, reason = "an allocator can't be written without it")]
+// SAFETY: the system's allocator does all of it; beside it numbers are counted.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let now = ALLOCATED.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+        PEAK.fetch_max(now, Ordering::Relaxed);
+        // SAFETY: the caller's promises are those of the system's allocator.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        ALLOCATED.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: as above.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
 
 /// Held by the test that measures: tests of one program run side by side.
 static MEASURING: Mutex<()> = Mutex::const_new(());
@@ -52,6 +86,85 @@ async fn a_thousand_watches_that_nobody_reads_are_given_up() {
     // An event is held once for all who have not read it yet.
     assert!(open < before + 4 * SLACK, "{before} bytes before, {open} with watches that nobody reads");
     drop(watches);
+}
+
+/// A text of so many documents, each with so many small values.
+fn text_of(documents: usize, values: usize) -> String {
+    let map = |number: usize| {
+        let data: String = (0..values).map(|value| format!("  key-{value}: value-{value}\n")).collect();
+        format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: map-{number}\ndata:\n{data}")
+    };
+    (0..documents).map(map).collect::<Vec<_>>().join("---\n")
+}
+
+/// What a file takes while it is read grows with its largest document, not with all of them.
+#[tokio::test]
+async fn a_file_is_read_document_by_document() {
+    let _alone = MEASURING.lock().await;
+    let scopes = Scopes::new("default");
+    let mut peaks = Vec::new();
+    for documents in [10, 80] {
+        let text = text_of(documents, 400);
+        // What is made once is made by now.
+        drop(read_file("a.yaml", text_of(1, 1).as_bytes(), &scopes));
+        let before = ALLOCATED.load(Ordering::Relaxed);
+        PEAK.store(before, Ordering::Relaxed);
+        let file = read_file("a.yaml", text.as_bytes(), &scopes);
+        assert_eq!((file.manifests.len(), file.complaints.len()), (documents, 0));
+        let kept = ALLOCATED.load(Ordering::Relaxed) - before;
+        let besides = (PEAK.load(Ordering::Relaxed) - before).saturating_sub(kept);
+        assert!(kept < 4 * text.len(), "{kept} bytes are kept of {} of text", text.len());
+        peaks.push(besides);
+    }
+    assert!(
+        peaks[1] < 2 * peaks[0] + (64 << 10),
+        "bytes besides what is kept, of few and of many documents: {peaks:?}"
+    );
+}
+
+/// What a daemon keeps does not grow with the commits that it has rolled out, nor do its threads.
+#[tokio::test(start_paused = true)]
+async fn the_daemon_does_not_grow_with_the_commits_that_it_rolls_out() {
+    /// How many commits each push brings.
+    const EACH: usize = 25;
+    const PUSHES: usize = 200;
+    /// What may stay of a commit, in bytes: its place in the graph of commits, and what the test itself keeps of it.
+    const OF_A_COMMIT: usize = 1_000;
+    let Some(_) = resident() else { return };
+    let _alone = MEASURING.lock().await;
+    let mut world = World::embedded().await;
+    let mut count = 0;
+    let mut push = async |world: &mut World, pushes: usize| {
+        for _ in 0..pushes {
+            let mut head = String::new();
+            for _ in 0..EACH {
+                count += 1;
+                let text: String =
+                    (0..3).map(|map| config_map(&format!("map-{map}"), &count.to_string()) + "---\n").collect();
+                head = world.repository.commit_file("all.yaml", &text, "Another one");
+            }
+            world.repository.push();
+            world.look_request().pushed();
+            world.through(&head).await;
+        }
+    };
+    world.push("all.yaml", &config_map("map-0", "0"), "First");
+    world.start();
+    push(&mut world, PUSHES / 5).await;
+    let (allocated, before, threads) = (ALLOCATED.load(Ordering::Relaxed), resident().unwrap(), threads());
+    push(&mut world, PUSHES).await;
+    let grown = ALLOCATED.load(Ordering::Relaxed).saturating_sub(allocated);
+    assert!(grown < EACH * PUSHES * OF_A_COMMIT, "{grown} bytes more are kept after {} commits", EACH * PUSHES);
+    let after = resident().unwrap();
+    assert!(after < before + SLACK, "{before} bytes before, {after} after {} commits", EACH * PUSHES);
+    let now = self::threads();
+    assert!(now <= threads + 4, "{threads} threads before, {now} after");
+    world.stop().await;
+}
+
+/// How many threads this process has.
+fn threads() -> usize {
+    fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
 }
 
 /// A server that has answered for a while.

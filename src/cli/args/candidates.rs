@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use clap::Command;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
-use kube::config::Kubeconfig;
 
 use super::workload::Named;
 use crate::cli::Globals;
@@ -78,11 +77,12 @@ fn namespaces(typed: &OsStr) -> Vec<CompletionCandidate> {
 
 fn contexts(typed: &OsStr) -> Vec<CompletionCandidate> {
     let globals = globals(&words());
-    let read = match &globals.kubeconfig {
-        Some(path) => Kubeconfig::read_from(path),
-        None => Kubeconfig::read(),
-    };
-    let names = read.map(|config| config.contexts).unwrap_or_default().into_iter().map(|context| context.name);
+    let names = globals
+        .kubeconfig_as_read()
+        .map(|config| config.contexts)
+        .unwrap_or_default()
+        .into_iter()
+        .map(|context| context.name);
     fitting(names.map(|name| candidate(name, None)).collect(), &typed.to_string_lossy())
 }
 

@@ -69,7 +69,7 @@ pub(in crate::cli) struct StepAnswer {
     /// Why it is left alone; of `suspended`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// Why it is refused or has to wait; of `rejected` and `waiting`.
+    /// Why it is refused, has to wait or stays; of `rejected`, `waiting` and `orphan`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
     /// What is wrong with it; of `rejected`.
@@ -100,6 +100,8 @@ pub(in crate::cli) enum ActionWord {
     Waiting,
     /// It is deleted.
     Delete,
+    /// Its manifest has left, and it stays; `reason` says why.
+    Orphan,
 }
 
 /// What `belay check` prints.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use kube_facts::facts;
 
-use crate::config::{Config, RenderConfig, SourceConfig};
+use crate::config::{Config, RenderConfig, SourceConfig, read_config_text};
 use crate::daemon::render_options;
 use crate::render::{Capabilities, Options, SourcePaths, Tools};
 
@@ -76,7 +76,7 @@ impl SourceArgs {
     }
 }
 
-/// What the version of Kubernetes can do that belay knows the kinds of.
+/// Returns the capabilities of the version of Kubernetes whose kinds belay knows.
 fn own_capabilities() -> Capabilities {
     let kinds = &facts().kinds;
     let versions = kinds.iter().map(|kind| kind.api_version());
@@ -92,7 +92,7 @@ pub(in crate::cli) fn configured(file: &Path, source: &str) -> anyhow::Result<(S
 
 fn parsed(file: &Path) -> anyhow::Result<Config> {
     let shown = file.display().to_string();
-    let text = std::fs::read_to_string(file).with_context(|| format!("failed to read {shown}"))?;
+    let text = read_config_text(file).with_context(|| format!("failed to read {shown}"))?;
     Ok(Config::parse(&text, &shown)?)
 }
 

@@ -2,7 +2,8 @@
 
 use std::error::Error as _;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
@@ -15,9 +16,14 @@ use crate::cli::output::progress;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Connector, connect, without_credentials};
 use crate::config::Span;
+use crate::daemon::ask_daemon;
+use crate::regular_file::open_regular;
 
 /// How long a connection may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The file in a state folder with the kubeconfig of the embedded cluster that a daemon has brought along.
+pub(in crate::cli) const EMBEDDED_KUBECONFIG: &str = "embedded.kubeconfig";
 
 /// The authority of the cluster that belay runs in.
 const IN_CLUSTER_CA: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
@@ -65,6 +71,43 @@ fn said(error: &KubeconfigError) -> String {
     }
 }
 
+/// Checks that a file can be opened without waiting for somebody. One that is missing is told by who reads it.
+fn is_readable(path: &Path) -> std::io::Result<()> {
+    match open_regular(path) {
+        Err(error) if error.kind() == ErrorKind::InvalidInput => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn read_kubeconfig(path: &Path) -> Option<Kubeconfig> {
+    is_readable(path).ok()?;
+    Kubeconfig::read_from(path).ok()
+}
+
+/// The files with certificates and keys that a kubeconfig names.
+fn certificate_files(kubeconfig: &Kubeconfig) -> Vec<PathBuf> {
+    let users = kubeconfig.auth_infos.iter().filter_map(|user| user.auth_info.as_ref());
+    let of_users = users.flat_map(|user| [&user.client_certificate, &user.client_key]);
+    let of_clusters = kubeconfig.clusters.iter().filter_map(|one| Some(&one.cluster.as_ref()?.certificate_authority));
+    of_users.chain(of_clusters).flatten().map(PathBuf::from).collect()
+}
+
+/// Checks that a kubeconfig, and each file that it names, is a regular file: a pipe would keep belay waiting for ever.
+fn check_connection_files(kubeconfig: &Path) -> anyhow::Result<()> {
+    let failed = |path: &Path| {
+        let path = path.display().to_string();
+        move |error| anyhow!("failed to read {path}: {error}")
+    };
+    is_readable(kubeconfig).map_err(failed(kubeconfig))?;
+    let Ok(read) = Kubeconfig::read_from(kubeconfig) else { return Ok(()) };
+    let users = read.auth_infos.iter().filter_map(|user| user.auth_info.as_ref());
+    let tokens = users.filter_map(|user| user.token_file.as_ref()).map(PathBuf::from);
+    for file in certificate_files(&read).into_iter().chain(tokens) {
+        is_readable(&file).map_err(failed(&file))?;
+    }
+    Ok(())
+}
+
 impl Globals {
     /// The cluster of the kubeconfig, or the one that belay runs in. `context` is asked for unless the command line says
     /// otherwise.
@@ -74,7 +117,9 @@ impl Globals {
 
     /// The same, with what is done about programs that the kubeconfig names for logging in.
     pub(in crate::cli) async fn cluster_of(&self, context: &str, programs: Programs) -> anyhow::Result<Cluster> {
-        let cluster = Cluster::new(self.client_of(context, programs).await?, Clock::system());
+        let server = self.config(context).await?.cluster_url.to_string();
+        let client = self.client_of(context, programs).await?;
+        let cluster = Cluster::new(client, Clock::system()).of_server(server.trim_end_matches('/'));
         Ok(match self.request_timeout {
             Some(limit) => cluster.with_request_timeout(limit),
             None => cluster,
@@ -105,29 +150,31 @@ impl Globals {
 
     /// The kubeconfigs, and the files that they name.
     fn connection_files(&self) -> Vec<PathBuf> {
-        let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-        let kubeconfigs: Vec<PathBuf> = match (&self.kubeconfig, from("KUBECONFIG")) {
-            (Some(path), _) => vec![path.clone()],
-            (None, Some(paths)) => std::env::split_paths(&paths).collect(),
-            (None, None) => from("HOME").map(|home| PathBuf::from(home).join(".kube/config")).into_iter().collect(),
-        };
         let mut files: Vec<PathBuf> = vec![IN_CLUSTER_CA.into()];
-        for path in kubeconfigs {
-            let Ok(read) = Kubeconfig::read_from(&path) else {
-                files.push(path);
-                continue;
-            };
-            let users = read.auth_infos.iter().filter_map(|user| user.auth_info.as_ref());
-            files.extend(
-                users
-                    .flat_map(|user| [&user.client_certificate, &user.client_key])
-                    .chain(read.clusters.iter().filter_map(|one| Some(&one.cluster.as_ref()?.certificate_authority)))
-                    .flatten()
-                    .map(PathBuf::from),
-            );
+        for path in self.kubeconfigs() {
+            files.extend(read_kubeconfig(&path).map(|read| certificate_files(&read)).unwrap_or_default());
             files.push(path);
         }
         files
+    }
+
+    /// The kubeconfigs that kubectl would read.
+    fn kubeconfigs(&self) -> Vec<PathBuf> {
+        match (&self.kubeconfig, var("KUBECONFIG")) {
+            (Some(path), _) => vec![path.clone()],
+            (None, Some(paths)) => std::env::split_paths(&paths).collect(),
+            (None, None) => var("HOME").map(|home| home.join(".kube/config")).into_iter().collect(),
+        }
+    }
+
+    /// Reads the kubeconfig as kubectl would, for who only wants to know what is in it. `None` where it can't be read.
+    pub(in crate::cli) fn kubeconfig_as_read(&self) -> Option<Kubeconfig> {
+        self.kubeconfigs().iter().all(|path| is_readable(path).is_ok()).then_some(())?;
+        match &self.kubeconfig {
+            Some(path) => Kubeconfig::read_from(path),
+            None => Kubeconfig::read(),
+        }
+        .ok()
     }
 
     async fn client_once(&self, context: &str, programs: Programs) -> anyhow::Result<Client> {
@@ -161,6 +208,9 @@ impl Globals {
     async fn config(&self, context: &str) -> anyhow::Result<Config> {
         let mut context = self.context.clone().or_else(|| (!context.is_empty()).then(|| context.to_owned()));
         let mut kubeconfig = self.kubeconfig.clone();
+        if kubeconfig.is_none() && context.is_none() && var("KUBECONFIG").is_none() {
+            kubeconfig = self.embedded_of_the_state_folder().await;
+        }
         if kubeconfig.is_none() && !has_a_cluster() {
             let service = Service::of_this_machine();
             kubeconfig = service.kubeconfig();
@@ -169,6 +219,8 @@ impl Globals {
                 context = context.or_else(|| service.context());
             }
         }
+        let named = kubeconfig.clone().map_or_else(|| self.kubeconfigs(), |path| vec![path]);
+        named.iter().try_for_each(|path| check_connection_files(path))?;
         let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
         if let Some(path) = &kubeconfig {
             let name = path.display();
@@ -186,6 +238,22 @@ impl Globals {
         }
         let config = Config::from_kubeconfig(&options).await;
         config.map_err(|error| anyhow!("failed to use the kubeconfig: {}", said(&error)))
+    }
+
+    /// The kubeconfig of the embedded cluster that the daemon of the state folder brought along, where one answers there and
+    /// says that it is for that cluster.
+    async fn embedded_of_the_state_folder(&self) -> Option<PathBuf> {
+        let folder = self.state_to_look_at().ok()?;
+        let file = folder.join(EMBEDDED_KUBECONFIG);
+        let kubeconfig = Kubeconfig::read_from(&file).ok()?;
+        let named = kubeconfig.clusters.iter().filter_map(|named| named.cluster.as_ref()?.server.clone());
+        let servers: Vec<String> = named.map(|server| server.trim_end_matches('/').to_owned()).collect();
+        let published = ask_daemon(&folder).await?;
+        let clusters = published.values().filter_map(|source| source.standing.follower.cluster.as_deref());
+        let is_its = clusters
+            .map(|cluster| cluster.trim_end_matches('/'))
+            .any(|cluster| servers.iter().any(|server| server == cluster));
+        is_its.then_some(file)
     }
 
     /// The namespace that belay itself runs in, where the cluster of `context` is the one that it runs in.

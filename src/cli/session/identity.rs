@@ -2,8 +2,9 @@
 //! other daemon has.
 
 use std::fs::{File, TryLockError};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
@@ -14,28 +15,69 @@ use super::embedded::new_token;
 pub(in crate::cli) struct Identity {
     /// The name: the machine's, and some digits.
     pub name: String,
-    _lock: File,
+    path: PathBuf,
+    digits: String,
+    lock: File,
 }
 
-/// The identity that is kept in a state folder; made where there is none yet.
-pub(in crate::cli) fn of(state: &Path) -> anyhow::Result<Identity> {
-    let path = state.join("identity");
+/// How often is looked whether the file is still there.
+const CHECK: Duration = Duration::from_secs(5);
+
+impl Identity {
+    /// Keeps the lock in its place: where somebody has deleted its file, it is made again, as soon as there is a folder for it.
+    /// Returns only when another daemon has the folder by then, and says so.
+    pub(in crate::cli) async fn until_lost(&mut self) -> String {
+        loop {
+            tokio::time::sleep(CHECK).await;
+            if let Err(why) = self.keep() {
+                return format!("{why:#}");
+            }
+        }
+    }
+
+    fn keep(&mut self) -> anyhow::Result<()> {
+        let own = self.lock.metadata().map(|file| (file.dev(), file.ino())).ok();
+        match std::fs::metadata(&self.path) {
+            Ok(found) if own == Some((found.dev(), found.ino())) => return Ok(()),
+            // A folder that is away for now may come back.
+            Err(_) if !self.path.parent().is_some_and(Path::is_dir) => return Ok(()),
+            _ => {}
+        }
+        let lock = match locked(&self.path) {
+            Ok(lock) => lock,
+            Err(error) if error.downcast_ref::<std::io::Error>().is_some() => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        if std::fs::write(&self.path, &self.digits).is_ok() {
+            self.lock = lock;
+        }
+        Ok(())
+    }
+}
+
+/// Opens and locks the file.
+fn locked(path: &Path) -> anyhow::Result<File> {
     let lock = File::options()
         .create(true)
         .truncate(false)
         .write(true)
         .mode(0o600)
-        .open(&path)
+        .open(path)
         .with_context(|| format!("failed to open {}", path.display()))?;
     match lock.try_lock() {
-        Ok(()) => {}
+        Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => {
-            bail!("another belay runs with the state folder {}; end it, or say --state-dir DIR", state.display())
+            let folder = path.parent().unwrap_or(path).display();
+            bail!("another belay runs with the state folder {folder}; end it, or say --state-dir DIR")
         }
-        Err(TryLockError::Error(error)) => {
-            return Err(error).with_context(|| format!("failed to lock {}", path.display()));
-        }
+        Err(TryLockError::Error(error)) => Err(error).with_context(|| format!("failed to lock {}", path.display())),
     }
+}
+
+/// The identity that is kept in a state folder; made where there is none yet.
+pub(in crate::cli) fn of(state: &Path) -> anyhow::Result<Identity> {
+    let path = state.join("identity");
+    let lock = locked(&path)?;
     let known = std::fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
     let digits = match known.trim() {
         known if !known.is_empty() => known.to_owned(),
@@ -46,7 +88,7 @@ pub(in crate::cli) fn of(state: &Path) -> anyhow::Result<Identity> {
         }
     };
     let host = host_name().unwrap_or_else(|| "belay".to_owned());
-    Ok(Identity { name: format!("{host}-{digits}"), _lock: lock })
+    Ok(Identity { name: format!("{host}-{digits}"), path, digits, lock })
 }
 
 /// The machine's name. Asked of the kernel, not of `/proc/sys`: under the unit's `ProcSubset=pid` there is none.
@@ -74,6 +116,24 @@ mod tests {
         let name = first.name.clone();
         drop(first);
         assert_eq!(of(folder.path()).unwrap().name, name);
+    }
+
+    #[test]
+    fn a_lock_that_was_deleted_is_made_again_unless_another_has_it() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("state");
+        std::fs::create_dir(&folder).unwrap();
+        let mut first = of(&folder).unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        first.keep().unwrap();
+        std::fs::create_dir(&folder).unwrap();
+        first.keep().unwrap();
+        assert!(of(&folder).is_err(), "it is locked again");
+        let (name, mut first) = (first.name.clone(), first);
+        std::fs::remove_file(folder.join("identity")).unwrap();
+        let second = of(&folder).unwrap();
+        assert_ne!(second.name, name);
+        assert!(first.keep().unwrap_err().to_string().contains("another belay runs"));
     }
 
     #[test]

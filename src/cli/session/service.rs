@@ -1,11 +1,12 @@
 //! belay as the service of this machine: where its unit keeps the configuration, the kubeconfig and the state. Who only looks
 //! (`status`, `history`, `show`) finds them there without saying so.
 
-use std::fs::{self, File};
+use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::config::Config;
+use crate::config::{Config, read_config_text};
+use crate::regular_file::open_regular;
 
 /// Where the service's configuration lies.
 pub(in crate::cli) const CONFIG: &str = "/etc/belay/belay.toml";
@@ -34,7 +35,7 @@ impl Service {
     /// Its kubeconfig, where it may be read.
     pub(in crate::cli) fn kubeconfig(&self) -> Option<PathBuf> {
         let file = self.at(KUBECONFIG);
-        File::open(&file).is_ok().then_some(file)
+        open_regular(&file).is_ok().then_some(file)
     }
 
     /// The context of its kubeconfig, where all its sources have the same.
@@ -54,7 +55,7 @@ impl Service {
 
     fn config(&self) -> Option<Config> {
         let file = self.at(CONFIG);
-        Config::parse(&fs::read_to_string(&file).ok()?, &file.display().to_string()).ok()
+        Config::parse(&read_config_text(&file).ok()?, &file.display().to_string()).ok()
     }
 
     fn at(&self, path: &str) -> PathBuf {

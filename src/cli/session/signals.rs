@@ -1,6 +1,15 @@
 //! When belay is asked to stop.
 
 use tokio::signal::unix::{SignalKind, signal};
+use tracing::warn;
+
+/// Says, each time that SIGHUP comes, that it changes nothing: without that it would end the daemon.
+pub(in crate::cli) async fn ignore_hangups() {
+    let Ok(mut hangup) = signal(SignalKind::hangup()) else { return };
+    while hangup.recv().await.is_some() {
+        warn!("SIGHUP changes nothing: a new configuration is read when belay is started again");
+    }
+}
 
 /// Waits for SIGTERM or SIGINT.
 pub(in crate::cli) async fn asked_to_stop() {

@@ -2,8 +2,6 @@
 
 use std::os::unix::fs::MetadataExt as _;
 
-use kube::config::Kubeconfig;
-
 use crate::cli::Globals;
 
 /// The longest name that is written down, in characters.
@@ -21,11 +19,7 @@ pub(in crate::cli) fn who(globals: &Globals) -> String {
 
 /// The user that the kubeconfig names in the context; `None` in a pod.
 fn kubeconfig_user(globals: &Globals) -> Option<String> {
-    let config = match &globals.kubeconfig {
-        Some(path) => Kubeconfig::read_from(path),
-        None => Kubeconfig::read(),
-    };
-    let config = config.ok()?;
+    let config = globals.kubeconfig_as_read()?;
     let context = globals.context.clone().or(config.current_context)?;
     let named = config.contexts.into_iter().find(|named| named.name == context)?;
     named.context?.user.filter(|user| !user.is_empty())

@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use crate::regular_file::read_regular;
 use crate::render::{ContentId, Node, Tree, below, folders_above};
 
 /// The files of a folder on this machine. What can't be read is not there. Nothing is kept by the ids of its files, so they
@@ -72,6 +73,6 @@ impl Tree for DiskTree {
         if data.is_symlink() {
             return Ok(fs::read_link(&path).ok().map(|target| target.as_os_str().as_bytes().to_vec()));
         }
-        Ok(fs::read(&path).ok().filter(|bytes| data.is_file() && bytes.len() as u64 <= limit))
+        Ok(read_regular(&path, limit).ok())
     }
 }

@@ -142,7 +142,7 @@ pub(in crate::cli) fn read_revision(
     Ok(found)
 }
 
-/// What a link stands in the place of; `None` where it leads to nothing that would be read.
+/// Returns how a link is complained about; `None` where it leads to nothing that would be read.
 fn link<T: Tree<Error = Infallible>>(tree: &T, path: &str) -> Option<NotRead> {
     let name = path.rsplit('/').next().unwrap_or(path);
     if is_manifest(name) {
@@ -205,7 +205,7 @@ fn read_all(reads: BTreeMap<Arc<str>, Read<'_>>, mut scopes: Scopes) -> Folder {
     Folder { files: files.into_values().collect(), complaints, warnings: Vec::new() }
 }
 
-/// What lies in a folder, by its path from the root.
+/// The contents of a folder, by their paths from the root.
 #[derive(Default)]
 pub(in crate::cli) struct FolderContents {
     /// The files that may hold manifests.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::disputes::Dispute;
 use super::drift::DEBOUNCE;
 use super::event::{Effect, Start};
 use super::known::State;
@@ -11,8 +12,10 @@ use crate::config::Drift;
 use crate::daemon::prepared::Prepared;
 use crate::daemon::recheck::{Dependencies, Recheck};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{DependencyStanding, Hold, PlanStep, Trigger, marks};
+use belay_core::rollout::{DependencyStanding, ForeignField, Hold, Outcome, PlanStep, ReasonCode, Trigger, marks};
 
+/// Who has changed an object that does not say so.
+const SOMEBODY: &str = "somebody";
 /// After how long what could not be looked through for what has left the repository is looked through again.
 const SEARCH_AGAIN: Duration = Duration::from_mins(10);
 /// How long a controller that somebody is rolling by hand may stand still before it is put right. The command itself gives
@@ -70,10 +73,14 @@ pub fn checked(state: &mut State, plan: u64, prepared: Vec<Prepared>, now: Insta
             start.resumed.push((record, prepared));
             continue;
         }
+        if let Trigger::Drift(by) = &mut prepared.planned.wanted.trigger {
+            *by = prepared.last_writer.clone().unwrap_or_else(|| SOMEBODY.to_owned());
+        }
         if let Some(digest) = prepared.digest {
             state.live.entry(key.clone()).or_default().well = Some(digest);
             state.drift.reported.remove(&key);
             effects.push(Effect::NoDrift(key.clone()));
+            effects.extend(quiet(state, &key, now));
         }
         prepared.continues_rollout = state.is_to_be_judged(&prepared);
         match &prepared.planned.step {
@@ -83,10 +90,26 @@ pub fn checked(state: &mut State, plan: u64, prepared: Vec<Prepared>, now: Insta
                 start.new.push(prepared);
             }
             PlanStep::Rejected(reason, _) => {
-                let reason = reason.clone();
+                let (reason, fields) = (reason.clone(), prepared.foreign.clone());
+                let is_told = prepared.recorded.newest.as_ref().is_some_and(|(end, _)| *end == Outcome::Rejected);
+                if reason.code != ReasonCode::ClaimedTwice && !is_told {
+                    let again = state.drift.again(&key);
+                    state.drift.later.insert(key.clone(), now + again);
+                    effects.push(Effect::CantCorrect { key, fields, reason: reason.clone() });
+                }
                 effects.push(Effect::Claim(Box::new(prepared), reason));
             }
             PlanStep::Prune => start.new.push(prepared),
+            PlanStep::Held(_) if prepared.was_suspended_on_its_way_back() => {
+                prepared.planned.wanted.trigger = Trigger::Retry;
+                prepared.resume(None);
+                start.new.push(prepared);
+            }
+            // Somebody deletes it: it is made anew as soon as it is gone, and is not complete until then.
+            PlanStep::Wait(reason) if reason.code == ReasonCode::DeletionHangs => {
+                name_writer(&mut prepared);
+                start.new.push(prepared);
+            }
             _ => {}
         }
     }
@@ -124,18 +147,57 @@ fn correct(state: &mut State, mut prepared: Prepared, effects: &mut Vec<Effect>,
     if !retry && state.settings.drift == Drift::Report {
         let seen = state.drift.under_check.remove(&key).flatten();
         state.drift.reported.insert(key.clone(), seen);
-        let by = prepared.last_writer.unwrap_or_else(|| "somebody".to_owned());
-        effects.push(Effect::ReportDrift { key, served: prepared.served, by });
+        let by = prepared.last_writer.unwrap_or_else(|| SOMEBODY.to_owned());
+        effects.push(Effect::ReportDrift { key, served: prepared.served, by, fields: prepared.foreign });
         return;
     }
-    if let Trigger::Drift(by) = &mut prepared.planned.wanted.trigger {
-        *by = prepared.last_writer.clone().unwrap_or_else(|| "somebody".to_owned());
+    if !retry && !may_correct(state, &prepared, effects, now) {
+        return;
     }
+    name_writer(&mut prepared);
     let may_be_undone = !retry || lost_its_hold_with_its_template(state, &prepared);
     if let PlanStep::Apply(apply) = &mut prepared.planned.step {
         apply.respects_undo = may_be_undone && apply.corrects_template();
     }
     start.corrections.push(prepared);
+}
+
+/// Says who has changed an object that is put right.
+fn name_writer(prepared: &mut Prepared) {
+    if let Trigger::Drift(by) = &mut prepared.planned.wanted.trigger {
+        let foreign = prepared.foreign.first().map(|field| field.manager.clone());
+        *by = foreign.or_else(|| prepared.last_writer.clone()).unwrap_or_else(|| SOMEBODY.to_owned());
+    }
+}
+
+/// Whether an object may be put right now. Of what somebody else keeps changing each correction is later than the one before.
+fn may_correct(state: &mut State, prepared: &Prepared, effects: &mut Vec<Effect>, now: Instant) -> bool {
+    let key = &prepared.planned.wanted.key;
+    let unknown = || {
+        let manager = prepared.last_writer.clone().unwrap_or_else(|| SOMEBODY.to_owned());
+        vec![ForeignField { path: String::new(), manager }]
+    };
+    let fields = if prepared.foreign.is_empty() { unknown() } else { prepared.foreign.clone() };
+    let next = state.drift.disputes.next(key, &fields, now);
+    match next {
+        Some(at) => drop(state.drift.later.insert(key.clone(), at)),
+        None => state.drift.disputes.count(key, &fields, now),
+    }
+    if let Some(dispute) = state.drift.disputes.about(key, now) {
+        effects.push(Effect::Disagree { key: key.clone(), dispute: Some(dispute) });
+    }
+    next.is_none()
+}
+
+/// An object is as the head says: where somebody kept changing it, that is over after a while, and it is looked at then.
+fn quiet(state: &mut State, key: &ObjectKey, now: Instant) -> Option<Effect> {
+    let at = state.drift.disputes.quiet_at(key)?;
+    if at > now {
+        state.drift.later.insert(key.clone(), at);
+        return None;
+    }
+    state.drift.later.remove(key);
+    Some(Effect::Disagree { key: key.clone(), dispute: None })
 }
 
 /// The hold of a controller that somebody has rolled with the command. It stays as it was rolled, and is in the history
@@ -150,14 +212,17 @@ fn rolled_by_command(state: &State, prepared: &Prepared) -> Option<Hold> {
 }
 
 /// What was to be begun without a new head is: it is written down.
-pub fn begun(state: &mut State, key: &ObjectKey, is_correction: bool) -> Vec<Effect> {
+pub fn begun(state: &mut State, key: &ObjectKey) -> Vec<Effect> {
     if let Some(facts) = state.live.get_mut(key) {
         facts.released = None;
     }
-    if is_correction {
-        state.drift.count(key);
-    }
     Vec::new()
+}
+
+/// Others have kept changing an object while it was rolled out: that counts like corrections.
+pub fn disturbed(state: &mut State, key: &ObjectKey, dispute: &Dispute, now: Instant) -> Vec<Effect> {
+    state.drift.disputes.count_many(key, dispute, now);
+    vec![Effect::Disagree { key: key.clone(), dispute: state.drift.disputes.about(key, now) }]
 }
 
 /// Whether the hold went together with the template that it kept: an undo with kubectl brings the annotations of another
@@ -188,14 +253,14 @@ pub fn compared(state: &mut State, key: ObjectKey, digest: u64, in_sync: bool, n
         return Vec::new();
     }
     if in_sync {
-        return found_in_sync(state, key, digest);
+        return found_in_sync(state, key, digest, now);
     }
     state.drift.recheck_after(key, Duration::ZERO, now);
     Vec::new()
 }
 
 /// A live object is as the head says.
-pub fn found_in_sync(state: &mut State, key: ObjectKey, digest: u64) -> Vec<Effect> {
+pub fn found_in_sync(state: &mut State, key: ObjectKey, digest: u64, now: Instant) -> Vec<Effect> {
     let facts = state.live.entry(key.clone()).or_default();
     if facts.suspended {
         return Vec::new();
@@ -203,7 +268,8 @@ pub fn found_in_sync(state: &mut State, key: ObjectKey, digest: u64) -> Vec<Effe
     facts.well = Some(digest);
     state.drift.recheck.remove(&key);
     state.drift.reported.remove(&key);
-    vec![Effect::NoDrift(key)]
+    let quiet = quiet(state, &key, now);
+    std::iter::once(Effect::NoDrift(key)).chain(quiet).collect()
 }
 
 /// All objects of a kind are known: those of the head that are not there are looked into.
@@ -252,7 +318,7 @@ impl State {
         if self.drift.checking || self.planning.running.is_some() || self.planning.planned.is_none() {
             return None;
         }
-        self.drift.recheck.values().min().copied().into_iter().chain(self.pruned.search_due).min()
+        self.drift.next_due().into_iter().chain(self.pruned.search_due).min()
     }
 
     /// What is known of an object that may have to be applied again.
@@ -273,7 +339,7 @@ impl State {
         DependencyStanding {
             under_way: self.rollouts.under_way.contains_key(name) || self.rollouts.resumed.contains_key(name),
             newest: None,
-            complete: self.live.get(name).is_some_and(|facts| facts.complete),
+            complete: self.live.get(name).map(|facts| facts.complete),
         }
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
+use super::disputes::Dispute;
 use crate::cluster::Served;
 use crate::daemon::head_change::HeadChange;
 use crate::daemon::prepared::Prepared;
@@ -11,7 +12,7 @@ use crate::daemon::recheck::Recheck;
 use crate::daemon::task_result::{FinishedPlan, PlanRecord};
 use crate::telemetry::Took;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{CommitId, Hold, Outcome, Reason, Record, RecordId, Trigger};
+use belay_core::rollout::{CommitId, ForeignField, Hold, Outcome, Reason, Record, RecordId, Trigger};
 
 /// Something has happened.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub enum Event {
     LookDue { at: Timestamp },
     /// A look at the repository is through, at a time; with what the mirror holds, where that is to be kept up.
     Looked { seen: HeadSeen, kept: Option<Box<HeadChange>>, at: Timestamp },
+    /// The source that a head waits for is complete, by the number of the wait.
+    Awaited(u64),
     /// The plan of this number is made.
     Planned { number: u64, plan: Box<FinishedPlan> },
     /// A plan was written down, or could not be; whether that history is lost since.
@@ -30,8 +33,8 @@ pub enum Event {
     Due,
     /// Objects were looked into, under the plan of this number.
     Checked { plan: u64, prepared: Vec<Prepared> },
-    /// What was to be begun without a new head is written down; whether it puts right what somebody else has changed.
-    Begun { key: ObjectKey, is_correction: bool },
+    /// What was to be begun without a new head is written down.
+    Begun { key: ObjectKey },
     /// A live object with this digest was compared with its manifest.
     Compared { key: ObjectKey, digest: u64, in_sync: bool },
     /// The watch has told of all objects of a kind.
@@ -40,6 +43,8 @@ pub enum Event {
     Gone(ObjectKey),
     /// Autoscalers decide on the pods of these from now on, or no longer.
     Rescaled(Vec<ObjectKey>),
+    /// Others have kept changing an object while it was rolled out.
+    Disturbed { key: ObjectKey, dispute: Dispute },
     /// A rollout has ended, and is recorded: what its record says that set it off, and how long it took.
     Ended { key: ObjectKey, outcome: Outcome, trigger: Option<Trigger>, took: Option<Took> },
     /// A rollout was told to stop, and has.
@@ -67,6 +72,8 @@ pub enum Effect {
     Away(bool),
     /// Publishes that a head is refused.
     RefuseHead { head: CommitId, message: String },
+    /// Waits for another source before this head is planned, under this number.
+    Await(u64, CommitId),
     /// Plans a head.
     PlanHead(Box<HeadChange>),
     /// Writes a plan down.
@@ -82,7 +89,11 @@ pub enum Effect {
     /// Takes back what was said of an object that had drifted, if it was.
     NoDrift(ObjectKey),
     /// Says that an object differs by somebody else's hand, and is left so.
-    ReportDrift { key: ObjectKey, served: Option<Served>, by: String },
+    ReportDrift { key: ObjectKey, served: Option<Served>, by: String, fields: Vec<ForeignField> },
+    /// Says that somebody else and belay disagree about an object, or, with `None`, that they no longer do.
+    Disagree { key: ObjectKey, dispute: Option<Dispute> },
+    /// Says why an object that differs can't be put right.
+    CantCorrect { key: ObjectKey, fields: Vec<ForeignField>, reason: Reason },
     /// Tells the source that has an object that this one claims it too.
     Claim(Box<Prepared>, Reason),
     /// Takes over the fields of a held controller that somebody has rolled with the command.

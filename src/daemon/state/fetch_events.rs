@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::drift::DEBOUNCE;
 use super::event::{Effect, HeadSeen};
 use super::known::State;
-use super::plan_events::new_head;
+use super::plan_events::{head_to_plan, new_head};
 use crate::daemon::head_change::{HeadChange, SuspectHead};
 use crate::history::Trouble;
 use belay_core::manifest::ObjectKey;
@@ -20,11 +20,12 @@ pub fn look(state: &mut State, at: Timestamp, now: Instant) -> Vec<Effect> {
     state.fetch.look_began = Some(now);
     state.fetch.next_look = now + state.settings.interval;
     let refused = state.fetch.refused.as_ref().map(|(head, _)| head.clone());
-    vec![Effect::Look { known: refused.or_else(|| state.desired.at.clone()) }]
+    let awaiting = state.planning.awaiting.as_ref().map(|(_, news)| news.head.id.clone());
+    vec![Effect::Look { known: refused.or(awaiting).or_else(|| state.desired.at.clone()) }]
 }
 
-/// A look is through. Where the repository did not answer and nothing was known of it yet, what the mirror holds is `kept`
-/// up.
+/// A look is through. Where nothing was known of the repository yet, and it did not answer, or its head must wait for another
+/// source, what the mirror holds is `kept` up.
 pub fn looked(
     state: &mut State,
     seen: HeadSeen,
@@ -38,6 +39,7 @@ pub fn looked(
         state.fetch.looked = began.or(state.fetch.looked);
         effects.extend(state.fetch.looked.map(Effect::LookedAt));
     }
+    let is_away = !matches!(seen, HeadSeen::New(_));
     let trouble = match seen {
         HeadSeen::Failed { message, passes } => {
             effects.push(Effect::Unreadable((!passes).then(|| message.clone())));
@@ -57,6 +59,11 @@ pub fn looked(
             reached(state, &mut effects, now);
             match news.suspect {
                 Some(suspect) => effects.push(refuse(state, suspect, &news.head.id)),
+                None if kept.is_some() => {
+                    // The head is read again as a change from the one that is kept up until then.
+                    state.fetch.refused = None;
+                    state.fetch.next_look = now;
+                }
                 None => {
                     state.fetch.refused = None;
                     effects.extend(new_head(state, news));
@@ -67,9 +74,12 @@ pub fn looked(
     };
     effects.push(in_the_way(state, trouble, at));
     if let Some(kept) = kept {
-        state.fetch.is_away = true;
-        effects.push(Effect::Away(true));
-        effects.extend(new_head(state, kept));
+        if is_away {
+            state.fetch.is_away = true;
+            effects.push(Effect::Away(true));
+        }
+        // It was planned before, when all that it waited for was complete.
+        effects.extend(head_to_plan(state, kept));
     }
     effects
 }

@@ -39,6 +39,8 @@ pub struct Settings {
     pub prune: bool,
     /// What is done about what somebody else has changed.
     pub drift: Drift,
+    /// Whether it comes after another source, for which each new head waits.
+    pub comes_after: bool,
     /// How often the repository is looked at.
     pub interval: Duration,
     /// The folders that are followed, for people.
@@ -71,8 +73,13 @@ pub struct Planning {
     pub running: Option<u64>,
     /// Whether it is made, and is being written down.
     pub is_recording: bool,
+    /// The newest head, while it waits for another source, and the number of that wait. Until then all goes on as the head
+    /// before says.
+    pub awaiting: Option<(u64, Box<HeadChange>)>,
     /// The newest head that came meanwhile.
     pub next: Option<Box<HeadChange>>,
+    /// How many times a head began to wait for another source.
+    pub waits: u64,
     /// How many plans were begun.
     pub plans: u64,
     /// Workloads whose rollouts were given up for the next plan.

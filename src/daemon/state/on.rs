@@ -3,11 +3,11 @@
 
 use tokio::time::Instant;
 
-use super::drift_events::{begun, checked, compared, due, gone, listed, rescaled};
+use super::drift_events::{begun, checked, compared, disturbed, due, gone, listed, rescaled};
 use super::event::{Effect, Event};
 use super::fetch_events::{look, looked};
 use super::known::State;
-use super::plan_events::{plan_recorded, planned};
+use super::plan_events::{awaited, plan_recorded, planned};
 use super::rollout_events::{ended, fault, reopened, stopped, superseded};
 
 /// Decides what becomes of an event.
@@ -15,16 +15,18 @@ pub fn on(state: &mut State, event: Event, now: Instant) -> Vec<Effect> {
     match event {
         Event::LookDue { at } => look(state, at, now),
         Event::Looked { seen, kept, at } => looked(state, seen, kept, at, now),
+        Event::Awaited(number) => awaited(state, number),
         Event::Planned { number, plan } => planned(state, number, plan),
         Event::PlanRecorded { record, is_lost } => plan_recorded(state, record, is_lost),
         Event::Superseded { keys, by } => superseded(state, &keys, &by),
         Event::Due => due(state, now),
         Event::Checked { plan, prepared } => checked(state, plan, prepared, now),
-        Event::Begun { key, is_correction } => begun(state, &key, is_correction),
+        Event::Begun { key } => begun(state, &key),
         Event::Compared { key, digest, in_sync } => compared(state, key, digest, in_sync, now),
         Event::Listed { group, kind } => listed(state, &group, &kind, now),
         Event::Gone(key) => gone(state, key, now),
         Event::Rescaled(keys) => rescaled(state, keys, now),
+        Event::Disturbed { key, dispute } => disturbed(state, &key, &dispute, now),
         Event::Ended { key, outcome, trigger, took } => ended(state, &key, outcome, (trigger, took), now),
         Event::Stopped(key) => stopped(state, &key),
         Event::Fault { key, reason } => fault(state, &key, reason, now),

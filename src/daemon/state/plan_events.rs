@@ -6,8 +6,28 @@ use super::known::State;
 use crate::daemon::head_change::HeadChange;
 use crate::daemon::task_result::{FinishedPlan, PlanRecord};
 
-/// A new head was read. While a plan is written down, the newest head waits for that.
+/// A new head was read. Where the source comes after another, the head waits for that, and the one before stays in force:
+/// what it has begun goes on, and drift from it is put right.
 pub fn new_head(state: &mut State, news: Box<HeadChange>) -> Vec<Effect> {
+    if !state.settings.comes_after {
+        return head_to_plan(state, news);
+    }
+    state.planning.waits += 1;
+    let (number, head) = (state.planning.waits, news.head.id.clone());
+    state.planning.awaiting = Some((number, news));
+    vec![Effect::Await(number, head)]
+}
+
+/// What a head waited for is complete: it is planned, unless a newer one waits by now.
+pub fn awaited(state: &mut State, number: u64) -> Vec<Effect> {
+    match state.planning.awaiting.take_if(|(waiting, _)| *waiting == number) {
+        Some((_, news)) => head_to_plan(state, news),
+        None => Vec::new(),
+    }
+}
+
+/// A head is to be planned. While a plan is written down, the newest head waits for that.
+pub fn head_to_plan(state: &mut State, news: Box<HeadChange>) -> Vec<Effect> {
     if state.planning.is_recording {
         state.planning.next = Some(news);
         return Vec::new();

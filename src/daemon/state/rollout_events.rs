@@ -47,7 +47,7 @@ pub fn ended(
     }
     match outcome {
         Outcome::Complete => {
-            state.drift.corrected.remove(key);
+            state.drift.in_vain.remove(key);
             if matches!(trigger, Trigger::Drift(_)) {
                 effects.push(Effect::CountCorrection);
             }

@@ -6,9 +6,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use git2::Repository;
+use git2::{Oid, Repository};
 
+use super::folder_trees::FolderTrees;
 use super::graph::{Graph, GraphNode};
+use super::limits::PARENTS;
 use super::tree::Entry;
 use crate::git::error::GitError;
 use crate::git::mirror::{Mirror, commit_id, oid};
@@ -57,29 +59,35 @@ pub enum Next {
 }
 
 impl Chain {
-    /// The commit that is charged with one thing in the file, an object of several: the newest that made it what it is.
-    /// `value` reads the thing out of a content; `None` stands for no file.
+    /// The commits that are charged with things in the file, objects of several: for each the newest that made it what it is
+    /// `now`. `version` reads what a content makes of all of them; `None` stands for no file. Each version is read once.
     ///
     /// # Errors
     ///
-    /// Those of `value`.
-    pub fn charged<T: PartialEq, E>(
+    /// Those of `version`.
+    pub fn charged<K: Ord, T: PartialEq, E>(
         &self,
-        mut value: impl FnMut(Option<&Entry>) -> Result<T, E>,
-    ) -> Result<Option<&CommitId>, E> {
-        let Some(mut link) = self.links.first() else { return Ok(None) };
-        let now = value(link.after.as_ref())?;
-        'links: loop {
+        now: BTreeMap<K, Option<T>>,
+        mut version: impl FnMut(Option<&Entry>) -> Result<BTreeMap<K, T>, E>,
+    ) -> Result<BTreeMap<K, &CommitId>, E> {
+        let mut charged = BTreeMap::new();
+        // A link comes before those that it goes on to, so what reaches it on several lines is together by then.
+        let mut waiting = BTreeMap::from([(0, now)]);
+        while let Some((index, mut things)) = waiting.pop_first() {
+            let Some(link) = self.links.get(index) else { continue };
             for before in &link.before {
-                if let Next::Link(next) = before.next
-                    && value(before.content.as_ref())? == now
-                {
-                    link = &self.links[next];
-                    continue 'links;
+                let Next::Link(next) = before.next else { continue };
+                if things.is_empty() {
+                    break;
                 }
+                let then = version(before.content.as_ref())?;
+                let (same, others) = things.into_iter().partition(|(key, value)| then.get(key) == value.as_ref());
+                waiting.entry(next).or_insert_with(BTreeMap::new).extend::<BTreeMap<K, Option<T>>>(same);
+                things = others;
             }
-            return Ok(Some(&link.commit));
+            charged.extend(things.into_keys().map(|key| (key, &link.commit)));
         }
+        Ok(charged)
     }
 }
 
@@ -192,6 +200,7 @@ struct AttributionWalk<'a> {
     /// The newest merge that took one of several versions of a file.
     choices: HashMap<PathNumber, ChainLink>,
     asked: HashMap<GraphNode, Questions>,
+    trees: FolderTrees<'a>,
     left: usize,
 }
 
@@ -214,6 +223,7 @@ impl<'a> AttributionWalk<'a> {
             chains: vec![Chain::default(); paths.len()],
             choices: HashMap::new(),
             asked: HashMap::new(),
+            trees: FolderTrees::new(mirror, repository, folder),
             left: mirror.limits.walk,
         }
     }
@@ -267,9 +277,16 @@ impl<'a> AttributionWalk<'a> {
             }
             return Ok(());
         }
+        if parents.len() > PARENTS {
+            tracing::warn!(commit = %self.graph.id(node), "more than {PARENTS} parents: charged with what they brought");
+            self.guess(node, questions);
+            return Ok(());
+        }
         let mut differs: Vec<HashMap<PathNumber, Option<Entry>>> = Vec::new();
+        let after = self.trees.at(self.graph.id(node))?;
         for parent in parents {
-            match self.differs(node, *parent, &questions) {
+            let before = self.trees.at(self.graph.id(*parent))?;
+            match self.differs(before, after, &questions) {
                 Ok(paths) => differs.push(paths),
                 // A former commit was beyond the limits. That keeps nobody from following what came after it.
                 Err(GitError::TooMany { .. }) => {
@@ -306,15 +323,14 @@ impl<'a> AttributionWalk<'a> {
         Ok(())
     }
 
-    /// The paths that are asked about and differ from a parent, with what they were there.
+    /// The paths that are asked about and differ between two trees, with what they were before.
     fn differs(
         &self,
-        node: GraphNode,
-        parent: GraphNode,
+        before: Option<Oid>,
+        after: Option<Oid>,
         questions: &Questions,
     ) -> Result<HashMap<PathNumber, Option<Entry>>, GitError> {
-        let tree = |node| self.mirror.folder_at(self.repository, self.graph.id(node), self.folder);
-        let changes = self.mirror.compare(self.repository, tree(parent)?, tree(node)?, self.folder)?.changes;
+        let changes = self.mirror.compare(self.repository, before, after, self.folder)?.changes;
         let wanted = changes.iter().filter_map(|change| {
             let number = *self.numbers.get(change.path.as_str())?;
             questions.contains_key(&number).then_some((number, change.before))

@@ -3,6 +3,7 @@
 use git2::{ErrorCode, Repository};
 use jiff::Timestamp;
 
+use super::limits::PARENTS;
 use crate::git::error::GitError;
 use crate::git::mirror::{Mirror, commit_id, oid};
 use belay_core::manifest::is_hidden;
@@ -189,7 +190,7 @@ pub(in crate::git) fn told(commit: &git2::Commit<'_>) -> Commit {
         },
         authored: time(author.when()),
         committed: time(commit.committer().when()),
-        parents: commit.parent_ids().map(commit_id).collect(),
+        parents: commit.parent_ids().take(PARENTS).map(commit_id).collect(),
         trailers: trailers(&message),
     }
 }

@@ -13,11 +13,23 @@ use crate::git::error::GitError;
 /// The number of a commit in a [`Graph`].
 pub(in crate::git) type GraphNode = u32;
 
+/// How many parents the commits of a history may have on average. A few bytes can stand for a commit with thousands.
+const EDGES: usize = 2;
+
 /// The commits of a repository, as far as they were asked for.
 #[derive(Default)]
 pub(in crate::git) struct Graph {
     numbers: HashMap<Oid, GraphNode>,
     commits: Vec<Commit>,
+    /// How many parents the commits have that were read, all together.
+    edges: usize,
+}
+
+/// A commit whose parents are being loaded.
+struct Frame {
+    id: Oid,
+    parents: Vec<Oid>,
+    next: usize,
 }
 
 struct Commit {
@@ -35,28 +47,34 @@ impl Graph {
         limit: usize,
         damaged: impl Fn(&git2::Error) -> GitError,
     ) -> Result<GraphNode, GitError> {
-        // Parents first; an explicit stack, for histories are longer than call stacks.
-        let mut stack: Vec<(Oid, Option<Vec<Oid>>)> = vec![(tip, None)];
-        while let Some((id, parents)) = stack.pop() {
-            if self.numbers.contains_key(&id) {
+        // Parents first; an explicit stack, for histories are longer than call stacks. Each commit is read once, and stands in
+        // the stack once, however many commits name it.
+        let read = |graph: &mut Graph, id: Oid| {
+            let commit = repository.find_commit(id).map_err(|error| damaged(&error))?;
+            graph.edges += commit.parent_count();
+            if graph.edges > limit.saturating_mul(EDGES) {
+                let what = "the commits of the history have too many parents".to_owned();
+                return Err(GitError::TooMany { what, limit: limit.saturating_mul(EDGES) });
+            }
+            Ok(Frame { id, parents: commit.parent_ids().collect(), next: 0 })
+        };
+        let mut stack = Vec::new();
+        if !self.numbers.contains_key(&tip) {
+            stack.push(read(self, tip)?);
+        }
+        while let Some(frame) = stack.last_mut() {
+            if let Some(parent) = frame.parents.get(frame.next).copied() {
+                frame.next += 1;
+                if !self.numbers.contains_key(&parent) {
+                    stack.push(read(self, parent)?);
+                }
                 continue;
             }
-            match parents {
-                None => {
-                    let parents: Vec<Oid> =
-                        repository.find_commit(id).map_err(|error| damaged(&error))?.parent_ids().collect();
-                    let missing: Vec<Oid> =
-                        parents.iter().filter(|parent| !self.numbers.contains_key(parent)).copied().collect();
-                    stack.push((id, Some(parents)));
-                    stack.extend(missing.into_iter().map(|parent| (parent, None)));
-                }
-                Some(parents) => {
-                    if self.commits.len() >= limit {
-                        return Err(GitError::TooMany { what: "the history has too many commits".to_owned(), limit });
-                    }
-                    self.add(id, &parents);
-                }
+            if self.commits.len() >= limit {
+                return Err(GitError::TooMany { what: "the history has too many commits".to_owned(), limit });
             }
+            self.add(frame.id, &frame.parents);
+            stack.pop();
         }
         Ok(self.numbers[&tip])
     }

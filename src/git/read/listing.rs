@@ -47,6 +47,25 @@ impl Mirror {
         self.with(|repository| self.folder(repository, at, "").map(TreeId))
     }
 
+    /// What is at a path at a commit, beside a folder; `None` where there is nothing. Costs one read for each folder above it.
+    ///
+    /// # Errors
+    ///
+    /// When the mirror does not have the commit, or can't be read.
+    pub fn file_at(&self, at: &CommitId, path: &str) -> Result<Option<Entry>, GitError> {
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        self.with(|repository| {
+            let tree = match self.folder(repository, at, folder) {
+                Ok(tree) => self.tree(repository, tree)?,
+                Err(GitError::NoFolder { .. } | GitError::NotAFolder { .. }) => return Ok(None),
+                Err(error) => return Err(error),
+            };
+            // git2 panics at a NUL, which no name has.
+            let entry = if name.contains('\0') { None } else { tree.get_name_bytes(name.as_bytes()) };
+            Ok(entry.filter(|entry| entry.kind() != Some(ObjectType::Tree)).map(|entry| entry_of(&entry)))
+        })
+    }
+
     /// What is in a folder at a commit; nothing where there is no such folder. Names that can't be used are left out.
     ///
     /// # Errors

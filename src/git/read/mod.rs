@@ -2,6 +2,7 @@
 
 pub(in crate::git) mod attribution;
 pub(in crate::git) mod commits;
+pub(in crate::git) mod folder_trees;
 pub(in crate::git) mod follow;
 pub(in crate::git) mod graph;
 pub(in crate::git) mod limits;

@@ -1,8 +1,6 @@
 //! What belay shows to a Git server, and only to the one that it is for.
 
 use std::fmt;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -12,6 +10,7 @@ use git2::{Cred, CredentialType};
 use super::location::{Location, Origin, Scheme};
 use crate::git::error::GitError;
 use crate::git::mirror::hidden::hidden_by_systemd;
+use crate::regular_file::{open_regular, read_regular_text};
 
 /// No password, token or passphrase is longer.
 const SECRET_LIMIT: u64 = 64 << 10;
@@ -221,7 +220,7 @@ impl Answers<'_> {
             path: file.to_owned(),
             why: "libssh2 can't use it; PEM and OpenSSH private keys are known".to_owned(),
         };
-        File::open(file).map_err(|error| unreadable("ssh key", file, &error.to_string()))?;
+        open_regular(file).map_err(|error| unreadable("ssh key", file, &error.to_string()))?;
         let passphrase = match &self.credentials.passphrase_file {
             Some(file) => Some(secret("passphrase file", file)?),
             None => None,
@@ -246,31 +245,21 @@ impl fmt::Debug for Secret {
 }
 
 fn secret(what: &'static str, path: &Path) -> Result<Secret, GitError> {
-    let file = File::open(path).map_err(|error| unreadable(what, path, &error.to_string()))?;
-    let mut text = String::new();
-    let read = file.take(SECRET_LIMIT + 1).read_to_string(&mut text);
-    match read {
-        Err(error) if error.kind() == std::io::ErrorKind::InvalidData => Err(unreadable(what, path, "not UTF-8")),
-        Err(error) => Err(unreadable(what, path, &error.to_string())),
-        Ok(length) if length as u64 > SECRET_LIMIT => Err(unreadable(what, path, "longer than 64 KiB")),
-        Ok(_) => {
-            let secret = text.trim_end_matches(['\r', '\n']);
-            if secret.is_empty() {
-                return Err(unreadable(what, path, "it is empty"));
-            }
-            if secret.contains(['\n', '\r', '\0']) {
-                return Err(unreadable(what, path, "it has more than one line"));
-            }
-            Ok(Secret(secret.to_owned()))
-        }
+    let text = read_regular_text(path, SECRET_LIMIT).map_err(|error| unreadable(what, path, &error.to_string()))?;
+    let secret = text.trim_end_matches(['\r', '\n']);
+    if secret.is_empty() {
+        return Err(unreadable(what, path, "it is empty"));
     }
+    if secret.contains(['\n', '\r', '\0']) {
+        return Err(unreadable(what, path, "it has more than one line"));
+    }
+    Ok(Secret(secret.to_owned()))
 }
 
 /// Whether a private key can't be used without its passphrase, as far as its file says so.
 fn has_passphrase(key: &Path) -> bool {
-    let mut text = String::new();
-    let read = File::open(key).map(|file| file.take(SECRET_LIMIT).read_to_string(&mut text));
-    if !matches!(read, Ok(Ok(_))) || text.contains("ENCRYPTED") {
+    let Ok(text) = read_regular_text(key, SECRET_LIMIT) else { return true };
+    if text.contains("ENCRYPTED") {
         return true;
     }
     // OpenSSH's own form begins with its name and that of the cipher.

@@ -2,20 +2,26 @@
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
+use std::thread;
+use std::time::Duration;
 
 use git2::{AutotagOption, Direction, ErrorCode, FetchOptions, Oid, Reference, RemoteHead, RemoteRedirect, Repository};
 use tokio_util::sync::CancellationToken;
 
 use super::host_keys;
 use super::import::PackSource;
+use super::watchdog::Watchdog;
 use super::{Talk, proxy};
-use crate::git::error::{GitError, while_doing};
+use crate::git::error::{GitError, while_doing, with_file};
 use crate::git::mirror::damage::{files, sync_packs};
 use crate::git::mirror::memory;
 use crate::git::mirror::{Mirror, commit_id};
 use crate::git::read::follow::{Choice, Follow, Offer};
 use crate::git::read::limits::REFERENCES;
 use belay_core::rollout::CommitId;
+
+/// How long a server may take to say which branches it has.
+const GREETING: Duration = Duration::from_mins(2);
 
 /// What a fetch found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,8 +60,7 @@ impl Mirror {
         let repository = self.location.to_string();
         let (choice, offer) = match self.location.path() {
             Some(path) => {
-                let source = PackSource::open(path)?;
-                let offer = source.offer(follow)?;
+                let (source, offer) = PackSource::look(path, follow)?;
                 let choice = offer.choose(follow, &repository)?;
                 self.bring(&choice, &offer, |mirror, wanted| {
                     source.import(mirror, wanted, &self.limits, stop).map(drop)
@@ -231,11 +236,34 @@ impl Mirror {
         if stop.is_cancelled() {
             return Err(GitError::Cancelled);
         }
+        let origin = self.location.origin().ok_or_else(|| while_doing("fetch")(git2::Error::from_str("no server")))?;
+        thread::scope(|scope| {
+            let limit = self.limits.fetch_time.min(GREETING);
+            let watchdog = Watchdog::watch(scope, origin, limit, stop);
+            let watchdog = watchdog.map_err(with_file("start a thread for", self.path()))?;
+            match self.talk_to(&url, follow, stop, &watchdog) {
+                Err(error)
+                    if watchdog.time_is_over() && !matches!(error, GitError::Cancelled | GitError::TooSlow { .. }) =>
+                {
+                    Err(GitError::TooSlow { repository: url, after: limit })
+                }
+                result => result,
+            }
+        })
+    }
+
+    fn talk_to(
+        &self,
+        url: &str,
+        follow: &Follow,
+        stop: &CancellationToken,
+        watchdog: &Watchdog,
+    ) -> Result<(Choice, Offer), GitError> {
         self.with(|mirror| {
-            let mut remote = mirror.remote_anonymous(&url).map_err(while_doing(format!("use {url}")))?;
-            if remote.url().ok() != Some(url.as_str()) {
+            let mut remote = mirror.remote_anonymous(url).map_err(while_doing(format!("use {url}")))?;
+            if remote.url().ok() != Some(url) {
                 return Err(GitError::Refused {
-                    repository: url.clone(),
+                    repository: url.to_owned(),
                     message: "Git's configuration turns it into another address (url.….insteadOf); write that one"
                         .to_owned(),
                 });
@@ -253,7 +281,8 @@ impl Mirror {
                 return Err(GitError::TooMany { what, limit: REFERENCES });
             }
             let offer = offer(heads);
-            let choice = offer.choose(follow, &url)?;
+            let choice = offer.choose(follow, url)?;
+            watchdog.extend(self.limits.fetch_time);
             self.bring(&choice, &offer, |mirror, wanted| {
                 let odb = mirror.odb().map_err(|error| self.damaged(&error))?;
                 let lacks = |id: &Oid| wanted.contains(id) && !odb.exists(*id);

@@ -3,14 +3,15 @@
 //! The format is OpenSSH's (`sshd(8)`, "SSH_KNOWN_HOSTS FILE FORMAT"): plain names, patterns, `[host]:port`, names hashed
 //! with HMAC-SHA1, and `@revoked`. Lines with `@cert-authority` are not used: libssh2 knows no host certificates.
 
-use std::fs::File;
-use std::io::Read;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use sha1::{Digest, Sha1};
 use sha2::Sha256;
+
+use crate::regular_file::read_regular;
 
 /// No file of host keys is longer.
 const FILE_LIMIT: u64 = 16 << 20;
@@ -33,15 +34,12 @@ pub(in crate::git) fn check(key: &ShownKey<'_>, file: Option<&Path>) -> Result<(
     };
     let mut text = String::new();
     for path in &files {
-        match File::open(path) {
-            Ok(opened) => {
-                let mut bytes = Vec::new();
-                let read = opened.take(FILE_LIMIT).read_to_end(&mut bytes);
-                read.map_err(|error| format!("failed to read {}: {error}", path.display()))?;
+        match read_regular(path, FILE_LIMIT) {
+            Ok(bytes) => {
                 text.push_str(&String::from_utf8_lossy(&bytes));
                 text.push('\n');
             }
-            Err(_) if file.is_none() => {}
+            Err(error) if file.is_none() && error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(format!("failed to read {}: {error}", path.display())),
         }
     }

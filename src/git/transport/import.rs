@@ -13,13 +13,16 @@
 //! Copies are taken, never hard links: a link would let the owner of the repository change the mirror afterwards.
 
 use std::collections::HashSet;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use git2::{ErrorCode, ObjectType, Odb, OdbLookupFlags, Oid, Repository, RepositoryOpenFlags, Sort};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::copied_packs::copy_packs;
+use super::local_files::{OPEN_TIMEOUT, check_objects, check_references, within};
+use super::surplus_parents::{SURPLUS, too_many};
 use crate::git::error::{GitError, while_doing, with_file};
 use crate::git::mirror::damage::of_the_machine;
 use crate::git::mirror::hidden::hidden_by_systemd;
@@ -30,8 +33,6 @@ use crate::git::read::limits::{Limits, REFERENCES};
 const ATTEMPTS: usize = 3;
 /// How many objects one import may bring, beside the packs that are copied as they are: some 300 bytes of memory each.
 const OBJECTS: usize = 500_000;
-/// How many repositories may borrow objects from each other in a chain, as in Git itself.
-const ALTERNATES: usize = 5;
 
 /// A repository on this machine, opened for reading.
 pub(in crate::git) struct PackSource {
@@ -40,8 +41,19 @@ pub(in crate::git) struct PackSource {
 }
 
 impl PackSource {
-    /// Opens it. It must be a complete one, of the user that belay runs as or declared safe.
-    pub(in crate::git) fn open(path: &Path) -> Result<PackSource, GitError> {
+    /// Opens it, and reads its branches and tags; only the one that is wanted, where that is found without looking at all of
+    /// them. It must be a complete one, of the user that belay runs as or declared safe, of regular files only.
+    pub(in crate::git) fn look(path: &Path, follow: &Follow) -> Result<(PackSource, Offer), GitError> {
+        check_references(path)?;
+        let (owned, follow) = (path.to_owned(), follow.clone());
+        within(OPEN_TIMEOUT, path, move || {
+            let source = PackSource::open(&owned)?;
+            let offer = source.offer(&follow)?;
+            Ok((source, offer))
+        })
+    }
+
+    fn open(path: &Path) -> Result<PackSource, GitError> {
         let flags = RepositoryOpenFlags::NO_SEARCH;
         let repository =
             Repository::open_ext(path, flags, std::iter::empty::<&Path>()).map_err(|error| refusal(path, &error))?;
@@ -51,8 +63,7 @@ impl PackSource {
         Ok(PackSource { repository, path: path.to_owned() })
     }
 
-    /// Its branches and tags; only the one that is wanted, where that is found without looking at all of them.
-    pub(in crate::git) fn offer(&self, follow: &Follow) -> Result<Offer, GitError> {
+    fn offer(&self, follow: &Follow) -> Result<Offer, GitError> {
         // Somebody may just be writing them.
         let reading = || {
             |error: git2::Error| GitError::Unreachable {
@@ -98,6 +109,7 @@ impl PackSource {
         limits: &Limits,
         stop: &CancellationToken,
     ) -> Result<usize, GitError> {
+        check_objects(&self.path)?;
         let known = tips(mirror)?;
         if known.is_empty() {
             let copied = copy_packs(&self.repository, mirror, limits, stop);
@@ -121,6 +133,7 @@ impl PackSource {
                 }
                 Err(ImportFault::Object(_)) => {
                     attempt += 1;
+                    check_objects(&self.path)?;
                     self = PackSource::open(&self.path)?;
                 }
             }
@@ -156,6 +169,7 @@ impl Import<'_> {
         let mut missing = Missing { source: self.source, ours, seen: HashSet::new(), objects: Vec::new() };
         let mut walk = self.source.revwalk()?;
         walk.set_sorting(Sort::TOPOLOGICAL | Sort::REVERSE)?;
+        let mut tips = Vec::new();
         for id in wanted {
             // A tag may stand before a tag that stands before a commit.
             let mut object = self.source.find_object(*id, None)?;
@@ -165,7 +179,15 @@ impl Import<'_> {
             }
             if object.kind() == Some(ObjectType::Commit) {
                 walk.push(object.id())?;
+                tips.push(object.id());
             }
+        }
+        // Nothing is known at first: packs were copied, with whatever is in them.
+        let is_known = |id: Oid| !known.is_empty() && missing.ours.exists_ext(id, OdbLookupFlags::NO_REFRESH);
+        if let Some(commit) = too_many(self.source, &tips, is_known, SURPLUS)? {
+            let what =
+                format!("parents, two for each commit not counted, up to commit {commit} of {}", self.path.display());
+            return Err(ImportFault::Final(GitError::TooMany { what, limit: SURPLUS }));
         }
         let theirs = self.source.odb()?;
         for tip in known.iter().filter(|tip| theirs.exists(**tip)) {
@@ -204,10 +226,8 @@ impl Import<'_> {
         let packing =
             Repository::open_bare(self.mirror.path()).map_err(|error| self.failed("open the mirror", error))?;
         let both = packing.odb().map_err(|error| self.failed("open the mirror", error))?;
-        for folder in object_folders(&self.source.commondir().join("objects")) {
-            if let Some(folder) = folder.to_str() {
-                both.add_disk_alternate(folder)?;
-            }
+        if let Some(folder) = self.source.commondir().join("objects").to_str() {
+            both.add_disk_alternate(folder)?;
         }
         let mut builder = packing.packbuilder()?;
         for (id, name) in objects {
@@ -304,70 +324,6 @@ fn tips(mirror: &Repository) -> Result<Vec<Oid>, GitError> {
         tips.extend(reference.map_err(reading())?.target());
     }
     Ok(tips)
-}
-
-/// Copies all packs of a repository, and of those that it borrows from, as they are.
-fn copy_packs(
-    source: &Repository,
-    mirror: &Repository,
-    limits: &Limits,
-    stop: &CancellationToken,
-) -> Result<(), GitError> {
-    let to = mirror.path().join("objects/pack");
-    let mut room = limits.fetch_bytes;
-    for folder in object_folders(&source.commondir().join("objects")) {
-        let folder = folder.join("pack");
-        let Ok(entries) = fs::read_dir(&folder) else { continue };
-        for index in entries.filter_map(Result::ok).map(|entry| entry.path()) {
-            let pack = index.with_extension("pack");
-            let is_file = |path: &Path| fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file());
-            if index.extension().is_none_or(|extension| extension != "idx") || !is_file(&index) || !is_file(&pack) {
-                continue;
-            }
-            let size = fs::metadata(&pack).map_err(with_file("read", &pack))?.len();
-            room = room.checked_sub(size).ok_or_else(|| GitError::TooLarge {
-                what: format!("all packs of {}", source.path().display()),
-                size: limits.fetch_bytes - room + size,
-                limit: limits.fetch_bytes,
-            })?;
-            if stop.is_cancelled() {
-                return Err(GitError::Cancelled);
-            }
-            // The index comes last: without it a pack is not seen.
-            copy(&pack, &to)?;
-            copy(&index, &to)?;
-        }
-    }
-    Ok(())
-}
-
-fn copy(file: &Path, to: &Path) -> Result<(), GitError> {
-    let Some(name) = file.file_name() else { return Ok(()) };
-    let (temporary, end) = (to.join("tmp_copy"), to.join(name));
-    if end.exists() {
-        return Ok(());
-    }
-    fs::copy(file, &temporary).map_err(with_file("copy", file))?;
-    File::open(&temporary).and_then(|file| file.sync_all()).map_err(with_file("sync", &temporary))?;
-    fs::rename(&temporary, &end).map_err(with_file("rename", temporary))
-}
-
-/// The folder of a repository's objects, and those that it borrows from: one path a line in `info/alternates`.
-fn object_folders(objects: &Path) -> Vec<PathBuf> {
-    let mut folders = vec![objects.to_owned()];
-    let mut at = 0;
-    while at < folders.len() && folders.len() < 1 + ALTERNATES {
-        let here = folders[at].clone();
-        at += 1;
-        let Ok(text) = fs::read_to_string(here.join("info/alternates")) else { continue };
-        for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
-            let folder = here.join(line);
-            if !folders.contains(&folder) {
-                folders.push(folder);
-            }
-        }
-    }
-    folders
 }
 
 fn refusal(path: &Path, error: &git2::Error) -> GitError {

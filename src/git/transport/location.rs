@@ -128,7 +128,7 @@ impl Origin {
     /// Whether a URL that libgit2 is about to answer with credentials, perhaps after a redirect, is of this origin.
     pub(in crate::git) fn is_of(&self, url: &str) -> bool {
         matches!(parse(url), Ok(Kind::Url { origin, .. }) if origin == *self)
-            || matches!(parse(&without_userinfo(url)), Ok(Kind::Url { origin, .. }) if origin == *self)
+            || matches!(parse(&without_user(url)), Ok(Kind::Url { origin, .. }) if origin == *self)
     }
 
     fn authority(&self) -> String {
@@ -265,6 +265,14 @@ fn is_this_machine(host: &str) -> bool {
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
+/// A URL without the user in front of its host. An `@` in its path stays where it is.
+fn without_user(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    format!("{scheme}://{host}{path}")
+}
+
 /// The text with everything between the scheme and the last `@` before the path left out, and control characters too.
 fn without_userinfo(text: &str) -> String {
     let (scheme, rest) = match text.split_once("://") {
@@ -364,6 +372,7 @@ mod tests {
             "https://git.example.com:8443/deploy.git",
             "https://git.example.com.evil.org/deploy.git",
             "https://git.example.com@evil.org/deploy.git",
+            "https://evil.org/@git.example.com/deploy.git",
             "ssh://git.example.com:443/deploy.git",
             "http://localhost/deploy.git",
             "nonsense",

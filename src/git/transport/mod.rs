@@ -1,11 +1,16 @@
 //! Talking to a Git server: what it asks for, what it shows, when it is given up, and what its errors mean.
 
+pub(in crate::git) mod copied_packs;
 pub(in crate::git) mod credentials;
 pub(in crate::git) mod fetch;
 pub(in crate::git) mod host_keys;
 pub(in crate::git) mod import;
+pub(in crate::git) mod local_files;
 pub(in crate::git) mod location;
+pub(in crate::git) mod redirect;
+pub(in crate::git) mod surplus_parents;
 pub(in crate::git) mod wake;
+pub(in crate::git) mod watchdog;
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -18,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use self::credentials::{Answers, Credentials};
 use self::host_keys::ShownKey;
 use self::location::Location;
+use self::redirect::RedirectGuard;
 use super::error::GitError;
 use crate::git::mirror::damage::of_the_machine;
 use crate::git::read::limits::Limits;
@@ -39,6 +45,7 @@ pub(super) struct Talk<'a> {
     stop: &'a CancellationToken,
     until: Instant,
     said: RefCell<ServerWords<'a>>,
+    _redirects: RedirectGuard,
 }
 
 /// What was said so far.
@@ -58,7 +65,9 @@ impl<'a> Talk<'a> {
     ) -> Talk<'a> {
         let until = Instant::now() + limits.fetch_time;
         let said = ServerWords { answers: credentials.answers(), untrusted: None, bytes: 0 };
-        Talk { location, credentials, limits, mirror, stop, until, said: RefCell::new(said) }
+        let redirects = RedirectGuard::new(location.origin());
+        let said = RefCell::new(said);
+        Talk { location, credentials, limits, mirror, stop, until, said, _redirects: redirects }
     }
 
     /// What libgit2 calls during the talk.

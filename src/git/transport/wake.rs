@@ -16,7 +16,9 @@ use notify::event::{AccessKind, AccessMode};
 use notify::{Config, Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::Notify;
 
+use super::local_files::{OPEN_TIMEOUT, check_references, within};
 use super::location::Location;
+use crate::git::error::while_doing;
 
 /// How long after the first notice is waited for the rest of a push: it writes a lock, renames it, and writes a log.
 const CALM: Duration = Duration::from_millis(200);
@@ -57,14 +59,12 @@ struct WatchedFolder {
 struct FileIdentity(Vec<(PathBuf, u64, u64)>);
 
 impl Wake {
-    /// Watches a repository on this machine. `None` for one that is elsewhere.
+    /// Of a repository on this machine; `None` for one that is elsewhere. Nothing is opened, or watched, before the first call
+    /// of [`Wake::mend`].
     #[must_use]
     pub fn new(location: &Location) -> Option<Wake> {
         let path = location.path()?.to_owned();
-        let wake = Wake { signal: Arc::default(), watched: Mutex::new(None), path };
-        // Why it may not work is told by the first call of `mend`.
-        drop(wake.mend());
-        Some(wake)
+        Some(Wake { signal: Arc::default(), watched: Mutex::new(None), path })
     }
 
     /// Waits until something has moved in the repository, and then until it is calm again. Several moves that come
@@ -80,7 +80,7 @@ impl Wake {
     }
 
     /// Watches what is there now, if that is another repository than before, or the watch was lost. Meant for after each
-    /// poll: costs a few looks at folders when all is well.
+    /// poll: costs a few looks at folders when all is well. Blocks, on the disk.
     pub fn mend(&self) -> Watching {
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         let broken = self.signal.broken.swap(false, Ordering::AcqRel);
@@ -128,10 +128,15 @@ struct Folders {
 impl Folders {
     fn of(path: &Path) -> Result<Folders, String> {
         crate::git::mirror::settings::apply();
-        let flags = git2::RepositoryOpenFlags::NO_SEARCH;
-        let opened = git2::Repository::open_ext(path, flags, std::iter::empty::<&Path>());
+        check_references(path).map_err(|error| error.to_string())?;
+        let owned = path.to_owned();
+        let opened = within(OPEN_TIMEOUT, path, move || {
+            let flags = git2::RepositoryOpenFlags::NO_SEARCH;
+            let opened = git2::Repository::open_ext(&owned, flags, std::iter::empty::<&Path>());
+            Ok(opened.map_err(while_doing("open it"))?.commondir().to_owned())
+        });
         // Through links, so that the paths of notices can be compared.
-        let repository = opened.map_err(|error| error.message().to_owned())?.commondir().to_owned();
+        let repository = opened.map_err(|error| error.to_string())?;
         let repository = fs::canonicalize(repository).map_err(|error| error.to_string())?;
         let mut folders = vec![(repository.clone(), RecursiveMode::NonRecursive)];
         if let Some(parent) = path.parent() {

@@ -30,6 +30,8 @@ pub enum LastingKind {
     Unblocked,
     /// What this commit brought is held.
     Held(CommitId),
+    /// Somebody else and belay disagree about an object; with what is said of it.
+    Disagreement(String, String),
 }
 
 /// What was noted last of what lasts.
@@ -39,6 +41,8 @@ pub struct NotedLasting {
     pub blocked: BTreeMap<String, Timestamp>,
     /// When a hold was noted last, by source and commit.
     pub held: BTreeMap<(String, CommitId), Timestamp>,
+    /// When a disagreement was noted last, by source and object.
+    pub disagreements: BTreeMap<(String, String), Timestamp>,
 }
 
 impl History {
@@ -54,6 +58,9 @@ impl History {
                     LastingKind::Blocked(reason) => ("source", "", "blocked", Some(reason)),
                     LastingKind::Unblocked => ("source", "", "unblocked", None),
                     LastingKind::Held(commit) => ("held", commit.as_str(), "held", None),
+                    LastingKind::Disagreement(object, message) => {
+                        ("disagreement", object.as_str(), "disagreement", Some(message))
+                    }
                 };
                 connection
                     .prepare_cached(
@@ -75,7 +82,7 @@ impl History {
         self.read("look what was noted to last", |connection| {
             let mut noted = NotedLasting::default();
             let mut statement = connection.prepare_cached(
-                "SELECT source, \"commit\", state, at, since, max(number) FROM notices WHERE kind IN ('held', 'source') GROUP \
+                "SELECT source, \"commit\", state, at, since, max(number) FROM notices WHERE kind IN ('held', 'source', 'disagreement') GROUP \
                  BY source, \"commit\", kind",
             )?;
             let mut found = statement.query([])?;
@@ -87,6 +94,9 @@ impl History {
                     }
                     "held" => {
                         noted.held.insert((source, rows::parsed(row, 1)?), rows::parsed(row, 3)?);
+                    }
+                    "disagreement" => {
+                        noted.disagreements.insert((source, row.get(1)?), rows::parsed(row, 3)?);
                     }
                     _ => {}
                 }
@@ -104,7 +114,7 @@ pub(in crate::history) fn forget_notices(connection: &Connection) -> Result<(), 
         [],
     )?;
     connection.execute(
-        "DELETE FROM notices WHERE kind IN ('past', 'source') AND EXISTS (SELECT 1 FROM notices AS newer INDEXED BY \
+        "DELETE FROM notices WHERE kind IN ('past', 'source', 'disagreement') AND EXISTS (SELECT 1 FROM notices AS newer INDEXED BY \
          notices_by_commit WHERE newer.source = notices.source AND newer.\"commit\" = notices.\"commit\" AND newer.kind = \
          notices.kind AND newer.number > notices.number)",
         [],

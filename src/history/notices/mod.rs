@@ -55,6 +55,8 @@ pub enum NoticeAbout {
     Held(CommitId),
     /// That the source is blocked, for long, and why; with `None`, that it no longer is.
     Source(Option<String>),
+    /// That somebody else and belay disagree about an object; with what is said of it.
+    Disagreement(String),
 }
 
 impl Notice {
@@ -63,14 +65,14 @@ impl Notice {
     pub fn commit(&self) -> Option<&CommitId> {
         match &self.about {
             NoticeAbout::Commit(commit, _) | NoticeAbout::Past(commit, _) | NoticeAbout::Held(commit) => Some(commit),
-            NoticeAbout::Source(_) => None,
+            NoticeAbout::Source(_) | NoticeAbout::Disagreement(_) => None,
         }
     }
 
     /// Whether it tells of what lasts, of which one message tells together.
     #[must_use]
     pub fn lasts(&self) -> bool {
-        matches!(self.about, NoticeAbout::Held(_) | NoticeAbout::Source(_))
+        matches!(self.about, NoticeAbout::Held(_) | NoticeAbout::Source(_) | NoticeAbout::Disagreement(_))
     }
 }
 
@@ -81,7 +83,7 @@ pub struct Pending {
     pub notice: Notice,
     /// The notices of the same kind right after it, which are told together with it: only of what lasts.
     pub together: Vec<Notice>,
-    /// How often the receiver has been tried in vain since it last took one.
+    /// How often the receiver has been tried since it last took one. An attempt under way counts.
     pub attempts: u32,
     /// It is not to be tried again before.
     pub retry: Option<Timestamp>,
@@ -179,7 +181,25 @@ impl History {
         })
     }
 
-    /// A receiver was tried in vain, and is not to be tried again before this time.
+    /// A receiver is about to be tried. It counts as an attempt in vain until something else is noted, and is not to be made
+    /// again before this time: it may be what ends belay.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be written.
+    pub fn notice_tried(&self, receiver: &str, retry: Timestamp) -> Result<(), HistoryError> {
+        self.write("note that a receiver is tried", |connection| {
+            connection
+                .prepare_cached(
+                    "INSERT INTO receivers (name, told, attempts, retry) VALUES (?, 0, 1, ?) ON CONFLICT DO UPDATE SET \
+                     attempts = attempts + 1, retry = excluded.retry",
+                )?
+                .execute(params![receiver, rows::time(retry)])?;
+            Ok(())
+        })
+    }
+
+    /// The attempt that was noted last was in vain, and is not to be made again before this time.
     ///
     /// # Errors
     ///
@@ -189,7 +209,7 @@ impl History {
             connection
                 .prepare_cached(
                     "INSERT INTO receivers (name, told, attempts, retry) VALUES (?, 0, 1, ?) ON CONFLICT DO UPDATE SET \
-                     attempts = attempts + 1, retry = excluded.retry",
+                     retry = excluded.retry",
                 )?
                 .execute(params![receiver, rows::time(retry)])?;
             Ok(())
@@ -269,6 +289,7 @@ fn notice(row: &Row<'_>) -> rusqlite::Result<Notice> {
         "past" => NoticeAbout::Past(rows::parsed(row, 3)?, rows::worded(row, 4)?),
         "held" => NoticeAbout::Held(rows::parsed(row, 3)?),
         "source" => NoticeAbout::Source(row.get(8)?),
+        "disagreement" => NoticeAbout::Disagreement(row.get(8)?),
         _ => NoticeAbout::Commit(rows::parsed(row, 3)?, rows::worded(row, 4)?),
     };
     let since = row.get::<_, Option<String>>(7)?.map(|_| rows::parsed(row, 7)).transpose()?;

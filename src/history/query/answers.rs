@@ -32,6 +32,9 @@ pub struct RecordAnswer {
     /// What it waits for; null where it waits for nothing.
     #[serde(rename = "waitsFor")]
     pub waits_for: Option<String>,
+    /// How far its rollout was when that was written down last, and what is wrong with its pods already; null where it has
+    /// ended.
+    pub progress: Option<String>,
     /// The workloads that read it and were not rolled out for its change: they notice when they restart.
     pub unnoticed: Vec<Unnoticed>,
     /// What the person said who asked for it, with who that was; null where nobody said anything.
@@ -64,9 +67,10 @@ impl RecordAnswer {
             None => (None, None, None),
         };
         let waits_for = step_details::waits_for(history, record).ok().flatten();
+        let progress = step_details::progress(history, record).ok().flatten();
         let unnoticed = step_details::unnoticed(history, record).unwrap_or_default();
         let note = step_details::note(history, record).ok().flatten();
-        RecordAnswer { record: record.clone(), waits_for, unnoticed, note, subject, author, authored }
+        RecordAnswer { record: record.clone(), waits_for, progress, unnoticed, note, subject, author, authored }
     }
 }
 
@@ -199,6 +203,8 @@ pub struct SpreadAnswer {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusAnswer {
+    /// The API server that the workloads were read from; null in the answers of a daemon, whose sources name theirs.
+    pub cluster: Option<String>,
     /// The sources, as far as the daemon's history is here.
     pub sources: Vec<SourceAnswer>,
     /// The workloads that belay has applied, or is to apply.
@@ -217,8 +223,18 @@ pub struct SourceAnswer {
     pub head: Option<CommitId>,
     /// Its state.
     pub state: SourceState,
+    /// The state in a line for people.
+    pub summary: String,
     /// How many of its objects are in which state.
     pub objects: StateCounts,
+    /// The source or the daemon that all of it waits for, in a sentence; null where it waits for none.
+    pub waits_for: Option<String>,
+    /// The reason why it is blocked; null where it is not.
+    pub blocked: Option<String>,
+    /// The API server of the cluster that it is for; null where that is not known.
+    pub cluster: Option<String>,
+    /// When its daemon looked at the repository last, or tried to; null where it has not.
+    pub looked: Option<Timestamp>,
     /// What keeps the daemon from reading the repository, or what it finds there from being planned; null where nothing
     /// does.
     pub trouble: Option<TroubleAnswer>,

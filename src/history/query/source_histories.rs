@@ -1,74 +1,100 @@
-//! What the history adds to what is live: what is open and what it waits for, what ended badly, and where each source stands.
+//! What is known of sources besides what is live: the published state of each, what is open and what it waits for, and what
+//! ended badly.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
+
 use super::answers::{SourceAnswer, TroubleAnswer, WorkloadAnswer};
+use super::standing::{PublishedRollout, PublishedSource};
 use super::step_details::waits_for;
-use crate::history::{Heads, History, HistoryError, ObjectStanding, Query, SourceStanding, Trouble};
+use crate::history::{History, HistoryError, ObjectStanding, Query, SourceStanding};
 use belay_core::manifest::{ObjectKey, Place};
 use belay_core::rollout::health::Standing;
 use belay_core::rollout::{
-    LiveWorkload, ObjectFacts, ObjectState, Outcome, Reason, ReasonCode, Record, SourceFacts, SourceState, StateCounts,
-    Workload,
+    CommitId, LiveWorkload, ObjectFacts, ObjectState, Outcome, Reason, ReasonCode, Record, Workload,
 };
 
-/// What the history knows of each source.
+/// What is known of each source that is followed.
 #[derive(Debug, Default)]
 pub struct SourceHistories {
     /// By the names of the sources.
     pub sources: BTreeMap<String, SourceHistory>,
 }
 
-/// What the history knows of one source.
+/// What is known of one source.
 #[derive(Debug, Default)]
 pub struct SourceHistory {
-    /// The heads that it has had.
-    pub heads: Heads,
-    /// What is in the way of reading its repository.
-    pub trouble: Option<Trouble>,
-    /// Where its daemon says that it stands; `None` where none has said so.
+    /// Its published state; `None` where no daemon has published any.
     standing: Option<SourceStanding>,
-    /// What is open, with what it waits for.
+    /// What is open.
     pub open: BTreeMap<ObjectKey, Open>,
     /// What ended badly, or was left alone.
     pub ended: BTreeMap<ObjectKey, ObjectStanding>,
 }
 
-/// A record that has not ended.
+/// A rollout that has not ended.
 #[derive(Debug)]
 pub struct Open {
-    /// The record.
-    pub record: Record,
+    state: ObjectState,
+    commit: CommitId,
+    /// Where its manifest is written.
+    place: Option<Place>,
+    /// When it was taken up.
+    since: Option<Timestamp>,
     /// What it waits for.
-    pub waits_for: Option<String>,
+    waits_for: Option<String>,
+    /// What is wrong with its pods already.
+    wrong: Option<String>,
 }
 
 impl SourceHistories {
-    /// What a history knows of the sources that it names, and of these.
+    /// What the history knows of the sources that are followed, where no daemon answers.
     ///
     /// # Errors
     ///
     /// When the file can't be read.
-    pub fn read(history: &History, more: &BTreeSet<String>) -> Result<SourceHistories, HistoryError> {
-        let mut memory = SourceHistories::default();
+    pub fn read(history: &History, now: Timestamp) -> Result<SourceHistories, HistoryError> {
+        let mut known = SourceHistories::default();
         for followed in history.followed()? {
-            let source = SourceHistory { trouble: followed.trouble, ..SourceHistory::default() };
-            memory.sources.insert(followed.source, source);
+            let name = followed.source;
+            let standing = history.standing(&name)?.map(|standing| standing.as_of(now));
+            let (open, ended) = (open_records(history, &name)?, history.object_standings(&name)?);
+            known.sources.insert(name, SourceHistory { standing, open, ended }.of_its_follower());
         }
-        for name in more {
-            memory.sources.entry(name.clone()).or_default();
-        }
-        for (name, source) in &mut memory.sources {
-            source.heads = history.heads(name)?;
-            source.standing = history.standing(name)?;
-            source.ended = history.object_standings(name)?;
-            for record in history.open_records(name)? {
-                let waits_for = waits_for(history, &record)?;
-                source.open.insert(record.object.clone(), Open { record, waits_for });
-            }
-        }
-        Ok(memory)
+        Ok(known)
     }
+
+    /// What a daemon publishes of its sources. The history, where it can be read, adds the places of manifests and what is
+    /// planned and not begun.
+    #[must_use]
+    pub fn published(
+        sources: BTreeMap<String, PublishedSource>,
+        history: Option<&History>,
+        now: Timestamp,
+    ) -> SourceHistories {
+        let of = |(name, published): (String, PublishedSource)| {
+            let PublishedSource { standing, under_way, ended } = published;
+            let mut open = history.and_then(|history| open_records(history, &name).ok()).unwrap_or_default();
+            for (key, rollout) in under_way {
+                let recorded = open.remove(&key);
+                open.insert(key, Open::published(rollout, recorded));
+            }
+            let (standing, ended) = (Some(standing.as_of(now)), ended.into_iter().collect());
+            (name, SourceHistory { standing, open, ended }.of_its_follower())
+        };
+        SourceHistories { sources: sources.into_iter().map(of).collect() }
+    }
+}
+
+/// The open records of a source, with what they wait for.
+fn open_records(history: &History, source: &str) -> Result<BTreeMap<ObjectKey, Open>, HistoryError> {
+    let mut open = BTreeMap::new();
+    for record in history.open_records(source)? {
+        let waits_for = waits_for(history, &record)?;
+        open.insert(record.object.clone(), Open::recorded(record, waits_for));
+    }
+    Ok(open)
 }
 
 impl SourceHistories {
@@ -96,70 +122,59 @@ impl SourceHistories {
         besides
     }
 
-    /// Where each source is of which anything is known.
+    /// The published state of each source.
     #[must_use]
     pub fn source_answers(&self) -> Vec<SourceAnswer> {
-        let known = self.sources.iter().filter(|(_, source)| source.is_known());
-        known.map(|(name, source)| source.answer(name)).collect()
+        self.sources.iter().filter_map(|(name, source)| source.answer(name)).collect()
     }
 }
 
 impl SourceHistory {
-    fn answer(&self, name: &str) -> SourceAnswer {
-        let trouble = self.trouble.clone().map(|Trouble { message, since }| TroubleAnswer { message, since });
-        SourceAnswer {
-            source: name.to_owned(),
-            head: self.heads.recorded.clone(),
-            state: self.state(),
-            objects: self.counts(),
-            trouble,
-            troubles: self.troubles().map(|(place, message)| (place.clone(), message.clone())).collect(),
-            warnings: self.standing.as_ref().map(|standing| standing.warnings.clone()).unwrap_or_default(),
+    /// The same without what is of another daemon's time: a standby knows nothing of what is under way.
+    fn of_its_follower(mut self) -> SourceHistory {
+        if self.standing.as_ref().is_some_and(|standing| standing.follower.standby) {
+            self.open.clear();
+            self.ended.clear();
         }
+        self
     }
 
-    /// Whether anything is known of it.
-    #[must_use]
-    pub fn is_known(&self) -> bool {
-        self.heads.recorded.is_some() || self.trouble.is_some()
+    /// The answer about the source; `None` where no daemon has published its state.
+    fn answer(&self, name: &str) -> Option<SourceAnswer> {
+        let standing = self.standing.clone()?;
+        let summary = standing.summary();
+        let SourceStanding { state, counts, head, blocked, waits, mut troubles, warnings, follower, held: _ } =
+            standing;
+        let trouble = troubles.get("repository").cloned().zip(follower.trouble_since);
+        let trouble = trouble.map(|(message, since)| TroubleAnswer { message, since });
+        if trouble.is_some() {
+            troubles.remove("repository");
+        }
+        Some(SourceAnswer {
+            source: name.to_owned(),
+            head,
+            state,
+            summary,
+            objects: counts,
+            waits_for: waits,
+            blocked,
+            cluster: follower.cluster,
+            looked: follower.looked,
+            trouble,
+            troubles,
+            warnings,
+        })
     }
 
     /// What is known of an object here.
     #[must_use]
     pub fn facts(&self, key: &ObjectKey) -> ObjectFacts {
         ObjectFacts {
-            open: self.open.get(key).map(Open::state),
+            open: self.open.get(key).map(|open| open.state),
             ended: self.ended.get(key).map(|ended| ended.state),
             held: self.standing.as_ref().is_some_and(|standing| standing.held.contains(key)),
             ..ObjectFacts::default()
         }
-    }
-
-    /// How many of its objects are in which state.
-    #[must_use]
-    pub fn counts(&self) -> StateCounts {
-        let held = self.standing.iter().flat_map(|standing| &standing.held);
-        let told: BTreeSet<&ObjectKey> = self.open.keys().chain(self.ended.keys()).chain(held).collect();
-        let in_head = |key: &ObjectKey| self.ended.get(key).is_none_or(|ended| ended.in_head);
-        let told = told.into_iter().map(|key| (ObjectState::of(&self.facts(key)), in_head(key)));
-        StateCounts::of_source(self.standing.as_ref().map_or(0, |standing| standing.objects), 0, told)
-    }
-
-    /// Its state.
-    #[must_use]
-    pub fn state(&self) -> SourceState {
-        let standing = self.standing.as_ref();
-        let facts = SourceFacts {
-            blocked: self.trouble.is_some() || standing.is_some_and(|standing| standing.blocked.is_some()),
-            troubled: standing.is_some_and(|standing| !standing.troubles.is_empty()),
-            idle: self.heads.recorded.is_some() && self.heads.finished == self.heads.recorded,
-        };
-        SourceState::of(facts, &self.counts())
-    }
-
-    /// What is in its way, a line each, but for what keeps its repository from being read.
-    pub fn troubles(&self) -> impl Iterator<Item = (&String, &String)> {
-        self.standing.iter().flat_map(|standing| &standing.troubles).filter(|(place, _)| *place != "repository")
     }
 }
 
@@ -168,13 +183,16 @@ impl SourceHistory {
     pub fn tell(&self, row: &mut WorkloadAnswer) {
         if let Some(open) = self.open.get(&row.object) {
             row.waits_for.clone_from(&open.waits_for);
-            row.place.clone_from(&open.record.place);
+            row.place.clone_from(&open.place);
             if row.commit.is_empty() {
-                row.commit = open.record.commit.to_string();
+                row.commit = open.commit.to_string();
             }
             if let Some(waits_for) = &open.waits_for {
-                row.message = format!("commit {} {waits_for}", open.record.commit.short());
-                row.since = Some(open.record.started);
+                row.message = format!("commit {} {waits_for}", open.commit.short());
+                row.since = open.since;
+            }
+            if let Some(wrong) = &open.wrong {
+                row.message = if row.message.is_empty() { wrong.clone() } else { format!("{}; {wrong}", row.message) };
             }
         } else if let Some(ended) = self.ended.get(&row.object).filter(|ended| ended.state == row.state) {
             row.place.clone_from(&ended.place);
@@ -196,14 +214,22 @@ impl SourceHistory {
 }
 
 impl Open {
-    /// The state that it shows.
-    #[must_use]
-    pub fn state(&self) -> ObjectState {
-        match self.record.outcome {
+    fn recorded(record: Record, waits_for: Option<String>) -> Open {
+        let state = match record.outcome {
             // As it was kept before waiting had a word of its own.
-            Outcome::Planned if self.waits_for.is_some() => ObjectState::Waiting,
+            Outcome::Planned if waits_for.is_some() => ObjectState::Waiting,
             outcome => outcome.state(),
-        }
+        };
+        let Record { commit, place, started, .. } = record;
+        Open { state, commit, place, since: Some(started), waits_for, wrong: None }
+    }
+
+    /// A rollout as it is published, with what its record adds.
+    fn published(rollout: PublishedRollout, recorded: Option<Open>) -> Open {
+        let PublishedRollout { state, commit, message, wrong } = rollout;
+        let (place, since) = recorded.map(|open| (open.place, open.since)).unwrap_or_default();
+        let waits_for = (state == ObjectState::Waiting).then_some(message);
+        Open { state, commit, place, since, waits_for, wrong }
     }
 }
 

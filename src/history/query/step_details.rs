@@ -20,6 +20,19 @@ pub fn waits_for(history: &History, record: &Record) -> Result<Option<String>, H
     Ok(last.filter(|step| step.kind == StepKind::Waiting).map(|step| step.detail))
 }
 
+/// How far an open record's rollout was when that was written down last, and what is wrong with its pods already.
+///
+/// # Errors
+///
+/// When the file can't be read.
+pub fn progress(history: &History, record: &Record) -> Result<Option<String>, HistoryError> {
+    if record.outcome.is_final() {
+        return Ok(None);
+    }
+    let last = history.steps(record.id)?.into_iter().next_back();
+    Ok(last.filter(|step| step.kind == StepKind::Progress).map(|step| step.detail))
+}
+
 /// Which workloads read what a record changed, and were not rolled out for it.
 ///
 /// # Errors

@@ -68,7 +68,7 @@ impl KeptTemplate {
         let newest = connection.last_insert_rowid();
         forget_fallback_template(connection, source, object)?;
         forget(connection, source, object, FORGET_SAME, params![commit.as_str(), newest])?;
-        let good = last_good(connection, source, object)?.map(|record| record.commit.to_string());
+        let good = last_good(connection, source, object, None)?.map(|record| record.commit.to_string());
         forget(connection, source, object, FORGET_OLD, params![good, KEPT])
     }
 }
@@ -108,8 +108,31 @@ impl History {
     ///
     /// When the file can't be read.
     pub fn last_good(&self, source: &str, object: &ObjectKey) -> Result<Option<LastGood>, HistoryError> {
+        self.good(source, object, None)
+    }
+
+    /// The same, of other commits than this one: what of that was complete goes back, too.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be read.
+    pub fn last_good_beside(
+        &self,
+        source: &str,
+        object: &ObjectKey,
+        commit: &CommitId,
+    ) -> Result<Option<LastGood>, HistoryError> {
+        self.good(source, object, Some(commit))
+    }
+
+    fn good(
+        &self,
+        source: &str,
+        object: &ObjectKey,
+        beside: Option<&CommitId>,
+    ) -> Result<Option<LastGood>, HistoryError> {
         self.read("look for the last good revision", |connection| {
-            let Some(record) = last_good(connection, source, object)? else { return Ok(None) };
+            let Some(record) = last_good(connection, source, object, beside)? else { return Ok(None) };
             let template = template(connection, source, object, &record.commit)?;
             let record = completed(connection, vec![record])?.pop();
             Ok(record.map(|record| LastGood { record, template }))
@@ -212,12 +235,17 @@ const UNWELL: &str = "SELECT 1 FROM records AS ill INDEXED BY records_rolled_out
      ill.namespace IS ?5 AND ill.number >= records.number AND (ill.manifest_hash = records.manifest_hash OR \
      ill.\"commit\" = records.\"commit\")";
 
-fn last_good(connection: &Connection, source: &str, object: &ObjectKey) -> Result<Option<Record>, Failure> {
+fn last_good(
+    connection: &Connection,
+    source: &str,
+    object: &ObjectKey,
+    beside: Option<&CommitId>,
+) -> Result<Option<Record>, Failure> {
     let ObjectKey { group, kind, namespace, name } = object;
     let text = format!(
         "SELECT {} FROM records INDEXED BY records_rolled_out WHERE records.source = ?1 AND records.name = ?2 AND \
          records.rolls_out = 1 AND records.kind = ?3 AND records.\"group\" = ?4 AND records.namespace IS ?5 AND \
-         records.outcome = 'complete' AND NOT EXISTS (SELECT 1 FROM records AS later INDEXED BY records_rolled_out WHERE \
+         records.outcome = 'complete' AND (?6 IS NULL OR records.\"commit\" <> ?6) AND NOT EXISTS (SELECT 1 FROM records AS later INDEXED BY records_rolled_out WHERE \
          later.source = ?1 AND later.name = ?2 AND later.rolls_out = 1 AND later.kind = ?3 AND later.\"group\" = ?4 AND \
          later.namespace IS ?5 AND later.number > records.number AND \
          (later.manifest_hash = records.manifest_hash OR later.\"commit\" = records.\"commit\") AND later.outcome IN \
@@ -225,5 +253,7 @@ fn last_good(connection: &Connection, source: &str, object: &ObjectKey) -> Resul
         rows::RECORD
     );
     let mut statement = connection.prepare_cached(&text)?;
-    Ok(statement.query_row(params![source, name, kind, group, namespace], rows::record).optional()?)
+    Ok(statement
+        .query_row(params![source, name, kind, group, namespace, beside.map(CommitId::as_str)], rows::record)
+        .optional()?)
 }

@@ -1,5 +1,6 @@
 //! The file itself: found or made, of which format, damaged or not.
 
+use std::fmt;
 use std::fs;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -8,10 +9,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+use tracing::warn;
 
 use super::aside::{set_aside, with_suffix};
 use super::connection::{check, damage, open_for_reading, prepare};
 use super::damage::{DamageCheck, cannot_open, is_damage};
+use super::deleted::{FileId, leave_logs, make_again};
 use super::format::{APPLICATION, format_of, migrate, newest_format, set_up};
 use super::private;
 use crate::blocking::blocking;
@@ -33,9 +36,15 @@ struct Inner {
     /// only a writer that closes last puts everything into the one file.
     reader: Mutex<Connection>,
     /// `None` where the file was opened for reading.
-    writer: Option<Mutex<Connection>>,
+    writer: Option<Mutex<Writer>>,
     /// How often a fresh file was begun in its place.
     begun: AtomicU32,
+}
+
+/// What writes, and the file that it has open: somebody may put another one in its place, or delete it.
+struct Writer {
+    connection: Connection,
+    file: Option<FileId>,
 }
 
 /// How the history file was found when it was opened.
@@ -87,13 +96,22 @@ impl History {
         let reader = open_for_reading(&path)?;
         Ok((
             History(Arc::new(Inner {
+                writer: Some(Mutex::new(Writer::on(writer, &path))),
                 path,
-                writer: Some(Mutex::new(writer)),
                 reader: Mutex::new(reader),
                 begun: AtomicU32::new(0),
             })),
             opened,
         ))
+    }
+
+    /// Makes the state folder where there is none, and closes it to others.
+    ///
+    /// # Errors
+    ///
+    /// When it can't be written, or belongs to another user.
+    pub fn make_folder(folder: &Path) -> Result<(), HistoryError> {
+        private::make(folder)
     }
 
     /// Opens the history file in a folder for reading, beside a daemon or without one. Nothing is written.
@@ -144,7 +162,7 @@ impl History {
             OpenFault::Unreadable(message) => HistoryError::Damaged { path: self.0.path.clone(), message },
         })?;
         *reader = open_for_reading(&self.0.path)?;
-        *writer = fresh;
+        *writer = Writer::on(fresh, &self.0.path);
         self.0.begun.fetch_add(1, Ordering::Relaxed);
         Ok(Some(to))
     }
@@ -152,6 +170,43 @@ impl History {
     /// Whether the file can be read from end to end, as it is on the disk: what is in use may still stand in memory.
     fn is_sound(&self) -> bool {
         damage(&self.0.path).is_none()
+    }
+
+    /// Sees to it that what is written from now on is kept: makes the file again where somebody has deleted it.
+    ///
+    /// # Errors
+    ///
+    /// When it can't be made again, and when another file is in its place.
+    pub fn keep(&self) -> Result<(), HistoryError> {
+        let done = blocking(|| self.keep_in_place(&mut *self.writer()?));
+        done.map_err(|failure| self.explain("look whether the history is in its place", failure))
+    }
+
+    /// Looks whether the file that is open is the one that others find. One that was deleted is made again, with all that is
+    /// in it.
+    fn keep_in_place(&self, writer: &mut Writer) -> Result<(), Failure> {
+        let path = &self.0.path;
+        match FileId::of(path) {
+            Ok(found) if writer.file.is_none_or(|file| file == found) => Ok(()),
+            Ok(_) => {
+                leave_logs(&writer.connection)?;
+                leave_logs(&self.reader())?;
+                Err(HistoryError::Replaced { path: path.clone() }.into())
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let gone = |message: String| HistoryError::Gone { path: path.clone(), message };
+                leave_logs(&writer.connection)?;
+                leave_logs(&self.reader())?;
+                make_again(path, &writer.connection).map_err(gone)?;
+                let opened = open_for_writing(path);
+                let (connection, _) = opened.map_err(|fault| gone(fault.to_string()))?;
+                *self.reader() = open_for_reading(path)?;
+                *writer = Writer::on(connection, path);
+                warn!(file = %path.display(), "the history was deleted while belay runs, and was made again with all that was in it");
+                Ok(())
+            }
+            Err(error) => Err(io("look at", path)(error).into()),
+        }
     }
 
     /// How often a fresh file was begun while this history was in use: what was known of it before is gone then.
@@ -173,9 +228,10 @@ impl History {
         work: impl FnOnce(&Connection) -> Result<T, Failure>,
     ) -> Result<T, HistoryError> {
         let done = blocking(|| {
-            let mut connection = self.writer()?;
+            let mut writer = self.writer()?;
+            self.keep_in_place(&mut writer)?;
             // Immediate: a transaction that begins by reading could not be let through later.
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let transaction = writer.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let value = work(&transaction)?;
             transaction.commit()?;
             Ok(value)
@@ -205,13 +261,18 @@ impl History {
         doing: &'static str,
         work: impl FnOnce(&Connection) -> Result<T, Failure>,
     ) -> Result<T, HistoryError> {
-        blocking(|| work(&*self.writer()?)).map_err(|failure| self.explain(doing, failure))
+        let done = blocking(|| {
+            let mut writer = self.writer()?;
+            self.keep_in_place(&mut writer)?;
+            work(&writer.connection)
+        });
+        done.map_err(|failure| self.explain(doing, failure))
     }
 
     /// Both connections, for a test that counts what they do.
     #[cfg(test)]
     pub(in crate::history) fn each_connection(&self, mut look: impl FnMut(&mut Connection)) {
-        look(&mut self.writer().unwrap());
+        look(&mut self.writer().unwrap().connection);
         look(&mut self.reader());
     }
 
@@ -222,7 +283,7 @@ impl History {
         }
     }
 
-    fn writer(&self) -> Result<MutexGuard<'_, Connection>, HistoryError> {
+    fn writer(&self) -> Result<MutexGuard<'_, Writer>, HistoryError> {
         let writer = self.0.writer.as_ref().ok_or(HistoryError::ReadOnly)?;
         // A panic rolls its transaction back when that is dropped; the connection is as good as before.
         Ok(writer.lock().unwrap_or_else(PoisonError::into_inner))
@@ -230,6 +291,12 @@ impl History {
 
     fn reader(&self) -> MutexGuard<'_, Connection> {
         self.0.reader.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Writer {
+    fn on(connection: Connection, path: &Path) -> Writer {
+        Writer { connection, file: FileId::of(path).ok() }
     }
 }
 
@@ -255,6 +322,15 @@ enum OpenFault {
     /// The file is no use, but can be put aside.
     Unreadable(String),
     Final(HistoryError),
+}
+
+impl fmt::Display for OpenFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenFault::Unreadable(why) => f.write_str(why),
+            OpenFault::Final(error) => error.fmt(f),
+        }
+    }
 }
 
 fn open_for_writing(path: &Path) -> Result<(Connection, OpenedHistory), OpenFault> {

@@ -2,7 +2,7 @@
 //! open is closed.
 
 use std::fs;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use tracing::warn;
@@ -19,14 +19,51 @@ const OWN: [&str; 4] = ["history.db", "identity", "embedded.kubeconfig", "source
 /// Makes the folder where there is none, and closes to others what is there.
 pub(in crate::history) fn make(folder: &Path) -> Result<(), HistoryError> {
     fs::DirBuilder::new().recursive(true).mode(FOLDER).create(folder).map_err(io("make the folder", folder))?;
+    check_owner(folder)?;
     close(folder);
     for entry in fs::read_dir(folder).map_err(io("list", folder))?.flatten() {
         let name = entry.file_name();
         if name.to_str().is_some_and(|name| OWN.iter().any(|own| name.starts_with(own))) {
+            check_owner(&entry.path())?;
             close(&entry.path());
         }
     }
     Ok(())
+}
+
+/// What is done about a path of the state folder, by whom it belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ownership {
+    /// It is belay's own, or root's, who could read and change it anyway.
+    Trusted,
+    /// It is told: of a volume of a cluster it may be as it should.
+    Told,
+    /// belay runs as root: somebody else would decide what root believes and deletes.
+    Refused,
+}
+
+fn ownership(owner: u32, user: u32) -> Ownership {
+    match (owner, user) {
+        (0, _) => Ownership::Trusted,
+        (owner, user) if owner == user => Ownership::Trusted,
+        (_, 0) => Ownership::Refused,
+        _ => Ownership::Told,
+    }
+}
+
+/// Refuses, or tells, what belongs to another user: whoever owns it can change what belay knows of what it made.
+fn check_owner(path: &Path) -> Result<(), HistoryError> {
+    let metadata = fs::symlink_metadata(path).map_err(io("look at", path))?;
+    let (owner, user) = (metadata.uid(), rustix::process::geteuid().as_raw());
+    match ownership(owner, user) {
+        Ownership::Trusted => Ok(()),
+        Ownership::Told => {
+            let path = path.display();
+            warn!(%path, owner, user, "this belongs to another user, who can change what belay knows of what it made");
+            Ok(())
+        }
+        Ownership::Refused => Err(HistoryError::ForeignOwner { path: path.to_owned(), owner }),
+    }
 }
 
 /// Takes the rights of everybody else away. One that belongs to somebody else (a volume's folder) stays as it is, and that
@@ -71,6 +108,39 @@ mod tests {
         let modes = ["history.db", "history.db-wal", "history.db-shm", "identity"].map(|name| mode(&folder.join(name)));
         assert_eq!((mode(&folder), mode(&folder.join("sources")), modes), (0o700, 0o700, [0o600; 4]));
         assert_eq!(mode(&folder.join("theirs")), 0o644, "not belay's");
+    }
+
+    #[test]
+    fn what_belongs_to_another_user_is_refused_or_told() {
+        for (owner, user, what) in [
+            (1000, 1000, Ownership::Trusted),
+            (0, 1000, Ownership::Trusted),
+            (0, 0, Ownership::Trusted),
+            (1001, 1000, Ownership::Told),
+            (65534, 65532, Ownership::Told),
+            (1000, 0, Ownership::Refused),
+        ] {
+            assert_eq!(ownership(owner, user), what, "{owner} {user}");
+        }
+        // Only root can give a folder away.
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let outer = tempfile::tempdir().unwrap();
+        for name in ["", "history.db", "sources"] {
+            let folder = outer.path().join(format!("state-{name}"));
+            make(&folder).unwrap();
+            let theirs = folder.join(name);
+            match name {
+                "history.db" => fs::write(&theirs, "").unwrap(),
+                "sources" => fs::create_dir(&theirs).unwrap(),
+                _ => {}
+            }
+            std::os::unix::fs::lchown(&theirs, Some(1000), None).unwrap();
+            let error = make(&folder).unwrap_err().to_string();
+            let shown = theirs.display().to_string();
+            assert!(error.contains(shown.trim_end_matches('/')) && error.contains("user 1000"), "{error}");
+        }
     }
 
     #[test]

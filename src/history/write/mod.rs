@@ -3,7 +3,9 @@
 mod begin;
 pub(in crate::history) mod entry;
 pub(in crate::history) mod fallback_template;
+mod folded;
 mod kept_evidence;
+mod kept_holds;
 pub(in crate::history) mod rebuild;
 pub(in crate::history) mod retention;
 mod timeline_plan;
@@ -107,6 +109,22 @@ impl History {
     ) -> Result<(), HistoryError> {
         self.write("write down an end", |connection| self::finish(connection, id, end, reason, at))
     }
+
+    /// Corrects the end of a record whose workload is back, though its way back was said to have failed. Any other record stays
+    /// as it is.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such record, and when the file can't be written.
+    pub fn correct_way_back(&self, id: RecordId, at: Timestamp) -> Result<(), HistoryError> {
+        self.write("correct an end", |connection| match outcome(connection, id)? {
+            (Outcome::RollbackFailed, _) => {
+                let detail = "rolled back: complete on its last good revision after all".to_owned();
+                write_end(connection, id, Outcome::RolledBack, None, &Step { at, kind: StepKind::Note, detail })
+            }
+            _ => Ok(()),
+        })
+    }
 }
 
 /// A step of a record that there is.
@@ -178,6 +196,21 @@ pub(super) fn finish(
         (before, true) => return Err(HistoryError::Ended { id, outcome: before }.into()),
         (_, false) => {}
     }
+    let detail = match reason {
+        Some(reason) => format!("{end}: {reason}"),
+        None => end.to_string(),
+    };
+    write_end(connection, id, end, reason, &Step { at, kind: StepKind::Ended, detail })
+}
+
+fn write_end(
+    connection: &Connection,
+    id: RecordId,
+    end: Outcome,
+    reason: Option<&Reason>,
+    step: &Step,
+) -> Result<(), Failure> {
+    let at = step.at;
     let code = reason.map(|reason| cut(reason.code.as_str()));
     let message = reason.map(|reason| cut(&reason.message));
     let (plan, source, commit, trigger) = connection
@@ -188,11 +221,7 @@ pub(super) fn finish(
         .query_row(params![id.0, rows::word(end), code, message, rows::time(at)], |row| {
             Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, rows::parsed(row, 2)?, rows::trigger(row, 3)?))
         })?;
-    let detail = match reason {
-        Some(reason) => format!("{end}: {reason}"),
-        None => end.to_string(),
-    };
-    write_step(connection, id, &Step { at, kind: StepKind::Ended, detail })?;
+    write_step(connection, id, step)?;
     end_plan(connection, plan, at)?;
     note(connection, &EndedRecord { plan, source: &source, commit: &commit, outcome: end, trigger: &trigger }, at)
 }

@@ -1,5 +1,7 @@
 //! After the file was lost: what the cluster and Git still say is put into the new one, and marked as that.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use rusqlite::{OptionalExtension, params};
 
@@ -94,6 +96,27 @@ impl History {
         })
     }
 
+    /// Forgets what is published of sources that nobody follows any more. Their records stay.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be written.
+    pub fn follow_only(&self, sources: &BTreeSet<String>) -> Result<(), HistoryError> {
+        let left: Vec<Followed> =
+            self.followed()?.into_iter().filter(|followed| !sources.contains(&followed.source)).collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        self.write("forget who is followed no longer", |connection| {
+            for Followed { source, .. } in &left {
+                for table in ["sources", "source_states"] {
+                    connection.execute(&format!("DELETE FROM {table} WHERE source = ?"), [source])?;
+                }
+            }
+            Ok(())
+        })
+    }
+
     /// What each source follows, by name.
     ///
     /// # Errors
@@ -142,3 +165,28 @@ impl History {
 const REBUILT: &str = "SELECT head, begun FROM plans WHERE source = ? ORDER BY number LIMIT 1";
 const BY_HAND: &str = "SELECT 1 FROM records INDEXED BY records_by_name WHERE name = ? AND started = ? AND kind = ? AND \
                     \"group\" = ? AND namespace IS ? AND source = ? AND \"trigger\" = ?";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::SourceStanding;
+    use crate::history::query::source_histories::SourceHistories;
+
+    #[test]
+    fn a_source_that_is_followed_no_longer_is_not_answered_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let (history, _) = History::open(folder.path(), Timestamp::UNIX_EPOCH).unwrap();
+        for name in ["shop", "infra"] {
+            let (source, follow) = (name.to_owned(), "branch \"main\"".to_owned());
+            history.follows(&Followed { source, folders: Vec::new(), follow, trouble: None }).unwrap();
+            history.stands(name, &SourceStanding::default()).unwrap();
+        }
+        let answered = || {
+            let known = SourceHistories::read(&history, Timestamp::UNIX_EPOCH).unwrap();
+            known.source_answers().into_iter().map(|answer| answer.source).collect::<Vec<_>>()
+        };
+        assert_eq!(answered(), ["infra", "shop"]);
+        history.follow_only(&BTreeSet::from(["shop".to_owned()])).unwrap();
+        assert_eq!(answered(), ["shop"]);
+    }
+}

@@ -12,17 +12,17 @@ use crate::notices::message::{NoticeEvent, Notification};
 
 /// When a mail server speaks TLS.
 #[derive(Clone, Copy)]
-enum SmtpTls {
+pub(super) enum SmtpTls {
     Never,
     FromTheBeginning,
     AfterStartTls,
 }
 
 /// What a mail server heard, and where it would hear of a second connection.
-type MailServer = JoinHandle<(String, TcpListener)>;
+pub(super) type MailServer = JoinHandle<(String, TcpListener)>;
 
 /// A mail server that takes one mail, and answers its end so: its port, its certificate, what it heard.
-fn mail_server(tls: SmtpTls, end: &'static str) -> (u16, String, MailServer) {
+pub(super) fn mail_server(tls: SmtpTls, end: &'static str) -> (u16, String, MailServer) {
     let (server, own) = tls_config();
     let listener = TcpListener::bind("localhost:0").unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -1,5 +1,8 @@
 //! One commit: its objects, what became of each, and what was seen where it failed.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::Response;
@@ -7,7 +10,7 @@ use http::StatusCode;
 use jiff::Timestamp;
 
 use super::super::api::show;
-use super::super::manifest_diff::{ManifestDiff, diffs};
+use super::super::manifest_diff::{ManifestDiff, RecordedObject};
 use super::super::problem::Problem;
 use super::super::{Room, Shown};
 use super::components::{Lasted, Link, Mark};
@@ -27,6 +30,8 @@ struct CommitPage {
     /// Where the forge shows it, by source.
     forges: Vec<(String, String)>,
     why: Option<String>,
+    /// Why some differences are not shown.
+    missing: Option<String>,
     objects: Vec<Object>,
 }
 
@@ -80,9 +85,14 @@ async fn page(room: &Room, digits: String) -> Result<CommitPage, Problem> {
     let id = answer.commit.as_ref().map(|commit| commit.id.clone()).or(first);
     let id = id.ok_or_else(|| Problem::Nothing("belay has seen no commit that begins so".to_owned()))?;
     let forges = forges(&room.shown, id.as_str(), &answer.records);
+    let diff = match &answer.commit {
+        Some(commit) => room.diffs.read(commit, recorded_objects(&room.shown, &answer.records)).await,
+        None => Arc::default(),
+    };
     let mut objects: Vec<Object> = answer.records.into_iter().map(|answer| Object::of(&room.shown, answer)).collect();
-    if let Some(commit) = answer.commit.clone() {
-        add_diffs(room, commit, &mut objects).await?;
+    for object in &mut objects {
+        let is_its = |diff: &&ManifestDiff| diff.source == object.source && diff.object == object.key;
+        object.diff = diff.diffs.iter().find(is_its).cloned();
     }
     Ok(CommitPage {
         frame: Frame::of(&room.shown, "/timeline"),
@@ -91,24 +101,27 @@ async fn page(room: &Room, digits: String) -> Result<CommitPage, Problem> {
         id: id.to_string(),
         known: answer.commit,
         why: answer.why,
+        missing: diff.missing.clone(),
         objects,
     })
 }
 
-/// Adds to the objects what the commit changed of their manifests.
-async fn add_diffs(room: &Room, commit: Commit, objects: &mut [Object]) -> Result<(), Problem> {
+/// The objects that a commit's records name, with the files that they are written in. What was rendered is written in none.
+fn recorded_objects(shown: &Shown, records: &[RecordAnswer]) -> BTreeSet<RecordedObject> {
     let namespace = |source: &str| {
-        let cluster = room.shown.clusters.get(source);
+        let cluster = shown.clusters.get(source);
         cluster.map_or_else(|| "default".to_owned(), |cluster| cluster.default_namespace().to_owned())
     };
-    let sources = objects.iter().map(|object| (object.source.clone(), namespace(&object.source))).collect();
-    let state = room.shown.state.clone();
-    let diffs = room.history.ask(move |_| Ok(diffs(&state, &commit, &sources))).await?;
-    for object in objects {
-        let is_its = |diff: &&ManifestDiff| diff.source == object.source && diff.object == object.key;
-        object.diff = diffs.iter().find(is_its).cloned();
-    }
-    Ok(())
+    let recorded = records.iter().map(|answer| &answer.record).filter(|record| record.rendered_by.is_none());
+    let objects = recorded.filter_map(|record| {
+        Some(RecordedObject {
+            source: record.source.clone(),
+            namespace: namespace(&record.source),
+            path: record.place.as_ref()?.path.to_string(),
+            object: record.object.clone(),
+        })
+    });
+    objects.collect()
 }
 
 /// Where the forge shows a commit, of the sources that it touched; of all where it touched none.
@@ -120,7 +133,7 @@ fn forges(shown: &Shown, id: &str, records: &[RecordAnswer]) -> Vec<(String, Str
 
 impl Object {
     fn of(shown: &Shown, answer: RecordAnswer) -> Object {
-        let RecordAnswer { record, waits_for, unnoticed, .. } = answer;
+        let RecordAnswer { record, waits_for, progress, unnoticed, .. } = answer;
         let status = shown.status.borrow();
         let source = status.sources.get(&record.source);
         // A hold is of the commit that failed, for as long as it lasts.
@@ -150,7 +163,7 @@ impl Object {
             place,
             took: record.ended.map(|ended| Lasted(ended.duration_since(record.started))),
             reason: record.reason.map(|reason| reason.message),
-            waits_for,
+            waits_for: waits_for.or(progress),
             back_to: record.back_to.map(Link),
             complaints: record.complaints.iter().map(ToString::to_string).collect(),
             unnoticed: unnoticed.iter().map(ToString::to_string).collect(),

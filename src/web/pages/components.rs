@@ -40,6 +40,7 @@ impl Mark {
             SourceState::Synced => ("good", "✔"),
             SourceState::Progressing => ("moves", "◐"),
             SourceState::Degraded => ("back", "▲"),
+            SourceState::Waiting => ("waits", "◌"),
             SourceState::Blocked => ("bad", "✖"),
         };
         Mark { class, shape, word: state.word() }

@@ -37,7 +37,7 @@ impl Frame {
     fn of(shown: &Shown, here: &'static str) -> Frame {
         let status = shown.status.borrow();
         // The worst is told, as of a team by who needs help first.
-        let order = [SourceState::Blocked, SourceState::Degraded, SourceState::Progressing];
+        let order = [SourceState::Blocked, SourceState::Degraded, SourceState::Waiting, SourceState::Progressing];
         let states: Vec<SourceState> = status.sources.values().map(|source| source.state()).collect();
         let worst = order.into_iter().find(|state| states.contains(state)).unwrap_or(SourceState::Synced);
         Frame { now: shown.clock.now(), worst: Mark::of_source(worst), here }

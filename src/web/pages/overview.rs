@@ -15,7 +15,7 @@ use super::super::query::QueryParams;
 use super::components::{Link, Mark, PodsPicture};
 use super::{Frame, in_address, refuse, write};
 use crate::daemon::Status;
-use crate::history::query::answers::{StatusAnswer, WorkloadAnswer};
+use crate::history::query::answers::{SourceAnswer, StatusAnswer, WorkloadAnswer};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{CommitId, Counters, ObjectState, Workload};
 
@@ -108,29 +108,34 @@ async fn page(room: &Room, asked: OverviewAsked) -> Result<Overview, Problem> {
         let told = |head: CommitId| Ok(history.told(&head)?.map(|told| (head, told.subject, told.author)));
         heads.into_iter().filter_map(|head| told(head).transpose()).collect::<Result<Vec<_>, _>>()
     });
-    let told = told.await?;
+    // The page is shown also while the history can't be read: it says so itself.
+    let told = told.await.unwrap_or_default();
     let answer = room.status().await?;
-    let sources = status.sources.iter().map(|(name, of)| SourceRow {
-        name: name.clone(),
-        mark: Mark::of_source(of.state()),
-        counts: of.counts().to_string(),
-        head: of.planned.as_ref().map(|head| {
+    let sources = answer.sources.iter().map(|of| SourceRow::of(of, &told)).collect();
+    Ok(assemble(Frame::of(&room.shown, "/"), asked, sources, &status, answer))
+}
+
+impl SourceRow {
+    /// A source as the API answers it, with the subject and author of the commits in `told`.
+    fn of(answer: &SourceAnswer, told: &[(CommitId, String, String)]) -> SourceRow {
+        let head = answer.head.as_ref().map(|head| {
             let known = told.iter().find(|(known, ..)| known == head);
             let (subject, author) =
                 known.map(|(_, subject, author)| (subject.clone(), author.clone())).unwrap_or_default();
             HeadRow { commit: Link(head.clone()), subject, author }
-        }),
-        looked: of.looked,
-        troubles: of
-            .obstacles
-            .waits
-            .iter()
-            .cloned()
-            .chain(of.obstacles.trouble.iter().map(|(place, what)| format!("{place}: {what}")))
-            .collect(),
-        warnings: of.obstacles.warnings.iter().map(|(path, what)| format!("warning: {path}: {what}")).collect(),
-    });
-    Ok(assemble(Frame::of(&room.shown, "/"), asked, sources.collect(), &status, answer))
+        });
+        let repository = answer.trouble.as_ref().map(|trouble| format!("repository: {}", trouble.message));
+        let troubles = answer.troubles.iter().map(|(place, what)| format!("{place}: {what}"));
+        SourceRow {
+            name: answer.source.clone(),
+            mark: Mark::of_source(answer.state),
+            counts: answer.objects.to_string(),
+            head,
+            looked: answer.looked,
+            troubles: answer.waits_for.iter().cloned().chain(repository).chain(troubles).collect(),
+            warnings: answer.warnings.iter().map(|(path, what)| format!("warning: {path}: {what}")).collect(),
+        }
+    }
 }
 
 fn assemble(
@@ -254,7 +259,7 @@ mod tests {
         let status = Status { sources: [("shop".to_owned(), source)].into() };
         let row = |(key, live): &(ObjectKey, LiveWorkload)| WorkloadAnswer::of_live(key, "shop", live, None);
         let workloads = workloads.iter().map(row).collect();
-        let answer = StatusAnswer { sources: Vec::new(), workloads, objects: Vec::new() };
+        let answer = StatusAnswer { cluster: None, sources: Vec::new(), workloads, objects: Vec::new() };
         let worst = Mark::of_source(SourceState::Synced);
         let frame = Frame { now: Timestamp::UNIX_EPOCH, worst, here: "/" };
         assemble(frame, asked, Vec::new(), &status, answer).render().unwrap()

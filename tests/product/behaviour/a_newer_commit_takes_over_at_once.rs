@@ -36,7 +36,7 @@ async fn a_rollback_under_way_is_replaced_too() {
     let fix = world.push("web.yaml", &recreate(deployment("web", "web:3", "")), "Fix it");
     world.through(&fix).await;
     assert!(world.clock.now().duration_since(before).as_secs() < 60);
-    assert_eq!(world.record(&bad, "Deployment default/web").outcome, Outcome::Superseded);
+    assert_eq!(world.record(&bad, "Deployment default/web").outcome, Outcome::Failed);
     assert_eq!(world.record(&fix, "Deployment default/web").outcome, Outcome::Complete);
     assert_eq!(Hold::on(&world.get(&path_of("web")).await.unwrap()), None);
 }

@@ -109,3 +109,61 @@ async fn what_is_still_under_way_goes_back_at_once() {
     assert!(other.reason.unwrap().message.contains("Deployment default/a of the same commit failed"));
     assert!(other.ended.unwrap().duration_since(other.started).as_secs() < 120);
 }
+
+/// Whoever starts next finishes it, wherever the first was killed.
+#[tokio::test(start_paused = true)]
+async fn a_kill_in_the_middle_changes_nothing() {
+    for moment in 0..12 {
+        let mut world = World::embedded().await;
+        world.config.on_failure = OnFailure::RollBackCommit;
+        world.repository.write("a.yaml", deployment("a", "web:1", "")).write("b.yaml", deployment("b", "web:1", ""));
+        world
+            .repository
+            .write("c.yaml", deployment("c", "web:1", ""))
+            .write("settings.yaml", config_map("settings", "1"));
+        world.with_all_of_them().await;
+        let slow = broken("c", "never-ready").replace("progressDeadlineSeconds: 30", "progressDeadlineSeconds: 3000");
+        world.repository.write("a.yaml", broken("a", "never-ready")).write("b.yaml", deployment("b", "web:2", ""));
+        world.repository.write("c.yaml", slow).write("settings.yaml", config_map("settings", "2"));
+        let bad = world.repository.commit("One of them is broken");
+        world.repository.push();
+        world.until("a is back", |source| source.ended.keys().any(|key| key.name == "a")).await;
+        tokio::time::sleep(std::time::Duration::from_millis(moment * 2)).await;
+        world.kill().await;
+        world.start();
+        world.through(&bad).await;
+        tokio::time::sleep(std::time::Duration::from_mins(3)).await;
+        world.through(&bad).await;
+        assert_eq!(images(&world).await, ["web:1", "web:1", "web:1"], "{moment}");
+        assert_eq!(world.get(MAP).await.unwrap()["data"]["A"], "1", "{moment}");
+        for object in ["Deployment default/b", "Deployment default/c", "ConfigMap default/settings"] {
+            let of = |record: &belay_core::rollout::Record| {
+                record.commit.as_str() == bad && record.object.to_string() == object
+            };
+            let newest = world.records().into_iter().rfind(of).unwrap();
+            assert_eq!(newest.outcome, Outcome::RolledBack, "{moment}: {newest:#?}");
+        }
+    }
+}
+
+/// A daemon that took over, and that knows of what was complete only that it was as the commit says.
+#[tokio::test(start_paused = true)]
+async fn all_of_it_goes_back_after_a_failover_too() {
+    let mut world = World::embedded().await;
+    world.config.on_failure = OnFailure::RollBackCommit;
+    world.repository.write("a.yaml", deployment("a", "web:1", "")).write("b.yaml", deployment("b", "web:1", ""));
+    world.repository.write("c.yaml", deployment("c", "web:1", "")).write("settings.yaml", config_map("settings", "1"));
+    world.with_all_of_them().await;
+    world.repository.write("a.yaml", broken("a", "never-ready")).write("b.yaml", deployment("b", "web:2", ""));
+    world.repository.write("settings.yaml", config_map("settings", "2"));
+    let bad = world.repository.commit("One of them is broken");
+    world.repository.push();
+    world.until("it is under way", |source| !source.under_way.is_empty()).await;
+    tokio::time::sleep(std::time::Duration::from_secs(10)).await;
+    world.kill().await;
+    std::fs::remove_dir_all(world.repository.beside("state")).unwrap();
+    world.start();
+    world.through(&bad).await;
+    assert_eq!(images(&world).await, ["web:1", "web:1", "web:1"]);
+    assert_eq!(world.get(MAP).await.unwrap()["data"]["A"], "1");
+}

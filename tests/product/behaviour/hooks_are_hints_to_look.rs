@@ -103,6 +103,30 @@ async fn a_push_is_looked_at_whatever_the_forge() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_signing_token_without_a_key_proves_nothing() {
+    let (mut world, web, file) = asked_daily().await;
+    world.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
+    let before = looks(&web).await;
+    // Everybody can sign with no key.
+    let mut mac = Hmac::<Sha256>::new_from_slice(b"").unwrap();
+    mac.update(format!("1.2.{BODY}").as_bytes());
+    let code = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, mac.finalize().into_bytes());
+    let headers = [
+        format!("webhook-id: 1\r\nwebhook-timestamp: 2\r\nwebhook-signature: v1,{code}\r\n"),
+        signed("whsec_"),
+        "X-Gitlab-Token: whsec_\r\n".to_owned(),
+    ];
+    for (text, status) in [("whsec_\n", 500), (" whsec_= \n", 500), ("whsec_\ns3cret-2\n", 401)] {
+        std::fs::write(&file, text).unwrap();
+        for headers in &headers {
+            assert_eq!(hook(&web, headers).await, status, "{text:?}: {headers}");
+        }
+    }
+    assert_eq!(looks(&web).await, before);
+    assert_eq!(hook(&web, &signed("s3cret-2")).await, 202, "the other line counts");
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_does_not_know_the_secret_is_refused_and_nothing_is_looked_at() {
     let (mut world, web, file) = asked_daily().await;
     world.push("web.yaml", &deployment("web", "web:2", ""), "Second version");

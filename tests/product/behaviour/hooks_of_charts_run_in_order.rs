@@ -141,3 +141,71 @@ async fn one_that_somebody_else_made_is_not_deleted() {
     assert!(told.contains("was not made by belay") && told.contains("kubectl delete job/migrate -n default"), "{told}");
     assert_eq!(uid(&world, "migrate").await, before);
 }
+
+/// A hook with a policy for its deletion.
+fn with_policy(hook: &str, policy: &str) -> String {
+    hook.replace("{helm.sh/hook:", &format!("{{helm.sh/hook-delete-policy: '{policy}', helm.sh/hook:"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn hooks_for_upgrades_do_not_run_when_the_chart_is_installed() {
+    let Some(tools) = real_tools() else { return };
+    let mut world = World::embedded().await;
+    world.tools = tools;
+    world.repository.write("chart/Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.0.0\n");
+    for (path, text) in [
+        ("before", hook("before", "pre-upgrade", "before:1", WELL)),
+        ("after", with_policy(&hook("after", "post-upgrade", "after:1", WELL), "hook-succeeded")),
+        ("back", hook("back", "pre-rollback,post-rollback", "back:1", WELL)),
+        ("web", deployment("web", "web:1", "")),
+    ] {
+        world.repository.write(format!("chart/templates/{path}.yaml"), text);
+    }
+    let first = world.with_all_of_them().await;
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    world.stop().await;
+    world.start();
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    for name in ["before", "after", "back"] {
+        assert!(world.get(&job(name)).await.is_none(), "{name}");
+    }
+    assert_eq!(world.record(&first, "Deployment default/web").outcome, Outcome::Complete);
+    world.until("it is synced", |source| source.state() == SourceState::Synced).await;
+
+    let second = world.push("chart/templates/web.yaml", &deployment("web", "web:2", ""), "Second version");
+    world.through(&second).await;
+    let done = |world: &World, object: &str| world.record(&second, object).outcome;
+    for object in ["Job default/before", "Job default/after", "Deployment default/web"] {
+        assert_eq!(done(&world, object), Outcome::Complete, "{object}");
+    }
+    assert!(ended(&world, &second, "Job default/before") <= applied(&world, &second, "Deployment default/web"));
+    assert!(world.get(&job("before")).await.is_some());
+    assert!(world.get(&job("after")).await.is_none(), "its policy deletes it");
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert!(world.get(&job("after")).await.is_none(), "it has run");
+    assert!(world.get(&job("back")).await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_is_deleted_as_its_policy_says_and_runs_again_all_the_same() {
+    let Some((mut world, _)) = chart().await else { return };
+    let events = "pre-install,pre-upgrade";
+    let policy = "before-hook-creation, hook-succeeded,hook-failed";
+    let migrate = |image: &str, fate: &str| with_policy(&hook("migrate", events, image, fate), policy);
+    let second = world.push("chart/templates/migrate.yaml", &migrate("migrate:2", WELL), "It is deleted");
+    world.through(&second).await;
+    assert_eq!(world.record(&second, "Job default/migrate").outcome, Outcome::Complete);
+    assert!(world.get(&job("migrate")).await.is_none());
+    let third = world.push("chart/templates/web.yaml", &deployment("web", "web:3", ""), "Another version");
+    world.through(&third).await;
+    assert_eq!(world.record(&third, "Job default/migrate").outcome, Outcome::Complete, "it ran again");
+    assert_eq!(image(&world.get(&path_of("web")).await.unwrap()), "web:3");
+    assert!(world.get(&job("migrate")).await.is_none());
+    let bad = world.push("chart/templates/migrate.yaml", &migrate("migrate:4", "exit-after=5s,code=3"), "It fails");
+    world.through(&bad).await;
+    let record = world.record(&bad, "Job default/migrate");
+    assert_eq!(record.outcome, Outcome::Failed);
+    assert!(record.evidence.is_some_and(|evidence| !evidence.pods.is_empty()), "it was saved before");
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert!(world.get(&job("migrate")).await.is_none(), "it is deleted, and does not run again by itself");
+}

@@ -2,6 +2,7 @@
 //! should be costs, and what others' changes cost.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use belay_core::rollout::Outcome;
@@ -210,4 +211,60 @@ async fn what_goes_from_a_crowd_before_it_is_watched_is_made_again() {
         assert!(world.get(path).await.is_some(), "{path}");
     }
     world.through(&commit).await;
+}
+
+/// How often a file was read from the mirror, as belay logs it.
+#[derive(Clone, Default)]
+struct Reads(Arc<Mutex<Vec<u8>>>);
+
+impl Reads {
+    /// Those since the last call.
+    fn take(&self) -> usize {
+        let text = std::mem::take(&mut *self.0.lock().unwrap());
+        String::from_utf8_lossy(&text).lines().filter(|line| line.contains("a file is read")).count()
+    }
+}
+
+impl std::io::Write for Reads {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// However many objects a file has, it is read once to know them, and once to compare them with what is live; it was read
+/// once for each of them.
+#[tokio::test(start_paused = true)]
+async fn a_file_is_read_once_for_all_its_objects() {
+    let mut read = Vec::new();
+    for count in [20, 80] {
+        let reads = Reads::default();
+        let writer = reads.clone();
+        let _guard = crate::support::log::listen("belay::git=trace", move || writer.clone());
+        let mut world = World::embedded().await;
+        // What blocks is done on this thread, where it is heard.
+        world.polls = true;
+        let all = |changed: usize| {
+            let map = |number: usize| config_map(&format!("map-{number:03}"), if number < changed { "2" } else { "1" });
+            (0..count).map(map).collect::<Vec<_>>().join("---\n")
+        };
+        world.repository.write("all.yaml", all(0));
+        let first = world.with_all_of_them().await;
+        tokio::time::sleep(Duration::from_mins(2)).await;
+        let at_first = reads.take();
+        let second = world.push("all.yaml", &all(1), "One of them");
+        world.through(&second).await;
+        tokio::time::sleep(Duration::from_mins(2)).await;
+        assert_eq!(world.records().iter().filter(|record| record.commit.as_str() == second).count(), 1);
+        assert_eq!(world.records().iter().filter(|record| record.commit.as_str() == first).count(), count);
+        read.push((at_first, reads.take()));
+        world.stop().await;
+    }
+    assert!(read[0].0 >= 1 && read[0].1 >= 1, "nothing was heard: {read:?}");
+    assert_eq!(read[0], read[1], "reads of a file with few objects and with many, at first and when one changed");
+    assert!(read[0].0 <= 3 && read[0].1 <= 3, "{read:?}");
 }

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use belay_core::rollout::Outcome;
+use belay_core::rollout::{Outcome, SourceState};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde_json::{Value, json};
 
-use crate::support::daemon::{World, image};
+use crate::support::daemon::{World, deployment, image};
 
 fn job(name: &str, image: &str, fate: &str, more: &str) -> String {
     format!(
@@ -147,4 +147,120 @@ async fn a_cron_job_is_applied_and_its_jobs_are_its_own() {
     assert_eq!(world.record(&second, "CronJob default/tidy").outcome, Outcome::Complete);
     let live = world.get("apis/batch/v1/namespaces/default/cronjobs/tidy").await.unwrap();
     assert_eq!(live["spec"]["schedule"], json!("0 4 * * *"));
+}
+
+const EXITS: &str = "exit-after=5s,code=0";
+
+/// A Job that was complete, and a Deployment that waits for it.
+async fn one_that_is_complete(ttl: &str) -> (World, String) {
+    let mut world = World::embedded().await;
+    let after = "metadata:\n  annotations: {belay.dev/after: job/once}";
+    world.repository.write("web.yaml", deployment("web", "web:1", "").replacen("metadata:", after, 1));
+    let first = world.push("job.yaml", &job("once", "once:1", EXITS, ttl), "A job");
+    world.start();
+    world.through(&first).await;
+    assert_eq!(world.record(&first, "Job default/once").outcome, Outcome::Complete);
+    (world, first)
+}
+
+/// Waits for long, and says whether the Job was made again.
+async fn is_made_again(world: &World, name: &str) -> bool {
+    for _ in 0..120 {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        if world.get(&path(name)).await.is_some() {
+            return true;
+        }
+    }
+    false
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_was_complete_is_done_whoever_takes_it_away() {
+    let (mut world, first) = one_that_is_complete("").await;
+    world.delete(&path("once")).await;
+    assert!(!is_made_again(&world, "once").await, "somebody deleted it");
+    world.until("it is synced", |source| source.state() == SourceState::Synced).await;
+    assert_eq!(world.outcomes().len(), 2, "{:#?}", world.outcomes());
+    world.stop().await;
+    world.start();
+    world.through(&first).await;
+    assert!(!is_made_again(&world, "once").await, "belay was restarted");
+
+    // What waits for it does not wait for ever.
+    let after = "metadata:\n  annotations: {belay.dev/after: job/once}";
+    let text = deployment("web", "web:2", "").replacen("metadata:", after, 1);
+    let second = world.push("web.yaml", &text, "Another version");
+    world.through(&second).await;
+    assert_eq!(world.record(&second, "Deployment default/web").outcome, Outcome::Complete);
+
+    // Its manifest changes, and it runs for that one.
+    let third = world.push("job.yaml", &job("once", "once:2", EXITS, ""), "Another job");
+    world.through(&third).await;
+    assert_eq!(world.record(&third, "Job default/once").outcome, Outcome::Complete);
+    assert_eq!(image(&world.get(&path("once")).await.unwrap()), "once:2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_was_complete_is_done_after_the_history_was_lost() {
+    let (mut world, first) = one_that_is_complete("").await;
+    world.delete(&path("once")).await;
+    world.stop().await;
+    std::fs::remove_dir_all(world.repository.beside("state")).unwrap();
+    world.start();
+    world.through(&first).await;
+    assert!(!is_made_again(&world, "once").await);
+    assert_eq!(world.record(&first, "Job default/once").outcome, Outcome::Unchanged);
+    world.until("it is synced", |source| source.state() == SourceState::Synced).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_goes_at_its_end_is_complete_at_its_commit() {
+    const TTL: &str = "  ttlSecondsAfterFinished: 0\n";
+    let mut world = World::embedded().await;
+    let first = world.push("job.yaml", &job("once", "once:1", EXITS, TTL), "A job that goes");
+    world.start();
+    world.through(&first).await;
+    assert_eq!(world.record(&first, "Job default/once").outcome, Outcome::Complete);
+    assert!(!is_made_again(&world, "once").await);
+
+    let fails = job("ill", "ill:1", "exit-after=3s,code=7", &format!("  backoffLimit: 0\n{TTL}"));
+    let second = world.push("ill.yaml", &fails, "One that fails");
+    world.through(&second).await;
+    let record = world.record(&second, "Job default/ill");
+    assert_eq!(record.outcome, Outcome::Failed, "{record:#?}");
+    assert!(!is_made_again(&world, "ill").await, "it would fail for ever");
+
+    // It goes while belay is away: its events say how it ended.
+    for (name, exit, outcome) in [("later", "code=0", Outcome::Complete), ("worse", "code=3", Outcome::Failed)] {
+        let text = job(name, "a:1", &format!("exit-after=10s,{exit}"), &format!("  backoffLimit: 0\n{TTL}"));
+        let commit = world.push(&format!("{name}.yaml"), &text, name);
+        world.until("it runs", |source| source.under_way.keys().any(|key| key.name == name)).await;
+        while world.get(&path(name)).await.is_none() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        world.kill().await;
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        assert!(world.get(&path(name)).await.is_none(), "its time to live is over");
+        world.start();
+        world.through(&commit).await;
+        assert_eq!(world.record(&commit, &format!("Job default/{name}")).outcome, outcome, "{name}");
+        assert!(!is_made_again(&world, name).await, "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_deleted_while_it_runs_is_made_again() {
+    let mut world = World::embedded().await;
+    let ttl = "  ttlSecondsAfterFinished: 600\n";
+    let first = world.push("job.yaml", &job("once", "once:1", "exit-after=30s,code=0", ttl), "A job");
+    world.start();
+    world.until("it runs", |source| !source.under_way.is_empty()).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let uid = world.get(&path("once")).await.unwrap()["metadata"]["uid"].clone();
+    world.delete(&path("once")).await;
+    world.through(&first).await;
+    let live = world.get(&path("once")).await.unwrap_or_else(|| panic!("it is gone: {:#?}", world.records()));
+    assert!(live["metadata"]["uid"] != uid && says(&live, "Complete").is_some(), "{live:#}");
+    assert_eq!(world.record(&first, "Job default/once").outcome, Outcome::Complete);
 }

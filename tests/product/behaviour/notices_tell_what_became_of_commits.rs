@@ -303,6 +303,34 @@ async fn after_a_restart_the_same_message_is_sent_again_and_none_is_lost() {
     telling.end().await;
 }
 
+/// A receiver that brings belay down does not bring it down again at each start.
+#[tokio::test(start_paused = true)]
+async fn what_ends_belay_is_sent_again_later_and_later() {
+    let (mut world, mut telling) = told(&["ops"]).await;
+    telling.post.set("ops.example", Temper::Silent);
+    let post = telling.post.clone();
+    let second = world.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
+    world.through(&second).await;
+    for attempt in 1..=5 {
+        while post.sent("ops.example").len() < attempt {
+            pass(1).await;
+        }
+        // In the middle of it everything ends.
+        telling.task.abort();
+        telling.lasting.abort();
+        world.kill().await;
+        world.start();
+        telling = Telling::begin(&world, &post, hooks(&["ops"]));
+    }
+    let sent = post.sent("ops.example");
+    let gaps: Vec<i64> = sent.windows(2).map(|pair| pair[1].at.duration_since(pair[0].at).as_secs()).collect();
+    assert!(gaps.iter().zip([10, 20, 40, 80]).all(|(gap, least)| (least..=least + 6).contains(gap)), "{gaps:?}");
+    post.set("ops.example", Temper::Takes);
+    pass(200).await;
+    assert_eq!(post.sent("ops.example").len(), 6, "it is told in the end");
+    telling.end().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_receiver_may_say_when_to_come_back_and_may_refuse() {
     let (mut world, telling) = told(&["ops"]).await;

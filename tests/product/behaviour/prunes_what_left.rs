@@ -401,3 +401,24 @@ async fn settings_go_with_their_workload() {
     assert_eq!(world.get(&path_of("web")).await, None);
     assert_eq!(world.get(&map("settings-1")).await, None);
 }
+
+#[tokio::test(start_paused = true)]
+async fn pruning_that_is_turned_on_later_is_charged_to_who_took_the_manifest_away() {
+    let mut world = World::embedded().await;
+    world.config.prune_limit = "100%".to_owned();
+    world.with_maps(2).await;
+    world.repository.remove("0.yaml");
+    let gone = world.repository.commit("Away with it");
+    world.repository.push();
+    world.through(&gone).await;
+    let later = world.push("1.yaml", &config_map("map-1", "2"), "Something else");
+    world.through(&later).await;
+    world.stop().await;
+    world.config.prune = true;
+    world.start();
+    world.through(&later).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let of_map = |record: &belay_core::rollout::Record| record.object.name == "map-0";
+    let pruned = world.records().into_iter().filter(of_map).find(|record| record.outcome == Outcome::Pruned);
+    assert_eq!(pruned.expect("it is deleted").commit.as_str(), gone);
+}

@@ -1,6 +1,6 @@
 //! Folders with a kustomization or a chart are rendered by the real tools, and rolled out like plain manifests.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
@@ -271,7 +271,7 @@ async fn a_base_that_is_rolled_out_by_itself_too_is_a_warning() {
     let told = BTreeMap::from([("base/kustomization.yaml".to_owned(), warning.to_owned())]);
     assert_eq!(world.status().obstacles.warnings, told);
     assert_eq!(world.status().state(), SourceState::Synced, "it is in nobody's way");
-    let answers = SourceHistories::read(world.history(), &BTreeSet::new()).unwrap().source_answers();
+    let answers = SourceHistories::read(world.history(), world.clock.now()).unwrap().source_answers();
     assert_eq!(answers[0].warnings, told, "what `belay status` prints");
 
     let alone = world.push("live/over/kustomization.yaml", "resources: [web.yaml]\n", "Not built on it any more");

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use belay::config::SourceConfig;
-use belay_core::rollout::Outcome;
+use belay_core::rollout::{Outcome, SourceState};
 use kube::client::Body;
+use serde_json::json;
 
 use crate::support::daemon::{World, broken, config_map, deployment, image, path_of};
 
@@ -55,7 +56,7 @@ async fn it_waits_for_what_failed_to_be_mended() {
     world.through(&first).await;
     world.repository.write("infra/db.yaml", broken("db", "crash-after=1s"));
     world.push("shop/web.yaml", &deployment("web", "web:2", ""), "Broken below");
-    let held = "waits for source infra, of which Deployment default/db is held";
+    let held = "waits for source infra (Deployment default/db is held)";
     world.until("it says so", |source| source.obstacles.waits.as_deref() == Some(held)).await;
     // Also after a restart.
     world.stop().await;
@@ -122,4 +123,31 @@ async fn a_large_source_keeps_no_small_one_waiting() {
     let place = order.iter().position(|path| path.contains("/small?")).unwrap();
     assert_eq!(order.len(), 901, "each once");
     assert!(place < 250, "{place} of {}", order.len());
+}
+
+/// What waits is never said to be synced, and what was rolled out before is kept as it should be.
+#[tokio::test(start_paused = true)]
+async fn drift_is_put_right_while_a_head_waits() {
+    let mut world = shop_after_infra().await;
+    world.repository.write("infra/db.yaml", deployment("db", "db:1", ""));
+    let first = world.push("shop/web.yaml", &deployment("web", "web:1", ""), "Both at once");
+    world.start();
+    world.through(&first).await;
+    world.repository.write("infra/db.yaml", broken("db", "crash-after=1s"));
+    let second = world.push("shop/web.yaml", &deployment("web", "web:2", ""), "Broken below");
+    let held = "for source infra (Deployment default/db is held)";
+    for restart in [false, true] {
+        if restart {
+            world.stop().await;
+            world.start();
+        }
+        world.until("it says so", |source| source.summary().ends_with(held)).await;
+        let status = world.status();
+        assert_eq!((status.state(), status.settled), (SourceState::Waiting, false));
+        assert_eq!(status.head.unwrap().as_str(), second);
+        world.patch(&path_of("web"), "kubectl-scale", &json!({"spec": {"replicas": 5}})).await;
+        tokio::time::sleep(Duration::from_mins(2)).await;
+        let live = world.get(&path_of("web")).await.unwrap();
+        assert_eq!((&live["spec"]["replicas"], image(&live)), (&json!(2), "web:1"), "after a restart: {restart}");
+    }
 }

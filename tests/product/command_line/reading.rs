@@ -513,3 +513,39 @@ async fn a_plan_reads_what_the_source_follows() {
         }
     }
 }
+
+/// What leaves the repository is shown with what becomes of it: deleted within `prune_limit`, or left as it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_shows_what_leaves() {
+    let (stage, ..) = told().await;
+    let folder = stage.home.path().join("other");
+    std::fs::create_dir(&folder).unwrap();
+    let settings = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n";
+    std::fs::write(folder.join("settings.yaml"), settings).unwrap();
+    let config = stage.home.path().join("belay.toml");
+    let plan = |more: &str, output: &[&str]| {
+        let text = format!("[[source]]\nname = \"default\"\nrepository = \"/srv/shop.git\"\n{more}\n");
+        std::fs::write(&config, text).unwrap();
+        let (config, folder) = (config.display().to_string(), folder.display().to_string());
+        stage.run(&[&["plan", "--config", &config, "--from", &folder], output].concat())
+    };
+    let stays = plan("", &[]);
+    assert_eq!(stays.code, 3, "{stays:?}");
+    assert!(stays.out.contains("Deployment default/web is orphaned: "), "{stays:?}");
+    assert!(stays.out.contains("pruning is off") && stays.err.contains("1 new, 1 orphaned"), "{stays:?}");
+    let goes = plan("prune = true\nprune_limit = \"100%\"", &[]);
+    assert_eq!(goes.code, 3, "{goes:?}");
+    assert!(
+        goes.out.contains("Deployment default/web is deleted") && goes.err.contains("1 new, 1 deleted"),
+        "{goes:?}"
+    );
+    let refused = plan("prune = true\nprune_limit = \"0\"", &["-o", "json"]);
+    let value: Value = serde_json::from_str(&refused.out).unwrap();
+    let steps = value["steps"].as_array().unwrap();
+    let web = steps.iter().find(|step| step["object"]["name"] == "web").unwrap();
+    assert_eq!(web["action"], "orphan", "{web:#}");
+    assert!(web["reason"]["message"].as_str().unwrap().contains("prune_limit allows 0"), "{web:#}");
+    // What only stays as it is changes nothing.
+    std::fs::remove_file(folder.join("settings.yaml")).unwrap();
+    assert_eq!(plan("", &[]).code, 0);
+}

@@ -183,3 +183,45 @@ async fn it_follows_a_path_and_a_server_side_by_side() {
     drop(running);
     assert!(!stage.log().contains("hunter2"), "{}", stage.log());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_daemon_leaves_the_state_of_the_first_alone() {
+    let stage = Fixture::new().await;
+    let state = stage.home.path().join("state");
+    std::fs::create_dir(&state).unwrap();
+    // The first daemon: it has the folder, and its history can't be read just now.
+    let identity = std::fs::File::create(state.join("identity")).unwrap();
+    identity.lock().unwrap();
+    std::fs::write(state.join("history.db"), "in the middle of something").unwrap();
+    let repository = stage.repository.path().display().to_string();
+    let ran = stage.run(&["run", "--once", "--repository", &repository]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.err.contains("another belay runs with the state folder"), "{}", ran.err);
+    assert_eq!(std::fs::read_to_string(state.join("history.db")).unwrap(), "in the middle of something");
+    assert_eq!(std::fs::read_dir(&state).unwrap().count(), 2, "nothing was set aside");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pipe_in_the_place_of_a_file_is_told_and_holds_nothing_up() {
+    let mut stage = Fixture::new().await;
+    stage.repository.commit_file("web.yaml", &deployment("web", "web:1", ""), "First version");
+    stage.repository.push();
+    let pipe = |path: &Path| {
+        drop(std::fs::remove_file(path));
+        assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+    };
+    let repository = stage.repository.path().to_owned();
+    pipe(&repository.join("packed-refs"));
+    let shown = repository.display().to_string();
+    let ran = stage.run(&["run", "--once", "--timeout", "20s", "--repository", &shown]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.err.contains("packed-refs: it is not a regular file but a named pipe"), "{}", ran.err);
+    // The same of the files that the configuration, and the command line, name.
+    let named = stage.home.path().join("pipe");
+    pipe(&named);
+    let named = named.display().to_string();
+    for args in [["run", "--check-config", "--config", &named], ["status", "-A", "--kubeconfig", &named]] {
+        let ran = run(stage.home.path(), &args);
+        assert!(ran.code == 1 && ran.err.contains("a named pipe"), "{args:?}: {ran:?}");
+    }
+}

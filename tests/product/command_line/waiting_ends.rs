@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::fixture::Fixture;
 use crate::program::{Ran, finish};
 use crate::reading::told;
-use crate::support::daemon::{config_map, deployment};
+use crate::support::daemon::{broken, config_map, deployment};
 
 /// Runs the daemon until it ends by itself.
 fn once(stage: &Fixture, more: &[&str]) -> Ran {
@@ -148,4 +148,55 @@ async fn what_is_rejected_is_in_the_status() {
     assert_eq!(value["objects"][0]["state"], "rejected");
     assert_eq!(value["objects"][0]["place"]["path"], "deep/bad.yaml");
     assert_eq!(value["workloads"][0]["state"], "complete");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn once_ends_by_the_state_of_the_head_each_time() {
+    let mut stage = Fixture::new().await;
+    let quick = |manifest: String| manifest.replace("progressDeadlineSeconds: 30", "progressDeadlineSeconds: 3");
+    stage.repository.commit_file("web.yaml", &quick(deployment("web", "web:1", "")), "First version");
+    stage.repository.push();
+    assert_eq!(once(&stage, &[]).code, 0, "{}", stage.log());
+    stage.repository.commit_file("web.yaml", &quick(broken("web", "never-ready")), "Broken");
+    stage.repository.push();
+    for run in 1..=3 {
+        let ran = once(&stage, &[]);
+        assert_eq!(ran.code, 3, "run {run}: {ran:?}");
+        assert!(ran.err.contains("Deployment default/web: held"), "run {run}: {}", ran.err);
+    }
+    stage.repository.commit_file("web.yaml", &quick(deployment("web", "web:3", "")), "Mended");
+    stage.repository.push();
+    assert_eq!(once(&stage, &[]).code, 0, "{}", stage.log());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_tells_what_happens_and_ends_where_only_a_hand_helps() {
+    let mut stage = Fixture::new().await;
+    let paused = deployment("web", "web:1", "").replace("spec:\n  replicas", "spec:\n  paused: true\n  replicas");
+    let commit = stage.repository.commit_file("web.yaml", &paused, "Paused");
+    stage.repository.push();
+    let mut daemon = stage.command().spawn().unwrap();
+    let waited = stage.run(&["status", "--commit", &commit, "--wait", "--timeout", "60s"]);
+    drop((daemon.kill(), daemon.wait()));
+    assert_eq!(waited.code, 3, "{waited:?}\n{}", stage.log());
+    assert!(waited.out.contains("Deployment default/web: is paused (belay resume deployment/web"), "{waited:?}");
+    assert!(waited.err.contains("Deployment default/web: progressing: "), "{waited:?}");
+}
+
+/// A hangup changes nothing, and that is said.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hangup_does_not_end_the_daemon() {
+    let mut stage = Fixture::new().await;
+    let first = stage.repository.commit_file("settings.yaml", &config_map("settings", "1"), "Settings");
+    stage.repository.push();
+    let mut daemon = stage.command().spawn().unwrap();
+    stage.until(&first, "complete").await;
+    let hangup = std::process::Command::new("kill").args(["-HUP", &daemon.id().to_string()]).status().unwrap();
+    assert!(hangup.success());
+    let second = stage.repository.commit_file("settings.yaml", &config_map("settings", "2"), "Other settings");
+    stage.repository.push();
+    stage.until(&second, "complete").await;
+    assert!(daemon.try_wait().unwrap().is_none(), "{}", stage.log());
+    drop((daemon.kill(), daemon.wait()));
+    assert!(stage.log().contains("SIGHUP changes nothing"), "{}", stage.log());
 }

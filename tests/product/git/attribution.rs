@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use belay::git::{Chain, Limits, Mirror};
+use belay::git::{Chain, Entry, Limits, Mirror};
+use belay::rollout::CommitId;
 
 use super::mirror::{fetch, id, location, open};
 use crate::support::repository::Repository;
@@ -22,18 +23,26 @@ fn chains(repository: &Repository, from: Option<&str>, to: &str) -> (Mirror, BTr
 /// Path by path, the commit that is charged with the file as one thing.
 fn charged(repository: &Repository, from: Option<&str>, to: &str) -> Vec<(String, String)> {
     let (_, chains) = chains(repository, from, to);
-    let whole = |chain: &Chain| chain.charged(|entry| Ok::<_, ()>(entry.copied())).unwrap().unwrap().to_string();
-    chains.iter().map(|(path, chain)| (path.clone(), whole(chain))).collect()
+    chains.iter().map(|(path, chain)| (path.clone(), whole(chain).unwrap().to_string())).collect()
+}
+
+/// The commit that is charged with a file as one thing.
+fn whole(chain: &Chain) -> Option<&CommitId> {
+    let now = BTreeMap::from([((), chain.links.first()?.after)]);
+    let version = |entry: Option<&Entry>| Ok::<_, ()>(entry.map(|entry| ((), *entry)).into_iter().collect());
+    chain.charged(now, version).unwrap().remove(&())
 }
 
 /// The commit that is charged with one line of a file.
 fn charged_with(mirror: &Mirror, chain: &Chain, key: &str) -> String {
-    let line = |entry: Option<&belay::git::Entry>| {
-        let Some(entry) = entry else { return Ok(None) };
+    let line = |entry: Option<&Entry>| {
+        let Some(entry) = entry else { return Ok(BTreeMap::new()) };
         let text = String::from_utf8(mirror.read(entry.blob, 10_000)?).unwrap();
-        Ok::<_, belay::git::GitError>(text.lines().find(|line| line.starts_with(key)).map(str::to_owned))
+        let line = text.lines().find(|line| line.starts_with(key)).map(|line| ((), line.to_owned()));
+        Ok::<_, belay::git::GitError>(line.into_iter().collect::<BTreeMap<_, _>>())
     };
-    chain.charged(line).unwrap().unwrap().to_string()
+    let now = line(chain.links[0].after.as_ref()).unwrap().remove(&());
+    chain.charged([((), now)].into(), line).unwrap()[&()].to_string()
 }
 
 fn pairs(expected: &[(&str, &String)]) -> Vec<(String, String)> {

@@ -234,7 +234,11 @@ fn check(made: &mut Made) {
             let chains = mirror.attribution(from_id.as_ref(), &id(to), folder, paths, 50).unwrap();
             for path in paths {
                 let chain = &chains[path];
-                let charged = chain.charged(|entry| Ok::<_, ()>(entry.copied())).unwrap().map(ToString::to_string);
+                let charged = chain.links.first().and_then(|first| {
+                    let version =
+                        |entry: Option<&Entry>| Ok::<_, ()>(entry.map(|entry| ((), *entry)).into_iter().collect());
+                    chain.charged([((), first.after)].into(), version).unwrap().remove(&()).map(ToString::to_string)
+                });
                 let expected = made.charged(from.map(String::as_str), to, path);
                 assert_eq!(charged, expected, "{path} from {from:?} to {to}");
                 for link in &chain.links {

@@ -141,16 +141,62 @@ fn credentials_do_not_follow_a_redirect() {
         return;
     }
     let thief = World::new(with_password());
-    // Another name: not even looked at. The same name with another port: looked at, and told nothing.
+    // Another name, another port, another scheme: not even looked at.
     let elsewhere = thief.server.origin().replace("localhost", "127.0.0.1");
-    for (to, visits) in [(elsewhere, 0), (thief.server.origin(), 1)] {
+    for to in [elsewhere, thief.server.origin(), thief.server.origin().replace("http", "https")] {
         let world = World::new(Temper { redirect: Some(to), ..Temper::default() });
         let credentials = Credentials::new(&world.location()).token_file(world.token_file(TOKEN));
         let error = fetch(&world.mirror(credentials, Limits::default())).unwrap_err();
         assert!(matches!(&error, GitError::Refused { message, .. } if message.contains("new address")), "{error}");
-        assert_eq!(thief.server.seen().len(), visits);
-        assert!(thief.server.seen().iter().all(|seen| seen.authorization.is_none()));
+        assert_eq!(thief.server.seen().len(), 0);
     }
+}
+
+#[test]
+fn a_redirect_within_the_server_is_followed() {
+    if !is_there("redirects") {
+        return;
+    }
+    let mut world = World::new(Temper::default());
+    let first = world.repository.tip().unwrap();
+    let temper = Temper { moved: Some(("/old/".to_owned(), "/".to_owned())), ..Temper::default() };
+    world.server = GitServer::start(world.repository.path().parent().unwrap(), temper);
+    let location: Location = world
+        .location()
+        .to_string()
+        .replacen(&world.server.origin(), &format!("{}/old", world.server.origin()), 1)
+        .parse()
+        .unwrap();
+    let folder = world.repository.beside("moved-mirror");
+    let mirror = Mirror::open(&folder, location, Credentials::default(), Limits::default()).unwrap().0;
+    assert_eq!(fetch(&mirror).unwrap().head, id(&first));
+    let paths: Vec<String> = world.server.seen().iter().map(|seen| seen.path.clone()).collect();
+    assert!(paths[0].starts_with("/old/") && paths[1..].iter().all(|path| !path.starts_with("/old/")), "{paths:?}");
+}
+
+#[test]
+fn a_branch_that_vanishes_in_the_middle_of_a_fetch_changes_nothing() {
+    if !is_there("branches that vanish") {
+        return;
+    }
+    let mut world = World::new(Temper::default());
+    let first = world.repository.tip().unwrap();
+    fetch(&world.plain()).unwrap();
+    world.repository.commit_file("a.yaml", "2", "Second");
+    world.repository.push();
+    let healthy = world.server;
+    let vanishes = Some(("deploy.git".to_owned(), "refs/heads/main".to_owned()));
+    let temper = Temper { vanishes, ..Temper::default() };
+    world.server = GitServer::start(world.repository.path().parent().unwrap(), temper);
+    let mirror = readdressed(&world);
+    let error = fetch(&mirror).unwrap_err();
+    assert!(matches!(&error, GitError::Unreachable { .. } | GitError::Refused { .. }), "{error:?}");
+    assert_eq!(mirror.head(&main()).unwrap(), Some(id(&first)), "what was fetched stays");
+    // It comes back with another commit.
+    world.server = healthy;
+    let third = world.repository.commit_file("a.yaml", "3", "Third");
+    world.repository.push();
+    assert_eq!(fetch(&readdressed(&world)).unwrap().head, id(&third));
 }
 
 #[test]

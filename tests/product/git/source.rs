@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use belay::git::{Credentials, GitError, Limits, Mirror};
 use belay_core::rollout::CommitId;
 
-use super::mirror::{fetch, id, location, open};
+use super::mirror::{fetch, id, location, main, open};
 use crate::support::repository::Repository;
 
 fn git_is_there(skipped: &str) -> bool {
@@ -90,7 +90,7 @@ fn what_is_fetched_while_the_repository_is_written_and_packed_is_complete() {
 }
 
 #[test]
-fn objects_that_are_borrowed_from_another_repository_are_brought_too() {
+fn objects_of_another_repository_are_not_brought() {
     let mut repository = Repository::new();
     repository.commit_file("a.yaml", "one", "First");
     repository.push();
@@ -103,6 +103,17 @@ fn objects_that_are_borrowed_from_another_repository_are_brought_too() {
     drop(borrowing);
     let folder = repository.beside("mirror");
     let mirror = Mirror::open(&folder, location(&borrower), Credentials::default(), Limits::default()).unwrap().0;
+    let error = fetch(&mirror).unwrap_err();
+    let says = matches!(&error, GitError::Unsupported { what, .. } if what.contains("objects/info/alternates"));
+    assert!(says && mirror.head(&main()).unwrap().is_none(), "{error}");
+    // With objects of its own it is followed.
+    let packs = borrower.join("objects/pack");
+    let borrowing = git2::Repository::open(&borrower).unwrap();
+    let mut builder = borrowing.packbuilder().unwrap();
+    builder.insert_commit(tip).unwrap();
+    builder.write(&packs, 0o444).unwrap();
+    drop(builder);
+    fs::remove_file(borrower.join("objects/info/alternates")).unwrap();
     let head = fetch(&mirror).unwrap().head;
     fs::remove_dir_all(repository.path()).unwrap();
     fs::remove_dir_all(&borrower).unwrap();

@@ -50,6 +50,7 @@ async fn branches_in_folders_packed_references_and_deletions_are_noticed() {
     repository.commit_file("a.yaml", "1", "First");
     repository.push();
     let wake = Wake::new(&location(repository.path())).unwrap();
+    drop(wake.mend());
     repository.branch("feature/deep/inside").push();
     wakes(&wake).await;
     repository.tag("v1", None);
@@ -73,6 +74,7 @@ async fn a_repository_that_was_replaced_is_watched_anew() {
     repository.commit_file("a.yaml", "1", "First");
     repository.push();
     let wake = Wake::new(&location(repository.path())).unwrap();
+    drop(wake.mend());
     let old = repository.beside("old.git");
     fs::rename(repository.path(), &old).unwrap();
     wakes(&wake).await;
@@ -127,6 +129,7 @@ async fn a_call_that_is_given_up_loses_no_notice() {
     repository.commit_file("a.yaml", "1", "First");
     repository.push();
     let wake = Wake::new(&location(repository.path())).unwrap();
+    drop(wake.mend());
     repository.commit_file("a.yaml", "2", "Second");
     repository.push();
     for _ in 0..30 {

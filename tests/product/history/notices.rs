@@ -161,8 +161,9 @@ fn each_receiver_has_its_own_place_in_the_order() {
     history.set_receivers(&["ops".to_owned(), "new".to_owned()]).unwrap();
     assert_eq!(tell(&history, "new"), [], "it is told from its beginning on");
     let first = history.next_notice("ops").unwrap().unwrap();
+    history.notice_tried("ops", at(50)).unwrap();
     history.notice_not_told("ops", at(100)).unwrap();
-    history.notice_not_told("ops", at(200)).unwrap();
+    history.notice_tried("ops", at(200)).unwrap();
     drop(history);
     // As after `kill -9`.
     let (history, _) = History::open(folder.path(), at(70)).unwrap();

@@ -94,6 +94,16 @@ fn commit() {
     run("commit", 2000);
 }
 
+#[test]
+fn host() {
+    run("host", 5000);
+}
+
+#[test]
+fn answer() {
+    run("answer", 2000);
+}
+
 /// Each begins with a new API server, which takes longer.
 #[test]
 fn request() {

@@ -6,13 +6,15 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderValue, Method};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use super::events::{Edit, Event};
+use super::events::{Edit, Event, Hand};
 use super::fault_rates::FaultRates;
 use super::findings::{hold, is_beside, is_lease, is_workload, key_of_path, template};
 use super::scenario::{App, Fate, Order, Scenario};
@@ -76,6 +78,12 @@ pub enum Wrong {
     TrustsTheUnwell,
     /// It says that all is well, whatever is rejected or held.
     SaysAllIsWell,
+    /// It does not see who asks it to leave something alone.
+    IgnoresTheSuspension,
+    /// It knows of a hold only from the object.
+    LosesTheHolds,
+    /// It calls superseded what had failed before a newer commit came.
+    ForgetsTheFailure,
 }
 
 /// What [`Wrong::JumpsTheQueue`] reads where the manifests say `belay.dev/after`.
@@ -83,7 +91,7 @@ const UNSEEN: &str = "example.com/after";
 
 impl Wrong {
     /// Every bug, and the checker that must find it.
-    pub const ALL: [(Wrong, &'static str); 28] = [
+    pub const ALL: [(Wrong, &'static str); 31] = [
         (Wrong::SkipsTheHold, "held-is-not-applied"),
         (Wrong::HoldsNothing, "settles"),
         (Wrong::ForgetsTheGeneration, "follows-the-pods"),
@@ -112,6 +120,9 @@ impl Wrong {
         (Wrong::StopsTheNeighbour, "sources-apart"),
         (Wrong::TrustsTheUnwell, "never-back-to-the-unwell"),
         (Wrong::SaysAllIsWell, "states-are-true"),
+        (Wrong::IgnoresTheSuspension, "suspended-is-left-alone"),
+        (Wrong::LosesTheHolds, "held-is-not-applied"),
+        (Wrong::ForgetsTheFailure, "failures-stay"),
     ];
 
     /// Whether a scenario has what the bug is about: all others are not worth their time.
@@ -125,6 +136,10 @@ impl Wrong {
             Wrong::ScalesAgainst => any(|app| app.scaled),
             Wrong::JumpsTheQueue => any(|app| app.after.is_some()),
             Wrong::TrustsTheUnwell => scenario.events.iter().any(|timed| is_unwell(&timed.what)),
+            Wrong::IgnoresTheSuspension => {
+                scenario.events.iter().any(|timed| matches!(timed.what, Event::Hand(_, Hand::Suspend(60..))))
+            }
+            Wrong::LosesTheHolds => scenario.events.iter().any(|timed| is_deletion(&timed.what)),
             Wrong::StopsTheNeighbour => scenario.style.second == Some(Order::Apart),
             _ => true,
         }
@@ -167,8 +182,8 @@ impl Bug {
         let path = parts.uri.to_string();
         if parts.method == Method::PATCH && path.contains("/secrets/") {
             let sent: Value = serde_json::from_slice(body).unwrap_or_default();
-            let value = sent["stringData"]["password"].as_str().unwrap_or_default();
-            value.clone_into(&mut self.memory.lock().unwrap().secret);
+            let value = STANDARD.decode(sent["data"]["password"].as_str().unwrap_or_default()).unwrap_or_default();
+            self.memory.lock().unwrap().secret = String::from_utf8_lossy(&value).into_owned();
         }
         match self.wrong {
             Wrong::HoldsNothing => rewrite(body, |sent| unmark(sent, "belay.dev/hold")),
@@ -314,6 +329,10 @@ impl Bug {
                  DELETE FROM records WHERE number = (SELECT max(number) FROM records)"
             }
             Wrong::LosesTheEvidence => "DELETE FROM evidence",
+            Wrong::LosesTheHolds => "DELETE FROM holds",
+            Wrong::ForgetsTheFailure => {
+                "UPDATE records SET outcome = 'superseded' WHERE outcome = 'failed' AND message LIKE '%on the way back'"
+            }
             Wrong::SwallowsComplaints => "DELETE FROM complaints",
             Wrong::PlansAfterwards => {
                 "UPDATE records SET started = '2030-01-01T00:00:00.000Z' WHERE number = (SELECT min(record) FROM steps WHERE \
@@ -339,12 +358,14 @@ impl Bug {
     fn sees_wrongly(&self) -> bool {
         let outage = self.memory.lock().unwrap().outage;
         let wrong = self.wrong;
-        matches!(wrong, Wrong::SkipsTheHold | Wrong::ForgetsTheGeneration) || wrong == Wrong::GoesBackOnOutage && outage
+        matches!(wrong, Wrong::SkipsTheHold | Wrong::ForgetsTheGeneration | Wrong::IgnoresTheSuspension)
+            || wrong == Wrong::GoesBackOnOutage && outage
     }
 
     fn twist_object(&self, object: &mut Value) {
         match self.wrong {
             Wrong::SkipsTheHold => unmark(object, "belay.dev/hold"),
+            Wrong::IgnoresTheSuspension => unmark(object, "belay.dev/suspend"),
             Wrong::ForgetsTheGeneration if object["status"].get("observedGeneration").is_some() => {
                 object["status"]["observedGeneration"] = object["metadata"]["generation"].clone();
             }
@@ -358,6 +379,11 @@ impl Bug {
             _ => {}
         }
     }
+}
+
+/// Whether somebody deletes a workload.
+fn is_deletion(event: &Event) -> bool {
+    matches!(event, Event::Hand(_, Hand::Delete | Hand::Finalizer(_)))
 }
 
 /// Whether a commit has an image whose pods stop being well.

@@ -137,6 +137,10 @@ pub enum Hand {
     Retry,
     /// A label of somebody else's.
     Label,
+    /// `kubectl rollout restart`
+    Restart,
+    /// `kubectl edit`: a finalizer that keeps the object, taken off again after so many seconds.
+    Finalizer(u64),
 }
 
 /// When belay is killed.

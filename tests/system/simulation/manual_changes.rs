@@ -1,12 +1,16 @@
 //! What people do by hand, as kubectl would.
 
 use http::Request;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::events::Hand;
 use super::findings::{annotation, path_of};
 use super::repository::Key;
 use crate::support::daemon::anew;
+
+/// A finalizer that nobody looks after.
+const FINALIZER: &str = "example.com/keep";
 
 /// A person with kubectl.
 pub struct Person(pub kube::Client);
@@ -44,7 +48,7 @@ impl Person {
     }
 
     /// Does something to an object.
-    pub async fn act(&self, key: &Key, hand: Hand, before: &Value) {
+    pub async fn act(&self, key: &Key, hand: Hand, before: &Value, now: Timestamp) {
         match hand {
             Hand::Undo => self.undo(key, before).await,
             Hand::Scale if key.0 != "DaemonSet" => {
@@ -64,6 +68,15 @@ impl Person {
             Hand::Pause(_) => {}
             Hand::Suspend(_) => drop(self.annotate(key, "belay.dev/suspend", json!("by hand")).await),
             Hand::Retry => drop(self.annotate(key, "belay.dev/hold", Value::Null).await),
+            Hand::Restart => {
+                let at = json!({"kubectl.kubernetes.io/restartedAt": now.to_string()});
+                let patch = json!({"spec": {"template": {"metadata": {"annotations": at}}}});
+                self.merge(key, &patch).await;
+            }
+            Hand::Finalizer(_) => {
+                self.merge(key, &json!({"metadata": {"finalizers": [FINALIZER]}})).await;
+                self.delete(key).await;
+            }
             Hand::Label => drop(self.merge(key, &json!({"metadata": {"labels": {"example.com/team": "blue"}}})).await),
         }
     }
@@ -89,6 +102,9 @@ impl Person {
             }
             Hand::Suspend(_) => {
                 self.annotate(key, "belay.dev/suspend", Value::Null).await;
+            }
+            Hand::Finalizer(_) => {
+                self.merge(key, &json!({"metadata": {"finalizers": null}})).await;
             }
             _ => {}
         }

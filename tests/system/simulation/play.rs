@@ -281,8 +281,8 @@ impl Stage {
         let app = self.shop.app(app);
         let key = (format!("{:?}", app.kind), app.name.clone());
         let Some(before) = self.person.get(&path_of(&key)).await else { return };
-        self.person.act(&key, hand, &before).await;
-        if let Hand::Pause(seconds) | Hand::Suspend(seconds) = hand {
+        self.person.act(&key, hand, &before, self.clock.now()).await;
+        if let Hand::Pause(seconds) | Hand::Suspend(seconds) | Hand::Finalizer(seconds) = hand {
             self.due_in(Duration::from_secs(seconds), Due::LetGo(key.clone(), hand));
         }
         self.hands.push(Handled { at: self.line.now(), key, hand });

@@ -102,6 +102,11 @@ impl Run {
         self.pushed.iter().rev().find(|pushed| pushed.at <= at).unwrap_or(&self.pushed[0])
     }
 
+    /// Whether belay lost its state at any time.
+    pub fn has_moved(&self) -> bool {
+        self.lives.iter().filter(|life| !life.twin).any(|life| life.state != self.lives[0].state)
+    }
+
     /// Whether two belays ran at once at any time.
     pub fn had_twin(&self) -> bool {
         self.lives.iter().any(|life| life.twin)

@@ -6,6 +6,7 @@ use std::time::Duration;
 use minicluster::Random;
 
 use super::events::{Bomb, Edit, Event, Hand, Kill, Timed};
+use super::fault_rates::FaultRates;
 
 /// What the pods of an image do. The image's tag says so, and a script tells the kubelet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -199,6 +200,8 @@ impl Scenario {
         events.extend(replaced(&Random::new(seed ^ 0x9e9_1ace), at));
         events.extend(unwell(&Random::new(seed ^ 0x10_0955), at));
         events.extend(bombs(&Random::new(seed ^ 0xb0_3b5), at));
+        events.extend(people(&Random::new(seed ^ 0x9e0_91e), at));
+        events.extend(flapping(&Random::new(seed ^ 0xf1a_9), at));
         events.sort_by_key(|timed| timed.at);
         Scenario { seed, style, apps, events }
     }
@@ -261,6 +264,56 @@ fn unwell(apart: &Random, end: Duration) -> Vec<Timed> {
         Timed { at, what: Event::Push(vec![Edit::Image(app, Fate::Loops)]) },
         Timed { at: later, what: Event::Push(vec![Edit::Image(app, fate)]) },
     ]
+}
+
+/// In some worlds, a commit fails and people do something about it while it is rolled out, taken back or held; belay may be killed, and
+/// a bad commit may follow.
+fn people(apart: &Random, end: Duration) -> Vec<Timed> {
+    if apart.below(3) != 0 {
+        return Vec::new();
+    }
+    let index = |below: u64| usize::try_from(apart.below(below)).unwrap_or_default();
+    let at = end.mul_f64(0.01) * u32::try_from(apart.below(100)).unwrap_or_default();
+    let app = index(3);
+    let fate = [Fate::Never, Fate::Pull, Fate::Crash][index(3)];
+    let seconds = 5 + apart.below(120);
+    let hand = [
+        Hand::Delete,
+        Hand::Restart,
+        Hand::Suspend(seconds),
+        Hand::Undo,
+        Hand::Finalizer(5 + seconds / 4),
+        Hand::Scale,
+        Hand::Image,
+    ][index(7)];
+    let later = at + Duration::from_secs(1 + apart.below(110));
+    let bad = [Edit::Image(app, fate), Edit::ImageAndConfig(app, fate)][index(2)];
+    let mut events =
+        vec![Timed { at, what: Event::Push(vec![bad]) }, Timed { at: later, what: Event::Hand(app, hand) }];
+    if apart.below(3) == 0 {
+        let kill = Event::Kill(Kill::random(apart), Duration::from_secs(apart.below(30)));
+        let killed = later.saturating_sub(Duration::from_secs(apart.below(6)));
+        events.push(Timed { at: killed, what: kill });
+    }
+    if apart.below(3) == 0 {
+        let again = later + Duration::from_secs(apart.below(60));
+        events.push(Timed { at: again, what: Event::Push(vec![Edit::ImageAndConfig(app, fate)]) });
+    }
+    events
+}
+
+/// In some worlds, the API server comes and goes for a while.
+fn flapping(apart: &Random, end: Duration) -> Vec<Timed> {
+    if apart.below(10) != 0 {
+        return Vec::new();
+    }
+    let at = end.mul_f64(0.01) * u32::try_from(apart.below(100)).unwrap_or_default();
+    let away = FaultRates { silent: 60, fails: 30, ..FaultRates::fair() };
+    let each = |number: u64| Timed {
+        at: at + Duration::from_secs(number * 20),
+        what: Event::Storm(away, Duration::from_secs(1 + apart.below(8))),
+    };
+    (0..3 + apart.below(8)).map(each).collect()
 }
 
 /// In some worlds, a file is committed that is made to break its reader, and most often goes again.

@@ -1,4 +1,4 @@
-//! What is doubtful about an object that nothing is wrong with.
+//! Warnings about objects that nothing is wrong with.
 
 use serde_json::Value;
 

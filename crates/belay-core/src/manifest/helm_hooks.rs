@@ -12,11 +12,15 @@ use super::{Manifest, ManifestHash};
 const HOOK: &str = "helm.sh/hook";
 /// Annotation of Helm: a number; hooks with smaller ones go first.
 const WEIGHT: &str = "helm.sh/hook-weight";
+/// Annotation of Helm: when a hook is deleted, with commas between the policies.
+const DELETE_POLICY: &str = "helm.sh/hook-delete-policy";
 /// Annotation on a hook that was rendered: the hash of what it runs for, after [`ONCE`] where it does not run again for
-/// another.
+/// another, and after [`UPGRADE`] where it does not run for the first.
 pub const HOOK_RUN: &str = "belay.dev/hook-run";
 /// What [`HOOK_RUN`] begins with on a hook that runs when its chart is installed, and not when it is upgraded.
 pub const ONCE: &str = "once-";
+/// The beginning of [`HOOK_RUN`] on a hook that runs when its chart is upgraded, and not when it is installed.
+pub const UPGRADE: &str = "upgrade-";
 /// Annotation: the workloads that must be complete before.
 pub const AFTER: &str = "belay.dev/after";
 
@@ -43,6 +47,28 @@ enum HookRole {
 enum HookFrequency {
     Once,
     AtEachChange,
+    /// At each change but the first.
+    AtUpgrades,
+}
+
+/// When a hook is deleted after its run. Before its next run it always is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HookDeletion {
+    /// When it was complete.
+    Succeeded,
+    /// When it failed.
+    Failed,
+}
+
+/// Whether an object is a hook that is deleted after such a run.
+#[must_use]
+pub fn deletes_hook(object: &Value, policy: HookDeletion) -> bool {
+    let word = match policy {
+        HookDeletion::Succeeded => "hook-succeeded",
+        HookDeletion::Failed => "hook-failed",
+    };
+    let says = |policies: &str| policies.split(',').any(|policy| policy.trim() == word);
+    annotation(object, HOOK).is_some() && annotation(object, DELETE_POLICY).is_some_and(says)
 }
 
 /// Puts the hooks of one rendered chart into their order, and leaves those out whose events never come. A chart without hooks
@@ -83,20 +109,17 @@ pub(super) fn order(manifests: &mut Vec<Manifest>) {
 fn role(object: &Value) -> HookRole {
     let Some(events) = annotation(object, HOOK) else { return HookRole::Object };
     let has = |event: &str| events.split(',').any(|one| one.trim() == event);
-    let runs =
-        if has("pre-upgrade") || has("post-upgrade") { HookFrequency::AtEachChange } else { HookFrequency::Once };
+    let installs = has("pre-install") || has("post-install");
+    let upgrades = has("pre-upgrade") || has("post-upgrade");
+    let runs = match (installs, upgrades) {
+        (true, true) => HookFrequency::AtEachChange,
+        (true, false) => HookFrequency::Once,
+        (false, true) => HookFrequency::AtUpgrades,
+        (false, false) => return HookRole::LeftOut,
+    };
     // Where installing and upgrading differ, the first time must be able to succeed.
-    if has("pre-install") {
-        HookRole::Hook(HookPhase::Before, runs)
-    } else if has("post-install") {
-        HookRole::Hook(HookPhase::After, runs)
-    } else if has("pre-upgrade") {
-        HookRole::Hook(HookPhase::Before, runs)
-    } else if has("post-upgrade") {
-        HookRole::Hook(HookPhase::After, runs)
-    } else {
-        HookRole::LeftOut
-    }
+    let before = if installs { has("pre-install") } else { has("pre-upgrade") };
+    HookRole::Hook(if before { HookPhase::Before } else { HookPhase::After }, runs)
 }
 
 /// The hooks of a phase, by weight, then those first that a Job may need, then by name.
@@ -123,7 +146,11 @@ fn inputs(manifests: &[Manifest], roles: &[HookRole]) -> String {
 }
 
 fn run_at(manifest: &mut Manifest, runs: HookFrequency, inputs: &str) {
-    let says = if runs == HookFrequency::Once { format!("{ONCE}{}", manifest.hash) } else { inputs.to_owned() };
+    let says = match runs {
+        HookFrequency::Once => format!("{ONCE}{}", manifest.hash),
+        HookFrequency::AtEachChange => inputs.to_owned(),
+        HookFrequency::AtUpgrades => format!("{UPGRADE}{inputs}"),
+    };
     change(manifest, |annotations| drop(annotations.insert(HOOK_RUN.to_owned(), says.into())));
 }
 
@@ -296,5 +323,37 @@ metadata: {name: bye, annotations: {helm.sh/hook: 'pre-delete, post-rollback'}}
         assert_eq!(after("pre-install,post-upgrade"), None);
         assert_eq!(after("pre-upgrade"), None);
         assert_eq!(after("post-upgrade").as_deref(), Some("shop/deployment/web"));
+    }
+
+    #[test]
+    fn hooks_for_upgrades_alone_say_so() {
+        let hook = |events: &str| {
+            let text = format!(
+                "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: j, annotations: {{helm.sh/hook: '{events}'}}}}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\n"
+            );
+            ordered(&text).into_iter().find(|(name, ..)| name == "j").map(|(.., run)| run.unwrap())
+        };
+        for events in ["pre-upgrade", "post-upgrade", "pre-upgrade, post-rollback"] {
+            assert!(hook(events).unwrap().starts_with(UPGRADE), "{events}");
+        }
+        for events in ["pre-install,post-upgrade", "post-install, pre-upgrade"] {
+            assert!(![ONCE, UPGRADE].iter().any(|word| hook(events).unwrap().starts_with(word)), "{events}");
+        }
+        assert!(hook("pre-rollback,post-rollback").is_none() && hook("test").is_none());
+    }
+
+    #[test]
+    fn a_hook_says_when_it_is_deleted() {
+        use serde_json::json;
+        let deletes = |annotations: Value| {
+            let object = json!({"metadata": {"annotations": annotations}});
+            [HookDeletion::Succeeded, HookDeletion::Failed].map(|policy| deletes_hook(&object, policy))
+        };
+        let policy = |policy: &str| deletes(json!({HOOK: "pre-install", DELETE_POLICY: policy}));
+        assert_eq!(policy("hook-succeeded"), [true, false]);
+        assert_eq!(policy("before-hook-creation, hook-failed"), [false, true]);
+        assert_eq!(policy("before-hook-creation"), [false, false]);
+        assert_eq!(deletes(json!({HOOK: "pre-install"})), [false, false]);
+        assert_eq!(deletes(json!({DELETE_POLICY: "hook-succeeded"})), [false, false], "it is no hook");
     }
 }

@@ -1,4 +1,4 @@
-//! What stands in the place of manifests and is not read.
+//! Links and submodules in the place of manifests, which are not read.
 
 use super::{Complaint, Place};
 

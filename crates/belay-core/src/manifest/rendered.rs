@@ -46,9 +46,10 @@ pub fn read_rendered(rendered: &Rendered<'_>, bytes: &[u8], scopes: &Scopes) -> 
         Err(complaint) => return nothing_but(unit, "", complaint),
     };
     // Without a path: what the unit's own file may hold, nothing that was rendered may.
-    let mut file = Reader::new("".into(), &text, &Lines::new(&text), scopes).read();
+    let lines = Lines::new(&text);
+    let mut file = Reader::new("".into(), &text, &lines, scopes).read();
     file.path = Arc::clone(&unit);
-    let origins = Places::of(rendered, &text, &unit);
+    let origins = Places::of(rendered, &text, &lines, &unit);
     for manifest in &mut file.manifests {
         manifest.place = origins.at(manifest.place.line);
         manifest.rendered_by = Some(Arc::clone(&unit));
@@ -87,9 +88,9 @@ struct Places {
 }
 
 impl Places {
-    fn of(rendered: &Rendered<'_>, text: &str, unit: &Arc<str>) -> Places {
+    fn of(rendered: &Rendered<'_>, text: &str, lines: &Lines, unit: &Arc<str>) -> Places {
         let mut origins = match rendered.origins {
-            Origins::Annotation { .. } => annotated(text, rendered.folder, unit),
+            Origins::Annotation { .. } => annotated(text, lines, rendered.folder, unit),
             Origins::Comment => commented(text, rendered.folder),
         };
         // Objects of one file share its name.
@@ -106,14 +107,16 @@ impl Places {
     }
 }
 
-fn annotated(text: &str, folder: &str, unit: &Arc<str>) -> Vec<(u32, Arc<str>)> {
-    let (documents, _) = yaml::documents(text);
+fn annotated(text: &str, lines: &Lines, folder: &str, unit: &Arc<str>) -> Vec<(u32, Arc<str>)> {
     let origin = |document: &yaml::Document<'_>| {
         let placed = document.read().0?;
         let path = origin_of(placed.value()).and_then(|path| join(folder, &path));
         Some((placed.root().span().start.line, path.map_or_else(|| Arc::clone(unit), Into::into)))
     };
-    documents.iter().filter_map(origin).collect()
+    let mut origins = Vec::new();
+    // What is wrong with the text was said when its objects were read.
+    let _ = yaml::each_document(text, lines, |document| origins.extend(origin(&document)));
+    origins
 }
 
 fn origin_of(object: &Value) -> Option<String> {

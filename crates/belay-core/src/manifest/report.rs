@@ -90,6 +90,10 @@ impl<'t> Report<'t> {
         self.text
     }
 
+    pub(super) fn lines(&self) -> &'t Lines {
+        self.lines
+    }
+
     /// How many there are so far.
     pub(super) fn count(&self) -> usize {
         self.count
@@ -202,7 +206,7 @@ pub(super) fn is_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= 253 && text.bytes().all(fine)
 }
 
-/// What an API server says, with a long value in it left out: `Invalid value: {…}: field is immutable`.
+/// Returns the words of an API server without a long value in them: `Invalid value: {…}: field is immutable`.
 #[must_use]
 pub fn brief(message: &str) -> String {
     const SHORT: usize = 80;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kube_facts::{Kind, Type, facts};
 
-use super::schema::{Definition, nearest};
+use super::schema::{CustomShape, Definition, nearest};
 
 /// A kind, whatever its version: group and kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -95,7 +95,7 @@ impl Scopes {
         if let Some(definition) = self.definitions.get(&key)
             && let Some((_, shape)) = definition.versions.iter().find(|(name, _)| name == version)
         {
-            return Ok(Known::Defined(definition, shape.as_ref()));
+            return Ok(Known::Defined(definition, shape.as_ref().map(CustomShape::get)));
         }
         if let Some((versions, namespaced)) = served {
             if versions.contains(version) {

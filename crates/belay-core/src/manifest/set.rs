@@ -25,7 +25,7 @@ pub struct File {
     pub manifests: Vec<Manifest>,
     /// Everything that is wrong with the file, in the order of places.
     pub complaints: Vec<Complaint>,
-    /// What is doubtful about its objects, in the order of places.
+    /// Warnings about its objects, in the order of places.
     pub warnings: Vec<Complaint>,
     /// The objects that something is wrong with: they are meant to be there, so nothing may take them for deleted.
     pub rejected: BTreeSet<ObjectKey>,
@@ -126,7 +126,11 @@ impl<'r, 't> Reader<'r, 't> {
 
     pub(super) fn read(mut self) -> File {
         let text = self.report.text();
-        let (documents, complaints) = yaml::documents(text);
+        let mut index = 0;
+        let complaints = yaml::each_document(text, self.report.lines(), |document| {
+            self.document(index, &document);
+            index += 1;
+        });
         let maybe_secret = MaybeSecret::of(text);
         for complaint in complaints {
             let lost = complaint.lost.clone().map(|lost| text.get(lost).unwrap_or_default());
@@ -135,9 +139,6 @@ impl<'r, 't> Reader<'r, 't> {
             // What belongs to which object is not known where the text can't be read.
             let showing = maybe_secret.showing();
             self.report.add_yaml(&Subject { object: None, showing }, complaint);
-        }
-        for (index, document) in documents.iter().enumerate() {
-            self.document(index, document);
         }
         if let Some(span) = self.first_non_object {
             self.complain_of_non_objects(span);

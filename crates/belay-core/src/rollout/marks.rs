@@ -30,6 +30,8 @@ pub const ROLL_ON_CONFIG: &str = "belay.dev/roll-on-config";
 pub const CONFIG_HASH: &str = "belay.dev/config-hash";
 /// Annotation on a ReplicationController that a person rolled; see [`super::rolling_update::ByHand`].
 pub const ROLLED: &str = "belay.dev/rolled";
+/// Annotation on the Lease of a source: the Jobs that were complete, each with the hash of its manifest: JSON.
+pub const FINISHED_JOBS: &str = "belay.dev/finished-jobs";
 /// Annotation of Kubernetes: why the pod template is what it is; copied to the revision.
 pub const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
 /// What somebody says of a retry, or of taking an object up again: JSON.

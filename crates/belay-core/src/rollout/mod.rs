@@ -23,31 +23,34 @@ pub use judge::observation::Observation;
 pub use judge::outage::Outages;
 pub use judge::{Baseline, GRACE, Judge, Judgement, Verdict, Waiting, WaitingOn};
 pub use live_workload::LiveWorkload;
+pub use ownership::cluster_fields::{ClusterField, cluster_fields};
 pub use ownership::extract::{applied_fields, give_up_templates};
 pub use ownership::field_path::{FieldPath, InvalidFieldPath};
 pub use ownership::ignored_fields::IgnoredFields;
 pub use ownership::lease::{Lease, holding, releasing};
 pub use ownership::managers::{Takeover, unchanged};
 pub use ownership::owned::{is_as_applied, is_label_of_others};
-pub use ownership::takeover::{before_apply, reclaim, takeover};
+pub use ownership::surplus::{ForeignField, Reach, Surplus, foreign_fields};
+pub use ownership::takeover::{before_apply, takeover};
 pub use plan::after::{After, DependencyStanding, Gate, gate, is_well, wrong_order};
 pub use plan::body::{TemplateMarks, body, held_body, with_template};
 pub use plan::config_hash::{
     ConfigHash, Only, config_hash, config_hash_in, contents_hash, rolls_on_config, say_config_hash,
 };
 pub use plan::diff::{Change, changes, differs, only_marks, presentable, presentable_pair};
+pub use plan::job_run::{RunFacts, goes_by_itself, is_job, is_over, job_end};
 pub use plan::order::{Rank, rank};
 pub use plan::prune::{Prunable, allowed_by_trailer, prunable, too_many};
 pub use plan::references::{
     Contents, Reading, Unnoticed, changes_contents, configuration_hash, is_configuration, named_configuration,
     note_planned_configuration, readings,
 };
-pub use plan::resume::{LiveProgress, RecordedFacts, ResumeFacts, is_broken_off, resume};
+pub use plan::resume::{LiveProgress, RecordedFacts, ResumeFacts, has_settled, is_broken_off, resume};
 pub use plan::step::{Apply, Plan, PlanStep, Planned, held_reason};
 pub use plan::strategy_default::without_strategy;
 pub use plan::{
-    HookRun, Intent, OtherLabel, Wanted, hook_run, intent, make, other_label, run_hook_again, settle, settle_held,
-    take_over,
+    HookRun, Intent, OtherLabel, Wanted, being_deleted, finalizers, guess, hook_run, intent, make, make_held,
+    other_label, run_hook_again, settle, settle_held, take_over, take_surplus,
 };
 pub use record::commit::{Commit, CommitId, InvalidCommitId, Person, read_change_cause};
 pub use record::note::{Note, one_line};

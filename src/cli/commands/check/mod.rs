@@ -1,5 +1,6 @@
 //! `belay check [PATH]`
 
+mod cluster_fields;
 mod references;
 mod server;
 
@@ -67,6 +68,7 @@ fn look(folder: &Folder) -> (Vec<Complaint>, Vec<Complaint>) {
         let said = server.ask(manifest);
         complaints.extend(said.complaints);
         warnings.extend(said.warnings);
+        warnings.extend(cluster_fields::left_to_the_cluster(manifest));
         warnings.extend(references::that_lead_nowhere(manifest, &there));
     }
     (complaints, warnings)

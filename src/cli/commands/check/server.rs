@@ -10,6 +10,7 @@ use minicluster::api::object::{
 use serde_json::{Value, json};
 
 use belay_core::manifest::{Complaint, Manifest, ObjectKey, brief};
+use belay_core::rollout::IgnoredFields;
 use kube_facts::{Type, facts};
 
 /// How warnings end that are about the embedded server, which leaves something undone. They say nothing about the manifest.
@@ -118,7 +119,7 @@ fn built_in(manifest: &Manifest) -> Option<Definition> {
 
 /// The object with what a server adds before it looks.
 fn as_sent(manifest: &Manifest) -> Value {
-    let mut object = manifest.value();
+    let mut object = IgnoredFields::default().leave(manifest.value(), None);
     if let Some(namespace) = &manifest.key.namespace {
         object["metadata"]["namespace"] = json!(namespace);
     }

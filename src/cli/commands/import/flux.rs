@@ -206,7 +206,7 @@ fn of_repository(
     Some(source)
 }
 
-/// What is wrong with a source that is no `GitRepository`, and what to do instead.
+/// Returns the complaint about a source that is no `GitRepository`, and its hint.
 fn other_source(object: &Field<'_>, reference: &Field<'_>) -> Option<(&'static str, &'static str)> {
     const MADE_ELSEWHERE: &str = "it holds manifests that are made from files elsewhere: write a [[source]] for the Git \
                                   repository with those files";

@@ -2,8 +2,8 @@
 
 use anstream::adapter::strip_str;
 
-use super::plan_text;
 use super::plan_text::{Stale, what};
+use super::{orphaned, plan_text};
 use crate::cli::output::diff::Unified;
 use belay_core::manifest::{Colour, Complaint, render};
 use belay_core::rollout::{Plan, PlanStep, Planned};
@@ -74,6 +74,9 @@ fn step(planned: &Planned) -> (String, String) {
         }
         PlanStep::Held(hold) => (format!("<b>{key}</b> is held: {}", escaped(&hold.reason)), String::new()),
         PlanStep::Suspended(why) => (format!("<b>{key}</b> is suspended: {}", escaped(why)), String::new()),
+        PlanStep::Rejected(reason, _) if orphaned(&planned.step).is_some() => {
+            (format!("<b>{key}</b> is orphaned: {}", escaped(&reason.message)), String::new())
+        }
         PlanStep::Rejected(reason, complaints) => {
             let drawn: Vec<String> = complaints.iter().map(drawn).collect();
             (format!("<b>{key}</b> is refused: {}", escaped(&reason.message)), block("", &drawn.join("\n\n")))

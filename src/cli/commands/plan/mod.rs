@@ -20,13 +20,14 @@ use crate::cli::session::configured::{Reading, configured};
 use crate::cli::worktree::folder::{self, Folder};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError};
-use crate::daemon::{capabilities, plan_once};
+use crate::config::SourceConfig;
+use crate::daemon::{Leaving, capabilities, plan_leaving, plan_once};
 use crate::git::WorkingCopy;
 use crate::render::{Capabilities, IGNORE_FILE, MemoryTree, SourcePaths, Unit};
 use belay_core::manifest::{Colour, Complaint, File, Scopes, is_manifest, render};
 use belay_core::rollout::{
-    After, Commit, CommitId, Person, Plan, PlanStep, Planned, Trigger, Wanted, configuration_hash, named_configuration,
-    template,
+    After, Commit, CommitId, Person, Plan, PlanStep, Planned, Reason, ReasonCode, Trigger, Wanted, configuration_hash,
+    named_configuration, template,
 };
 
 /// What `belay plan` understands.
@@ -98,7 +99,14 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     }
     // What one manifest says against another is a complaint of both.
     wanted.retain(|wanted| !complaints.iter().any(|complaint| complaint.object.as_ref() == Some(&wanted.key)));
-    let plan = plan_once(&cluster, &source, &commit.id, wanted).await?;
+    let mentioned = files.iter().flat_map(|file| &file.manifests).map(|manifest| manifest.key.clone());
+    let mentioned = mentioned.chain(complaints.iter().filter_map(|complaint| complaint.object.clone())).collect();
+    let of_source = configured.unwrap_or_else(|| SourceConfig { name: source, ..SourceConfig::of("") });
+    let unreadable = complaints.iter().any(|complaint| complaint.object.is_none());
+    let leaving = Leaving { config: &of_source, commit: &commit, mentioned: &mentioned, unreadable };
+    let Plan { source, head, mut planned } = plan_once(&cluster, &of_source.name, &commit.id, wanted).await?;
+    planned.extend(plan_leaving(&cluster, leaving).await?);
+    let plan = Plan::new(source, head, planned);
     let stale = config_rollout::unnoticed(&plan, roll_on_config);
     match output {
         PlanFormat::Json => say_value(&answer(&plan, &complaints, &stale), Format::Json)?,
@@ -121,7 +129,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
         }
         PlanFormat::Text => print(&plan, &complaints, &stale),
     }
-    if !complaints.is_empty() || plan.planned.iter().any(|planned| matches!(planned.step, PlanStep::Rejected(..))) {
+    if !complaints.is_empty() || plan.planned.iter().any(|planned| is_refused(&planned.step)) {
         return Ok(Exit::Error);
     }
     Ok(if plan.is_empty() { Exit::Done } else { Exit::No })
@@ -199,7 +207,19 @@ fn not_committed(now: Timestamp) -> Commit {
 }
 
 fn changes(planned: &Planned) -> bool {
-    !matches!(planned.step, PlanStep::Unchanged)
+    !matches!(planned.step, PlanStep::Unchanged) && orphaned(&planned.step).is_none()
+}
+
+/// Why an object stays whose manifest has left.
+pub(in crate::cli) fn orphaned(step: &PlanStep) -> Option<&Reason> {
+    match step {
+        PlanStep::Rejected(reason, _) if reason.code == ReasonCode::PruneRefused => Some(reason),
+        _ => None,
+    }
+}
+
+fn is_refused(step: &PlanStep) -> bool {
+    matches!(step, PlanStep::Rejected(..)) && orphaned(step).is_none()
 }
 
 fn print(plan: &Plan, complaints: &[Complaint], stale: &Stale) {
@@ -223,6 +243,9 @@ fn print(plan: &Plan, complaints: &[Complaint], stale: &Stale) {
             }
             PlanStep::Held(hold) => say(diff::heading(&format!("{key} is held: {}", hold.reason))),
             PlanStep::Suspended(why) => say(diff::heading(&format!("{key} is suspended: {why}"))),
+            PlanStep::Rejected(reason, _) if orphaned(&planned.step).is_some() => {
+                say(diff::heading(&format!("{key} is orphaned: {reason}")));
+            }
             PlanStep::Rejected(_, complaints) => complaints.iter().for_each(complain),
             PlanStep::Wait(reason) => say(diff::heading(&format!("{key} has to wait: {reason}"))),
             PlanStep::Prune => say(diff::heading(&format!("{key} is deleted"))),
@@ -246,9 +269,10 @@ fn summary(plan: &Plan, complaints: usize) -> String {
         (count(|action| matches!(action, PlanStep::Unchanged)), "unchanged"),
         (count(|action| matches!(action, PlanStep::Held(_))), "held"),
         (count(|action| matches!(action, PlanStep::Suspended(_))), "suspended"),
-        (count(|action| matches!(action, PlanStep::Rejected(..))), "refused"),
+        (count(is_refused), "refused"),
         (count(|action| matches!(action, PlanStep::Wait(_))), "waiting"),
         (count(|action| matches!(action, PlanStep::Prune)), "deleted"),
+        (count(|action| orphaned(action).is_some()), "orphaned"),
         (complaints, "complaints"),
     ];
     let said: Vec<String> =
@@ -295,6 +319,10 @@ fn step(planned: &Planned, stale: &Stale) -> StepAnswer {
         PlanStep::Suspended(why) => {
             step.why = Some(why.clone());
             ActionWord::Suspended
+        }
+        PlanStep::Rejected(reason, _) if orphaned(planned).is_some() => {
+            step.reason = Some(reason.clone());
+            ActionWord::Orphan
         }
         PlanStep::Rejected(reason, complaints) => {
             step.reason = Some(reason.clone());

@@ -1,5 +1,6 @@
 //! `belay run`
 
+mod check_config;
 mod systemd;
 
 use std::collections::BTreeMap;
@@ -7,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
-use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -16,22 +16,24 @@ use super::version;
 use crate::cli::Globals;
 use crate::cli::exit::Exit;
 use crate::cli::output::{Format, plain, progress, say, say_value};
-use crate::cli::session::connect::Programs;
+use crate::cli::session::connect::{EMBEDDED_KUBECONFIG, Programs};
 use crate::cli::session::embedded::{self, Embedded, new_token, write_kubeconfig};
 use crate::cli::session::identity;
 use crate::cli::session::service;
 use crate::cli::session::signals;
 use crate::clock::Clock;
 use crate::cluster::Cluster;
-use crate::config::{self, ClusterConfig, Config, RenderConfig, SourceConfig, Span, StateConfig, WebConfig};
-use crate::daemon::{Daemon, Pruning, SourceStatus, Status, note_lasting_trouble};
+use crate::config::{
+    self, ClusterConfig, Config, RenderConfig, SourceConfig, Span, StateConfig, WebConfig, read_config_text,
+};
+use crate::daemon::{Daemon, Pruning, SourceStatus, Status, answer_commands, note_lasting_trouble};
 use crate::git::{Location, hidden_by_systemd};
-use crate::history::{History, OpenedHistory, Query, Retention};
+use crate::history::{History, OpenedHistory, Retention};
 use crate::notices::{self, Http, Links, Settings};
 use crate::render::Tools;
 use crate::telemetry::{self, LogFormat, Systemd};
 use crate::web::{Hook, Shown, Web, forge};
-use belay_core::rollout::Outcome;
+use belay_core::rollout::ObjectState;
 use minicluster::MiniCluster;
 
 /// What `belay run` understands.
@@ -68,9 +70,12 @@ pub struct Args {
     /// Delete whatever has left the repository, also beyond prune_limit; only where the source prunes at all
     #[arg(long)]
     allow_prune: bool,
-    /// Only say whether the configuration can be used
+    /// Only say whether the configuration can be used, and every file that it names
     #[arg(long)]
     check_config: bool,
+    /// With --check-config: also fetch each repository, into a folder that goes again, and ask each cluster
+    #[arg(long, requires = "check_config")]
+    online: bool,
     /// Only print the JSON schema of the configuration file
     #[arg(long)]
     print_config_schema: bool,
@@ -91,27 +96,33 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     let tools = Tools { kustomize: config.render.kustomize.clone(), helm: config.render.helm.clone() };
     tell_of_the_sources(&args, &config, &tools)?;
     if args.check_config {
-        return Ok(Exit::Done);
+        return check_config::check(globals, &config, args.online).await;
     }
     if let Some(open) = version::not_confined() {
         warn!("rendering: {open}");
     }
     let state = globals.state_folder(config.state.dir.as_ref())?;
     let clock = Clock::system();
+    // Before anything of it is opened: what another daemon uses is left alone.
+    History::make_folder(&state)?;
+    let mut identity = identity::of(&state)?;
     let (history, opened) = History::open(&state, clock.now())?;
     if let OpenedHistory::SetAside { why, to } = &opened {
         warn!(why, to = %to.display(), "the history could not be read and was set aside; a fresh one was begun");
     }
+    history.follow_only(&config.source.iter().map(|source| source.name.clone()).collect())?;
     let stop = CancellationToken::new();
     let embedded = if args.embedded { Some(start_embedded(&state).await?) } else { None };
     let pruning = if args.allow_prune { Pruning::Unlimited } else { Pruning::Limited };
-    let identity = identity::of(&state)?;
     let daemon = Daemon::new(history.clone(), clock.clone(), stop.clone()).leading(identity.name.clone());
     let mut daemon = daemon.rendering_with(tools).remembering(retention(&config.state)).pruning(pruning);
     let mut clusters = BTreeMap::new();
     for source in &config.source {
         let (source, cluster) = match &embedded {
-            Some(embedded) => (source.clone(), Cluster::new(embedded.cluster.client_as("belay"), clock.clone())),
+            Some(embedded) => {
+                let cluster = Cluster::new(embedded.cluster.client_as("belay"), clock.clone());
+                (source.clone(), cluster.of_server(&embedded.server.url()))
+            }
             None => connected(globals, &config, source).await?,
         };
         clusters.insert(source.name.clone(), cluster.clone());
@@ -119,20 +130,23 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     }
     let status = daemon.status();
     let _web = open_web(&config, &daemon, clusters, &state, &clock).await?;
+    let answering = tokio::spawn(answer_commands(status.clone(), state.clone()));
     let telling = tokio::spawn(tell(&config, &daemon, &history, &clock, stop.clone()));
-    let started = clock.now();
     let systemd = Systemd::of_this_process();
     tokio::spawn(systemd::tell(systemd.clone(), daemon.liveness(), status.clone()));
-    let mut timed_out = false;
+    tokio::spawn(signals::ignore_hangups());
+    let (mut timed_out, mut lost) = (false, None);
     let mut running = tokio::spawn(daemon.run());
     tokio::select! {
         biased;
         () = signals::asked_to_stop() => info!("asked to stop"),
+        why = identity.until_lost() => lost = Some(why),
         () = settled(status.clone(), &config.source), if args.once => {}
         () = tokio::time::sleep(args.timeout.0), if args.once => timed_out = true,
         ended = &mut running => ended.context("the daemon ended badly")?,
     }
     systemd.stopping();
+    answering.abort();
     // What is published while everything stops says less.
     let last = status.borrow().clone();
     stop.cancel();
@@ -143,8 +157,11 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     if let Some(embedded) = embedded {
         embedded.stop().await;
     }
+    if let Some(why) = lost {
+        bail!(why);
+    }
     match args.once {
-        true => how_it_went(&history, started, &last, timed_out.then_some(args.timeout)),
+        true => how_it_went(&last, timed_out.then_some(args.timeout)),
         false => Ok(Exit::Done),
     }
 }
@@ -177,7 +194,9 @@ fn hooks(config: &Config, daemon: &Daemon) -> BTreeMap<String, Hook> {
     let looks = daemon.look_requests();
     let hook = |source: &SourceConfig| {
         let file = source.webhook.as_ref()?.secret_file.clone();
-        Some((source.name.clone(), Hook::new(file, looks.get(&source.name)?.clone())))
+        let hook = Hook::new(file, looks.get(&source.name)?.clone());
+        hook.report_problems(&source.name);
+        Some((source.name.clone(), hook))
     };
     config.source.iter().filter_map(hook).collect()
 }
@@ -243,14 +262,9 @@ fn tell_of_the_configuration(args: &Args) -> anyhow::Result<bool> {
     Ok(args.print_config_schema || args.print_config_reference)
 }
 
-/// How a run that ends by itself went: whether it could follow its sources, whether it took too long, and whether anything
-/// that was taken up since then failed. What is not well is told with its reason.
-fn how_it_went(
-    history: &History,
-    started: Timestamp,
-    status: &Status,
-    timed_out: Option<Span>,
-) -> anyhow::Result<Exit> {
+/// How a run that ends by itself went, by the state of each source's head: the same each time that the same head is found.
+/// What is not well is told with its reason.
+fn how_it_went(status: &Status, timed_out: Option<Span>) -> anyhow::Result<Exit> {
     let unreadable: Vec<String> = status
         .sources
         .iter()
@@ -268,16 +282,18 @@ fn how_it_went(
         let blocked = unsettled().any(|(_, source)| source.blocked_by().is_some());
         return Ok(if blocked { Exit::Error } else { Exit::TimedOut });
     }
-    if status.sources.values().any(|source| source.obstacles.waits.is_some()) {
-        return Ok(Exit::No);
+    let unwell: Vec<(&String, &SourceStatus)> = status.sources.iter().filter(|(_, source)| !is_well(source)).collect();
+    for (name, source) in &unwell {
+        progress(plain(&format!("error: source {name}: {}", source.summary())));
+        source.wrong().iter().for_each(|line| progress(plain(&format!("  {line}"))));
     }
-    let failed = Query {
-        since: Some(started),
-        outcomes: [Outcome::Failed, Outcome::RolledBack, Outcome::RollbackFailed, Outcome::Rejected, Outcome::Skipped]
-            .into(),
-        ..Query::default()
-    };
-    Ok(if history.records(&failed)?.is_empty() { Exit::Done } else { Exit::No })
+    Ok(if unwell.is_empty() { Exit::Done } else { Exit::No })
+}
+
+/// Whether all that the head of a source says is live, as far as nobody asked to leave it alone.
+fn is_well(source: &SourceStatus) -> bool {
+    let is_wrong = |state: &ObjectState| state.is_wrong() || *state == ObjectState::Waiting;
+    source.obstacles.waits.is_none() && !source.counts().0.keys().any(is_wrong)
 }
 
 /// Says what is followed, and what renders it, where only the configuration is to be checked.
@@ -290,7 +306,6 @@ fn tell_of_the_sources(args: &Args, config: &Config, tools: &Tools) -> anyhow::R
     }
     if args.check_config {
         version::tools(tools).iter().for_each(say);
-        say("The configuration can be used.");
     }
     Ok(())
 }
@@ -327,7 +342,7 @@ fn read_config(args: &Args) -> anyhow::Result<Config> {
 /// The configuration in a file; the service's where none is named.
 pub(in crate::cli) fn read_file(named: Option<&Path>) -> anyhow::Result<Config> {
     let path = named.unwrap_or_else(|| Path::new(service::CONFIG));
-    let text = match std::fs::read_to_string(path) {
+    let text = match read_config_text(path) {
         Ok(text) => text,
         Err(error) if named.is_none() => {
             bail!("failed to read {}: {error}; say --config FILE or --repository REPOSITORY", path.display())
@@ -343,7 +358,7 @@ pub(in crate::cli) fn read_file(named: Option<&Path>) -> anyhow::Result<Config> 
 async fn start_embedded(state: &std::path::Path) -> anyhow::Result<Embedded> {
     let address = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
     let embedded = embedded::start(MiniCluster::builder(), address, new_token()?).await?;
-    let kubeconfig = state.join("embedded.kubeconfig");
+    let kubeconfig = state.join(EMBEDDED_KUBECONFIG);
     write_kubeconfig(&kubeconfig, &embedded.kubeconfig)?;
     info!(server = embedded.server.url(), kubeconfig = %kubeconfig.display(), "an embedded cluster of its own");
     Ok(embedded)

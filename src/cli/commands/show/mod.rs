@@ -145,6 +145,9 @@ fn object(history: &History, record: &Record, steps: bool) -> anyhow::Result<()>
     if let Some(waits_for) = step_details::waits_for(history, record)?.filter(|_| !record.outcome.is_final()) {
         say(format!("  waiting:  {}", plain(&waits_for)));
     }
+    if let Some(progress) = step_details::progress(history, record)? {
+        say(format!("  progress: {}", plain(&progress)));
+    }
     if let Some(reason) = &record.reason {
         say(format!("  reason:   {}", plain(&reason.to_string())));
     }

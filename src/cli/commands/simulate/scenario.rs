@@ -18,7 +18,7 @@ use super::recording::Recording;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError, Mode, Served, ServerRefusal, Written};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Baseline, Judge, Judgement, Reason, Verdict, before_apply};
+use belay_core::rollout::{Baseline, IgnoredFields, Judge, Judgement, Reach, Reason, Verdict, before_apply};
 use minicluster::{MiniCluster, NodeSpec, Part};
 
 /// The moment at which the scenario begins, in seconds since 1970: what is shown counts from the change.
@@ -178,8 +178,10 @@ impl Simulator {
 
     pub(super) async fn apply(&self, object: &Value) -> Result<Written, ClusterError> {
         let live = self.cluster.get(&self.key, &self.served).await?;
-        if let Some(patch) = live.and_then(|live| before_apply(&live, object)) {
-            self.cluster.json_patch(&self.key, &self.served, &patch).await?;
+        if let Some(patch) =
+            live.and_then(|live| before_apply(&live, object, &IgnoredFields::default(), Reach::Manifest))
+        {
+            self.cluster.json_patch(&self.key, &self.served, &patch, Mode::Real).await?;
         }
         self.cluster.apply(&self.key, &self.served, object, Mode::Real).await
     }

@@ -2,7 +2,9 @@
 
 pub(in crate::cli) mod revision_table;
 pub(in crate::cli) mod wait;
+mod wait_progress;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::bail;
@@ -23,10 +25,11 @@ use crate::cli::{Globals, source_histories};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError};
 use crate::config::Span;
+use crate::daemon::ask_daemon;
 use crate::history::History;
 use belay_core::manifest::ObjectKey;
 use belay_core::manifest::yaml::to_text;
-use belay_core::rollout::{CommitId, LiveWorkload, ObjectState, Workload, marks};
+use belay_core::rollout::{CommitId, LiveWorkload, ObjectState, SourceState, Workload, marks};
 
 /// What `belay status` understands.
 #[derive(clap::Args, Debug)]
@@ -36,7 +39,8 @@ pub struct Args {
     /// Only what this commit touched
     #[arg(long, value_name = "ID")]
     commit: Option<String>,
-    /// Wait until the commit is through: 0 complete, or it changes nothing here, 3 failed or rolled back, 4 timed out
+    /// Wait until the commit is through: 0 complete, or it changes nothing here, 3 failed, rolled back, or waiting for
+    /// somebody's hand (paused, suspended, a finalizer), 4 timed out, 1 another daemon follows the source
     #[arg(long, requires = "commit")]
     wait: bool,
     /// How long to wait
@@ -73,6 +77,8 @@ struct StatusQuery {
     workload: Option<Named>,
     commit: Option<String>,
     labels: String,
+    /// The daemon's state folder.
+    folder: Option<PathBuf>,
     /// What the daemon remembers, where that can be read.
     history: Option<History>,
 }
@@ -90,17 +96,19 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     };
     let labels = labels(selector.as_deref());
     let history = history::open(globals).ok();
-    let look = StatusQuery { cluster, namespace, workload, commit, labels, history };
+    let folder = globals.state_to_look_at().ok();
+    let look = StatusQuery { cluster, namespace, workload, commit, labels, folder, history };
     if watch {
         return look.watch(output).await;
     }
     let (memory, rows) = look.rows(Revisions::Shown).await?;
     look.check(&rows).await?;
-    let (sources, lines) = heads(&memory, look.history.as_ref());
+    let (sources, lines) = look.heads(&memory);
     match output {
         Format::Json | Format::Yaml => {
             let (workloads, objects) = rows.iter().cloned().partition(|row| Workload::of(&row.object).is_some());
-            say_value(&StatusAnswer { sources, workloads, objects }, output)?;
+            let cluster = look.cluster.server().map(str::to_owned);
+            say_value(&StatusAnswer { cluster, sources, workloads, objects }, output)?;
         }
         Format::Name => rows.iter().for_each(|row| say(name(row))),
         Format::Table | Format::Wide => {
@@ -123,10 +131,7 @@ fn labels(selector: Option<&str>) -> String {
 impl StatusQuery {
     async fn rows(&self, revisions: Revisions) -> Result<(SourceHistories, Vec<WorkloadAnswer>), ClusterError> {
         let live = self.cluster.workloads(self.namespace.as_deref(), &self.labels).await?;
-        let names = live.iter().filter_map(|(_, live)| marks::label(live, marks::SOURCE)).map(str::to_owned).collect();
-        // A history that can't be read now (its daemon is just making it) adds nothing.
-        let memory =
-            self.history.as_ref().and_then(|history| SourceHistories::read(history, &names).ok()).unwrap_or_default();
+        let memory = self.known_sources().await;
         let mut rows: Vec<WorkloadAnswer> = live.iter().map(|(key, live)| row(key, live, &memory)).collect();
         // Labels are asked of the cluster, which does not know those of what is not live.
         if self.labels == marks::SOURCE {
@@ -145,6 +150,21 @@ impl StatusQuery {
             revision_table::add(&self.cluster, &live, &mut rows).await;
         }
         Ok((memory, rows))
+    }
+
+    /// What the daemon publishes of its sources; where none answers, what its history says of them.
+    async fn known_sources(&self) -> SourceHistories {
+        let now = Clock::system().now();
+        let published = match &self.folder {
+            Some(folder) => ask_daemon(folder).await,
+            None => None,
+        };
+        match (published, &self.history) {
+            (Some(published), history) => SourceHistories::published(published, history.as_ref(), now),
+            // A history that can't be read now (its daemon is just making it) adds nothing.
+            (None, Some(history)) => SourceHistories::read(history, now).unwrap_or_default(),
+            (None, None) => SourceHistories::default(),
+        }
     }
 
     /// Refuses a workload or a commit that there is none of, naming those that there are.
@@ -170,6 +190,15 @@ impl StatusQuery {
             );
         }
         Ok(())
+    }
+
+    /// The published state of each source, also as a line or more for people, and which cluster the rows are of.
+    fn heads(&self, memory: &SourceHistories) -> (Vec<SourceAnswer>, Vec<String>) {
+        let (answers, here) = (memory.source_answers(), self.cluster.server());
+        let mut lines: Vec<String> =
+            answers.iter().flat_map(|answer| lines_of(answer, self.history.as_ref(), here)).collect();
+        lines.extend(here.map(|server| format!("The workloads of {server}:")));
+        (answers, lines)
     }
 
     /// The table, or one line that says that there is nothing to show.
@@ -198,7 +227,7 @@ impl StatusQuery {
             if before.is_empty() {
                 self.check(&rows).await?;
             }
-            let (_, mut lines) = heads(&memory, self.history.as_ref());
+            let (_, mut lines) = self.heads(&memory);
             match format {
                 Format::Json | Format::Yaml | Format::Name => {
                     let changed: Vec<WorkloadAnswer> =
@@ -247,23 +276,19 @@ fn name(row: &WorkloadAnswer) -> String {
     format!("{}/{}", row.object.kind.to_lowercase(), row.object.name)
 }
 
-/// Where each source stands, also as a line or more for people.
-fn heads(memory: &SourceHistories, history: Option<&History>) -> (Vec<SourceAnswer>, Vec<String>) {
-    let answers = memory.source_answers();
-    let mut lines = Vec::new();
-    for SourceAnswer { source, head, state, objects, trouble, troubles, warnings } in &answers {
-        let is_at = head.as_ref().map(|head| at(history, head));
-        let is_at = is_at.unwrap_or_else(|| "is at no commit yet".to_owned());
-        let summary = if objects.0.is_empty() { state.to_string() } else { format!("{state} ({objects})") };
-        lines.push(plain(&format!("{source} {is_at}: {summary}")));
-        lines.extend(trouble.as_ref().map(|trouble| plain(&in_the_way(trouble))));
-        lines.extend(troubles.iter().map(|(place, message)| plain(&format!("  {place}: {message}"))));
-        lines.extend(warnings.iter().map(|(path, message)| plain(&format!("  warning: {path}: {message}"))));
-    }
-    if !lines.is_empty() {
-        lines.push(String::new());
-    }
-    (answers, lines)
+/// A source in a line, and what is in its way in the next ones.
+fn lines_of(answer: &SourceAnswer, history: Option<&History>, here: Option<&str>) -> Vec<String> {
+    let SourceAnswer { source, head, state, summary, waits_for, cluster, trouble, troubles, warnings, .. } = answer;
+    let is_at = head.as_ref().map_or_else(|| "is at no commit yet".to_owned(), |head| at(history, head));
+    let elsewhere = cluster.as_deref().filter(|cluster| here.is_some_and(|here| here != *cluster));
+    let elsewhere = elsewhere.map(|cluster| format!("  its cluster is {cluster}, whose workloads are not shown here"));
+    // The summary of one that only waits says for what.
+    let waits_for = waits_for.as_ref().filter(|_| *state != SourceState::Waiting).map(|waits| format!("  {waits}"));
+    let troubles = troubles.iter().map(|(place, message)| format!("  {place}: {message}"));
+    let warnings = warnings.iter().map(|(path, message)| format!("  warning: {path}: {message}"));
+    let first = format!("{source} {is_at}: {summary}");
+    let lines = std::iter::once(first).chain(elsewhere).chain(waits_for).chain(trouble.as_ref().map(in_the_way));
+    lines.chain(troubles).chain(warnings).map(|line| plain(&line)).collect()
 }
 
 /// `is at 1a2b3c4 Serve HTTP/2 (Ada)`

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::wait_progress::{NoUse, WaitProgress};
 use crate::cli::Globals;
 use crate::cli::commands::show::why;
 use crate::cli::exit::Exit;
@@ -45,6 +46,7 @@ pub(in crate::cli) async fn wait(
     // `HEAD` and names of branches mean a commit of the working copy here.
     let named = named(&Repositories::at_hand(&folder), commit)?;
     let (mut missing, mut untouched) = (0, 0);
+    let mut telling = WaitProgress::default();
     let waiting = async {
         loop {
             match History::read_only(&folder) {
@@ -60,6 +62,11 @@ pub(in crate::cli) async fn wait(
                     };
                     if let Some(found) = found {
                         return anyhow::Ok((found, history));
+                    }
+                    let records = records_of(&history, named.as_ref(), commit)?;
+                    if let Some(no_use) = telling.look(globals, (&folder, &history), &records).await {
+                        let id = named.clone().or_else(|| records.first().map(|record| record.commit.clone()));
+                        return Ok((no_use_to_wait(no_use, id, records)?, history));
                     }
                 }
                 // A daemon that was only just started is making it.
@@ -93,6 +100,24 @@ pub(in crate::cli) async fn wait(
             Ok(Exit::TimedOut)
         }
     }
+}
+
+/// The answer where waiting is of no use.
+fn no_use_to_wait(no_use: NoUse, commit: Option<CommitId>, records: Vec<Record>) -> anyhow::Result<Through> {
+    let (exit, lines) = match no_use {
+        NoUse::Standby(why) => (Exit::Error, vec![format!("this daemon does not roll the commit out: {why}")]),
+        NoUse::Stuck(objects) => (Exit::No, objects),
+    };
+    match commit {
+        Some(commit) => Ok(Through { exit, commit, records, lines }),
+        None => anyhow::bail!(lines.join("\n")),
+    }
+}
+
+/// The records of a commit, the newest first.
+fn records_of(history: &History, named: Option<&CommitId>, commit: &str) -> Result<Vec<Record>, HistoryError> {
+    let digits = named.map_or(commit, CommitId::as_str);
+    history.records(&Query { commit: Some(digits.to_owned()), ..Query::default() })
 }
 
 /// The commit that a name means in the repositories here; `None` where it is the beginning of an id that nobody here knows.
@@ -129,7 +154,7 @@ fn through(history: &History, named: Option<&CommitId>, commit: &str) -> anyhow:
     if let Resolved::Several(ids) = history.resolve(digits)? {
         return Err(ambiguous(digits, &ids, |id| history.commit(id).ok().flatten()));
     }
-    let records = history.records(&Query { commit: Some(digits.to_owned()), ..Query::default() })?;
+    let records = records_of(history, named, commit)?;
     if records.is_empty() || !records.iter().all(|record| record.outcome.is_final()) {
         return Ok(None);
     }

@@ -66,7 +66,7 @@ async fn what_waits_for_others_says_how_far_they_are() {
         let effects = on(&mut state, Event::Due, start + S);
         let [Effect::Check { rechecks, .. }] = &effects[..] else { panic!("{effects:?}") };
         let db = &rechecks[0].dependencies.as_ref().unwrap().standings[&key("db")];
-        assert_eq!((db.under_way, db.complete), (under_way || resumed, complete));
+        assert_eq!((db.under_way, db.complete), (under_way || resumed, Some(complete)));
     }
 }
 
@@ -104,7 +104,7 @@ fn by(by: &str, prepared: Prepared) -> Prepared {
 
 fn standing(complete: bool) -> Option<LiveProgress> {
     let (ours, marked, template) = (true, true, Some("now".to_owned()));
-    Some(LiveProgress { complete, ours, marked, template, baseline: Baseline::default() })
+    Some(LiveProgress { complete, ours, marked, template, settled: false, baseline: Baseline::default() })
 }
 
 fn each_becomes(table: Vec<Case>) {
@@ -165,6 +165,8 @@ async fn what_else_a_check_brings_is_judged_resumed_begun_or_left() {
     };
     let unchanged = |_: &Wanted| PlanStep::Unchanged;
     let rejected = |_: &Wanted| PlanStep::Rejected(reason(), Vec::new());
+    let claimed = |_: &Wanted| PlanStep::Rejected(Reason::new(ReasonCode::ClaimedTwice, ""), Vec::new());
+    let going = |_: &Wanted| PlanStep::Wait(Reason::new(ReasonCode::DeletionHangs, ""));
     each_becomes(vec![
         (
             "what is as it should be",
@@ -191,7 +193,20 @@ async fn what_else_a_check_brings_is_judged_resumed_begun_or_left() {
             prepared(WEB, drift(), apply),
             vec![],
         ),
-        ("what another source has", |_| {}, prepared(WEB, drift(), rejected), vec!["claim web"]),
+        (
+            "what the server refuses",
+            |_| {},
+            prepared(WEB, drift(), rejected),
+            vec!["can't correct web: no", "claim web"],
+        ),
+        ("what another source has", |_| {}, prepared(WEB, drift(), claimed), vec!["claim web"]),
+        (
+            "what somebody deletes is made anew when it is gone",
+            |_| {},
+            prepared(WEB, drift(), going),
+            vec!["resume [], begin [web], correct []"],
+        ),
+        ("what waits for something else", |_| {}, prepared(WEB, drift(), |_| PlanStep::Wait(reason())), vec![]),
         (
             "what has left",
             |_| {},

@@ -1,5 +1,6 @@
 //! Events and what becomes of them, without a cluster, a repository or a history.
 
+mod disputes;
 mod drift;
 mod fetches;
 mod plans;
@@ -72,7 +73,8 @@ fn desired() -> Arc<DesiredState> {
 /// A source that has planned commit a, with everything live and complete.
 fn state() -> State {
     let (source, folders) = ("shop".to_owned(), "shop".to_owned());
-    let settings = Settings { source, prune: true, drift: Drift::Correct, interval: 30 * S, folders };
+    let settings =
+        Settings { source, prune: true, drift: Drift::Correct, comes_after: false, interval: 30 * S, folders };
     let mut state = State::new(desired(), settings, Instant::now());
     state.planning.planned = Some(id('a'));
     state.planning.plans = 1;
@@ -131,6 +133,7 @@ fn word(effect: &Effect) -> String {
         }
         Effect::Away(is_away) => if *is_away { "away" } else { "back" }.to_owned(),
         Effect::RefuseHead { head, .. } => format!("refuse {}", head.short()),
+        Effect::Await(number, head) => format!("wait {number} for {}", head.short()),
         Effect::PlanHead(news) => format!("plan {}", news.head.id.short()),
         Effect::RecordPlan(plan) => format!("record {}", plan.news.head.id.short()),
         Effect::BeginPlan(plan) => format!("begin {}", plan.news.head.id.short()),
@@ -142,6 +145,11 @@ fn word(effect: &Effect) -> String {
         }
         Effect::NoDrift(key) => format!("no drift of {}", key.name),
         Effect::ReportDrift { key, by, .. } => format!("report {} by {by}", key.name),
+        Effect::Disagree { key, dispute: None } => format!("agree about {}", key.name),
+        Effect::Disagree { key, dispute: Some(dispute) } => {
+            format!("disagree about {}, {} times, {:?}", key.name, dispute.times, dispute.wait)
+        }
+        Effect::CantCorrect { key, reason, .. } => format!("can't correct {}: {}", key.name, reason.message),
         Effect::Claim(prepared, _) => format!("claim {}", prepared.planned.wanted.key.name),
         Effect::Adopt { prepared, .. } => format!("adopt {}", prepared.planned.wanted.key.name),
         Effect::NoTrouble(key) => format!("no trouble of {}", key.name),
@@ -187,5 +195,11 @@ fn words(state: &mut State, event: Event, now: Instant) -> Vec<String> {
 
 /// When the objects are looked into that are to be, in seconds from `start`.
 fn rechecks(state: &State, start: Instant) -> Vec<(&str, f64)> {
-    state.drift.recheck.iter().map(|(key, at)| (key.name.as_str(), (*at - start).as_secs_f64())).collect()
+    state
+        .drift
+        .recheck
+        .iter()
+        .chain(&state.drift.later)
+        .map(|(key, at)| (key.name.as_str(), (*at - start).as_secs_f64()))
+        .collect()
 }

@@ -1,6 +1,7 @@
 //! Which plan takes the place of which.
 
 use super::*;
+use crate::daemon::state::event::HeadSeen;
 use crate::daemon::state::plan_events::new_head;
 use crate::daemon::task_result::{FinishedPlan, HeadPlan, PlanRecord};
 use crate::history::HistoryError;
@@ -71,4 +72,32 @@ async fn a_plan_of_before_a_panic_is_not_begun() {
     plan(&mut state);
     assert_eq!(words(&mut state, recorded(2, 'b', Ok(Vec::new()), false), now), ["drop bbbbbbb"]);
     assert_eq!(state.planning.running, Some(3), "the newer plan goes on");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_head_waits_for_another_source_and_the_one_before_stays_in_force() {
+    let (mut state, now) = (state(), Instant::now());
+    state.settings.comes_after = true;
+    let nothing: [&str; 0] = [];
+    assert_eq!(head(&mut state, 'b'), ["wait 1 for bbbbbbb"]);
+    assert_eq!(words(&mut state, Event::LookDue { at: Timestamp::UNIX_EPOCH }, now), ["look, bbbbbbb is known"]);
+    // What somebody changes meanwhile is looked into, as the head before says.
+    state.drift.recheck_after(key("db"), Duration::ZERO, now);
+    assert!(state.next_check().is_some());
+    assert_eq!(head(&mut state, 'c'), ["wait 2 for ccccccc"]);
+    assert_eq!(words(&mut state, Event::Awaited(1), now), nothing, "b was overtaken");
+    assert_eq!(words(&mut state, Event::Awaited(2), now), ["plan ccccccc"]);
+    assert!(state.planning.awaiting.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_while_a_head_waits_keeps_up_what_was_planned_last() {
+    let (mut state, now) = (state(), Instant::now());
+    state.settings.comes_after = true;
+    let kept = Some(Box::new(news('a')));
+    let looked = Event::Looked { seen: HeadSeen::New(Box::new(news('b'))), kept, at: Timestamp::UNIX_EPOCH };
+    let effects = words(&mut state, looked, now);
+    assert!(effects.contains(&"plan aaaaaaa".to_owned()), "{effects:?}");
+    assert!(!effects.iter().any(|effect| effect.starts_with("wait") || effect == "away"), "{effects:?}");
+    assert_eq!(state.fetch.next_look, now, "b is read again as a change from a");
 }

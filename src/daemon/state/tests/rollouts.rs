@@ -27,7 +27,7 @@ async fn what_is_under_way_gives_way_to_a_newer_commit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_who_disagree_do_not_fight_at_full_speed() {
+async fn what_is_refused_is_looked_into_ever_later() {
     let (mut state, start) = (state(), Instant::now());
     let mut waits = Vec::new();
     for _ in 0..9 {
@@ -40,7 +40,7 @@ async fn two_who_disagree_do_not_fight_at_full_speed() {
     state.rollouts.under_way.insert(key("web"), rollout(1, drift(), true, false));
     let end = Event::Ended { key: key("web"), outcome: Outcome::Complete, trigger: None, took: None };
     assert_eq!(words(&mut state, end, start), ["count drift Complete", "count a correction"]);
-    assert!(state.drift.corrected.is_empty(), "it begins anew");
+    assert!(state.drift.in_vain.is_empty(), "it begins anew");
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,6 +7,7 @@ mod history;
 mod live_object;
 mod manifests;
 mod request;
+mod surface;
 mod text;
 
 pub use configuration::configuration;
@@ -14,12 +15,13 @@ pub use history::{commit, tree};
 pub use live_object::live_object;
 pub use manifests::{manifest_set, yaml};
 pub use request::request;
+pub use surface::{answer, host};
 
 /// A target.
 pub type Target = fn(&[u8]);
 
 /// All of them, by the names of their corpora.
-pub const ALL: [(&str, Target); 7] = [
+pub const ALL: [(&str, Target); 9] = [
     ("yaml", yaml),
     ("manifest_set", manifest_set),
     ("configuration", configuration),
@@ -27,4 +29,6 @@ pub const ALL: [(&str, Target); 7] = [
     ("tree", tree),
     ("commit", commit),
     ("request", request),
+    ("host", host),
+    ("answer", answer),
 ];

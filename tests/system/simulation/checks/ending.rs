@@ -105,7 +105,7 @@ fn deleted(run: &Run, key: &Key) -> bool {
 }
 
 fn deleted_by_hand(run: &Run, key: &Key) -> bool {
-    run.hands_on(key).any(|handled| matches!(handled.hand, Hand::Delete | Hand::Replace))
+    run.hands_on(key).any(|handled| matches!(handled.hand, Hand::Delete | Hand::Replace | Hand::Finalizer(_)))
 }
 
 fn newest<'a>(run: &'a Run, key: &Key) -> Option<&'a Record> {
@@ -137,7 +137,10 @@ pub fn history_by_commit(run: &Run) -> Vec<Finding> {
         }
         let shown = if key.0 == "ControllerRevision" { &live["data"] } else { live };
         let Some(present) = template(shown) else { continue };
-        if present.0.contains(":hand-") || is_stranger(run, &present) {
+        // Where drift is only reported, an undo leaves the marks as they were, except for a Deployment's.
+        let undone =
+            run.scenario.style.reports_drift && run.hands_on(key).any(|handled| matches!(handled.hand, Hand::Undo));
+        if undone || present.0.contains(":hand-") || is_stranger(run, &present) {
             continue;
         }
         let (commit, cause) = (annotation(live, "belay.dev/commit"), annotation(live, "kubernetes.io/change-cause"));

@@ -53,6 +53,17 @@ fn changed(run: &Run, books: &HistoryRows, plan: i64, before: Option<&str>, head
     }
 }
 
+/// What has failed, so that its workload was on its way back, is no success and nothing that was merely superseded.
+pub fn failures_stay(run: &Run) -> Vec<Finding> {
+    let mut findings = Findings::of("failures-stay");
+    for record in run.records() {
+        let failed = record.steps.iter().any(|(_, step, _)| step == "going-back");
+        let kept = !["superseded", "complete", "unchanged"].contains(&record.outcome.as_str());
+        findings.demand(!failed || kept, || format!("it had failed: {}", short(record)));
+    }
+    findings.all
+}
+
 /// The plan is complete before the first write of it.
 pub fn plan_before_write(run: &Run) -> Vec<Finding> {
     let mut findings = Findings::of("plan-before-write");

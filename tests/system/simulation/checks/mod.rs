@@ -16,18 +16,20 @@ use super::run::Run;
 type Check = fn(&Run) -> Vec<Finding>;
 
 /// Every checker.
-const CHECKS: [Check; 26] = [
+const CHECKS: [Check; 28] = [
     pods::follows_the_pods,
     pods::keeps_the_evidence,
     writing::only_its_own,
     writing::one_way,
     writing::held_is_not_applied,
+    writing::suspended_is_left_alone,
     writing::goes_back_once,
     writing::written_down_before,
     writing::one_at_a_time,
     history_rows::one_record,
     history_rows::plan_before_write,
     history_rows::errors_point,
+    history_rows::failures_stay,
     ending::history_by_commit,
     ending::ends_as_it_must,
     limits::bounded,

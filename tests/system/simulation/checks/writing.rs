@@ -90,7 +90,11 @@ pub fn held_is_not_applied(run: &Run) -> Vec<Finding> {
             let together = run.scenario.style.whole_commit;
             let changed = run.pushed.iter().any(|pushed| pushed.at > *since && (together || !same(pushed.at)))
                 || config_changed(run, &key, *since);
-            let person = run.hands_on(&key).any(|handled| handled.at + 60_000 > *since && handled.at <= exchange.begun);
+            let person = run
+                .hands_on(&key)
+                .any(|handled| lets_go(handled.hand) && handled.at + 60_000 > *since && handled.at <= exchange.begun);
+            // Who lost the books with the object has nobody to tell.
+            let person = person || run.has_moved() && run.hands_on(&key).any(|handled| deletes(handled.hand));
             if !changed && !person && !run.had_rival() {
                 findings.demand(sent != *failed, || {
                     format!("{key:?} gets {sent:?} at {}, held since {since}", exchange.begun)
@@ -101,6 +105,40 @@ pub fn held_is_not_applied(run: &Run) -> Vec<Finding> {
         let want = hold["commit"].as_str().and_then(|commit| run.commits.get(commit)?.objects.get(&key));
         if let Some((want, failed)) = want.and_then(|want| Some((want, want.template.clone()?))) {
             held.entry(key).or_insert((exchange.begun, want.text.clone(), failed.clone()));
+        }
+    }
+    findings.all
+}
+
+/// Whether a person may let a held manifest in again by that.
+fn lets_go(hand: Hand) -> bool {
+    matches!(hand, Hand::Undo | Hand::Retry | Hand::Image | Hand::Suspend(_))
+}
+
+/// Whether the object is gone by that.
+fn deletes(hand: Hand) -> bool {
+    matches!(hand, Hand::Delete | Hand::Replace | Hand::Finalizer(_))
+}
+
+/// What is suspended is left alone: from when belay can have heard of it until it is taken up again, it writes nothing to it.
+pub fn suspended_is_left_alone(run: &Run) -> Vec<Finding> {
+    /// How long it may take until belay has heard of it, and until what was under way by then is through.
+    const HEARD: u64 = 35_000;
+    let mut findings = Findings::of("suspended-is-left-alone");
+    for handled in &run.hands {
+        let Hand::Suspend(seconds) = handled.hand else { continue };
+        let (from, to) = (handled.at + HEARD, handled.at + seconds * 1000);
+        let disturbed =
+            |at: u64| run.storms.iter().any(|(begun, over)| *begun <= at && at <= over.saturating_add(HEARD));
+        // An undo brings other annotations, and so does who makes it anew.
+        let others = run.hands_on(&handled.key).any(|other| {
+            (from.saturating_sub(HEARD)..=to).contains(&other.at) && !matches!(other.hand, Hand::Suspend(_))
+        });
+        for (key, exchange) in run.writes().filter(|(key, _)| *key == handled.key) {
+            let within = (from..to).contains(&exchange.begun);
+            findings.demand(!within || others || disturbed(exchange.begun), || {
+                format!("{key:?} is written at {}, suspended since {}", exchange.begun, handled.at)
+            });
         }
     }
     findings.all

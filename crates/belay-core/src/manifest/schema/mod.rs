@@ -18,7 +18,7 @@ use kube_facts::{Field, List, ListKind, Map, Struct, Type};
 use super::report::{Report, Showing, Subject, Words};
 use super::yaml::{At, Child, Span};
 
-pub use custom::Definition;
+pub use custom::{CustomShape, Definition};
 pub use nearest::nearest;
 pub(super) use path::{FieldPath, Step};
 

@@ -67,13 +67,24 @@ impl YamlComplaint {
 /// [`Document::read`].
 #[must_use]
 pub fn documents(text: &str) -> (Vec<Document<'_>>, Vec<YamlComplaint>) {
-    let limits = Limits::default();
-    let lines = Lines::new(text);
     let mut documents = Vec::new();
+    let complaints = each_document(text, &Lines::new(text), |document| documents.push(document));
+    (documents, complaints)
+}
+
+/// Reads the documents of a text one after another, as [`documents`] does, and returns what is wrong with it. A document takes
+/// some forty times the memory of its text, so a whole file of them is never held at once.
+pub(super) fn each_document<'t>(
+    text: &'t str,
+    lines: &Lines,
+    mut take: impl FnMut(Document<'t>),
+) -> Vec<YamlComplaint> {
+    let limits = Limits::default();
+    let mut count = 0;
     let mut complaints = Vec::new();
-    let chunks = split::chunks(text, &lines, limits, &mut complaints);
+    let chunks = split::chunks(text, lines, limits, &mut complaints);
     for chunk in chunks {
-        if documents.len() >= limits.documents {
+        if count >= limits.documents {
             let span = lines.span(text, chunk.range.start, chunk.range.start);
             complaints.push(YamlComplaint {
                 lost: Some(chunk.range.start..text.len()),
@@ -82,11 +93,12 @@ pub fn documents(text: &str) -> (Vec<Document<'_>>, Vec<YamlComplaint>) {
             });
             break;
         }
-        let (read, wrong) = chunk_documents(text, &lines, &chunk.range, limits);
-        documents.extend(read);
+        let (read, wrong) = chunk_documents(text, lines, &chunk.range, limits);
+        count += read.len();
+        read.into_iter().for_each(&mut take);
         complaints.extend(wrong);
     }
-    (documents, complaints)
+    complaints
 }
 
 type Read<'t> = (Vec<Document<'t>>, Vec<YamlComplaint>);

@@ -8,10 +8,16 @@ use super::health::{Fault, PodAccount};
 use crate::rollout::Reason;
 
 /// States that nothing but another manifest heals: given up at once.
-const AT_ONCE: [&str; 3] = ["InvalidImageName", "CreateContainerConfigError", "ErrImageNeverPull"];
+const AT_ONCE: [&str; 4] =
+    ["InvalidImageName", "CreateContainerConfigError", "ErrImageNeverPull", "SignatureValidationFailed"];
 /// States that may heal by themselves, and the seconds after which they are given up when they have lasted.
-const AFTER: [(&str, i64); 4] =
-    [("ErrImagePull", 60), ("ImagePullBackOff", 60), ("CreateContainerError", 30), ("RunContainerError", 30)];
+const AFTER: [(&str, i64); 5] = [
+    ("ErrImagePull", 60),
+    ("ImagePullBackOff", 60),
+    ("ImageInspectError", 60),
+    ("CreateContainerError", 30),
+    ("RunContainerError", 30),
+];
 /// The restarts of one pod after which it is given up.
 const RESTARTS: i32 = 3;
 

@@ -11,6 +11,8 @@ pub mod health;
 pub(in crate::rollout) mod observation;
 pub(in crate::rollout) mod outage;
 pub(in crate::rollout) mod reason_texts;
+#[cfg(test)]
+mod tests;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -25,9 +27,6 @@ pub const GRACE: SignedDuration = SignedDuration::from_secs(15);
 
 /// How long a fault of the infrastructure is waited out where nothing else is said.
 pub const OUTAGE_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
-
-/// What an API server that answers again allows at least: its controllers and kubelets have to find their way, too.
-const RECOVERY: SignedDuration = SignedDuration::from_mins(1);
 
 /// What a write left behind: where its judging starts. Kept in the history, so that a restart judges by the same measure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,9 +65,8 @@ pub struct Judge {
     outage_timeout: SignedDuration,
     /// Since when outages of the API server count: since it has moved last.
     outages_from: Timestamp,
-    /// How long the API server did not answer since, and until when.
+    /// How long the API server did not answer since.
     outage: SignedDuration,
-    outage_until: Option<Timestamp>,
     /// Until when it is left alone because the infrastructure is at fault.
     excused_until: Option<Timestamp>,
     observed: bool,
@@ -134,7 +132,6 @@ impl Judge {
             budget: None,
             outage_timeout: OUTAGE_TIMEOUT,
             outage: SignedDuration::ZERO,
-            outage_until: None,
             excused_until: None,
             observed: false,
             paused: false,
@@ -166,14 +163,21 @@ impl Judge {
 
     /// Takes into account when the API server did not answer, as known at `now`.
     pub fn note_outages(&mut self, outages: &Outages, now: Timestamp) {
-        self.outage = outages.within(self.outages_from, now).min(self.outage_timeout);
-        self.outage_until = outages.until(now).filter(|_| self.outage.is_positive());
+        self.outage = outages.within(self.outages_from, now);
     }
 
     /// Whether this is another object of the same name, whose generations are counted anew.
     #[must_use]
     pub fn is_of_another(&self, object: &Value) -> bool {
         !self.baseline.uid.is_empty() && self.baseline.uid != marks::uid(object)
+    }
+
+    /// Whether an object is as it was before the write: a watch may tell of it late, or the cluster's store was set back to an
+    /// older state, where nobody will ever see the write.
+    #[must_use]
+    pub fn is_from_before(&self, object: &Value) -> bool {
+        let generation = marks::generation(object);
+        generation != 0 && generation < self.baseline.generation
     }
 
     /// Whether an object may have another specification than the write left: it is of a later generation, or of a kind
@@ -226,9 +230,7 @@ impl Judge {
 
     /// The same, whatever the infrastructure does to the pods.
     fn own_due(&self) -> Option<Timestamp> {
-        let due = self.after_progress(self.outage)?;
-        let recovered = self.outage_until.and_then(|until| until.checked_add(RECOVERY).ok());
-        Some(due.max(recovered.unwrap_or(due)))
+        self.after_progress(self.outage)
     }
 
     /// Until when a fault of the infrastructure is waited out.

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use jiff::{SignedDuration, Timestamp};
 
 /// The most outages that are remembered; of older ones no rollout is under way any more that they could matter to.
-const KEPT: usize = 64;
+const KEPT: usize = 1024;
 
 /// The newest outages of one API server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,12 +42,6 @@ impl Outages {
         all.map(|(begin, end)| end.min(now).duration_since(begin.max(from)).max(SignedDuration::ZERO))
             .fold(SignedDuration::ZERO, SignedDuration::saturating_add)
     }
-
-    /// Until when the server did not answer, as far as that is known at `now`: until now where it does not yet.
-    #[must_use]
-    pub fn until(&self, now: Timestamp) -> Option<Timestamp> {
-        self.since.map(|_| now).or_else(|| self.over.back().map(|(_, end)| *end))
-    }
 }
 
 #[cfg(test)]
@@ -68,9 +62,9 @@ mod tests {
         outages.answered(at(5));
         outages.silent(at(10));
         outages.silent(at(20));
-        assert_eq!((seconds(&outages, 0, 30), outages.until(at(30))), (20, Some(at(30))), "it goes on");
+        assert_eq!(seconds(&outages, 0, 30), 20, "it goes on");
         outages.answered(at(40));
-        assert_eq!((seconds(&outages, 0, 100), outages.until(at(100))), (30, Some(at(40))));
+        assert_eq!(seconds(&outages, 0, 100), 30);
         assert_eq!((seconds(&outages, 25, 100), seconds(&outages, 50, 100)), (15, 0), "only what falls into the time");
         outages.silent(at(60));
         outages.answered(at(61));

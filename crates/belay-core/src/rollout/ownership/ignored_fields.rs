@@ -5,6 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::cluster_fields::cluster_fields;
 use super::field_path::{FieldPath, Step};
 use super::owned::{names_item, owned_fields};
 use crate::rollout::template_hash;
@@ -55,6 +56,11 @@ impl IgnoredFields {
         self.of_template().cloned().collect()
     }
 
+    /// Whether the steps to one of the fields fit.
+    pub(super) fn covers(&self, fits: impl Fn(&[Step]) -> bool) -> bool {
+        self.fields.iter().any(|field| fits(&field.steps))
+    }
+
     fn of_template(&self) -> impl Iterator<Item = &FieldPath> {
         let first = |field: &FieldPath, name: &str, at: usize| {
             field.steps.get(at).is_none_or(|step| matches!(step, Step::Name(own) if own == name))
@@ -62,12 +68,18 @@ impl IgnoredFields {
         self.fields.iter().filter(move |field| first(field, "spec", 0) && first(field, "template", 1))
     }
 
-    /// What is sent of `body` to an object that is `live`. All of it where there is none yet.
+    /// Returns what is sent of `body` to an object that is `live`. Where there is none yet, all of it but the fields that the
+    /// cluster writes itself.
     #[must_use]
     pub fn leave(&self, mut body: Value, live: Option<&Value>) -> Value {
-        let Some(live) = live else { return body };
+        let clusters = cluster_fields(&body);
+        let Some(live) = live else {
+            clusters.iter().for_each(|field| take_out(&mut body, &field.steps));
+            return body;
+        };
         let owned = owned_fields(live);
-        self.fields.iter().for_each(|field| leave(&mut body, live, owned, &field.steps));
+        let fields = self.fields.iter().map(|field| &field.steps).chain(clusters.iter().map(|field| &field.steps));
+        fields.for_each(|steps| leave(&mut body, live, owned, steps));
         body
     }
 

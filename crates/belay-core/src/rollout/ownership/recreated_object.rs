@@ -12,7 +12,7 @@ use super::owned::{is_disowned, names_item, owned_fields};
 use crate::rollout::marks;
 
 /// The manager of what was there before belay took an object up again.
-const BEFORE: &str = "before-belay";
+pub(super) const BEFORE: &str = "before-belay";
 /// How the names of belay's labels and annotations begin among the fields of an entry.
 const MARK: &str = "f:belay.dev/";
 

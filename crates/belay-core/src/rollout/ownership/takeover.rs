@@ -7,16 +7,16 @@
 
 use serde_json::{Value, json};
 
-use super::managers::{Takeover, drop_empty, unchanged, with_managers};
+use super::ignored_fields::IgnoredFields;
+use super::managers::{Takeover, unchanged};
 use super::owned::{is_belays, names_item};
 use super::recreated_object::{left_behind, readopt};
+use super::surplus::{Reach, Surplus};
 use crate::rollout::marks;
 use crate::rollout::plan::strategy_default::own_strategy_default;
 
 /// The manager of `kubectl apply`.
 const CLIENT_SIDE: &str = "kubectl-client-side-apply";
-/// The managers of `kubectl rollout undo`, which names none in most versions.
-const UNDOES: [&str; 2] = ["kubectl", "kubectl-rollout"];
 /// What `kubectl apply` keeps on the object for itself.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -51,58 +51,13 @@ pub fn takeover(live: &Value, body: &Value) -> Option<Takeover> {
     })
 }
 
-/// The JSON patch that writes over to belay what an undo by hand has made another's in the pod template, where `body`, which
-/// belay would send, does not have all of it. Such an undo brings an earlier template back and owns what it changed: were
-/// that left with it, the next template would be mixed with that one. What others have been given stays theirs. The patch
-/// fails where the object has changed meanwhile.
+/// Returns the JSON patch that must come before an apply of `body`, where there is one: what others own for reasons of the
+/// past, and what would stay of it or come back, becomes belay's alone. It fails where the object has changed meanwhile.
 #[must_use]
-pub fn reclaim(live: &Value, body: &Value) -> Option<Value> {
-    let entries = live["metadata"]["managedFields"].as_array()?;
-    let own = entries.iter().position(is_belays)?;
-    let sent = body["spec"].get("template")?;
-    let theirs = |entry: &Value| {
-        let template = entry.pointer("/fieldsV1/f:spec/f:template").filter(|_| is_an_undos(entry));
-        template.filter(|template| stays_behind(template, Some(sent))).cloned()
-    };
-    let mut left = entries.clone();
-    let mut taken = false;
-    for (entry, template) in entries.iter().enumerate().filter_map(|(at, entry)| Some((at, theirs(entry)?))) {
-        taken = true;
-        join(&mut left[own]["fieldsV1"]["f:spec"]["f:template"], &template);
-        if let Some(spec) = left[entry].pointer_mut("/fieldsV1/f:spec").and_then(Value::as_object_mut) {
-            spec.remove("f:template");
-        }
-        drop_empty(Some(&mut left[entry]["fieldsV1"]));
-    }
-    left.retain(|entry| entry["fieldsV1"].as_object().is_none_or(|fields| !fields.is_empty()));
-    taken.then(|| with_managers(live, left))
-}
-
-/// The JSON patch that must come before an apply of `body`, where there is one: what others own for reasons of the past, and
-/// what would stay of it or come back, becomes belay's alone. It fails where the object has changed meanwhile.
-#[must_use]
-pub fn before_apply(live: &Value, body: &Value) -> Option<Value> {
+pub fn before_apply(live: &Value, body: &Value, ignored: &IgnoredFields, reach: Reach) -> Option<Value> {
     let over = takeover(live, body).map(|over| over.patch);
-    over.or_else(|| readopt(live)).or_else(|| reclaim(live, body)).or_else(|| own_strategy_default(live, body))
-}
-
-/// Whether an entry is of `kubectl rollout undo`.
-fn is_an_undos(entry: &Value) -> bool {
-    let by = entry["manager"].as_str().is_some_and(|manager| UNDOES.contains(&manager));
-    by && entry["operation"] == "Update" && entry.get("subresource").is_none()
-}
-
-/// Adds a set of fields to another.
-fn join(fields: &mut Value, more: &Value) {
-    if !fields.is_object() {
-        *fields = json!({});
-    }
-    for (key, inner) in more.as_object().into_iter().flatten() {
-        match fields.get_mut(key) {
-            Some(known) => join(known, inner),
-            None => fields[key] = inner.clone(),
-        }
-    }
+    let surplus = || Surplus::of(live, body, ignored, reach, None).map(|surplus| surplus.patch(live));
+    over.or_else(|| readopt(live)).or_else(surplus).or_else(|| own_strategy_default(live, body))
 }
 
 fn without_last_applied(fields: &Value) -> Value {
@@ -159,35 +114,6 @@ mod tests {
         let other = json!({"spec": {"containers": [{"name": "other", "image": "web:1"}]}});
         let other = takeover(&live(), &body(json!({"paused": true, "template": other}))).unwrap();
         assert!(other.leaves_fields && other.in_template, "{other:?}");
-    }
-
-    #[test]
-    fn what_an_undo_left_in_the_template_is_reclaimed() {
-        let template = |image: &str| json!({"template": {"spec": {"containers": [{"name": "app", "image": image}]}}});
-        let container = |more: Value| json!({"f:spec": {"f:containers": {"k:{\"name\":\"app\"}": more}}});
-        let undo = json!({"f:metadata": {"f:annotations": {"f:fate": {}}}, "f:spec": {"f:containers": {
-            "k:{\"name\":\"app\"}": {"f:image": {}}}}});
-        let live = |manager: &str, more: Value| {
-            let mut fields = more;
-            fields["f:spec"]["f:template"] = undo.clone();
-            json!({"metadata": {"resourceVersion": "9", "managedFields": [
-                {"manager": "belay", "operation": "Apply", "fieldsV1": {"f:spec": {"f:template": container(json!({".": {}, "f:name": {}}))}}},
-                {"manager": manager, "operation": "Update", "fieldsV1": fields}]}})
-        };
-        let body = body(template("web:3"));
-        let patch = reclaim(&live("kubectl", json!({})), &body).unwrap();
-        assert_eq!(patch[0]["value"], "9");
-        let mut whole = container(json!({".": {}, "f:name": {}, "f:image": {}}));
-        whole["f:metadata"] = undo["f:metadata"].clone();
-        let own = json!({"manager": "belay", "operation": "Apply", "fieldsV1": {"f:spec": {"f:template": whole}}});
-        assert_eq!(patch[1]["value"], json!([own]), "nothing is left of the other");
-        let patch = reclaim(&live("kubectl-rollout", json!({"f:metadata": {"f:labels": {"f:a": {}}}})), &body).unwrap();
-        assert_eq!(patch[1]["value"][1]["fieldsV1"], json!({"f:metadata": {"f:labels": {"f:a": {}}}}));
-        // What others were given stays theirs, and where all of it is sent nothing stays behind.
-        assert_eq!(reclaim(&live("kubectl-edit", json!({})), &body), None);
-        let mut all = body;
-        all["spec"]["template"]["metadata"] = json!({"annotations": {"fate": "ready"}});
-        assert_eq!(reclaim(&live("kubectl", json!({})), &all), None);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use super::job_run::is_job;
 use crate::manifest::{Complaint, Manifest, Note, ObjectKey, Place, nearest};
 use crate::rollout::{Outcome, Reason, ReasonCode, Workload, marks};
 use kube_facts::facts;
@@ -198,8 +199,8 @@ pub struct DependencyStanding {
     pub under_way: bool,
     /// What became of it last, and why, as far as that is known.
     pub newest: Option<(Outcome, Option<Reason>)>,
-    /// Whether the live one says that it is complete.
-    pub complete: bool,
+    /// Whether the live one says that it is complete; `None` where there is none.
+    pub complete: Option<bool>,
 }
 
 /// Whether an object may be rolled out.
@@ -224,7 +225,9 @@ pub fn gate(after: &After, standing: impl Fn(&ObjectKey) -> DependencyStanding) 
             Some((outcome, reason)) if outcome.is_final() && !is_well(outcome) => {
                 return Gate::Skip(not_coming(after, name, outcome, reason.as_ref()));
             }
-            _ if complete => {}
+            _ if complete == Some(true) => {}
+            // A Job that has run may be gone.
+            Some((Outcome::Complete | Outcome::Unchanged, _)) if complete.is_none() && is_job(name) => {}
             _ => waits.push(after.word(name)),
         }
     }
@@ -320,7 +323,7 @@ mod tests {
     #[test]
     fn it_opens_when_all_are_complete_and_not_before() {
         let web = after("web", &["db", "queue"]);
-        let complete = DependencyStanding { complete: true, ..DependencyStanding::default() };
+        let complete = DependencyStanding { complete: Some(true), ..DependencyStanding::default() };
         let with =
             |db: DependencyStanding| gate(&web, |name| if *name == key("db") { db.clone() } else { complete.clone() });
         assert_eq!(with(complete.clone()), Gate::Open);

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::rollout::ownership::string_data;
 use crate::rollout::{Commit, CommitId, Hold, marks, template, workload};
 
 /// What a workload's marks say about its pod template.
@@ -61,6 +62,7 @@ pub fn body(manifest: &Value, source: &str, template_marks: &TemplateMarks, hold
     if template_marks.change_cause.is_some() {
         set(metadata, "annotations", marks::CHANGE_CAUSE, template_marks.change_cause.as_deref());
     }
+    string_data::as_data(&mut body);
     with_both_accounts(body)
 }
 

@@ -8,6 +8,7 @@ pub(in crate::rollout) mod after;
 pub(in crate::rollout) mod body;
 pub(in crate::rollout) mod config_hash;
 pub(in crate::rollout) mod diff;
+pub(in crate::rollout) mod job_run;
 pub(in crate::rollout) mod order;
 pub(in crate::rollout) mod prune;
 pub(in crate::rollout) mod references;
@@ -30,6 +31,8 @@ use crate::manifest::{Compact, Complaint, Manifest, ONCE, ObjectKey};
 use crate::rollout::ownership::ignored_fields::IgnoredFields;
 use crate::rollout::ownership::managers::Takeover;
 use crate::rollout::ownership::owned::is_disowned;
+use crate::rollout::ownership::surplus::Surplus;
+use crate::rollout::rollback::KeptHold;
 
 /// A manifest that a commit is charged with.
 #[derive(Clone, Debug, PartialEq)]
@@ -126,12 +129,13 @@ pub fn other_label<'a>(live: &'a Value, source: &str) -> Option<&'a str> {
     marks::label(live, marks::SOURCE).filter(|owner| *owner != source)
 }
 
-/// What is to be tried for a manifest, by what is live. `hash` knows the manifests of the repository.
+/// What is to be tried for a manifest, by what is live and by the hold that was known last. `hash` knows the manifests of the
+/// repository.
 #[must_use]
 pub fn intent(
     wanted: &Wanted,
     source: &str,
-    live: Option<&Value>,
+    (live, kept): (Option<&Value>, Option<&KeptHold>),
     label: OtherLabel,
     hash: impl Fn(&ObjectKey) -> Option<String>,
 ) -> Intent {
@@ -141,9 +145,17 @@ pub fn intent(
         return Intent::Leave(PlanStep::Rejected(reason, wrong));
     }
     let manifest = wanted.value();
+    // Somebody has let go of it, or of what it went back with.
+    let let_go = wanted.trigger == Trigger::Retry;
+    let keeps =
+        |hold: &Hold| !let_go && hold.keeps(&wanted.hash, wanted.config.as_deref()) && hold.keeps_companions(&hash);
+    let kept = kept.filter(|kept| live.is_none_or(|live| kept.is_lost_on(live)) && keeps(&kept.hold));
     let Some(live) = live else {
         if let Some(why) = marks::annotation(&manifest, marks::SUSPEND) {
             return Intent::Leave(PlanStep::Suspended(why.to_owned()));
+        }
+        if let Some(kept) = kept {
+            return Intent::Keep(kept.hold.clone());
         }
         return Intent::Make(body(&manifest, source, &new_marks(wanted), None));
     };
@@ -162,12 +174,13 @@ pub fn intent(
         let complaint = wanted.complaint("", &reason.message);
         return Intent::Leave(PlanStep::Rejected(reason, vec![complaint]));
     }
-    let keeps = |hold: &Hold| hold.keeps(&wanted.hash, wanted.config.as_deref()) && hold.keeps_companions(&hash);
-    // Somebody has let go of it, or of what it went back with.
-    let let_go = wanted.trigger == Trigger::Retry;
-    match Hold::on(live).filter(keeps).filter(|_| !let_go) {
+    if let Some(reason) = being_deleted(live) {
+        return Intent::Leave(PlanStep::Wait(reason));
+    }
+    match Hold::on(live).filter(keeps) {
         Some(hold) if matches!(wanted.trigger, Trigger::Drift(_)) => Intent::Keep(hold),
         Some(hold) => Intent::Leave(PlanStep::Held(hold)),
+        None if let Some(kept) = kept => Intent::Keep(kept.hold.clone()),
         None => Intent::Try(body(&manifest, source, &TemplateMarks::on(live), None)),
     }
 }
@@ -217,10 +230,72 @@ pub fn take_over(wanted: &Wanted, source: &str, over: &Takeover, step: PlanStep)
     }
 }
 
+/// Returns the step for an object with a surplus, which is taken over before the apply that removes it.
+#[must_use]
+pub fn take_surplus(step: PlanStep) -> PlanStep {
+    match step {
+        PlanStep::Apply(apply) => PlanStep::Apply(Apply { takes_over: true, ..apply }),
+        other => other,
+    }
+}
+
+/// Returns an object as it would be without its surplus and with `body`, as far as that is known without the server. The
+/// server refuses to try `body` where the surplus is in its way: the old and the new item of a list have the same name.
+#[must_use]
+pub fn guess(live: &Value, body: &Value, surplus: &Surplus) -> Value {
+    let mut would_be = live.clone();
+    surplus.take_out(&mut would_be);
+    lay_over(&mut would_be, body);
+    would_be
+}
+
+/// Lays what is sent over a value: maps field by field, items of lists by their name, or else by their place in the list.
+fn lay_over(value: &mut Value, sent: &Value) {
+    match (value, sent) {
+        (Value::Object(fields), Value::Object(sent)) => {
+            for (name, sent) in sent {
+                lay_over(fields.entry(name).or_insert(Value::Null), sent);
+            }
+        }
+        (Value::Array(items), Value::Array(sent)) => {
+            let known = std::mem::take(items);
+            for (at, sent) in sent.iter().enumerate() {
+                let name = sent.get("name");
+                let same = known.iter().find(|item| name.is_some() && item.get("name") == name);
+                let same = same.or_else(|| known.get(at).filter(|item| item.get("name").is_none()));
+                let mut item = same.cloned().unwrap_or_default();
+                lay_over(&mut item, sent);
+                items.push(item);
+            }
+        }
+        (value, sent) => *value = sent.clone(),
+    }
+}
+
+/// Returns why nothing is applied to an object that is on its way out: it would be gone with it.
+#[must_use]
+pub fn being_deleted(live: &Value) -> Option<Reason> {
+    live["metadata"].get("deletionTimestamp").filter(|at| !at.is_null())?;
+    let kept = match finalizers(live) {
+        names if names.is_empty() => String::new(),
+        names => format!(", kept by its finalizers {names}"),
+    };
+    let message = format!("it is being deleted{kept}: belay makes it anew as soon as it is gone");
+    Some(Reason::new(ReasonCode::DeletionHangs, message))
+}
+
+/// Returns the finalizers of an object, for people.
+#[must_use]
+pub fn finalizers(live: &Value) -> String {
+    let finalizers = live["metadata"]["finalizers"].as_array().into_iter().flatten();
+    finalizers.filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
+}
+
 /// The step for an object whose manifest is held, when the server has answered what putting the rest of it right would
 /// do.
 #[must_use]
-pub fn settle_held(hold: Hold, live: &Value, sent: Value, would_be: &Value) -> PlanStep {
+pub fn settle_held(hold: Hold, live: Option<&Value>, sent: Value, would_be: &Value) -> PlanStep {
+    let Some(live) = live else { return make_held(&sent) };
     let takes_over = must_own_first(live, &sent);
     if !takes_over && !differs(live, would_be) {
         return PlanStep::Held(hold);
@@ -229,6 +304,12 @@ pub fn settle_held(hold: Hold, live: &Value, sent: Value, would_be: &Value) -> P
     let changes = changes(live, would_be);
     let restores_held = template_changes(live, would_be);
     PlanStep::Apply(Apply { restores_held, takes_over, changes, ..Apply::of(Compact::of(&sent)) })
+}
+
+/// The step for an object that is made anew while its manifest is held.
+#[must_use]
+pub fn make_held(sent: &Value) -> PlanStep {
+    PlanStep::Apply(Apply { creates: true, restores_held: true, ..Apply::of(Compact::of(sent)) })
 }
 
 fn new_body(wanted: &Wanted, source: &str) -> Value {
@@ -305,5 +386,67 @@ fn template_changes(live: &Value, would_be: &Value) -> bool {
         (Some(live), Some(would_be)) => !same_template(live, would_be),
         (None, None) => false,
         _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::{Scopes, read_file};
+    use crate::rollout::Person;
+    use jiff::Timestamp;
+    use serde_json::json;
+
+    fn wanted(trigger: Trigger) -> Wanted {
+        let manifest = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+            "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": {"metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "app", "image": "web:2"}]}}}});
+        let file = read_file("web.yaml", manifest.to_string().as_bytes(), &Scopes::new("default"));
+        let commit = Commit {
+            id: "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb".parse().unwrap(),
+            subject: "Change it".to_owned(),
+            author: Person { name: "Ada".to_owned(), email: "ada@example.com".to_owned() },
+            authored: Timestamp::UNIX_EPOCH,
+            committed: Timestamp::UNIX_EPOCH,
+            parents: Vec::new(),
+            trailers: Vec::new(),
+        };
+        Wanted::of(file.manifests.into_iter().next().unwrap(), Arc::new(commit), trigger)
+    }
+
+    fn live(uid: &str, generation: i64, annotations: Value) -> Value {
+        json!({"metadata": {"name": "web", "uid": uid, "generation": generation, "annotations": annotations,
+            "labels": {marks::SOURCE: "shop"}}, "spec": {"template": {}}})
+    }
+
+    #[test]
+    fn what_is_held_stays_held_where_the_cluster_has_lost_the_hold() {
+        let of = |manifest: &str| {
+            Hold::new(manifest, None, &wanted(Trigger::Commit).commit.id, "too late", Timestamp::UNIX_EPOCH)
+        };
+        let held = of(&wanted(Trigger::Commit).hash);
+        let kept = |hold: &Hold| KeptHold::on(&live("1", 7, json!({marks::HOLD: hold.to_annotation()}))).unwrap();
+        let drift = || Trigger::Drift(String::new());
+        let asks = json!({marks::SUSPEND: "by Ann"});
+        for (case, trigger, live, kept, expected) in [
+            ("nothing is known of a hold", drift(), None, None, "make"),
+            ("it was deleted", drift(), None, Some(kept(&held)), "keep"),
+            ("it was deleted, and a commit came", Trigger::Commit, None, Some(kept(&held)), "keep"),
+            ("it was deleted, and its manifest is another", Trigger::Commit, None, Some(kept(&of("other"))), "make"),
+            ("it was deleted, and somebody lets it in", Trigger::Retry, None, Some(kept(&held)), "make"),
+            ("somebody made it anew", drift(), Some(live("2", 1, json!({}))), Some(kept(&held)), "keep"),
+            ("the store was set back", drift(), Some(live("1", 5, json!({}))), Some(kept(&held)), "keep"),
+            ("somebody took the hold off", drift(), Some(live("1", 7, json!({}))), Some(kept(&held)), "try"),
+            ("it is suspended", drift(), Some(live("2", 1, asks)), Some(kept(&held)), "leave"),
+        ] {
+            let decided = intent(&wanted(trigger), "shop", (live.as_ref(), kept.as_ref()), OtherLabel::Claim, |_| None);
+            let word = match decided {
+                Intent::Leave(_) => "leave",
+                Intent::Try(_) => "try",
+                Intent::Make(_) => "make",
+                Intent::Keep(_) => "keep",
+            };
+            assert_eq!(word, expected, "{case}");
+        }
     }
 }

@@ -1,10 +1,14 @@
 //! Whether a rollout is under way already. A daemon that is started again, and a newer commit that leaves the pod template
 //! alone, go on with it: they watch it from where it began, or take it back.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 
+use super::job_run::is_job;
 use super::step::{Apply, PlanStep};
-use crate::rollout::{Baseline, Outcome, Reason, ReasonCode, Record};
+use crate::manifest::ObjectKey;
+use crate::rollout::judge::health::was_complete;
+use crate::rollout::{Baseline, GRACE, Outcome, Reason, ReasonCode, Record, Trigger, progress_deadline_seconds};
 
 /// How a live workload stands.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,8 +21,27 @@ pub struct LiveProgress {
     pub marked: bool,
     /// The hash of its pod template.
     pub template: Option<String>,
+    /// Whether its rollout was over long ago, by all that the cluster says; see [`has_settled`].
+    pub settled: bool,
     /// Where judging it would begin.
     pub baseline: Baseline,
+}
+
+/// Whether the rollout of a workload's present template was over long ago, though the workload is not well and nobody here has
+/// seen the end: the cluster says so, or the time that any rollout has for its verdict has passed since belay's last write.
+#[must_use]
+pub fn has_settled(
+    key: &ObjectKey,
+    live: &Value,
+    last_apply: Option<Timestamp>,
+    now: Timestamp,
+    outage_timeout: SignedDuration,
+) -> bool {
+    let deadline = progress_deadline_seconds(key, live).map(SignedDuration::from_secs);
+    let over = deadline.zip(last_apply).is_some_and(|(deadline, at)| {
+        now.duration_since(at) > deadline.saturating_add(GRACE).saturating_add(outage_timeout)
+    });
+    over || was_complete(key, live)
 }
 
 /// What the history knows of a planned object. What decides nothing about it is left out.
@@ -33,6 +56,8 @@ pub struct RecordedFacts {
     pub applied: Option<Baseline>,
     /// The same, once it went back.
     pub went_back: Option<Baseline>,
+    /// Why it is given up as soon as it is looked at: another object of its commit has failed, and all of that goes back.
+    pub commit_failed: Option<Reason>,
 }
 
 impl RecordedFacts {
@@ -62,6 +87,8 @@ pub struct ResumeFacts<'a> {
     pub continues_rollout: bool,
     /// Whether a change of the number of pods was under way, which goes on as this one.
     pub continues_scaling: bool,
+    /// Whether the open record is of the very manifest that is planned.
+    pub is_same_manifest: bool,
 }
 
 /// The step of a plan, where a rollout may be under way already: it is watched on, or goes back. Any other step stays.
@@ -78,6 +105,8 @@ pub fn resume(step: PlanStep, facts: &ResumeFacts<'_>) -> PlanStep {
             PlanStep::RollBack { reason: facts.failure("it had failed before belay was restarted"), written: None }
         }
         PlanStep::Unchanged => facts.unfinished_rollout().map_or(PlanStep::Unchanged, PlanStep::Resume),
+        // A Job that went meanwhile has run, perhaps: how it ended is found out before it is made again.
+        PlanStep::Apply(_) if let Some(applied) = facts.job_that_went() => PlanStep::Resume(applied),
         // What was applied before a restart and is not live any more may have been undone by hand meanwhile.
         PlanStep::Apply(apply) if facts.open.is_some() && facts.recorded.applied.is_some() => {
             let respects_undo = apply.respects_undo || apply.replaces_template();
@@ -88,8 +117,17 @@ pub fn resume(step: PlanStep, facts: &ResumeFacts<'_>) -> PlanStep {
 }
 
 impl ResumeFacts<'_> {
+    /// From where a Job is judged that was made for this manifest before a restart, and is not there any more.
+    fn job_that_went(&self) -> Option<Baseline> {
+        let is_its = self.live.is_none() && self.is_same_manifest;
+        let open = self.open.filter(|record| is_its && is_job(&record.object));
+        open.and(self.recorded.applied.clone())
+    }
+
+    /// Whether it was on its way back. What goes back with another has done nothing else from its beginning.
     fn was_going_back(&self) -> bool {
-        self.open.is_some_and(|record| record.outcome == Outcome::RollingBack)
+        let goes_along = |record: &Record| matches!(record.trigger, Trigger::Together(_));
+        self.open.is_some_and(|record| record.outcome == Outcome::RollingBack || goes_along(record))
     }
 
     /// Why what was going back had failed, as its record says.
@@ -112,7 +150,7 @@ impl ResumeFacts<'_> {
         let scales =
             known.as_ref().is_some_and(|known| known.only_size) || self.continues_scaling && !self.continues_rollout;
         let live = self.live.filter(|live| live.ours || self.continues_rollout || scales)?;
-        if self.open.is_none() && live.complete && !self.continues_rollout {
+        if self.open.is_none() && (live.complete || live.settled) && !self.continues_rollout {
             return None;
         }
         let anew = || Baseline { only_size: scales, ..live.baseline.clone() };
@@ -123,8 +161,8 @@ impl ResumeFacts<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manifest::{Compact, ObjectKey};
-    use crate::rollout::{CommitId, Hold, Trigger};
+    use crate::manifest::Compact;
+    use crate::rollout::{CommitId, Hold};
 
     const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
@@ -142,7 +180,7 @@ mod tests {
     }
 
     fn live(complete: bool, ours: bool) -> Option<LiveProgress> {
-        Some(LiveProgress { complete, ours, marked: true, template: None, baseline: baseline(7) })
+        Some(LiveProgress { complete, ours, marked: true, template: None, settled: false, baseline: baseline(7) })
     }
 
     fn hold(by: Option<&str>) -> PlanStep {
@@ -198,7 +236,8 @@ mod tests {
             let open = open.map(record);
             let recorded = RecordedFacts { applied, went_back, ..RecordedFacts::default() };
             let (open, live, recorded) = (open.as_ref(), live.as_ref(), &recorded);
-            let facts = ResumeFacts { open, live, recorded, continues_rollout, continues_scaling };
+            let is_same_manifest = true;
+            let facts = ResumeFacts { open, live, recorded, continues_rollout, continues_scaling, is_same_manifest };
             assert_eq!(word(&resume(step, &facts)), expected, "{case}");
         }
     }
@@ -210,11 +249,14 @@ mod tests {
         let applied = |generation| (Some(baseline(generation)), None);
         let sized = || (Some(Baseline { only_size: true, ..baseline(3) }), None);
         let same = || PlanStep::Unchanged;
+        let settled = || live(false, true).map(|live| LiveProgress { settled: true, ..live });
         each_becomes(vec![
             ("nothing is under way", same(), None, live(true, true), none(), no, "unchanged"),
             ("it is no workload", same(), Some(UnderWay), None, applied(3), no, "unchanged"),
             ("somebody else moves it", same(), None, live(false, false), none(), no, "unchanged"),
             ("it moves, and the history knows nothing", same(), None, live(false, true), none(), no, "resume 7"),
+            ("it was complete long ago", same(), None, settled(), none(), no, "unchanged"),
+            ("it was, and has a record", same(), Some(UnderWay), settled(), applied(3), no, "resume 3"),
             ("it was applied before a restart", same(), Some(UnderWay), live(false, true), applied(3), no, "resume 3"),
             ("it is complete by now", same(), Some(UnderWay), live(true, true), applied(3), no, "resume 3"),
             ("the answer was lost", same(), Some(Planned), live(true, true), none(), no, "resume 7"),
@@ -289,7 +331,14 @@ mod tests {
             let recorded =
                 RecordedFacts { applied: none.0.clone(), went_back: none.1.clone(), ..RecordedFacts::default() };
             let (open, live, recorded) = (open.as_ref(), live.as_ref(), &recorded);
-            let facts = ResumeFacts { open, live, recorded, continues_rollout: true, continues_scaling: true };
+            let facts = ResumeFacts {
+                open,
+                live,
+                recorded,
+                continues_rollout: true,
+                continues_scaling: true,
+                is_same_manifest: true,
+            };
             assert_eq!(resume(step.clone(), &facts), step);
         }
     }
@@ -302,5 +351,31 @@ mod tests {
         assert_eq!(held_reason(&hold, &other, &Trigger::Commit).code, ReasonCode::HeldAgain);
         assert_eq!(held_reason(&hold, &hold.commit, &Trigger::Commit).code, ReasonCode::Held);
         assert_eq!(held_reason(&hold, &other, &Trigger::Retry).message, "held for this");
+    }
+
+    #[test]
+    fn a_job_that_went_is_asked_how_it_ended_before_it_is_made_again() {
+        let object = |kind: &str, group: &str| ObjectKey {
+            group: group.to_owned(),
+            kind: kind.to_owned(),
+            namespace: Some("shop".to_owned()),
+            name: "j".to_owned(),
+        };
+        let (job, web) = (object("Job", "batch"), object("Deployment", "apps"));
+        let applied = Baseline { uid: "a".to_owned(), ..Baseline::default() };
+        let recorded = RecordedFacts { applied: Some(applied.clone()), ..RecordedFacts::default() };
+        let never = RecordedFacts::default();
+        let step = |key: &ObjectKey, recorded: &RecordedFacts, is_same_manifest: bool| {
+            let open = Record::planned("shop", &COMMIT.parse().unwrap(), key.clone(), Timestamp::UNIX_EPOCH);
+            let (live, open) = (None, Some(&open));
+            let (continues_rollout, continues_scaling) = (false, false);
+            let facts = ResumeFacts { open, live, recorded, continues_rollout, continues_scaling, is_same_manifest };
+            let made = Apply { creates: true, rolls_out: true, ..Apply::of(Compact::of(&serde_json::Value::Null)) };
+            resume(PlanStep::Apply(made), &facts)
+        };
+        assert_eq!(step(&job, &recorded, true), PlanStep::Resume(applied));
+        for other in [step(&job, &recorded, false), step(&job, &never, true), step(&web, &recorded, true)] {
+            assert!(matches!(other, PlanStep::Apply(_)), "{other:?}");
+        }
     }
 }

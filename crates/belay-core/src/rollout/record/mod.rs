@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CommitId, ObjectState, Outcome, Reason, Trigger};
+use super::{CommitId, Hold, ObjectState, Outcome, Reason, ReasonCode, TemplateMarks, Trigger};
 use crate::manifest::{Complaint, ObjectKey, Place};
 
 /// The number of a record in the history.
@@ -98,6 +98,36 @@ impl Record {
     pub fn written_in(self, place: Place, file: &str) -> Record {
         let rendered_by = (*file != *place.path).then(|| file.to_owned());
         Record { place: Some(place), rendered_by, ..self }
+    }
+
+    /// Whether its workload is back, though the way back was said to have failed: it is complete, held for the manifest of this
+    /// record, and has another commit's template, as its marks say.
+    #[must_use]
+    pub fn is_back(&self, hold: &Hold, marks: &TemplateMarks) -> bool {
+        self.outcome == Outcome::RollbackFailed
+            && self.manifest_hash.as_ref() == Some(&hold.manifest)
+            && marks.commit.as_deref() != Some(self.commit.as_str())
+    }
+
+    /// Whether an object of which belay's last apply was at that time was applied under this record, though it does not say so: belay
+    /// was killed in between. The API server cuts its times to whole seconds.
+    #[must_use]
+    pub fn was_applied(&self, last_apply: Option<Timestamp>) -> bool {
+        let began = self.started.as_second();
+        matches!(self.outcome, Outcome::Planned | Outcome::Waiting | Outcome::UnderWay)
+            && last_apply.is_some_and(|applied| applied.as_second() >= began)
+    }
+
+    /// How it ends where a newer commit takes its place. What had failed by then stays a failure, with its reason.
+    #[must_use]
+    pub fn superseded(&self, by: &CommitId) -> (Outcome, Reason) {
+        let took_place = format!("commit {} took its place", by.short());
+        match &self.reason {
+            Some(reason) if self.outcome == Outcome::RollingBack => {
+                (Outcome::Failed, reason.clone().and(format!("{took_place} on the way back")))
+            }
+            _ => (Outcome::Superseded, Reason::new(ReasonCode::Superseded, took_place)),
+        }
     }
 
     /// Where the manifest is written and, where that is another file, what it was rendered by.
@@ -232,6 +262,52 @@ impl StepKind {
             StepKind::Unwell => "not well any more",
             StepKind::Note => "note",
             StepKind::Ended => "ended",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(outcome: Outcome, reason: Option<&str>) -> Record {
+        let commit: CommitId = "0123456789abcdef0123456789abcdef01234567".parse().unwrap();
+        let object =
+            ObjectKey { group: String::new(), kind: "ConfigMap".to_owned(), namespace: None, name: "a".to_owned() };
+        let started = "2026-01-01T00:00:07.500Z".parse().unwrap();
+        let reason = reason.map(|reason| Reason::new(ReasonCode::ProgressDeadlineExceeded, reason));
+        Record { outcome, reason, ..Record::planned("shop", &commit, object, started) }
+    }
+
+    #[test]
+    fn what_had_failed_stays_a_failure_when_a_newer_commit_takes_its_place() {
+        let by: CommitId = "89abcdef0123456789abcdef0123456789abcdef".parse().unwrap();
+        for (outcome, reason, expected, said) in [
+            (Outcome::UnderWay, None, Outcome::Superseded, "commit 89abcde took its place"),
+            (Outcome::Waiting, Some("for a quota"), Outcome::Superseded, "commit 89abcde took its place"),
+            (
+                Outcome::RollingBack,
+                Some("too late"),
+                Outcome::Failed,
+                "too late; commit 89abcde took its place on the way back",
+            ),
+        ] {
+            let (outcome, reason) = record(outcome, reason).superseded(&by);
+            assert_eq!((outcome, reason.message.as_str()), (expected, said));
+        }
+    }
+
+    #[test]
+    fn what_was_applied_under_a_record_is_told_by_the_time_of_the_apply() {
+        let at = |text: &str| Some(text.parse().unwrap());
+        for (outcome, last_apply, expected) in [
+            (Outcome::Planned, at("2026-01-01T00:00:07Z"), true),
+            (Outcome::Planned, at("2026-01-01T00:00:09Z"), true),
+            (Outcome::Planned, at("2026-01-01T00:00:06Z"), false),
+            (Outcome::Planned, None, false),
+            (Outcome::Held, at("2026-01-01T00:00:09Z"), false),
+        ] {
+            assert_eq!(record(outcome, None).was_applied(last_apply), expected, "{outcome} {last_apply:?}");
         }
     }
 }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::manifest::ObjectKey;
-use crate::rollout::judge::health::Standing;
+use crate::rollout::judge::health::{Standing, was_complete};
 use crate::rollout::{
     CommitId, Hold, Outcome, Reason, ReasonCode, Record, RecordId, Revision, TemplateMarks, Trigger, health, marks,
     same_template, template,
@@ -138,6 +138,8 @@ fn standing(key: &ObjectKey, live: &Value) -> (Outcome, Option<Reason>) {
     match health.standing {
         _ if health.observed_generation < marks::generation(live) => (Outcome::UnderWay, None),
         Standing::Complete => (Outcome::Complete, None),
+        // What has become of its pods since is no rollout.
+        _ if was_complete(key, live) => (Outcome::Complete, None),
         Standing::Failed => (Outcome::Failed, health.failure.map(|failure| failure.reason)),
         Standing::Moving | Standing::Paused => (Outcome::UnderWay, None),
     }

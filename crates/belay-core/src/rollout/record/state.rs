@@ -263,15 +263,20 @@ pub enum SourceState {
     Progressing,
     /// Something is rejected, failed, rolled back, rollback-failed or held.
     Degraded,
-    /// Its repository or its cluster can't be reached, or another daemon leads.
+    /// Its head waits until another source is complete.
+    Waiting,
+    /// Its repository or its cluster can't be reached, its history can't be written, another daemon leads, or no daemon
+    /// follows it.
     Blocked,
 }
 
 /// What is known of a source besides its objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SourceFacts {
-    /// Whether its repository or its cluster can't be reached, or another daemon leads.
+    /// Whether its repository or its cluster can't be reached, its history can't be written, or another daemon leads.
     pub blocked: bool,
+    /// Whether its head waits until another source is complete.
+    pub waits: bool,
     /// Whether anything else is reported that is in its way.
     pub troubled: bool,
     /// Whether its head was planned, and nothing of it is being looked into.
@@ -280,8 +285,13 @@ pub struct SourceFacts {
 
 impl SourceState {
     /// All of them.
-    pub const ALL: [SourceState; 4] =
-        [SourceState::Synced, SourceState::Progressing, SourceState::Degraded, SourceState::Blocked];
+    pub const ALL: [SourceState; 5] = [
+        SourceState::Synced,
+        SourceState::Progressing,
+        SourceState::Degraded,
+        SourceState::Waiting,
+        SourceState::Blocked,
+    ];
 
     /// The state that follows from the states of the objects. What is wrong is never hidden by what goes on beside it.
     #[must_use]
@@ -296,6 +306,8 @@ impl SourceState {
             SourceState::Blocked
         } else if known.troubled || counts.there().any(|(state, _)| state.is_wrong()) {
             SourceState::Degraded
+        } else if known.waits {
+            SourceState::Waiting
         } else if known.idle && counts.there().all(|(state, _)| fine(state)) {
             SourceState::Synced
         } else {
@@ -310,6 +322,7 @@ impl SourceState {
             SourceState::Synced => "synced",
             SourceState::Progressing => "progressing",
             SourceState::Degraded => "degraded",
+            SourceState::Waiting => "waiting",
             SourceState::Blocked => "blocked",
         }
     }
@@ -325,7 +338,7 @@ impl fmt::Display for SourceState {
 mod tests {
     use super::*;
 
-    const IDLE: SourceFacts = SourceFacts { blocked: false, troubled: false, idle: true };
+    const IDLE: SourceFacts = SourceFacts { blocked: false, waits: false, troubled: false, idle: true };
 
     fn counts(states: &[ObjectState]) -> StateCounts {
         let mut counts = StateCounts::default();
@@ -361,6 +374,12 @@ mod tests {
         }
         assert_eq!(SourceState::of(SourceFacts::default(), &counts(&[Complete])), SourceState::Progressing);
         assert_eq!(SourceState::of(SourceFacts { troubled: true, ..IDLE }, &counts(&[])), SourceState::Degraded);
+        let waits = |states: &[ObjectState]| SourceState::of(SourceFacts { waits: true, ..IDLE }, &counts(states));
+        assert_eq!((waits(&[Complete]), waits(&[Held])), (SourceState::Waiting, SourceState::Degraded));
+        assert_eq!(
+            SourceState::of(SourceFacts { blocked: true, waits: true, ..IDLE }, &counts(&[])),
+            SourceState::Blocked
+        );
         assert_eq!(SourceState::of(SourceFacts { blocked: true, ..IDLE }, &counts(&[Held])), SourceState::Blocked);
     }
 

@@ -18,8 +18,8 @@ pub struct RollbackFacts<'a> {
     pub source: &'a str,
     /// Why it failed.
     pub reason: Reason,
-    /// The live object; `None` where it was deleted meanwhile.
-    pub live: Option<&'a Value>,
+    /// The live object; null where it was deleted meanwhile: then it is made anew.
+    pub live: &'a Value,
     /// Whether the rollout was of another pod template, and not of the number of pods alone.
     pub changes_template: bool,
     /// What the source asks for where the object itself does not.

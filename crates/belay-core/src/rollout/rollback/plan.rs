@@ -8,7 +8,7 @@ use super::{NoRollbackTarget, RollbackTarget};
 use crate::manifest::{Manifest, ObjectKey};
 use crate::rollout::{
     CommitId, FailurePolicy, Hold, IgnoredFields, Reason, TemplateMarks, Trigger, Workload, failure_policy, held_body,
-    same_template, template,
+    marks, rolling_update, same_template, template,
 };
 
 /// What is made of the facts.
@@ -38,8 +38,8 @@ pub enum Question {
 pub enum RollbackPlan {
     /// It may not go back, or can't: it stays as it is.
     Stays(Reason),
-    /// It was deleted meanwhile.
-    Gone(Reason),
+    /// Somebody asked to leave it alone, and why: it stays as it is.
+    Suspended(String),
     /// It went back already, and is held: only the end of its record is missing.
     IsBack(Reason),
     /// It was taken back with `belay undo`, which left its hold.
@@ -121,14 +121,16 @@ impl Rollback {
 #[must_use]
 pub fn plan(facts: &RollbackFacts<'_>) -> Planning {
     let reason = || facts.reason.clone();
-    let Some(live) = facts.live else {
-        return Planning::Made(RollbackPlan::Gone(reason().and("it was deleted meanwhile")));
-    };
+    let live = facts.live;
+    if let Some(why) = marks::annotation(live, marks::SUSPEND) {
+        return Planning::Made(RollbackPlan::Suspended(why.to_owned()));
+    }
     let is_held = Hold::on(live).is_some_and(|hold| hold.keeps(&facts.wanted.hash, facts.wanted.config.as_deref()));
     match Workload::of(&facts.wanted.key) {
         None if is_held => Planning::Made(RollbackPlan::IsBack(reason())),
         None => plan_without_template(facts, live),
-        Some(_) if is_held => Planning::Made(RollbackPlan::Watched(reason())),
+        // The hold comes first where belay takes the pods back itself: they may be on their way still.
+        Some(_) if is_held && !rolling_update::is_under_way(live) => Planning::Made(RollbackPlan::Watched(reason())),
         Some(workload) => match may_go_back(facts, workload, live) {
             Err(why) => Planning::Made(RollbackPlan::Stays(reason().and(why))),
             Ok(()) => plan_of_workload(facts, workload, live),
@@ -154,7 +156,6 @@ fn plan_of_workload(facts: &RollbackFacts<'_>, workload: Workload, live: &Value)
     let reason = || facts.reason.clone();
     let target = match &facts.target {
         None => return Planning::Asks(Question::Target),
-        Some(Err(gone @ NoRollbackTarget::Deleted)) => return Planning::Made(RollbackPlan::Gone(reason().and(gone))),
         Some(Err(none)) => return Planning::Made(RollbackPlan::Stays(reason().and(none))),
         Some(Ok(target)) => target,
     };

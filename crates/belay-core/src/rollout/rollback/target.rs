@@ -115,9 +115,6 @@ pub enum NoRollbackTarget {
     /// Every other revision has failed, or was not well when it was replaced.
     #[error("there is no good revision: every earlier one has failed, or was not well when it was replaced")]
     NoneWell,
-    /// There is no such object any more.
-    #[error("it was deleted meanwhile")]
-    Deleted,
 }
 
 /// The way back from `failing`: the newest template that was seen complete (`good`, from the history); where the history

@@ -79,7 +79,7 @@ fn facts<'a>(wanted: &'a Wanted, live: &'a Value) -> RollbackFacts<'a> {
         wanted,
         source: "shop",
         reason: Reason::new(ReasonCode::ProgressDeadlineExceeded, "too late"),
-        live: Some(live),
+        live,
         changes_template: true,
         policy: FailurePolicy::RollBack,
         culprit: None,
@@ -100,7 +100,7 @@ fn told(planning: &Planning) -> String {
         Planning::Asks(Question::Configuration) => "asks for the configuration".to_owned(),
         Planning::Asks(Question::Former) => "asks for the former manifest".to_owned(),
         Planning::Made(RollbackPlan::Stays(reason)) => format!("stays: {reason}"),
-        Planning::Made(RollbackPlan::Gone(reason)) => format!("gone: {reason}"),
+        Planning::Made(RollbackPlan::Suspended(why)) => format!("suspended: {why}"),
         Planning::Made(RollbackPlan::IsBack(_)) => "is back".to_owned(),
         Planning::Made(RollbackPlan::WasUndone { reason, to, .. }) => format!("undone {to}: {reason}"),
         Planning::Made(RollbackPlan::Watched(_)) => "is watched".to_owned(),
@@ -169,18 +169,26 @@ fn where_it_stands_already() {
         live["metadata"]["annotations"][marks::HOLD] = json!(hold.to_annotation());
         live
     };
+    let suspended = |kind: &str| {
+        let mut live = held(kind, Some("c"));
+        live["metadata"]["annotations"][marks::SUSPEND] = json!("by Ann");
+        live
+    };
     let table = [
         ("Deployment", Some(held("Deployment", Some("c"))), "is watched"),
         ("ReplicationController", Some(held("ReplicationController", Some("c"))), "is watched"),
         ("ConfigMap", Some(held("ConfigMap", Some("c"))), "is back"),
         ("Deployment", Some(held("Deployment", Some("of before"))), "asks for the target"),
-        ("Deployment", None, "gone: too late; it was deleted meanwhile"),
-        ("ConfigMap", None, "gone: too late; it was deleted meanwhile"),
+        ("Deployment", None, "asks for the target"),
+        ("ConfigMap", None, "asks for the former manifest"),
+        ("Deployment", Some(suspended("Deployment")), "suspended: by Ann"),
+        ("ReplicationController", Some(suspended("ReplicationController")), "suspended: by Ann"),
+        ("ConfigMap", Some(suspended("ConfigMap")), "suspended: by Ann"),
     ];
     for (kind, live, expected) in table {
-        let wanted = wanted(kind);
-        let facts = RollbackFacts { live: live.as_ref(), ..facts(&wanted, &Value::Null) };
-        assert_eq!(told(&plan(&facts)), expected, "{kind}");
+        let wanted = Wanted { trigger: Trigger::Together(wanted(kind).key), ..wanted(kind) };
+        let live = live.unwrap_or_default();
+        assert_eq!(told(&plan(&facts(&wanted, &live))), expected, "{kind}");
     }
 }
 
@@ -201,13 +209,6 @@ fn where_it_goes_back_to() {
             None,
             &whole,
             "stays: too late; every earlier revision has failed too",
-        ),
-        (
-            "ReplicationController",
-            none(NoRollbackTarget::Deleted),
-            None,
-            &whole,
-            "gone: too late; it was deleted meanwhile",
         ),
         ("Deployment", known(), None, &whole, "asks for the configuration"),
         ("Deployment", known(), None, &left, "asks the server"),

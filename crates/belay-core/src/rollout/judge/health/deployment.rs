@@ -19,6 +19,15 @@ pub(super) fn health(object: &Value) -> Health {
     Health { observed_generation: number(object, "/status/observedGeneration"), standing, failure, counters, message }
 }
 
+/// Whether all of its pods have the present template, and were available once. The condition alone may be about the template
+/// before.
+pub(super) fn was_complete(object: &Value) -> bool {
+    let Counters { desired, total, updated, .. } = health(object).counters;
+    let progressing = condition(object, "Progressing");
+    let available = progressing.is_some_and(|progressing| text(progressing, "reason") == "NewReplicaSetAvailable");
+    available && updated == desired && total == updated
+}
+
 fn standing(object: &Value, counters: &Counters, failed: bool) -> Standing {
     let Counters { desired, total, updated, available, .. } = *counters;
     // The counters decide, not the conditions: a Deployment whose new ReplicaSet was not made yet still says

@@ -7,6 +7,7 @@ mod job;
 mod pod;
 mod replication_controller;
 mod stateful_set;
+mod wrong_pods;
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -15,6 +16,7 @@ use crate::manifest::ObjectKey;
 use crate::rollout::{Reason, Workload};
 
 pub use pod::{Fault, PodAccount, account_of_pod};
+pub use wrong_pods::wrong_pods;
 
 /// What an object says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,6 +122,20 @@ pub fn progress_deadline_seconds(key: &ObjectKey, object: &Value) -> Option<i64>
         Some(_) => annotated,
     };
     Some(seconds.unwrap_or(DEFAULT)).filter(|seconds| (1..NEVER).contains(seconds))
+}
+
+/// Whether the cluster itself still says that the present template of a workload was complete before, whatever has become of its
+/// pods since. Of kinds that do not say so it is not known.
+#[must_use]
+pub fn was_complete(key: &ObjectKey, object: &Value) -> bool {
+    if number(object, "/status/observedGeneration") < number(object, "/metadata/generation") {
+        return false;
+    }
+    match Workload::of(key) {
+        Some(Workload::Deployment) => deployment::was_complete(object),
+        Some(Workload::StatefulSet) => stateful_set::was_complete(object),
+        Some(Workload::DaemonSet | Workload::ReplicationController | Workload::Job) | None => false,
+    }
 }
 
 fn number(object: &Value, path: &str) -> i64 {

@@ -33,6 +33,14 @@ pub(super) fn health(object: &Value) -> Health {
     }
 }
 
+/// Whether its controller has made the present revision the current one, which it does when all pods are ready. The first one is
+/// current from its beginning.
+pub(super) fn was_complete(object: &Value) -> bool {
+    let status = &object["status"];
+    let is_current = status["currentRevision"] == status["updateRevision"] && status["updateRevision"].is_string();
+    is_current && number(object, "/metadata/generation") > 1
+}
+
 fn on_delete(object: &Value) -> bool {
     object["spec"]["updateStrategy"]["type"] == "OnDelete"
 }

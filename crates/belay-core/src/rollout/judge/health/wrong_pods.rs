@@ -1,0 +1,95 @@
+//! What is wrong already with the pods of a rollout under way, in a line.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::{Fault, PodAccount};
+
+/// States through which every pod passes.
+const PASSING: [&str; 4] = ["ContainerCreating", "PodInitializing", "NotReady", "Pending"];
+
+/// What is wrong with new pods: `1 new pod: ImagePullBackOff web:404`. `None` where nothing is, or they have only begun.
+/// `template` is the pod template that they were made from.
+#[must_use]
+pub fn wrong_pods(pods: &[PodAccount], template: &Value) -> Option<String> {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for pod in pods.iter().filter(|pod| is_wrong(pod)) {
+        *counts.entry(state(pod, template)).or_default() += 1;
+    }
+    let part = |(state, count): (String, usize)| {
+        let pods = if count == 1 { "pod" } else { "pods" };
+        format!("{count} new {pods}: {state}")
+    };
+    let parts: Vec<String> = counts.into_iter().map(part).collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+fn is_wrong(pod: &PodAccount) -> bool {
+    match pod.fault {
+        Fault::Commit => !PASSING.contains(&pod.seen.state.as_str()) || pod.seen.restarts > 0,
+        Fault::Infrastructure => true,
+        Fault::None | Fault::Unknown | Fault::Young => false,
+    }
+}
+
+/// The state with what tells most about it: the image that can't be pulled, the exit code, the scheduler's reason.
+fn state(pod: &PodAccount, template: &Value) -> String {
+    let seen = &pod.seen;
+    let detail = match (seen.state.contains("Image"), seen.exit_code) {
+        (true, _) => seen.container.as_deref().and_then(|name| image(template, name)).map(str::to_owned),
+        (false, Some(code)) => Some(format!("(exit code {code})")),
+        (false, None) if seen.node.is_none() => Some(seen.message.clone()).filter(|message| !message.is_empty()),
+        (false, None) => None,
+    };
+    match detail {
+        Some(detail) => format!("{} {detail}", seen.state),
+        None => seen.state.clone(),
+    }
+}
+
+/// The image of a container of a pod template.
+fn image<'a>(template: &'a Value, container: &str) -> Option<&'a str> {
+    let lists = ["initContainers", "containers"].map(|list| template["spec"][list].as_array());
+    let found = lists.into_iter().flatten().flatten().find(|one| one["name"] == container)?;
+    found["image"].as_str()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::rollout::PodSeen;
+
+    #[test]
+    fn pods_that_cannot_start_are_told_with_what_tells_most() {
+        let template = json!({"spec": {"containers": [{"name": "web", "image": "web:404"}]}});
+        let pod = |state: &str, fault: Fault| {
+            let seen = PodSeen {
+                state: state.to_owned(),
+                container: Some("web".to_owned()),
+                node: Some("node-1".to_owned()),
+                ..PodSeen::default()
+            };
+            PodAccount { seen, fault }
+        };
+        let of = |pods: &[PodAccount]| wrong_pods(pods, &template);
+        let pull = || pod("ImagePullBackOff", Fault::Commit);
+        let mut crash = pod("CrashLoopBackOff", Fault::Commit);
+        (crash.seen.exit_code, crash.seen.restarts) = (Some(3), 2);
+        let mut room = pod("Unschedulable", Fault::Commit);
+        (room.seen.node, room.seen.message) = (None, "0/3 nodes are available: insufficient cpu".to_owned());
+        assert_eq!(of(&[]), None);
+        assert_eq!(
+            of(&[pod("Running", Fault::None), pod("NotReady", Fault::Commit), pod("NotReady", Fault::Young)]),
+            None
+        );
+        assert_eq!(of(&[pull()]).as_deref(), Some("1 new pod: ImagePullBackOff web:404"));
+        assert_eq!(
+            of(&[pull(), crash, pull()]).as_deref(),
+            Some("1 new pod: CrashLoopBackOff (exit code 3); 2 new pods: ImagePullBackOff web:404")
+        );
+        assert_eq!(of(&[room]).as_deref(), Some("1 new pod: Unschedulable 0/3 nodes are available: insufficient cpu"));
+    }
+}

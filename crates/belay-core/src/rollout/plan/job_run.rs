@@ -1,0 +1,215 @@
+//! Whether a Job that is not there is to be made. A Job runs once for its manifest: one that is gone because its time is over,
+//! because a hook's policy or a person deleted it, has run all the same.
+
+use serde_json::Value;
+
+use super::Wanted;
+use crate::manifest::{HookDeletion, ONCE, ObjectKey, UPGRADE, deletes_hook};
+use crate::rollout::{EventSeen, Outcome, Reason, ReasonCode, Record, Trigger, Workload, marks};
+
+/// The facts about an object that is not live.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RunFacts<'a> {
+    /// Its records, the newest first.
+    pub records: &'a [Record],
+    /// The hash of the manifest that it was complete for, as the cluster itself remembers it. It counts where there is no
+    /// record.
+    pub remembered: Option<&'a str>,
+    /// Whether its chart was rolled out before, by another commit.
+    pub installed: bool,
+}
+
+/// Whether an object that is not live has run for its manifest, or is not to run, so that it is not made.
+#[must_use]
+pub fn is_over(wanted: &Wanted, facts: &RunFacts<'_>) -> bool {
+    let manifest = wanted.manifest.value();
+    let run = marks::annotation(&manifest, marks::HOOK_RUN);
+    let is_of_upgrades = run.is_some_and(|run| run.starts_with(UPGRADE));
+    if !is_job(&wanted.key) {
+        return is_of_upgrades && !facts.installed;
+    }
+    if wanted.trigger == Trigger::Retry {
+        return false;
+    }
+    let is_first = is_of_upgrades && !facts.installed;
+    match last_run(facts.records) {
+        None => is_first || facts.remembered == Some(&*wanted.hash),
+        // A hook for installing runs once, whatever becomes of its manifest.
+        Some(last) if run.is_some_and(|run| run.starts_with(ONCE)) && last.outcome != Outcome::Failed => true,
+        Some(last) if last.manifest_hash.as_deref() != Some(&*wanted.hash) => is_first,
+        Some(last) if last.outcome != Outcome::Failed => true,
+        // What goes by itself is no sign that somebody wants it to run again.
+        Some(_) => matches!(wanted.trigger, Trigger::Drift(_)) && goes_by_itself(&manifest),
+    }
+}
+
+/// The newest record of a run that came to its end; `None` where there is none since its manifest had left.
+fn last_run(records: &[Record]) -> Option<&Record> {
+    let ends = |outcome: Outcome| {
+        matches!(
+            outcome,
+            Outcome::Complete | Outcome::Unchanged | Outcome::Failed | Outcome::Pruned | Outcome::Orphaned
+        )
+    };
+    let newest = records.iter().find(|record| ends(record.outcome))?;
+    (!matches!(newest.outcome, Outcome::Pruned | Outcome::Orphaned)).then_some(newest)
+}
+
+/// Whether a Job goes by itself after its end: by its time to live, or by a hook's policy.
+#[must_use]
+pub fn goes_by_itself(manifest: &Value) -> bool {
+    let policies = [HookDeletion::Succeeded, HookDeletion::Failed];
+    manifest["spec"]["ttlSecondsAfterFinished"].is_number()
+        || policies.into_iter().any(|policy| deletes_hook(manifest, policy))
+}
+
+/// The reasons that the Job controller gives for a failure, as Kubernetes names them.
+const FAILURES: [&str; 5] =
+    ["BackoffLimitExceeded", "DeadlineExceeded", "FailedIndexes", "MaxFailedIndexesExceeded", "PodFailurePolicy"];
+
+/// How a Job has ended, as the events of its controller say, the newest first; `None` where none says so.
+#[must_use]
+pub fn job_end(events: &[EventSeen]) -> Option<Result<(), Reason>> {
+    events.iter().find_map(|event| match event.reason.as_str() {
+        "Completed" => Some(Ok(())),
+        reason if FAILURES.contains(&reason) => {
+            let message = format!("the job failed: {}: {}; it is gone by now", event.reason, event.message);
+            Some(Err(Reason::new(ReasonCode::Failed, message)))
+        }
+        _ => None,
+    })
+}
+
+/// Whether an object is a Job.
+#[must_use]
+pub fn is_job(key: &ObjectKey) -> bool {
+    Workload::of(key) == Some(Workload::Job)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::manifest::{Scopes, read_file};
+    use crate::rollout::{Commit, CommitId, Person};
+
+    const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
+
+    fn wanted(kind: &str, annotations: &str, spec: &str) -> Wanted {
+        let text = match kind {
+            "Job" => format!(
+                "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: j, annotations: {{{annotations}}}}}\nspec: {{{spec}template: \
+                 {{spec: {{restartPolicy: Never, containers: [{{name: a, image: 'a:1'}}]}}}}}}\n"
+            ),
+            _ => format!("apiVersion: v1\nkind: {kind}\nmetadata: {{name: j, annotations: {{{annotations}}}}}\n"),
+        };
+        let file = read_file("j.yaml", text.as_bytes(), &Scopes::new("shop"));
+        assert_eq!(file.complaints, []);
+        let person = Person { name: "Ada".to_owned(), email: "ada@example.com".to_owned() };
+        let commit = Commit {
+            id: COMMIT.parse().unwrap(),
+            parents: Vec::new(),
+            author: person,
+            authored: jiff::Timestamp::UNIX_EPOCH,
+            committed: jiff::Timestamp::UNIX_EPOCH,
+            subject: "x".to_owned(),
+            trailers: Vec::new(),
+        };
+        Wanted::of(file.manifests[0].clone(), Arc::new(commit), Trigger::Drift(String::new()))
+    }
+
+    fn record(wanted: &Wanted, hash: &str, outcome: Outcome) -> Record {
+        let commit: CommitId = COMMIT.parse().unwrap();
+        let planned = Record::planned("shop", &commit, wanted.key.clone(), jiff::Timestamp::UNIX_EPOCH);
+        let hash = if hash == "same" { wanted.hash.clone() } else { hash.to_owned() };
+        Record { outcome, manifest_hash: Some(hash), ..planned }
+    }
+
+    fn over(wanted: &Wanted, history: &[(&str, Outcome)]) -> bool {
+        let records: Vec<Record> = history.iter().map(|(hash, outcome)| record(wanted, hash, *outcome)).collect();
+        is_over(wanted, &RunFacts { records: &records, ..RunFacts::default() })
+    }
+
+    #[test]
+    fn a_job_runs_once_for_its_manifest() {
+        use Outcome::{Complete, Failed, Orphaned, Pruned, Rejected, Skipped, Unchanged, UnderWay};
+        let plain = wanted("Job", "", "");
+        let goes = wanted("Job", "", "ttlSecondsAfterFinished: 0, ");
+        for (history, expected) in [
+            (&[][..], [false, false]),
+            (&[("same", Complete)], [true, true]),
+            (&[("same", Unchanged)], [true, true]),
+            (&[("other", Complete)], [false, false]),
+            (&[("other", Complete), ("same", Complete)], [false, false]),
+            // What was refused, and taken back, has not run in between.
+            (&[("other", Rejected), ("same", Complete)], [true, true]),
+            (&[("other", Skipped), ("same", Complete)], [true, true]),
+            // The present one was refused: somebody made room for it.
+            (&[("same", Rejected), ("other", Complete)], [false, false]),
+            (&[("same", UnderWay)], [false, false]),
+            (&[("same", Pruned), ("same", Complete)], [false, false]),
+            (&[("same", Orphaned), ("same", Complete)], [false, false]),
+            // One that failed and went by itself stays failed; one that somebody deleted runs again.
+            (&[("same", Failed)], [false, true]),
+        ] {
+            assert_eq!([over(&plain, history), over(&goes, history)], expected, "{history:?}");
+        }
+        let asked = Wanted { trigger: Trigger::Retry, ..goes.clone() };
+        assert!(!over(&asked, &[("same", Complete)]), "somebody asked for it");
+        let commit = Wanted { trigger: Trigger::Commit, ..goes };
+        assert!(!over(&commit, &[("same", Failed)]), "a commit brings it again");
+        assert!(over(&commit, &[("same", Complete)]));
+    }
+
+    #[test]
+    fn events_tell_how_a_job_has_ended() {
+        let event = |reason: &str| EventSeen {
+            at: jiff::Timestamp::UNIX_EPOCH,
+            kind: "Normal".to_owned(),
+            object: "Job/j".to_owned(),
+            reason: reason.to_owned(),
+            message: "why".to_owned(),
+        };
+        let end = |reasons: &[&str]| job_end(&reasons.iter().map(|reason| event(reason)).collect::<Vec<_>>());
+        assert_eq!(end(&["SuccessfulCreate"]), None);
+        assert_eq!(end(&["SuccessfulDelete", "Completed", "SuccessfulCreate"]), Some(Ok(())));
+        let failed = end(&["BackoffLimitExceeded", "SuccessfulCreate"]).unwrap().unwrap_err();
+        assert_eq!(failed.message, "the job failed: BackoffLimitExceeded: why; it is gone by now");
+        assert_eq!(end(&["Completed", "BackoffLimitExceeded"]), Some(Ok(())), "the newest counts");
+    }
+
+    #[test]
+    fn without_a_record_the_cluster_itself_may_remember() {
+        let plain = wanted("Job", "", "");
+        let facts = |hash| RunFacts { remembered: Some(hash), ..RunFacts::default() };
+        assert!(is_over(&plain, &facts(&plain.hash)));
+        assert!(!is_over(&plain, &facts("other")));
+        let other = [record(&plain, "other", Outcome::Complete)];
+        let both = RunFacts { records: &other, ..facts(&plain.hash) };
+        assert!(!is_over(&plain, &both), "what is recorded is newer");
+    }
+
+    #[test]
+    fn a_hook_for_installing_runs_once_whatever_it_says() {
+        let hook = wanted("Job", "belay.dev/hook-run: once-abc", "");
+        assert!(over(&hook, &[("other", Outcome::Complete)]));
+        assert!(!over(&hook, &[]));
+        assert!(!over(&hook, &[("other", Outcome::Failed)]));
+    }
+
+    #[test]
+    fn a_hook_for_upgrades_waits_for_the_first_of_them() {
+        for kind in ["Job", "ConfigMap"] {
+            let hook = wanted(kind, "belay.dev/hook-run: upgrade-abc", "");
+            let at =
+                |installed, records: &[Record]| is_over(&hook, &RunFacts { records, installed, ..RunFacts::default() });
+            assert!(at(false, &[]), "{kind}: the first installation");
+            assert!(!at(true, &[]), "{kind}: it is new in a chart that was rolled out before");
+            let first = [record(&hook, "other", Outcome::Unchanged)];
+            assert!(!at(true, &first), "{kind}: an upgrade");
+            let ran = [record(&hook, "same", Outcome::Complete)];
+            assert_eq!(at(true, &ran), kind == "Job", "{kind}: it has run for this upgrade");
+        }
+    }
+}

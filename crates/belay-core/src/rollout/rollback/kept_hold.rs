@@ -1,0 +1,114 @@
+//! A hold as it was known last, kept beside the cluster. It is in force where the cluster has lost it: the object was deleted,
+//! somebody else made it anew, or the cluster's store was set back to an older state.
+
+use serde_json::Value;
+
+use super::plan::Rollback;
+use crate::rollout::{Hold, TemplateMarks, marks, template};
+
+/// A hold, and what else must be known to make the object anew with it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeptHold {
+    /// The hold.
+    pub hold: Hold,
+    /// The pod template that the object has while it is held; `None` for what has none.
+    pub template: Option<Value>,
+    /// What the object says of that template.
+    pub marks: TemplateMarks,
+    /// The object that has the hold; empty before it was written.
+    pub uid: String,
+    /// The generation that the object had when it was first seen with the hold.
+    pub generation: i64,
+}
+
+impl KeptHold {
+    /// The hold that a rollback is about to write.
+    #[must_use]
+    pub fn of(rollback: &Rollback) -> KeptHold {
+        let Rollback { hold, template, marks, .. } = rollback;
+        let (hold, template, marks) = (hold.clone(), template.clone(), marks.clone());
+        KeptHold { hold, template, marks, uid: String::new(), generation: 0 }
+    }
+
+    /// The hold on a live object. A template that somebody has changed since is none to be made anew.
+    #[must_use]
+    pub fn on(live: &Value) -> Option<KeptHold> {
+        let hold = Hold::on(live)?;
+        let template = template(live).filter(|present| hold.is_about(present)).cloned();
+        let (marks, uid) = (TemplateMarks::on(live), marks::uid(live).to_owned());
+        Some(KeptHold { hold, template, marks, uid, generation: marks::generation(live) })
+    }
+
+    /// What is kept when a hold is seen that was kept as `before`. A template that is known stays known.
+    #[must_use]
+    pub fn after(self, before: Option<&KeptHold>) -> KeptHold {
+        let Some(before) = before.filter(|before| before.hold == self.hold) else { return self };
+        let generation = if before.uid == self.uid { before.generation } else { self.generation };
+        if self.template.is_some() {
+            return KeptHold { generation, ..self };
+        }
+        let (template, marks) = (before.template.clone(), before.marks.clone());
+        KeptHold { template, marks, generation, ..self }
+    }
+
+    /// Whether a live object has lost this hold, so that it is to be written again. Who takes it off an object that has
+    /// it leaves the object's identity and generation as they were: that lets go.
+    #[must_use]
+    pub fn is_lost_on(&self, live: &Value) -> bool {
+        let is_the_same = !self.uid.is_empty() && self.uid == marks::uid(live);
+        Hold::on(live).is_none() && !(is_the_same && marks::generation(live) >= self.generation)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rollout::CommitId;
+    use serde_json::json;
+
+    fn hold() -> Hold {
+        let commit: CommitId = "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d".parse().unwrap();
+        let at = "2026-11-21T01:02:03Z".parse().unwrap();
+        let template = json!({"spec": {"containers": [{"name": "app", "image": "web:1"}]}});
+        Hold::new("abc", None, &commit, "it failed", at).about(&template, &Default::default())
+    }
+
+    fn live(uid: &str, generation: i64, image: &str, hold: Option<&Hold>) -> Value {
+        let annotations = hold.map(|hold| json!({marks::HOLD: hold.to_annotation()})).unwrap_or_default();
+        json!({"apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "web", "uid": uid, "generation": generation, "annotations": annotations},
+            "spec": {"template": {"spec": {"containers": [{"name": "app", "image": image}]}}}})
+    }
+
+    #[test]
+    fn it_is_in_force_where_the_cluster_has_lost_it() {
+        let kept = KeptHold::on(&live("1", 7, "web:1", Some(&hold()))).unwrap();
+        let unwritten = KeptHold { uid: String::new(), generation: 0, ..kept.clone() };
+        // What it is, what is kept, the live object, and whether the hold is lost there.
+        for (case, kept, live, expected) in [
+            ("it has the hold", &kept, live("1", 7, "web:1", Some(&hold())), false),
+            ("somebody took it off", &kept, live("1", 7, "web:1", None), false),
+            ("somebody took it off and went on", &kept, live("1", 9, "web:3", None), false),
+            ("somebody made the object anew", &kept, live("2", 1, "web:2", None), true),
+            ("the store was set back", &kept, live("1", 6, "web:2", None), true),
+            ("the store was set back to another hold", &kept, live("1", 6, "web:2", Some(&hold())), false),
+            ("it was not written yet", &unwritten, live("1", 6, "web:2", None), true),
+        ] {
+            assert_eq!(kept.is_lost_on(&live), expected, "{case}");
+        }
+    }
+
+    #[test]
+    fn a_template_that_is_known_stays_known() {
+        let first = KeptHold::on(&live("1", 7, "web:1", Some(&hold()))).unwrap();
+        assert!(first.template.is_some());
+        let drifted = KeptHold::on(&live("1", 8, "web:9", Some(&hold()))).unwrap();
+        assert_eq!(drifted.template, None);
+        assert_eq!(drifted.clone().after(Some(&first)), first, "also since when it is held");
+        let again = KeptHold::on(&live("2", 1, "web:1", Some(&hold()))).unwrap().after(Some(&first));
+        assert_eq!((again.uid.as_str(), again.generation), ("2", 1));
+        let other = Hold { reason: "another".to_owned(), ..hold() };
+        let other = KeptHold::on(&live("1", 9, "web:9", Some(&other))).unwrap();
+        assert_eq!(other.clone().after(Some(&first)), other);
+    }
+}

@@ -1,0 +1,117 @@
+//! `belay run --check-config`: whether what a configuration names can be read, and with `--online` reached.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::Path;
+
+use tokio_util::sync::CancellationToken;
+
+use super::connected;
+use crate::cli::Globals;
+use crate::cli::exit::Exit;
+use crate::cli::output::{plain, progress, say};
+use crate::config::{Config, NotifyConfig, SourceConfig, read_secret};
+use crate::daemon::{credentials, what_to_follow};
+use crate::git::{Limits, Location, Mirror};
+
+/// Reads every file that the configuration names, and asks every repository and cluster, where that is to be done. All that is
+/// wrong is said, not only the first.
+pub(super) async fn check(globals: &Globals, config: &Config, online: bool) -> anyhow::Result<Exit> {
+    let mut wrong = unreadable(config);
+    if online {
+        for source in &config.source {
+            match reach_repository(source).await {
+                Ok(head) => say(plain(&format!("source {}: the repository is reached, and is at {head}", source.name))),
+                Err(error) => wrong.push(format!("source {}: {error:#}", source.name)),
+            }
+            match reach_cluster(globals, config, source).await {
+                Ok(told) => say(plain(&format!("source {}: the cluster is reached: {told}", source.name))),
+                Err(error) => wrong.push(format!("source {}: {error:#}", source.name)),
+            }
+        }
+    }
+    wrong.iter().for_each(|line| progress(plain(&format!("error: {line}"))));
+    if !wrong.is_empty() {
+        return Ok(Exit::Error);
+    }
+    say("The configuration can be used.");
+    Ok(Exit::Done)
+}
+
+/// What is wrong with the files that a configuration names.
+fn unreadable(config: &Config) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut read = |of: &str, key: &str, file: Option<&Path>, read: fn(&Path) -> Result<(), String>| {
+        wrong.extend(file.and_then(|file| read(file).err()).map(|why| format!("{of}: {key}: {why}")));
+    };
+    for source in &config.source {
+        let (of, given) = (format!("source {}", source.name), &source.credentials);
+        read(&of, "credentials.token_file", given.token_file.as_deref(), secret);
+        read(&of, "credentials.ssh_key", given.ssh_key.as_deref(), key);
+        read(&of, "credentials.ssh_passphrase_file", given.ssh_passphrase_file.as_deref(), secret);
+        read(&of, "credentials.known_hosts", given.known_hosts.as_deref(), readable);
+        read(&of, "webhook.secret_file", source.webhook.as_ref().map(|hook| hook.secret_file.as_path()), secret);
+    }
+    for receiver in &config.notify {
+        let NotifyConfig { name, url_file, secret_file, token_file, password_file, ca_file, .. } = receiver;
+        let of = format!("notify {name}");
+        read(&of, "url_file", url_file.as_deref(), secret);
+        read(&of, "secret_file", secret_file.as_deref(), secret);
+        read(&of, "token_file", token_file.as_deref(), secret);
+        read(&of, "password_file", password_file.as_deref(), secret);
+        read(&of, "ca_file", ca_file.as_deref(), readable);
+    }
+    read("render", "kustomize", config.render.kustomize.as_deref(), readable);
+    read("render", "helm", config.render.helm.as_deref(), readable);
+    read("state", "dir", config.state.dir.as_deref(), folder);
+    wrong
+}
+
+fn secret(file: &Path) -> Result<(), String> {
+    read_secret(file).map(drop)
+}
+
+fn key(file: &Path) -> Result<(), String> {
+    match read_secret(file)?.contains("PRIVATE KEY-----") {
+        true => Ok(()),
+        false => Err(format!("{} holds no private key", file.display())),
+    }
+}
+
+fn readable(file: &Path) -> Result<(), String> {
+    let read = fs::File::open(file).and_then(|mut file| file.read(&mut [0]));
+    read.map(drop).map_err(|error| format!("failed to read {}: {error}", file.display()))
+}
+
+/// A folder that is not there yet is made by the daemon.
+fn folder(folder: &Path) -> Result<(), String> {
+    match fs::metadata(folder) {
+        Ok(found) if !found.is_dir() => Err(format!("{} is no folder", folder.display())),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(format!("failed to look at {}: {error}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Fetches what the source follows into a folder of its own, which goes again. Returns the head, for people.
+async fn reach_repository(source: &SourceConfig) -> anyhow::Result<String> {
+    let location: Location = source.repository.parse()?;
+    let follow = what_to_follow(source).map_err(anyhow::Error::msg)?;
+    let credentials = credentials(source, &location);
+    let fetched = tokio::task::spawn_blocking(move || {
+        let folder = tempfile::tempdir()?;
+        let (mirror, _) = Mirror::open(&folder.path().join("mirror"), location, credentials, Limits::default())?;
+        let fetched = mirror.fetch(&follow, &CancellationToken::new())?;
+        anyhow::Ok(format!("{} ({follow})", fetched.head.short()))
+    });
+    fetched.await?
+}
+
+/// Asks the cluster of a source what it is.
+async fn reach_cluster(globals: &Globals, config: &Config, source: &SourceConfig) -> anyhow::Result<String> {
+    let (_, cluster) = connected(globals, config, source).await?;
+    let discovered = cluster.discover().await?;
+    let server = cluster.server().map(|server| format!(" at {server}")).unwrap_or_default();
+    Ok(format!("Kubernetes {}{server}", discovered.version))
+}

@@ -1,0 +1,37 @@
+//! The history's file while belay runs: one that somebody deletes is made again, and where that fails, it is said of every
+//! source.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tracing::error;
+
+use super::status::{SourceStatus, Status, put_or_remove};
+use crate::history::History;
+
+/// How often is looked whether the file is in its place. Each write looks too.
+const CHECK: Duration = Duration::from_secs(5);
+
+/// Keeps the history's file in its place for as long as it is polled.
+pub(super) async fn keep_history(history: History, status: watch::Sender<Status>) {
+    let mut said: Option<String> = None;
+    loop {
+        tokio::time::sleep(CHECK).await;
+        let trouble = history.keep().err().map(|error| error.to_string());
+        if trouble == said {
+            continue;
+        }
+        if let Some(trouble) = &trouble {
+            error!(trouble, "what becomes of commits is not written down");
+        }
+        status.send_if_modified(|status| {
+            let say = |source: &mut SourceStatus| match (&trouble, &said) {
+                (Some(_), _) => put_or_remove(&mut source.obstacles.trouble, "history", trouble.clone()),
+                (None, Some(said)) => source.take_back("history", said),
+                (None, None) => false,
+            };
+            status.sources.values_mut().map(say).fold(false, |news, one| news | one)
+        });
+        said = trouble;
+    }
+}

@@ -1,0 +1,81 @@
+//! The holds of a source as they were known last, in the history and, for who decides by them, in memory. What is held stays
+//! held where the cluster has lost the hold, also after a restart.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+use tracing::warn;
+
+use crate::history::History;
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::rollback::KeptHold;
+
+/// The holds of one source.
+pub(super) struct KeptHolds {
+    history: History,
+    source: String,
+    /// As many as there are held objects.
+    by_object: Mutex<BTreeMap<ObjectKey, KeptHold>>,
+}
+
+impl KeptHolds {
+    /// The holds that the history knows.
+    pub(super) fn load(history: &History, source: &str) -> KeptHolds {
+        let known = history.kept_holds(source).unwrap_or_else(|error| {
+            warn!(source, %error, "failed to ask the history what is held");
+            Vec::new()
+        });
+        let by_object = Mutex::new(known.into_iter().collect());
+        KeptHolds { history: history.clone(), source: source.to_owned(), by_object }
+    }
+
+    /// The hold on an object, as it was known last.
+    pub(super) fn of(&self, key: &ObjectKey) -> Option<KeptHold> {
+        self.lock().get(key).cloned()
+    }
+
+    /// Keeps a hold.
+    pub(super) fn keep(&self, key: &ObjectKey, kept: KeptHold) {
+        let kept = kept.after(self.of(key).as_ref());
+        if self.of(key).as_ref() == Some(&kept) {
+            return;
+        }
+        if let Err(error) = self.history.keep_hold(&self.source, key, &kept) {
+            warn!(object = %key, %error, "failed to write down a hold: the cluster alone has it until belay sees it again");
+        }
+        self.lock().insert(key.clone(), kept);
+    }
+
+    /// Forgets a hold that was let go.
+    pub(super) fn forget(&self, key: &ObjectKey) {
+        if self.lock().remove(key).is_none() {
+            return;
+        }
+        if let Err(error) = self.history.forget_hold(&self.source, key) {
+            warn!(object = %key, %error, "failed to forget a hold that was let go");
+        }
+    }
+
+    /// Hears how a live object is.
+    pub(super) fn saw(&self, key: &ObjectKey, live: &Value) {
+        match KeptHold::on(live) {
+            Some(kept) => self.keep(key, kept),
+            None if self.of(key).is_some_and(|kept| !kept.is_lost_on(live)) => self.forget(key),
+            None => {}
+        }
+    }
+
+    /// Writes all of them into a history that was begun anew.
+    pub(super) fn write_again(&self) {
+        for (key, kept) in self.lock().iter() {
+            if let Err(error) = self.history.keep_hold(&self.source, key, kept) {
+                warn!(object = %key, %error, "failed to write down a hold");
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, KeptHold>> {
+        self.by_object.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

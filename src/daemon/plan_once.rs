@@ -1,0 +1,137 @@
+//! What a commit's manifests would do to a cluster, for `belay plan`: asked of its API server in dry runs and lists. Nothing is
+//! written.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures::{StreamExt as _, stream};
+use serde_json::Value;
+use tracing::info;
+
+use super::autoscalers::Autoscalers;
+use super::on_outage::OnOutage;
+use super::planner::{Holds, Planner};
+use crate::cluster::{Cluster, ClusterError, Served};
+use crate::config::SourceConfig;
+use belay_core::manifest::{Manifest, ObjectKey};
+use belay_core::rollout::{
+    Commit, CommitId, Plan, PlanStep, Planned, Prunable, Reason, ReasonCode, Trigger, Wanted, allowed_by_trailer,
+    marks, prunable, too_many,
+};
+
+/// How many kinds are listed at once.
+const AT_ONCE: usize = 8;
+
+/// What the manifests of a commit leave out.
+pub struct Leaving<'a> {
+    /// The source that they are for.
+    pub config: &'a SourceConfig,
+    /// The commit.
+    pub commit: &'a Arc<Commit>,
+    /// The objects that they mention, valid or not.
+    pub mentioned: &'a BTreeSet<ObjectKey>,
+    /// Whether a file can't be read: what has left may be in there.
+    pub unreadable: bool,
+}
+
+/// What a commit's manifests would do to a cluster.
+///
+/// # Errors
+/// Where the API server does not answer.
+pub async fn plan_once(
+    cluster: &Cluster,
+    source: &str,
+    head: &CommitId,
+    mut wanted: Vec<Wanted>,
+) -> Result<Plan, ClusterError> {
+    let holds = Holds::These(wanted.iter().map(|wanted| (wanted.key.clone(), wanted.hash.clone())).collect());
+    Autoscalers::read(cluster, &wanted).await?.take_their_part(&mut wanted);
+    let planner = Planner {
+        cluster,
+        source,
+        on_outage: OnOutage::GiveUp,
+        try_new: usize::MAX,
+        holds,
+        requests: None,
+        memory: None,
+    };
+    let prepared = planner.plan(wanted).await?;
+    let planned = prepared.into_iter().map(|prepared| prepared.planned).collect();
+    Ok(Plan::new(source.to_owned(), head.clone(), planned))
+}
+
+/// The objects of a source that its manifests do not mention: deleted, or left as they are, and why.
+///
+/// # Errors
+/// Where the API server does not answer.
+pub async fn plan_leaving(cluster: &Cluster, leaving: Leaving<'_>) -> Result<Vec<Planned>, ClusterError> {
+    let left = left_out(cluster, &leaving).await?;
+    let may_go = |live: &Value, key: &ObjectKey| {
+        prunable(key, live, &leaving.config.name, cluster.default_namespace()) == Prunable::Yes
+            && marks::annotation(live, marks::SUSPEND).is_none()
+    };
+    let going: Vec<ObjectKey> =
+        left.iter().filter(|(key, _, live)| may_go(live, key)).map(|(key, ..)| key.clone()).collect();
+    let limit = leaving.config.prune_limit(leaving.mentioned.len() + going.len());
+    let limit = limit.max(allowed_by_trailer(std::slice::from_ref(leaving.commit)).unwrap_or_default());
+    let refused = match (leaving.config.prune, leaving.unreadable) {
+        (false, _) => Some("its manifest left the repository, and pruning is off: the object stays".to_owned()),
+        (true, true) => {
+            Some("its manifest left the repository; nothing is deleted while a file can't be read".to_owned())
+        }
+        (true, false) => (going.len() > limit).then(|| too_many(&going, limit)),
+    };
+    let step = |key: &ObjectKey, live: &Value| {
+        if let Some(why) = marks::annotation(live, marks::SUSPEND) {
+            return PlanStep::Suspended(why.to_owned());
+        }
+        let stays = match prunable(key, live, &leaving.config.name, cluster.default_namespace()) {
+            Prunable::Stays(why) => Some(format!("its manifest left the repository, and it stays: {why}")),
+            _ => refused.clone(),
+        };
+        match stays {
+            Some(why) => PlanStep::Rejected(Reason::new(ReasonCode::PruneRefused, why), Vec::new()),
+            None => PlanStep::Prune,
+        }
+    };
+    let planned = left.into_iter().map(|(key, served, live)| {
+        let step = step(&key, &live);
+        let manifest = Manifest::of_nothing_but(key, served.api_version());
+        Planned { wanted: Wanted::of(manifest, Arc::clone(leaving.commit), Trigger::Commit), step }
+    });
+    Ok(planned.collect())
+}
+
+/// The live objects of the source that its manifests do not mention, as far as they may be listed.
+async fn left_out(cluster: &Cluster, leaving: &Leaving<'_>) -> Result<Vec<(ObjectKey, Served, Value)>, ClusterError> {
+    let source = &leaving.config.name;
+    let labels = format!("{}={source}", marks::SOURCE);
+    let namespaces: BTreeSet<String> = leaving.mentioned.iter().filter_map(|key| key.namespace.clone()).collect();
+    let listed: Vec<(Served, Result<Vec<(ObjectKey, Value)>, ClusterError>)> = stream::iter(cluster.all_kinds().await?)
+        .map(|served| async {
+            let found = cluster.labelled(&served, &namespaces, &labels).await;
+            (served, found)
+        })
+        .buffered(AT_ONCE)
+        .collect()
+        .await;
+    let mut left = Vec::new();
+    for (served, found) in listed {
+        let found = match found {
+            Ok(found) => found,
+            Err(error) => {
+                // One kind that can't be listed keeps no other from being planned; the daemon deletes none of it either.
+                info!(kind = served.kind, %error, "not looked through for what has left the repository");
+                continue;
+            }
+        };
+        for (key, live) in found {
+            let is_ours = prunable(&key, &live, source, cluster.default_namespace()) != Prunable::NotOurs;
+            let stays_here = live["metadata"].get("deletionTimestamp").is_none();
+            if is_ours && stays_here && !leaving.mentioned.contains(&key) {
+                left.push((key, served.clone(), live));
+            }
+        }
+    }
+    Ok(left)
+}

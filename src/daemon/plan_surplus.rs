@@ -1,0 +1,85 @@
+//! Fields that others have added to a live object and that the manifest alone decides about: found, and left out of what an
+//! apply is said to do, for it removes them.
+
+use serde_json::Value;
+
+use super::live::newest_other_manager;
+use super::planner::Planner;
+use crate::cluster::{ClusterError, Mode, Served};
+use belay_core::rollout::{
+    Change, ForeignField, PlanStep, Reach, Surplus, Wanted, foreign_fields, guess, is_as_applied,
+};
+
+impl Planner<'_> {
+    /// Whether an apply of `body` would certainly change nothing, and nothing that others have added is to go.
+    pub(super) fn is_as_applied(&self, wanted: &Wanted, body: &Value, live: &Value) -> bool {
+        let surplus = || Surplus::of(live, body, &wanted.ignored_fields, Reach::Manifest, None);
+        is_as_applied(live, &sent(wanted, body, live)) && surplus().is_none()
+    }
+
+    /// Returns what an apply of `body` would leave on the live object, although it is to go. The server is asked which of it
+    /// are only its defaults.
+    pub(super) async fn surplus(
+        &self,
+        served: &Served,
+        wanted: &Wanted,
+        live: Option<&Value>,
+        body: &Value,
+    ) -> Result<Option<Surplus>, ClusterError> {
+        let Some(live) = live else { return Ok(None) };
+        let of = |defaulted| Surplus::of(live, body, &wanted.ignored_fields, Reach::Manifest, defaulted);
+        let Some(found) = of(None) else { return Ok(None) };
+        if !found.may_be_defaults {
+            return Ok(Some(found));
+        }
+        let removal = found.removal(live);
+        let removed =
+            self.ask(&wanted.key, || self.cluster.json_patch(&wanted.key, served, &removal, Mode::DryRun)).await;
+        match removed {
+            Ok(defaulted) => Ok(of(Some(&defaulted))),
+            Err(error) if self.gives_up(&error) => Err(error),
+            // The object can't be without it as it is; the apply brings what takes its place.
+            Err(_) => Ok(Some(found)),
+        }
+    }
+
+    /// Returns what the object would be after an apply of `body`, without this surplus.
+    pub(super) async fn try_without(
+        &self,
+        served: &Served,
+        wanted: &Wanted,
+        live: Option<&Value>,
+        body: &Value,
+        surplus: Option<&Surplus>,
+    ) -> Result<Value, ClusterError> {
+        let tried = self.try_apply(served, wanted, live, body).await;
+        let (Some(surplus), Some(live)) = (surplus, live) else { return tried };
+        match tried {
+            Ok(mut would_be) => {
+                surplus.take_out(&mut would_be);
+                Ok(would_be)
+            }
+            Err(ClusterError::Refused(refusal)) if refusal.code == 422 => {
+                Ok(guess(live, &sent(wanted, body, live), surplus))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Returns the fields that are put right, with who has changed them; where nobody owns them any more, who wrote last.
+pub(super) fn differences(wanted: &Wanted, step: &PlanStep, live: &Value) -> Vec<ForeignField> {
+    let PlanStep::Apply(apply) = step else { return Vec::new() };
+    let fields = foreign_fields(live, &apply.body.read(), &wanted.ignored_fields);
+    if !fields.is_empty() {
+        return fields;
+    }
+    let manager = newest_other_manager(live).unwrap_or_else(|| "somebody".to_owned());
+    let field = |change: &Change| ForeignField { path: change.path.clone(), manager: manager.clone() };
+    apply.changes.iter().map(field).collect()
+}
+
+/// What is sent of a body to an object that is live.
+fn sent(wanted: &Wanted, body: &Value, live: &Value) -> Value {
+    wanted.ignored_fields.leave(body.clone(), Some(live))
+}

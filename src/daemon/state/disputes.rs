@@ -1,0 +1,136 @@
+//! Objects about which somebody else and belay disagree: how often each field was put right lately, and when it is put right
+//! next. A correction that succeeds resets nothing: only time does.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::backoff::Backoff;
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::ForeignField;
+
+/// How many corrections of one field are made at once.
+pub const AT_ONCE: u32 = 3;
+/// The waits before a correction after that.
+pub const WAITS: Backoff = Backoff::between(Duration::from_secs(5), Duration::from_mins(10));
+/// How long a correction counts.
+const COUNTS_FOR: Duration = Duration::from_hours(1);
+/// How long an object stays as Git says at least before the disagreement is over.
+const QUIET: Duration = Duration::from_mins(1);
+/// The most fields that are remembered of one object.
+const FIELDS: usize = 50;
+
+/// The fields of live objects that somebody else keeps changing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Disputes {
+    objects: BTreeMap<ObjectKey, BTreeMap<ForeignField, Corrections>>,
+}
+
+/// The corrections of one field.
+#[derive(Clone, Debug, PartialEq)]
+struct Corrections {
+    times: u32,
+    first: Instant,
+    last: Instant,
+    /// The time between the last two.
+    gap: Duration,
+}
+
+/// A disagreement about an object, to be told.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dispute {
+    /// The fields, with who writes them.
+    pub fields: Vec<ForeignField>,
+    /// How often belay has put them right.
+    pub times: u32,
+    /// For how long it has lasted.
+    pub lasted: Duration,
+    /// How long belay waits before it puts them right again.
+    pub wait: Duration,
+}
+
+impl Corrections {
+    fn wait(&self) -> Option<Duration> {
+        (self.times >= AT_ONCE).then(|| WAITS.wait_number(self.times - AT_ONCE))
+    }
+
+    fn counts(&self, now: Instant) -> bool {
+        now < self.last + COUNTS_FOR
+    }
+
+    /// When it is no disagreement any more, unless there is another correction.
+    fn quiet_at(&self) -> Option<Instant> {
+        let wait = self.wait()?;
+        Some(self.last + QUIET.max(2 * self.gap).max(2 * wait))
+    }
+}
+
+impl Disputes {
+    /// Returns when these fields of an object may be put right; `None` where that is now.
+    pub fn next(&self, key: &ObjectKey, fields: &[ForeignField], now: Instant) -> Option<Instant> {
+        let known = self.objects.get(key)?;
+        let next = |field: &ForeignField| {
+            let corrections = known.get(field).filter(|corrections| corrections.counts(now))?;
+            Some(corrections.last + corrections.wait()?)
+        };
+        // Where one of them is new, all are put right: an apply is about the whole object.
+        let all: Option<Vec<Instant>> = fields.iter().map(next).collect();
+        all?.into_iter().min().filter(|at| *at > now)
+    }
+
+    /// Counts that these fields of an object are put right.
+    pub fn count(&mut self, key: &ObjectKey, fields: &[ForeignField], now: Instant) {
+        self.forget(now);
+        let known = self.objects.entry(key.clone()).or_default();
+        for field in fields {
+            if let Some(corrections) = known.get_mut(field) {
+                corrections.gap = now - corrections.last;
+                corrections.last = now;
+                corrections.times = corrections.times.saturating_add(1);
+            } else if known.len() < FIELDS {
+                let begun = Corrections { times: 1, first: now, last: now, gap: Duration::ZERO };
+                known.insert(field.clone(), begun);
+            }
+        }
+    }
+
+    /// Counts what a rollout has put right so often, from a time on.
+    pub fn count_many(&mut self, key: &ObjectKey, dispute: &Dispute, now: Instant) {
+        self.count(key, &dispute.fields, now);
+        let known = self.objects.entry(key.clone()).or_default();
+        for field in &dispute.fields {
+            if let Some(corrections) = known.get_mut(field) {
+                corrections.times = corrections.times.saturating_add(dispute.times.saturating_sub(1));
+                corrections.first = corrections.first.min(now.checked_sub(dispute.lasted).unwrap_or(now));
+            }
+        }
+    }
+
+    /// Returns the disagreement about an object, where there is one.
+    pub fn about(&self, key: &ObjectKey, now: Instant) -> Option<Dispute> {
+        let known = self.objects.get(key)?;
+        let lasts = |corrections: &Corrections| corrections.quiet_at().is_some_and(|at| now < at);
+        let disputed: Vec<_> = known.iter().filter(|(_, corrections)| lasts(corrections)).collect();
+        let first = disputed.iter().map(|(_, corrections)| corrections.first).min()?;
+        Some(Dispute {
+            fields: disputed.iter().map(|(field, _)| (*field).clone()).collect(),
+            times: disputed.iter().map(|(_, corrections)| corrections.times).max().unwrap_or_default(),
+            lasted: now - first,
+            wait: disputed.iter().filter_map(|(_, corrections)| corrections.wait()).max().unwrap_or_default(),
+        })
+    }
+
+    /// Returns when the disagreement about an object is over, if nobody changes it any more.
+    pub fn quiet_at(&self, key: &ObjectKey) -> Option<Instant> {
+        self.objects.get(key)?.values().filter_map(Corrections::quiet_at).max()
+    }
+
+    /// Forgets corrections that were long ago.
+    fn forget(&mut self, now: Instant) {
+        for fields in self.objects.values_mut() {
+            fields.retain(|_, corrections| corrections.counts(now));
+        }
+        self.objects.retain(|_, fields| !fields.is_empty());
+    }
+}

@@ -1,0 +1,159 @@
+//! The published state, for commands on this machine: a socket in the state folder says what page, API and metrics say. It
+//! needs no room on the disk, and is there while the history can't be written.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tracing::{debug, warn};
+
+use super::status::Status;
+use crate::history::PublishedSource;
+
+/// The socket's name in the state folder.
+const SOCKET: &str = "status.sock";
+/// The longest path of a socket that every kernel takes.
+const LONGEST_PATH: usize = 100;
+/// How long an answer may take, on either side.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
+/// The largest answer that is read, in bytes.
+const LARGEST_ANSWER: u64 = 64 << 20;
+/// How often is looked whether the socket is still in its folder.
+const CHECK: Duration = Duration::from_secs(5);
+
+/// Answers commands with the published state, for as long as the daemon publishes any. A socket that somebody has taken
+/// away is made again.
+pub async fn answer_commands(status: watch::Receiver<Status>, folder: PathBuf) {
+    let mut told = false;
+    while status.has_changed().is_ok() {
+        match bind(&folder) {
+            Ok((listener, inode)) => {
+                told = false;
+                answer_until_gone(&listener, inode, &status, &folder).await;
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut told, true) {
+                    warn!(folder = %folder.display(), %error, "failed to open the socket that answers commands, trying again");
+                }
+                sleep(CHECK).await;
+            }
+        }
+    }
+}
+
+/// The published state of the daemon whose state folder this is; `None` where none answers.
+pub async fn ask_daemon(folder: &Path) -> Option<BTreeMap<String, PublishedSource>> {
+    let asked = async {
+        let (path, _folder) = reachable(folder)?;
+        let stream = UnixStream::connect(path).await?;
+        let mut text = Vec::new();
+        stream.take(LARGEST_ANSWER).read_to_end(&mut text).await?;
+        serde_json::from_slice(&text).map_err(io::Error::from)
+    };
+    match timeout(ANSWER_TIMEOUT, asked).await {
+        Ok(Ok(sources)) => Some(sources),
+        Ok(Err(error)) => {
+            debug!(folder = %folder.display(), %error, "no daemon answers here");
+            None
+        }
+        Err(_) => {
+            debug!(folder = %folder.display(), "the daemon does not answer");
+            None
+        }
+    }
+}
+
+async fn answer_until_gone(listener: &UnixListener, inode: u64, status: &watch::Receiver<Status>, folder: &Path) {
+    let mut check = Instant::now() + CHECK;
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    let published = status.borrow().published();
+                    tokio::spawn(timeout(ANSWER_TIMEOUT, answer(stream, published)));
+                }
+                Err(error) => {
+                    debug!(%error, "a command could not be answered");
+                    sleep(Duration::from_millis(100)).await;
+                }
+            },
+            () = sleep_until(check) => {
+                let is_there = fs::metadata(folder.join(SOCKET)).is_ok_and(|found| found.ino() == inode);
+                if !is_there || status.has_changed().is_err() {
+                    return;
+                }
+                check = Instant::now() + CHECK;
+            }
+        }
+    }
+}
+
+async fn answer(mut stream: UnixStream, published: BTreeMap<String, PublishedSource>) {
+    let written = match serde_json::to_vec(&published) {
+        Ok(text) => stream.write_all(&text).await,
+        Err(error) => Err(error.into()),
+    };
+    if let Err(error) = written {
+        debug!(%error, "a command did not read its answer");
+    }
+}
+
+/// Makes the socket, in the place of one that an earlier run has left: the folder is this daemon's alone.
+fn bind(folder: &Path) -> io::Result<(UnixListener, u64)> {
+    let socket = folder.join(SOCKET);
+    match fs::remove_file(&socket) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let (path, _folder) = reachable(folder)?;
+    let listener = UnixListener::bind(path)?;
+    fs::set_permissions(&socket, fs::Permissions::from_mode(0o600))?;
+    Ok((listener, fs::metadata(&socket)?.ino()))
+}
+
+/// A path of the socket that is short enough for the kernel, and the open folder that it may go through.
+fn reachable(folder: &Path) -> io::Result<(PathBuf, Option<fs::File>)> {
+    let path = folder.join(SOCKET);
+    if path.as_os_str().len() <= LONGEST_PATH {
+        return Ok((path, None));
+    }
+    let open = fs::File::open(folder)?;
+    Ok((PathBuf::from(format!("/proc/self/fd/{}/{SOCKET}", open.as_raw_fd())), Some(open)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::daemon::SourceStatus;
+
+    #[tokio::test]
+    async fn commands_hear_what_is_published() {
+        let folder = tempfile::tempdir().unwrap();
+        let deep = folder.path().join("x".repeat(120));
+        fs::create_dir(&deep).unwrap();
+        for folder in [folder.path(), &deep] {
+            assert!(ask_daemon(folder).await.is_none());
+            let mut source = SourceStatus::default();
+            source.obstacles.trouble.insert("history".to_owned(), "the disk is full".to_owned());
+            let (daemon, status) = watch::channel(Status { sources: [("shop".to_owned(), source)].into() });
+            let answering = tokio::spawn(answer_commands(status, folder.to_owned()));
+            let answer = loop {
+                match ask_daemon(folder).await {
+                    Some(answer) => break answer,
+                    None => tokio::task::yield_now().await,
+                }
+            };
+            assert_eq!(answer["shop"].standing.blocked.as_deref(), Some("the disk is full"));
+            answering.abort();
+            drop(daemon);
+        }
+    }
+}

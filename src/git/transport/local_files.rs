@@ -1,0 +1,357 @@
+//! The files of a repository on this machine, looked at before libgit2 opens them.
+//!
+//! libgit2 opens what it finds. A pipe in the place of a file keeps it waiting for ever, a device never ends, and a link or a
+//! list of alternates brings in objects of another repository, which the owner of this one may not be able to read. So only
+//! folders and regular files are let through. Somebody may still exchange a file afterwards, and a disk may be away: opening
+//! has a limit of time.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use crate::git::error::{GitError, with_file};
+use crate::git::mirror::memory;
+use crate::regular_file::{check_regular, read_regular_text};
+
+/// How long opening a repository may take.
+pub(in crate::git) const OPEN_TIMEOUT: Duration = Duration::from_secs(15);
+/// How many attempts to open one repository may hang at once. A further one fails at once.
+const AT_ONCE: usize = 2;
+/// How many files the references, or the objects, of a repository may have.
+const FILES: usize = 1_000_000;
+/// How deep folders of references may stand inside each other.
+const DEPTH: usize = 64;
+/// The longest file that names a folder, in bytes.
+const FOLDER_NAME: u64 = 8 << 10;
+/// The files of a repository that libgit2 opens, beside its references and objects.
+const OPENED: [&str; 7] =
+    ["HEAD", "config", "config.worktree", "packed-refs", "shallow", "info/grafts", "info/attributes"];
+
+/// Where the files of a repository lie. Of a linked working tree its own folder is another than the common one.
+struct Folders {
+    path: PathBuf,
+    own: PathBuf,
+    common: PathBuf,
+}
+
+/// Checks that what libgit2 opens to read references is a regular file, and that all objects are the repository's own.
+pub(in crate::git) fn check_references(path: &Path) -> Result<(), GitError> {
+    let folders = Folders::of(path)?;
+    for folder in [&folders.own, &folders.common] {
+        for name in OPENED {
+            folders.check_file(&folder.join(name))?;
+        }
+        folders.walk(&folder.join("refs"), DEPTH, Links::ToFiles)?;
+    }
+    folders.check_alternates()
+}
+
+/// Checks that all objects are regular files of the repository's own.
+pub(in crate::git) fn check_objects(path: &Path) -> Result<(), GitError> {
+    let folders = Folders::of(path)?;
+    folders.check_alternates()?;
+    folders.walk(&folders.objects(), 2, Links::None)
+}
+
+/// Which links are let through.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Links {
+    /// None.
+    None,
+    /// Links that lead to regular files, as older versions of Git wrote `HEAD`.
+    ToFiles,
+}
+
+impl Folders {
+    /// Finds them as libgit2 does where it does not search upwards.
+    fn of(path: &Path) -> Result<Folders, GitError> {
+        let path = path.to_owned();
+        let dot_git = path.join(".git");
+        let own = match fs::metadata(&dot_git) {
+            Err(_) => path.clone(),
+            Ok(metadata) if metadata.is_dir() => dot_git,
+            Ok(_) => match named_folder(&path, &dot_git)? {
+                Some(named) => path.join(named.strip_prefix("gitdir:").unwrap_or(&named).trim()),
+                None => path.clone(),
+            },
+        };
+        let common = match named_folder(&path, &own.join("commondir"))? {
+            Some(named) => own.join(named.trim()),
+            None => own.clone(),
+        };
+        Ok(Folders { path, own, common })
+    }
+
+    fn objects(&self) -> PathBuf {
+        self.common.join("objects")
+    }
+
+    fn check_file(&self, file: &Path) -> Result<(), GitError> {
+        match fs::metadata(file) {
+            Ok(metadata) => check_regular(&metadata).map_err(|error| self.unsupported(file, &error.to_string())),
+            // What can't be read is told by libgit2, which knows whether it is needed.
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn check_alternates(&self) -> Result<(), GitError> {
+        let objects = self.objects();
+        if fs::symlink_metadata(&objects).is_ok_and(|metadata| metadata.is_symlink()) {
+            return Err(self.unsupported(&objects, "it is a link, which would bring in objects of another repository"));
+        }
+        let file = objects.join("info/alternates");
+        let text = match read_regular_text(&file, FOLDER_NAME) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(self.unsupported(&file, &error.to_string())),
+        };
+        if text.lines().all(|line| line.trim().is_empty() || line.starts_with('#')) {
+            return Ok(());
+        }
+        let why = "it borrows objects from another repository; to have them here as well: git repack -a -d, then delete that file";
+        Err(self.unsupported(&file, why))
+    }
+
+    /// Checks that below a folder there are only folders and regular files.
+    fn walk(&self, root: &Path, depth: usize, links: Links) -> Result<(), GitError> {
+        let mut folders = vec![(root.to_owned(), depth)];
+        let mut files = 0;
+        while let Some((folder, depth)) = folders.pop() {
+            let entries = match fs::read_dir(&folder) {
+                Ok(entries) => entries,
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                Err(error) => return Err(with_file("list", &folder)(error)),
+            };
+            for entry in entries {
+                let entry = entry.map_err(with_file("list", &folder))?;
+                let (path, kind) = (entry.path(), entry.file_type().map_err(with_file("look at", entry.path()))?);
+                files += 1;
+                if files > FILES {
+                    let what = format!("files in {}; join them with: git gc", root.display());
+                    return Err(GitError::TooMany { what, limit: FILES });
+                }
+                if kind.is_dir() {
+                    let Some(below) = depth.checked_sub(1) else {
+                        return Err(self.unsupported(&path, "folders stand too deep inside each other"));
+                    };
+                    folders.push((path, below));
+                } else if kind.is_symlink() && links == Links::None {
+                    return Err(self.unsupported(&path, "it is a link"));
+                } else if !kind.is_file() {
+                    self.check_file(&path)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn unsupported(&self, file: &Path, why: &str) -> GitError {
+        let name = file.strip_prefix(&self.path).unwrap_or(file).display();
+        GitError::Unsupported { repository: self.path.display().to_string(), what: format!("{name}: {why}") }
+    }
+}
+
+/// The folder that a file names, where there is such a file.
+fn named_folder(repository: &Path, file: &Path) -> Result<Option<String>, GitError> {
+    match read_regular_text(file, FOLDER_NAME) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == ErrorKind::InvalidInput || error.kind() == ErrorKind::FileTooLarge => {
+            let what = format!("{}: {error}", file.display());
+            Err(GitError::Unsupported { repository: repository.display().to_string(), what })
+        }
+        Err(_) => Ok(None),
+    }
+}
+
+/// How many attempts to open each repository were given up, and have not ended yet.
+static HANGING: Mutex<BTreeMap<PathBuf, usize>> = Mutex::new(BTreeMap::new());
+
+fn hanging() -> MutexGuard<'static, BTreeMap<PathBuf, usize>> {
+    HANGING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Opens something of a repository on a thread of its own, which is left behind where that takes longer than `limit`.
+pub(in crate::git) fn within<T: Send + 'static>(
+    limit: Duration,
+    path: &Path,
+    open: impl FnOnce() -> Result<T, GitError> + Send + 'static,
+) -> Result<T, GitError> {
+    let hangs = || GitError::Unreachable {
+        repository: path.display().to_string(),
+        message: format!(
+            "opening it took longer than {} s; see whether its disk answers, and whether each of its files is a regular file",
+            limit.as_secs()
+        ),
+    };
+    if hanging().get(path).is_some_and(|hanging| *hanging >= AT_ONCE) {
+        return Err(hangs());
+    }
+    let (repository, owned) = (path.display().to_string(), path.to_owned());
+    let (send, opened) = mpsc::channel();
+    let given_up = Arc::new(AtomicBool::new(false));
+    let was_given_up = Arc::clone(&given_up);
+    let work = move || {
+        let (result, used) = memory::bounded(open);
+        let result = match (result, used.refused) {
+            (Err(_), Some(wanted)) => Err(GitError::TooMuchMemory { repository, wanted, limit: memory::OPERATION }),
+            (result, _) => result,
+        };
+        let mut hanging = hanging();
+        if was_given_up.load(Ordering::Relaxed)
+            && let Some(left) = hanging.get_mut(&owned)
+        {
+            *left -= 1;
+            if *left == 0 {
+                hanging.remove(&owned);
+            }
+        }
+        // Nobody may be waiting any more.
+        drop(send.send(result));
+    };
+    let started = thread::Builder::new().name("open-repository".to_owned()).spawn(work);
+    started.map_err(with_file("start a thread for", path))?;
+    match opened.recv_timeout(limit) {
+        Ok(result) => result,
+        Err(RecvTimeoutError::Timeout) => {
+            let mut hanging = hanging();
+            // It may have ended just now.
+            if let Ok(result) = opened.try_recv() {
+                return result;
+            }
+            given_up.store(true, Ordering::Relaxed);
+            *hanging.entry(path.to_owned()).or_default() += 1;
+            Err(hangs())
+        }
+        Err(RecvTimeoutError::Disconnected) => Err(GitError::Git {
+            doing: format!("open {}", path.display()),
+            message: "belay's own fault: opening it panicked".to_owned(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    fn git(folder: &Path, args: &[&str]) {
+        assert!(Command::new("git").arg("-C").arg(folder).args(args).output().unwrap().status.success(), "{args:?}");
+    }
+
+    /// A bare repository with one commit.
+    fn repository() -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let bare = folder.path().join("deploy.git");
+        git2::Repository::init_bare(&bare).unwrap();
+        (folder, bare)
+    }
+
+    fn pipe(path: &Path) {
+        if path.exists() {
+            fs::remove_file(path).unwrap();
+        }
+        assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+    }
+
+    #[test]
+    fn each_file_that_is_opened_is_a_regular_one() {
+        for name in ["HEAD", "config", "packed-refs", "shallow", "info/grafts", "commondir", "refs/heads/main"] {
+            let (_folder, bare) = repository();
+            assert!(check_references(&bare).is_ok());
+            pipe(&bare.join(name));
+            let error = check_references(&bare).unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains("a named pipe"), "{error}");
+        }
+        for name in ["objects/ab/cd", "objects/pack/a.idx", "objects/info/commit-graph", "objects/info/alternates"] {
+            let (_folder, bare) = repository();
+            assert!(check_objects(&bare).is_ok());
+            fs::create_dir_all(bare.join(name).parent().unwrap()).unwrap();
+            pipe(&bare.join(name));
+            let error = check_objects(&bare).unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains("a named pipe"), "{error}");
+        }
+    }
+
+    #[test]
+    fn devices_sockets_and_pipes_behind_links_are_refused() {
+        let (folder, bare) = repository();
+        std::os::unix::fs::symlink("/dev/zero", bare.join("packed-refs")).unwrap();
+        assert!(
+            check_references(&bare)
+                .unwrap_err()
+                .to_string()
+                .contains("packed-refs: it is not a regular file but a device")
+        );
+        fs::remove_file(bare.join("packed-refs")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(bare.join("refs/heads/main")).unwrap();
+        assert!(check_references(&bare).unwrap_err().to_string().contains("a socket"));
+        // A pipe in the place of `.git`, as of a working copy.
+        let copy = folder.path().join("copy");
+        fs::create_dir(&copy).unwrap();
+        pipe(&copy.join(".git"));
+        assert!(check_references(&copy).unwrap_err().to_string().contains("a named pipe"));
+    }
+
+    #[test]
+    fn a_linked_working_tree_is_looked_at_where_its_files_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let (main, linked) = (folder.path().join("main"), folder.path().join("linked"));
+        fs::create_dir(&main).unwrap();
+        git(&main, &["init", "-q"]);
+        git(&main, &["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "First"]);
+        git(&main, &["worktree", "add", "-q", linked.to_str().unwrap()]);
+        assert!(check_references(&linked).is_ok() && check_objects(&linked).is_ok());
+        pipe(&main.join(".git/packed-refs"));
+        assert!(check_references(&linked).unwrap_err().to_string().contains("packed-refs"));
+    }
+
+    #[test]
+    fn objects_are_the_repositorys_own() {
+        let (folder, bare) = repository();
+        let other = folder.path().join("other.git");
+        git2::Repository::init_bare(&other).unwrap();
+        fs::write(bare.join("objects/info/alternates"), "# none\n\n").unwrap();
+        assert!(check_references(&bare).is_ok());
+        fs::write(bare.join("objects/info/alternates"), format!("{}\n", other.join("objects").display())).unwrap();
+        let error = check_references(&bare).unwrap_err().to_string();
+        assert!(error.contains("objects/info/alternates") && error.contains("git repack -a -d"), "{error}");
+        fs::remove_file(bare.join("objects/info/alternates")).unwrap();
+        std::os::unix::fs::symlink(other.join("objects/pack"), bare.join("objects/ab")).unwrap();
+        assert!(check_objects(&bare).unwrap_err().to_string().contains("objects/ab: it is a link"));
+        fs::rename(bare.join("objects"), bare.join("former")).unwrap();
+        std::os::unix::fs::symlink(other.join("objects"), bare.join("objects")).unwrap();
+        assert!(check_references(&bare).unwrap_err().to_string().contains("objects: it is a link"));
+    }
+
+    #[test]
+    fn opening_that_hangs_is_given_up_and_told() {
+        let path = Path::new("/srv/hangs.git");
+        let (let_go, held) = mpsc::channel::<()>();
+        let held = Arc::new(Mutex::new(held));
+        let limit = Duration::from_millis(20);
+        for attempt in 0..2 * AT_ONCE {
+            let held = Arc::clone(&held);
+            let began = std::time::Instant::now();
+            let opened = within(limit, path, move || {
+                drop(held.lock().map(|held| held.recv()));
+                Ok(())
+            });
+            let error = opened.unwrap_err().to_string();
+            assert!(error.contains("/srv/hangs.git") && error.contains("took longer"), "{error}");
+            // What hangs already is not added to.
+            assert!(attempt < AT_ONCE || began.elapsed() < limit);
+        }
+        assert_eq!(within(limit, Path::new("/srv/other.git"), || Ok(7)).unwrap(), 7);
+        drop(let_go);
+        let until = std::time::Instant::now() + Duration::from_secs(10);
+        while within(Duration::from_secs(1), path, || Ok(())).is_err() {
+            assert!(std::time::Instant::now() < until);
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! What is never shown of an answer: a receiver's address, a token, a password, also where an answer repeats only a part of
+//! one, or repeats it with escapes.
+
+use std::collections::HashSet;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+/// How many characters an answer and a secret have in common before they are hidden, wherever they stand.
+const PART: usize = 8;
+/// From how many characters on a part between separators is hidden where it stands as a word.
+const WORD: usize = 4;
+/// The longest escape of HTML, in bytes after its `&`.
+const ENTITY: usize = 10;
+
+/// The secrets of one message.
+#[derive(Clone, Default)]
+pub struct Secrets {
+    /// In the form that [`plain`] makes of a text, and as they are written.
+    whole: Vec<Vec<char>>,
+}
+
+impl Secrets {
+    /// Adds a secret.
+    pub fn add(&mut self, secret: &str) {
+        let read: Vec<char> = plain(secret.trim()).into_iter().map(|(c, _)| c).collect();
+        let written: Vec<char> = secret.trim().to_ascii_lowercase().chars().collect();
+        // Of one with escapes in it a part may be repeated that begins in the middle of an escape.
+        let forms = if read == written { vec![read] } else { vec![read, written] };
+        self.whole.extend(forms.into_iter().filter(|form| !form.is_empty()));
+    }
+
+    /// Adds a password, also in the forms in which SMTP sends it.
+    pub fn add_password(&mut self, user: &str, password: &str) {
+        self.add(password);
+        self.add(&STANDARD.encode(password));
+        self.add(&STANDARD.encode(format!("\0{user}\0{password}")));
+    }
+
+    /// Adds what stands behind the host in an address.
+    pub fn add_path(&mut self, path: &str) {
+        if path != "/" {
+            self.add(path);
+        }
+    }
+
+    /// Returns a text with `…` in the place of each secret, and of each part of one.
+    #[must_use]
+    pub fn hide(&self, text: &str) -> String {
+        let read = plain(text);
+        let characters: Vec<char> = read.iter().map(|(c, _)| *c).collect();
+        let hidden = self.hidden(&characters);
+        let mut shown = String::new();
+        let mut from = 0;
+        for (at, (_, end)) in read.iter().enumerate() {
+            match hidden[at] {
+                false => shown.push_str(&text[from..*end]),
+                true if at == 0 || !hidden[at - 1] => shown.push('…'),
+                true => {}
+            }
+            from = *end;
+        }
+        shown
+    }
+
+    /// Which of these characters belong to a secret.
+    fn hidden(&self, text: &[char]) -> Vec<bool> {
+        let mut hidden = vec![false; text.len()];
+        let parts: HashSet<&[char]> = self.whole.iter().flat_map(|secret| secret.windows(PART)).collect();
+        for at in (0..text.len()).filter(|at| text.get(*at..*at + PART).is_some_and(|part| parts.contains(part))) {
+            hidden[at..at + PART].fill(true);
+        }
+        let is_end = |c: Option<&char>| c.is_none_or(|c| !c.is_alphanumeric());
+        for secret in &self.whole {
+            // A short secret is hidden wherever it stands.
+            for at in occurrences(text, secret) {
+                hidden[at..at + secret.len()].fill(true);
+            }
+            let words = secret.split(|c| "/?&=#;,:".contains(*c) || c.is_whitespace());
+            for word in words.filter(|word| word.len() >= WORD && word.len() < PART) {
+                for at in occurrences(text, word) {
+                    let before = at.checked_sub(1).and_then(|before| text.get(before));
+                    if is_end(before) && is_end(text.get(at + word.len())) {
+                        hidden[at..at + word.len()].fill(true);
+                    }
+                }
+            }
+        }
+        hidden
+    }
+}
+
+/// Where one text stands in another.
+fn occurrences<'t>(text: &'t [char], part: &'t [char]) -> impl Iterator<Item = usize> + 't {
+    text.windows(part.len().max(1)).enumerate().filter(move |(_, window)| *window == part).map(|(at, _)| at)
+}
+
+/// Reads a text without its escapes, in lower case: each character with the place at which it ends in the text.
+fn plain(text: &str) -> Vec<(char, usize)> {
+    let mut read = Vec::new();
+    let mut at = 0;
+    while let Some(next) = text[at..].chars().next() {
+        let (c, length) = escape(&text[at..]).unwrap_or((next, next.len_utf8()));
+        at += length;
+        read.push((c.to_ascii_lowercase(), at));
+    }
+    read
+}
+
+/// Reads an escape of URLs, JSON, HTML or C at the beginning of a text: what it stands for, and how long it is.
+fn escape(text: &str) -> Option<(char, usize)> {
+    let digits = |from: usize, length: usize| {
+        let digits =
+            text.get(from..from + length).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
+        let c = char::from_u32(u32::from_str_radix(digits, 16).ok()?)?;
+        Some((c, from + length))
+    };
+    if text.starts_with('%') {
+        return digits(1, 2);
+    }
+    if let Some(rest) = text.strip_prefix('\\') {
+        return match rest.chars().next()? {
+            'u' => digits(2, 4),
+            'x' => digits(2, 2),
+            c @ ('/' | '"' | '\\' | '\'') => Some((c, 2)),
+            _ => None,
+        };
+    }
+    let rest = text.strip_prefix('&')?;
+    let name = &rest[..rest.bytes().take(ENTITY).position(|byte| byte == b';')?];
+    let c = match name {
+        "amp" => '&',
+        "lt" => '<',
+        "gt" => '>',
+        "quot" => '"',
+        "apos" => '\'',
+        name => {
+            let number = name.strip_prefix('#')?;
+            let number = match number.strip_prefix(['x', 'X']) {
+                Some(hexadecimal) => u32::from_str_radix(hexadecimal, 16),
+                None => number.parse(),
+            };
+            char::from_u32(number.ok()?)?
+        }
+    };
+    Some((c, name.len() + 2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATH: &str = "/services/T0AB1CD2E/B0FG3HI4J/x7Yz8Wv9Ut0Sr1Qp2On3Ml4K?t=42abc";
+
+    fn hidden(text: &str) -> String {
+        let mut secrets = Secrets::default();
+        secrets.add_path(PATH);
+        secrets.add_password("belay", "s3cret pass/word");
+        secrets.hide(text)
+    }
+
+    #[test]
+    fn a_part_of_a_secret_is_hidden() {
+        for (text, shown) in [
+            (format!("no {PATH} here"), "no … here"),
+            ("no hook x7Yz8Wv9Ut0Sr1Qp2On3Ml4K".to_owned(), "no hook …"),
+            ("no hook 9Ut0Sr1Q.".to_owned(), "no hook …."),
+            ("team T0AB1CD2E, channel b0fg3hi4j".to_owned(), "team …, channel …"),
+            ("thread 42abc is not 42abcd".to_owned(), "thread … is not 42abcd"),
+            ("no_service, invalid_token".to_owned(), "no_service, invalid_token"),
+            ("password s3cret pass/word?".to_owned(), "password …?"),
+            ("535 AGJlbGF5AHMzY3JldCBwYXNzL3dvcmQ= is wrong".to_owned(), "535 … is wrong"),
+            (format!("535 {}", STANDARD.encode("s3cret pass/word")), "535 …"),
+        ] {
+            assert_eq!(hidden(&text), shown, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_escaped_secret_is_hidden() {
+        let each = |escape: &dyn Fn(char) -> String| PATH.chars().map(escape).collect::<String>();
+        for text in [
+            each(&|c| format!("%{:02X}", u32::from(c))),
+            each(&|c| format!("\\u{:04x}", u32::from(c))),
+            each(&|c| format!("\\x{:02x}", u32::from(c))),
+            each(&|c| format!("&#{};", u32::from(c))),
+            each(&|c| format!("&#x{:X};", u32::from(c))),
+            PATH.replace('/', "\\/"),
+            PATH.replace('/', "%2f"),
+            PATH.to_ascii_uppercase(),
+        ] {
+            assert_eq!(hidden(&format!("<{text}>")), "<…>", "{text}");
+        }
+    }
+
+    #[test]
+    fn everything_else_stays_as_it_is() {
+        for text in ["", "é%", "100 % of é; &; &#; &#x; \\", "&amp;&lt; \\u00", "%4", "\\u12é4 &é;", "%é1"] {
+            assert_eq!(hidden(text), text);
+        }
+        let mut none = Secrets::default();
+        none.add_path("/");
+        none.add(" ");
+        assert_eq!(none.hide("a / b"), "a / b");
+        let mut short = Secrets::default();
+        short.add("pw1");
+        assert_eq!(short.hide("the pw1 of apw1b"), "the … of a…b");
+    }
+}

@@ -1,0 +1,194 @@
+//! Receivers that never end what they send, that answer too late, and that repeat what they were sent.
+
+use std::future::Future;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::Method;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+
+use super::{answering, file, local, tried};
+use crate::notices::address::Destination;
+use crate::notices::bounded_stream::RECEIVED;
+use crate::notices::delivery::{Delivery, MailRoute, Post as _};
+use crate::notices::mail::converse;
+use crate::notices::secrets::Secrets;
+use crate::notices::send::{Http, speak};
+
+/// How many bytes may be under way when a connection is given up: in the pipe, and in what reads.
+const UNDER_WAY: usize = 128 << 10;
+
+fn delivery(target: Destination, mail: Option<MailRoute>) -> Delivery {
+    Delivery {
+        target,
+        allow_private: true,
+        headers: Vec::new(),
+        method: Method::POST,
+        authorities: Vec::new(),
+        mail,
+        secrets: Secrets::default(),
+        body: b"{}".to_vec(),
+    }
+}
+
+/// What came of a conversation with a receiver that sends this, and then repeats that for ever; and how much it got rid of.
+async fn endless<T, F: Future<Output = T>>(
+    begins: &str,
+    repeats: &'static str,
+    converse: impl FnOnce(DuplexStream) -> F,
+) -> (T, usize) {
+    let (ours, theirs) = tokio::io::duplex(1024);
+    let (mut hears, mut says) = tokio::io::split(theirs);
+    let listening = tokio::spawn(async move { while hears.read(&mut [0; 1024]).await.is_ok_and(|read| read > 0) {} });
+    let (said, begins) = (Arc::new(AtomicUsize::new(0)), begins.to_owned());
+    let counted = Arc::clone(&said);
+    let talking = tokio::spawn(async move {
+        let mut next = begins.as_bytes();
+        while let Ok(taken) = says.write(next).await {
+            counted.fetch_add(taken, Ordering::Relaxed);
+            next = if taken < next.len() { &next[taken..] } else { repeats.as_bytes() };
+        }
+    });
+    let came = converse(ours).await;
+    talking.abort();
+    listening.abort();
+    (came, said.load(Ordering::Relaxed))
+}
+
+#[tokio::test]
+async fn a_mail_server_that_never_ends_is_given_up() {
+    let route =
+        || MailRoute::new(&"b@example.com".parse().unwrap(), &["a@example.com".parse().unwrap()], None).unwrap();
+    for (begins, repeats) in [
+        ("220 ", "x"),
+        ("", "220-x\r\n"),
+        ("220 ok\r\n250-ok\r\n", "250-STARTTLS\r\n"),
+        ("220 ok\r\n250 ok\r\n", "x"),
+        ("220 ok\r\n250 ok\r\n250 ok\r\n250 ok\r\n354 ok\r\n250 ", "queued"),
+        ("220 ok\r\n250 STARTTLS\r\n220 ok\r\n", "\u{16}\u{3}\u{3}\0\u{4}\u{2}\0@\0"),
+    ] {
+        let delivery = delivery(Destination::of_mail_server("smtp://localhost:25").unwrap(), Some(route()));
+        let http = Http::trusting(rustls::RootCertStore::empty());
+        let (came, said) = endless(begins, repeats, async |stream| {
+            converse(stream, &delivery, &route(), &http.connector(&[]).unwrap()).await.map(drop)
+        })
+        .await;
+        assert!(came.is_err() && said <= RECEIVED + UNDER_WAY, "{begins:?} {repeats:?}: {said} bytes");
+    }
+}
+
+#[tokio::test]
+async fn a_receiver_that_never_ends_is_given_up() {
+    for (begins, repeats) in [
+        ("HTTP/1.1 200 ", "x"),
+        ("HTTP/1.1 200 OK\r\n", "x"),
+        ("HTTP/1.1 200 OK\r\n", "a: b\r\n"),
+        ("HTTP/1.1 200 OK\r\na:", " "),
+        ("", "HTTP/1.1 103 Early Hints\r\n\r\n"),
+        ("", "\r\n"),
+    ] {
+        let delivery = delivery(Destination::parse("http://localhost/").unwrap(), None);
+        let (came, said) = endless(begins, repeats, async |stream| {
+            speak(crate::notices::bounded_stream::BoundedStream::new(stream), delivery).await
+        })
+        .await;
+        let error = came.unwrap_err().to_string();
+        assert!(error.starts_with("localhost"), "{error}");
+        assert!(said <= RECEIVED + UNDER_WAY, "{begins:?} {repeats:?}: {said} bytes");
+    }
+    // The beginning of a body is an answer, however it goes on.
+    for (begins, repeats) in [
+        ("HTTP/1.1 500 No\r\n\r\n", "x"),
+        ("HTTP/1.1 500 No\r\ntransfer-encoding: chunked\r\n\r\n1;", "x"),
+        ("HTTP/1.1 500 No\r\ntransfer-encoding: chunked\r\n\r\n", "1\r\nx\r\n"),
+        ("HTTP/1.1 500 No\r\ntransfer-encoding: chunked\r\n\r\n0\r\n", "a: b\r\n"),
+    ] {
+        let delivery = delivery(Destination::parse("http://localhost/").unwrap(), None);
+        let (came, said) = endless(begins, repeats, async |stream| {
+            speak(crate::notices::bounded_stream::BoundedStream::new(stream), delivery).await
+        })
+        .await;
+        assert_eq!(came.unwrap().status, 500, "{begins:?}");
+        assert!(said <= RECEIVED + UNDER_WAY, "{begins:?} {repeats:?}: {said} bytes");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_receiver_that_answers_after_the_deadline_was_not_told() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    for text in [format!("http://127.0.0.1:{port}/"), format!("https://127.0.0.1:{port}/")] {
+        let began = tokio::time::Instant::now();
+        let sent = Http::new().post(delivery(Destination::parse(&text).unwrap(), None)).await;
+        assert_eq!(sent.unwrap_err().to_string(), "127.0.0.1 did not answer within 20 s");
+        assert_eq!(began.elapsed(), Duration::from_secs(20));
+    }
+}
+
+/// A receiver that answers so when it has heard the headers of a request. Its port.
+fn at_once(answer: String) -> (u16, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let answers = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut heard = Vec::new();
+        while !heard.ends_with(b"\r\n\r\n") {
+            let mut byte = [0; 1];
+            stream.read_exact(&mut byte).unwrap();
+            heard.push(byte[0]);
+        }
+        stream.write_all(answer.as_bytes()).unwrap();
+    });
+    (port, answers)
+}
+
+#[tokio::test]
+async fn what_is_repeated_of_an_address_or_a_token_is_not_shown() {
+    let answer = |text: &str| format!("HTTP/1.1 403 Forbidden\r\ncontent-length: {}\r\n\r\n{text}", text.len());
+    for text in
+        ["no token-1 here", "no %74oken-1 here", "no /hook/token-1%3Fa=b", "no \\/hook\\/token-1", "TOKEN-1?A=B"]
+    {
+        let (port, received) = answering(answer(text));
+        let shown = tried(&local(port)).await.unwrap().to_string();
+        assert!(!shown.to_lowercase().contains("oken-1") && shown.contains('…'), "{text}: {shown}");
+        received.join().unwrap();
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let token = file(folder.path(), "token", "ghp_0123456789abcdef\n");
+    let (port, received) = at_once(answer("bad credentials: Bearer ghp_01234567"));
+    let url = format!("kind = \"github\"\nallow_private = true\nurl = \"http://127.0.0.1:{port}/repos/o/r\"\n");
+    let shown = tried(&format!("{url}token_file = \"{token}\"")).await.unwrap().to_string();
+    assert!(shown.contains("bad credentials: Bearer …") && !shown.contains("ghp_"), "{shown}");
+    received.join().unwrap();
+}
+
+#[tokio::test]
+async fn what_a_mail_server_repeats_of_a_password_is_not_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let password = file(folder.path(), "password", "correct horse battery\n");
+    for repeated in [
+        "correct horse battery".to_owned(),
+        "horse battery".to_owned(),
+        "correct%20horse%20battery".to_owned(),
+        STANDARD.encode("correct horse battery"),
+        STANDARD.encode("\0belay\0correct horse battery"),
+    ] {
+        let end = format!("535 5.7.8 \u{1b}[31m {repeated} is wrong");
+        let (port, own, heard) = super::mail::mail_server(super::mail::SmtpTls::FromTheBeginning, end.leak());
+        let own = file(folder.path(), "own.pem", &own);
+        let mail = format!(
+            "kind = \"email\"\nurl = \"smtps://localhost:{port}\"\nfrom = \"b@example.com\"\nto = [\"a@example.com\"]\nuser = \
+             \"belay\"\npassword_file = \"{password}\"\nca_file = \"{own}\"\nallow_private = true"
+        );
+        let error = tried(&mail).await.unwrap_err().to_string();
+        assert!(error.contains("5.7.8") && error.contains("… is wrong"), "{error}");
+        assert!(!error.contains("battery") && !error.contains("aG9yc2U") && !error.contains('\u{1b}'), "{error}");
+        drop(heard.join().unwrap());
+    }
+}

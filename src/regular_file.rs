@@ -1,0 +1,101 @@
+//! Files that are read as a whole: regular ones only, and only so much of them.
+//!
+//! A pipe in the place of a file keeps its reader waiting until somebody writes, a device may never end, and a file may grow
+//! while it is read. So the file is opened without waiting, looked at once it is open, and read up to a limit.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{Error, ErrorKind, Read as _, Result};
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+/// Opens a regular file, or a link to one. Never waits for somebody to write.
+///
+/// # Errors
+/// Where it can't be opened, or is something else; the error says what.
+pub fn open_regular(path: &Path) -> Result<File> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+    check_regular(&file.metadata()?)?;
+    Ok(file)
+}
+
+/// Reads a regular file of at most `limit` bytes.
+///
+/// # Errors
+/// As [`open_regular`], and where the file is larger, also where it grows while it is read.
+pub fn read_regular(path: &Path, limit: u64) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_regular(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > limit {
+        let limit = if limit >= 1024 { format!("{} KiB", limit / 1024) } else { format!("{limit} bytes") };
+        return Err(Error::new(ErrorKind::FileTooLarge, format!("it is larger than {limit}")));
+    }
+    Ok(bytes)
+}
+
+/// Reads a regular file of at most `limit` bytes of text.
+///
+/// # Errors
+/// As [`read_regular`], and where it is not UTF-8.
+pub fn read_regular_text(path: &Path, limit: u64) -> Result<String> {
+    String::from_utf8(read_regular(path, limit)?).map_err(|_| Error::new(ErrorKind::InvalidData, "it is not UTF-8"))
+}
+
+/// Checks that this is a regular file.
+///
+/// # Errors
+/// Where it is something else; the error says what.
+pub fn check_regular(metadata: &Metadata) -> Result<()> {
+    let kind = metadata.file_type();
+    let word = match () {
+        () if kind.is_file() => return Ok(()),
+        () if kind.is_dir() => "a folder",
+        () if kind.is_fifo() => "a named pipe",
+        () if kind.is_socket() => "a socket",
+        () if kind.is_char_device() || kind.is_block_device() => "a device",
+        () => "something else",
+    };
+    Err(Error::new(ErrorKind::InvalidInput, format!("it is not a regular file but {word}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    /// Makes a named pipe.
+    fn pipe(path: &Path) {
+        assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+    }
+
+    #[test]
+    fn only_a_regular_file_is_read_and_nobody_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("file"), "text").unwrap();
+        std::os::unix::fs::symlink(at("file"), at("link")).unwrap();
+        pipe(&at("pipe"));
+        std::os::unix::fs::symlink(at("pipe"), at("link-to-pipe")).unwrap();
+        let _socket = UnixListener::bind(at("socket")).unwrap();
+        for name in ["file", "link"] {
+            assert_eq!(read_regular_text(&at(name), 4).unwrap(), "text", "{name}");
+        }
+        let why = |path: &Path| read_regular(path, 4).unwrap_err().to_string();
+        assert!(why(&at("pipe")).contains("a named pipe") && why(&at("link-to-pipe")).contains("a named pipe"));
+        assert!(why(folder.path()).contains("a folder"));
+        assert!(why(Path::new("/dev/zero")).contains("a device"));
+        assert!(read_regular(&at("socket"), 4).is_err() && read_regular(&at("none"), 4).is_err());
+    }
+
+    #[test]
+    fn a_file_is_read_up_to_its_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        std::fs::write(&file, [b'a'; 2049]).unwrap();
+        assert_eq!(read_regular(&file, 2049).unwrap().len(), 2049);
+        assert!(read_regular(&file, 2048).unwrap_err().to_string().contains("larger than 2 KiB"));
+        std::fs::write(&file, [0xff]).unwrap();
+        assert_eq!(read_regular_text(&file, 10).unwrap_err().kind(), ErrorKind::InvalidData);
+        // The kernel says of these that they are empty, and they are not.
+        assert!(read_regular(Path::new("/proc/self/maps"), 16).unwrap_err().to_string().contains("16 bytes"));
+    }
+}

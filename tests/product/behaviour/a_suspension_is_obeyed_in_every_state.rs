@@ -1,0 +1,128 @@
+//! What is suspended while its rollout is under way is left as it is, wherever that was, and goes on when it is taken up again.
+
+use std::time::Duration;
+
+use belay::config::OnFailure;
+use belay_core::rollout::{Hold, Outcome};
+use serde_json::{Value, json};
+
+use crate::support::daemon::{World, broken, config_map, deployment, image, path_of};
+use crate::support::workloads::{KINDS, Kind};
+
+const SUSPEND: &str = "belay.dev/suspend";
+
+async fn annotate(world: &World, path: &str, value: Value) {
+    world.patch(path, "kubectl-annotate", &json!({"metadata": {"annotations": {SUSPEND: value}}})).await;
+}
+
+/// Waits, and sees that nothing about the object changes and no pod goes.
+async fn stays(world: &World, path: &str) {
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let look = async || {
+        let live = world.get(path).await.unwrap();
+        let pods = world.list("api/v1/namespaces/default/pods").await;
+        let uids: Vec<String> = pods.iter().map(|pod| pod["metadata"]["uid"].to_string()).collect();
+        (live["spec"].clone(), live["metadata"]["annotations"].clone(), uids)
+    };
+    let before = look().await;
+    tokio::time::sleep(Duration::from_mins(3)).await;
+    assert_eq!(look().await, before, "{path}");
+}
+
+/// The rollout of a version that fails is under way.
+async fn under_way(kind: Kind) -> (World, String) {
+    let mut world = World::embedded().await;
+    let first = world.push("web.yaml", &kind.manifest("web:1", "ready"), "First version");
+    world.start();
+    world.through(&first).await;
+    let bad = world.push("web.yaml", &kind.manifest("web:2", "never-ready"), "Broken");
+    world.until("it is under way", |source| !source.under_way.is_empty()).await;
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    (world, bad)
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_not_taken_back_by_its_deadline() {
+    for kind in KINDS {
+        let (mut world, bad) = under_way(kind).await;
+        annotate(&world, &kind.path(), json!("by Ann")).await;
+        stays(&world, &kind.path()).await;
+        let record = world.record(&bad, &kind.object());
+        assert_eq!(record.outcome, Outcome::Suspended, "{kind:?}: {record:#?}");
+        assert_eq!(record.reason.unwrap().message, "by Ann");
+        // Also by the next daemon.
+        world.kill().await;
+        world.start();
+        stays(&world, &kind.path()).await;
+        annotate(&world, &kind.path(), Value::Null).await;
+        world.until("it is taken back", |source| source.settled && !source.held.is_empty()).await;
+        let live = world.get(&kind.path()).await.unwrap();
+        assert_eq!((image(&live), Hold::on(&live).unwrap().commit.as_str()), ("web:1", bad.as_str()), "{kind:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_its_way_back_it_is_left_where_it_is() {
+    for kind in KINDS {
+        let mut world = World::embedded().await;
+        let first = world.push("web.yaml", &kind.slowly("web:1", "ready-after=12s"), "First version");
+        world.start();
+        world.through(&first).await;
+        let bad = world.push("web.yaml", &kind.slowly("web:2", "never-ready"), "Broken");
+        world
+            .until("it goes back", |source| source.under_way.values().any(|way| way.outcome == Outcome::RollingBack))
+            .await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        annotate(&world, &kind.path(), json!("by Ann")).await;
+        tokio::time::sleep(Duration::from_mins(2)).await;
+        stays(&world, &kind.path()).await;
+        annotate(&world, &kind.path(), Value::Null).await;
+        tokio::time::sleep(Duration::from_mins(3)).await;
+        world.until("it is back", |source| source.settled && !source.held.is_empty()).await;
+        let live = world.get(&kind.path()).await.unwrap();
+        assert_eq!((image(&live), Hold::on(&live).unwrap().commit.as_str()), ("web:1", bad.as_str()), "{kind:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_does_not_go_back_with_its_commit() {
+    let mut world = World::embedded().await;
+    world.config.on_failure = OnFailure::RollBackCommit;
+    world.repository.write("a.yaml", deployment("a", "web:1", "")).write("b.yaml", deployment("b", "web:1", ""));
+    world.repository.write("settings.yaml", config_map("settings", "1"));
+    world.with_all_of_them().await;
+    world.repository.write("a.yaml", broken("a", "never-ready")).write("b.yaml", deployment("b", "web:2", ""));
+    world.repository.write("settings.yaml", config_map("settings", "2"));
+    let bad = world.repository.commit("One of them is broken");
+    world.repository.push();
+    world.until("it is planned", |source| source.planned.as_ref().is_some_and(|at| at.as_str() == bad)).await;
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    let settings = "api/v1/namespaces/default/configmaps/settings";
+    annotate(&world, &path_of("b"), json!("by Ann")).await;
+    annotate(&world, settings, json!("by Ann")).await;
+    world.through(&bad).await;
+    stays(&world, &path_of("b")).await;
+    assert_eq!(image(&world.get(&path_of("a")).await.unwrap()), "web:1");
+    assert_eq!(image(&world.get(&path_of("b")).await.unwrap()), "web:2");
+    assert_eq!(world.get(settings).await.unwrap()["data"]["A"], "2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_does_not_go_back_as_the_configuration_of_what_failed() {
+    let reads = |manifest: String| format!("{manifest}        envFrom:\n        - configMapRef: {{name: settings}}\n");
+    let settings = "api/v1/namespaces/default/configmaps/settings";
+    let mut world = World::embedded().await;
+    world.repository.write("settings.yaml", config_map("settings", "1"));
+    world.repository.write("web.yaml", reads(deployment("web", "web:1", "")));
+    world.with_all_of_them().await;
+    world.repository.write("settings.yaml", config_map("settings", "2"));
+    world.repository.write("web.yaml", reads(broken("web", "never-ready")));
+    let bad = world.repository.commit("Broken, with other settings");
+    world.repository.push();
+    world.until("it is planned", |source| source.planned.as_ref().is_some_and(|at| at.as_str() == bad)).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    annotate(&world, settings, json!("by Ann")).await;
+    world.through(&bad).await;
+    assert_eq!(image(&world.get(&path_of("web")).await.unwrap()), "web:1");
+    assert_eq!(world.get(settings).await.unwrap()["data"]["A"], "2");
+}

@@ -1,0 +1,192 @@
+//! One published state of a source: API, page, metrics and the answer to commands say the same, also while it can't be written
+//! down.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use belay::history::History;
+use belay::history::query::source_histories::SourceHistories;
+use belay::web::Web;
+use belay_core::rollout::{Outcome, SourceState};
+use serde_json::Value;
+
+use crate::shows_itself_over_http::get;
+use crate::support::daemon::{World, broken, deployment};
+use crate::support::tap::Tap;
+
+/// The state of a source as each reader says it, and all that each says.
+struct Said {
+    states: BTreeMap<&'static str, String>,
+    api: Value,
+    page: String,
+    ready: String,
+}
+
+impl Said {
+    /// Asks all readers about the source "shop".
+    async fn of(world: &World) -> Said {
+        let web = Web::open("127.0.0.1:0".parse().unwrap(), &[], world.shown()).await.unwrap();
+        let body = |answer: String| answer.split_once("\r\n\r\n").unwrap().1.to_owned();
+        let api: Value = serde_json::from_str(&body(get(&web, "/api/v1/status").await)).unwrap();
+        let source = api["sources"].as_array().unwrap().iter().find(|one| one["source"] == "shop").unwrap().clone();
+        let metrics = body(get(&web, "/metrics").await);
+        let metric = SourceState::ALL
+            .into_iter()
+            .find(|state| metrics.contains(&format!("belay_source_state{{source=\"shop\",state=\"{state}\"}} 1\n")));
+        let published = SourceHistories::published(world.whole_status().published(), None, world.clock.now());
+        let command = published.source_answers().into_iter().find(|answer| answer.source == "shop").unwrap();
+        let states = BTreeMap::from([
+            ("api", source["state"].as_str().unwrap().to_owned()),
+            ("metrics", metric.map(|state| state.to_string()).unwrap_or_default()),
+            ("commands", command.state.to_string()),
+        ]);
+        let (page, ready) = (get(&web, "/").await, get(&web, "/readyz").await);
+        Said { states, api: source, page, ready }
+    }
+
+    fn all_say(&self, state: SourceState) {
+        assert!(self.states.values().all(|said| *said == state.word()), "{state}: {:?}", self.states);
+        assert!(self.page.contains(&format!("</i> {state}</span>")), "{state}: {}", self.page);
+    }
+}
+
+fn history_file(world: &World) -> PathBuf {
+    world.repository.beside("state").join("history.db")
+}
+
+/// As on a full disk: nothing can be written, whatever it is.
+const FULL: [&str; 4] = ["commits", "plans", "records", "source_states"];
+
+#[tokio::test(start_paused = true)]
+async fn a_full_disk_is_told_everywhere_and_all_goes_on_when_there_is_room() {
+    let (mut world, _) = World::with_web().await;
+    Said::of(&world).await.all_say(SourceState::Synced);
+    let disk = rusqlite::Connection::open(history_file(&world)).unwrap();
+    for table in FULL {
+        let full = "SELECT RAISE(ABORT, 'database or disk is full')";
+        let trigger = format!("CREATE TRIGGER full_{table} BEFORE INSERT ON {table} BEGIN {full}; END");
+        disk.execute_batch(&trigger).unwrap();
+    }
+    // Also where nothing is to be rolled out.
+    world.until("it is told", |source| source.state() == SourceState::Blocked).await;
+    let second = world.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let said = Said::of(&world).await;
+    said.all_say(SourceState::Blocked);
+    assert!(said.api["blocked"].as_str().unwrap().contains("disk is full"), "{:#}", said.api);
+    assert!(said.page.contains("disk is full"), "{}", said.page);
+    assert!(said.ready.starts_with("HTTP/1.1 503") && said.ready.contains("disk is full"), "{}", said.ready);
+    // The history still says what was so before: nobody believes it while a daemon answers.
+    assert_eq!(
+        History::read_only(&world.repository.beside("state")).unwrap().standing("shop").unwrap().unwrap().state,
+        SourceState::Synced
+    );
+    for table in FULL {
+        disk.execute_batch(&format!("DROP TRIGGER full_{table}")).unwrap();
+    }
+    world.through(&second).await;
+    world.until("nothing is in the way", |source| source.state() == SourceState::Synced).await;
+    Said::of(&world).await.all_say(SourceState::Synced);
+    assert_eq!(world.record(&second, "Deployment default/web").outcome, Outcome::Complete);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_state_folder_that_is_deleted_is_made_again_with_all_records() {
+    let (mut world, first) = World::with_web().await;
+    let folder = world.repository.beside("state");
+    std::fs::remove_dir_all(&folder).unwrap();
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let found = History::read_only(&folder).unwrap();
+    assert_eq!(found.standing("shop").unwrap().unwrap().head.unwrap().as_str(), first);
+    let second = world.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
+    world.through(&second).await;
+    for commit in [&first, &second] {
+        assert_eq!(world.record(commit, "Deployment default/web").outcome, Outcome::Complete);
+    }
+    let kept = History::read_only(&folder).unwrap().records(&belay::history::Query::default()).unwrap();
+    assert_eq!(kept.len(), world.records().len(), "others read the same file");
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_history_in_its_place_is_not_written_and_that_is_told() {
+    let (mut world, _) = World::with_web().await;
+    let (folder, aside) = (world.repository.beside("state"), world.repository.beside("aside"));
+    std::fs::rename(&folder, &aside).unwrap();
+    drop(History::open(&folder, world.clock.now()).unwrap());
+    world.until("it is told", |source| source.state() == SourceState::Blocked).await;
+    let second = world.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let said = Said::of(&world).await;
+    said.all_say(SourceState::Blocked);
+    assert!(said.api["blocked"].as_str().unwrap().contains("another file is in the place"), "{:#}", said.api);
+    assert!(said.ready.starts_with("HTTP/1.1 503"), "{}", said.ready);
+    assert!(History::read_only(&folder).unwrap().followed().unwrap().is_empty());
+    // Put back, all goes on.
+    std::fs::remove_dir_all(&folder).unwrap();
+    std::fs::rename(&aside, &folder).unwrap();
+    world.through(&second).await;
+    world.until("nothing is in the way", |source| source.state() == SourceState::Synced).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_says_everywhere_that_it_is_one() {
+    let (mut first, _) = World::tapped().await;
+    let (_, client) = Tap::on(first.client.clone());
+    let mut second = World::on(client, first.clock.clone(), None);
+    (second.config, second.identity) = (first.config.clone(), "two".to_owned());
+    let good = first.push("web.yaml", &deployment("web", "web:1", ""), "First version");
+    second.start();
+    second.through(&good).await;
+    // What it was at when it stopped leading is the other one's.
+    first.push("web.yaml", &broken("web", "never-ready"), "Broken");
+    second.until("it is under way", |source| !source.under_way.is_empty()).await;
+    second.kill().await;
+    first.start();
+    first.until("it leads", |source| source.planned.is_some()).await;
+    second.start();
+    second.until("it waits", |source| source.obstacles.standby).await;
+    let said = Said::of(&second).await;
+    said.all_say(SourceState::Blocked);
+    assert!(said.api["waitsFor"].as_str().unwrap().contains("the daemon one follows this source"), "{:#}", said.api);
+    assert_eq!(said.api["objects"], serde_json::json!({}));
+    assert!(!said.page.contains("progressing"), "{}", said.page);
+    // Who reads the history while no daemon answers finds the same.
+    let history = History::read_only(&second.repository.beside("state")).unwrap();
+    let noted = SourceHistories::read(&history, second.clock.now()).unwrap();
+    assert_eq!(noted.source_answers()[0].state, SourceState::Blocked);
+    assert!(noted.rows_besides(&[], |_| true).is_empty(), "nothing is progressing here");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_no_daemon_looks_at_is_not_synced() {
+    let (mut world, _) = World::with_web().await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    world.stop().await;
+    let history = History::read_only(&world.repository.beside("state")).unwrap();
+    let answer = |after: i64| {
+        let now = world.clock.now() + jiff::SignedDuration::from_secs(after);
+        SourceHistories::read(&history, now).unwrap().source_answers().remove(0)
+    };
+    assert_eq!((answer(10).state, answer(10).blocked), (SourceState::Synced, None));
+    let late = answer(180);
+    assert_eq!(late.state, SourceState::Blocked);
+    assert!(late.blocked.unwrap().starts_with("no daemon has looked for 3m"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rollout_under_way_tells_what_is_wrong_already() {
+    let (mut world, _) = World::with_web().await;
+    let bad = world.push("web.yaml", &broken("web", "image-pull-error"), "An image that nobody has");
+    world.until("it is told", |source| source.under_way.values().any(|way| way.wrong.is_some())).await;
+    let said = Said::of(&world).await;
+    assert!(
+        said.page.contains("new pod: ErrImagePull web:2") || said.page.contains("new pod: ImagePullBackOff web:2"),
+        "{}",
+        said.page
+    );
+    let record = world.record(&bad, "Deployment default/web");
+    assert_eq!(record.outcome, Outcome::UnderWay);
+    let told = belay::history::query::step_details::progress(world.history(), &record).unwrap().unwrap();
+    assert!(told.contains("new pod") && told.contains("web:2"), "{told}");
+}
