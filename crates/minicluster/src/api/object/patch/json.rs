@@ -7,8 +7,8 @@ use crate::api::ApiError;
 
 /// So many operations may a patch have.
 const MOST_OPERATIONS: usize = 10_000;
-/// So many values may `copy` make in one patch.
-const MOST_COPIED: usize = 1_000_000;
+/// So many bytes of JSON may the `copy` operations of one patch make together, as with the real server.
+const MOST_COPIED: usize = 3 << 20;
 
 /// Lays a patch over a value.
 ///
@@ -99,25 +99,40 @@ fn run(document: &mut Value, operation: &Operation, budget: &mut usize) -> Optio
         }
         "copy" => {
             let (parent, key) = parent(document, operation.from.as_deref()?)?;
-            let copied = get(parent, &key)?.unwrap_or(Value::Null);
-            *budget = budget.checked_sub(size(&copied))?;
+            let copied = get(parent, &key)?.unwrap_or(&Value::Null);
+            // Before it is copied: copies of copies would grow without bound.
+            *budget = budget.checked_sub(size(copied))?;
+            let copied = copied.clone();
             add(document, path, copied)
         }
         "test" if path.is_empty() => (*document == value()).then_some(()),
         "test" => {
             let (parent, key) = parent(document, path)?;
-            (get(parent, &key)?.unwrap_or(Value::Null) == value()).then_some(())
+            (*get(parent, &key)?.unwrap_or(&Value::Null) == value()).then_some(())
         }
         _ => None,
     }
 }
 
+/// The length of a value as JSON; nothing has none.
 fn size(value: &Value) -> usize {
-    match value {
-        Value::Array(items) => 1 + items.iter().map(size).sum::<usize>(),
-        Value::Object(entries) => 1 + entries.values().map(size).sum::<usize>(),
-        _ => 1,
+    struct Length(usize);
+    impl std::io::Write for Length {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
     }
+    let mut length = Length(0);
+    if !value.is_null() {
+        // Counting does not fail.
+        let _ = serde_json::to_writer(&mut length, value);
+    }
+    length.0
 }
 
 /// What holds the last part of a path, and that part.
@@ -147,10 +162,10 @@ fn index(part: &str, length: usize) -> Option<usize> {
 }
 
 /// The value at a key. A map has every key, if only as nothing.
-fn get(parent: &Value, key: &str) -> Option<Option<Value>> {
+fn get<'a>(parent: &'a Value, key: &str) -> Option<Option<&'a Value>> {
     match parent {
-        Value::Object(entries) => Some(entries.get(key).cloned()),
-        Value::Array(items) => items.get(index(key, items.len())?).cloned().map(Some),
+        Value::Object(entries) => Some(entries.get(key)),
+        Value::Array(items) => items.get(index(key, items.len())?).map(Some),
         _ => None,
     }
 }
@@ -224,6 +239,19 @@ mod tests {
     fn copies_are_bounded() {
         let copy = json!({ "op": "copy", "from": "/a", "path": "/a/b/-" });
         let patch: Value = vec![copy; 60].into();
-        assert!(patched(&patch).is_none());
+        assert!(patched(&patch).is_none(), "copies of copies double");
+        // A few values may be large: the bytes count.
+        let mebibyte = json!({ "text": "x".repeat(1 << 20) });
+        let copies = |count: usize| -> Option<usize> {
+            let copy = |at: usize| json!({ "op": "copy", "from": "/text", "path": format!("/copy{at}") });
+            let patch: Value = (0..count).map(copy).collect::<Vec<_>>().into();
+            let patched = apply(&mebibyte, patch.to_string().as_bytes()).ok()?;
+            Some(patched.as_object()?.len())
+        };
+        assert_eq!(copies(2), Some(3));
+        assert_eq!(copies(3), None, "three, and the quotes around them");
+        // What is nothing may be copied as often as there are operations.
+        let nothing: Value = vec![json!({ "op": "copy", "from": "/n", "path": "/m" }); 10_000].into();
+        assert!(patched(&nothing).is_some());
     }
 }
