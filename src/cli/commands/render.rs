@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::cli::Globals;
 use crate::cli::exit::Exit;
-use crate::cli::output::{counted, plain, progress, say};
+use crate::cli::output::{counted, plain, progress, say, say_data};
 use crate::cli::session::configured::SourceArgs;
 use crate::cli::worktree::folder;
 use belay_core::manifest::yaml::to_text;
@@ -48,11 +48,11 @@ pub(in crate::cli) fn run(globals: &Globals, args: &Args) -> anyhow::Result<Exit
         RenderFormat::Json => {
             let items: Vec<Value> = objects().map(|(_, manifest)| presentable(&manifest.value())).collect();
             let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items});
-            say(serde_json::to_string_pretty(&list)?);
+            say_data(&serde_json::to_string_pretty(&list)?);
         }
         RenderFormat::Yaml => {
             for (file, manifest) in objects() {
-                say(format!(
+                say_data(&format!(
                     "---\n{}\n{}",
                     origin(file, manifest),
                     to_text(&presentable(&manifest.value()))?.trim_end()

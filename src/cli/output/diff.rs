@@ -4,7 +4,7 @@ use anstyle::{AnsiColor, Style};
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
-use super::say;
+use super::{plain, say};
 use belay_core::manifest::yaml::to_text;
 use belay_core::rollout::{Change, presentable};
 
@@ -21,13 +21,13 @@ pub(in crate::cli) struct Unified(Vec<String>);
 
 /// A line above a difference.
 pub(in crate::cli) fn heading(text: &str) -> String {
-    paint(Style::new().bold(), text)
+    paint(Style::new().bold(), &plain(text))
 }
 
 impl Unified {
     /// A whole new object.
     pub(in crate::cli) fn of_new(object: &Value) -> Unified {
-        Unified(yaml(&presentable(object)).lines().map(|line| paint(ADDED, &format!("+ {line}"))).collect())
+        Unified(yaml(&presentable(object)).lines().map(|line| paint(ADDED, &format!("+ {}", plain(line)))).collect())
     }
 
     /// Fields that differ.
@@ -60,6 +60,7 @@ impl Unified {
 
 /// Two texts: one line each with the words that differ marked, or, where they have several lines, line by line.
 fn texts(path: &str, before: &str, after: &str, lines: &mut Vec<String>) {
+    let path = plain(path);
     if before.contains('\n') || after.contains('\n') {
         lines.push(format!("  {path}: |"));
         folded(&TextDiff::from_lines(before, after), lines);
@@ -72,8 +73,8 @@ fn texts(path: &str, before: &str, after: &str, lines: &mut Vec<String>) {
             .iter_all_changes()
             .filter(|change| change.tag() == tag || change.tag() == ChangeTag::Equal)
             .map(|change| match change.tag() == tag {
-                true => format!("{style:#}{marked}{}{marked:#}{style}", change.value()),
-                false => change.value().to_owned(),
+                true => format!("{style:#}{marked}{}{marked:#}{style}", plain(change.value())),
+                false => plain(change.value()),
             })
             .collect();
         lines.push(format!("{style}{sign} {path}: {text}{style:#}"));
@@ -91,7 +92,7 @@ fn folded(diff: &TextDiff<'_, '_, str>, lines: &mut Vec<String>) {
         let begins = group.first().map_or(shown, |op| op.old_range().start);
         lines.extend(fold(shown, begins));
         for change in group.iter().flat_map(|op| diff.iter_changes(op)) {
-            let line = without_end(change.value());
+            let line = plain(without_end(change.value()));
             match change.tag() {
                 ChangeTag::Delete => lines.push(paint(REMOVED, &format!("-   {line}"))),
                 ChangeTag::Insert => lines.push(paint(ADDED, &format!("+   {line}"))),
@@ -104,12 +105,15 @@ fn folded(diff: &TextDiff<'_, '_, str>, lines: &mut Vec<String>) {
 }
 
 fn side(sign: &str, style: Style, path: &str, value: &Value) -> Vec<String> {
+    let path = plain(path);
     match value {
         Value::Object(_) | Value::Array(_) => {
             let first = [paint(style, &format!("{sign} {path}:"))];
-            first.into_iter().chain(yaml(value).lines().map(|line| paint(style, &format!("{sign}   {line}")))).collect()
+            let lines = yaml(value);
+            let lines = lines.lines().map(|line| paint(style, &format!("{sign}   {}", plain(line))));
+            first.into_iter().chain(lines).collect()
         }
-        scalar => vec![paint(style, &format!("{sign} {path}: {}", yaml(scalar).trim_end()))],
+        scalar => vec![paint(style, &format!("{sign} {path}: {}", plain(yaml(scalar).trim_end())))],
     }
 }
 
@@ -133,6 +137,28 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    /// What turns the direction of writing, has no width or steers a terminal stands nowhere: not in keys, in values, in
+    /// lines of texts.
+    #[test]
+    fn nothing_of_a_value_steers_a_terminal() {
+        let odd = "a\u{202e}b\u{200b}c\u{1b}[2Jd";
+        let change = |path: &str, before: Value, after: Value| Change {
+            path: path.to_owned(),
+            before: Some(before),
+            after: Some(after),
+        };
+        let changes = [
+            change(&format!("data.{odd}"), json!(odd), json!("b")),
+            change("text", json!(format!("x\n{odd}\n")), json!(format!("y\n{odd}\n{odd}z\n"))),
+            change("list", json!([odd]), json!({odd: odd})),
+            change("scalar", json!(1), json!(odd)),
+        ];
+        let lines = Unified::of_changes(&changes).0.into_iter().chain(Unified::of_new(&json!({odd: [odd]})).0);
+        let lines: Vec<String> = lines.map(|line| anstream::adapter::strip_str(&line).to_string()).collect();
+        assert!(lines.iter().all(|line| !line.chars().any(belay_core::manifest::is_hidden)), "{lines:?}");
+        assert!(lines.iter().any(|line| line.contains('\u{fffd}')), "{lines:?}");
+    }
 
     #[test]
     fn what_is_unchanged_in_a_text_is_folded() {

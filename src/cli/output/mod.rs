@@ -87,6 +87,16 @@ pub fn plain(text: &str) -> String {
     text.chars().map(|c| if belay_core::manifest::is_hidden(c) && c != '\t' { '\u{fffd}' } else { c }).collect()
 }
 
+/// Prints data: as it is for programs, and on a terminal without what could steer it, or shows other than it says.
+pub fn say_data(text: &str) {
+    if terminal_width().is_some() { say(for_terminal(text)) } else { say(text) }
+}
+
+/// A text of several lines without what could steer a terminal.
+fn for_terminal(text: &str) -> String {
+    text.split('\n').map(plain).collect::<Vec<_>>().join("\n")
+}
+
 /// Prints a value as JSON or YAML.
 ///
 /// # Errors
@@ -96,7 +106,7 @@ pub fn say_value(value: &impl Serialize, format: Format) -> anyhow::Result<()> {
         Format::Yaml => to_text(value)?,
         _ => serde_json::to_string_pretty(value)?,
     };
-    say(text.trim_end());
+    say_data(text.trim_end());
     Ok(())
 }
 

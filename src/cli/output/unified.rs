@@ -4,6 +4,7 @@ use anstyle::{AnsiColor, Color, Style};
 use similar::{ChangeTag, TextDiff};
 
 use super::diff::{ADDED, REMOVED, heading, paint, without_end};
+use super::plain;
 use belay_core::manifest::secret_lines;
 
 const PLACE: Style = Style::new().fg_color(Some(Color::Ansi(AnsiColor::Cyan)));
@@ -19,7 +20,7 @@ pub(in crate::cli) fn lines(path: &str, before: &str, after: &str, new: bool) ->
         for change in hunk.iter_changes() {
             let sides = [change.old_index(), change.new_index()];
             let hidden = sides.iter().zip(&secret).any(|(index, lines)| index.is_some_and(|at| lines.contains(&at)));
-            let line = if hidden { "(a line of a Secret)" } else { without_end(change.value()) };
+            let line = if hidden { "(a line of a Secret)".to_owned() } else { plain(without_end(change.value())) };
             lines.push(match change.tag() {
                 ChangeTag::Delete => paint(REMOVED, &format!("-{line}")),
                 ChangeTag::Insert => paint(ADDED, &format!("+{line}")),
@@ -42,7 +43,7 @@ mod tests {
             "kind: List\nitems:\n- kind: Secret\n  # was: hunter2\n  data: {a: hunter2}\n- kind: Pod\n  a: 1\nb: 2\n",
             "a: 1\nb: 2\n--- # Secret\nstringData: {password: hunter2\n",
         ] {
-            let shown = plain(before, &before.replace("b: 2", "b: 3"));
+            let shown = stripped(before, &before.replace("b: 2", "b: 3"));
             assert!(shown.contains(&"-b: 2".to_owned()) && shown.contains(&"+b: 3".to_owned()), "{shown:?}");
             assert!(!shown.concat().contains("hunter2"), "{shown:?}");
         }
@@ -58,7 +59,7 @@ mod tests {
                     format!("{kind}resources: [secret.yaml]\nimages:\n- newTag: b2\n{field}"),
                     format!("{kind}{field}namespace: x\nimages:\n- newTag: b2\n"),
                 ] {
-                    let shown = plain(&before, &before.replace("b2", "b3"));
+                    let shown = stripped(&before, &before.replace("b2", "b3"));
                     assert!(shown.contains(&"-- newTag: b2".to_owned()), "{shown:?}");
                     assert!(!shown.concat().contains("hunter2"), "{shown:?}");
                 }
@@ -69,12 +70,12 @@ mod tests {
     #[test]
     fn a_line_that_holds_both_is_not_shown() {
         let before = "{kind: List, items: [{kind: Secret, data: {a: hunter2}}, {kind: Pod, b: 2}]}\n";
-        let shown = plain(before, &before.replace("b: 2", "b: 3"));
+        let shown = stripped(before, &before.replace("b: 2", "b: 3"));
         assert!(shown.contains(&"-(a line of a Secret)".to_owned()), "{shown:?}");
         assert!(!shown.concat().contains("hunter2"), "{shown:?}");
     }
 
-    fn plain(before: &str, after: &str) -> Vec<String> {
+    fn stripped(before: &str, after: &str) -> Vec<String> {
         let shown = lines("a.yaml", before, after, false);
         shown.iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect()
     }

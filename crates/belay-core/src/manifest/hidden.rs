@@ -6,7 +6,7 @@
 #[must_use]
 pub fn is_hidden(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{061C}' | '\u{180E}' | '\u{200B}' | '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}'
+        || matches!(c, '\u{AD}' | '\u{34F}' | '\u{061C}' | '\u{115F}' | '\u{1160}' | '\u{17B4}' | '\u{17B5}' | '\u{3164}' | '\u{FFA0}' | '\u{180E}' | '\u{200B}' | '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}'
             | '\u{2060}'..='\u{206F}' | '\u{FEFF}' | '\u{FFF9}'..='\u{FFFB}' | '\u{E0000}'..='\u{E007F}')
 }
 
@@ -17,6 +17,10 @@ mod tests {
     #[test]
     fn what_people_write_is_shown() {
         assert!("größe-価格 عربي नमस्ते 🙂 e\u{301}".chars().all(|c| !is_hidden(c)));
-        assert!("\u{1b}\u{7f}\u{85}\u{202E}\u{2066}\u{2069}\u{200B}\u{2028}\u{FEFF}\u{E0041}".chars().all(is_hidden));
+        assert!(
+            "\u{ad}\u{34f}\u{3164}\u{1b}\u{7f}\u{85}\u{202E}\u{2066}\u{2069}\u{200B}\u{2028}\u{FEFF}\u{E0041}"
+                .chars()
+                .all(is_hidden)
+        );
     }
 }
