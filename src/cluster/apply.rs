@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::call::{Purpose, request};
 use super::error::AwayCause;
 use super::{Cluster, ClusterError, Served, ServerRefusal};
-use belay_core::manifest::{Compact, ObjectKey};
+use belay_core::manifest::{Compact, ObjectKey, without_values};
 use belay_core::rollout::{CommitId, Revision, marks, revisions, same_template, template};
 
 /// Whether a write is stored.
@@ -63,8 +63,10 @@ impl Cluster {
         let path = format!("{}?fieldManager={manager}&force=true&fieldValidation=Strict{dry}", served.path_of(key));
         let request = request(Method::PATCH, &path, "application/apply-patch+yaml", body.text().as_bytes().to_vec());
         let answer = self.call(Purpose { what: &what, secret: key.kind == "Secret" }, request).await;
-        let answer = answer.map_err(|error| lost_a_race(what, error))?;
-        Ok(Written { object: answer.value, warnings: answer.warnings, created: answer.code == 201 })
+        let words = |text: &str| without_values(&body.read(), text);
+        let answer = answer.map_err(|error| lost_a_race(what, error.in_words(words)))?;
+        let warnings = answer.warnings.iter().map(|warning| words(warning)).collect();
+        Ok(Written { object: answer.value, warnings, created: answer.code == 201 })
     }
 
     /// Changes annotations of an object, `None` removing one, and nothing else. `uid` guards against an object of the

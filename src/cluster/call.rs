@@ -9,6 +9,7 @@ use super::credentials::without_credentials;
 use super::error::AwayCause;
 use super::items::TooMuch;
 use super::{Cluster, ClusterError, ServerRefusal};
+use belay_core::manifest::short_keys;
 
 /// The most bytes that an answer may have which is kept whole: several times what etcd stores in one object. Lists are read
 /// item by item.
@@ -241,7 +242,8 @@ pub(super) fn refusal(purpose: Purpose<'_>, code: u16, body: &[u8]) -> ClusterEr
 fn refused(purpose: Purpose<'_>, code: u16, reason: String, message: String, details: &Value) -> ServerRefusal {
     let causes = details["causes"].as_array().into_iter().flatten();
     let cause = |cause: &Value| {
-        let field = cause["field"].as_str().unwrap_or_default().to_owned();
+        let field = cause["field"].as_str().unwrap_or_default();
+        let field = if purpose.secret { short_keys(field) } else { field.to_owned() };
         let message = if purpose.secret { &cause["reason"] } else { &cause["message"] };
         (field, message.as_str().unwrap_or_default().to_owned())
     };
@@ -301,6 +303,17 @@ mod tests {
 
     fn refusal_of(code: u16, body: &[u8]) -> ClusterError {
         refusal(PURPOSE, code, body)
+    }
+
+    #[test]
+    fn a_key_of_a_secret_that_may_be_a_value_is_not_shown() {
+        let purpose = Purpose { secret: true, ..PURPOSE };
+        for key in ["hunter2 Geheim", "hunter2Geheimhunter2Geheimhunter2Geheim"] {
+            let status = json!({"reason": "Invalid", "message": format!("data[{key}]: Invalid value: \"{key}\""),
+                "details": {"name": "s", "causes": [{"field": format!("data[{key}]"), "reason": "FieldValueInvalid"}]}});
+            let error = format!("{:?}", refusal(purpose, 422, status.to_string().as_bytes()));
+            assert!(!error.contains("hunter2") && error.contains("data[***]"), "{error}");
+        }
     }
 
     #[test]

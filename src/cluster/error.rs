@@ -84,6 +84,22 @@ impl ClusterError {
         }
     }
 
+    /// The same in words from which something is taken out.
+    pub(super) fn in_words(self, words: impl Fn(&str) -> String) -> ClusterError {
+        match self {
+            ClusterError::Refused(refusal) => ClusterError::Refused(ServerRefusal {
+                message: words(&refusal.message),
+                causes: refusal.causes.iter().map(|(field, message)| (words(field), words(message))).collect(),
+                ..refusal
+            }),
+            ClusterError::Missing { what, message } => ClusterError::Missing { what, message: words(&message) },
+            ClusterError::Denied { what, message } => ClusterError::Denied { what, message: words(&message) },
+            ClusterError::Away { what, message, retry_after_seconds, because } => {
+                ClusterError::Away { what, message: words(&message), retry_after_seconds, because }
+            }
+        }
+    }
+
     /// Whether there was no answer at all: that is logged once, not for each request.
     #[must_use]
     pub fn is_silence(&self) -> bool {

@@ -2,12 +2,12 @@
 //! never passes for what belay applied.
 
 use http::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::apply::{Mode, Written};
 use super::call::{Purpose, request};
 use super::{Cluster, ClusterError, Served};
-use belay_core::manifest::ObjectKey;
+use belay_core::manifest::{ObjectKey, without_values};
 use belay_core::rollout::marks;
 
 /// A change to an object.
@@ -53,7 +53,15 @@ impl Cluster {
         let dry = if mode == Mode::DryRun { "&dryRun=All" } else { "" };
         let path = format!("{}{part}?fieldManager={}{dry}", served.path_of(key), marks::COMMAND_MANAGER);
         let request = request(Method::PATCH, &path, media_type, body.into_bytes());
-        let answer = self.call(Purpose { what: &what, secret: key.kind == "Secret" }, request).await?;
-        Ok(Written { object: answer.value, warnings: answer.warnings, created: false })
+        let mut sent = match patch {
+            Patch::Strategic(patch) | Patch::Merge(patch) => patch.clone(),
+            Patch::Json(operations) => json!({"data": operations}),
+        };
+        sent["kind"] = json!(key.kind);
+        let words = |text: &str| without_values(&sent, text);
+        let answer = self.call(Purpose { what: &what, secret: key.kind == "Secret" }, request).await;
+        let answer = answer.map_err(|error| error.in_words(words))?;
+        let warnings = answer.warnings.iter().map(|warning| words(warning)).collect();
+        Ok(Written { object: answer.value, warnings, created: false })
     }
 }

@@ -1,7 +1,9 @@
 //! What differs between two heads, object by object, and which commit is charged with it.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::desired_state::{HeadFiles, ReadFile};
 use super::head_change::{Charged, HeadChange, Known};
@@ -15,6 +17,10 @@ use belay_core::rollout::{Commit, CommitId};
 /// The most commits that are looked through for the newest that changed one object of a file.
 const LINKS: usize = 1000;
 
+/// How long tools may take for older commits alone: for what a unit rendered to before, and to charge each object to the
+/// commit that changed it.
+const OLDER: Duration = Duration::from_secs(10);
+
 /// The hash of each object of one version of a file.
 type Hashes = BTreeMap<ObjectKey, ManifestHash>;
 
@@ -26,12 +32,15 @@ pub(super) struct HeadReading<'a> {
     pub commits: BTreeMap<CommitId, Arc<Commit>>,
     /// The files of the head. Earlier versions of them are not kept: a file may have a thousand.
     pub parsed: BTreeMap<(String, Content), Arc<File>>,
+    /// What is left of the time that tools may take for older commits.
+    left: Cell<Duration>,
 }
 
 impl<'a> HeadReading<'a> {
     /// A comparison in which nothing has been read yet.
     pub(super) fn new(repository: &'a Repository, scopes: &'a Arc<Scopes>, head: &'a CommitId) -> HeadReading<'a> {
-        HeadReading { repository, scopes, head, commits: BTreeMap::new(), parsed: BTreeMap::new() }
+        let left = Cell::new(OLDER);
+        HeadReading { repository, scopes, head, commits: BTreeMap::new(), parsed: BTreeMap::new(), left }
     }
 
     /// Remembers files that have been read already.
@@ -170,11 +179,17 @@ impl<'a> HeadReading<'a> {
         Ok(hashes(&*self.repository.read_lately(path, content, self.scopes)?).into_iter().collect())
     }
 
-    /// One side of a change; `None` where there is no file that can be read.
+    /// One side of a change; `None` where there is no file that can be read, or where it is a unit that would take longer to
+    /// render than is left for older commits.
     pub(super) fn side(&self, path: &str, content: Option<&Content>) -> Result<Option<Arc<File>>, GitError> {
         let Some(content) = Content::readable(content) else { return Ok(None) };
         if let Some(file) = self.parsed.get(&(path.to_owned(), content)) {
             return Ok(Some(Arc::clone(file)));
+        }
+        if let Content::Rendered(id) = content
+            && !self.repository.is_rendered_in_time(path, id, &self.left)?
+        {
+            return Ok(None);
         }
         self.repository.read_lately(path, content, self.scopes).map(Some)
     }

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::autoscalers::Autoscalers;
+use super::beyond_limits::HeadBeyondLimits;
 use super::blocking_pool::BlockingPool;
 use super::cleanup::Cleanup;
 use super::context::{Context, Events};
@@ -91,9 +92,11 @@ impl Parts {
         let folder = paths.common();
         let kept = mirror.path();
         let renderer = Renderer::new(super::render_options(&self.config), self.reading.tools.clone(), kept.parent());
-        let (away, units) = (Away::default(), Units::new(renderer.until(stop.clone()).of_a_cluster()));
-        let (unmanaged, read_files) = (Arc::default(), Arc::default());
-        Repository { mirror, paths, folder, desired, away, blocking_pool, units, unmanaged, read_files }
+        let status = self.status.clone();
+        let renderer = renderer.until(stop.clone()).of_a_cluster().telling(move |units| status.rendering(units));
+        let (away, units) = (Away::default(), Units::new(renderer));
+        let (beyond_limits, unmanaged, read_files) = (HeadBeyondLimits::default(), Arc::default(), Arc::default());
+        Repository { mirror, paths, folder, desired, away, blocking_pool, units, beyond_limits, unmanaged, read_files }
     }
 
     fn source(&self, stop: CancellationToken) -> Source {

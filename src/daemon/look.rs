@@ -1,16 +1,19 @@
 //! A look at the repository: fetched, and read where its head is new. It runs beside the loop.
 
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
+use super::beyond_limits::HeadRead;
 use super::cleanup::Pruning;
 use super::context::Context;
 use super::desired_state::DesiredState;
 use super::repository::Repository;
 use super::task_result::{LookEnd, Looked, TaskResult};
-use crate::git::{Follow, Wake, Watching};
+use crate::git::{Follow, GitError, Wake, Watching};
 use belay_core::rollout::CommitId;
 
 /// What a look begins with.
@@ -36,6 +39,8 @@ struct LookResult {
     end: LookEnd,
     /// Whether there is a chart, and the cluster has not said yet what it can do.
     waits: bool,
+    /// Whether reading was given up for a newer head.
+    given_up: bool,
 }
 
 impl RepositoryLook {
@@ -45,11 +50,37 @@ impl RepositoryLook {
         loop {
             let look = self.clone();
             // A panic while reading the repository is told to the loop as one of this task.
-            let LookResult { end, waits } = self.repository.blocking_pool.run(move || look.see()).await;
-            if !waits {
-                return TaskResult::Looked(Box::new(end));
+            let seen = tokio::select! {
+                seen = self.repository.blocking_pool.run(move || look.see()) => seen,
+                never = self.give_up_for_newer(context.config.interval.0) => match never {},
+            };
+            match seen {
+                LookResult { waits: true, .. } => context.ask_for_capabilities().await,
+                LookResult { given_up: true, .. } if !self.stop.is_cancelled() => {}
+                LookResult { end, .. } => return TaskResult::Looked(Box::new(end)),
             }
-            context.ask_for_capabilities().await;
+        }
+    }
+
+    /// Looks whether there is a newer head while a tool takes long to render the present one, which is given up then.
+    async fn give_up_for_newer(&self, interval: Duration) -> Infallible {
+        loop {
+            tokio::time::sleep(interval).await;
+            if !self.repository.units.renderer.is_slow() {
+                continue;
+            }
+            let (repository, follow, stop) = (self.repository.clone(), self.follow.clone(), self.stop.clone());
+            let fetch = move || {
+                repository.mirror.fetch(&follow, &stop)?;
+                let head = repository.mirror.head(&follow)?;
+                if let Some(head) = head {
+                    let _turn = repository.units.renderer.begin(head.as_str());
+                }
+                Ok::<(), GitError>(())
+            };
+            if let Err(error) = self.repository.blocking_pool.run(fetch).await {
+                debug!(%error, "failed to look for a newer head while the present one is rendered");
+            }
         }
     }
 
@@ -66,15 +97,21 @@ impl RepositoryLook {
                 return Ok(None);
             }
             debug!(commit = head.short(), "a new head");
-            waits = repository.waits_for_capabilities(head)?;
-            if waits { Ok(None) } else { repository.news(&self.desired, planned, head, self.pruning).map(Some) }
+            // What of it is read before it is taken up brings belay down as well.
+            let _attempt = repository.mirror.attempt();
+            let read = HeadRead { head: head.clone(), planned: planned.cloned(), known: self.desired.at.clone() };
+            repository.beyond_limits.unless_beyond(read, || {
+                waits = repository.waits_for_capabilities(head)?;
+                if waits { Ok(None) } else { repository.news(&self.desired, planned, head, self.pruning).map(Some) }
+            })
         });
+        let given_up = looked.as_ref().is_err_and(GitError::is_given_up);
         let looked = looked.map(|(head, news)| match news {
             Some(news) => Looked::New(Box::new(news)),
             None => Looked::Same(head),
         });
         let kept = match (&looked, planned) {
-            (Err(_) | Ok(Looked::Same(None)), Some(planned)) if self.known.is_none() && !waits => {
+            (Err(_) | Ok(Looked::Same(None)), Some(planned)) if self.known.is_none() && !waits && !given_up => {
                 waits = repository.waits_for_capabilities(planned).unwrap_or(false);
                 (!waits).then(|| repository.kept(&self.desired, planned, self.pruning)).flatten().map(Box::new)
             }
@@ -85,6 +122,6 @@ impl RepositoryLook {
             }
             _ => None,
         };
-        LookResult { end: LookEnd { looked, kept, known: self.desired }, waits }
+        LookResult { end: LookEnd { looked, kept, known: self.desired }, waits, given_up }
     }
 }

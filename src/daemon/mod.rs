@@ -3,6 +3,7 @@
 mod apply_manifest;
 mod apply_wave;
 mod autoscalers;
+mod beyond_limits;
 mod blocking_pool;
 mod capabilities;
 mod charged_commits;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::watch;
 
+use super::beyond_limits::HeadBeyondLimits;
 use super::blocking_pool::BlockingPool;
 use super::desired_state::DesiredState;
 use super::read_files::ReadFiles;
@@ -29,6 +30,8 @@ pub(super) struct Repository {
     pub blocking_pool: BlockingPool,
     /// What is rendered.
     pub units: Units,
+    /// Whether its head is beyond the limits.
+    pub beyond_limits: HeadBeyondLimits,
     /// Objects with the label of this source that it did not make.
     pub unmanaged: Arc<Unmanaged>,
     /// Files that were read lately.

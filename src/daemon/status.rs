@@ -2,6 +2,7 @@
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -70,6 +71,9 @@ pub struct Obstacles {
     pub trouble: BTreeMap<String, String>,
     /// What is odd about how its repository is followed, and in nobody's way, by the path of the file.
     pub warnings: BTreeMap<String, String>,
+    /// The units that a tool has rendered for long by now.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub rendering: BTreeSet<Arc<str>>,
     /// What all of it waits for: another source, or another daemon.
     pub waits: Option<String>,
     /// Why its repository can't be followed, where that does not pass by itself: a branch or a folder that is not there, a
@@ -85,6 +89,9 @@ pub(super) const DRIFT: &str = ", drift";
 pub(super) const REVISIONS: &str = ", revisions";
 /// The same of what somebody else keeps changing.
 pub(super) const DISAGREEMENT: &str = ", disagreement";
+
+/// What is said of a unit that takes long.
+const RENDERING: &str = "is being rendered, for more than 2 s by now; a tool may take 60 s, and a newer commit ends it";
 
 /// The places of what keeps all of a source from being read, applied or written down.
 const BLOCKS: [&str; 4] = ["repository", "cluster", "lease", "history"];
@@ -130,7 +137,8 @@ impl SourceStatus {
     pub fn state(&self) -> SourceState {
         let troubled = !self.obstacles.trouble.is_empty();
         let waits = self.obstacles.waits.is_some();
-        let facts = SourceFacts { blocked: self.blocked_by().is_some(), waits, troubled, idle: self.settled };
+        let idle = self.settled && self.obstacles.rendering.is_empty();
+        let facts = SourceFacts { blocked: self.blocked_by().is_some(), waits, troubled, idle };
         SourceState::of(facts, &self.counts())
     }
 
@@ -147,11 +155,21 @@ impl SourceStatus {
         self.standing().summary()
     }
 
+    /// What is odd, and which units take long to render, by the path of the file.
+    #[must_use]
+    pub fn warnings(&self) -> BTreeMap<String, String> {
+        let mut warnings = self.obstacles.warnings.clone();
+        let slow = self.obstacles.rendering.iter();
+        warnings.extend(slow.map(|unit| (unit.to_string(), RENDERING.to_owned())));
+        warnings
+    }
+
     /// What is not through yet and what is in the way, a line each.
     #[must_use]
     pub fn unfinished(&self) -> Vec<String> {
         let mut lines: Vec<String> = self.obstacles.waits.iter().cloned().collect();
         lines.extend(self.obstacles.trouble.iter().map(|(place, message)| format!("{place}: {message}")));
+        lines.extend(self.obstacles.rendering.iter().map(|unit| format!("{unit}: {RENDERING}")));
         lines.extend(self.under_way.iter().map(|(key, way)| {
             let fault = way.in_the_way.as_ref().map(|reason| format!("; {reason}")).unwrap_or_default();
             let wrong = way.wrong.as_ref().map(|wrong| format!("; {wrong}")).unwrap_or_default();
@@ -194,7 +212,7 @@ impl SourceStatus {
             blocked: self.blocked_by().map(str::to_owned),
             waits: self.obstacles.waits.clone(),
             troubles: self.obstacles.trouble.clone(),
-            warnings: self.obstacles.warnings.clone(),
+            warnings: self.warnings(),
             held: self.held.keys().cloned().collect(),
             follower: Follower { standby: self.obstacles.standby, ..self.follower.clone() },
         }
@@ -356,6 +374,11 @@ impl Publisher {
     /// Says that something is in the way, or, with `None`, that it no longer is.
     pub(super) fn trouble(&self, place: &str, message: Option<String>) {
         self.change(|source| put_or_remove(&mut source.obstacles.trouble, place, message));
+    }
+
+    /// Says which units a tool has rendered for long by now.
+    pub(super) fn rendering(&self, units: &BTreeSet<Arc<str>>) {
+        self.change(|source| set(&mut source.obstacles.rendering, units.clone()));
     }
 
     /// Says of another source of this daemon that something is in its way. Nothing happens where it has none of that

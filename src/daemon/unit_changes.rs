@@ -1,8 +1,10 @@
 //! What a commit changes of the units of a source, and what they render to.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::commit_tree::CommitTree;
 use super::head_reading::HeadReading;
@@ -24,6 +26,7 @@ impl Repository {
         if let Some(plan) = self.units.planned(at) {
             return Ok(plan);
         }
+        let _attempt = self.mirror.attempt();
         let plan = Arc::new(self.units.renderer.plan(&CommitTree::new(&self.mirror, at), &self.folder)?);
         self.units.remember(at, &plan);
         Ok(plan)
@@ -39,6 +42,7 @@ impl Repository {
     /// What is doubtful about the units, by the path of the file.
     pub(super) fn warnings(&self, head: &CommitId) -> Result<BTreeMap<String, String>, GitError> {
         let plan = self.plan_at(head)?;
+        let _attempt = self.mirror.attempt();
         let warnings = self.units.renderer.warnings(&CommitTree::new(&self.mirror, head), &plan)?;
         let told = |warning: UnitWarning| {
             (warning.place.path.to_string(), format!("{} ({})", warning.message, warning.advice))
@@ -199,12 +203,28 @@ impl Repository {
         self.units.renderer.prepare(&CommitTree::new(&self.mirror, to), &units)
     }
 
+    /// Renders a unit of an older commit, where that is not known, within the time that is left. Returns whether it is known.
+    pub(super) fn is_rendered_in_time(
+        &self,
+        path: &str,
+        id: RenderId,
+        left: &Cell<Duration>,
+    ) -> Result<bool, GitError> {
+        let Some((commit, unit)) = self.units.find(path, id) else { return Ok(true) };
+        let mut time = left.get();
+        let tree = CommitTree::new(&self.mirror, &commit);
+        let is_known = self.units.renderer.renders_within(&tree, &unit, &mut time)?;
+        left.set(time);
+        Ok(is_known)
+    }
+
     /// What a unit renders to.
     pub(super) fn read_rendered(&self, path: &str, id: RenderId, scopes: &Scopes) -> Result<File, GitError> {
         let Some((commit, unit)) = self.units.find(path, id) else {
             // Only of commits that have been asked about it is known what a unit is made from.
             return Ok(File::unreadable(path.into(), Vec::new()));
         };
+        let _attempt = (!self.units.renderer.is_known(&unit)).then(|| self.mirror.attempt());
         self.units.renderer.file(&CommitTree::new(&self.mirror, &commit), &unit, scopes)
     }
 }
@@ -219,7 +239,7 @@ impl HeadReading<'_> {
         head: &CommitId,
     ) -> Result<Arc<Commit>, GitError> {
         let now = self.unit_at(path, head)?;
-        let object = key.map(|key| self.object_in(path, now, key)).transpose()?;
+        let object = key.map(|key| self.object_in(path, now, key)).transpose()?.flatten();
         let mut at = head.clone();
         for _ in 0..COMMITS {
             let commit = self.commit(&at)?;
@@ -233,7 +253,7 @@ impl HeadReading<'_> {
                 };
                 let is_same = before == now
                     || match (key, &object) {
-                        (Some(key), Some(object)) => self.object_in(path, before, key)? == *object,
+                        (Some(key), Some(object)) => self.object_in(path, before, key)?.as_ref() == Some(object),
                         _ => false,
                     };
                 if is_same {
@@ -253,9 +273,15 @@ impl HeadReading<'_> {
         Ok(self.repository.plan_at(at)?.units.get(path).map(|unit| unit.id))
     }
 
-    fn object_in(&self, path: &str, unit: Option<RenderId>, key: &ObjectKey) -> Result<Option<ManifestHash>, GitError> {
-        let Some(id) = unit else { return Ok(None) };
+    /// What a unit renders of an object. `None` where that would take longer than is left for older commits.
+    fn object_in(
+        &self,
+        path: &str,
+        unit: Option<RenderId>,
+        key: &ObjectKey,
+    ) -> Result<Option<Option<ManifestHash>>, GitError> {
+        let Some(id) = unit else { return Ok(Some(None)) };
         let Some(file) = self.side(path, Some(&Content::Rendered(id)))? else { return Ok(None) };
-        Ok(file.manifests.iter().find(|manifest| manifest.key == *key).map(|manifest| manifest.hash))
+        Ok(Some(file.manifests.iter().find(|manifest| manifest.key == *key).map(|manifest| manifest.hash)))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::git::{Entry, EntryKind, OddPath};
-use crate::render::{Capabilities, Plan, RenderId, Renderer, Unit};
+use crate::render::{Capabilities, Plan, RenderId, Renderer, Unit, are_patterns_too_many};
 use belay_core::rollout::CommitId;
 
 /// Of how many commits it is remembered which units they have.
@@ -103,7 +103,7 @@ impl Units {
 
     pub(super) fn remember(&self, at: &CommitId, plan: &Arc<Plan>) {
         let mut plans = self.plans();
-        if plans.others.len() >= PLANS {
+        while plans.others.len() >= PLANS || (are_patterns_too_many() && !plans.others.is_empty()) {
             plans.others.pop_front();
         }
         plans.others.push_back((at.clone(), Arc::clone(plan)));

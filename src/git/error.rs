@@ -114,6 +114,12 @@ pub enum GitError {
         /// What it is.
         kind: &'static str,
     },
+    /// A newer head came while this one was read.
+    #[error("commit {} was given up for a newer one", commit.short())]
+    GivenUp {
+        /// The commit.
+        commit: CommitId,
+    },
     /// The server could not be reached, or it broke off. It is worth trying again.
     #[error("failed to fetch from {repository}: {message}")]
     Unreachable {
@@ -249,6 +255,27 @@ pub enum GitError {
 }
 
 impl GitError {
+    /// The same error, where it says that a repository is beyond a limit of reading: reading it again says the same.
+    #[must_use]
+    pub fn of_limits(&self) -> Option<GitError> {
+        match self {
+            GitError::TooLarge { what, size, limit } => {
+                Some(GitError::TooLarge { what: what.clone(), size: *size, limit: *limit })
+            }
+            GitError::TooMany { what, limit } => Some(GitError::TooMany { what: what.clone(), limit: *limit }),
+            GitError::TooMuchMemory { repository, wanted, limit } => {
+                Some(GitError::TooMuchMemory { repository: repository.clone(), wanted: *wanted, limit: *limit })
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether reading was given up for a newer head, which is to be read instead.
+    #[must_use]
+    pub fn is_given_up(&self) -> bool {
+        matches!(self, GitError::GivenUp { .. })
+    }
+
     /// Whether trying again later may help without anybody doing anything.
     #[must_use]
     pub fn may_pass(&self) -> bool {

@@ -7,17 +7,20 @@
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+#[cfg(test)]
+use std::path::Path;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use super::unit::RenderId;
 
 /// The most that is kept, in bytes and in renderings.
-const BYTES: u64 = 512 << 20;
-const RENDERINGS: usize = 10_000;
-/// After how many new renderings it is looked whether there are too many.
-const SWEEP: u64 = 100;
+const LIMITS: KeptLimits = KeptLimits { bytes: 256 << 20, renderings: 10_000 };
+/// The share of them that is left where there is more, in percent.
+const LEFT: u64 = 75;
+/// The name of a rendering that is not written to its end.
+const NEW: &str = "new";
 /// How old a mark of use may become before it is renewed.
 const USED: Duration = Duration::from_hours(1);
 
@@ -25,13 +28,27 @@ const USED: Duration = Duration::from_hours(1);
 #[derive(Debug)]
 pub(super) struct Cache {
     folder: PathBuf,
-    written: AtomicU64,
+    limits: KeptLimits,
+    /// What is kept by now; `None` until the folder was looked through.
+    kept: Mutex<Option<KeptSize>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct KeptLimits {
+    bytes: u64,
+    renderings: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct KeptSize {
+    bytes: u64,
+    renderings: u64,
 }
 
 impl Cache {
     /// A cache in a folder, which is made when the first rendering is kept.
     pub(super) fn new(folder: PathBuf) -> Cache {
-        Cache { folder, written: AtomicU64::new(0) }
+        Cache { folder, limits: LIMITS, kept: Mutex::default() }
     }
 
     /// What was rendered from these inputs, by a tool of this identity; by any, where none is known.
@@ -56,16 +73,18 @@ impl Cache {
     pub(super) fn put(&self, id: RenderId, tool: &str, bytes: &[u8]) {
         let write = || -> std::io::Result<()> {
             DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
-            let number = self.written.fetch_add(1, Ordering::Relaxed);
-            let new = self.folder.join(format!("new-{}-{number}", std::process::id()));
+            let size = (tool.len() + 1 + bytes.len()) as u64;
+            // One at a time: what is being written counts, too.
+            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(now) = self.with_room_for(size, *kept)? else { return Ok(()) };
+            *kept = None;
+            let new = self.folder.join(NEW);
             let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
             file.write_all(tool.as_bytes())?;
             file.write_all(b"\n")?;
             file.write_all(bytes)?;
             fs::rename(&new, self.path(id))?;
-            if number.is_multiple_of(SWEEP) {
-                sweep(&self.folder)?;
-            }
+            *kept = Some(KeptSize { bytes: now.bytes + size, renderings: now.renderings + 1 });
             Ok(())
         };
         if let Err(error) = write() {
@@ -73,26 +92,87 @@ impl Cache {
         }
     }
 
+    /// Makes room for a rendering of this size. Returns what is kept beside it; `None` where it is larger than all that is.
+    fn with_room_for(&self, size: u64, kept: Option<KeptSize>) -> std::io::Result<Option<KeptSize>> {
+        if size > self.limits.bytes {
+            return Ok(None);
+        }
+        let fits = |kept: &KeptSize| kept.bytes + size <= self.limits.bytes && kept.renderings < self.limits.renderings;
+        kept.filter(fits).map_or_else(|| self.sweep(size), Ok).map(Some)
+    }
+
+    /// Deletes what was used longest ago, where there is more than is kept with a new rendering of this size, and what was
+    /// not written to its end by a belay that was killed. Returns what is left.
+    fn sweep(&self, size: u64) -> std::io::Result<KeptSize> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            let data = entry.metadata()?;
+            if entry.file_name().to_string_lossy().starts_with(NEW) {
+                fs::remove_file(entry.path())?;
+                continue;
+            }
+            found.push((data.modified()?, data.len(), entry.path()));
+        }
+        found.sort_by_key(|(used, ..)| std::cmp::Reverse(*used));
+        let all = KeptSize { bytes: found.iter().map(|(_, size, _)| size).sum(), renderings: found.len() as u64 };
+        if all.bytes + size <= self.limits.bytes && all.renderings < self.limits.renderings {
+            return Ok(all);
+        }
+        let (bytes, renderings) = (self.limits.bytes / 100 * LEFT, self.limits.renderings * LEFT / 100);
+        let room = self.limits.bytes - size;
+        let mut left = KeptSize::default();
+        for (_, size, path) in found {
+            if left.renderings < renderings && left.bytes + size <= bytes.min(room) {
+                left = KeptSize { bytes: left.bytes + size, renderings: left.renderings + 1 };
+            } else {
+                fs::remove_file(path)?;
+            }
+        }
+        Ok(left)
+    }
+
     fn path(&self, id: RenderId) -> PathBuf {
         self.folder.join(id.to_string())
     }
 }
 
-/// Deletes what was used longest ago, where there is more than is kept.
-fn sweep(folder: &Path) -> std::io::Result<()> {
-    let mut kept = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let data = entry.metadata()?;
-        kept.push((data.modified()?, data.len(), entry.path()));
+#[cfg(test)]
+mod tests {
+    use super::super::MemoryTree;
+    use super::super::unit::Options;
+    use super::*;
+
+    fn ids(count: usize) -> Vec<RenderId> {
+        let mut tree = MemoryTree::default();
+        (0..count).for_each(|number| tree.file(format!("{number}/kustomization.yaml"), ""));
+        let Ok(plan) = super::super::find(&tree, "", &Options::default());
+        plan.units.values().map(|unit| unit.id).collect()
     }
-    kept.sort_by_key(|(used, ..)| std::cmp::Reverse(*used));
-    let mut bytes = 0;
-    for (count, (_, size, path)) in kept.iter().enumerate() {
-        bytes += size;
-        if count >= RENDERINGS || bytes > BYTES {
-            fs::remove_file(path)?;
+
+    fn size_of(folder: &Path) -> u64 {
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum()
+    }
+
+    /// Never is there more in the folder than is kept, also not while much is written at once.
+    #[test]
+    fn what_is_kept_is_bounded_before_it_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("new-1-7"), vec![0; 5000]).unwrap();
+        let limits = KeptLimits { bytes: 10_000, renderings: 20 };
+        let cache = Cache { limits, ..Cache::new(folder.path().to_owned()) };
+        let ids = ids(41);
+        for (nth, id) in ids.iter().enumerate().take(40) {
+            cache.put(*id, "tool", &vec![b'x'; 100 * nth]);
+            assert!(size_of(folder.path()) <= 10_000, "{}", size_of(folder.path()));
+            assert!(cache.get(*id, Some("tool")).is_some());
         }
+        assert!(!folder.path().join("new-1-7").exists(), "what was not finished is gone");
+        cache.put(ids[40], "tool", &vec![b'x'; 10_000]);
+        assert_eq!(cache.get(ids[40], Some("tool")), None, "what is larger than all is not kept");
+        // A restart finds what is there.
+        let again = Cache { limits, ..Cache::new(folder.path().to_owned()) };
+        ids.iter().take(30).for_each(|id| again.put(*id, "tool", b"small"));
+        assert!(fs::read_dir(folder.path()).unwrap().count() <= 20);
     }
-    Ok(())
 }

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::confine::{AllowedPaths, Confinement, confine};
 use super::orphans::RunningTool;
+use super::program::ProgramKind;
 use crate::backoff::Backoff;
 
 /// How much a tool may take.
@@ -47,6 +48,8 @@ pub enum ChildFailure {
     Bounds(String),
     /// The machine did not let it run.
     Machine(String),
+    /// It was ended, for nobody waits for it any more.
+    GivenUp,
 }
 
 impl ChildFailure {
@@ -55,6 +58,7 @@ impl ChildFailure {
     pub fn message(&self) -> &str {
         match self {
             ChildFailure::Said(message) | ChildFailure::Bounds(message) | ChildFailure::Machine(message) => message,
+            ChildFailure::GivenUp => "was given up",
         }
     }
 
@@ -82,6 +86,8 @@ const SAID: u64 = 64 << 10;
 const GO_MEMORY: &str = "GOMEMLIMIT";
 /// The waits between two looks whether a tool has ended.
 const PAUSES: Backoff = Backoff::between(Duration::from_millis(1), Duration::from_millis(20));
+/// After how long it is told that a tool runs.
+const SLOW: Duration = Duration::from_secs(2);
 /// How long what was ended may take to let go of its output.
 const LETTING_GO: Duration = Duration::from_secs(2);
 
@@ -89,17 +95,25 @@ const LETTING_GO: Duration = Duration::from_secs(2);
 #[must_use]
 pub fn confinement() -> Confinement {
     let nothing = Confinement { files: false, network: false };
-    let probe = || confine(&AllowedPaths { private: Path::new("/nonexistent"), program: Path::new("/nonexistent") });
+    let nowhere = Path::new("/nonexistent");
+    let probe = || confine(&AllowedPaths { private: nowhere, program: nowhere, kind: &ProgramKind::Static });
     thread::Builder::new().spawn(probe).map_or(nothing, |thread| thread.join().unwrap_or(nothing))
 }
 
-/// Runs a tool to its end. Returns what it printed.
-pub(super) fn run(run: &Run<'_>, limits: &ChildLimits, stop: &CancellationToken) -> Result<Vec<u8>, ChildFailure> {
+/// Runs a tool to its end. Returns what it printed. `slow` is called once where it takes long.
+pub(super) fn run(
+    run: &Run<'_>,
+    limits: &ChildLimits,
+    given_up: &CancellationToken,
+    slow: &(dyn Fn() + Sync),
+) -> Result<Vec<u8>, ChildFailure> {
+    let kind = ProgramKind::of(run.program);
     let (_running, rendered) = thread::scope(|scope| {
+        // The tool ends with the thread that started it.
         let confined = || {
-            confine(&AllowedPaths { private: run.private, program: run.program });
-            match start(run, limits) {
-                Ok((child, running)) => (Some(running), attend(child, limits, stop)),
+            confine(&AllowedPaths { private: run.private, program: run.program, kind: &kind });
+            match start(run, &kind, limits) {
+                Ok((child, running)) => (Some(running), attend(child, limits, given_up, slow)),
                 Err(failure) => (None, Err(failure)),
             }
         };
@@ -112,7 +126,7 @@ pub(super) fn run(run: &Run<'_>, limits: &ChildLimits, stop: &CancellationToken)
     rendered
 }
 
-fn start(run: &Run<'_>, limits: &ChildLimits) -> Result<(Child, RunningTool), ChildFailure> {
+fn start(run: &Run<'_>, kind: &ProgramKind, limits: &ChildLimits) -> Result<(Child, RunningTool), ChildFailure> {
     let home = run.private.join("home");
     let mut command = Command::new(run.program);
     command
@@ -128,42 +142,41 @@ fn start(run: &Run<'_>, limits: &ChildLimits) -> Result<(Child, RunningTool), Ch
         .process_group(0);
     let failed =
         |error: &io::Error| ChildFailure::Machine(format!("failed to start {}: {error}", run.program.display()));
-    let (child, running) = RunningTool::start(&mut command).map_err(|error| failed(&error))?;
-    bound(&child, limits).map_err(|error| {
-        end(&child);
-        failed(&error)
-    })?;
-    Ok((child, running))
+    bound(&mut command, kind, limits).map_err(|error| failed(&error))?;
+    RunningTool::start(&mut command).map_err(|error| failed(&error))
 }
 
 fn group(child: &Child) -> Option<Pid> {
     Pid::from_raw(i32::try_from(child.id()).ok()?)
 }
 
-/// Limits a child that has just been started.
+/// Has a program begin within its limits, end with belay, and make no processes unless it is a script.
 #[cfg(target_os = "linux")]
-fn bound(child: &Child, limits: &ChildLimits) -> io::Result<()> {
-    use rustix::process::{Resource, Rlimit, prlimit};
+#[expect(unsafe_code, reason = "what a child does before its program")]
+fn bound(command: &mut Command, kind: &ProgramKind, limits: &ChildLimits) -> io::Result<()> {
+    use super::refused_calls::{before_program, no_pairs, no_processes};
     // What is mapped and not written counts for nothing here: Go programs map much more than they use.
     let bounds = [
-        (Resource::Data, limits.memory),
-        (Resource::Cpu, limits.time.as_secs().max(1)),
-        (Resource::Fsize, limits.output),
-        (Resource::Core, 0),
-        (Resource::Nofile, 1024),
+        (libc::RLIMIT_DATA, limits.memory),
+        (libc::RLIMIT_CPU, limits.time.as_secs().max(1)),
+        (libc::RLIMIT_FSIZE, limits.output),
+        (libc::RLIMIT_CORE, 0),
+        (libc::RLIMIT_NOFILE, 1024),
     ];
-    for (resource, bound) in bounds {
-        match prlimit(group(child), resource, Rlimit { current: Some(bound), maximum: Some(bound) }) {
-            // It is through already.
-            Ok(_) | Err(rustix::io::Errno::SRCH) => {}
-            Err(error) => return Err(error.into()),
-        }
+    // Without seccomp, `confine` has said so.
+    let mut filters: Vec<_> = no_pairs().into_iter().collect();
+    match kind {
+        ProgramKind::Script => {}
+        ProgramKind::Static | ProgramKind::Dynamic(_) => filters.extend(no_processes().into_iter().flatten()),
     }
+    let belay = std::process::id();
+    // SAFETY: it makes system calls alone, and takes no lock and no memory.
+    unsafe { command.pre_exec(move || before_program(belay, &bounds, &filters)) };
     Ok(())
 }
 
 #[cfg(not(target_os = "linux"))]
-fn bound(_: &Child, _: &ChildLimits) -> io::Result<()> {
+fn bound(_: &mut Command, _: &ProgramKind, _: &ChildLimits) -> io::Result<()> {
     Ok(())
 }
 
@@ -207,8 +220,15 @@ enum Rest {
 }
 
 /// Waits for a child to end, and ends it when it takes more than it may.
-fn attend(mut child: Child, limits: &ChildLimits, stop: &CancellationToken) -> Result<Vec<u8>, ChildFailure> {
-    let deadline = Instant::now() + limits.time;
+fn attend(
+    mut child: Child,
+    limits: &ChildLimits,
+    given_up: &CancellationToken,
+    slow: &(dyn Fn() + Sync),
+) -> Result<Vec<u8>, ChildFailure> {
+    let began = Instant::now();
+    let deadline = began + limits.time;
+    let mut told = false;
     let output = hear(child.stdout.take(), limits.output, Rest::Refused);
     let said = hear(child.stderr.take(), SAID, Rest::PassedOver);
     let mut printed = None;
@@ -218,14 +238,21 @@ fn attend(mut child: Child, limits: &ChildLimits, stop: &CancellationToken) -> R
             break None;
         }
         if Instant::now() >= deadline {
-            break Some(format!("ran for more than {} s, and was ended", limits.time.as_secs()));
+            break Some(ChildFailure::Bounds(format!("ran for more than {} s, and was ended", limits.time.as_secs())));
         }
-        if stop.is_cancelled() {
-            break Some("was ended, for belay is stopping".to_owned());
+        if given_up.is_cancelled() {
+            break Some(ChildFailure::GivenUp);
+        }
+        if !told && began.elapsed() >= SLOW {
+            told = true;
+            slow();
         }
         let pause = pauses.wait();
         match output.recv_timeout(pause) {
-            Ok(Heard::TooMuch) => break Some(format!("printed more than {} MiB, and was ended", limits.output >> 20)),
+            Ok(Heard::TooMuch) => {
+                let message = format!("printed more than {} MiB, and was ended", limits.output >> 20);
+                break Some(ChildFailure::Bounds(message));
+            }
             Ok(heard) => printed = Some(heard),
             Err(RecvTimeoutError::Timeout) => {}
             // It prints no more, and is about to end.
@@ -235,7 +262,7 @@ fn attend(mut child: Child, limits: &ChildLimits, stop: &CancellationToken) -> R
     end(&child);
     let status = child.wait().map_err(|error| ChildFailure::Machine(format!("failed to wait for it: {error}")))?;
     if let Some(why) = stopped {
-        return Err(ChildFailure::Bounds(why));
+        return Err(why);
     }
     let said = match said.recv_timeout(LETTING_GO) {
         Ok(Heard::All(bytes)) => bytes,

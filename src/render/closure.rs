@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::origins::asks_origin;
-use super::refusal::Refusal;
+use super::refusal::{Refusal, shown_path};
 use super::tree::{Node, Tree, below};
 use super::unit::{Inputs, KUSTOMIZATIONS, Unit, UnitKind, whole};
 use belay_core::manifest::yaml::{At, decode, documents};
@@ -201,14 +201,14 @@ impl<T: Tree> Walk<'_, T> {
     fn named(&mut self, reading: &mut ClosureReading<'_>, at: At<'_>) -> Result<(), T::Error> {
         match at.value().as_str() {
             // A patch may be written where its path could stand.
-            Some(text) if !text.trim_end().contains('\n') => self.path(reading, at, text),
+            Some(text) if is_path(text) => self.path(reading, at, text),
             _ => Ok(()),
         }
     }
 
     fn path(&mut self, reading: &mut ClosureReading<'_>, at: At<'_>, path: &str) -> Result<(), T::Error> {
         let Some(joined) = join(reading.folder, path) else {
-            let message = format!("{path} lies outside of the repository");
+            let message = format!("{} lies outside of the repository", shown_path(path));
             self.refuse(reading, at, message, "belay shows a tool nothing but the repository: put it there");
             return Ok(());
         };
@@ -216,7 +216,7 @@ impl<T: Tree> Walk<'_, T> {
             Some(Node::Folder(_)) => reading.next.push(joined),
             Some(Node::Link | Node::Submodule) => self.certain = false,
             None if is_remote(path) => {
-                let message = format!("{path} would be fetched, and belay gives a tool no network");
+                let message = format!("{} would be fetched, and belay gives a tool no network", shown_path(path));
                 self.refuse(reading, at, message, "put what it names into the repository, and its path here");
             }
             Some(Node::File(_)) | None => {
@@ -239,6 +239,11 @@ impl<T: Tree> Walk<'_, T> {
         let place = Place { path: reading.file.into(), line: start.line, column: start.column };
         self.refusal.get_or_insert(Refusal { place, message, hint: hint.to_owned() });
     }
+}
+
+/// Whether a text is a path, and no patch that stands where its path could.
+fn is_path(text: &str) -> bool {
+    !text.trim_end().contains('\n') && !text.contains(": ") && !text.trim_start().starts_with(['{', '['])
 }
 
 fn is_empty(value: &Value) -> bool {
@@ -345,6 +350,7 @@ mod tests {
             ("components:\n- git@example.com:o/r.git\n", "over/kustomization.yaml:2:3", "would be fetched"),
             ("namespace: x\nresources: [../../out]\n", "over/kustomization.yaml:2:13", "outside of the repository"),
             ("patches: [{path: /etc/passwd}]\n", "over/kustomization.yaml:1:18", "outside of the repository"),
+            ("resources: ['https://a:b@x.y/z']\n", "over/kustomization.yaml:1:13", "https://***@x.y/z would"),
             ("helmCharts: [{name: redis}]\n", "over/kustomization.yaml:1:13", "a chart"),
         ] {
             let unit = unit(&[("over/kustomization.yaml", text)]);

@@ -1,65 +1,73 @@
 //! Which files of a source do not count: what `path`, `include`, `exclude` and the files `.belayignore` say, in gitignore's language.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use ignore::Match;
-use ignore::gitignore::{Gitignore, GitignoreBuilder};
-
+use super::patterns::{PatternSize, Patterns, taken};
 use super::source_paths::SourcePaths;
-use super::tree::{Tree, below, folders_above};
+use super::tree::{ContentId, Node, Tree, below, folders_above};
 
 /// The name of the files that say it in the repository.
 pub const IGNORE_FILE: &str = ".belayignore";
-/// The most that is read of one of them, in bytes: a larger one says nothing.
-const SIZE: u64 = 64 << 10;
+/// The most that the files of one commit say together.
+const LIMITS: PatternSize = PatternSize { bytes: 64 << 10, patterns: 10_000, globs: 256, glob_bytes: 4 << 10 };
 /// How many of them are read.
 const FILES: usize = 1000;
+/// The most memory that the patterns of all remembered commits of all sources take, in bytes.
+const TAKEN: usize = 32 << 20;
+
+/// Patterns that were read, by their text: files that say the same are kept once.
+static SHARED: Mutex<BTreeMap<ContentId, Weak<Patterns>>> = Mutex::new(BTreeMap::new());
+
+/// Whether the patterns of all remembered commits take more memory than they may.
+#[must_use]
+pub fn are_patterns_too_many() -> bool {
+    taken() > TAKEN
+}
 
 /// Which files of a source do not count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Excluded {
     /// The folders that count, where that is not all of one folder.
     paths: Option<SourcePaths>,
-    include: Option<Patterns>,
-    exclude: Option<Patterns>,
+    include: Option<SharedPatterns>,
+    exclude: Option<SharedPatterns>,
     /// Those of the repository, the deepest last, each with its folder.
-    files: Vec<(String, Patterns)>,
+    files: Vec<(String, SharedPatterns)>,
+    /// How much those are together.
+    size: PatternSize,
 }
 
 /// Patterns that were read; equal where their texts are.
 #[derive(Clone, Debug)]
-struct Patterns {
-    text: String,
-    matcher: Arc<Gitignore>,
+struct SharedPatterns {
+    text: ContentId,
+    patterns: Arc<Patterns>,
 }
 
-impl PartialEq for Patterns {
-    fn eq(&self, other: &Patterns) -> bool {
+impl PartialEq for SharedPatterns {
+    fn eq(&self, other: &SharedPatterns) -> bool {
         self.text == other.text
     }
 }
 
-impl Eq for Patterns {}
+impl Eq for SharedPatterns {}
 
-impl Patterns {
-    /// Reads patterns, one a line. One that can't be read matches nothing, as with Git.
-    fn read(text: String) -> Patterns {
-        let mut builder = GitignoreBuilder::new("");
-        for line in text.lines() {
-            // What is wrong with it was said where it is checked; Git says nothing of it.
-            let _ = builder.add_line(None, line);
+impl SharedPatterns {
+    fn read(text: &str) -> SharedPatterns {
+        let id = ContentId::of(text.as_bytes());
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(patterns) = shared.get(&id).and_then(Weak::upgrade) {
+            return SharedPatterns { text: id, patterns };
         }
-        let matcher = builder.build().unwrap_or_else(|_| Gitignore::empty());
-        Patterns { text, matcher: Arc::new(matcher) }
+        shared.retain(|_, patterns| patterns.strong_count() > 0);
+        let patterns = Arc::new(Patterns::read(text));
+        shared.insert(id, Arc::downgrade(&patterns));
+        SharedPatterns { text: id, patterns }
     }
 
-    /// Whether the last pattern that matches excludes a path; `None` where none matches.
     fn excludes(&self, path: &str, is_folder: bool) -> Option<bool> {
-        match self.matcher.matched(path, is_folder) {
-            Match::None => None,
-            Match::Ignore(_) => Some(true),
-            Match::Whitelist(_) => Some(false),
-        }
+        self.patterns.excludes(path, is_folder)
     }
 }
 
@@ -75,7 +83,7 @@ impl Excluded {
     pub fn of(include: &[String], exclude: &[String]) -> Excluded {
         let lines =
             |patterns: &[String]| patterns.iter().map(|pattern| from_root(pattern)).collect::<Vec<_>>().join("\n");
-        let read = |patterns: &[String]| (!patterns.is_empty()).then(|| Patterns::read(lines(patterns)));
+        let read = |patterns: &[String]| (!patterns.is_empty()).then(|| SharedPatterns::read(&lines(patterns)));
         Excluded { include: read(include), exclude: read(exclude), ..Excluded::default() }
     }
 
@@ -91,16 +99,29 @@ impl Excluded {
         self.paths.is_none() && self.include.is_none() && self.exclude.is_none() && self.files.is_empty()
     }
 
-    /// Takes up what a folder says. Folders come before those in them.
-    pub(super) fn read<T: Tree>(&mut self, tree: &T, folder: &str) -> Result<(), T::Error> {
-        if self.files.len() < FILES
-            && let Some(bytes) = tree.read(&below(folder, IGNORE_FILE), SIZE)?
-        {
-            let text = String::from_utf8_lossy(&bytes);
-            let text = text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned();
-            self.files.push((folder.to_owned(), Patterns::read(text)));
+    /// Takes up what a folder says. Folders come before those in them. Returns what is wrong where that is more than is
+    /// taken up: what does not count below the folder is not known then.
+    pub(super) fn read<T: Tree>(&mut self, tree: &T, folder: &str) -> Result<Option<String>, T::Error> {
+        let path = below(folder, IGNORE_FILE);
+        if !matches!(tree.node(&path)?, Some(Node::File(_))) {
+            return Ok(None);
         }
-        Ok(())
+        if self.files.len() >= FILES {
+            return Ok(Some(format!("is one of more than {FILES} such files")));
+        }
+        let kib = LIMITS.bytes >> 10;
+        let too_much = format!("has, with those that are read before it, more than {kib} KiB");
+        let left = LIMITS.bytes - self.size.bytes;
+        let Some(bytes) = tree.read(&path, left as u64)? else { return Ok(Some(too_much)) };
+        let text = String::from_utf8_lossy(&bytes);
+        let read = SharedPatterns::read(text.strip_prefix('\u{feff}').unwrap_or(&text));
+        let size = self.size.with(read.patterns.size());
+        if let Some(what) = size.beyond(LIMITS) {
+            return Ok(Some(format!("has, with those that are read before it, more than {what}")));
+        }
+        self.size = size;
+        self.files.push((folder.to_owned(), read));
+        Ok(None)
     }
 
     /// Whether a file does not count: it or a folder that it lies in is excluded, or neither is included.
@@ -109,7 +130,7 @@ impl Excluded {
         if self.is_empty() {
             return false;
         }
-        let included = |include: &Patterns| {
+        let included = |include: &SharedPatterns| {
             let matches = |path, is_folder| include.excludes(path, is_folder) == Some(true);
             match include.excludes(path, false) {
                 Some(said) => said,
@@ -173,7 +194,7 @@ mod tests {
         let mut excluded = Excluded::default();
         files.iter().for_each(|(folder, text)| tree.file(below(folder, IGNORE_FILE), *text));
         files.iter().for_each(|(folder, _)| match excluded.read(&tree, folder) {
-            Ok(()) => {}
+            Ok(problem) => assert_eq!(problem, None),
         });
         excluded
     }
@@ -231,5 +252,58 @@ mod tests {
         assert!(excluded.has("other/a.yaml") && !excluded.has("apps/a.yaml") && !excluded.has("x/apps/y/a.yaml"));
         assert!(!excluded.has("x/a.json") && excluded.has("x/secret.json"));
         assert!(excluded.has("apps/a.test.yaml") && !excluded.has("apps/b.yaml") && excluded.has("apps/c.yaml"));
+    }
+
+    /// What twenty-five commits say with four files of 64 KiB, all of them different: none of them is read beyond the limits
+    /// of one commit, and what is the same is there once.
+    #[test]
+    fn all_files_of_a_commit_share_one_budget() {
+        let file = |number: usize| {
+            let lines = (0..9000).map(|line| format!("{number}{line:05}"));
+            lines.collect::<Vec<_>>().join("\n")
+        };
+        let mut tree = MemoryTree::default();
+        for number in 0..4 {
+            tree.file(below(&format!("f{number}"), IGNORE_FILE), file(number));
+        }
+        let read = |tree: &MemoryTree| {
+            let mut excluded = Excluded::default();
+            let problems: Vec<Option<String>> = (0..4)
+                .map(|number| match excluded.read(tree, &format!("f{number}")) {
+                    Ok(problem) => problem,
+                })
+                .collect();
+            (excluded, problems)
+        };
+        let (excluded, problems) = read(&tree);
+        assert_eq!(problems[0], None);
+        assert!(problems[1..].iter().all(|problem| problem.as_ref().is_some_and(|said| said.contains("64 KiB"))));
+        assert!(excluded.size.beyond(LIMITS).is_none() && excluded.has("f0/000017") && !excluded.has("f1/100017"));
+        let (again, _) = read(&tree);
+        assert!(Arc::ptr_eq(&excluded.files[0].1.patterns, &again.files[0].1.patterns), "kept once");
+    }
+
+    #[test]
+    fn what_is_beyond_the_limits_is_told() {
+        for (text, said) in [
+            ("a\n".repeat(10_001), "10000 patterns"),
+            ("*a*\n".repeat(257), "256 patterns with several wildcards"),
+            ("*a*".repeat(1400) + "\n", "4 KiB of patterns with several wildcards"),
+            ("# comment\n".repeat(7000), "64 KiB"),
+        ] {
+            let mut tree = MemoryTree::default();
+            tree.file(IGNORE_FILE, text);
+            let Ok(problem) = Excluded::default().read(&tree, "");
+            let problem = problem.unwrap();
+            assert!(problem.ends_with(said), "{problem}");
+        }
+        let many = |tree: &mut MemoryTree| (0..=FILES).for_each(|at| tree.file(format!("{at}/{IGNORE_FILE}"), "a"));
+        let mut tree = MemoryTree::default();
+        many(&mut tree);
+        let mut excluded = Excluded::default();
+        let problems = (0..=FILES).filter_map(|at| match excluded.read(&tree, &at.to_string()) {
+            Ok(problem) => problem,
+        });
+        assert_eq!(problems.count(), 1);
     }
 }

@@ -25,8 +25,9 @@ pub fn find<T: Tree>(tree: &T, folder: &str, options: &Options) -> Result<Plan, 
     plan.covered.excluded = options.excluded.clone();
     // What the folders above it say counts, too; what itself says is read with it.
     for above in ignoring_above(folder) {
-        if matches!(tree.node(&below(above, IGNORE_FILE))?, Some(Node::File(_))) {
-            plan.covered.excluded.read(tree, above)?;
+        if let Some(problem) = plan.covered.excluded.read(tree, above)? {
+            plan.refuse(folder, above, &problem);
+            return Ok(plan);
         }
     }
     let mut folders = vec![(folder.to_owned(), 0)];
@@ -38,8 +39,11 @@ pub fn find<T: Tree>(tree: &T, folder: &str, options: &Options) -> Result<Plan, 
         }
         let entries = tree.list(&folder)?;
         let is_there = |name: &str| entries.iter().any(|(other, node)| other == name && matches!(node, Node::File(_)));
-        if is_there(IGNORE_FILE) {
-            plan.covered.excluded.read(tree, &folder)?;
+        if is_there(IGNORE_FILE)
+            && let Some(problem) = plan.covered.excluded.read(tree, &folder)?
+        {
+            plan.refuse(&folder, &folder, &problem);
+            continue;
         }
         let excluded = &plan.covered.excluded;
         let file = |name: &str| !options.off && is_there(name) && !excluded.has(&below(&folder, name));
@@ -114,6 +118,23 @@ mod tests {
         assert!(!plan.covers("env/plain/a.yaml") && !plan.covers("env/ab/x.yaml"));
         let Ok(off) = find(&tree, "env", &Options { off: true, ..Options::default() });
         assert!(off.is_empty());
+    }
+
+    /// What does not count is not known then: nothing of the folder is read, and nothing of it is deleted.
+    #[test]
+    fn a_folder_with_too_many_patterns_is_refused() {
+        let mut tree =
+            tree(&[("a/x.yaml", ""), ("b/kustomization.yaml", ""), ("b/x/.belayignore", ""), ("c/x.yaml", "")]);
+        tree.file("a/.belayignore", "x\n".repeat(20_000));
+        let Ok(plan) = find(&tree, "", &Options::default());
+        let refused = plan.units["a/.belayignore"].refusal.clone().unwrap();
+        assert!(
+            refused.message.contains(".belayignore has") && refused.message.contains("10000 patterns"),
+            "{refused:?}"
+        );
+        assert!(plan.covers("a/x.yaml") && !plan.covers("c/x.yaml") && plan.units.contains_key("b/kustomization.yaml"));
+        let Ok(below) = find(&tree, "a/deep", &Options::default());
+        assert!(below.covers("a/deep/x.yaml") && below.units.contains_key("a/.belayignore"));
     }
 
     #[test]

@@ -29,19 +29,26 @@ mod lookup;
 mod memory_tree;
 mod origins;
 mod orphans;
+mod outcomes;
+mod patterns;
+mod program;
 mod refusal;
+#[cfg(target_os = "linux")]
+mod refused_calls;
 mod renderer;
 mod said;
+mod slots;
 mod source_paths;
 mod tools;
 mod tree;
+mod turns;
 mod unit;
 
 pub use capabilities::Capabilities;
 pub use child::{ChildFailure, ChildLimits, confinement};
 pub use closure::kustomization_in;
 pub use confine::Confinement;
-pub use excluded::{Excluded, IGNORE_FILE, ignoring_above};
+pub use excluded::{Excluded, IGNORE_FILE, are_patterns_too_many, ignoring_above};
 pub use find::find;
 pub use links::leads_to_manifests;
 pub use memory_tree::MemoryTree;

@@ -4,7 +4,7 @@
     reason = "a child process and the files of this machine live in the machine's own time"
 )]
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use std::{fs, thread};
 
 use tokio_util::sync::CancellationToken;
 
-use super::arguments::{arguments, namespace};
+use super::arguments::arguments;
 use super::cache::Cache;
 use super::capabilities::{Capabilities, KnownCapabilities};
 use super::child::{self, ChildFailure, ChildLimits, Run};
@@ -22,17 +22,14 @@ use super::export::{ExportError, export};
 use super::find::find;
 use super::lookup::Lookups;
 use super::origins::ask_for_origins;
-use super::said::{place_in, without_folder};
-use super::tools::{FoundTool, Tool, Tools};
-use super::tree::Tree;
+use super::outcomes::{FailedRender, HeldOutcomes, Outcome, Passes, failed, no_tool, read};
+use super::said::{place_in, without_folder, without_values};
+use super::slots::Asking;
+use super::tools::{FoundTool, Tools};
+use super::tree::{Node, Tree};
+use super::turns::{HeadTurn, SlowUnits};
 use super::unit::{Options, Plan, RenderId, Unit, UnitKind, UnitWarning};
-use crate::blocking::turn_to_read;
-use belay_core::manifest::{File, Origins, Place, Rendered, Scopes, not_rendered, read_rendered};
-
-/// The most renderings that are held in memory where there is no folder for them.
-const HELD: usize = 1000;
-/// After how long a tool is run again that took more than its limits, or that the machine did not let run.
-const AGAIN: Duration = Duration::from_mins(10);
+use belay_core::manifest::{File, Place, Scopes};
 
 /// Renders units, and keeps what was rendered.
 #[derive(Debug)]
@@ -43,38 +40,16 @@ pub struct Renderer {
     /// Where the private folders of the tools are made; the system's where there is none.
     work: Option<PathBuf>,
     cache: Option<Cache>,
-    /// What can't be kept in the cache: failures, and all of it where there is none.
-    held: Mutex<BTreeMap<RenderId, Outcome>>,
+    held: Mutex<HeldOutcomes>,
     /// What charts are told of the cluster.
     capabilities: Mutex<KnownCapabilities>,
     /// Where charts ask the cluster, by what they are made from.
     lookups: Lookups,
     /// How often a tool was run.
     runs: AtomicU64,
-    /// When cancelled, nothing more is rendered, and what is running ends.
-    stop: CancellationToken,
-}
-
-/// What became of a unit.
-type Outcome = Result<Arc<[u8]>, FailedRender>;
-
-/// Why a unit was not rendered.
-#[derive(Clone, Debug)]
-struct FailedRender {
-    place: Place,
-    message: String,
-    hint: Option<String>,
-    passes: Passes,
-}
-
-/// When the same inputs may render another time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Passes {
-    Never,
-    /// As soon as the tool is there.
-    WithTheTool(Tool),
-    /// What the machine did not let happen may happen later.
-    After(Instant),
+    asking: Asking,
+    turn: HeadTurn,
+    slow: SlowUnits,
 }
 
 impl Renderer {
@@ -96,14 +71,34 @@ impl Renderer {
             capabilities: Mutex::default(),
             lookups: Lookups::default(),
             runs: AtomicU64::new(0),
-            stop: CancellationToken::new(),
+            asking: Asking::new(),
+            turn: HeadTurn::default(),
+            slow: SlowUnits::default(),
         }
     }
 
     /// The same until this is cancelled: then what is running ends, and nothing more is rendered.
     #[must_use]
     pub fn until(self, stop: CancellationToken) -> Renderer {
-        Renderer { stop, ..self }
+        Renderer { turn: HeadTurn::until(stop), ..self }
+    }
+
+    /// The same that tells which units a tool has rendered for long, whenever that changes.
+    #[must_use]
+    pub fn telling(self, tell: impl Fn(&BTreeSet<Arc<str>>) + Send + Sync + 'static) -> Renderer {
+        Renderer { slow: SlowUnits::telling(tell), ..self }
+    }
+
+    /// Begins the turn of a head: gives up what is rendered for another one. Returns what is cancelled when the next head
+    /// takes its turn.
+    pub fn begin(&self, head: &str) -> CancellationToken {
+        self.turn.begin(head)
+    }
+
+    /// Whether a tool renders a unit for long.
+    #[must_use]
+    pub fn is_slow(&self) -> bool {
+        self.slow.are_there()
     }
 
     /// The same for a cluster that has not said yet what it can do: charts wait for that.
@@ -182,18 +177,19 @@ impl Renderer {
         Ok(warnings)
     }
 
-    /// Renders those of these units that were not rendered yet, several at once, as many as there are processors.
+    /// Renders those of these units that were not rendered yet, several at once: as many as there are processors, over all
+    /// sources.
     ///
     /// # Errors
     ///
     /// When the tree can't be read.
     pub fn prepare<T: Tree>(&self, tree: &T, units: &[&Unit]) -> Result<(), T::Error> {
         let missing: Vec<&Unit> = units.iter().copied().filter(|unit| self.known(unit).is_none()).collect();
-        let next = AtomicUsize::new(0);
+        let (next, given_up) = (AtomicUsize::new(0), self.turn.now());
         let work = || -> Result<(), T::Error> {
             while let Some(unit) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
                 // What it is, is kept.
-                let _ = self.outcome(tree, unit)?;
+                let _ = self.outcome(tree, unit, &self.limits, &given_up)?;
             }
             Ok(())
         };
@@ -216,41 +212,34 @@ impl Renderer {
     ///
     /// When the tree can't be read.
     pub fn file<T: Tree>(&self, tree: &T, unit: &Unit, scopes: &Scopes) -> Result<File, T::Error> {
-        let bytes = match self.outcome(tree, unit)? {
-            Ok(bytes) => bytes,
-            Err(FailedRender { place, message, hint, .. }) => {
-                return Ok(not_rendered(&unit.path, place, message, hint));
-            }
-        };
-        let (origins, namespace) = match &unit.kind {
-            UnitKind::Kustomize { asks_origin, .. } => (Origins::Annotation { kept: *asks_origin }, None),
-            UnitKind::Helm(options) => (Origins::Comment, Some(namespace(options))),
-        };
-        let rendered = Rendered { path: &unit.path, folder: &unit.folder, origins };
-        let _turn = turn_to_read(bytes.len());
-        match namespace.filter(|namespace| *namespace != scopes.default_namespace) {
-            None => Ok(read_rendered(&rendered, &bytes, scopes)),
-            Some(namespace) => {
-                let mut scopes = scopes.clone();
-                namespace.clone_into(&mut scopes.default_namespace);
-                Ok(read_rendered(&rendered, &bytes, &scopes))
-            }
+        let outcome = self.outcome(tree, unit, &self.limits, &self.turn.now())?;
+        Ok(read(unit, outcome, scopes))
+    }
+
+    /// Renders a unit of an older commit, where that is not known, within the time that is left, of which what it takes is
+    /// taken. Returns whether it is known what it renders to.
+    ///
+    /// # Errors
+    ///
+    /// When the tree can't be read.
+    pub fn renders_within<T: Tree>(&self, tree: &T, unit: &Unit, left: &mut Duration) -> Result<bool, T::Error> {
+        if self.is_known(unit) {
+            return Ok(true);
         }
+        if left.is_zero() {
+            return Ok(false);
+        }
+        let (began, limits) = (Instant::now(), ChildLimits { time: self.limits.time.min(*left), ..self.limits });
+        let outcome = self.outcome(tree, unit, &limits, &self.turn.now())?;
+        *left = left.saturating_sub(began.elapsed());
+        Ok(!matches!(&outcome, Err(FailedRender { passes: Passes::AtOnce, .. })))
     }
 
     /// Forgets what could not be rendered for a reason that may have passed: a tool that is there by now. Returns whether
     /// there was any such.
     pub fn forget_passing(&self) -> bool {
         let (kustomize, helm) = (self.tools.kustomize().is_some(), self.tools.helm().is_some());
-        let mut held = self.held();
-        let before = held.len();
-        held.retain(|_, outcome| match outcome.as_ref().map_err(|failed| failed.passes) {
-            Ok(_) | Err(Passes::Never) => true,
-            Err(Passes::WithTheTool(Tool::Helm)) => !helm,
-            Err(Passes::WithTheTool(_)) => !kustomize,
-            Err(Passes::After(moment)) => Instant::now() < moment,
-        });
-        held.len() < before
+        self.held().forget_passing(kustomize, helm)
     }
 
     /// Whether it is known what a unit renders to, or why not.
@@ -259,7 +248,7 @@ impl Renderer {
         self.known(unit).is_some()
     }
 
-    fn held(&self) -> MutexGuard<'_, BTreeMap<RenderId, Outcome>> {
+    fn held(&self) -> MutexGuard<'_, HeldOutcomes> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -275,14 +264,20 @@ impl Renderer {
             let super::Refusal { place, message, hint } = refusal.clone();
             return Some(Err(FailedRender { place, message, hint: Some(hint), passes: Passes::Never }));
         }
-        if let Some(outcome) = self.held().get(&unit.id) {
+        if let Some(outcome) = self.held().get(unit.id) {
             return Some(outcome.clone());
         }
         let identity = self.tool(unit).map(|found| found.identity());
         self.cache.as_ref()?.get(unit.id, identity.as_deref()).map(|bytes| Ok(bytes.into()))
     }
 
-    fn outcome<T: Tree>(&self, tree: &T, unit: &Unit) -> Result<Outcome, T::Error> {
+    fn outcome<T: Tree>(
+        &self,
+        tree: &T,
+        unit: &Unit,
+        limits: &ChildLimits,
+        given_up: &CancellationToken,
+    ) -> Result<Outcome, T::Error> {
         if let Some(known) = self.known(unit) {
             return Ok(known);
         }
@@ -290,14 +285,7 @@ impl Renderer {
         let Some(found) = self.tool(unit) else {
             return Ok(self.hold(unit.id, Err(no_tool(&unit.kind, beginning))));
         };
-        let again = |may_pass| if may_pass { Passes::After(Instant::now() + AGAIN) } else { Passes::Never };
-        let failed = |place: &Place, message: String, may_pass| FailedRender {
-            place: place.clone(),
-            message,
-            hint: None,
-            passes: again(may_pass),
-        };
-        let outcome = match self.run(tree, unit, &found) {
+        let outcome = match self.run(tree, unit, &found, limits, given_up) {
             Ok(bytes) => {
                 if let Some(cache) = &self.cache {
                     cache.put(unit.id, &found.identity(), &bytes);
@@ -306,31 +294,44 @@ impl Renderer {
                 Ok(bytes.into())
             }
             Err(RunError::Tree(error)) => return Err(error),
-            Err(RunError::TooMuch(what)) => Err(failed(&beginning, format!("the unit is made from {what}"), false)),
-            Err(RunError::Machine(message)) => Err(failed(&beginning, message, true)),
+            Err(RunError::TooMuch(what)) => {
+                Err(failed(beginning, format!("the unit is made from {what}"), Passes::Never))
+            }
+            Err(RunError::Machine(message)) => Err(failed(beginning, message, Passes::later(true))),
+            Err(RunError::GivenUp) => {
+                Err(failed(beginning, "the unit was given up before it was rendered".to_owned(), Passes::AtOnce))
+            }
             Err(RunError::Tool(failure)) => {
+                let passes = match &failure {
+                    // It had less time than it may take.
+                    ChildFailure::Bounds(_) if limits.time < self.limits.time => Passes::AtOnce,
+                    failure => Passes::later(failure.may_pass()),
+                };
                 let message = failure.message();
-                let place = place_in(message, &unit.folder).unwrap_or_else(|| beginning.clone());
+                let place = place_in(message, &unit.folder).filter(|place| is_file(tree, &place.path));
+                let message = without_values(tree, unit, message)?;
                 let message = format!("{} in {}: {message}", found.tool, unit.shown());
-                Err(failed(&place, message, failure.may_pass()))
+                Err(failed(place.unwrap_or(beginning), message, passes))
             }
         };
         Ok(self.hold(unit.id, outcome))
     }
 
     fn hold(&self, id: RenderId, outcome: Outcome) -> Outcome {
-        let mut held = self.held();
-        if held.len() >= HELD {
-            held.pop_first();
-        }
-        held.insert(id, outcome.clone());
+        self.held().hold(id, &outcome);
         outcome
     }
 
-    fn run<T: Tree>(&self, tree: &T, unit: &Unit, found: &FoundTool) -> Result<Vec<u8>, RunError<T::Error>> {
-        if self.stop.is_cancelled() {
-            return Err(RunError::Machine("belay is stopping".to_owned()));
-        }
+    fn run<T: Tree>(
+        &self,
+        tree: &T,
+        unit: &Unit,
+        found: &FoundTool,
+        limits: &ChildLimits,
+        given_up: &CancellationToken,
+    ) -> Result<Vec<u8>, RunError<T::Error>> {
+        let patience = if limits.time < self.limits.time { limits.time } else { Duration::MAX };
+        let _slot = self.asking.wait(given_up, patience).ok_or(RunError::GivenUp)?;
         let private =
             self.private_folder().map_err(|error| RunError::Machine(format!("failed to make a folder: {error}")))?;
         let exported = private.path().join("tree");
@@ -353,9 +354,14 @@ impl Renderer {
             private: private.path(),
         };
         self.runs.fetch_add(1, Ordering::Relaxed);
-        let rendered = child::run(&asked, &self.limits, &self.stop);
+        let slow = || self.slow.begins(&unit.path);
+        let rendered = child::run(&asked, limits, given_up, &slow);
+        self.slow.ends(&unit.path);
         tracing::debug!(unit = &*unit.path, tool = %found.tool, took = ?started.elapsed(), "rendered");
-        rendered.map_err(|failure| RunError::Tool(without_folder(failure, &exported)))
+        rendered.map_err(|failure| match failure {
+            ChildFailure::GivenUp => RunError::GivenUp,
+            failure => RunError::Tool(without_folder(failure, &exported)),
+        })
     }
 
     fn private_folder(&self) -> std::io::Result<tempfile::TempDir> {
@@ -377,20 +383,10 @@ enum RunError<E> {
     TooMuch(String),
     Machine(String),
     Tool(ChildFailure),
+    GivenUp,
 }
 
-fn no_tool(kind: &UnitKind, place: Place) -> FailedRender {
-    let (tool, message, hint) = match kind {
-        UnitKind::Kustomize { .. } => (
-            Tool::Kustomize,
-            "kustomize is not installed: there is neither kustomize nor kubectl on the PATH",
-            "install kustomize or kubectl, or name the program: [render] kustomize = \"/usr/local/bin/kustomize\"",
-        ),
-        UnitKind::Helm(_) => (
-            Tool::Helm,
-            "helm is not installed: it is not on the PATH",
-            "install helm, or name the program: [render] helm = \"/usr/local/bin/helm\"",
-        ),
-    };
-    FailedRender { place, message: message.to_owned(), hint: Some(hint.to_owned()), passes: Passes::WithTheTool(tool) }
+/// Whether a path is a file of a tree. One that can't be read is none.
+fn is_file<T: Tree>(tree: &T, path: &str) -> bool {
+    matches!(tree.node(path), Ok(Some(Node::File(_))))
 }

@@ -1,10 +1,23 @@
-//! What a tool says that has failed, as complaints say it.
+//! What a tool says that has failed, as complaints say it: without the private folder that it was run in, and without
+//! values that may be secret.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
 use super::child::ChildFailure;
-use belay_core::manifest::{Place, join};
+use super::tree::{Node, Tree, below};
+use super::unit::{HelmOptions, KUSTOMIZATIONS, Unit, UnitKind};
+use belay_core::manifest::{
+    Certainty, FileContent, NamedFiles, Place, Redaction, files_of_kustomization, is_manifest, join,
+};
+
+/// The most of a unit's files that is looked through for values that may be secret, in bytes.
+const BYTES: u64 = 8 << 20;
+/// The most of its files and folders.
+const ENTRIES: usize = 20_000;
+/// The most words of a tool that are looked up as places.
+const PLACES: usize = 64;
 
 /// A tool's words without the folder that it was shown the repository in, which is there no more.
 pub(super) fn without_folder(failure: ChildFailure, exported: &Path) -> ChildFailure {
@@ -21,6 +34,134 @@ pub(super) fn without_folder(failure: ChildFailure, exported: &Path) -> ChildFai
         ChildFailure::Said(message) => ChildFailure::Said(shorten(message)),
         ChildFailure::Bounds(message) => ChildFailure::Bounds(shorten(message)),
         ChildFailure::Machine(message) => ChildFailure::Machine(shorten(message)),
+        ChildFailure::GivenUp => ChildFailure::GivenUp,
+    }
+}
+
+/// A tool's words without the values that the Secrets, generators, patches, values and environment files of its unit hold.
+/// Nothing of them, where there is more than is looked through.
+pub(super) fn without_values<T: Tree>(tree: &T, unit: &Unit, message: &str) -> Result<String, T::Error> {
+    let mut search = Search { tree, redaction: Redaction::of(message), bytes: BYTES, entries: ENTRIES };
+    let complete = match &unit.kind {
+        UnitKind::Kustomize { .. } => search.kustomization(unit)?,
+        UnitKind::Helm(options) => search.chart(unit, options)?,
+    };
+    if !complete {
+        let limit = BYTES >> 20;
+        return Ok(format!(
+            "failed; its words are not shown, for they may hold values of Secrets: the unit has more than {limit} MiB or \
+             {ENTRIES} files to look for these in"
+        ));
+    }
+    let mut left = PLACES;
+    let mut read = Ok(());
+    let shown = search.redaction.finish(|word| {
+        let places = [join(&unit.folder, word), join("", word), in_chart(word, &unit.folder)];
+        left = left.saturating_sub(1);
+        left > 0
+            && places.into_iter().flatten().any(|path| match tree.node(&path) {
+                Ok(node) => matches!(node, Some(Node::File(_) | Node::Folder(_))),
+                Err(error) => {
+                    read = Err(error);
+                    false
+                }
+            })
+    });
+    read.map(|()| shown)
+}
+
+/// The path of a file that Helm names: with the chart's name in the place of its folder.
+fn in_chart(word: &str, folder: &str) -> Option<String> {
+    join(folder, word.split_once('/')?.1)
+}
+
+/// The files of a unit that are looked through.
+struct Search<'t, T> {
+    tree: &'t T,
+    redaction: Redaction,
+    bytes: u64,
+    entries: usize,
+}
+
+impl<T: Tree> Search<'_, T> {
+    /// Looks through the files of a kustomization. Returns whether that was all of them.
+    fn kustomization(&mut self, unit: &Unit) -> Result<bool, T::Error> {
+        let Some(files) = self.files(unit)? else { return Ok(false) };
+        let mut named = NamedFiles::new();
+        for path in files.iter().filter(|path| is_kustomization(path)) {
+            let Some(bytes) = self.read(path)? else { return Ok(false) };
+            self.redaction.hide_file(FileContent::Kustomization, &bytes);
+            let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+            named.extend(files_of_kustomization(folder, &bytes));
+        }
+        for path in files.iter().filter(|path| !is_kustomization(path)) {
+            let by_name = || is_manifest(path).then_some(FileContent::Manifests);
+            let Some(content) = named.get(path).copied().or_else(by_name) else { continue };
+            let Some(bytes) = self.read(path)? else { return Ok(false) };
+            self.redaction.hide_file(content, &bytes);
+        }
+        Ok(true)
+    }
+
+    /// Looks through the files of a chart, as [`kustomization`](Search::kustomization) does.
+    fn chart(&mut self, unit: &Unit, options: &HelmOptions) -> Result<bool, T::Error> {
+        options.set.values().for_each(|value| self.redaction.hide_scalars(value, Certainty::Possible));
+        let Some(files) = self.files(unit)? else { return Ok(false) };
+        let values = unit.values_files();
+        for path in &files {
+            let by_name = || content_in_chart(path.strip_prefix(&*unit.folder)?.trim_start_matches('/'));
+            let content = if values.contains(path) { Some(FileContent::Values) } else { by_name() };
+            let Some(content) = content else { continue };
+            let Some(bytes) = self.read(path)? else { return Ok(false) };
+            self.redaction.hide_file(content, &bytes);
+        }
+        Ok(true)
+    }
+
+    /// The files that a unit is made from; `None` where there are too many.
+    fn files(&mut self, unit: &Unit) -> Result<Option<BTreeSet<String>>, T::Error> {
+        let mut files = BTreeSet::new();
+        let mut next: Vec<(String, Node)> = Vec::new();
+        next.extend(unit.inputs.nodes.iter().filter_map(|(path, node)| Some((path.clone(), (*node)?))));
+        while let Some((path, node)) = next.pop() {
+            let Some(left) = self.entries.checked_sub(1) else { return Ok(None) };
+            self.entries = left;
+            match node {
+                Node::File(_) => drop(files.insert(path)),
+                Node::Folder(_) => {
+                    let entries = self.tree.list(&path)?;
+                    next.extend(entries.into_iter().map(|(name, node)| (below(&path, &name), node)));
+                }
+                Node::Link | Node::Submodule => {}
+            }
+        }
+        Ok(Some(files))
+    }
+
+    /// What is in a file; `None` where that is more than is left to look through.
+    fn read(&mut self, path: &str) -> Result<Option<Vec<u8>>, T::Error> {
+        let bytes = self.tree.read(path, self.bytes)?;
+        self.bytes = self.bytes.saturating_sub(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64));
+        Ok(bytes)
+    }
+}
+
+fn is_kustomization(path: &str) -> bool {
+    KUSTOMIZATIONS.contains(&path.rsplit('/').next().unwrap_or(path))
+}
+
+/// What a file of a chart holds, by its path in the chart; `None` where no value of it can be printed.
+fn content_in_chart(path: &str) -> Option<FileContent> {
+    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let within = |wanted: &str| folder.split('/').any(|part| part == wanted);
+    let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
+    match name {
+        "Chart.yaml" | "Chart.lock" | "values.schema.json" | "LICENSE" | ".helmignore" => None,
+        _ if matches!(ending, "md" | "tgz") => None,
+        _ if within("templates") => Some(FileContent::Template),
+        _ if within("crds") => Some(FileContent::Manifests),
+        _ if matches!(ending, "yaml" | "yml" | "json") => Some(FileContent::Values),
+        _ => Some(FileContent::Environment),
     }
 }
 
@@ -29,9 +170,9 @@ pub(super) fn place_in(message: &str, folder: &str) -> Option<Place> {
     let words = message.split(|c: char| c.is_whitespace() || matches!(c, '(' | ')' | '"' | '<' | '>'));
     words.filter(|word| word.contains("/templates/") || word.contains("/charts/")).find_map(|word| {
         let mut parts = word.split(':');
-        let (_, path) = parts.next()?.split_once('/')?;
+        let path = in_chart(parts.next()?, folder)?;
         let line = parts.next()?.parse().ok()?;
         let column = parts.next().and_then(|column| column.parse().ok()).unwrap_or(1);
-        Some(Place { path: join(folder, path)?.into(), line, column })
+        Some(Place { path: path.into(), line, column })
     })
 }

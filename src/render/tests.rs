@@ -16,6 +16,9 @@ use super::*;
 use belay_core::manifest::{File, Scopes};
 
 mod random_changes;
+mod said;
+mod taken_over;
+mod turns;
 
 const CONFIG_MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: ";
 

@@ -83,7 +83,7 @@ impl FoundTool {
             private: private.path(),
         };
         let limits = ChildLimits { time: Duration::from_secs(10), ..ChildLimits::default() };
-        let said = run(&asked, &limits, &CancellationToken::new())?;
+        let said = run(&asked, &limits, &CancellationToken::new(), &|| {})?;
         let said = String::from_utf8_lossy(&said);
         let words = said.split_whitespace().find(|word| {
             word.trim_start_matches('v').starts_with(|first: char| first.is_ascii_digit()) && word.contains('.')

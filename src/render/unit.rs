@@ -168,6 +168,19 @@ impl Plan {
         self.covered == other.covered
     }
 
+    /// Refuses a folder, because of what the file with patterns of a folder above it, or of itself, says.
+    pub(super) fn refuse(&mut self, folder: &str, file: &str, problem: &str) {
+        let path = below(file, IGNORE_FILE);
+        let place = Place { path: path.as_str().into(), line: 1, column: 1 };
+        let message = format!("the file {IGNORE_FILE} {problem}: nothing below {} is read", shown(folder));
+        let hint = "write fewer patterns, or exclude = [\"…\"] in the source's configuration".to_owned();
+        let kind = UnitKind::Kustomize { reaches_out: false, asks_origin: false };
+        let refusal = Some(Refusal { place, message, hint });
+        let unit = Unit::new(path, folder, kind, Inputs::default(), (Vec::new(), Vec::new()), refusal);
+        self.covered.folders.insert(folder.to_owned());
+        self.take(Some(unit));
+    }
+
     pub(super) fn take(&mut self, unit: Option<Unit>) {
         let Some(unit) = unit else { return };
         self.covered.files.extend(unit.files.iter().cloned());
@@ -250,8 +263,13 @@ impl Unit {
     /// What complaints call the folder.
     #[must_use]
     pub fn shown(&self) -> &str {
-        if self.folder.is_empty() { "/" } else { &self.folder }
+        shown(&self.folder)
     }
+}
+
+/// What complaints call a folder.
+fn shown(folder: &str) -> &str {
+    if folder.is_empty() { "/" } else { folder }
 }
 
 impl Inputs {

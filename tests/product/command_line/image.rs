@@ -135,6 +135,10 @@ fn the_manifests_and_the_image_fit() {
         let asked = &container[probe]["httpGet"];
         assert_eq!((asked["path"].as_str(), &asked["port"]), (Some(path), &port["name"]), "{probe}");
     }
+    let memory: u64 =
+        container["resources"]["limits"]["memory"].as_str().unwrap().trim_end_matches("Mi").parse().unwrap();
+    let tool = belay::render::ChildLimits::default().memory >> 20;
+    assert!(memory >= 256 + tool, "there is no room for one tool");
     let image = concat!("belay:", env!("CARGO_PKG_VERSION"));
     assert_eq!(container["image"], image);
     let dockerfile = file("Dockerfile");

@@ -104,6 +104,16 @@ fn answer() {
     run("answer", 2000);
 }
 
+#[test]
+fn patterns() {
+    run("patterns", 2000);
+}
+
+#[test]
+fn redaction() {
+    run("redaction", 2000);
+}
+
 /// Each begins with a new API server, which takes longer.
 #[test]
 fn request() {

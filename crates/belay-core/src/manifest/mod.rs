@@ -17,6 +17,7 @@ mod object;
 mod object_of;
 mod one_manifest;
 mod paths;
+mod redaction;
 mod render;
 mod rendered;
 mod report;
@@ -38,6 +39,9 @@ pub use not_read::NotRead;
 pub use object::{ObjectKey, Place};
 pub use one_manifest::Manifest;
 pub use paths::{is_manifest, is_passed_over};
+pub use redaction::{
+    Certainty, FileContent, NamedFiles, Redaction, files_of_kustomization, short_keys, without_values,
+};
 pub use render::{Colour, render};
 pub use rendered::{Origins, Rendered, join, not_rendered, read_rendered};
 pub use report::brief;

@@ -38,7 +38,7 @@ pub(super) struct Words {
 impl Subject {
     /// A key, as it may be shown.
     pub(super) fn name<'n>(&self, key: &'n str) -> &'n str {
-        if self.showing == Showing::Everything || is_name(key) { key } else { "***" }
+        if self.showing == Showing::Everything || is_short_key(key) { key } else { "***" }
     }
 }
 
@@ -188,7 +188,7 @@ impl<'t> Report<'t> {
     fn excerpt(&self, span: Span, key: bool, showing: Showing) -> Option<Excerpt> {
         match showing {
             Showing::Everything => Some(window(self.lines.line(self.text, span.start.line), span, self.text)),
-            Showing::Keys if key && is_name(span.slice(self.text).trim_matches(['"', '\''])) => {
+            Showing::Keys if key && is_short_key(span.slice(self.text).trim_matches(['"', '\''])) => {
                 let key = span.slice(self.text);
                 let start = span.start.column.saturating_sub(1).min(60);
                 let end = start + u32::try_from(key.chars().count()).unwrap_or_default();
@@ -222,6 +222,14 @@ pub fn brief(message: &str) -> String {
         (end > SHORT).then(|| format!("{before} value: {shown}{}", &rest[end..]))
     });
     harmless(shortened.as_deref().unwrap_or(message))
+}
+
+/// The longest key of a Secret that is shown, in bytes. A longer one may be a value that a slip made a key.
+pub(super) const KEY: usize = 32;
+
+/// Whether a key of what may be secret is shown.
+pub(super) fn is_short_key(key: &str) -> bool {
+    is_name(key) && key.len() <= KEY
 }
 
 /// Text from a file or of a tool, made fit for a terminal: without control characters and what changes the direction of

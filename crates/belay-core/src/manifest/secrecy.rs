@@ -147,7 +147,7 @@ fn of_kustomization(placed: &Placed, text: &str, first: usize, last: usize) -> B
     of_parts(&fields, first, last)
 }
 
-fn of_text(text: &str) -> Showing {
+pub(super) fn of_text(text: &str) -> Showing {
     let word = |at: usize, length: usize| {
         let around = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
         !around(text[..at].chars().next_back()) && !around(text[at + length..].chars().next())

@@ -6,6 +6,7 @@ mod configuration;
 mod history;
 mod live_object;
 mod manifests;
+mod rendering;
 mod request;
 mod surface;
 mod text;
@@ -14,6 +15,7 @@ pub use configuration::configuration;
 pub use history::{commit, tree};
 pub use live_object::live_object;
 pub use manifests::{manifest_set, yaml};
+pub use rendering::{patterns, redaction};
 pub use request::request;
 pub use surface::{answer, host};
 
@@ -21,7 +23,7 @@ pub use surface::{answer, host};
 pub type Target = fn(&[u8]);
 
 /// All of them, by the names of their corpora.
-pub const ALL: [(&str, Target); 9] = [
+pub const ALL: [(&str, Target); 11] = [
     ("yaml", yaml),
     ("manifest_set", manifest_set),
     ("configuration", configuration),
@@ -31,4 +33,6 @@ pub const ALL: [(&str, Target); 9] = [
     ("request", request),
     ("host", host),
     ("answer", answer),
+    ("patterns", patterns),
+    ("redaction", redaction),
 ];

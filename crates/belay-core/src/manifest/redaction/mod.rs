@@ -1,0 +1,337 @@
+//! Takes values that may be secret out of what a program says of them.
+//!
+//! The text that is shown is bounded, the files that values come from are not known beforehand. So the pieces of the text
+//! are looked up, and values pass by: the memory is some times the text's, the time that of reading the values, whatever
+//! they are.
+
+mod files;
+mod template;
+
+use std::collections::HashMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+pub use files::{FileContent, NamedFiles, files_of_kustomization, short_keys, without_values};
+
+/// What stands in the place of a value.
+const MASK: &str = "***";
+/// The length of a piece of a value that gives it away, in bytes.
+const PIECE: usize = 8;
+/// The shortest value that is hidden also where it is a part of a word, in bytes.
+const WITHIN_WORDS: usize = 5;
+/// The shortest beginning of a value that is hidden before `...`: programs cut what they quote.
+const BEGINNING: usize = 3;
+/// The most of a text that is kept, in bytes: its beginning and its end.
+const KEPT: usize = 16 << 10;
+/// How many lines of one value are hidden by themselves.
+const LINES: usize = 100_000;
+
+/// How certain it is that a value is secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Certainty {
+    /// It is a Secret's: hidden however short it is.
+    Certain,
+    /// It may be: a short one is hidden only as a word of its own, and a number of few digits not at all.
+    Possible,
+}
+
+/// Where a piece of the text must stand to be hidden.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum PiecePlace {
+    Anywhere,
+    /// As a word, or as several.
+    Word,
+    /// Before `...`.
+    BeforeDots,
+}
+
+type Piece = (PiecePlace, u8, u64);
+
+/// A text from which values are taken out.
+#[derive(Debug)]
+pub struct Redaction {
+    text: String,
+    hidden: Vec<bool>,
+    /// Where the pieces of the text begin that have not been hidden yet.
+    pieces: HashMap<Piece, Vec<u32>>,
+    /// Bits of the hashes of the pieces: most values have no piece in common with the text.
+    filter: Vec<u64>,
+    /// How many pieces of values were looked up.
+    steps: u64,
+}
+
+impl Redaction {
+    /// A text from which nothing is taken out yet. Of a long one the beginning and the end are kept.
+    #[must_use]
+    pub fn of(text: &str) -> Redaction {
+        let (text, gap) = bounded(text);
+        let mut redaction = Redaction {
+            hidden: vec![false; text.len()],
+            text,
+            pieces: HashMap::new(),
+            filter: vec![0; 1024],
+            steps: 0,
+        };
+        if let Some(at) = gap {
+            // A value that was cut there is none that could be found.
+            let (from, to) = (at.saturating_sub(KEPT / 8), (at + KEPT / 8).min(redaction.hidden.len()));
+            redaction.hidden[from..to].fill(true);
+        }
+        redaction.note_pieces();
+        redaction
+    }
+
+    /// How many pieces of values were looked up.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    fn note_pieces(&mut self) {
+        let text = std::mem::take(&mut self.text);
+        let bytes = text.as_bytes();
+        for at in 0..bytes.len() {
+            for length in 1..=PIECE.min(bytes.len() - at) {
+                let key = key(&bytes[at..at + length]);
+                let mut note = |standing| self.note((standing, narrow(length), key), at);
+                if length >= WITHIN_WORDS {
+                    note(PiecePlace::Anywhere);
+                }
+                if length < PIECE && is_word(bytes, at, length) {
+                    note(PiecePlace::Word);
+                }
+                if (BEGINNING..PIECE).contains(&length) && is_cut(&bytes[at + length..]) {
+                    note(PiecePlace::BeforeDots);
+                }
+            }
+        }
+        self.text = text;
+    }
+
+    fn note(&mut self, piece: Piece, at: usize) {
+        let (word, bit) = filter_bit(piece);
+        self.filter[word] |= bit;
+        self.pieces.entry(piece).or_default().push(u32::try_from(at).unwrap_or(u32::MAX));
+    }
+
+    /// Hides a value, and forms of it that programs print: its lines, escaped, in base64.
+    pub fn hide(&mut self, value: &str, certainty: Certainty) {
+        let value = value.trim();
+        self.hide_form(value.as_bytes(), certainty);
+        if value.len() < WITHIN_WORDS {
+            return;
+        }
+        if value.contains('\n') {
+            value.lines().take(LINES).for_each(|line| self.hide_form(line.trim().as_bytes(), certainty));
+        }
+        if value.contains(|c: char| c.is_control() || matches!(c, '"' | '\\' | '<' | '>' | '&')) {
+            let escaped = serde_json::Value::from(value).to_string();
+            let escaped = &escaped[1..escaped.len() - 1];
+            self.hide_form(escaped.as_bytes(), certainty);
+            let of_html = escaped.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
+            self.hide_form(of_html.as_bytes(), certainty);
+        }
+        self.hide_base64(value.as_bytes(), certainty);
+    }
+
+    /// Hides what a value is in base64, also as a part of something longer.
+    fn hide_base64(&mut self, value: &[u8], certainty: Certainty) {
+        for before in 0..3_usize {
+            let mut padded = vec![0; before];
+            padded.extend_from_slice(value);
+            let encoded = STANDARD.encode(&padded);
+            // Characters that bytes beside the value have a part in.
+            let begin = (before * 8).div_ceil(6);
+            let end = padded.len() * 8 / 6;
+            self.hide_form(encoded.as_bytes().get(begin..end).unwrap_or_default(), certainty);
+            if before == 0 {
+                self.hide_form(encoded.as_bytes(), certainty);
+            }
+        }
+    }
+
+    fn hide_form(&mut self, value: &[u8], certainty: Certainty) {
+        let length = value.len();
+        if length >= PIECE {
+            value.windows(PIECE).for_each(|piece| self.hide_piece(PiecePlace::Anywhere, piece));
+        } else if length >= WITHIN_WORDS && certainty == Certainty::Certain {
+            self.hide_piece(PiecePlace::Anywhere, value);
+        } else if length > 0 {
+            let few_digits = length < WITHIN_WORDS && value.iter().all(u8::is_ascii_digit);
+            if certainty == Certainty::Certain || !few_digits {
+                self.hide_piece(PiecePlace::Word, value);
+            }
+        }
+        for beginning in BEGINNING..PIECE.min(length) {
+            self.hide_piece(PiecePlace::BeforeDots, &value[..beginning]);
+        }
+    }
+
+    fn hide_piece(&mut self, standing: PiecePlace, piece: &[u8]) {
+        self.steps += 1;
+        let wanted = (standing, narrow(piece.len()), key(piece));
+        let (word, bit) = filter_bit(wanted);
+        if self.filter[word] & bit == 0 {
+            return;
+        }
+        // Each is found once: the time does not grow with what is repeated.
+        for at in self.pieces.remove(&wanted).unwrap_or_default() {
+            let at = at as usize;
+            self.hidden[at..at + piece.len()].fill(true);
+        }
+    }
+
+    /// The words of the text that may be paths, without what is around them, the longest first.
+    #[must_use]
+    pub fn words(&self) -> Vec<String> {
+        let parts = self.text.split(|c: char| c.is_whitespace() || "\"'`()[]<>,:=".contains(c));
+        let mut words: Vec<String> = parts.filter(|word| word.contains(['/', '.'])).map(str::to_owned).collect();
+        words.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
+        words.dedup();
+        words
+    }
+
+    /// The text without the values. Words that `is_place` holds to be a place of the repository are shown all the same.
+    #[must_use]
+    pub fn finish(mut self, mut is_place: impl FnMut(&str) -> bool) -> String {
+        for word in self.words() {
+            let hidden = |(at, _): &(usize, &str)| self.hidden[*at..*at + word.len()].contains(&true);
+            let found: Vec<usize> = self.text.match_indices(&word).filter(hidden).map(|(at, _)| at).collect();
+            if !found.is_empty() && is_place(&word) {
+                found.into_iter().for_each(|at| self.hidden[at..at + word.len()].fill(false));
+            }
+        }
+        let mut shown = String::with_capacity(self.text.len());
+        let mut before = false;
+        for (at, c) in self.text.char_indices() {
+            let now = self.hidden[at..at + c.len_utf8()].contains(&true);
+            match (before, now) {
+                (_, false) => shown.push(c),
+                (false, true) => shown.push_str(MASK),
+                (true, true) => {}
+            }
+            before = now;
+        }
+        shown
+    }
+}
+
+/// The beginning and the end of a text, and where what is between them was.
+fn bounded(text: &str) -> (String, Option<usize>) {
+    if text.len() <= KEPT {
+        return (text.to_owned(), None);
+    }
+    let from = text.floor_char_boundary(KEPT / 2);
+    let to = text.ceil_char_boundary(text.len() - KEPT / 2);
+    (format!("{}{}", &text[..from], &text[to..]), Some(from))
+}
+
+fn narrow(length: usize) -> u8 {
+    u8::try_from(length).unwrap_or(u8::MAX)
+}
+
+fn key(piece: &[u8]) -> u64 {
+    piece.iter().fold(0, |key, byte| key << 8 | u64::from(*byte))
+}
+
+fn filter_bit((standing, length, key): Piece) -> (usize, u64) {
+    let mixed = (key ^ u64::from(length) << 59 ^ (standing as u64) << 56).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48;
+    (usize::try_from(mixed >> 6).unwrap_or(0) & 1023, 1 << (mixed & 63))
+}
+
+fn joins(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte >= 0x80
+}
+
+/// Whether a part of a text stands by itself. The number of a line or of a column is none that is a value.
+fn is_word(bytes: &[u8], at: usize, length: usize) -> bool {
+    let (before, after) = (&bytes[..at], &bytes[at + length..]);
+    let alone = before.last().is_none_or(|byte| !joins(*byte)) && after.first().is_none_or(|byte| !joins(*byte));
+    let is_number = bytes[at..at + length].iter().all(u8::is_ascii_digit);
+    let in_a_place = match before {
+        [.., before, b':'] => joins(*before),
+        before => before.ends_with(b"line ") || before.ends_with(b"column "),
+    };
+    alone && !(is_number && in_a_place)
+}
+
+fn is_cut(behind: &[u8]) -> bool {
+    behind.starts_with(b"...") || behind.starts_with("…".as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn without(text: &str, values: &[&str], certainty: Certainty) -> String {
+        let mut redaction = Redaction::of(text);
+        values.iter().for_each(|value| redaction.hide(value, certainty));
+        redaction.finish(|_| false)
+    }
+
+    #[test]
+    fn values_are_taken_out_in_every_form() {
+        for (text, values, shown) in [
+            ("literals: [password=correct-horse, oops]", &["correct-horse"][..], "literals: [password=***, oops]"),
+            ("given Y29ycmVjdC1ob3JzZQ==", &["correct-horse"], "given ***"),
+            ("a \"two\\nlines \\u0026 more\"", &["two\nlines & more"], "a \"***\""),
+            ("one: first line second line", &["first line\n  second line"], "one: ***"),
+            ("at <b64enc \"hunt...>", &["hunter2"], "at <b64enc \"***...>"),
+            ("pw=abc, pin 4711", &["abc", "4711"], "pw=***, pin ***"),
+            ("yaml: line 3: web/a.yaml:3:3", &["3"], "yaml: line 3: web/a.yaml:3:3"),
+            ("{\"pin\":3}", &["3"], "{\"pin\":***}"),
+            ("abcd", &["abc"], "abcd"),
+        ] {
+            assert_eq!(without(text, values, Certainty::Certain), shown);
+        }
+        assert_eq!(
+            without("port 80, mode abc, defaults", &["80", "abc", "default"], Certainty::Possible),
+            "port 80, mode ***, defaults"
+        );
+    }
+
+    #[test]
+    fn a_value_within_another_in_base64_is_taken_out() {
+        for before in ["", "a", "ab", "abc"] {
+            let encoded = STANDARD.encode(format!("{before}correct-horse-battery!"));
+            let shown = without(&encoded, &["correct-horse-battery"], Certainty::Certain);
+            assert!(shown.contains(MASK) && shown.len() < 12, "{shown}");
+        }
+    }
+
+    #[test]
+    fn places_are_shown() {
+        let mut redaction = Redaction::of("error in web/templates/a.yaml:3: web/templates/b.yaml");
+        redaction.hide("web/templates", Certainty::Certain);
+        let shown = redaction.finish(|word| word == "web/templates/a.yaml");
+        assert_eq!(shown, "error in web/templates/a.yaml:3: ***/b.yaml");
+    }
+
+    /// The time is that of the values, however often a piece stands in the text, and however often a value comes.
+    #[test]
+    fn repeated_pieces_are_found_once() {
+        let text = "a".repeat(1 << 20);
+        let mut redaction = Redaction::of(&text);
+        assert!(redaction.text.len() <= KEPT);
+        for _ in 0..100 {
+            redaction.hide(&text[..10_000], Certainty::Certain);
+        }
+        assert!(redaction.steps() < 100 * 10_000 * 7, "{}", redaction.steps());
+        assert_eq!(redaction.finish(|_| false), MASK);
+    }
+
+    proptest! {
+        #[test]
+        fn no_piece_is_left(value in "\\PC{8,40}", before in "\\PC{0,20}", from in 0usize..30, after in "\\PC{0,20}") {
+            let value = value.trim();
+            let from = value.floor_char_boundary(from.min(value.len()));
+            let shown = without(&format!("{before}{}{after}", &value[from..]), &[value], Certainty::Certain);
+            for piece in value.as_bytes().windows(PIECE) {
+                prop_assert!(!shown.as_bytes().windows(PIECE).any(|window| window == piece), "{shown}");
+            }
+        }
+    }
+}

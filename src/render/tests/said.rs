@@ -1,0 +1,171 @@
+//! What complaints say of units whose tool repeats what it read.
+
+use super::*;
+
+/// What nobody may see, in the forms that tools print it in.
+const SECRET: &str = "hunter2-Geheim";
+const FORMS: [&str; 5] = [SECRET, "hunter2-", "-Geheim", "aHVudGVyMi", "MIIEvQIBADANBgkqhkiG9w0"];
+
+/// The complaints about a tree, and that none of them has a value.
+fn complaints(tools: Tools, options: Options, tree: &MemoryTree) -> Vec<String> {
+    let files = rendered(&Renderer::new(options, tools, None), tree);
+    let said: Vec<String> =
+        files.iter().flat_map(|file| &file.complaints).map(|complaint| format!("{complaint} {complaint:?}")).collect();
+    assert!(!said.is_empty(), "{files:?}");
+    for complaint in &said {
+        assert!(FORMS.iter().all(|form| !complaint.contains(form)), "{complaint}");
+    }
+    said
+}
+
+fn kustomization(text: &str, files: &[(&str, &str)]) -> MemoryTree {
+    let mut tree = MemoryTree::default();
+    tree.file("over/kustomization.yaml", text);
+    files.iter().for_each(|(path, text)| tree.file(format!("over/{path}"), *text));
+    tree
+}
+
+const SECRET_FILE: &str = "apiVersion: v1\nkind: Secret\nmetadata: {name: db}\nstringData:\n  url: hunter2-Geheim\n";
+
+/// Broken kustomizations of every kind, by the real tool.
+#[test]
+fn kustomize_shows_no_value() {
+    let Some(tools) = real_tools() else { return };
+    let pem = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\n-----END PRIVATE KEY-----\n";
+    for (text, files, wanted) in [
+        ("secretGenerator:\n- name: db\n  literals: [password=hunter2-Geheim, oops]\n", &[][..], "expected key=value"),
+        ("secretGenerator:\n- name: db\n  literals: [hunter2-Geheim]\n", &[], "literal"),
+        ("secretGenerator:\n- name: db\n  literals: password=hunter2-Geheim\n", &[], ""),
+        ("secretGenerator:\n- name: db\n  literal: [password=hunter2-Geheim]\n", &[], "literal"),
+        ("secretGenerator:\n- name: db\n  files: [hunter2-Geheim]\n", &[], ""),
+        ("secretGenerator:\n- name: db\n  envs: [db.env]\n", &[("db.env", "hunter2-Geheim oops=1\n")], ""),
+        ("secretGenerator:\n- name: db\n  envs: [db.env]\n", &[("db.env", pem)], ""),
+        ("secretGenerator:\n- name: db\n  envs: [db.env]\n", &[("db.env", "a=hunter2-Geheim\na=b\n")], ""),
+        (
+            "secretGenerator:\n- {name: db, literals: [a=hunter2-Geheim]}\n- {name: db, literals: [a=hunter2-Geheim]}\n",
+            &[],
+            "",
+        ),
+        (
+            "resources: [db.yaml]\npatches:\n- patch: |-\n    kind: Secret\n    stringData: [hunter2-Geheim\n",
+            &[("db.yaml", SECRET_FILE)],
+            "",
+        ),
+        (
+            "resources: [db.yaml]\npatches:\n- path: p.yaml\n",
+            &[("db.yaml", SECRET_FILE), ("p.yaml", "hunter2-Geheim")],
+            "",
+        ),
+        (
+            "resources: [db.yaml]\npatches:\n- path: p.yaml\n",
+            &[("db.yaml", SECRET_FILE), ("p.yaml", "kind: Secret\nstringData: {url: hunter2-Geheim}\n")],
+            "",
+        ),
+        (
+            "resources: [db.yaml]\npatches:\n- target: {kind: Secret}\n  patch: |-\n    - {op: replace, path: /stringData/nothing/x, value: hunter2-Geheim}\n",
+            &[("db.yaml", SECRET_FILE)],
+            "",
+        ),
+        (
+            "resources: [db.yaml]\npatches:\n- target: {kind: Secret}\n  patch: |-\n    - {op: test, path: /stringData/url, value: hunter2-Geheim-2}\n",
+            &[("db.yaml", SECRET_FILE)],
+            "",
+        ),
+        (
+            "resources: [db.yaml]\nreplacements:\n- source: {kind: Secret, fieldPath: stringData.url, options: {delimiter: '-', index: 7}}\n  targets: [{select: {kind: Secret}, fieldPaths: [metadata.name]}]\n",
+            &[("db.yaml", SECRET_FILE)],
+            "out of bounds",
+        ),
+        (
+            "resources: [db.yaml]\nreplacements:\n- source: {kind: Secret, fieldPath: stringData.url}\n  targets: [{select: {kind: Secret}, fieldPaths: [spec.x.y]}]\n",
+            &[("db.yaml", SECRET_FILE)],
+            "",
+        ),
+        ("resources: [db.yaml]\n", &[("db.yaml", "kind: Secret\nstringData:\n  a: hunter2-Geheim\n b: x\n")], ""),
+        ("resources: [db.yaml]\n", &[("db.yaml", "kind: Secret\nstringData:\n  hunter2-Geheim\n")], ""),
+        (
+            "resources: [db.yaml]\n",
+            &[("db.yaml", "apiVersion: v1\nkind: Secret\ndata: {hunter2-Geheim-hunter2-Geheim-hunter2: x}\n")],
+            "",
+        ),
+    ] {
+        let said = complaints(tools.clone(), Options::default(), &kustomization(text, files));
+        assert!(said[0].starts_with("over/") && said[0].contains(wanted), "{text}: {}", said[0]);
+        assert!(
+            said[0].contains("kubectl in over: ") || said[0].contains("as rendered from over"),
+            "{text}: {}",
+            said[0]
+        );
+    }
+}
+
+/// Broken charts, by the real tool: values that templates print in their errors, and literals of templates.
+#[test]
+fn helm_shows_no_value() {
+    let Some(tools) = real_tools() else { return };
+    for (template, wanted) in [
+        ("a: {{ fail (printf \"bad %s\" .Values.db.password) }}\n", "bad"),
+        ("a: {{ tpl .Values.broken . }}\n", ""),
+        ("a: {{ .Values.db.password | int | required \"no size\" | fail }}\n", ""),
+        ("a: {{ fromYaml .Values.db.password | toYaml }}{{ fail (.Values.db.password | b64enc) }}\n", ""),
+        ("kind: Secret\nstringData:\n  a: {{ fail \"no size\" }}\n", "no size"),
+        ("kind: Secret\nstringData:\n  a: {{ b64enc \"hunter2-Geheim\" \"x\" }}\n", "b64enc"),
+        ("kind: Secret\nstringData:\n  a: {{ fail (quote (.Files.Get \"files/key.txt\")) }}\n", ""),
+        ("kind: Secret\nstringData:\n  a: {{ .Values.db.password }}\n b: x\n", ""),
+        ("a: {{ fail (toJson .Values) }}\n", ""),
+        ("a: {{ fail .Values.set }}\n", ""),
+        ("a: {{ fail .Values.more }}\n", ""),
+    ] {
+        let mut tree = MemoryTree::default();
+        tree.file("web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.0.0\n");
+        tree.file("web/values.yaml", "db: {password: hunter2-Geheim}\nbroken: '{{ .hunter2-Geheim'\n");
+        tree.file("web/files/key.txt", "hunter2-Geheim\n");
+        tree.file("values/more.yaml", "more: hunter2-Geheim\n");
+        tree.file("web/templates/a.yaml", template);
+        let set = [("set".to_owned(), json!(SECRET))].into();
+        let values = vec!["/values/more.yaml".to_owned()];
+        let chart = HelmOptions { chart: "web".to_owned(), values, set, ..HelmOptions::default() };
+        let options = Options { helm: vec![chart], ..Options::default() };
+        let said = complaints(tools.clone(), options, &tree);
+        assert!(
+            said[0].starts_with("web/templates/a.yaml:") || said[0].starts_with("web/Chart.yaml:1:1"),
+            "{}",
+            said[0]
+        );
+        assert!(said[0].contains("helm in web: ") && said[0].contains(wanted), "{template}: {}", said[0]);
+    }
+}
+
+/// Whatever a tool prints of what it was given: nothing of it is a value.
+#[test]
+fn a_tool_that_repeats_its_files_shows_no_value() {
+    for command in ["cat", "base64 -w0", "tr '\\n' ' ' <"] {
+        let (_folder, tools) = script(&format!("for f in over/*; do {command} $f >&2; done; exit 1"));
+        let tree = kustomization(
+            "secretGenerator: [{name: db, literals: [password=hunter2-Geheim], envs: [a.env]}]\nresources: [db.yaml]\n",
+            &[("a.env", "user=hunter2-Geheim\n"), ("db.yaml", SECRET_FILE)],
+        );
+        let said = complaints(tools, Options::default(), &tree);
+        assert!(said[0].contains("kustomize in over: "), "{}", said[0]);
+    }
+}
+
+/// More than is looked through: then nothing of what the tool says is shown, and the place still is.
+#[test]
+fn beyond_the_limit_the_tools_words_are_not_shown() {
+    let (_folder, tools) = script("echo hunter2-Geheim >&2; exit 1");
+    let mut tree = kustomization("resources: [large.yaml, db.yaml]\n", &[("db.yaml", SECRET_FILE)]);
+    tree.file("over/large.yaml", "# a comment of some length\n".repeat(400_000));
+    let said = complaints(tools, Options::default(), &tree);
+    assert!(said[0].starts_with("over/kustomization.yaml:1:1") && said[0].contains("are not shown"), "{}", said[0]);
+}
+
+/// A patch on one line is none that would be fetched, whatever addresses it has.
+#[test]
+fn a_patch_on_one_line_is_no_address() {
+    let mut tree = MemoryTree::default();
+    let patch = "{\"kind\": \"Secret\", \"stringData\": {\"url\": \"https://ada:hunter2-Geheim@db\"}}";
+    tree.file("kustomization.yaml", format!("patchesStrategicMerge: ['{patch}']\n"));
+    let Ok(plan) = find(&tree, "", &Options::default());
+    assert_eq!(plan.units["kustomization.yaml"].refusal, None);
+}

@@ -1,0 +1,90 @@
+//! Whose turn it is: the head that is rendered now, and which of its units take long.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+
+/// Who is told which units a tool has rendered for long, whenever that changes.
+type Tell = Box<dyn Fn(&BTreeSet<Arc<str>>) + Send + Sync>;
+
+/// Whose head is rendered.
+#[derive(Debug, Default)]
+pub(super) struct HeadTurn {
+    /// When cancelled, nothing more is rendered, and what is running ends.
+    stop: CancellationToken,
+    /// The head, and what is cancelled when another one takes its turn.
+    head: Mutex<Option<(String, CancellationToken)>>,
+}
+
+/// The units that a tool has rendered for long by now.
+#[derive(Default)]
+pub(super) struct SlowUnits {
+    units: Mutex<BTreeSet<Arc<str>>>,
+    tell: Option<Tell>,
+}
+
+impl fmt::Debug for SlowUnits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.units.fmt(f)
+    }
+}
+
+impl SlowUnits {
+    /// Units that are told whenever they change.
+    pub(super) fn telling(tell: impl Fn(&BTreeSet<Arc<str>>) + Send + Sync + 'static) -> SlowUnits {
+        SlowUnits { units: Mutex::default(), tell: Some(Box::new(tell)) }
+    }
+
+    /// A tool takes long for a unit.
+    pub(super) fn begins(&self, unit: &Arc<str>) {
+        self.change(|units| units.insert(Arc::clone(unit)));
+    }
+
+    /// No tool renders a unit any more.
+    pub(super) fn ends(&self, unit: &Arc<str>) {
+        self.change(|units| units.remove(unit));
+    }
+
+    /// Whether there are any.
+    pub(super) fn are_there(&self) -> bool {
+        !self.units.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut BTreeSet<Arc<str>>) -> bool) {
+        let mut units = self.units.lock().unwrap_or_else(PoisonError::into_inner);
+        if change(&mut units)
+            && let Some(tell) = &self.tell
+        {
+            tell(&units);
+        }
+    }
+}
+
+impl HeadTurn {
+    /// Turns that all end when this is cancelled.
+    pub(super) fn until(stop: CancellationToken) -> HeadTurn {
+        HeadTurn { stop, head: Mutex::default() }
+    }
+
+    /// Begins the turn of a head, and gives up what is rendered for another one. Returns what is cancelled when the next
+    /// one begins.
+    pub(super) fn begin(&self, head: &str) -> CancellationToken {
+        let mut turn = self.head.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, given_up)) = turn.as_ref().filter(|(other, _)| other == head) {
+            return given_up.clone();
+        }
+        let begun = self.stop.child_token();
+        if let Some((_, given_up)) = turn.replace((head.to_owned(), begun.clone())) {
+            given_up.cancel();
+        }
+        begun
+    }
+
+    /// What is cancelled when the present turn ends.
+    pub(super) fn now(&self) -> CancellationToken {
+        let head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
+        head.as_ref().map_or(&self.stop, |(_, given_up)| given_up).clone()
+    }
+}
