@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::credentials::without_credentials;
 use super::error::AwayCause;
 use super::items::TooMuch;
+use super::lease::NOT_ENTITLED;
 use super::{Cluster, ClusterError, ServerRefusal};
 use belay_core::manifest::short_keys;
 
@@ -88,18 +89,22 @@ impl Cluster {
     pub(super) async fn call(&self, purpose: Purpose<'_>, request: Unsent) -> Result<Answer, ClusterError> {
         let (code, warnings, bytes) = Box::pin(self.exchange(purpose, request)).await?;
         if !(200..300).contains(&code) {
-            return Err(refusal(purpose, code, &bytes));
+            return Err(self.blame(refusal(purpose, code, &bytes)).await);
         }
-        let value = serde_json::from_slice(&bytes)
-            .map_err(|error| ClusterError::away(purpose.what, format!("the answer is not JSON: {error}")))?;
-        Ok(Answer { value, warnings, code })
+        match serde_json::from_slice(&bytes) {
+            Ok(value) => Ok(Answer { value, warnings, code }),
+            Err(error) => {
+                let error = ClusterError::away(purpose.what, format!("the answer is not JSON: {error}"));
+                Err(self.blame(error).await)
+            }
+        }
     }
 
     /// Sends a request for a text.
     pub(super) async fn call_text(&self, purpose: Purpose<'_>, request: Unsent) -> Result<String, ClusterError> {
         let (code, _, bytes) = Box::pin(self.exchange(purpose, request)).await?;
         if !(200..300).contains(&code) {
-            return Err(refusal(purpose, code, &bytes));
+            return Err(self.blame(refusal(purpose, code, &bytes)).await);
         }
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
@@ -130,7 +135,10 @@ impl Cluster {
             }
             Ok((code, Ok(true)))
         };
-        self.in_time(purpose, exchange).await?.1
+        match self.in_time(purpose, exchange).await?.1 {
+            Ok(whole) => Ok(whole),
+            Err(error) => Err(self.blame(error).await),
+        }
     }
 
     /// Sends a request and counts it by its answer.
@@ -162,7 +170,7 @@ impl Cluster {
     }
 
     /// Does an exchange within the time limit of requests, and notes whether the API server answered: with which code, and
-    /// what.
+    /// what. An exchange without an answer is an outage only where the server is not ready either.
     pub(super) async fn in_time<T>(
         &self,
         purpose: Purpose<'_>,
@@ -171,13 +179,22 @@ impl Cluster {
         let (limit, began) = (self.request_timeout, self.clock.now());
         let answer = tokio::time::timeout(limit, exchange).await;
         let answer = answer.unwrap_or_else(|_| Err(format!("no answer within {limit:?}")));
+        let is_answered = match &answer {
+            // A proxy, or a server without its store, answers in its place.
+            Ok((code, _)) if !matches!(code, 502..=504) => true,
+            // It was not sent at all.
+            Err(message) if message == NOT_ENTITLED => false,
+            _ => Box::pin(self.is_ready()).await,
+        };
         match &answer {
-            Ok(_) => self.outage.answered(),
-            Err(message) => self.outage.failed(message),
+            Err(message) if !is_answered => self.outage.failed(message),
+            _ => self.outage.answered(),
         }
-        // A proxy, or a server without its store, answers in its place.
-        self.note(answer.as_ref().is_ok_and(|(code, _)| !matches!(code, 502..=504)), began);
-        answer.map_err(|message| ClusterError::silence(purpose.what, message))
+        self.note(is_answered, began);
+        answer.map_err(|message| match ClusterError::silence(purpose.what, message) {
+            silence if is_answered => silence.of_ready_server(),
+            silence => silence,
+        })
     }
 }
 
@@ -250,17 +267,29 @@ fn refused(purpose: Purpose<'_>, code: u16, reason: String, message: String, det
     let causes: Vec<(String, String)> = causes.map(cause).collect();
     let message = if purpose.secret {
         // The server quotes values; say which fields are wrong, and nothing of what it says about them.
-        let fields: Vec<&str> =
-            causes.iter().map(|(field, _)| field.as_str()).filter(|field| !field.is_empty()).collect();
-        format!(
-            "the API server refuses the Secret ({reason}{}{})",
-            if fields.is_empty() { "" } else { ": " },
-            fields.join(", ")
-        )
+        let fields = causes.iter().map(|(field, _)| field.as_str()).filter(|field| !field.is_empty());
+        let why = fields.map(str::to_owned).chain(without_values(&message)).collect::<Vec<_>>().join(", ");
+        format!("the API server refuses the Secret ({reason}{}{why})", if why.is_empty() { "" } else { ": " })
     } else {
         message
     };
     ServerRefusal { code, reason, message, causes }
+}
+
+/// Why a Secret is refused, as far as the server says it in words that hold none of its values. A policy or a webhook may
+/// quote a value behind its name.
+fn without_values(message: &str) -> Option<String> {
+    const IMMUTABLE: &str = "field is immutable";
+    let between = |begin: &str, end: &str| {
+        let from = message.find(begin)?;
+        let length = message[from..].find(end)? + end.len();
+        Some(message[from..from + length].to_owned())
+    };
+    let quota = message.find("exceeded quota: ").map(|from| message[from..].to_owned());
+    quota
+        .or_else(|| between("ValidatingAdmissionPolicy '", "denied request"))
+        .or_else(|| between("admission webhook \"", "denied the request"))
+        .or_else(|| message.contains(IMMUTABLE).then(|| IMMUTABLE.to_owned()))
 }
 
 #[cfg(test)]
@@ -323,6 +352,34 @@ mod tests {
             "causes": [{"field": "data[a]", "reason": "FieldValueInvalid", "message": "Invalid value: \"hunter2\""}]}});
         let error = format!("{:?}", refusal(purpose, 422, status.to_string().as_bytes()));
         assert!(!error.contains("hunter2") && error.contains("data[a]"), "{error}");
+    }
+
+    #[test]
+    fn a_refused_secret_says_why_in_words_without_values() {
+        let table = [
+            (
+                "secrets \"s\" is forbidden: exceeded quota: q, requested: count/secrets=1, used: count/secrets=0, limited: count/secrets=0",
+                "exceeded quota: q, requested: count/secrets=1, used: count/secrets=0, limited: count/secrets=0",
+            ),
+            (
+                "secrets \"s\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: not hunter2",
+                "ValidatingAdmissionPolicy 'p' with binding 'b' denied request",
+            ),
+            (
+                "admission webhook \"v.example.com\" denied the request: hunter2 is too short",
+                "admission webhook \"v.example.com\" denied the request",
+            ),
+            ("data: Forbidden: field is immutable when `immutable` is set", "field is immutable"),
+            ("Secret \"s\" is invalid: data[a]: Invalid value: \"hunter2\"", ""),
+        ];
+        let purpose = Purpose { secret: true, ..PURPOSE };
+        for (message, expected) in table {
+            let status = json!({"reason": "Forbidden", "message": message, "details": {"name": "s"}});
+            let code = if message.contains("forbidden") || message.contains("webhook") { 403 } else { 422 };
+            let error = refusal(purpose, code, status.to_string().as_bytes()).to_string();
+            let why = if expected.is_empty() { String::new() } else { format!(": {expected}") };
+            assert_eq!(error, format!("the API server refuses the Secret (Forbidden{why})"));
+        }
     }
 
     #[test]

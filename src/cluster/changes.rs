@@ -31,8 +31,8 @@ pub enum Seen {
     Gone(ObjectKey),
     /// All objects of this kind that there are have been told; from now on, changes.
     Synced(Served),
-    /// A watch, by what it watches, is in trouble, and tries again; or, with `None`, it is not any more.
-    Trouble(String, Option<String>),
+    /// A watch, by the address of what it watches, is in trouble, and tries again; or, with `None`, it is not any more.
+    Trouble(String, Option<ClusterError>),
     /// belay may not read this kind, and why; or, with `None`, it may.
     Denied(Served, Option<String>),
 }
@@ -253,7 +253,7 @@ impl Scope {
             _ => {
                 let body = timeout(self.cluster.request_timeout, Limited::new(body, 64 * 1024).collect()).await;
                 let body = body.ok().and_then(Result::ok).map(|body| body.to_bytes()).unwrap_or_default();
-                Err(sorted(refusal(purpose, code, &body)))
+                Err(sorted(self.cluster.blame(refusal(purpose, code, &body)).await))
             }
         }
     }
@@ -268,7 +268,7 @@ impl Scope {
             debug!(kind = self.served.kind, code, "the watch ends");
             return Err(match code {
                 410 => Over::Outdated,
-                code => sorted(refusal(purpose, code, object.to_string().as_bytes())),
+                code => sorted(self.cluster.blame(refusal(purpose, code, object.to_string().as_bytes())).await),
             });
         }
         let now = object["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
@@ -316,10 +316,10 @@ impl Scope {
         if trouble.message == message || error.is_silence() {
             debug!(kind = self.served.kind, message, "watch in trouble");
         } else {
-            warn!(kind = self.served.kind, namespace = self.namespace, message, "watch in trouble, trying again");
+            warn!(kind = self.served.kind, address = self.name(), message, "watch in trouble, trying again");
             trouble.message.clone_from(&message);
         }
-        self.send.send(Seen::Trouble(self.name(), Some(message))).await.map_err(|_| WatchEnd::Closed)?;
+        self.send.send(Seen::Trouble(self.name(), Some(error.clone()))).await.map_err(|_| WatchEnd::Closed)?;
         tokio::time::sleep(trouble.backoff.wait()).await;
         Ok(())
     }

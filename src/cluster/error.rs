@@ -24,7 +24,7 @@ pub enum ClusterError {
         /// What the API server says.
         message: String,
     },
-    /// The API server does not answer, or answers that it can't now: a fault of the infrastructure, to be tried again.
+    /// There was no answer, or the answer that it can't be done now: a fault of the infrastructure, to be tried again.
     #[error("failed to {what}: {message}")]
     Away {
         /// What was tried.
@@ -45,6 +45,9 @@ pub enum AwayCause {
     Silent,
     /// It answers that it can't.
     Busy,
+    /// The API server is ready, and can't do this one thing: a webhook, a conversion, an aggregated API server or a limit of
+    /// one kind is in the way of this object or kind, and of nothing else.
+    Own,
     /// Somebody else has written the object at the same moment, or since it was read.
     Conflict,
 }
@@ -106,6 +109,28 @@ impl ClusterError {
         matches!(self, ClusterError::Away { because: AwayCause::Silent, .. })
     }
 
+    /// Whether the API server can do nothing at all now. Whatever else is asked of it meanwhile waits too.
+    #[must_use]
+    pub fn is_outage(&self) -> bool {
+        matches!(self, ClusterError::Away { because: AwayCause::Silent | AwayCause::Busy, .. })
+    }
+
+    /// Whether only this object or kind can't be served now, by an API server that is ready.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        matches!(self, ClusterError::Away { because: AwayCause::Own, .. })
+    }
+
+    /// The same error, of an API server that is ready all the same.
+    pub(super) fn of_ready_server(self) -> ClusterError {
+        match self {
+            ClusterError::Away { what, message, retry_after_seconds, because: AwayCause::Silent | AwayCause::Busy } => {
+                ClusterError::Away { what, message, retry_after_seconds, because: AwayCause::Own }
+            }
+            error => error,
+        }
+    }
+
     /// Whether somebody else has written between the reading and the writing: what is read again may be written.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
@@ -132,6 +157,7 @@ impl ClusterError {
             ClusterError::Refused(refusal) => refusal.reason.as_str().into(),
             ClusterError::Missing { .. } => ReasonCode::Missing,
             ClusterError::Denied { .. } => ReasonCode::Forbidden,
+            ClusterError::Away { because: AwayCause::Own, .. } => ReasonCode::NotServed,
             ClusterError::Away { .. } => ReasonCode::ClusterAway,
         };
         Reason { code, message: self.to_string() }

@@ -14,7 +14,7 @@ use super::{Cluster, ClusterError};
 use belay_core::manifest::{Manifest, ObjectKey, other_tool};
 
 /// How long the answer that a kind does not exist is believed.
-const MISSING_FOR: Duration = Duration::from_secs(10);
+const MISSING_FOR: Duration = Duration::from_secs(2);
 
 /// A kind as the cluster serves it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,6 +36,12 @@ impl Served {
     #[must_use]
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    /// Where the API server has the objects of this kind: `/apis/apps/v1/deployments`.
+    #[must_use]
+    pub fn address(&self) -> String {
+        self.path(None, "")
     }
 
     /// The path of one object, or of all of them where `name` is empty.
@@ -100,6 +106,12 @@ impl Cluster {
         self.remembered(api_version, kind).unwrap_or_else(|| Err(missing(api_version, kind)))
     }
 
+    /// Forgets which kinds a group has: one of its definitions has changed.
+    pub fn forget_group(&self, group: &str) {
+        let mut known = self.kinds.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|api_version, _| group_of(api_version) != group);
+    }
+
     fn remembered(&self, api_version: &str, kind: &str) -> Option<Result<Served, ClusterError>> {
         let known = self.kinds.0.lock().unwrap_or_else(PoisonError::into_inner);
         let version = known.get(api_version)?;
@@ -109,6 +121,11 @@ impl Cluster {
             None => None,
         }
     }
+}
+
+/// The group of `apps/v1`; empty for `v1`.
+fn group_of(api_version: &str) -> &str {
+    api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
 /// Where an API server says which kinds a version has.

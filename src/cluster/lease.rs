@@ -50,7 +50,7 @@ impl Until {
 }
 
 /// What a write is given up with where this daemon may not write.
-const NOT_ENTITLED: &str = "this daemon does not hold the Lease of its source now, and does not write";
+pub(super) const NOT_ENTITLED: &str = "this daemon does not hold the Lease of its source now, and does not write";
 
 impl Cluster {
     /// The same cluster, to which nothing is written, but for dry runs, unless `entitled` says that it may. A write that

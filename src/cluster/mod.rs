@@ -19,6 +19,7 @@ mod outage;
 mod pages;
 mod patch;
 mod read;
+mod readiness;
 mod retry;
 mod revision;
 mod rolling_update;
@@ -66,6 +67,7 @@ pub struct Cluster {
     kinds: Arc<kinds::Kinds>,
     request_timeout: Duration,
     outage: Arc<outage::Outage>,
+    readiness: Arc<readiness::Readiness>,
     /// Until when it may be written to, where that is not always.
     entitled: Option<Arc<Entitled>>,
     /// Where its requests are counted.
@@ -85,6 +87,7 @@ impl Cluster {
             kinds: Arc::default(),
             request_timeout: REQUEST_TIMEOUT,
             outage: Arc::default(),
+            readiness: Arc::default(),
             entitled: None,
             metrics: Metrics::default(),
             outages: Arc::default(),

@@ -275,10 +275,14 @@ impl Cluster {
         }
         let unreadable =
             |error: serde_json::Error| ClusterError::away(&what, format!("the answer is no list: {error}"));
-        if let Some(error) = broken {
-            return Err(unreadable(error));
-        }
-        let ListHead { metadata } = serde_json::from_slice(items.rest()).map_err(unreadable)?;
+        let head = match broken {
+            Some(error) => Err(error),
+            None => serde_json::from_slice::<ListHead>(items.rest()),
+        };
+        let ListHead { metadata } = match head {
+            Ok(head) => head,
+            Err(error) => return Err(self.blame(unreadable(error)).await),
+        };
         let ListMetadata { token, revision, remaining } = metadata;
         Ok(PageRequest::Page(Page { token, revision, remaining: remaining.unwrap_or_default(), ..page }))
     }

@@ -64,6 +64,30 @@ impl Backoff {
         }
     }
 
+    /// Does something until it is answered: for as long as the API server can do nothing at all. That it does not allow it, or
+    /// can't serve only this, is an answer.
+    ///
+    /// # Errors
+    /// Everything but an outage, and a write of somebody else at the same moment.
+    pub async fn until_answered<T, F>(
+        say: impl Fn(&ClusterError),
+        mut attempt: impl FnMut() -> F,
+    ) -> Result<T, ClusterError>
+    where
+        F: Future<Output = Result<T, ClusterError>>,
+    {
+        let attempt = || {
+            let answer = attempt();
+            async move {
+                match answer.await {
+                    Err(error) if error.is_own() || matches!(error, ClusterError::Denied { .. }) => Ok(Err(error)),
+                    answer => answer.map(Ok),
+                }
+            }
+        };
+        Backoff::retry(say, attempt).await.and_then(|answer| answer)
+    }
+
     /// Does something until it succeeds or is refused. `say` hears of every failure that is tried again.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 use serde_json::Value;
 use tracing::{info, warn};
 
+use super::patience::NotServedSince;
 use super::prune;
 use super::refused::complaints;
 use super::requests::RequestPermit;
@@ -55,6 +56,10 @@ impl RolloutTask {
                 info!(object = %self.planned.wanted.key, commit = self.planned.wanted.commit.id.short(), "applied");
                 Ok(Ok(written))
             }
+            Err(error) if error.is_own() => {
+                let reason = self.not_served(&error);
+                Ok(Err(self.end(Outcome::Failed, Some(reason)).await?))
+            }
             Err(error) => {
                 self.turn.through();
                 let reason = error.to_reason();
@@ -80,13 +85,13 @@ impl RolloutTask {
     ) -> Result<Result<Value, ClusterError>, Cancelled> {
         let key = &self.planned.wanted.key;
         let mut backoff = Backoff::default();
-        let (mut told, mut logged) = (false, cluster::LoggedTrouble::default());
+        let (mut told, mut logged, since) = (false, cluster::LoggedTrouble::default(), NotServedSince::default());
         let mut room = room;
         loop {
             if self.cancel.is_cancelled() {
                 return Err(Cancelled);
             }
-            let error = match self.send(&body).await {
+            let error = match Box::pin(self.context.requests.carry(room, self.send(&body))).await {
                 Ok(written) => {
                     for warning in &written.warnings {
                         warn!(object = %key, warning, "the API server warns");
@@ -99,12 +104,11 @@ impl RolloutTask {
                 }
                 Err(error) => error,
             };
-            drop(room);
-            if !error.is_the_worlds() {
+            if !error.is_the_worlds() || self.is_beyond(&since, &error) {
                 return Ok(Err(error));
             }
             let first = !std::mem::replace(&mut told, true);
-            let own = !matches!(error, ClusterError::Away { .. });
+            let own = !matches!(error, ClusterError::Away { .. }) || error.is_own();
             if own {
                 // Only this object is in trouble: what comes later in the order goes on.
                 self.turn.through();

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tracing::{error, info};
 
 use super::state::Source;
@@ -33,10 +34,11 @@ impl Source {
     }
 
     /// Lets a planned object wait, under its record: it is planned again when it is its turn.
-    pub(super) fn let_wait(&mut self, id: RecordId, planned: &Planned, message: String) {
+    pub(super) fn let_wait(&mut self, id: RecordId, since: Option<Timestamp>, planned: &Planned, message: String) {
         let key = planned.wanted.key.clone();
         let mut record = self.record(planned);
         record.id = id;
+        record.started = since.unwrap_or(record.started);
         self.state.rollouts.resumed.insert(key.clone(), record);
         self.tell_waiting(&key, id, &planned.wanted.commit.id, message);
     }

@@ -8,8 +8,9 @@ use tokio::sync::watch;
 use tracing::error;
 
 use super::apply_wave::Ranks;
+use super::patience::Patience;
 use super::rollout_task::{Cancelled, Findings, Resume, RolloutTask};
-use crate::cluster::{Backoff, Served};
+use crate::cluster::Served;
 use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::rollback::ChangedConfiguration;
 use belay_core::rollout::{
@@ -70,11 +71,11 @@ async fn failed_too(work: &RolloutTask, other: &ObjectKey) -> Result<bool, Cance
     let context = &work.context;
     let manifest = context.repository.manifest(other).ok().flatten();
     let Some(manifest) = manifest else { return Ok(false) };
-    let read = Backoff::retry(context.in_the_way(other), || async {
+    let read = work.until_served(other, || async {
         let served = context.cluster.served(&manifest.api_version, &other.kind).await?;
         context.cluster.get(other, &served).await
     });
-    let live = work.unless_cancelled(read).await?.unwrap_or_default();
+    let live = read.await?.unwrap_or_default();
     let hold = live.as_ref().and_then(Hold::on);
     let commit = &work.planned.wanted.commit.id;
     Ok(hold.is_some_and(|hold| hold.manifest == manifest.hash.to_string() && hold.commit == *commit))
@@ -88,12 +89,12 @@ pub(super) async fn task(
     reason: &Reason,
 ) -> Result<Option<(RolloutTask, Arc<Value>)>, Cancelled> {
     let (context, key) = (&work.context, &manifest.key);
-    let read = Backoff::retry(context.in_the_way(key), || async {
+    let read = work.until_served(key, || async {
         let served = context.cluster.served(&manifest.api_version, &key.kind).await?;
         let live = context.cluster.get(key, &served).await?;
         Ok(live.map(|live| (served, live)))
     });
-    let Ok(Some((served, live))) = work.unless_cancelled(read).await? else { return Ok(None) };
+    let Ok(Some((served, live))) = read.await? else { return Ok(None) };
     let record = begin(work, manifest, reason);
     Ok(record.map(|record| (dependent_task(work, manifest.clone(), served, record), Arc::new(live))))
 }
@@ -136,5 +137,6 @@ fn dependent_task(work: &RolloutTask, manifest: Manifest, served: Served, record
         give_up: watch::channel(None).1,
         resume: Resume::default(),
         findings: Findings::default(),
+        patience: Patience::default(),
     }
 }

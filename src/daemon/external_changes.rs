@@ -8,6 +8,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tracing::debug;
 
+use super::autoscalers::Autoscalers;
 use super::health_monitor::is_complete;
 use super::state::{ByHand, Event, Source};
 use crate::cluster::Seen;
@@ -85,6 +86,13 @@ impl ByHand {
     }
 }
 
+/// Goes on without the cluster's autoscalers, while their watch goes on trying: replicas are as the manifests say.
+fn unknown(autoscalers: &Autoscalers, message: &str) -> Vec<Option<ObjectKey>> {
+    debug!(message, "the autoscalers of the cluster are not known");
+    autoscalers.known.send_replace(true);
+    Vec::new()
+}
+
 /// When a workload was restarted, as it says.
 fn restarted_at(workload: &Value) -> Option<&str> {
     workload["spec"]["template"]["metadata"]["annotations"][marks::RESTARTED_AT].as_str()
@@ -118,12 +126,8 @@ impl Source {
                 Vec::new()
             }
             Seen::Denied(_, None) | Seen::Trouble(_, None) => Vec::new(),
-            Seen::Trouble(_, Some(message)) | Seen::Denied(_, Some(message)) => {
-                // Without them replicas are as the manifests say; the watch goes on trying.
-                debug!(message, "the autoscalers of the cluster are not known");
-                autoscalers.known.send_replace(true);
-                Vec::new()
-            }
+            Seen::Denied(_, Some(message)) => unknown(&autoscalers, &message),
+            Seen::Trouble(_, Some(error)) => unknown(&autoscalers, &error.to_string()),
         };
         self.on(Event::Rescaled(touched.into_iter().flatten().collect()));
     }

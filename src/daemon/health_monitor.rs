@@ -228,11 +228,14 @@ impl<'a> HealthMonitor<'a> {
     /// What is to be seen of the workload.
     async fn observe(&self, live: &Value) -> Result<ObservedWorkload, Cancelled> {
         let (context, key) = (&self.work.context, &self.work.planned.wanted.key);
-        // Who may not see the pods now may be allowed to soon; whoever never is has ruled by then.
+        // Pods that may not be seen, or are not served, may be soon. At the limit it is ruled without them.
         let look = || async {
             match context.cluster.observe(key, live).await {
-                Err(denied @ ClusterError::Denied { .. }) if self.judge.is_at_its_limit(context.clock.now()) => {
-                    Ok(ObservedWorkload::hidden(denied.to_string()))
+                Err(error)
+                    if (error.is_own() || matches!(error, ClusterError::Denied { .. }))
+                        && self.judge.is_at_its_limit(context.clock.now()) =>
+                {
+                    Ok(ObservedWorkload::hidden(error.to_string()))
                 }
                 answer => answer,
             }
@@ -262,7 +265,7 @@ impl<'a> HealthMonitor<'a> {
         let look = async {
             if self.fail_fast.is_some() {
                 let ask = || context.cluster.pods_of_present_template(&key, live);
-                return Backoff::retry(context.in_the_way(&key), ask).await;
+                return Backoff::until_answered(context.in_the_way(&key), ask).await;
             }
             let _room = context.requests.room().await;
             context.cluster.pods_of_present_template(&key, live).await

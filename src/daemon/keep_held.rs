@@ -32,8 +32,7 @@ impl Planner<'_> {
                 Ok(if surplus.is_some() { take_surplus(step) } else { step })
             }
             Err(ClusterError::Missing { .. }) if live.is_none() => Ok(make_held(&whole)),
-            Err(error) if self.gives_up(&error) => Err(error),
-            Err(error @ ClusterError::Denied { .. }) => Ok(PlanStep::Wait(error.to_reason())),
+            Err(error) if error.is_the_worlds() => Err(error),
             Err(error) => Ok(PlanStep::Rejected(error.to_reason(), complaints(wanted, &error))),
         }
     }

@@ -2,6 +2,7 @@
 //! the first is gone.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -10,6 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use super::source_dependency::DependencyRequest;
 use super::status::{Publisher, SourceStatus};
 use crate::clock::Clock;
 use crate::cluster::{Backoff, Cluster, ClusterError, LoggedTrouble, Until};
@@ -51,6 +53,8 @@ pub(super) struct Leader {
     pub who: String,
     /// Until when belay may write.
     pub entitled: watch::Sender<Option<Until>>,
+    /// What people ask of the source.
+    pub asked: Arc<DependencyRequest>,
     pub stop: CancellationToken,
 }
 
@@ -124,7 +128,12 @@ impl Leader {
     pub(super) async fn keep(&self, lease: &mut Lease) -> String {
         let mut backoff = Backoff::default();
         let mut wait = PERIOD;
+        let mut heard = lease.retry.clone();
         loop {
+            if lease.retry != heard {
+                heard.clone_from(&lease.retry);
+                heard.iter().for_each(|request| self.asked.try_again(request.objects.clone()));
+            }
             tokio::time::sleep(wait).await;
             match self.try_to_write(Some(lease)).await {
                 Ok(Some(renewed)) => {

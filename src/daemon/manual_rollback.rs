@@ -14,7 +14,7 @@ use super::prepared::Prepared;
 use super::rollout_task::{Cancelled, RolloutTask};
 use super::state::{ByHand, Source};
 use super::task_result::TaskResult;
-use crate::cluster::{Backoff, ClusterError, Mode, Served};
+use crate::cluster::{ClusterError, Mode, Served};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::rollback::{held_by_undo, restored_by_hand};
 use belay_core::rollout::{
@@ -210,8 +210,8 @@ pub(super) async fn undone_by_hand(
         return work.roll_back_by(plan, Arc::clone(live), None).await.map(Some);
     }
     let Some(present) = template(live) else { return Ok(None) };
-    let read = Backoff::retry(context.in_the_way(&wanted.key), || context.cluster.revisions(&wanted.key, live));
-    let revisions = work.unless_cancelled(read).await?.unwrap_or_default();
+    let read = work.until_served(&wanted.key, || context.cluster.revisions(&wanted.key, live));
+    let revisions = read.await?.unwrap_or_default();
     let recorded = |commit: &str| context.recorded(&wanted.key, commit);
     let Some(revision) = manual_rollback(present, &rolled_out(work, judged), &revisions, recorded) else {
         return Ok(None);

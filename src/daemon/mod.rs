@@ -50,9 +50,11 @@ mod offline_start;
 mod on_outage;
 mod ownership_conflict;
 mod panics;
+mod patience;
 mod perform;
 mod plan_head;
 mod plan_once;
+mod plan_parts;
 mod plan_request;
 mod plan_surplus;
 mod planner;
@@ -324,6 +326,7 @@ impl Daemon {
                 name: lease_name(&name),
                 who,
                 entitled,
+                asked: Arc::clone(&asked),
                 stop: self.stop.clone(),
             }
         });

@@ -14,31 +14,25 @@ pub(super) enum OnOutage<'a> {
 }
 
 impl OnOutage<'_> {
-    /// Asks the cluster about an object, until it answers or as often as this says.
-    pub(super) async fn ask<T, F>(self, key: &ObjectKey, mut attempt: impl FnMut() -> F) -> Result<T, ClusterError>
+    /// Asks the cluster about an object, until it answers or as often as this says. An API server that is ready and can't
+    /// serve only this object has answered.
+    pub(super) async fn ask<T, F>(self, key: &ObjectKey, attempt: impl FnMut() -> F) -> Result<T, ClusterError>
     where
         F: Future<Output = Result<T, ClusterError>>,
     {
-        let OnOutage::Retry(publisher) = self else { return attempt().await };
+        let OnOutage::Retry(publisher) = self else {
+            let mut attempt = attempt;
+            return attempt().await;
+        };
         let place = key.to_string();
         let say = |error: &ClusterError| publisher.trouble(&place, Some(error.to_string()));
-        let mut attempt = || {
-            let answer = attempt();
-            async move {
-                match answer.await {
-                    // Nothing that asking again at once would change.
-                    Err(denied @ ClusterError::Denied { .. }) => Ok(Err(denied)),
-                    answer => answer.map(Ok),
-                }
-            }
-        };
-        let answer = Backoff::retry(say, &mut attempt).await.and_then(|answer| answer);
+        let answer = Backoff::until_answered(say, attempt).await;
         publisher.trouble(&place, None);
         answer
     }
 
     /// Whether an error ends the planning.
     pub(super) fn gives_up(self, error: &ClusterError) -> bool {
-        matches!(self, OnOutage::GiveUp) && matches!(error, ClusterError::Away { .. } | ClusterError::Denied { .. })
+        matches!(self, OnOutage::GiveUp) && (error.is_outage() || matches!(error, ClusterError::Denied { .. }))
     }
 }

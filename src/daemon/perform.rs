@@ -9,12 +9,13 @@ use tracing::{info, warn};
 
 use super::apply_wave::Ranks;
 use super::look::RepositoryLook;
+use super::plan_parts::PATIENCE;
 use super::planner;
 use super::prepared::Prepared;
-use super::prune;
+use super::prune::{self, PrunePlan};
 use super::recheck::Recheck;
 use super::reported::named;
-use super::state::{Dispute, Effect, Event, Source, Start, on};
+use super::state::{Dispute, Effect, Event, Source, Start, on, search_on};
 use super::status::set;
 use super::task_result::{CheckResult, TaskResult};
 use belay_core::manifest::ObjectKey;
@@ -60,7 +61,11 @@ impl Source {
             Effect::BeginPlan(record) => self.begin_plan(*record),
             Effect::DropPlan(record) => self.drop_plan(*record),
             Effect::Cancel(key) => self.handles.get(&key).into_iter().for_each(|handle| handle.cancel.cancel()),
-            Effect::Check { plan, rechecks, search } => self.check(plan, rechecks, search),
+            Effect::Check { plan, rechecks } => self.check(plan, rechecks),
+            Effect::Search { plan } => self.search_for_what_left(plan),
+            Effect::Retry(tries) => tries.into_iter().for_each(|(recheck, number)| self.retry(recheck, number)),
+            Effect::InTheWay(key, message) => self.context.status.trouble(&key.to_string(), Some(message)),
+            Effect::StillRefused(key, reason) => self.still_refused(&key, reason),
             Effect::NoDrift(key) => self.no_drift(&key),
             Effect::ReportDrift { key, served, by, fields } => self.report_drift(&key, served, by, &fields),
             Effect::Disagree { key, dispute } => self.disagree(&key, dispute.as_ref()),
@@ -105,13 +110,25 @@ impl Source {
         self.state.drift.recheck_after(key, after, Instant::now());
     }
 
-    /// Looks into these objects, and into what has left the repository.
-    fn check(&mut self, plan: u64, rechecks: Vec<Recheck>, search: bool) {
-        let orphans = if search { self.prune_candidates(None) } else { None };
-        if rechecks.is_empty() && orphans.is_none() {
-            self.state.drift.checking = false;
+    /// Looks for what has left the repository. No commit, and no other object, waits for that.
+    fn search_for_what_left(&mut self, plan: u64) {
+        let Some(candidates) = self.prune_candidates(None) else {
+            // Nothing is deleted for now: a file can't be read, or the repository does not answer.
+            self.state.pruned.searching = false;
+            self.state.pruned.failures = self.state.pruned.failures.saturating_add(1);
+            search_on(&mut self.state, Instant::now());
             return;
-        }
+        };
+        let (context, open) = (Arc::clone(&self.context), self.state.rollouts.open());
+        self.tasks.spawn(async move {
+            let PrunePlan { prepared, searched, suspended } = prune::plan(&context, Some(candidates)).await;
+            let prepared = context.with_recorded_facts(prepared, open).await;
+            TaskResult::Searched(CheckResult { plan, prepared, searched, suspended })
+        });
+    }
+
+    /// Looks into these objects.
+    fn check(&mut self, plan: u64, rechecks: Vec<Recheck>) {
         let (context, open) = (Arc::clone(&self.context), self.state.rollouts.open());
         let (desired, planned) = (self.desired(), self.state.planning.planned.clone());
         self.tasks.spawn(async move {
@@ -121,12 +138,25 @@ impl Source {
                 reader.read_requests(&desired, requests.collect::<Vec<_>>()).0
             };
             let wanted = context.repository.blocking_pool.run(read).await;
-            let mut prepared = planner::plan(&context, wanted).await;
-            let pruned = prune::plan(&context, orphans).await;
-            prepared.extend(pruned.prepared);
+            let prepared = planner::plan(&context, wanted, Some(PATIENCE)).await;
+            TaskResult::Checked(plan, context.with_recorded_facts(prepared, open).await)
+        });
+    }
+
+    /// Tries one object again, which keeps nothing else waiting, however long that takes.
+    fn retry(&mut self, recheck: Recheck, number: u64) {
+        let (context, open) = (Arc::clone(&self.context), self.state.rollouts.open());
+        let (desired, planned, key) = (self.desired(), self.state.planning.planned.clone(), recheck.key.clone());
+        self.tasks.spawn(async move {
+            let reader = Arc::clone(&context);
+            let read = move || {
+                let request = reader.recheck(planned.as_ref(), recheck);
+                reader.read_requests(&desired, request).0
+            };
+            let wanted = context.repository.blocking_pool.run(read).await;
+            let prepared = planner::plan(&context, wanted, None).await;
             let prepared = context.with_recorded_facts(prepared, open).await;
-            let (searched, suspended) = (pruned.searched, pruned.suspended);
-            TaskResult::Checked(CheckResult { plan, prepared, searched, suspended })
+            TaskResult::Retried(key, number, prepared.into_iter().next().map(Box::new))
         });
     }
 

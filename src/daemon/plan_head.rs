@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
@@ -11,11 +12,13 @@ use super::autoscalers::{API_VERSION, KIND};
 use super::config_rollout::changed_configuration;
 use super::deferred_kinds::DeferredKinds;
 use super::head_change::HeadChange;
+use super::plan_parts::PATIENCE;
 use super::plan_request::{PlanRequest, PlanRequests};
 use super::state::{Event, Source};
 use super::status::{SourceStatus, set};
-use super::task_result::{FinishedPlan, HeadPlan, TaskResult};
+use super::task_result::{FinishedPlan, FoundKinds, HeadPlan, TaskResult};
 use super::{planner, prune, rebuild};
+use crate::cluster::{Backoff, ClusterError};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Commit, CommitId, Outcome, Reason, ReasonCode, Record};
 
@@ -44,7 +47,6 @@ impl Source {
             .status
             .change(|source| set(&mut source.objects, objects) | set(&mut source.obstacles.warnings, warnings));
         self.name_namespaces();
-        self.ask_for_kinds();
         let contradicted: BTreeMap<ObjectKey, String> = self
             .desired()
             .contradictions()
@@ -73,6 +75,7 @@ impl Source {
         let removed = news.removed.keys().filter(|key| !stays(key));
         let keys: BTreeSet<ObjectKey> = requests.keys().chain(removed).cloned().collect();
         info!(commit = head.short(), objects = keys.len(), "planning");
+        keys.iter().for_each(|key| self.state.retries.forget(key));
         let ended: Vec<CancellationToken> = self
             .handles
             .iter()
@@ -82,6 +85,7 @@ impl Source {
         self.on(Event::Superseded { keys, by: head });
         self.plan_task.take().inspect(AbortHandle::abort);
         self.state.planning.plans += 1;
+        self.ask_for_kinds();
         let (number, context) = (self.state.planning.plans, Arc::clone(&self.context));
         let (desired, open) = (Arc::clone(&news.desired), self.state.rollouts.open());
         let planning = self.tasks.spawn(async move {
@@ -92,7 +96,7 @@ impl Source {
             let reader = Arc::clone(&context);
             let read = move || reader.read_requests(&desired, requests.into_values());
             let (wanted, unread) = context.repository.blocking_pool.run(read).await;
-            let mut prepared = planner::plan(&context, wanted).await;
+            let mut prepared = planner::plan(&context, wanted, Some(PATIENCE)).await;
             let pruned = prune::plan(&context, prune_candidates).await;
             prepared.extend(pruned.prepared);
             let prepared = context.with_recorded_facts(prepared, open).await;
@@ -152,6 +156,10 @@ impl Source {
                 }
                 continue;
             }
+            if self.state.retries.cause(&key).is_some() && !requests.contains_key(&key) {
+                // It is tried again by itself: the new head says the same, and does not wait for it.
+                continue;
+            }
             let manifest = requests.remove(&key).and_then(|request| request.manifest);
             requests.insert(key, PlanRequest::recorded(&record, manifest));
         }
@@ -185,19 +193,28 @@ impl Source {
     /// Asks the cluster which resources serve the repository's kinds, so that they can be watched.
     fn ask_for_kinds(&mut self) {
         let kinds = self.desired().kinds();
-        let context = Arc::clone(&self.context);
+        self.ask_for(kinds, Duration::ZERO);
+    }
+
+    /// Asks for these kinds after a while. Kinds that can't be served now are asked for again.
+    pub(super) fn ask_for(&mut self, kinds: BTreeSet<(String, String)>, after: Duration) {
+        let (context, number) = (Arc::clone(&self.context), self.state.planning.plans);
         self.tasks.spawn(async move {
-            let mut served = Vec::new();
+            tokio::time::sleep(after).await;
+            let mut found = FoundKinds { number, ..FoundKinds::default() };
             for (api_version, kind) in kinds {
-                let ask = || context.cluster.served(&api_version, &kind);
-                // A kind that is not there yet is asked for again when one of its objects is planned.
-                if let Ok(found) = crate::cluster::Backoff::retry(|_| {}, ask).await {
-                    served.push(found);
+                match Backoff::until_answered(|_| {}, || context.cluster.served(&api_version, &kind)).await {
+                    Ok(served) => found.served.push(served),
+                    Err(error) if error.is_the_worlds() && !matches!(error, ClusterError::Missing { .. }) => {
+                        found.missed.insert((api_version, kind));
+                    }
+                    // A kind that is not there yet is asked for again when one of its objects is planned.
+                    Err(_) => {}
                 }
             }
-            let ask = || context.cluster.served(API_VERSION, KIND);
-            let autoscalers = crate::cluster::Backoff::retry(|_| {}, ask).await.ok();
-            TaskResult::Served(served, autoscalers)
+            found.autoscalers =
+                Backoff::until_answered(|_| {}, || context.cluster.served(API_VERSION, KIND)).await.ok();
+            TaskResult::Served(found)
         });
     }
 }

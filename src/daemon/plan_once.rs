@@ -54,6 +54,7 @@ pub async fn plan_once(
         holds,
         requests: None,
         memory: None,
+        patience: None,
     };
     let prepared = planner.plan(wanted).await?;
     let planned = prepared.into_iter().map(|prepared| prepared.planned).collect();

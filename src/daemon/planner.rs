@@ -2,25 +2,24 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
 use super::context::Context;
-use super::live::{Live, applied_at, digest, newest_other_manager};
+use super::live::{applied_at, digest, newest_other_manager};
 use super::made::other_label;
 use super::on_outage::OnOutage;
-use super::panics::{contained, internal_error};
+use super::panics::internal_error;
 use super::plan_surplus::differences;
 use super::refused::complaints;
 use super::repository::Repository;
-use super::requests::{OF_ONE_SOURCE, Requests};
+use super::requests::Requests;
 use crate::cluster::{Cluster, ClusterError, Mode, Served};
 use belay_core::manifest::{Complaint, ObjectKey};
 use belay_core::rollout::{
     ConfigHash, HookRun, Intent, PlanStep, Planned, Reason, ReasonCode, Trigger, Wanted, config_hash_in, hook_run,
-    intent, is_configuration, make, marks, note_planned_configuration, run_hook_again, settle, take_over, take_surplus,
-    takeover, template, without_strategy,
+    intent, make, marks, run_hook_again, settle, take_over, take_surplus, takeover, template, without_strategy,
 };
 
 use super::prepared::{Prepared, progress};
@@ -42,6 +41,8 @@ pub(super) struct Planner<'a> {
     pub requests: Option<&'a Requests>,
     /// What is known of what this source made; a command knows nothing.
     pub memory: Option<&'a Arc<Context>>,
+    /// How long one object may keep the others waiting; `None` where nobody else waits.
+    pub patience: Option<Duration>,
 }
 
 /// What the repository holds, for who plans.
@@ -52,8 +53,9 @@ pub(super) enum Holds<'a> {
     These(BTreeMap<ObjectKey, String>),
 }
 
-/// Plans these manifests for the daemon. Waits out infrastructure faults; cancel by dropping.
-pub(super) async fn plan(context: &Arc<Context>, mut wanted: Vec<Wanted>) -> Vec<Prepared> {
+/// Plans these manifests for the daemon. Waits out an outage of the cluster; cancel by dropping. With `patience`, an object
+/// that takes longer than the others is planned to wait.
+pub(super) async fn plan(context: &Arc<Context>, mut wanted: Vec<Wanted>, patience: Option<Duration>) -> Vec<Prepared> {
     context.autoscalers.known().await;
     context.autoscalers.take_their_part(&mut wanted);
     let holds = Holds::Repository(&context.repository);
@@ -65,76 +67,14 @@ pub(super) async fn plan(context: &Arc<Context>, mut wanted: Vec<Wanted>) -> Vec
         holds,
         requests: Some(&context.requests),
         memory: Some(context),
+        patience,
     };
     // Asking again ends in an answer; what is refused is part of the plan.
     planner.plan(wanted).await.unwrap_or_default()
 }
 
 impl Planner<'_> {
-    /// Plans these manifests.
-    ///
-    /// # Errors
-    /// Where the cluster does not answer, and [`OnOutage::GiveUp`] is asked for.
-    pub(super) async fn plan(&self, wanted: Vec<Wanted>) -> Result<Vec<Prepared>, ClusterError> {
-        let (configuration, mut others): (Vec<_>, Vec<_>) =
-            wanted.into_iter().partition(|wanted| is_configuration(&wanted.key));
-        let mut prepared = self.plan_kinds(configuration).await?;
-        others.iter_mut().for_each(|reader| {
-            note_planned_configuration(reader, prepared.iter().map(|prepared: &Prepared| &prepared.planned))
-        });
-        prepared.extend(self.plan_kinds(others).await?);
-        Ok(prepared)
-    }
-
-    async fn plan_kinds(&self, wanted: Vec<Wanted>) -> Result<Vec<Prepared>, ClusterError> {
-        let mut by_kind: BTreeMap<(String, String), Vec<Wanted>> = BTreeMap::new();
-        for wanted in wanted {
-            by_kind.entry((wanted.manifest.api_version.clone(), wanted.key.kind.clone())).or_default().push(wanted);
-        }
-        let mut prepared = Vec::new();
-        for ((api_version, kind), wanted) in by_kind {
-            let key = wanted[0].key.clone();
-            let served = self.ask(&key, || self.cluster.served(&api_version, &kind)).await;
-            match served {
-                Ok(served) => match self.plan_kind(&served, wanted.clone()).await {
-                    Ok(planned) => prepared.extend(planned),
-                    Err(error) if self.gives_up(&error) => return Err(error),
-                    Err(error) => prepared.extend(blocked(wanted, |_| error.to_reason())),
-                },
-                Err(error) if self.gives_up(&error) => return Err(error),
-                Err(error) => prepared.extend(blocked(wanted, |wanted| self.unknown_kind(&wanted.key, &error))),
-            }
-        }
-        Ok(prepared)
-    }
-
-    async fn plan_kind(&self, served: &Served, wanted: Vec<Wanted>) -> Result<Vec<Prepared>, ClusterError> {
-        let mut live = self.live_objects(served, &wanted).await?;
-        let new = wanted.iter().filter(|wanted| matches!(live.get(&wanted.key), Some(Ok(None)) | None)).count();
-        let try_new = new <= self.try_new;
-        let each: Vec<(Wanted, Live)> = wanted
-            .into_iter()
-            .map(|wanted| {
-                let live = live.remove(&wanted.key).unwrap_or(Ok(None));
-                (wanted, live)
-            })
-            .collect();
-        let prepare = |(wanted, live): (Wanted, Live)| async move {
-            let live = match live {
-                Ok(live) => live,
-                Err(denied) => {
-                    let planned = Planned { wanted, step: PlanStep::Wait(denied.to_reason()) };
-                    return Ok(Prepared { served: Some(served.clone()), ..Prepared::of(planned) });
-                }
-            };
-            let manifest = wanted.clone();
-            let prepared = contained(Box::pin(self.prepare(served, wanted, live, try_new))).await;
-            prepared.unwrap_or_else(|panic| Ok(self.faulty(served, manifest, &panic)))
-        };
-        stream::iter(each).map(prepare).buffered(OF_ONE_SOURCE).try_collect().await
-    }
-
-    async fn prepare(
+    pub(super) async fn prepare(
         &self,
         served: &Served,
         wanted: Wanted,
@@ -192,7 +132,7 @@ impl Planner<'_> {
     }
 
     /// What planning has ended for by a panic: only this object is not applied.
-    fn faulty(&self, served: &Served, wanted: Wanted, panic: &str) -> Prepared {
+    pub(super) fn faulty(&self, served: &Served, wanted: Wanted, panic: &str) -> Prepared {
         let reason = internal_error(&wanted.key, panic);
         if let OnOutage::Retry(publisher) = self.on_outage {
             publisher.trouble(&wanted.key.to_string(), Some(reason.message.clone()));
@@ -236,10 +176,12 @@ impl Planner<'_> {
                         }
                     }
                     // What it needs may come with this very plan.
-                    Err(ClusterError::Missing { .. }) => make(wanted, &body),
-                    Err(error) if self.gives_up(&error) => return Err(error),
+                    Err(ClusterError::Missing { .. }) => {
+                        self.cluster.forget_group(&wanted.key.group);
+                        make(wanted, &body)
+                    }
                     // Whoever gives belay its rights may not have come to this one yet; the others go on.
-                    Err(error @ ClusterError::Denied { .. }) => PlanStep::Wait(error.to_reason()),
+                    Err(error) if error.is_the_worlds() => return Err(error),
                     Err(error) => PlanStep::Rejected(error.to_reason(), complaints(wanted, &error)),
                 }
             }
@@ -286,9 +228,12 @@ impl Planner<'_> {
     }
 
     /// Why a kind can't be applied; with the file that defines it, where the repository has one.
-    fn unknown_kind(&self, key: &ObjectKey, error: &ClusterError) -> Reason {
+    pub(super) fn unknown_kind(&self, key: &ObjectKey, error: &ClusterError) -> Reason {
         let reason = error.to_reason();
         let Holds::Repository(repository) = &self.holds else { return reason };
+        if !matches!(error, ClusterError::Missing { .. }) {
+            return reason;
+        }
         let Some(place) = repository.desired().definition_place(key) else { return reason };
         let message = format!("the cluster does not know the kind {} yet; {place} defines it: belay waits", key.kind);
         Reason { message, ..reason }
@@ -302,11 +247,10 @@ impl Planner<'_> {
         let in_turn = || {
             let answer = attempt();
             async move {
-                let _room = match self.requests {
-                    Some(requests) => Some(requests.room().await),
-                    None => None,
-                };
-                answer.await
+                match self.requests {
+                    Some(requests) => requests.carry(requests.room().await, answer).await,
+                    None => answer.await,
+                }
             }
         };
         self.on_outage.ask(key, in_turn).await
@@ -319,19 +263,11 @@ impl Planner<'_> {
     /// What can't be read because it is not there is nothing.
     pub(super) fn or_nothing<T: Default>(&self, answer: Result<T, ClusterError>) -> Result<T, ClusterError> {
         match answer {
-            Err(denied @ ClusterError::Denied { .. }) => Err(denied),
+            Err(error) if error.is_own() || matches!(error, ClusterError::Denied { .. }) => Err(error),
             Err(error) if !self.gives_up(&error) => Ok(T::default()),
             answer => answer,
         }
     }
-}
-
-/// What can't be planned for now, each with its reason.
-fn blocked(wanted: Vec<Wanted>, why: impl Fn(&Wanted) -> Reason) -> impl Iterator<Item = Prepared> {
-    wanted.into_iter().map(move |wanted| {
-        let step = PlanStep::Wait(why(&wanted));
-        Prepared::of(Planned { wanted, step })
-    })
 }
 
 /// A hook that is to run again is in the way of itself, and belay deletes only what it made.

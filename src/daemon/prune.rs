@@ -4,14 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::{StreamExt as _, stream};
 use jiff::SignedDuration;
 use serde_json::Value;
 use tracing::{info, warn};
 
 use super::context::Context;
 use super::head_change::Charged;
+use super::patience::NotServedSince;
+use super::plan_parts::PATIENCE;
 use super::prepared::Prepared;
 use super::prune_candidates::{Candidates, prune_step};
+use super::requests::OF_ONE_SOURCE;
 use super::revision_references::RevisionReferences;
 use super::rollout_task::{Cancelled, RolloutTask};
 use crate::cluster::{Backoff, ClusterError, EventKind, Served};
@@ -50,10 +54,23 @@ pub(super) async fn plan(context: &Arc<Context>, candidates: Option<Candidates>)
     let made = context.made(&keys).await;
     let (mut unmanaged, mut suspended): (Vec<ObjectKey>, Vec<Served>) = Default::default();
     let (mut references, mut lost) = (RevisionReferences::default(), BTreeMap::new());
-    for charged in candidates.objects.into_values() {
+    let objects = stream::iter(candidates.objects.into_values()).map(|charged| async move {
+        let found = find(context, &charged.manifest).await;
+        (charged, found)
+    });
+    let objects: Vec<(Charged, Found)> = objects.buffered(OF_ONE_SOURCE).collect().await;
+    let mut searched = searched;
+    for (charged, found) in objects {
         let key = charged.manifest.key.clone();
         let trigger = if new.contains(&key) { Trigger::Commit } else { trigger(context, &charged) };
-        let Some((served, live)) = find(context, &charged.manifest).await else { continue };
+        let (served, live) = match found {
+            Found::Live(served, live) => (served, *live),
+            Found::Nothing => continue,
+            Found::NotServed => {
+                searched = Some(false);
+                continue;
+            }
+        };
         if let Some(why) = marks::annotation(&live, marks::SUSPEND) {
             suspended.push(served.clone());
             if new.contains(&key) {
@@ -114,23 +131,47 @@ fn trigger(context: &Context, charged: &Charged) -> Trigger {
     if ended { Trigger::Retry } else { Trigger::Commit }
 }
 
-async fn find(context: &Context, manifest: &Manifest) -> Option<(Served, Value)> {
+/// The object that is to be deleted, as far as it can be found.
+enum Found {
+    Live(Served, Box<Value>),
+    /// It is not there, is on its way out, or may not be read.
+    Nothing,
+    /// It can't be read now. It is looked for again.
+    NotServed,
+}
+
+/// Finds an object. One that the API server can't serve, or is slow to, keeps nothing else waiting.
+async fn find(context: &Context, manifest: &Manifest) -> Found {
     let key = &manifest.key;
-    let read = Backoff::retry(context.in_the_way(key), || async {
+    let mut read = std::pin::pin!(Backoff::until_answered(context.in_the_way(key), || async {
         let served = context.cluster.served(&manifest.api_version, &key.kind).await?;
-        match context.cluster.get(key, &served).await {
-            // What belay may not even read it does not delete, and nothing else waits for that.
-            Err(error @ ClusterError::Denied { .. }) => {
-                warn!(object = %key, %error, "its manifest has left, and belay may not read it: it is left alone");
-                Ok(None)
-            }
-            live => Ok(live?.map(|live| (served, live))),
+        Ok(context.cluster.get(key, &served).await?.map(|live| (served, live)))
+    }));
+    let found = loop {
+        match tokio::time::timeout(PATIENCE, &mut read).await {
+            Ok(found) => break found,
+            Err(_) if context.cluster.is_ready().await => return Found::NotServed,
+            Err(_) => {}
         }
-    });
-    let found = read.await.ok().flatten();
-    context.status.trouble(&key.to_string(), None);
-    // What is on its way out already needs nobody's help.
-    found.filter(|(_, live)| live["metadata"].get("deletionTimestamp").is_none())
+    };
+    context
+        .status
+        .trouble(&key.to_string(), found.as_ref().err().filter(|error| error.is_own()).map(ToString::to_string));
+    match found {
+        // What is on its way out already needs nobody's help.
+        Ok(Some((_, live))) if live["metadata"].get("deletionTimestamp").is_some() => Found::Nothing,
+        Ok(Some((served, live))) => Found::Live(served, Box::new(live)),
+        Err(error) if error.is_own() => {
+            warn!(object = %key, %error, "its manifest has left, and it can't be read: it is looked for again");
+            Found::NotServed
+        }
+        // What belay may not even read it does not delete, and nothing else waits for that.
+        Err(error @ ClusterError::Denied { .. }) => {
+            warn!(object = %key, %error, "its manifest has left, and belay may not read it: it is left alone");
+            Found::Nothing
+        }
+        Ok(None) | Err(_) => Found::Nothing,
+    }
 }
 
 /// Deletes one object and waits until it is gone.
@@ -223,11 +264,16 @@ fn changed_meanwhile() -> Reason {
 /// anything left to delete shows when the object is read again.
 async fn send(work: &RolloutTask, uid: &str) -> Result<Result<(), Reason>, Cancelled> {
     let (context, key) = (&work.context, &work.planned.wanted.key);
+    let since = NotServedSince::default();
     let delete = || async {
-        let _room = context.requests.room().await;
-        context.cluster.delete(key, &work.served, uid).await
+        let room = context.requests.room().await;
+        match context.requests.carry(room, context.cluster.delete(key, &work.served, uid)).await {
+            Err(error) if work.is_beyond(&since, &error) => Ok(Err(error)),
+            answer => answer.map(Ok),
+        }
     };
-    Ok(match Backoff::retry(context.in_the_way(key), delete).await {
+    Ok(match Backoff::retry(context.in_the_way(key), delete).await.and_then(|answer| answer) {
+        Err(error) if error.is_own() => Err(work.not_served(&error)),
         Err(ClusterError::Refused(refusal)) if refusal.code == 409 => {
             info!(object = %key, %refusal, "not deleted for now");
             Ok(())

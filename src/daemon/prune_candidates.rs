@@ -89,7 +89,8 @@ impl Source {
         let trailer = news.and_then(|news| allowed_by_trailer(&news.commits));
         // The head that was planned last, or, before the first plan, the one that was read.
         let head = self.state.planning.planned.clone().or_else(|| self.desired().at.clone());
-        let search = self.search(news.map(|news| news.head.id.clone()).or_else(|| head.clone()));
+        // No commit waits for a look at all kinds.
+        let search = if news.is_some() { None } else { self.search(head.clone()) };
         Some(Candidates { objects, orphans, new, trailer, head, search })
     }
 
@@ -185,13 +186,13 @@ impl Candidates {
         };
         let Some((head, resumed)) = context.repository.blocking_pool.run(read).await else { return nothing };
         let say = |error: &ClusterError| context.status.trouble("cluster", Some(error.to_string()));
-        let kinds = Backoff::retry(say, || context.cluster.all_kinds()).await;
+        let kinds = Backoff::until_answered(say, || context.cluster.all_kinds()).await;
         context.status.trouble("cluster", None);
         let kinds = match kinds {
             Ok(kinds) => kinds,
             Err(error) => {
                 warn!(%error, "failed to ask which kinds there are: what has left is found only of those in the repository");
-                return nothing;
+                return (Vec::new(), Some(false));
             }
         };
         let found: Vec<(Served, SearchResult)> = stream::iter(kinds)
@@ -275,20 +276,30 @@ async fn look(context: &Context, served: &Served) -> SearchResult {
         prunable(key, live, source, context.cluster.default_namespace()) != Prunable::NotOurs
     };
     let mut backoff = Backoff::default();
+    let address = served.address();
+    let mut last = None;
     for _ in 0..TRIES {
         match context.cluster.labelled(served, &namespaces, &labels).await {
             Ok(objects) => {
                 let ours = objects.into_iter().filter(|(key, live)| is_ours(key, live));
                 return SearchResult::Objects(ours.map(|(key, _)| key).collect());
             }
-            Err(error @ ClusterError::Away { .. }) => tokio::time::sleep(backoff.after(&error)).await,
+            Err(error @ ClusterError::Away { .. }) => {
+                tokio::time::sleep(backoff.after(&error)).await;
+                last = Some(error.to_string());
+            }
             Err(error) => {
-                info!(kind = served.kind, %error, "not looked through for what has left the repository");
+                info!(kind = served.kind, address, %error, "not looked through for what has left the repository");
                 return SearchResult::Objects(Vec::new());
             }
         }
     }
-    warn!(kind = served.kind, "could not be listed: what has left the repository is looked for again later");
+    warn!(
+        kind = served.kind,
+        address,
+        error = last,
+        "could not be listed: what has left the repository is looked for again later"
+    );
     SearchResult::Away
 }
 

@@ -104,12 +104,9 @@ pub(super) async fn if_forgotten(context: &Context) {
             let live = context.cluster.workloads_where_allowed(&namespaces, &labels).await?;
             told_by(&context.cluster, live).await
         };
-        match told.await {
-            Err(denied @ ClusterError::Denied { .. }) => Ok(Err(denied)),
-            told => told.map(Ok),
-        }
+        told.await
     };
-    let told = Backoff::retry(say, ask).await.and_then(|told| told);
+    let told = Backoff::until_answered(say, ask).await;
     context.status.trouble("cluster", None);
     match told {
         Ok(told) => put_in(context, told).await,

@@ -5,8 +5,11 @@ use std::sync::Arc;
 
 use super::context::Context;
 use super::plan_request::{ChargedCommit, ConfigChange, PlanRequest};
+use super::refused::is_tried_again;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{After, Commit, CommitId, DependencyStanding, Gate, Hold, Outcome, Record, Trigger, gate};
+use belay_core::rollout::{
+    After, Commit, CommitId, DependencyStanding, Gate, Hold, Outcome, ReasonCode, Record, Trigger, gate,
+};
 
 /// An object that is looked into, with what the loop knows of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +30,20 @@ pub(super) struct Dependencies {
     pub standings: BTreeMap<ObjectKey, DependencyStanding>,
 }
 
+/// Whether a manifest has never been applied: it came while the object was suspended, or it was refused, or given up before it
+/// was sent. That it is not live is nobody's undo.
+fn was_never_applied(record: &Record) -> bool {
+    let is_tried_again = || record.reason.as_ref().is_some_and(is_tried_again);
+    let not_served = || record.reason.as_ref().is_some_and(|reason| reason.code == ReasonCode::NotServed);
+    match record.outcome {
+        Outcome::Suspended => true,
+        _ if matches!(record.trigger, Trigger::Drift(_)) => false,
+        Outcome::Rejected => is_tried_again(),
+        Outcome::Failed => not_served(),
+        _ => false,
+    }
+}
+
 impl Context {
     /// What is to be planned of an object that is looked into; nothing while it waits for others. It blocks.
     pub(super) fn recheck(&self, planned: Option<&CommitId>, recheck: Recheck) -> Option<PlanRequest> {
@@ -34,10 +51,9 @@ impl Context {
         if let Some(record) = resumed {
             return Some(PlanRequest::recorded(&record, None));
         }
-        // What came while the object was suspended has never been applied: that it is not live is nobody's undo.
         let newest = self.newest_record(&key);
         let trigger = match newest.as_ref().map(|record| record.outcome) {
-            _ if released.is_some() => Trigger::Retry,
+            _ if released.is_some() || newest.as_ref().is_some_and(was_never_applied) => Trigger::Retry,
             // What was suspended on its way back goes on to where it is held.
             Some(Outcome::Suspended) if !self.is_held(&key) => Trigger::Retry,
             Some(Outcome::Skipped) => self.after_all(dependencies)?,

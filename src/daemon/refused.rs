@@ -2,7 +2,7 @@
 
 use crate::cluster::ClusterError;
 use belay_core::manifest::{Complaint, brief};
-use belay_core::rollout::{Wanted, Workload};
+use belay_core::rollout::{Reason, ReasonCode, Wanted, Workload};
 
 /// What the API server says of a manifest that it refuses, each field at its place.
 pub(super) fn complaints(wanted: &Wanted, error: &ClusterError) -> Vec<Complaint> {
@@ -36,6 +36,12 @@ pub(super) fn complaints(wanted: &Wanted, error: &ClusterError) -> Vec<Complaint
     }
     let hint = is_immutable("", &refusal.message).then(|| choices(wanted, ""));
     vec![Complaint { hint, ..wanted.complaint("", &brief(&refusal.message)) }]
+}
+
+/// Whether an object that was refused, or given up, for this reason may be taken later though nobody changes its manifest: a
+/// policy, a quota, a port or a right may change, and an object that is in the way may be removed.
+pub(super) fn is_tried_again(reason: &Reason) -> bool {
+    !matches!(reason.code, ReasonCode::InvalidManifest | ReasonCode::PruneRefused | ReasonCode::ClaimedTwice)
 }
 
 /// Whether the API server says that a field can't change once the object is there.

@@ -257,7 +257,7 @@ async fn must_roll(work: &RolloutTask, live: Option<&Value>) -> Result<bool, Can
     let (context, key) = (&work.context, &wanted.key);
     let sent = Compact::of(&wanted.ignored_fields.leave(work.apply.body.read(), Some(live)));
     let ask = || context.cluster.apply(key, &work.served, &sent, Mode::DryRun);
-    let tried = work.unless_cancelled(Backoff::retry(context.in_the_way(key), ask)).await?;
+    let tried = work.until_served(key, ask).await?;
     // What the server refuses is refused when it is applied, and told there.
     Ok(match (tried.ok().as_ref().and_then(|tried| template(&tried.object)), template(live)) {
         (Some(would_be), Some(present)) => !same_template(would_be, present),

@@ -86,7 +86,7 @@ impl Source {
         let Some(served) = served else { return };
         let (context, key) = (Arc::clone(&self.context), key.clone());
         self.tasks.spawn(async move {
-            let read = Backoff::retry(|_| {}, || context.cluster.get(&key, &served));
+            let read = Backoff::until_answered(|_| {}, || context.cluster.get(&key, &served));
             if let Ok(Some(live)) = read.await {
                 context.tell_at_once(&key, &live, EventKind::Warning, reason, message).await;
             }

@@ -10,6 +10,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub(super) const AT_ONCE: usize = 64;
 /// The most of one source. Less than all, so that a cluster that answers slowly does not take the room of the others.
 pub(super) const OF_ONE_SOURCE: usize = 32;
+/// After how long a request gives its room to others. A webhook may take 30 s, for all objects of a namespace.
+const SLOW: Duration = Duration::from_secs(1);
+/// The most slow requests of one source that have given their room to others.
+const SLOW_AT_ONCE: usize = 64;
 /// The longest wait until nothing else is to be done.
 const LONGEST: Duration = Duration::from_mins(1);
 /// How often is looked whether nothing else is to be done.
@@ -22,6 +26,7 @@ pub(super) struct Requests {
     /// The head of the source's own line: only that one stands in the line of all.
     line: Arc<Semaphore>,
     all: Arc<Semaphore>,
+    slow: Arc<Semaphore>,
     /// How many wait for room.
     waiting: Arc<AtomicUsize>,
 }
@@ -61,6 +66,7 @@ impl Requests {
             own: Arc::new(Semaphore::new(OF_ONE_SOURCE)),
             line: Arc::new(Semaphore::new(1)),
             all: Arc::clone(all),
+            slow: Arc::new(Semaphore::new(SLOW_AT_ONCE)),
             waiting: Arc::default(),
         }
     }
@@ -74,6 +80,17 @@ impl Requests {
         let _first = self.line.acquire().await.expect(closed);
         let all = Arc::clone(&self.all).acquire_owned().await.expect(closed);
         RequestPermit { _own: own, _all: all }
+    }
+
+    /// Does a request in this room. One that takes long gives the room to others, so that no object stops another.
+    pub(super) async fn carry<T>(&self, room: RequestPermit, request: impl Future<Output = T>) -> T {
+        let mut request = std::pin::pin!(request);
+        if let Ok(answer) = tokio::time::timeout(SLOW, &mut request).await {
+            return answer;
+        }
+        let slow = Arc::clone(&self.slow).try_acquire_owned();
+        let _room = slow.is_err().then_some(room);
+        request.await
     }
 
     /// Whether none of the source's requests waits for room.
@@ -147,6 +164,26 @@ mod tests {
         let began = tokio::time::Instant::now();
         share.idle().await;
         assert_eq!(began.elapsed(), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_that_take_long_give_their_room_to_others() {
+        let share = Requests::share(&Requests::of_daemon());
+        let mut tasks = tokio::task::JoinSet::new();
+        for _ in 0..SLOW_AT_ONCE {
+            let share = share.clone();
+            tasks.spawn(async move {
+                let room = share.room().await;
+                share.carry(room, tokio::time::sleep(Duration::from_secs(30))).await;
+            });
+        }
+        tokio::task::yield_now().await;
+        let began = tokio::time::Instant::now();
+        let room = share.room().await;
+        share.carry(room, async {}).await;
+        assert!(began.elapsed() <= SLOW * 3, "{:?}", began.elapsed());
+        while tasks.join_next().await.is_some() {}
+        assert_eq!(share.slow.available_permits(), SLOW_AT_ONCE);
     }
 
     #[tokio::test(start_paused = true)]

@@ -45,7 +45,8 @@ impl RevisionReferences {
 /// What is named in the namespace of an object.
 async fn named(context: &Context, key: &ObjectKey) -> NamedConfiguration {
     let workloads = workloads(context, key.namespace.as_deref());
-    let read = Backoff::retry(context.in_the_way(key), || keepers(context, key.namespace.as_deref(), &workloads)).await;
+    let read = || keepers(context, key.namespace.as_deref(), &workloads);
+    let read = Backoff::until_answered(context.in_the_way(key), read).await;
     context.status.trouble(&key.to_string(), None);
     let keepers = match read {
         Ok(keepers) => keepers,

@@ -2,20 +2,18 @@
 //! as somebody gives it the rights.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
+use jiff::Timestamp;
+use tokio::time::Instant;
 use tracing::{info, warn};
 
+use super::plan_parts::is_definition;
 use super::repository::Repository;
-use super::state::Source;
+use super::state::{RetryCause, Source, cause_of, is_definition_of};
 use super::status::put_or_remove;
 use crate::cluster::Served;
-use belay_core::rollout::{Planned, Reason, RecordId};
-
-/// The longest wait before something that is blocked is looked at again, while few things are.
-const LOOK_AGAIN: Duration = Duration::from_mins(1);
-/// So many blocked objects are looked at in that time.
-const FEW: u32 = 50;
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{Outcome, Planned, Reason, ReasonCode, Record, RecordId};
 
 impl Repository {
     /// The namespaces of the objects that it has.
@@ -47,13 +45,41 @@ impl Source {
         }
     }
 
-    /// A manifest waits for something that is not there yet, or that belay may not do: it is looked at again, under the same
-    /// record.
-    pub(super) fn wait_for(&mut self, id: RecordId, planned: &Planned, reason: &Reason) {
-        let key = planned.wanted.key.clone();
-        self.let_wait(id, planned, reason.message.clone());
-        let few = u32::try_from(self.state.rollouts.resumed.len()).unwrap_or(u32::MAX) / FEW;
-        let again = self.state.drift.again(&key).min(LOOK_AGAIN.saturating_mul(few.max(1)));
-        self.recheck_after(key, again);
+    /// A rollout was given up because its object is not served: it is tried again all the same.
+    pub(super) fn retry_if_not_served(&mut self, record: &Record) {
+        let not_served = record.reason.as_ref().is_some_and(|reason| reason.code == ReasonCode::NotServed);
+        if record.outcome == Outcome::Failed && not_served && self.desired().has(&record.object) {
+            self.state.retries.put_off(&record.object, RetryCause::Refused, Instant::now());
+        }
+    }
+
+    /// A definition has changed, or is not going to: what is of it is tried at once.
+    pub(super) fn retry_what_it_defines(&mut self, key: &ObjectKey) {
+        if !is_definition(key) {
+            return;
+        }
+        if let Some((_, group)) = key.name.split_once('.') {
+            self.context.cluster.forget_group(group);
+        }
+        self.state.retries.at_once_where(|other| is_definition_of(key, other), Instant::now());
+    }
+
+    /// A manifest waits for something that is not there yet, that belay may not do, or that the API server can't serve now: it
+    /// is tried again by itself, under the same record. What can't be served is given up after `outage_timeout`, and tried
+    /// again all the same, under another record.
+    pub(super) fn wait_for(&mut self, id: RecordId, since: Option<Timestamp>, planned: &Planned, reason: &Reason) {
+        let (key, now) = (planned.wanted.key.clone(), Instant::now());
+        let cause = cause_of(reason);
+        let waited = self.state.retries.put_off(&key, cause, now);
+        let limit = self.context.config.outage_timeout.0;
+        if cause != RetryCause::NotServed || waited < limit {
+            return self.let_wait(id, since, planned, reason.message.clone());
+        }
+        let message = format!("{}: not served for all of outage_timeout, {} s", reason.message, limit.as_secs());
+        warn!(object = %key, message, "given up for now");
+        self.stop_waiting(&key);
+        self.finish(id, Outcome::Failed, Some(&Reason::new(ReasonCode::NotServed, message)));
+        self.state.retries.put_off(&key, RetryCause::Refused, now);
+        self.recheck_dependents(&key);
     }
 }

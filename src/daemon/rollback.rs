@@ -25,6 +25,7 @@ impl RolloutTask {
         live: Option<Arc<Value>>,
     ) -> Result<Outcome, Cancelled> {
         let FailedRollout { reason, observed, written } = failed;
+        self.patience.is_going_back = true;
         if let (Some(observed), Some(_)) = (observed, &live) {
             self.context.save_evidence(self.record, &reason, &observed.evidence).await;
         }

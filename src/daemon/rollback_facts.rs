@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::dependent_config;
 use super::driver::WorkloadDriver;
 use super::rollout_task::{Cancelled, RolloutTask};
-use crate::cluster::{Backoff, Mode};
+use crate::cluster::Mode;
 use crate::config::OnFailure;
 use belay_core::rollout::rollback::{Planning, Question, RollbackFacts, RollbackPlan, plan};
 use belay_core::rollout::{FailurePolicy, Reach, Reason, before_apply, template};
@@ -57,7 +57,7 @@ async fn try_out(work: &RolloutTask, live: &Value, sent: Value) -> Result<Result
     let (context, key) = (&work.context, &work.planned.wanted.key);
     let sent = work.planned.wanted.ignored_fields.leave(sent, Some(live));
     let ask = || context.cluster.apply(key, &work.served, &sent, Mode::DryRun);
-    let tried = work.unless_cancelled(Backoff::retry(context.in_the_way(key), ask)).await?;
+    let tried = work.until_served(key, ask).await?;
     let made = tried.map(|would_be| template(&would_be.object).cloned().unwrap_or_default());
     Ok(made.map_err(|error| error.to_string()))
 }

@@ -10,7 +10,6 @@ use tracing::warn;
 use super::repository::Repository;
 use super::rollout_task::{Cancelled, RolloutTask};
 use super::unhealthy::Unhealthy;
-use crate::cluster::Backoff;
 use crate::history::Query;
 use belay_core::rollout::{
     Known, NoRollbackTarget, Outcome, Revision, RollbackTarget, TemplateMarks, rollback_target, same_template, template,
@@ -23,8 +22,8 @@ pub(super) async fn find_target(
 ) -> Result<Result<RollbackTarget, NoRollbackTarget>, Cancelled> {
     let context = &work.context;
     let wanted = &work.planned.wanted;
-    let read = Backoff::retry(context.in_the_way(&wanted.key), || context.cluster.revisions(&wanted.key, live));
-    let mut revisions: Vec<Revision> = work.unless_cancelled(read).await?.unwrap_or_default();
+    let read = work.until_served(&wanted.key, || context.cluster.revisions(&wanted.key, live));
+    let mut revisions: Vec<Revision> = read.await?.unwrap_or_default();
     let unwell = work.unwell();
     // What was not well when it was replaced is gone back to as little as what failed.
     let left_out = revisions.iter_mut().filter(|revision| !revision.failed && unwell.has(&revision.marks));

@@ -85,7 +85,7 @@ async fn look(work: &RolloutTask) -> Result<Live, Cancelled> {
     let (context, key) = (&work.context, &work.planned.wanted.key);
     let update = RollingUpdate::new(ask(work)).expect("it asks for a template, which can be meant");
     let look = || context.cluster.look_at_controllers(&update, key.namespace.as_deref().unwrap_or_default());
-    let live = work.unless_cancelled(Backoff::retry(context.in_the_way(key), look)).await?.unwrap_or_default();
+    let live = work.until_served(key, look).await?.unwrap_or_default();
     context.status.trouble(&key.to_string(), None);
     Ok(live)
 }

@@ -32,12 +32,13 @@ impl RolloutTask {
     pub(super) async fn run(mut self: Box<RolloutTask>) -> RolloutEnd {
         // Not through a function of its own: that would keep its state twice, and there are thousands.
         let (driver, start) = (WorkloadDriver::of(&self), std::mem::take(&mut self.resume.start));
-        let end = match AssertUnwindSafe(driver.carry_through(&mut self, start)).catch_unwind().await {
+        let ended = AssertUnwindSafe(driver.carry_through(&mut self, start)).catch_unwind().await;
+        let end = match ended {
             Ok(Ok(outcome)) => {
                 self.end_job(outcome).await;
                 End::Recorded(outcome)
             }
-            Ok(Err(Cancelled)) => End::Stopped,
+            Ok(Err(Cancelled)) => Box::pin(self.end_of_patience()).await,
             Err(panic) => End::Fault(text_of(&*panic)),
         };
         let key = self.planned.wanted.key.clone();
@@ -47,6 +48,15 @@ impl RolloutTask {
             was_under_way.is_some() || trouble.is_some()
         });
         RolloutEnd { end, findings: self.findings }
+    }
+
+    /// Ends a rollout that was told to stop, or that was given up because its object is not served.
+    async fn end_of_patience(&mut self) -> End {
+        let Some((outcome, reason)) = self.patience.end() else { return End::Stopped };
+        match self.end(outcome, Some(reason)).await {
+            Ok(outcome) => End::Recorded(outcome),
+            Err(Cancelled) => End::Stopped,
+        }
     }
 
     /// Rolls out what has pods that a controller replaces, or none.

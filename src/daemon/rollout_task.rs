@@ -9,7 +9,8 @@ use tracing::info;
 
 use super::apply_wave::WaveTurn;
 use super::context::Context;
-use crate::cluster::{Backoff, Served};
+use super::patience::Patience;
+use crate::cluster::Served;
 use belay_core::manifest::Compact;
 use belay_core::rollout::{Apply, Baseline, Outcome, Planned, Reason, ReasonCode, RecordId, StepKind, marks};
 
@@ -32,6 +33,7 @@ pub(super) struct RolloutTask {
     pub give_up: watch::Receiver<Option<Reason>>,
     pub resume: Resume,
     pub findings: Findings,
+    pub patience: Patience,
 }
 
 /// With what a rollout begins.
@@ -97,9 +99,7 @@ impl RolloutTask {
     /// The live object, read anew.
     pub(super) async fn read(&self) -> Result<Option<Arc<Value>>, Cancelled> {
         let key = &self.planned.wanted.key;
-        let context = &self.context;
-        let read = Backoff::retry(context.in_the_way(key), || context.cluster.get(key, &self.served));
-        let live = self.unless_cancelled(read).await?.unwrap_or_default();
+        let live = self.until_served(key, || self.context.cluster.get(key, &self.served)).await?.unwrap_or_default();
         Ok(live.map(Arc::new))
     }
 

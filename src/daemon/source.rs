@@ -16,10 +16,13 @@ use super::in_sync::AT_ONCE;
 use super::panics::internal_error;
 use super::rollout_task::{End, Findings, RolloutEnd};
 use super::state::{Event, HeadSeen, Source};
-use super::task_result::{CheckResult, EndedRecord, LookEnd, Looked, TaskResult};
+use super::task_result::{CheckResult, EndedRecord, FoundKinds, LookEnd, Looked, TaskResult};
 use crate::git::Wake;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::Outcome;
+
+/// After how long kinds are asked for again about which the cluster said nothing.
+const KINDS_AGAIN: Duration = Duration::from_secs(30);
 
 impl Source {
     /// Follows the source until it is told to stop.
@@ -45,6 +48,10 @@ impl Source {
                 Some(seen) = self.watches.autoscalers_seen.recv() => self.contained(|source| source.saw_autoscaler(seen)),
                 () = moved(self.fetching.wake.as_deref()) => self.state.fetch.look_soon(Instant::now()),
                 () = self.completion.asked.look.notified() => self.state.fetch.look_soon(Instant::now()),
+                () = self.completion.asked.retry.notified() => {
+                    let names = self.completion.asked.take_retries();
+                    self.state.retries.at_once_where(|key| names.contains(&key.to_string()), Instant::now());
+                }
                 () = self.completion.asked.pushed.notified() => self.state.fetch.look_for_a_push(Instant::now()),
                 () = tokio::time::sleep_until(self.state.fetch.next_look), if self.state.fetch.looking.is_none() => {
                     self.on(Event::LookDue { at: context.clock.now() });
@@ -71,15 +78,19 @@ impl Source {
                 let is_lost = record.history != self.recorded.history;
                 self.on(Event::PlanRecorded { record, is_lost });
             }
-            TaskResult::Served(kinds, autoscalers) => {
-                kinds.iter().for_each(|served| self.watch(served));
+            TaskResult::Served(FoundKinds { number, served, autoscalers, missed }) => {
+                served.iter().for_each(|served| self.watch(served));
                 autoscalers.iter().for_each(|served| self.watches.autoscalers.also(served));
+                if !missed.is_empty() && number == self.state.planning.plans {
+                    self.ask_for(missed, KINDS_AGAIN);
+                }
             }
-            TaskResult::Checked(CheckResult { plan, prepared, searched, suspended }) => {
+            TaskResult::Checked(plan, prepared) => self.on(Event::Checked { plan, prepared }),
+            TaskResult::Searched(CheckResult { plan, prepared, searched, suspended }) => {
                 suspended.iter().for_each(|served| self.watch(served));
-                self.state.pruned.searched = searched.unwrap_or(self.state.pruned.searched);
-                self.on(Event::Checked { plan, prepared });
+                self.on(Event::Searched { plan, prepared, searched });
             }
+            TaskResult::Retried(key, number, prepared) => self.on(Event::Retried { key, number, prepared }),
             TaskResult::Reopened(record) => self.on(Event::Reopened(record)),
             TaskResult::Compared(key, digest, in_sync) => self.on(Event::Compared { key, digest, in_sync }),
             TaskResult::Idle => self.watch_deferred(),
@@ -151,8 +162,10 @@ impl Source {
                 self.publish_rollout_end(key, outcome, recorded);
                 if let Some(recorded) = recorded {
                     self.ended(&recorded.record, outcome);
+                    self.retry_if_not_served(&recorded.record);
                 }
                 self.recheck_dependents(key);
+                self.retry_what_it_defines(key);
                 let live = handle.live.borrow().clone();
                 match live {
                     _ if outcome == Outcome::Rejected => {}

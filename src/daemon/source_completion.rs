@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
+use tokio::time::Instant;
 use tracing::warn;
 
 use super::state::{Rollouts, Source};
@@ -19,7 +20,8 @@ impl Source {
             && self.state.drift.comparing.is_empty()
             && self.state.planning.running.is_none()
             && self.state.rollouts.under_way.is_empty()
-            && self.state.rollouts.ends_read == 0;
+            && self.state.rollouts.ends_read == 0
+            && !self.state.awaits_search(Instant::now());
         let through = self.state.planning.planned.is_some()
             && self.state.planning.planned == self.desired().at
             && self.state.planning.awaiting.is_none()

@@ -1,8 +1,8 @@
 //! `[[source]] after`: a source whose rollouts wait until another source of the same daemon is complete at its head.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{Notify, watch};
 use tracing::info;
@@ -18,10 +18,24 @@ pub(super) struct DependencyRequest {
     pub look: Notify,
     /// The same, by a forge that says that something was pushed.
     pub pushed: Notify,
+    /// To try objects again.
+    pub retry: Notify,
+    retries: Mutex<BTreeSet<String>>,
     awaited: AtomicBool,
 }
 
 impl DependencyRequest {
+    /// A person wants these objects to be tried again.
+    pub(super) fn try_again(&self, objects: BTreeSet<String>) {
+        self.retries.lock().unwrap_or_else(PoisonError::into_inner).extend(objects);
+        self.retry.notify_one();
+    }
+
+    /// Takes the objects that are to be tried again.
+    pub(super) fn take_retries(&self) -> BTreeSet<String> {
+        std::mem::take(&mut self.retries.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Somebody waits for it, now and then.
     pub(super) fn await_it(&self) {
         self.awaited.store(true, Ordering::Relaxed);

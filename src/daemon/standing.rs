@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio::time::Instant;
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::context::Context;
 use super::head_change::{Charged, HeadChange};
@@ -93,6 +93,14 @@ impl Source {
             Some(recorded) if !well => self.note_standing(key, Some(self.standing_of(&recorded.record))),
             _ => {}
         }
+    }
+
+    /// An object that was refused is refused again: where that is for another reason, that one is published.
+    pub(super) fn still_refused(&self, key: &ObjectKey, reason: Reason) {
+        let known = self.context.status.read(|source| source.ended.get(key).cloned()).flatten();
+        let Some(known) = known.filter(|known| known.reason.as_ref() != Some(&reason)) else { return };
+        info!(object = %key, %reason, "still refused");
+        self.note_standing(key, Some(ObjectStanding { reason: Some(reason), ..known }));
     }
 
     /// Notes all of it again, in a history that was begun anew.

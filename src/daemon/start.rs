@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -11,9 +12,11 @@ use tracing::{error, warn};
 use super::apply_wave::{Place, Ranks};
 use super::head_change::HeadChange;
 use super::live::LiveFacts;
+use super::patience::Patience;
 use super::prepared::Prepared;
+use super::refused::is_tried_again;
 use super::rollout_task::{Findings, Resume, RolloutStart, RolloutTask};
-use super::state::{Rollout, RolloutHandle, Source, search_on};
+use super::state::{RetryCause, Rollout, RolloutHandle, Source, search_on};
 use super::status::set;
 use super::task_result::{FinishedPlan, HeadPlan, PlanRecord, TaskResult};
 use crate::history::HistoryEntry;
@@ -142,9 +145,10 @@ impl Source {
             begun.into_iter().partition(|(_, _, prepared)| beginning.contains(&prepared.planned.wanted.key));
         // It is recorded before what depends on it asks.
         self.leave(left);
-        for (id, _, prepared) in begun {
+        for (id, earlier, prepared) in begun {
+            let since = earlier.map(|record| record.started);
             match &prepared.planned.step {
-                PlanStep::Apply(_) => self.apply_in_order(id, prepared, &beginning, &ranks),
+                PlanStep::Apply(_) => self.apply_in_order((id, since), prepared, &beginning, &ranks),
                 PlanStep::Prune if prepared.served.is_none() => {
                     ranks.pass(Place::of(&prepared.planned));
                     self.finish(id, Outcome::Pruned, None);
@@ -155,7 +159,7 @@ impl Source {
                 PlanStep::Wait(reason) => {
                     // It is told as waiting, and waiting is no trouble.
                     self.context.status.trouble(&prepared.planned.wanted.key.to_string(), None);
-                    self.wait_for(id, &prepared.planned, reason);
+                    self.wait_for(id, since, &prepared.planned, reason);
                 }
                 // It was left above.
                 PlanStep::Unchanged | PlanStep::Held(_) | PlanStep::Suspended(_) | PlanStep::Rejected(..) => {}
@@ -165,7 +169,13 @@ impl Source {
 
     /// Applies a manifest, unless it waits for another object or is skipped because of one. Whatever comes later in the
     /// order does not wait with it.
-    fn apply_in_order(&mut self, id: RecordId, prepared: Prepared, beginning: &BTreeSet<ObjectKey>, ranks: &Ranks) {
+    fn apply_in_order(
+        &mut self,
+        (id, since): (RecordId, Option<Timestamp>),
+        prepared: Prepared,
+        beginning: &BTreeSet<ObjectKey>,
+        ranks: &Ranks,
+    ) {
         let key = &prepared.planned.wanted.key;
         match self.gate(key, beginning) {
             Gate::Open => {
@@ -174,7 +184,7 @@ impl Source {
             }
             Gate::Shut(message) => {
                 ranks.pass(Place::of(&prepared.planned));
-                self.let_wait(id, &prepared.planned, message);
+                self.let_wait(id, since, &prepared.planned, message);
             }
             Gate::Skip(reason) => {
                 ranks.pass(Place::of(&prepared.planned));
@@ -195,6 +205,9 @@ impl Source {
                 PlanStep::Rejected(reason, _) if reason.code != ReasonCode::PruneRefused => {
                     warn!(object = %wanted.key, %reason, "rejected");
                     self.claim(prepared, reason);
+                    if is_tried_again(reason) {
+                        self.state.retries.put_off(&wanted.key, RetryCause::Refused, Instant::now());
+                    }
                 }
                 _ => {}
             }
@@ -231,6 +244,7 @@ impl Source {
             give_up: given_up,
             resume: Resume { start, continues_rollout, was_unverified },
             findings: Findings::default(),
+            patience: Patience::default(),
         });
         let ended = CancellationToken::new();
         let rollout = Rollout { record, trigger, judged, scales, superseded_by: None };

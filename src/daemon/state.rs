@@ -17,7 +17,7 @@ use super::queued_events::EventQueue;
 use super::repository::Repository;
 use super::source_dependency::DependencyRequest;
 use super::tasks::Tasks;
-use crate::cluster::{Cluster, Seen, Watched};
+use crate::cluster::{Cluster, ClusterError, Seen, Watched};
 use crate::git::{Follow, Wake};
 use crate::history::SourceStanding;
 use belay_core::manifest::{Compact, ObjectKey};
@@ -32,6 +32,8 @@ mod fetching;
 mod known;
 mod on;
 mod plan_events;
+mod retries;
+mod retry_events;
 mod rollout_events;
 #[cfg(test)]
 mod tests;
@@ -43,6 +45,8 @@ pub(super) use event::{Effect, Event, HeadSeen, Start};
 pub(super) use fetch_events::in_the_way;
 pub(super) use known::{ByHand, Rollout, Rollouts, Settings, State};
 pub(super) use on::on;
+pub(super) use retries::RetryCause;
+pub(super) use retry_events::{cause_of, is_definition_of};
 
 /// One followed source.
 pub(super) struct Source {
@@ -95,7 +99,7 @@ pub(super) struct Watches {
     /// Kinds that are watched only when the first plan is carried out.
     pub deferred: DeferredKinds,
     /// Why watches are in trouble, by what they watch.
-    pub faults: BTreeMap<String, String>,
+    pub faults: BTreeMap<String, ClusterError>,
     /// The autoscalers of the cluster, wherever they come from.
     pub autoscalers: Watched,
     pub autoscalers_seen: mpsc::Receiver<Seen>,

@@ -4,7 +4,7 @@ use serde_json::Value;
 use tracing::warn;
 
 use super::rollout_task::{Cancelled, RolloutTask};
-use crate::cluster::{Backoff, Mode};
+use crate::cluster::Mode;
 use belay_core::rollout::{Reach, StepKind, before_apply};
 
 impl RolloutTask {
@@ -19,7 +19,7 @@ impl RolloutTask {
             let (context, key) = (&self.context, &self.planned.wanted.key);
             let patch = || context.cluster.json_patch(key, &self.served, &over, Mode::Real);
             // After one patch another may be needed: the object is looked at again.
-            if let Err(error) = self.unless_cancelled(Backoff::retry(context.in_the_way(key), patch)).await? {
+            if let Err(error) = self.until_served(key, patch).await? {
                 // Somebody wrote it in between.
                 warn!(object = %key, %error, "not taken over yet");
             }

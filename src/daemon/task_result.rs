@@ -1,5 +1,6 @@
 //! What ran beside the loop of a source, and what came of it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -24,14 +25,18 @@ pub(super) enum TaskResult {
     Planned(u64, Box<FinishedPlan>),
     /// A plan was written down, or could not be.
     PlanRecorded(Box<PlanRecord>),
-    /// The cluster serves these kinds, and autoscalers.
-    Served(Vec<Served>, Option<Served>),
+    /// The cluster was asked which kinds it serves.
+    Served(FoundKinds),
     /// A live object, with this digest, was compared with its manifest: whether it is as that says.
     Compared(ObjectKey, u64, bool),
     /// What was planned first is applied, or takes long.
     Idle,
-    /// Objects were looked into.
-    Checked(CheckResult),
+    /// Objects were looked into, under the plan of this number.
+    Checked(u64, Vec<Prepared>),
+    /// What has left the repository was looked for.
+    Searched(CheckResult),
+    /// An object was tried again, under this number.
+    Retried(ObjectKey, u64, Option<Box<Prepared>>),
     /// The record of a rollout that is taken up again was read.
     Reopened(Box<Record>),
     /// Something was kept or forgotten, or what was in the way of it.
@@ -50,7 +55,18 @@ pub(super) enum TaskResult {
     Told,
 }
 
-/// What came of looking into objects.
+/// The kinds that the cluster serves.
+#[derive(Default)]
+pub(super) struct FoundKinds {
+    /// The number of the plan for which it was asked.
+    pub number: u64,
+    pub served: Vec<Served>,
+    pub autoscalers: Option<Served>,
+    /// Kinds about which the cluster said nothing.
+    pub missed: BTreeSet<(String, String)>,
+}
+
+/// What came of looking for what has left the repository.
 pub(super) struct CheckResult {
     /// The number of the plan that was in force when that began.
     pub plan: u64,

@@ -10,7 +10,7 @@ use super::job_runs::has_ended;
 use super::live::{LiveFacts, forget_reporters};
 use super::state::{DEBOUNCE, Event, Source};
 use super::status::{HeldStatus, SourceStatus, put_or_remove};
-use crate::cluster::Seen;
+use crate::cluster::{ClusterError, Seen};
 use belay_core::manifest::{Compact, ObjectKey};
 use belay_core::rollout::{Hold, LiveWorkload, Note, Outcome, Reason, Workload, is_job, marks};
 
@@ -53,18 +53,25 @@ impl Source {
                 self.watches.deferred.told_all(&served);
                 self.on(Event::Listed { group: served.group, kind: served.kind });
             }
-            Seen::Trouble(watch, message) => self.watch_in_trouble(watch, message),
+            Seen::Trouble(watch, error) => self.watch_in_trouble(watch, error),
             Seen::Denied(served, message) => self.saw_denied(&served, message),
         }
     }
 
-    /// A watch is in trouble, or not any more: the cluster is in the way while any of them is.
-    fn watch_in_trouble(&mut self, watch: String, message: Option<String>) {
-        match message {
-            Some(message) => drop(self.watches.faults.insert(watch, message)),
+    /// A watch is in trouble, or not any more. The cluster is in the way while it does not answer any of them; a kind that it
+    /// can't serve is that kind's trouble.
+    fn watch_in_trouble(&mut self, watch: String, error: Option<ClusterError>) {
+        let kind = format!("list {}", watch.rsplit('/').next().unwrap_or_default());
+        match error {
+            Some(error) => drop(self.watches.faults.insert(watch, error)),
             None => drop(self.watches.faults.remove(&watch)),
         }
-        self.context.status.trouble("cluster", self.watches.faults.values().next().cloned());
+        let of_kind = |watch: &str| kind.strip_prefix("list ").is_some_and(|kind| watch.ends_with(&format!("/{kind}")));
+        let (own, others): (Vec<_>, Vec<_>) = self.watches.faults.iter().partition(|(_, error)| error.is_own());
+        let own = own.into_iter().find(|(watch, _)| of_kind(watch)).map(|(_, error)| error.to_string());
+        let outage = others.first().map(|(_, error)| error.to_string());
+        self.context.status.trouble(&kind, own);
+        self.context.status.trouble("cluster", outage);
     }
 
     /// The hold that somebody has taken off an object, which has `now`. One that a newer commit has let go of is gone with

@@ -1,5 +1,7 @@
 //! `belay retry WORKLOAD`
 
+mod refused;
+
 use anyhow::bail;
 use serde_json::{Value, json};
 
@@ -21,11 +23,19 @@ pub struct Args {
 }
 
 pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
+    let Args { mut on, cause } = args;
+    let cluster = globals.cluster("").await?;
+    let namespace = globals.namespace.clone().unwrap_or_else(|| cluster.default_namespace().to_owned());
+    let refused = refused::take_refused(globals, &mut on, &namespace);
+    if !refused.is_empty() {
+        refused::ask(&cluster, &on, &refused).await?;
+        if on.workloads.is_empty() {
+            return Ok(Exit::Done);
+        }
+    }
     let only = For { kinds: REVISED, otherwise: "is never held", verb: "Try again" };
-    each(globals, &args.on, only, async |cluster, target, mode| {
-        retry(cluster, target, mode, args.cause.note(globals)?).await
-    })
-    .await
+    each(globals, &on, only, async |cluster, target, mode| retry(cluster, target, mode, cause.note(globals)?).await)
+        .await
 }
 
 async fn retry(cluster: &Cluster, target: &Target, mode: Mode, note: Value) -> anyhow::Result<Act> {

@@ -1,5 +1,6 @@
 //! Events about live objects that may not be as the head says: when they are looked into, and what comes of it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -8,6 +9,8 @@ use super::disputes::Dispute;
 use super::drift::DEBOUNCE;
 use super::event::{Effect, Start};
 use super::known::State;
+use super::retries::RetryCause;
+use crate::backoff::Backoff;
 use crate::config::Drift;
 use crate::daemon::prepared::Prepared;
 use crate::daemon::recheck::{Dependencies, Recheck};
@@ -16,15 +19,15 @@ use belay_core::rollout::{DependencyStanding, ForeignField, Hold, Outcome, PlanS
 
 /// Who has changed an object that does not say so.
 const SOMEBODY: &str = "somebody";
-/// After how long what could not be looked through for what has left the repository is looked through again.
-const SEARCH_AGAIN: Duration = Duration::from_mins(10);
+/// The waits before what could not be looked through for what has left the repository is looked through again.
+const SEARCH_AGAIN: Backoff = Backoff::between(Duration::from_secs(30), Duration::from_mins(10));
 /// How long a controller that somebody is rolling by hand may stand still before it is put right. The command itself gives
 /// up after 5 minutes, if nobody said otherwise.
 const ROLLED_FOR: Duration = Duration::from_mins(10);
 
 /// Looks into the objects whose time has come. Nothing is looked into while a head is planned, or another check is under way.
-pub fn due(state: &mut State, now: Instant) -> Vec<Effect> {
-    if state.next_check().is_none_or(|at| at > now) {
+pub fn look_into(state: &mut State, now: Instant) -> Vec<Effect> {
+    if state.next_look().is_none_or(|at| at > now) {
         return Vec::new();
     }
     let mut rechecks: Vec<Recheck> = Vec::new();
@@ -41,12 +44,50 @@ pub fn due(state: &mut State, now: Instant) -> Vec<Effect> {
         state.drift.under_check.insert(key.clone(), seen);
         rechecks.extend(state.recheck(&key));
     }
-    let search = state.pruned.search_due.take_if(|due| *due <= now).is_some();
-    if rechecks.is_empty() && !search {
+    let plan = state.planning.plans;
+    let mut effects = Vec::new();
+    if !rechecks.is_empty() {
+        state.drift.checking = true;
+        effects.push(Effect::Check { plan, rechecks });
+    }
+    if !state.pruned.searching && state.pruned.search_due.take_if(|due| *due <= now).is_some() {
+        state.pruned.searching = true;
+        effects.push(Effect::Search { plan });
+    }
+    effects
+}
+
+/// What has left the repository was looked for.
+pub fn looked_for(
+    state: &mut State,
+    plan: u64,
+    prepared: Vec<Prepared>,
+    searched: Option<bool>,
+    now: Instant,
+) -> Vec<Effect> {
+    state.pruned.searching = false;
+    state.pruned.searched = searched.unwrap_or(state.pruned.searched);
+    state.pruned.failures = if searched == Some(false) { state.pruned.failures.saturating_add(1) } else { 0 };
+    // A newer head may say otherwise; where it does not, what was found holds, or commits would keep it from ever counting.
+    let is_known = state.desired.unreadable().next().is_none() && !state.fetch.is_away;
+    if state.planning.running.is_some() || plan != state.planning.plans && !is_known {
+        overtaken(state, prepared, now);
+        search_on(state, now);
         return Vec::new();
     }
-    state.drift.checking = true;
-    vec![Effect::Check { plan: state.planning.plans, rechecks, search }]
+    let (desired, mut prepared) = (Arc::clone(&state.desired), prepared);
+    prepared.retain(|one| !desired.mentions(&one.planned.wanted.key));
+    take_up_all(state, prepared, now)
+}
+
+fn take_up_all(state: &mut State, prepared: Vec<Prepared>, now: Instant) -> Vec<Effect> {
+    let (mut effects, mut start) = (Vec::new(), Start::default());
+    prepared.into_iter().for_each(|prepared| take_up(state, prepared, &mut effects, &mut start, now));
+    if start != Start::default() {
+        effects.push(Effect::Start(start));
+    }
+    search_on(state, now);
+    effects
 }
 
 /// What a check has brought.
@@ -56,68 +97,70 @@ pub fn checked(state: &mut State, plan: u64, prepared: Vec<Prepared>, now: Insta
         overtaken(state, prepared, now);
         return Vec::new();
     }
-    let mut effects = Vec::new();
-    let mut start = Start::default();
-    for mut prepared in prepared {
-        let key = prepared.planned.wanted.key.clone();
-        if state.rollouts.under_way.contains_key(&key) {
-            continue;
-        }
-        if state.rollouts.resumed.contains_key(&key) {
-            // What was applied before it waited is judged on.
-            state.note_continued(&mut prepared);
-        }
-        if let Some(record) = state.rollouts.resumed.remove(&key) {
-            effects.push(Effect::NoTrouble(key));
-            prepared.resume(Some(&record));
-            start.resumed.push((record, prepared));
-            continue;
-        }
-        if let Trigger::Drift(by) = &mut prepared.planned.wanted.trigger {
-            *by = prepared.last_writer.clone().unwrap_or_else(|| SOMEBODY.to_owned());
-        }
-        if let Some(digest) = prepared.digest {
-            state.live.entry(key.clone()).or_default().well = Some(digest);
-            state.drift.reported.remove(&key);
-            effects.push(Effect::NoDrift(key.clone()));
-            effects.extend(quiet(state, &key, now));
-        }
-        prepared.continues_rollout = state.is_to_be_judged(&prepared);
-        match &prepared.planned.step {
-            PlanStep::Apply(_) => correct(state, prepared, &mut effects, &mut start, now),
-            PlanStep::Unchanged if prepared.continues_rollout => {
-                prepared.resume(None);
-                start.new.push(prepared);
-            }
-            PlanStep::Rejected(reason, _) => {
-                let (reason, fields) = (reason.clone(), prepared.foreign.clone());
-                let is_told = prepared.recorded.newest.as_ref().is_some_and(|(end, _)| *end == Outcome::Rejected);
-                if reason.code != ReasonCode::ClaimedTwice && !is_told {
-                    let again = state.drift.again(&key);
-                    state.drift.later.insert(key.clone(), now + again);
-                    effects.push(Effect::CantCorrect { key, fields, reason: reason.clone() });
-                }
-                effects.push(Effect::Claim(Box::new(prepared), reason));
-            }
-            PlanStep::Prune => start.new.push(prepared),
-            PlanStep::Held(_) if prepared.was_suspended_on_its_way_back() => {
-                prepared.planned.wanted.trigger = Trigger::Retry;
-                prepared.resume(None);
-                start.new.push(prepared);
-            }
-            // Somebody deletes it: it is made anew as soon as it is gone, and is not complete until then.
-            PlanStep::Wait(reason) if reason.code == ReasonCode::DeletionHangs => {
-                name_writer(&mut prepared);
-                start.new.push(prepared);
-            }
-            _ => {}
-        }
+    take_up_all(state, prepared, now)
+}
+
+/// Decides what becomes of an object that was looked into, or tried again.
+pub fn take_up(state: &mut State, mut prepared: Prepared, effects: &mut Vec<Effect>, start: &mut Start, now: Instant) {
+    let key = prepared.planned.wanted.key.clone();
+    if state.rollouts.under_way.contains_key(&key) {
+        state.retries.forget(&key);
+        return;
     }
-    if start != Start::default() {
-        effects.push(Effect::Start(start));
+    if state.rollouts.resumed.contains_key(&key) {
+        // What was applied before it waited is judged on.
+        state.note_continued(&mut prepared);
     }
-    search_on(state, now);
-    effects
+    if let Some(record) = state.rollouts.resumed.remove(&key) {
+        if !matches!(prepared.planned.step, PlanStep::Wait(_)) {
+            state.retries.forget(&key);
+        }
+        effects.push(Effect::NoTrouble(key));
+        prepared.resume(Some(&record));
+        start.resumed.push((record, prepared));
+        return;
+    }
+    if let Trigger::Drift(by) = &mut prepared.planned.wanted.trigger {
+        *by = prepared.last_writer.clone().unwrap_or_else(|| SOMEBODY.to_owned());
+    }
+    let was_refused = state.retries.cause(&key) == Some(RetryCause::Refused);
+    if state.put_off(&prepared, effects, now) {
+        return;
+    }
+    if let Some(digest) = prepared.digest {
+        state.live.entry(key.clone()).or_default().well = Some(digest);
+        state.drift.reported.remove(&key);
+        effects.push(Effect::NoDrift(key.clone()));
+        effects.extend(quiet(state, &key, now));
+    }
+    prepared.continues_rollout = state.is_to_be_judged(&prepared);
+    match &prepared.planned.step {
+        PlanStep::Apply(_) => correct(state, prepared, effects, start, now),
+        PlanStep::Unchanged if prepared.continues_rollout || was_refused => {
+            prepared.resume(None);
+            start.new.push(prepared);
+        }
+        PlanStep::Rejected(reason, _) => {
+            let (reason, fields) = (reason.clone(), prepared.foreign.clone());
+            let is_told = prepared.recorded.newest.as_ref().is_some_and(|(end, _)| *end == Outcome::Rejected);
+            if reason.code != ReasonCode::ClaimedTwice && !is_told {
+                effects.push(Effect::CantCorrect { key, fields, reason: reason.clone() });
+            }
+            effects.push(Effect::Claim(Box::new(prepared), reason));
+        }
+        PlanStep::Prune => start.new.push(prepared),
+        PlanStep::Held(_) if prepared.was_suspended_on_its_way_back() => {
+            prepared.planned.wanted.trigger = Trigger::Retry;
+            prepared.resume(None);
+            start.new.push(prepared);
+        }
+        // Somebody deletes it: it is made anew as soon as it is gone, and is not complete until then.
+        PlanStep::Wait(reason) if reason.code == ReasonCode::DeletionHangs => {
+            name_writer(&mut prepared);
+            start.new.push(prepared);
+        }
+        _ => {}
+    }
 }
 
 /// A newer head has come while objects were looked into, and its plan says otherwise, or will: they are looked into again
@@ -236,8 +279,9 @@ fn lost_its_hold_with_its_template(state: &State, prepared: &Prepared) -> bool {
 
 /// Sees to it that what could not be looked through is looked through later.
 pub fn search_on(state: &mut State, now: Instant) {
-    if state.settings.prune && !state.pruned.searched {
-        state.pruned.search_due.get_or_insert(now + SEARCH_AGAIN);
+    if state.settings.prune && !state.pruned.searched && !state.pruned.searching {
+        let wait = state.pruned.failures.checked_sub(1).map_or(Duration::ZERO, |waits| SEARCH_AGAIN.wait_number(waits));
+        state.pruned.search_due.get_or_insert(now + wait);
     }
 }
 
@@ -313,16 +357,29 @@ pub fn rescaled(state: &mut State, keys: Vec<ObjectKey>, now: Instant) -> Vec<Ef
 }
 
 impl State {
-    /// When something is to be looked into next; `None` while that has to wait for something else.
+    /// Whether what has left the repository is being looked for, is due to be, or has not been since the start.
+    pub fn awaits_search(&self, now: Instant) -> bool {
+        let never = self.settings.prune && !self.pruned.searched && self.pruned.failures == 0;
+        self.pruned.searching || never || self.pruned.search_due.is_some_and(|due| due <= now)
+    }
+
+    /// When something is to be looked into or tried again next.
     pub fn next_check(&self) -> Option<Instant> {
+        let retry = self.retries.next_due().filter(|_| self.planning.planned.is_some());
+        self.next_look().into_iter().chain(retry).min()
+    }
+
+    /// When something is to be looked into next; `None` while that has to wait for something else.
+    fn next_look(&self) -> Option<Instant> {
         if self.drift.checking || self.planning.running.is_some() || self.planning.planned.is_none() {
             return None;
         }
-        self.drift.next_due().into_iter().chain(self.pruned.search_due).min()
+        let search = self.pruned.search_due.filter(|_| !self.pruned.searching);
+        self.drift.next_due().into_iter().chain(search).min()
     }
 
     /// What is known of an object that may have to be applied again.
-    fn recheck(&self, key: &ObjectKey) -> Option<Recheck> {
+    pub fn recheck(&self, key: &ObjectKey) -> Option<Recheck> {
         if self.planning.contradicted.contains_key(key) || !self.desired.has(key) {
             return None;
         }

@@ -33,6 +33,11 @@ pub enum Event {
     Due,
     /// Objects were looked into, under the plan of this number.
     Checked { plan: u64, prepared: Vec<Prepared> },
+    /// What has left the repository was looked for, under the plan of this number; whether all kinds were looked through, where
+    /// they were.
+    Searched { plan: u64, prepared: Vec<Prepared>, searched: Option<bool> },
+    /// An object was tried again, under this number; with what is planned for it, where anything is.
+    Retried { key: ObjectKey, number: u64, prepared: Option<Box<Prepared>> },
     /// What was to be begun without a new head is written down.
     Begun { key: ObjectKey },
     /// A live object with this digest was compared with its manifest.
@@ -84,8 +89,16 @@ pub enum Effect {
     DropPlan(Box<PlanRecord>),
     /// Tells a rollout to stop.
     Cancel(ObjectKey),
-    /// Looks into these objects, and, where asked, for what has left the repository.
-    Check { plan: u64, rechecks: Vec<Recheck>, search: bool },
+    /// Looks into these objects.
+    Check { plan: u64, rechecks: Vec<Recheck> },
+    /// Looks for what has left the repository.
+    Search { plan: u64 },
+    /// Tries these objects again, each by itself, under its number.
+    Retry(Vec<(Recheck, u64)>),
+    /// Says why an object can't be put right for now.
+    InTheWay(ObjectKey, String),
+    /// Says why an object is refused by now.
+    StillRefused(ObjectKey, Reason),
     /// Takes back what was said of an object that had drifted, if it was.
     NoDrift(ObjectKey),
     /// Says that an object differs by somebody else's hand, and is left so.

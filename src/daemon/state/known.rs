@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::drift::DriftState;
 use super::fetching::FetchState;
+use super::retries::Retries;
 use crate::config::Drift;
 use crate::daemon::desired_state::DesiredState;
 use crate::daemon::head_change::HeadChange;
@@ -23,6 +24,8 @@ pub struct State {
     /// What is known of each live object of this source.
     pub live: BTreeMap<ObjectKey, LiveFacts>,
     pub drift: DriftState,
+    /// What is tried again by itself.
+    pub retries: Retries,
     pub pruned: Pruned,
     pub fetch: FetchState,
     /// What the repository holds at its head.
@@ -51,9 +54,9 @@ impl State {
     /// A source of which nothing is known yet.
     pub fn new(desired: Arc<DesiredState>, settings: Settings, now: Instant) -> State {
         let (planning, rollouts, live) = (Planning::default(), Rollouts::default(), BTreeMap::new());
-        let (drift, pruned) = (DriftState::default(), Pruned::default());
+        let (drift, retries, pruned) = (DriftState::default(), Retries::default(), Pruned::default());
         let fetch = FetchState::new(now);
-        State { planning, rollouts, live, drift, pruned, fetch, desired, settings }
+        State { planning, rollouts, live, drift, retries, pruned, fetch, desired, settings }
     }
 }
 
@@ -145,4 +148,8 @@ pub struct Pruned {
     pub search_due: Option<Instant>,
     /// Whether all kinds of the cluster have been looked through for it since the start.
     pub searched: bool,
+    /// Whether it is being looked for.
+    pub searching: bool,
+    /// How often in a row not all kinds could be looked through.
+    pub failures: u32,
 }

@@ -3,11 +3,12 @@
 
 use tokio::time::Instant;
 
-use super::drift_events::{begun, checked, compared, disturbed, due, gone, listed, rescaled};
+use super::drift_events::{begun, checked, compared, disturbed, gone, listed, looked_for, rescaled};
 use super::event::{Effect, Event};
 use super::fetch_events::{look, looked};
 use super::known::State;
 use super::plan_events::{awaited, plan_recorded, planned};
+use super::retry_events::{due, retried};
 use super::rollout_events::{ended, fault, reopened, stopped, superseded};
 
 /// Decides what becomes of an event.
@@ -17,10 +18,12 @@ pub fn on(state: &mut State, event: Event, now: Instant) -> Vec<Effect> {
         Event::Looked { seen, kept, at } => looked(state, seen, kept, at, now),
         Event::Awaited(number) => awaited(state, number),
         Event::Planned { number, plan } => planned(state, number, plan),
-        Event::PlanRecorded { record, is_lost } => plan_recorded(state, record, is_lost),
+        Event::PlanRecorded { record, is_lost } => plan_recorded(state, record, is_lost, now),
         Event::Superseded { keys, by } => superseded(state, &keys, &by),
         Event::Due => due(state, now),
         Event::Checked { plan, prepared } => checked(state, plan, prepared, now),
+        Event::Searched { plan, prepared, searched } => looked_for(state, plan, prepared, searched, now),
+        Event::Retried { key, number, prepared } => retried(state, &key, number, prepared, now),
         Event::Begun { key } => begun(state, &key),
         Event::Compared { key, digest, in_sync } => compared(state, key, digest, in_sync, now),
         Event::Listed { group, kind } => listed(state, &group, &kind, now),

@@ -1,6 +1,10 @@
 //! Events about heads and their plans: which plan takes the place of which. A plan that is being made gives way to a newer
 //! head; one that is being written down is begun first, for what is written down must not be lost.
 
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
 use super::event::Effect;
 use super::known::State;
 use crate::daemon::head_change::HeadChange;
@@ -49,7 +53,7 @@ pub fn planned(state: &mut State, number: u64, plan: Box<FinishedPlan>) -> Vec<E
 
 /// A plan is written down, and begins; a head that came meanwhile is planned then. One that could not be written down is
 /// forgotten, and the repository is read again; so is one whose history is lost since.
-pub fn plan_recorded(state: &mut State, record: Box<PlanRecord>, is_lost: bool) -> Vec<Effect> {
+pub fn plan_recorded(state: &mut State, record: Box<PlanRecord>, is_lost: bool, now: Instant) -> Vec<Effect> {
     if state.planning.running != Some(record.number) {
         return vec![Effect::DropPlan(record)];
     }
@@ -63,5 +67,8 @@ pub fn plan_recorded(state: &mut State, record: Box<PlanRecord>, is_lost: bool) 
     state.planning.planned = Some(record.news.head.id.clone());
     state.planning.interrupted.clear();
     state.planning.interrupted_scaling.clear();
+    let desired = Arc::clone(&state.desired);
+    state.retries.retain(|key| desired.has(key));
+    state.retries.head_planned(now);
     std::iter::once(Effect::BeginPlan(record)).chain(next.map(Effect::PlanHead)).collect()
 }

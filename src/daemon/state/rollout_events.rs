@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use super::event::Effect;
 use super::known::State;
+use super::retries::RetryCause;
 use crate::telemetry::Took;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{CommitId, Outcome, Reason, Record, Trigger};
@@ -42,6 +43,9 @@ pub fn ended(
     let may_differ = matches!(rollout.trigger, Trigger::Drift(_)) && outcome != Outcome::Complete;
     let trigger = recorded.filter(|_| may_differ).unwrap_or(rollout.trigger);
     let mut effects = Vec::new();
+    if outcome != Outcome::Rejected {
+        state.retries.forget(key);
+    }
     if rollout.judged {
         effects.push(Effect::Count { trigger: trigger.clone(), outcome, took });
     }
@@ -53,7 +57,9 @@ pub fn ended(
             }
         }
         // The server took it in the dry run and not in earnest. It may change its mind; not at once.
-        Outcome::Rejected => state.drift.recheck_later(key, now),
+        Outcome::Rejected => {
+            state.retries.put_off(key, RetryCause::Refused, now);
+        }
         _ => {}
     }
     effects

@@ -23,6 +23,7 @@ mod kubectl;
 mod kubelet;
 mod main_job;
 mod main_job_kinds;
+mod main_job_not_served;
 mod main_job_rendered;
 mod main_job_traps;
 mod manager_protobuf;

@@ -58,8 +58,9 @@ async fn watches_that_are_back_are_no_trouble_any_more() {
     let (mut world, tap) = World::tapped().await;
     world.with_first_version().await;
     tap.refuse_watches(true);
-    world.until("trouble is told", |source| source.obstacles.trouble.contains_key("cluster")).await;
-    assert_eq!(world.status().state(), SourceState::Blocked);
+    // The API server is ready: it is that kind's trouble.
+    world.until("trouble is told", |source| source.obstacles.trouble.contains_key("list deployments")).await;
+    assert_eq!(world.status().state(), SourceState::Degraded);
     tap.refuse_watches(false);
     tokio::time::sleep(Duration::from_mins(3)).await;
     assert!(world.status().obstacles.trouble.is_empty(), "{:?}", world.status().obstacles.trouble);

@@ -32,6 +32,8 @@ pub const CONFIG_HASH: &str = "belay.dev/config-hash";
 pub const ROLLED: &str = "belay.dev/rolled";
 /// Annotation on the Lease of a source: the Jobs that were complete, each with the hash of its manifest: JSON.
 pub const FINISHED_JOBS: &str = "belay.dev/finished-jobs";
+/// Annotation on the Lease of a source: what a person asked to be tried again; see [`super::RetryRequest`].
+pub const RETRY: &str = "belay.dev/retry";
 /// Annotation of Kubernetes: why the pod template is what it is; copied to the revision.
 pub const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
 /// What somebody says of a retry, or of taking an object up again: JSON.

@@ -1,6 +1,7 @@
 //! When live objects are looked into, and what comes of it.
 
 use super::*;
+use crate::daemon::state::retries::RetryCause;
 use belay_core::rollout::{LiveProgress, RecordedFacts};
 
 #[tokio::test(start_paused = true)]
@@ -24,7 +25,7 @@ async fn what_may_have_drifted_is_looked_into_when_changes_have_gathered() {
         (1000, Event::Due, vec!["check 1 [web]"], "only what the repository has"),
         (1100, Event::Checked { plan: 1, prepared: Vec::new() }, vec![], ""),
         (1100, Event::Listed { group: "apps".to_owned(), kind: "Deployment".to_owned() }, vec![], "db is missing"),
-        (1300, Event::Due, vec!["check 1 [db] and search"], "and something may have left"),
+        (1300, Event::Due, vec!["check 1 [db]", "search 1"], "and something may have left"),
     ];
     for (at, event, effects, why) in table {
         let case = format!("{event:?}: {why}");
@@ -68,6 +69,22 @@ async fn what_waits_for_others_says_how_far_they_are() {
         let db = &rechecks[0].dependencies.as_ref().unwrap().standings[&key("db")];
         assert_eq!((db.under_way, db.complete), (under_way || resumed, Some(complete)));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_tried_again_waits_for_nothing_else_and_counts_once() {
+    let (mut state, start) = (state(), Instant::now());
+    state.retries.put_off(&key("web"), RetryCause::Refused, start);
+    (state.planning.running, state.drift.checking) = (Some(2), true);
+    assert_eq!(words(&mut state, Event::Due, start + S), Vec::<String>::new());
+    assert_eq!(words(&mut state, Event::Due, start + 5 * S), ["retry [web #1]"], "also while a head is planned");
+    let retried = |number, prepared| Event::Retried { key: key("web"), number, prepared };
+    let taken = || Some(Box::new(prepared(WEB, Trigger::Retry, apply)));
+    assert_eq!(words(&mut state, retried(7, taken()), start), Vec::<String>::new(), "it was another try");
+    let begun = ["no trouble of web", "resume [], begin [], correct [web for retry]"];
+    assert_eq!(words(&mut state, retried(1, taken()), start), begun);
+    assert_eq!(words(&mut state, retried(1, taken()), start), Vec::<String>::new());
+    assert_eq!(state.retries.next_due(), None);
 }
 
 /// What was reported is not looked into again until somebody changes it once more.
@@ -164,9 +181,12 @@ async fn what_else_a_check_brings_is_judged_resumed_begun_or_left() {
         RecordedFacts { newest, ..RecordedFacts::default() }
     };
     let unchanged = |_: &Wanted| PlanStep::Unchanged;
+    let claimed = || Reason::new(ReasonCode::ClaimedTwice, "another has it");
+    let claimed = |_: &Wanted| PlanStep::Rejected(claimed(), Vec::new());
     let rejected = |_: &Wanted| PlanStep::Rejected(reason(), Vec::new());
     let claimed = |_: &Wanted| PlanStep::Rejected(Reason::new(ReasonCode::ClaimedTwice, ""), Vec::new());
     let going = |_: &Wanted| PlanStep::Wait(Reason::new(ReasonCode::DeletionHangs, ""));
+    let waits = |_: &Wanted| PlanStep::Wait(Reason::new(ReasonCode::NotServed, "its webhook is away"));
     each_becomes(vec![
         (
             "what is as it should be",
@@ -194,10 +214,10 @@ async fn what_else_a_check_brings_is_judged_resumed_begun_or_left() {
             vec![],
         ),
         (
-            "what the server refuses",
+            "what the server refuses is tried again",
             |_| {},
             prepared(WEB, drift(), rejected),
-            vec!["can't correct web: no", "claim web"],
+            vec!["no trouble of web", "web is refused: no", "can't correct web: no", "claim web"],
         ),
         ("what another source has", |_| {}, prepared(WEB, drift(), claimed), vec!["claim web"]),
         (
@@ -206,7 +226,12 @@ async fn what_else_a_check_brings_is_judged_resumed_begun_or_left() {
             prepared(WEB, drift(), going),
             vec!["resume [], begin [web], correct []"],
         ),
-        ("what waits for something else", |_| {}, prepared(WEB, drift(), |_| PlanStep::Wait(reason())), vec![]),
+        (
+            "what can't be planned for now is tried again",
+            |_| {},
+            prepared(WEB, drift(), waits),
+            vec!["in the way of web: its webhook is away"],
+        ),
         (
             "what has left",
             |_| {},

@@ -139,10 +139,17 @@ fn word(effect: &Effect) -> String {
         Effect::BeginPlan(plan) => format!("begin {}", plan.news.head.id.short()),
         Effect::DropPlan(plan) => format!("drop {}", plan.news.head.id.short()),
         Effect::Cancel(key) => format!("cancel {}", key.name),
-        Effect::Check { plan, rechecks, search } => {
+        Effect::Check { plan, rechecks } => {
             let keys: Vec<&str> = rechecks.iter().map(|one| one.key.name.as_str()).collect();
-            format!("check {plan} [{}]{}", keys.join(" "), if *search { " and search" } else { "" })
+            format!("check {plan} [{}]", keys.join(" "))
         }
+        Effect::Search { plan } => format!("search {plan}"),
+        Effect::Retry(tries) => {
+            let tries: Vec<String> = tries.iter().map(|(one, number)| format!("{} #{number}", one.key.name)).collect();
+            format!("retry [{}]", tries.join(" "))
+        }
+        Effect::InTheWay(key, message) => format!("in the way of {}: {message}", key.name),
+        Effect::StillRefused(key, reason) => format!("{} is refused: {}", key.name, reason.message),
         Effect::NoDrift(key) => format!("no drift of {}", key.name),
         Effect::ReportDrift { key, by, .. } => format!("report {} by {by}", key.name),
         Effect::Disagree { key, dispute: None } => format!("agree about {}", key.name),

@@ -34,13 +34,13 @@ async fn what_is_refused_is_looked_into_ever_later() {
         state.rollouts.under_way.insert(key("web"), rollout(1, drift(), false, false));
         let end = Event::Ended { key: key("web"), outcome: Outcome::Rejected, trigger: None, took: None };
         assert_eq!(words(&mut state, end, start), Vec::<String>::new());
-        waits.push((state.drift.recheck.remove(&key("web")).unwrap() - start).as_secs());
+        waits.push((state.retries.next_due().unwrap() - start).as_secs());
     }
-    assert_eq!(waits, [5, 10, 20, 40, 80, 160, 320, 600, 600]);
+    assert_eq!(waits, [5, 10, 20, 40, 80, 160, 300, 300, 300]);
     state.rollouts.under_way.insert(key("web"), rollout(1, drift(), true, false));
     let end = Event::Ended { key: key("web"), outcome: Outcome::Complete, trigger: None, took: None };
     assert_eq!(words(&mut state, end, start), ["count drift Complete", "count a correction"]);
-    assert!(state.drift.in_vain.is_empty(), "it begins anew");
+    assert!(state.drift.in_vain.is_empty() && state.retries.next_due().is_none(), "it begins anew");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,9 +1,13 @@
 //! Which of several daemons of one source may write: the one that holds its Lease (`coordination.k8s.io/v1`).
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+
+use crate::rollout::marks;
 
 /// The longest that anybody is believed who holds a Lease without renewing it, whatever the Lease itself says: many times
 /// what belay asks for.
@@ -22,6 +26,17 @@ pub struct Lease {
     pub uid: String,
     /// How often it has gone from one to another.
     pub transitions: i64,
+    /// What a person asked to be tried again last.
+    pub retry: Option<RetryRequest>,
+}
+
+/// What a person asks to be tried again: objects that were refused, or wait, and may not be live themselves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RetryRequest {
+    /// The objects: `Secret shop/key`.
+    pub objects: BTreeSet<String>,
+    /// When it was asked.
+    pub at: Timestamp,
 }
 
 impl Lease {
@@ -36,6 +51,7 @@ impl Lease {
             version: text(&live["metadata"]["resourceVersion"]),
             uid: text(&live["metadata"]["uid"]),
             transitions: spec["leaseTransitions"].as_i64().unwrap_or_default(),
+            retry: marks::read(live, marks::RETRY),
         }
     }
 
@@ -88,6 +104,14 @@ mod tests {
         assert!(!held.is_free_for("two", Duration::from_secs(179)));
         assert!(held.is_free_for("two", Duration::from_secs(180)));
         assert!(lease("").is_free_for("two", Duration::ZERO));
+    }
+
+    #[test]
+    fn it_carries_what_is_to_be_tried_again() {
+        let asked = RetryRequest { objects: ["Secret shop/key".to_owned()].into(), at: Timestamp::UNIX_EPOCH };
+        let text = serde_json::to_string(&asked).unwrap();
+        let with = |text: &str| Lease::of(&json!({"metadata": {"annotations": {marks::RETRY: text}}})).retry;
+        assert_eq!((with(&text), with("yes")), (Some(asked), None));
     }
 
     #[test]

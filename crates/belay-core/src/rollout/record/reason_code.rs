@@ -77,6 +77,9 @@ reason_codes! {
     NotFinishing,
     /// The object that is to be deleted was not made by belay.
     NotMadeByBelay,
+    /// The API server is ready, and can't serve this object or kind: its webhook, its conversion or its own server does not
+    /// answer, or its kind is throttled.
+    NotServed,
     /// A pod of another revision keeps the controller from going on.
     OldPodNotReady,
     /// Its manifest has left the repository, and the object stays.

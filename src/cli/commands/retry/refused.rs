@@ -1,0 +1,135 @@
+//! `belay retry` of what is not live as its manifest says: refused, waiting, or given up. The request is written on the Lease of
+//! its source, which the daemon renews every few seconds; so Kubernetes decides who may ask.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Context as _;
+use serde_json::json;
+
+use crate::cli::Globals;
+use crate::cli::args::target::{On, named};
+use crate::cli::args::workload::Named;
+use crate::cli::output::{Format, progress, say, say_value};
+use crate::clock::Clock;
+use crate::cluster::{Cluster, Mode, Part, Patch};
+use crate::history::{History, HistoryError};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{ObjectState, Outcome, ReasonCode, RetryRequest, marks};
+
+/// The objects that a daemon tries again by itself, each with its source and why.
+pub(super) type Refused = BTreeMap<ObjectKey, (String, String)>;
+
+/// Takes those words off the list that name an object which the daemon's history knows to be refused or to wait. Without that
+/// history, none.
+pub(super) fn take_refused(globals: &Globals, on: &mut On, namespace: &str) -> Refused {
+    let history = globals.state_to_look_at().ok().and_then(|folder| History::read_only(&folder).ok());
+    let known = history.and_then(|history| refused(&history).ok()).unwrap_or_default();
+    let mut taken = Refused::new();
+    on.workloads.retain(|word| {
+        let meant: Vec<_> = known.iter().filter(|(key, _)| means(word, key, namespace)).collect();
+        let is_meant = !meant.is_empty();
+        taken.extend(meant.into_iter().map(|(key, why)| (key.clone(), why.clone())));
+        !is_meant
+    });
+    taken
+}
+
+/// The refused and waiting objects of all sources.
+fn refused(history: &History) -> Result<Refused, HistoryError> {
+    let mut found = Refused::new();
+    for source in history.followed()?.into_iter().map(|followed| followed.source) {
+        for (key, standing) in history.object_standings(&source)? {
+            let code = standing.reason.as_ref().map(|reason| reason.code.clone());
+            if standing.state == ObjectState::Rejected || code == Some(ReasonCode::NotServed) {
+                let why = standing.reason.map(|reason| reason.message).unwrap_or_default();
+                found.insert(key, (source.clone(), why));
+            }
+        }
+        for record in history.open_records(&source)? {
+            if record.outcome == Outcome::Waiting {
+                found.insert(record.object, (source.clone(), "it waits".to_owned()));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a word names an object: `secret/key`, or `key`.
+fn means(word: &str, key: &ObjectKey, namespace: &str) -> bool {
+    let here = key.namespace.as_deref().is_none_or(|other| other == namespace);
+    let named = match (word.parse::<Named>(), word.split_once('/')) {
+        (Ok(named), _) => named.means(key, None),
+        // A kind that is not one of Kubernetes' own.
+        (Err(_), Some((kind, name))) => kind.eq_ignore_ascii_case(&key.kind) && name == key.name,
+        (Err(_), None) => false,
+    };
+    here && named
+}
+
+/// Asks the daemons of these objects to try them again.
+pub(super) async fn ask(cluster: &Cluster, on: &On, refused: &Refused) -> anyhow::Result<()> {
+    let mut by_source: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for (key, (source, _)) in refused {
+        by_source.entry(source).or_default().insert(key.to_string());
+    }
+    let served = cluster.served("coordination.k8s.io/v1", "Lease").await?;
+    let leases = cluster.list(&served, None, "").await.context("failed to find the Lease of the daemon")?;
+    let mode = if on.dry_run { Mode::DryRun } else { Mode::Real };
+    for (source, objects) in by_source {
+        let name = format!("belay-{source}");
+        let lease = leases.iter().find(|lease| lease["metadata"]["name"] == name.as_str());
+        let lease =
+            lease.with_context(|| format!("no daemon follows the source {source}: there is no Lease {name}"))?;
+        let request = RetryRequest { objects, at: Clock::system().now() };
+        let annotations = json!({marks::RETRY: serde_json::to_string(&request)?});
+        let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
+        cluster.patch(&served.key_of(lease), &served, Part::Whole, &patch, mode).await?;
+    }
+    tell(on, refused)
+}
+
+fn tell(on: &On, refused: &Refused) -> anyhow::Result<()> {
+    let tried = if on.dry_run { " (server dry run)" } else { "" };
+    for (key, (_, why)) in refused {
+        progress(format!("note: {}: {why}", named(key)));
+        match on.output {
+            Format::Table | Format::Wide => say(format!("{} will be tried again{tried}", named(key))),
+            Format::Name => say(named(key)),
+            Format::Json | Format::Yaml => {}
+        }
+    }
+    if matches!(on.output, Format::Json | Format::Yaml) {
+        let names: Vec<String> = refused.keys().map(ToString::to_string).collect();
+        say_value(&json!({"triedAgain": names}), on.output)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_of_any_kind_are_named() {
+        let key = |group: &str, kind: &str, namespace: Option<&str>| ObjectKey {
+            group: group.to_owned(),
+            kind: kind.to_owned(),
+            namespace: namespace.map(str::to_owned),
+            name: "a".to_owned(),
+        };
+        let table = [
+            ("secret/a", key("", "Secret", Some("shop")), true),
+            ("a", key("", "Secret", Some("shop")), true),
+            ("deploy/a", key("apps", "Deployment", Some("shop")), true),
+            ("widget/a", key("example.com", "Widget", Some("shop")), true),
+            ("a", key("", "Namespace", None), true),
+            ("secret/a", key("", "Secret", Some("other")), false),
+            ("secret/a", key("", "ConfigMap", Some("shop")), false),
+            ("secret/b", key("", "Secret", Some("shop")), false),
+            ("widget/a", key("example.com", "Gadget", Some("shop")), false),
+        ];
+        for (word, key, expected) in table {
+            assert_eq!(means(word, &key, "shop"), expected, "{word} {key}");
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Plans manifests object by object: what the API server has answered goes on, whatever keeps another object waiting. An object
+//! whose definition the same commit changes is not tried against the old one: it waits until that is through.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures::{StreamExt as _, TryStreamExt as _, future, stream};
+use tokio::sync::mpsc;
+
+use super::live::Live;
+use super::panics::contained;
+use super::planner::Planner;
+use super::prepared::Prepared;
+use crate::cluster::{ClusterError, Served};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{
+    PlanStep, Planned, Reason, ReasonCode, Wanted, is_configuration, note_planned_configuration,
+};
+
+/// How long nothing may come of planning before what is still asked for waits by itself.
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+/// Of how many objects of one kind is asked at once.
+const OF_ONE_KIND: usize = 256;
+
+/// Where finished objects are told of.
+type Finished = mpsc::UnboundedSender<Prepared>;
+
+impl Planner<'_> {
+    /// Plans these manifests: definitions and configuration first, since what others do depends on them.
+    ///
+    /// # Errors
+    /// Where the cluster does not answer, and [`super::on_outage::OnOutage::GiveUp`] is asked for.
+    pub(super) async fn plan(&self, wanted: Vec<Wanted>) -> Result<Vec<Prepared>, ClusterError> {
+        let (definitions, others): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|wanted| is_definition(&wanted.key));
+        let mut prepared = self.plan_part(definitions).await?;
+        let pending = pending_definitions(&prepared);
+        let (behind, others): (Vec<_>, Vec<_>) =
+            others.into_iter().partition(|wanted| pending.contains_key(&wanted.key.group));
+        let (configuration, mut others): (Vec<_>, Vec<_>) =
+            others.into_iter().partition(|wanted| is_configuration(&wanted.key));
+        prepared.extend(behind.into_iter().map(|wanted| {
+            let reason = waits_for_definition(&pending[&wanted.key.group]);
+            Prepared::of(Planned { wanted, step: PlanStep::Wait(reason) })
+        }));
+        prepared.extend(self.plan_part(configuration).await?);
+        others.iter_mut().for_each(|reader| {
+            note_planned_configuration(reader, prepared.iter().map(|prepared: &Prepared| &prepared.planned))
+        });
+        prepared.extend(self.plan_part(others).await?);
+        Ok(prepared)
+    }
+
+    /// Plans manifests side by side. Those that keep the others waiting, while the API server is ready, are planned to wait.
+    async fn plan_part(&self, wanted: Vec<Wanted>) -> Result<Vec<Prepared>, ClusterError> {
+        let mut open: BTreeMap<ObjectKey, Wanted> = match self.patience {
+            Some(_) => wanted.iter().map(|wanted| (wanted.key.clone(), wanted.clone())).collect(),
+            None => BTreeMap::new(),
+        };
+        let (send, mut finished) = mpsc::unbounded_channel();
+        let mut work = Box::pin(self.plan_kinds(wanted, send));
+        let mut prepared: Vec<Prepared> = Vec::new();
+        loop {
+            tokio::select! {
+                biased;
+                planned = &mut work => {
+                    planned?;
+                    while let Ok(one) = finished.try_recv() {
+                        prepared.push(one);
+                    }
+                    break;
+                }
+                Some(one) = finished.recv() => {
+                    open.remove(&one.planned.wanted.key);
+                    prepared.push(one);
+                }
+                is_ready = self.stalled() => if is_ready {
+                    prepared.extend(open.into_values().map(late));
+                    break;
+                }
+            }
+        }
+        prepared.sort_by(|one, other| one.planned.wanted.key.cmp(&other.planned.wanted.key));
+        Ok(prepared)
+    }
+
+    /// Waits as long as patience lasts, and says whether the API server is ready all the same.
+    async fn stalled(&self) -> bool {
+        match self.patience {
+            Some(patience) => tokio::time::sleep(patience).await,
+            None => future::pending().await,
+        }
+        self.cluster.is_ready().await
+    }
+
+    async fn plan_kinds(&self, wanted: Vec<Wanted>, finished: Finished) -> Result<(), ClusterError> {
+        let mut by_kind: BTreeMap<(String, String), Vec<Wanted>> = BTreeMap::new();
+        for wanted in wanted {
+            by_kind.entry((wanted.manifest.api_version.clone(), wanted.key.kind.clone())).or_default().push(wanted);
+        }
+        let kinds = by_kind.into_iter().map(|((api_version, kind), wanted)| {
+            let finished = finished.clone();
+            async move {
+                let key = wanted[0].key.clone();
+                match self.ask(&key, || self.cluster.served(&api_version, &kind)).await {
+                    Ok(served) => self.plan_kind(&served, wanted, &finished).await,
+                    Err(error) if self.gives_up(&error) => Err(error),
+                    Err(error) => {
+                        for wanted in wanted {
+                            let reason = self.unknown_kind(&wanted.key, &error);
+                            tell(&finished, Prepared::of(Planned { wanted, step: PlanStep::Wait(reason) }));
+                        }
+                        Ok(())
+                    }
+                }
+            }
+        });
+        future::try_join_all(kinds).await.map(|_| ())
+    }
+
+    async fn plan_kind(&self, served: &Served, wanted: Vec<Wanted>, finished: &Finished) -> Result<(), ClusterError> {
+        let mut reads = self.live_objects(served, &wanted).await?;
+        let new = AtomicUsize::new(reads.values().filter(|live| matches!(live, Ok(None))).count());
+        let each: Vec<(Wanted, Option<Live>)> = wanted
+            .into_iter()
+            .map(|wanted| {
+                let live = reads.remove(&wanted.key);
+                (wanted, live)
+            })
+            .collect();
+        let new = &new;
+        let prepare = |(wanted, live): (Wanted, Option<Live>)| async move {
+            let manifest = wanted.clone();
+            let one = contained(Box::pin(self.plan_one(served, wanted, live, new))).await;
+            match one {
+                Ok(one) => tell(finished, one?),
+                Err(panic) => tell(finished, self.faulty(served, manifest, &panic)),
+            }
+            Ok::<(), ClusterError>(())
+        };
+        stream::iter(each).map(prepare).buffer_unordered(OF_ONE_KIND).try_collect().await
+    }
+
+    async fn plan_one(
+        &self,
+        served: &Served,
+        wanted: Wanted,
+        live: Option<Live>,
+        new: &AtomicUsize,
+    ) -> Result<Prepared, ClusterError> {
+        let live = match live {
+            Some(live) => live,
+            None => {
+                let live = self.read_live(served, &wanted.key).await?;
+                new.fetch_add(usize::from(matches!(live, Ok(None))), Ordering::Relaxed);
+                live
+            }
+        };
+        let try_new = new.load(Ordering::Relaxed) <= self.try_new;
+        let kept = wanted.clone();
+        let prepared = match live {
+            Ok(live) => self.prepare(served, wanted, live, try_new).await,
+            Err(error) => Err(error),
+        };
+        match prepared {
+            Err(error) if !self.gives_up(&error) => {
+                let planned = Planned { wanted: kept, step: PlanStep::Wait(error.to_reason()) };
+                Ok(Prepared { served: Some(served.clone()), ..Prepared::of(planned) })
+            }
+            prepared => prepared,
+        }
+    }
+}
+
+/// Whether an object defines a kind.
+pub(super) fn is_definition(key: &ObjectKey) -> bool {
+    key.group == "apiextensions.k8s.io" && key.kind == "CustomResourceDefinition"
+}
+
+fn tell(finished: &Finished, one: Prepared) {
+    // Nobody listens where planning has been given up.
+    drop(finished.send(one));
+}
+
+/// The groups whose definitions are about to change, each with the definition's name.
+fn pending_definitions(prepared: &[Prepared]) -> BTreeMap<String, String> {
+    let about_to_change = |one: &&Prepared| matches!(one.planned.step, PlanStep::Apply(_) | PlanStep::Wait(_));
+    let defined = |one: &Prepared| {
+        let name = one.planned.wanted.key.name.clone();
+        let (_, group) = name.split_once('.')?;
+        Some((group.to_owned(), name.clone()))
+    };
+    prepared.iter().filter(about_to_change).filter_map(defined).collect()
+}
+
+fn waits_for_definition(definition: &str) -> Reason {
+    let message = format!("waits for CustomResourceDefinition {definition}, which the same commit changes");
+    Reason::new(ReasonCode::WaitsForAnother, message)
+}
+
+/// An object of which the API server has said nothing while it has answered about others.
+fn late(wanted: Wanted) -> Prepared {
+    let seconds = PATIENCE.as_secs();
+    let message = format!(
+        "the API server is ready and has not answered about {} for {seconds} s; belay goes on asking",
+        wanted.key
+    );
+    Prepared::of(Planned { wanted, step: PlanStep::Wait(Reason::new(ReasonCode::NotServed, message)) })
+}

@@ -1,0 +1,105 @@
+//! Events about objects that are tried again by themselves.
+
+use tokio::time::Instant;
+
+use super::drift_events::{look_into, take_up};
+use super::event::{Effect, Start};
+use super::known::State;
+use super::retries::RetryCause;
+use crate::daemon::plan_parts::is_definition;
+use crate::daemon::prepared::Prepared;
+use crate::daemon::recheck::Recheck;
+use crate::daemon::refused::is_tried_again;
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{PlanStep, Reason, ReasonCode};
+
+/// Tries again what is due, and looks into what may not be as it should be.
+pub fn due(state: &mut State, now: Instant) -> Vec<Effect> {
+    let tries = if state.planning.planned.is_some() { tries(state, now) } else { Vec::new() };
+    let retry = (!tries.is_empty()).then_some(Effect::Retry(tries));
+    retry.into_iter().chain(look_into(state, now)).collect()
+}
+
+fn tries(state: &mut State, now: Instant) -> Vec<(Recheck, u64)> {
+    let mut tries = Vec::new();
+    for (key, number) in state.retries.take_due(now) {
+        if state.definition_is_open(&key) {
+            state.retries.put_off(&key, RetryCause::Waits, now);
+            continue;
+        }
+        let recheck = state.recheck(&key).filter(|_| !state.rollouts.under_way.contains_key(&key));
+        match recheck {
+            Some(recheck) => tries.push((recheck, number)),
+            None => state.retries.forget(&key),
+        }
+    }
+    tries
+}
+
+/// An object was tried again.
+pub fn retried(
+    state: &mut State,
+    key: &ObjectKey,
+    number: u64,
+    prepared: Option<Box<Prepared>>,
+    now: Instant,
+) -> Vec<Effect> {
+    if !state.retries.ended(key, number) {
+        return Vec::new();
+    }
+    let Some(prepared) = prepared else {
+        state.retries.forget(key);
+        return Vec::new();
+    };
+    let (mut effects, mut start) = (Vec::new(), Start::default());
+    take_up(state, *prepared, &mut effects, &mut start, now);
+    if start != Start::default() {
+        effects.push(Effect::Start(start));
+    }
+    effects
+}
+
+impl State {
+    /// Puts an object without an open record off that can't be planned for now, or is refused. Returns whether nothing else is to
+    /// be done about it.
+    pub fn put_off(&mut self, prepared: &Prepared, effects: &mut Vec<Effect>, now: Instant) -> bool {
+        let key = &prepared.planned.wanted.key;
+        match &prepared.planned.step {
+            PlanStep::Wait(reason) if reason.code != ReasonCode::DeletionHangs => {
+                self.retries.put_off(key, cause_of(reason), now);
+                effects.push(Effect::InTheWay(key.clone(), reason.message.clone()));
+                true
+            }
+            PlanStep::Rejected(reason, _) if is_tried_again(reason) => {
+                self.retries.put_off(key, RetryCause::Refused, now);
+                effects.push(Effect::NoTrouble(key.clone()));
+                effects.push(Effect::StillRefused(key.clone(), reason.clone()));
+                false
+            }
+            _ => {
+                if self.retries.cause(key).is_some() {
+                    self.retries.forget(key);
+                    effects.push(Effect::NoTrouble(key.clone()));
+                }
+                false
+            }
+        }
+    }
+
+    /// Whether the definition of an object's kind is about to change: the object is not tried against the old one.
+    fn definition_is_open(&self, key: &ObjectKey) -> bool {
+        let defines = |other: &ObjectKey| is_definition_of(other, key);
+        self.rollouts.under_way.keys().any(defines) || self.rollouts.resumed.keys().any(defines)
+    }
+}
+
+/// Whether an object defines kinds of the group of another one.
+pub fn is_definition_of(definition: &ObjectKey, key: &ObjectKey) -> bool {
+    let group = definition.name.split_once('.').map(|(_, group)| group);
+    is_definition(definition) && group == Some(key.group.as_str())
+}
+
+/// Why an object that waits is tried again.
+pub fn cause_of(reason: &Reason) -> RetryCause {
+    if reason.code == ReasonCode::NotServed { RetryCause::NotServed } else { RetryCause::Waits }
+}
