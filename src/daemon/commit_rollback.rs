@@ -186,7 +186,8 @@ impl Context {
         let mut served = Vec::new();
         for charged in complete {
             let (key, version) = (charged.manifest.key.clone(), charged.manifest.api_version.clone());
-            let ask = Backoff::retry(self.in_the_way(&key), || self.cluster.served(&version, &key.kind)).await;
+            let ask = || self.cluster.served(&version, &key.kind);
+            let ask = Backoff::until_answered(self.in_the_way(&key), ask).await;
             match ask {
                 Ok(resource) => served.push((resource, charged)),
                 Err(error) => warn!(object = %key, %error, "does not go back with its commit"),

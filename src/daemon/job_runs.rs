@@ -83,8 +83,8 @@ impl RolloutTask {
             if look > 0 {
                 self.unless_cancelled(tokio::time::sleep(WAIT_FOR_EVENTS)).await?;
             }
-            let read = Backoff::retry(self.context.in_the_way(key), || self.context.cluster.job_end(key, began));
-            match self.unless_cancelled(read).await? {
+            let read = || self.context.cluster.job_end(key, began);
+            match self.unless_cancelled(Backoff::until_answered(self.context.in_the_way(key), read)).await? {
                 Ok(Some(Ok(()))) => {
                     self.step(StepKind::Progress, "it is gone; its events say that it was complete").await?;
                     return self.end(Outcome::Complete, None).await.map(Some);

@@ -181,8 +181,6 @@ async fn what_else_a_check_brings_is_judged_resumed_begun_or_left() {
         RecordedFacts { newest, ..RecordedFacts::default() }
     };
     let unchanged = |_: &Wanted| PlanStep::Unchanged;
-    let claimed = || Reason::new(ReasonCode::ClaimedTwice, "another has it");
-    let claimed = |_: &Wanted| PlanStep::Rejected(claimed(), Vec::new());
     let rejected = |_: &Wanted| PlanStep::Rejected(reason(), Vec::new());
     let claimed = |_: &Wanted| PlanStep::Rejected(Reason::new(ReasonCode::ClaimedTwice, ""), Vec::new());
     let going = |_: &Wanted| PlanStep::Wait(Reason::new(ReasonCode::DeletionHangs, ""));
