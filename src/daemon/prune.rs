@@ -58,15 +58,15 @@ pub(super) async fn plan(context: &Arc<Context>, candidates: Option<Candidates>)
         let found = find(context, &charged.manifest).await;
         (charged, found)
     });
-    let objects: Vec<(Charged, Found)> = objects.buffered(OF_ONE_SOURCE).collect().await;
+    let objects: Vec<(Charged, FoundObject)> = objects.buffered(OF_ONE_SOURCE).collect().await;
     let mut searched = searched;
     for (charged, found) in objects {
         let key = charged.manifest.key.clone();
         let trigger = if new.contains(&key) { Trigger::Commit } else { trigger(context, &charged) };
         let (served, live) = match found {
-            Found::Live(served, live) => (served, *live),
-            Found::Nothing => continue,
-            Found::NotServed => {
+            FoundObject::Live(served, live) => (served, *live),
+            FoundObject::Nothing => continue,
+            FoundObject::NotServed => {
                 searched = Some(false);
                 continue;
             }
@@ -132,7 +132,7 @@ fn trigger(context: &Context, charged: &Charged) -> Trigger {
 }
 
 /// The object that is to be deleted, as far as it can be found.
-enum Found {
+enum FoundObject {
     Live(Served, Box<Value>),
     /// It is not there, is on its way out, or may not be read.
     Nothing,
@@ -141,7 +141,7 @@ enum Found {
 }
 
 /// Finds an object. One that the API server can't serve, or is slow to, keeps nothing else waiting.
-async fn find(context: &Context, manifest: &Manifest) -> Found {
+async fn find(context: &Context, manifest: &Manifest) -> FoundObject {
     let key = &manifest.key;
     let mut read = std::pin::pin!(Backoff::until_answered(context.in_the_way(key), || async {
         let served = context.cluster.served(&manifest.api_version, &key.kind).await?;
@@ -150,7 +150,7 @@ async fn find(context: &Context, manifest: &Manifest) -> Found {
     let found = loop {
         match tokio::time::timeout(PATIENCE, &mut read).await {
             Ok(found) => break found,
-            Err(_) if context.cluster.is_ready().await => return Found::NotServed,
+            Err(_) if context.cluster.is_ready().await => return FoundObject::NotServed,
             Err(_) => {}
         }
     };
@@ -159,18 +159,18 @@ async fn find(context: &Context, manifest: &Manifest) -> Found {
         .trouble(&key.to_string(), found.as_ref().err().filter(|error| error.is_own()).map(ToString::to_string));
     match found {
         // What is on its way out already needs nobody's help.
-        Ok(Some((_, live))) if live["metadata"].get("deletionTimestamp").is_some() => Found::Nothing,
-        Ok(Some((served, live))) => Found::Live(served, Box::new(live)),
+        Ok(Some((_, live))) if live["metadata"].get("deletionTimestamp").is_some() => FoundObject::Nothing,
+        Ok(Some((served, live))) => FoundObject::Live(served, Box::new(live)),
         Err(error) if error.is_own() => {
             warn!(object = %key, %error, "its manifest has left, and it can't be read: it is looked for again");
-            Found::NotServed
+            FoundObject::NotServed
         }
         // What belay may not even read it does not delete, and nothing else waits for that.
         Err(error @ ClusterError::Denied { .. }) => {
             warn!(object = %key, %error, "its manifest has left, and belay may not read it: it is left alone");
-            Found::Nothing
+            FoundObject::Nothing
         }
-        Ok(None) | Err(_) => Found::Nothing,
+        Ok(None) | Err(_) => FoundObject::Nothing,
     }
 }
 
