@@ -89,7 +89,11 @@ impl DesiredState {
         let mut read: BTreeSet<Arc<str>> = waiting.clone();
         while let Some(path) = waiting.pop_first() {
             if !read.remove(&path) {
-                let Some(content) = next.files.get(&path).and_then(|facts| facts.content) else { continue };
+                let content = match files.get(&path) {
+                    Some(read) => read.as_ref().and_then(|read| read.content),
+                    None => next.files.get(&path).and_then(|facts| facts.content),
+                };
+                let Some(content) = content else { continue };
                 let file = read_file(&path, content, &next.scopes)?;
                 files.insert(Arc::clone(&path), Some(ReadFile { file: file.into(), content: Some(content) }));
             }
@@ -98,6 +102,10 @@ impl DesiredState {
             for kind in next.set.replace(&path, file.map(|read| &*read.file)) {
                 next.redefine(&kind);
                 waiting.extend(next.set.files_with(&kind));
+                // What was read before its definition was, was read with the old one.
+                read.retain(|path| {
+                    !files.get(path).and_then(Option::as_ref).is_some_and(|read| has_kind(&read.file, &kind))
+                });
             }
         }
         Ok((next, files))
@@ -328,6 +336,13 @@ impl DesiredState {
     pub(super) fn is_scaled(&self, key: &ObjectKey) -> bool {
         self.scaled.contains_key(key)
     }
+}
+
+/// Whether a file has objects of a kind, valid or not.
+fn has_kind(file: &File, kind: &GroupKind) -> bool {
+    let valid = file.manifests.iter().map(|manifest| &manifest.key);
+    let wrong = file.complaints.iter().filter_map(|complaint| complaint.object.as_ref());
+    valid.chain(wrong).any(|key| key.group == kind.group && key.kind == kind.kind)
 }
 
 type Index<V> = RedBlackTreeMapSync<ObjectKey, RedBlackTreeSetSync<V>>;
