@@ -52,7 +52,6 @@ impl Repository {
         pruning: Pruning,
     ) -> Result<HeadChange, GitError> {
         let _attempt = self.mirror.attempt();
-        let given_up = self.units.renderer.begin(head.as_str());
         let mut for_desired = self.changes(known.at.as_ref(), head)?;
         let again = self.units_to_try_again(head)?;
         let is_new = |again: &SourceChange| for_desired.changes.iter().all(|change| change.path != again.path);
@@ -60,9 +59,6 @@ impl Repository {
         for_desired.changes.extend(again);
         self.keep_plan(head)?;
         self.render_changed(head, &for_desired.changes)?;
-        if given_up.is_cancelled() {
-            return Err(GitError::GivenUp { commit: head.clone() });
-        }
         let mut files = self.files(&for_desired.changes, &known.scopes)?;
         files.extend(
             for_desired
@@ -115,9 +111,7 @@ impl Repository {
                 news.complaints.push((complaint, reading.commit(head)?));
             }
         }
-        if given_up.is_cancelled() {
-            return Err(GitError::GivenUp { commit: head.clone() });
-        }
+        self.unless_given_up(head)?;
         for id in self.mirror.between(planned, head, ARRIVALS)? {
             news.commits.push((*reading.commit(&id)?).clone());
         }

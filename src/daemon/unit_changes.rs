@@ -189,8 +189,9 @@ impl Repository {
         Ok(unknown.map(change).collect())
     }
 
-    /// Renders what is rendered of these changes, several units at once.
+    /// Renders what is rendered of these changes, several units at once, and gives up what is rendered for another head.
     pub(super) fn render_changed(&self, to: &CommitId, changes: &[SourceChange]) -> Result<(), GitError> {
+        let _turn = self.units.renderer.begin(to.as_str());
         if !changes.iter().any(SourceChange::is_rendered) {
             return Ok(());
         }
@@ -200,7 +201,16 @@ impl Repository {
             .filter(|change| change.is_rendered())
             .filter_map(|change| plan.units.get(change.path.as_str()))
             .collect();
-        self.units.renderer.prepare(&CommitTree::new(&self.mirror, to), &units)
+        self.units.renderer.prepare(&CommitTree::new(&self.mirror, to), &units)?;
+        self.unless_given_up(to)
+    }
+
+    /// An error where a newer head is read by now instead of this one.
+    pub(super) fn unless_given_up(&self, head: &CommitId) -> Result<(), GitError> {
+        match self.units.renderer.has_turn(head.as_str()) {
+            true => Ok(()),
+            false => Err(GitError::GivenUp { commit: head.clone() }),
+        }
     }
 
     /// Renders a unit of an older commit, where that is not known, within the time that is left. Returns whether it is known.

@@ -95,6 +95,12 @@ impl Renderer {
         self.turn.begin(head)
     }
 
+    /// Whether it is the turn of a head, and it goes on.
+    #[must_use]
+    pub fn has_turn(&self, head: &str) -> bool {
+        self.turn.is_of(head)
+    }
+
     /// Whether a tool renders a unit for long.
     #[must_use]
     pub fn is_slow(&self) -> bool {

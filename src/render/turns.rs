@@ -82,6 +82,12 @@ impl HeadTurn {
         begun
     }
 
+    /// Whether it is the turn of a head, and it goes on.
+    pub(super) fn is_of(&self, head: &str) -> bool {
+        let turn = self.head.lock().unwrap_or_else(PoisonError::into_inner);
+        turn.as_ref().is_some_and(|(other, given_up)| other == head && !given_up.is_cancelled())
+    }
+
     /// What is cancelled when the present turn ends.
     pub(super) fn now(&self) -> CancellationToken {
         let head = self.head.lock().unwrap_or_else(PoisonError::into_inner);

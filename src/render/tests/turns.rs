@@ -34,7 +34,7 @@ fn a_newer_head_gives_up_what_an_older_one_renders() {
         }
         assert!(!first.is_cancelled());
         let _second = renderer.begin("second");
-        assert!(first.is_cancelled());
+        assert!(first.is_cancelled() && renderer.has_turn("second") && !renderer.has_turn("first"));
         let files = rendered(&renderer, &quick);
         rendering.join().unwrap();
         files
