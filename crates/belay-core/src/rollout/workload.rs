@@ -53,6 +53,12 @@ impl Workload {
     }
 }
 
+/// Whether an object is a Job.
+#[must_use]
+pub fn is_job(key: &ObjectKey) -> bool {
+    Workload::of(key) == Some(Workload::Job)
+}
+
 /// The pod template of a workload object.
 #[must_use]
 pub fn template(object: &Value) -> Option<&Value> {

@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::job_run::is_job;
 use crate::manifest::{Complaint, Manifest, Note, ObjectKey, Place, nearest};
-use crate::rollout::{Outcome, Reason, ReasonCode, Workload, marks};
+use crate::rollout::{Outcome, Reason, ReasonCode, Workload, is_job, marks};
 use kube_facts::facts;
 
 /// The most links of a cycle that are named one by one.

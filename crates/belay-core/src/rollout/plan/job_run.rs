@@ -4,8 +4,8 @@
 use serde_json::Value;
 
 use super::Wanted;
-use crate::manifest::{HookDeletion, ONCE, ObjectKey, UPGRADE, deletes_hook};
-use crate::rollout::{EventSeen, Outcome, Reason, ReasonCode, Record, Trigger, Workload, marks};
+use crate::manifest::{HookDeletion, ONCE, UPGRADE, deletes_hook};
+use crate::rollout::{EventSeen, Outcome, Reason, ReasonCode, Record, Trigger, is_job, marks};
 
 /// The facts about an object that is not live.
 #[derive(Clone, Copy, Debug, Default)]
@@ -78,12 +78,6 @@ pub fn job_end(events: &[EventSeen]) -> Option<Result<(), Reason>> {
         }
         _ => None,
     })
-}
-
-/// Whether an object is a Job.
-#[must_use]
-pub fn is_job(key: &ObjectKey) -> bool {
-    Workload::of(key) == Some(Workload::Job)
 }
 
 #[cfg(test)]

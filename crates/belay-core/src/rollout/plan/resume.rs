@@ -4,11 +4,12 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::job_run::is_job;
 use super::step::{Apply, PlanStep};
 use crate::manifest::ObjectKey;
 use crate::rollout::judge::health::was_complete;
-use crate::rollout::{Baseline, GRACE, Outcome, Reason, ReasonCode, Record, Trigger, progress_deadline_seconds};
+use crate::rollout::{
+    Baseline, GRACE, Outcome, Reason, ReasonCode, Record, Trigger, is_job, progress_deadline_seconds,
+};
 
 /// How a live workload stands.
 #[derive(Clone, Debug, PartialEq)]
