@@ -6,9 +6,8 @@ use kube::client::Body;
 use serde_json::Value;
 
 use super::credentials::without_credentials;
-use super::error::AwayCause;
+use super::error::{AwayCause, NOT_ENTITLED};
 use super::items::TooMuch;
-use super::lease::NOT_ENTITLED;
 use super::{Cluster, ClusterError, ServerRefusal};
 use belay_core::manifest::short_keys;
 

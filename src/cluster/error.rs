@@ -38,6 +38,9 @@ pub enum ClusterError {
     },
 }
 
+/// The message of a write that is given up because this daemon may not write.
+pub(super) const NOT_ENTITLED: &str = "this daemon does not hold the Lease of its source now, and does not write";
+
 /// Why the API server could not do now what it was asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AwayCause {

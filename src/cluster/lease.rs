@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use tower::BoxError;
 
 use super::call::{Purpose, get, request};
+use super::error::NOT_ENTITLED;
 use super::kinds::escape;
 use super::{Backoff, Cluster, ClusterError};
 use crate::clock::Clock;
@@ -48,9 +49,6 @@ impl Until {
         Instant::now() < self.at && clock.elapsed() < self.elapsed
     }
 }
-
-/// What a write is given up with where this daemon may not write.
-pub(super) const NOT_ENTITLED: &str = "this daemon does not hold the Lease of its source now, and does not write";
 
 impl Cluster {
     /// The same cluster, to which nothing is written, but for dry runs, unless `entitled` says that it may. A write that
