@@ -18,11 +18,11 @@ use tokio_rustls::TlsConnector;
 
 use super::bounded_stream::BoundedStream;
 use super::delivery::{Delivery, HttpAnswer, MailRoute, SendError};
+use super::encryption::encrypted;
 use super::lookup::allowed_addresses;
 use super::message::Notification;
 use super::message_text::{Style, text};
 use super::plain_line::plain_line;
-use super::send::encrypted;
 
 /// How many characters of a text from elsewhere are shown.
 const TEXT: usize = 1000;

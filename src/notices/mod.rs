@@ -4,6 +4,7 @@
 mod address;
 mod bounded_stream;
 mod delivery;
+mod encryption;
 mod forge;
 mod links;
 mod lookup;

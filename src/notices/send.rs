@@ -15,17 +15,17 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 
 use super::address::Destination;
 use super::bounded_stream::BoundedStream;
 use super::delivery::{Delivery, HttpAnswer, Post, SendError};
+use super::encryption::encrypted;
 use super::lookup::allowed_addresses;
 use super::mail;
 use super::plain_line::plain_line;
@@ -127,17 +127,6 @@ impl Http {
         }
         speak(encrypted(&tls, &target, stream).await?, delivery).await
     }
-}
-
-/// Begins TLS with a receiver.
-pub(super) async fn encrypted<S>(tls: &TlsConnector, target: &Destination, stream: S) -> Result<TlsStream<S>, SendError>
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
-    let name = ServerName::try_from(target.host().to_owned());
-    let name = name.map_err(|_| SendError(format!("{} is no name of a server", target.host())))?;
-    let stream = tls.connect(name, stream).await;
-    stream.map_err(|error| SendError(format!("TLS with {}: {error}", target.host())))
 }
 
 /// A connection to an address that may be connected to: the one that is checked is the one that is used.
