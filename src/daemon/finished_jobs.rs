@@ -1,13 +1,13 @@
 //! The Jobs that were complete, as the Lease of their source remembers them. It is asked where the history was lost: a Job that is
 //! gone leaves nothing else in the cluster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::PoisonError;
 
 use tokio::sync::Mutex;
 use tracing::warn;
 
-use super::context::Context;
-use crate::cluster::ClusterError;
+use crate::cluster::{Cluster, ClusterError};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::marks;
 
@@ -36,25 +36,22 @@ impl FinishedJobs {
 
     /// The hash of the manifest that a Job was complete for before the history was lost.
     pub(super) fn recalled(&self, key: &ObjectKey) -> Option<String> {
-        self.recalled.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get(&key.to_string()).cloned()
+        self.recalled.lock().unwrap_or_else(PoisonError::into_inner).get(&key.to_string()).cloned()
     }
-}
 
-impl Context {
-    /// Notes in the Lease that a Job was complete. Without a Lease, or where that fails, it is known from the history alone.
-    pub(super) async fn remember_finished_job(&self, key: &ObjectKey, hash: &str) {
-        let _turn = self.finished_jobs.writing.lock().await;
+    /// Notes in the Lease that a Job was complete; `jobs` are those that the repository has. Without a Lease, or where that fails,
+    /// it is known from the history alone.
+    pub(super) async fn remember(&self, cluster: &Cluster, jobs: &BTreeSet<String>, key: &ObjectKey, hash: &str) {
+        let _turn = self.writing.lock().await;
         let noted = async {
-            let Some(mut finished) = self.read_finished_jobs().await? else { return Ok(()) };
-            let names: std::collections::BTreeSet<String> =
-                self.repository.desired().keys().filter(|key| key.kind == "Job").map(ToString::to_string).collect();
-            finished.retain(|name, _| names.contains(name));
+            let Some(mut finished) = self.read(cluster).await? else { return Ok(()) };
+            finished.retain(|name, _| jobs.contains(name));
             while finished.len() >= MAX_JOBS {
                 finished.pop_first();
             }
             finished.insert(key.to_string(), hash.to_owned());
-            let (namespace, name) = &self.finished_jobs.lease;
-            self.cluster.annotate_lease(namespace, name, marks::FINISHED_JOBS, &marks::written(&finished)).await
+            let (namespace, name) = &self.lease;
+            cluster.annotate_lease(namespace, name, marks::FINISHED_JOBS, &marks::written(&finished)).await
         };
         if let Err::<(), ClusterError>(error) = noted.await {
             warn!(object = %key, %error, "failed to note in the Lease that the job was complete");
@@ -62,12 +59,10 @@ impl Context {
     }
 
     /// Reads which Jobs were complete before the history was lost.
-    pub(super) async fn recall_finished_jobs(&self) {
-        match self.read_finished_jobs().await {
+    pub(super) async fn recall(&self, cluster: &Cluster) {
+        match self.read(cluster).await {
             Ok(finished) => {
-                let mut recalled =
-                    self.finished_jobs.recalled.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                *recalled = finished.unwrap_or_default();
+                *self.recalled.lock().unwrap_or_else(PoisonError::into_inner) = finished.unwrap_or_default();
             }
             Err(error) => {
                 warn!(%error, "failed to read from the Lease which jobs were complete: those that are gone may run again")
@@ -76,9 +71,9 @@ impl Context {
     }
 
     /// The Jobs that the Lease names; `None` where there is no Lease.
-    async fn read_finished_jobs(&self) -> Result<Option<Finished>, ClusterError> {
-        let (namespace, name) = &self.finished_jobs.lease;
-        let lease = self.cluster.lease_object(namespace, name).await?;
+    async fn read(&self, cluster: &Cluster) -> Result<Option<Finished>, ClusterError> {
+        let (namespace, name) = &self.lease;
+        let lease = cluster.lease_object(namespace, name).await?;
         Ok(lease.map(|lease| marks::read(&lease, marks::FINISHED_JOBS).unwrap_or_default()))
     }
 }

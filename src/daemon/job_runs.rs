@@ -65,7 +65,9 @@ impl RolloutTask {
             return;
         }
         if outcome == Outcome::Complete {
-            self.context.remember_finished_job(&wanted.key, &wanted.hash).await;
+            let context = &self.context;
+            let jobs = context.repository.desired().keys().filter(|key| is_job(key)).map(ToString::to_string).collect();
+            context.finished_jobs.remember(&context.cluster, &jobs, &wanted.key, &wanted.hash).await;
         }
         prune::delete_finished_hook(self, outcome).await;
     }

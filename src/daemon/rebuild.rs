@@ -95,7 +95,7 @@ pub(super) async fn if_forgotten(context: &Context) {
             return;
         }
     }
-    context.recall_finished_jobs().await;
+    context.finished_jobs.recall(&context.cluster).await;
     let say = |error: &ClusterError| context.status.trouble("cluster", Some(error.to_string()));
     let labels = format!("{}={source}", marks::SOURCE);
     let namespaces = context.repository.namespaces();
