@@ -18,6 +18,7 @@ mod deferred_watch;
 mod dependency_gate;
 mod dependent_config;
 mod desired_state;
+mod dispute;
 mod driver;
 mod established;
 mod event_queue;

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::apply_wave::Ranks;
+use super::dispute::Dispute;
 use super::look::RepositoryLook;
 use super::plan_parts::PATIENCE;
 use super::planner;
@@ -15,7 +16,7 @@ use super::prepared::Prepared;
 use super::prune::{self, PrunePlan};
 use super::recheck::Recheck;
 use super::reported::named;
-use super::state::{Dispute, Effect, Event, Source, Start, on, search_on};
+use super::state::{Effect, Event, Source, Start, on, search_on};
 use super::status::set;
 use super::task_result::{CheckResult, TaskResult};
 use belay_core::manifest::ObjectKey;

@@ -6,7 +6,8 @@ use jiff::{SignedDuration, Timestamp};
 use tracing::warn;
 
 use super::context::Context;
-use super::state::{Dispute, Source};
+use super::dispute::Dispute;
+use super::state::Source;
 use super::status::{DISAGREEMENT, DRIFT, REVISIONS};
 use super::task_result::TaskResult;
 use crate::cluster::{Backoff, EventKind, Served};

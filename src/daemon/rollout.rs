@@ -11,6 +11,7 @@ use futures::FutureExt as _;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use super::dispute::{AT_ONCE, Dispute, WAITS};
 use super::driver::WorkloadDriver;
 use super::established::waits_for;
 use super::failure::FailedRollout;
@@ -20,7 +21,6 @@ use super::panics::text_of;
 use super::queued_events::QueuedEvent;
 use super::rollout_end::InSync;
 use super::rollout_task::{Cancelled, End, RolloutEnd, RolloutStart, RolloutTask};
-use super::state::{AT_ONCE, Dispute, WAITS};
 use super::{manual_rollback, prune};
 use belay_core::rollout::{
     Apply, Baseline, CommitId, ForeignField, Hold, Outcome, Reach, Reason, StepKind, Surplus, Workload, foreign_fields,

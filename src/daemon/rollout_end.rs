@@ -1,7 +1,7 @@
 //! How a rollout ended.
 
+use super::dispute::Dispute;
 use super::queued_events::QueuedEvent;
-use super::state::Dispute;
 use belay_core::rollout::{IgnoredFields, Outcome};
 
 /// What a workload was seen to be: exactly as it was applied, and complete.

@@ -38,7 +38,6 @@ mod rollout_events;
 #[cfg(test)]
 mod tests;
 
-pub(super) use disputes::{AT_ONCE, Dispute, WAITS};
 pub(super) use drift::DEBOUNCE;
 pub(super) use drift_events::{found_in_sync, search_on};
 pub(super) use event::{Effect, Event, HeadSeen, Start};

@@ -6,14 +6,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::backoff::Backoff;
+use crate::daemon::dispute::{AT_ONCE, Dispute, WAITS};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::ForeignField;
 
-/// How many corrections of one field are made at once.
-pub const AT_ONCE: u32 = 3;
-/// The waits before a correction after that.
-pub const WAITS: Backoff = Backoff::between(Duration::from_secs(5), Duration::from_mins(10));
 /// How long a correction counts.
 const COUNTS_FOR: Duration = Duration::from_hours(1);
 /// How long an object stays as Git says at least before the disagreement is over.
@@ -35,19 +31,6 @@ struct Corrections {
     last: Instant,
     /// The time between the last two.
     gap: Duration,
-}
-
-/// A disagreement about an object, to be told.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Dispute {
-    /// The fields, with who writes them.
-    pub fields: Vec<ForeignField>,
-    /// How often belay has put them right.
-    pub times: u32,
-    /// For how long it has lasted.
-    pub lasted: Duration,
-    /// How long belay waits before it puts them right again.
-    pub wait: Duration,
 }
 
 impl Corrections {

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::disputes::Dispute;
 use super::drift::DEBOUNCE;
 use super::event::{Effect, Start};
 use super::known::State;
 use super::retries::RetryCause;
 use crate::backoff::Backoff;
 use crate::config::Drift;
+use crate::daemon::dispute::Dispute;
 use crate::daemon::prepared::Prepared;
 use crate::daemon::recheck::{Dependencies, Recheck};
 use belay_core::manifest::ObjectKey;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::disputes::Dispute;
 use crate::cluster::Served;
+use crate::daemon::dispute::Dispute;
 use crate::daemon::head_change::HeadChange;
 use crate::daemon::prepared::Prepared;
 use crate::daemon::recheck::Recheck;

@@ -1,7 +1,8 @@
 //! Somebody else and belay write the same field: each correction is later than the one before, and that is said.
 
 use super::*;
-use crate::daemon::state::disputes::{Dispute, Disputes};
+use crate::daemon::dispute::Dispute;
+use crate::daemon::state::disputes::Disputes;
 use belay_core::rollout::ForeignField;
 
 fn field(path: &str, manager: &str) -> ForeignField {

@@ -1,0 +1,24 @@
+//! A disagreement with somebody else about an object, and how long belay waits before it puts the object right again.
+
+use std::time::Duration;
+
+use crate::backoff::Backoff;
+use belay_core::rollout::ForeignField;
+
+/// How many corrections of one field are made at once.
+pub const AT_ONCE: u32 = 3;
+/// The waits before a correction after that.
+pub const WAITS: Backoff = Backoff::between(Duration::from_secs(5), Duration::from_mins(10));
+
+/// A disagreement about an object, to be told.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dispute {
+    /// The fields, with who writes them.
+    pub fields: Vec<ForeignField>,
+    /// How often belay has put them right.
+    pub times: u32,
+    /// For how long it has lasted.
+    pub lasted: Duration,
+    /// How long belay waits before it puts them right again.
+    pub wait: Duration,
+}
