@@ -3,12 +3,12 @@
 use serde_json::Value;
 use tracing::{info, warn};
 
-use super::patience::NotServedSince;
 use super::prune;
 use super::refused::complaints;
 use super::requests::RequestPermit;
 use super::rollout_task::{Cancelled, RolloutTask};
 use super::status::{UnderWay, put_or_remove};
+use super::until_served::NotServedSince;
 use crate::cluster::{self, Backoff, ClusterError, Mode, Written};
 use belay_core::manifest::Compact;
 use belay_core::rollout::{Outcome, Reach, StepKind, cluster_fields};

@@ -106,6 +106,7 @@ mod unhealthy;
 mod unit_changes;
 mod units;
 mod unmanaged;
+mod until_served;
 mod watch_events;
 
 use std::collections::BTreeMap;

@@ -3,12 +3,9 @@
 
 use serde_json::Value;
 
-use super::live::newest_other_manager;
 use super::planner::Planner;
 use crate::cluster::{ClusterError, Mode, Served};
-use belay_core::rollout::{
-    Change, ForeignField, PlanStep, Reach, Surplus, Wanted, foreign_fields, guess, is_as_applied,
-};
+use belay_core::rollout::{Reach, Surplus, Wanted, guess, is_as_applied};
 
 impl Planner<'_> {
     /// Whether an apply of `body` would certainly change nothing, and nothing that others have added is to go.
@@ -65,18 +62,6 @@ impl Planner<'_> {
             Err(error) => Err(error),
         }
     }
-}
-
-/// Returns the fields that are put right, with who has changed them; where nobody owns them any more, who wrote last.
-pub(super) fn differences(wanted: &Wanted, step: &PlanStep, live: &Value) -> Vec<ForeignField> {
-    let PlanStep::Apply(apply) = step else { return Vec::new() };
-    let fields = foreign_fields(live, &apply.body.read(), &wanted.ignored_fields);
-    if !fields.is_empty() {
-        return fields;
-    }
-    let manager = newest_other_manager(live).unwrap_or_else(|| "somebody".to_owned());
-    let field = |change: &Change| ForeignField { path: change.path.clone(), manager: manager.clone() };
-    apply.changes.iter().map(field).collect()
 }
 
 /// What is sent of a body to an object that is live.

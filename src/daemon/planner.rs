@@ -11,15 +11,15 @@ use super::live::{applied_at, digest, newest_other_manager};
 use super::made::other_label;
 use super::on_outage::OnOutage;
 use super::panics::internal_error;
-use super::plan_surplus::differences;
 use super::refused::complaints;
 use super::repository::Repository;
 use super::requests::Requests;
 use crate::cluster::{Cluster, ClusterError, Mode, Served};
 use belay_core::manifest::{Complaint, ObjectKey};
 use belay_core::rollout::{
-    ConfigHash, HookRun, Intent, PlanStep, Planned, Reason, ReasonCode, Trigger, Wanted, config_hash_in, hook_run,
-    intent, make, marks, run_hook_again, settle, take_over, take_surplus, takeover, template, without_strategy,
+    Change, ConfigHash, ForeignField, HookRun, Intent, PlanStep, Planned, Reason, ReasonCode, Trigger, Wanted,
+    config_hash_in, foreign_fields, hook_run, intent, make, marks, run_hook_again, settle, take_over, take_surplus,
+    takeover, template, without_strategy,
 };
 
 use super::prepared::{Prepared, progress};
@@ -279,4 +279,16 @@ fn not_made(wanted: &Wanted) -> PlanStep {
     let hint = format!("delete it, and belay makes it anew: kubectl delete job/{}{namespace}", key.name);
     let complaint = Complaint { hint: Some(hint), ..wanted.complaint("", &reason.message) };
     PlanStep::Rejected(reason, vec![complaint])
+}
+
+/// Returns the fields that are put right, with who has changed them; where nobody owns them any more, who wrote last.
+fn differences(wanted: &Wanted, step: &PlanStep, live: &Value) -> Vec<ForeignField> {
+    let PlanStep::Apply(apply) = step else { return Vec::new() };
+    let fields = foreign_fields(live, &apply.body.read(), &wanted.ignored_fields);
+    if !fields.is_empty() {
+        return fields;
+    }
+    let manager = newest_other_manager(live).unwrap_or_else(|| "somebody".to_owned());
+    let field = |change: &Change| ForeignField { path: change.path.clone(), manager: manager.clone() };
+    apply.changes.iter().map(field).collect()
 }

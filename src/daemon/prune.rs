@@ -11,13 +11,13 @@ use tracing::{info, warn};
 
 use super::context::Context;
 use super::head_change::Charged;
-use super::patience::NotServedSince;
 use super::plan_parts::PATIENCE;
 use super::prepared::Prepared;
 use super::prune_candidates::{Candidates, prune_step};
 use super::requests::OF_ONE_SOURCE;
 use super::revision_references::RevisionReferences;
 use super::rollout_task::{Cancelled, RolloutTask};
+use super::until_served::NotServedSince;
 use crate::cluster::{Backoff, ClusterError, EventKind, Served};
 use belay_core::manifest::{HookDeletion, Manifest, ObjectKey, deletes_hook};
 use belay_core::rollout::{

@@ -1,0 +1,71 @@
+//! How long a rollout waits for one object that a ready API server can't serve: it keeps no other object waiting meanwhile, and
+//! is given up after `outage_timeout`.
+
+use std::sync::{Mutex, PoisonError};
+
+use tokio::time::Instant;
+
+use super::rollout_task::{Cancelled, RolloutTask};
+use crate::cluster::{Backoff, ClusterError};
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{Reason, ReasonCode};
+
+/// Since when an object is not served.
+#[derive(Debug, Default)]
+pub(super) struct NotServedSince(Mutex<Option<Instant>>);
+
+impl RolloutTask {
+    /// Asks the cluster about an object until it answers. `Err` with [`Cancelled`] also where the object was not served for
+    /// all of `outage_timeout`: then the rollout ends.
+    pub(super) async fn until_served<T, F>(
+        &self,
+        key: &ObjectKey,
+        mut attempt: impl FnMut() -> F,
+    ) -> Result<Result<T, ClusterError>, Cancelled>
+    where
+        F: Future<Output = Result<T, ClusterError>>,
+    {
+        let since = NotServedSince::default();
+        let attempt = || {
+            let answer = attempt();
+            async {
+                match answer.await {
+                    Err(error) if self.is_beyond(&since, &error) => Ok(Err(error)),
+                    answer => answer.map(Ok),
+                }
+            }
+        };
+        let answer = self.unless_cancelled(Backoff::retry(self.context.in_the_way(key), attempt)).await?;
+        let answer = answer.and_then(|answer| answer);
+        match &answer {
+            Err(error) if error.is_own() => {
+                self.give_up(error);
+                Err(Cancelled)
+            }
+            _ => Ok(answer),
+        }
+    }
+
+    /// Notes an error about an object; whether it is not waited for any longer.
+    pub(super) fn is_beyond(&self, since: &NotServedSince, error: &ClusterError) -> bool {
+        let mut since = since.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !error.is_own() {
+            *since = None;
+            return false;
+        }
+        // Only this object is in trouble: what comes later in the order goes on.
+        self.turn.through();
+        since.get_or_insert_with(Instant::now).elapsed() >= self.context.config.outage_timeout.0
+    }
+
+    /// The reason why it is given up that an object is not served.
+    pub(super) fn not_served(&self, error: &ClusterError) -> Reason {
+        let seconds = self.context.config.outage_timeout.0.as_secs();
+        Reason::new(ReasonCode::NotServed, format!("{error}: not served for all of outage_timeout, {seconds} s"))
+    }
+
+    fn give_up(&self, error: &ClusterError) {
+        // The first reason is the one that is told.
+        drop(self.patience.gave_up.set(self.not_served(error)));
+    }
+}
