@@ -180,6 +180,6 @@ spec:
         assert_eq!(manifest.key.namespace, None);
         assert_eq!((manifest.value(), manifest.hash), (plain.manifests[0].value(), plain.manifests[0].hash));
         assert_eq!(manifest.place_of("spec").to_string(), "a.yaml:4:1");
-        assert_eq!(manifest.place_of("metadata.name").to_string(), "a.yaml:3:29");
+        assert_eq!(manifest.place_of("metadata.name").to_string(), "a.yaml:3:28");
     }
 }

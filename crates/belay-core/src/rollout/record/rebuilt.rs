@@ -249,8 +249,11 @@ mod tests {
     #[test]
     fn what_is_not_there_yet_is_under_way() {
         let all = revisions(&[keeper(1, FIRST, "web:1", "1a2b3c4 One (Ada)")]);
-        let told = rebuilt("shop", &key(), &live("web:1", 0, json!({})), &all);
-        assert_eq!(outcomes(&told), [(FIRST, Outcome::UnderWay)]);
+        let mut live = live("web:1", 0, json!({}));
+        // It was complete: what has become of its pods since is no rollout.
+        assert_eq!(outcomes(&rebuilt("shop", &key(), &live, &all)), [(FIRST, Outcome::Complete)]);
+        live["status"]["conditions"][0]["reason"] = "ReplicaSetUpdated".into();
+        assert_eq!(outcomes(&rebuilt("shop", &key(), &live, &all)), [(FIRST, Outcome::UnderWay)]);
     }
 
     #[test]
