@@ -213,6 +213,9 @@ fn warning_text(header: &str) -> Option<String> {
     Some(text.replace("\\\"", "\"").replace("\\\\", "\\"))
 }
 
+/// The words of answers of admission checks, which have read the object.
+const CHECKED: [&str; 3] = ["admission", "ValidatingAdmissionPolicy", "exceeded quota"];
+
 /// Sorts a failed answer by whose fault it is.
 pub(super) fn refusal(purpose: Purpose<'_>, code: u16, body: &[u8]) -> ClusterError {
     let status: Value = serde_json::from_slice(body).unwrap_or_default();
@@ -235,9 +238,7 @@ pub(super) fn refusal(purpose: Purpose<'_>, code: u16, body: &[u8]) -> ClusterEr
             ClusterError::Missing { what: "a namespace that is not being deleted".to_owned(), message }
         }
         // A webhook or another admission check has read the object and says no; anything else is a matter of rights.
-        403 if !message.contains("admission") && !message.contains("exceeded quota") => {
-            ClusterError::Denied { what, message }
-        }
+        403 if !CHECKED.iter().any(|words| message.contains(words)) => ClusterError::Denied { what, message },
         401 => {
             let advice = "it does not accept belay's credentials, which are read again when they change: see that the \
                           kubeconfig's token or certificate is valid";

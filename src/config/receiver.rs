@@ -256,7 +256,7 @@ mod tests {
         let config = parsed("name = \"ops\"\nkind = \"slack\"\nurl_file = \"/etc/belay/slack\"").unwrap();
         let ops = &config.notify[0];
         assert_eq!((ops.kind, ops.sources.len(), ops.allow_private), (NotifyKind::Slack, 0, false));
-        assert_eq!((ops.events.len(), ops.events.contains(&NotifyEvent::Superseded)), (9, false));
+        assert_eq!((ops.events.len(), ops.events.contains(&NotifyEvent::Superseded)), (10, false));
     }
 
     #[test]

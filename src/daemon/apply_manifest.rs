@@ -45,10 +45,10 @@ impl RolloutTask {
         if self.apply.takes_over {
             // What has to be insisted on may take long; others may use the room meanwhile.
             drop(room);
-            self.take_over(&self.apply.body.read(), Reach::Manifest).await?;
+            Box::pin(self.take_over(&self.apply.body.read(), Reach::Manifest)).await?;
             room = self.unless_cancelled(self.context.requests.room()).await?;
         }
-        let written = self.retry_with(room, (&self.apply.body).into(), Waits::Told).await?;
+        let written = Box::pin(self.retry_with(room, (&self.apply.body).into(), Waits::Told)).await?;
         match written {
             Ok(written) => {
                 let baseline = self.baseline(&written);
