@@ -108,7 +108,7 @@ async fn left_out(cluster: &Cluster, leaving: &Leaving<'_>) -> Result<Vec<(Objec
     let source = &leaving.config.name;
     let labels = format!("{}={source}", marks::SOURCE);
     let namespaces: BTreeSet<String> = leaving.mentioned.iter().filter_map(|key| key.namespace.clone()).collect();
-    let listed: Vec<(Served, Result<Vec<(ObjectKey, Value)>, ClusterError>)> = stream::iter(cluster.all_kinds().await?)
+    let listed: Vec<_> = stream::iter(cluster.all_kinds().await?)
         .map(|served| async {
             let found = cluster.labelled(&served, &namespaces, &labels).await;
             (served, found)

@@ -245,7 +245,8 @@ impl Planner<'_> {
         F: Future<Output = Result<T, ClusterError>>,
     {
         let in_turn = || {
-            let answer = attempt();
+            // A request is large, and what plans holds many of them.
+            let answer = Box::pin(attempt());
             async move {
                 match self.requests {
                     Some(requests) => requests.carry(requests.room().await, answer).await,
@@ -253,7 +254,7 @@ impl Planner<'_> {
                 }
             }
         };
-        self.on_outage.ask(key, in_turn).await
+        Box::pin(self.on_outage.ask(key, in_turn)).await
     }
 
     pub(super) fn gives_up(&self, error: &ClusterError) -> bool {

@@ -11,7 +11,8 @@ pub(super) fn complaints(wanted: &Wanted, error: &ClusterError) -> Vec<Complaint
     let fields = refusal.causes.iter().filter(|(field, _)| !field.is_empty());
     let named: Vec<Complaint> = fields
         .map(|(field, message)| {
-            let can_change = !is_immutable(field, message) && !(is_secret && is_fixed_in_a_secret(field, message));
+            let is_fixed = is_immutable(field, message) || is_secret && is_fixed_in_a_secret(field, message);
+            let can_change = !is_fixed;
             let message = match (is_secret, can_change) {
                 (true, false) => "it can't change".to_owned(),
                 (true, true) => format!("the API server does not take it ({message})"),

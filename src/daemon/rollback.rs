@@ -29,7 +29,7 @@ impl RolloutTask {
         if let (Some(observed), Some(_)) = (observed, &live) {
             self.context.save_evidence(self.record, &reason, &observed.evidence).await;
         }
-        let plan = plan_rollback(self, reason, live.as_deref()).await?;
+        let plan = Box::pin(plan_rollback(self, reason, live.as_deref())).await?;
         self.roll_back_by(plan, live.unwrap_or_default(), written).await
     }
 

@@ -76,12 +76,15 @@ pub(super) struct CommitDiff {
 /// A page that has been read for: of which commit, and for which of its objects.
 type Key = (String, BTreeSet<RecordedObject>);
 
+/// The differences that are kept, the oldest first.
+type KeptDiffs = VecDeque<(Key, Arc<CommitDiff>)>;
+
 /// Reads what commits changed. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct DiffReader {
     state: PathBuf,
     turn: Arc<Semaphore>,
-    kept: Arc<Mutex<VecDeque<(Key, Arc<CommitDiff>)>>>,
+    kept: Arc<Mutex<KeptDiffs>>,
 }
 
 impl DiffReader {

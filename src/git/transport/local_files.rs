@@ -330,6 +330,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::disallowed_methods, reason = "threads of the system, which no paused clock drives")]
     fn opening_that_hangs_is_given_up_and_told() {
         let path = Path::new("/srv/hangs.git");
         let (let_go, held) = mpsc::channel::<()>();

@@ -55,6 +55,7 @@ impl Watchdog {
     }
 }
 
+#[allow(clippy::disallowed_methods, reason = "a thread beside the runtime watches a real connection")]
 fn watch(
     origin: &Origin,
     limit: Duration,

@@ -106,11 +106,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     // Before anything of it is opened: what another daemon uses is left alone.
     History::make_folder(&state)?;
     let mut identity = identity::of(&state)?;
-    let (history, opened) = History::open(&state, clock.now())?;
-    if let OpenedHistory::SetAside { why, to } = &opened {
-        warn!(why, to = %to.display(), "the history could not be read and was set aside; a fresh one was begun");
-    }
-    history.follow_only(&config.source.iter().map(|source| source.name.clone()).collect())?;
+    let history = open_history(&state, &clock, &config)?;
     let stop = CancellationToken::new();
     let embedded = if args.embedded { Some(start_embedded(&state).await?) } else { None };
     let pruning = if args.allow_prune { Pruning::Unlimited } else { Pruning::Limited };
@@ -157,13 +153,21 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     if let Some(embedded) = embedded {
         embedded.stop().await;
     }
-    if let Some(why) = lost {
-        bail!(why);
+    match lost {
+        Some(why) => bail!(why),
+        None if args.once => how_it_went(&last, timed_out.then_some(args.timeout)),
+        None => Ok(Exit::Done),
     }
-    match args.once {
-        true => how_it_went(&last, timed_out.then_some(args.timeout)),
-        false => Ok(Exit::Done),
+}
+
+/// Opens the history, which forgets the sources that the configuration does not name any more.
+fn open_history(state: &Path, clock: &Clock, config: &Config) -> anyhow::Result<History> {
+    let (history, opened) = History::open(state, clock.now())?;
+    if let OpenedHistory::SetAside { why, to } = &opened {
+        warn!(why, to = %to.display(), "the history could not be read and was set aside; a fresh one was begun");
     }
+    history.follow_only(&config.source.iter().map(|source| source.name.clone()).collect())?;
+    Ok(history)
 }
 
 /// Shows what the daemon says of itself, where that is asked for.

@@ -273,6 +273,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::too_many_lines, reason = "a table")]
     fn what_yaml_1_1_reads_otherwise_is_quoted() {
         for text in [
             "yes",

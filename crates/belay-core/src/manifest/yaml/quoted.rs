@@ -189,7 +189,7 @@ impl Scan<'_> {
 
     /// An anchor, a tag or an alias.
     fn word(&mut self) {
-        while !self.is_blank(0) && !(self.flow > 0 && matches!(self.peek(0), Some(b',' | b'[' | b']' | b'{' | b'}'))) {
+        while !(self.is_blank(0) || self.flow > 0 && matches!(self.peek(0), Some(b',' | b'[' | b']' | b'{' | b'}'))) {
             self.at += 1;
         }
     }

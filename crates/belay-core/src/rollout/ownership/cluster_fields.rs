@@ -55,11 +55,11 @@ pub fn cluster_fields(object: &Value) -> Vec<ClusterField> {
     let api_version = object["apiVersion"].as_str().unwrap_or_default();
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     match (group, object["kind"].as_str().unwrap_or_default()) {
-        ("rbac.authorization.k8s.io", "ClusterRole") => {
-            if !object["aggregationRule"].is_null() && !object["rules"].is_null() {
-                let why = "the control plane fills in the rules of a ClusterRole with an aggregationRule";
-                found.push(field(&["rules"], why));
-            }
+        ("rbac.authorization.k8s.io", "ClusterRole")
+            if !object["aggregationRule"].is_null() && !object["rules"].is_null() =>
+        {
+            let why = "the control plane fills in the rules of a ClusterRole with an aggregationRule";
+            found.push(field(&["rules"], why));
         }
         ("batch", "Job") => job(object, &[], &mut found),
         ("batch", "CronJob") => job(&object["spec"]["jobTemplate"], &["spec", "jobTemplate"], &mut found),

@@ -342,7 +342,8 @@ fn covers(steps: &[Step], path: &[String]) -> bool {
         (Step::Name(name), Some(own)) => name == own,
         (Step::EachItem, None) => true,
         (Step::ItemWith(name, value), None) => keys_of(key).is_some_and(|keys| {
-            keys.get(name).is_some_and(|own| own.as_str().map_or_else(|| own.to_string() == *value, |own| own == value))
+            let own = keys.get(name).map(|own| own.as_str().map_or_else(|| own.to_string(), str::to_owned));
+            own.as_ref() == Some(value)
         }),
         _ => false,
     };

@@ -104,7 +104,7 @@ mod tests {
         assert!(first.template.is_some());
         let drifted = KeptHold::on(&live("1", 8, "web:9", Some(&hold()))).unwrap();
         assert_eq!(drifted.template, None);
-        assert_eq!(drifted.clone().after(Some(&first)), first, "also since when it is held");
+        assert_eq!(drifted.after(Some(&first)), first, "also since when it is held");
         let again = KeptHold::on(&live("2", 1, "web:1", Some(&hold()))).unwrap().after(Some(&first));
         assert_eq!((again.uid.as_str(), again.generation), ("2", 1));
         let other = Hold { reason: "another".to_owned(), ..hold() };
