@@ -1,7 +1,9 @@
 //! Drift on the real control plane: what its own controllers write, what people change with kubectl, and what another
 //! program writes back. Real time: these are real processes.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use belay::config::Drift;
 use belay_core::rollout::{Outcome, SourceState};

@@ -1,7 +1,9 @@
 //! What keeps one object from being applied on the real control plane keeps no other waiting: a webhook or a conversion that
 //! does not answer, a policy, a quota. Real time: these are real processes.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use belay_core::rollout::Outcome;
 use serde_json::{Value, json};
