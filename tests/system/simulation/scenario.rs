@@ -201,7 +201,7 @@ impl Scenario {
         events.extend(unwell(&Random::new(seed ^ 0x10_0955), at));
         events.extend(bombs(&Random::new(seed ^ 0xb0_3b5), at));
         events.extend(people(&Random::new(seed ^ 0x9e0_91e), at));
-        events.extend(flapping(&Random::new(seed ^ 0xf1a_9), at));
+        events.extend(flapping(&Random::new(seed ^ 0xf1a9), at));
         events.sort_by_key(|timed| timed.at);
         Scenario { seed, style, apps, events }
     }
