@@ -6,12 +6,12 @@ use std::time::Duration;
 use belay::clock::Clock;
 use belay::cluster::Cluster;
 use belay::config::SourceConfig;
-use belay::daemon::{Daemon, LookRequest, Pruning, Status};
+use belay::daemon::{Daemon, LookRequest, Pruning, SourceStatus, Status};
 use belay::history::{History, Query, Retention};
 use belay::render::Tools;
 use belay::telemetry::Metrics;
 use belay::web::Shown;
-use belay_core::rollout::{Outcome, Record, Trigger};
+use belay_core::rollout::{Outcome, Record, SourceState, Trigger};
 use jiff::Timestamp;
 use minicluster::{MiniCluster, Part};
 use serde_json::{Value, json};
@@ -19,6 +19,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::habits::{Habit, habits};
 use super::repository::Repository;
 use super::tap::{Fate, Tap};
 
@@ -211,6 +212,32 @@ impl World {
         let commit = self.repository.commit_file(path, content, message);
         self.repository.push();
         commit
+    }
+
+    /// Follows a repository of each habit in place of the world's own. The repositories live as long as what is returned.
+    pub fn follow_habits(&mut self) -> Vec<(Habit, Repository)> {
+        let base = self.config.clone();
+        let mut repositories = Vec::new();
+        let mut configs = Vec::new();
+        for habit in habits() {
+            let (repository, config) = habit.source(&base);
+            configs.push(config);
+            repositories.push((habit, repository));
+        }
+        self.config = configs.remove(0);
+        self.more = configs;
+        repositories
+    }
+
+    /// The sources that are not `synced` although they could be, or are although they can't be, each with its status.
+    pub fn wrong_habits(&self, repositories: &[(Habit, Repository)]) -> Vec<String> {
+        let sources = self.whole_status().sources;
+        let is_right = |habit: &Habit| {
+            let state = sources.get(habit.name).map(SourceStatus::state);
+            if habit.is_good { state == Some(SourceState::Synced) } else { state == Some(SourceState::Degraded) }
+        };
+        let wrong = repositories.iter().filter(|(habit, _)| !is_right(habit));
+        wrong.map(|(habit, _)| format!("{}: {:?}", habit.name, sources.get(habit.name))).collect()
     }
 
     /// All that belay says of itself.

@@ -4,6 +4,7 @@
 pub mod control_plane;
 pub mod daemon;
 pub mod git_server;
+pub mod habits;
 pub mod log;
 pub mod repository;
 pub mod ssh_server;

@@ -38,6 +38,11 @@ impl Went {
     pub fn is_write(&self) -> bool {
         self.method != "GET" && !self.path.contains("dryRun=All")
     }
+
+    /// Whether it writes something else than belay's own Lease and Kubernetes' Events.
+    pub fn changes_an_object(&self) -> bool {
+        self.is_write() && !self.path.contains("/leases/") && !self.path.contains("/events")
+    }
 }
 
 type Rule = Box<dyn FnMut(&Went, usize) -> Fate + Send>;

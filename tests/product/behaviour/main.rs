@@ -26,6 +26,7 @@ mod a_suspension_is_obeyed_in_every_state;
 mod a_verdict_stays;
 mod a_whole_commit_goes_back;
 mod accidents_are_refused;
+mod all_is_quiet_once_it_is_rolled_out;
 mod an_idle_daemon_asks_for_nothing;
 mod an_undo_is_respected_in_every_state;
 mod an_undo_with_kubectl_is_respected;
