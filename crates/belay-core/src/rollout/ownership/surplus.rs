@@ -75,7 +75,8 @@ impl Surplus {
             }
             let mut entry = entry.clone();
             let counts = entry.get("subresource").is_none()
-                && (reach == Reach::Revision || entry["manager"] != BEFORE)
+                // Updates of belay itself, as when a ReplicationController is rolled, are nobody else's.
+                && (reach == Reach::Revision || entry["manager"] != BEFORE && entry["manager"] != marks::FIELD_MANAGER)
                 // The labels by which the command tells pods apart are in the selector, too.
                 && entry["manager"] != marks::ROLLING_UPDATE_MANAGER;
             if let Some(fields) = entry["fieldsV1"].as_object_mut().filter(|_| counts) {
