@@ -208,7 +208,7 @@ async fn a_commit_is_shown_with_why_it_failed() {
     let passed_over = stage.repository.commit_file("README.md", "The shop", "Say what it is");
     let newer = stage.repository.commit_file("settings.yaml", SETTINGS, "Settings");
     stage.repository.push();
-    once(&stage, 0);
+    once(&stage, 3);
     let why = stage.run(&["show", &passed_over]);
     assert_eq!(why.code, 0, "{why:?}");
     let said = "Subject: Say what it is\n\nIt changes no manifest that default follows: it touches README.md.\n";
