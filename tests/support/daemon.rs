@@ -234,7 +234,7 @@ impl World {
         let sources = self.whole_status().sources;
         let is_right = |habit: &Habit| {
             let state = sources.get(habit.name).map(SourceStatus::state);
-            if habit.is_good { state == Some(SourceState::Synced) } else { state == Some(SourceState::Degraded) }
+            state.is_some_and(|state| (state == SourceState::Synced) == habit.is_good)
         };
         let wrong = repositories.iter().filter(|(habit, _)| !is_right(habit));
         wrong.map(|(habit, _)| format!("{}: {:?}", habit.name, sources.get(habit.name))).collect()

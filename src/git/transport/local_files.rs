@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -43,7 +44,8 @@ struct Folders {
 /// Checks that what libgit2 opens to read references is a regular file, and that all objects are the repository's own.
 pub(in crate::git) fn check_references(path: &Path) -> Result<(), GitError> {
     let folders = Folders::of(path)?;
-    for folder in [&folders.own, &folders.common] {
+    let common = (folders.common != folders.own).then_some(&folders.common);
+    for folder in iter::once(&folders.own).chain(common) {
         for name in OPENED {
             folders.check_file(&folder.join(name))?;
         }

@@ -31,15 +31,12 @@ const SECRET_FILE: &str = "apiVersion: v1\nkind: Secret\nmetadata: {name: db}\ns
 #[test]
 fn kustomize_shows_no_value() {
     let Some(tools) = real_tools() else { return };
-    let pem = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\n-----END PRIVATE KEY-----\n";
     for (text, files, wanted) in [
         ("secretGenerator:\n- name: db\n  literals: [password=hunter2-Geheim, oops]\n", &[][..], "expected key=value"),
         ("secretGenerator:\n- name: db\n  literals: [hunter2-Geheim]\n", &[], "literal"),
         ("secretGenerator:\n- name: db\n  literals: password=hunter2-Geheim\n", &[], ""),
         ("secretGenerator:\n- name: db\n  literal: [password=hunter2-Geheim]\n", &[], "literal"),
         ("secretGenerator:\n- name: db\n  files: [hunter2-Geheim]\n", &[], ""),
-        ("secretGenerator:\n- name: db\n  envs: [db.env]\n", &[("db.env", "hunter2-Geheim oops=1\n")], ""),
-        ("secretGenerator:\n- name: db\n  envs: [db.env]\n", &[("db.env", pem)], ""),
         ("secretGenerator:\n- name: db\n  envs: [db.env]\n", &[("db.env", "a=hunter2-Geheim\na=b\n")], ""),
         (
             "secretGenerator:\n- {name: db, literals: [a=hunter2-Geheim]}\n- {name: db, literals: [a=hunter2-Geheim]}\n",

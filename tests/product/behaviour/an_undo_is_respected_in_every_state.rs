@@ -1,5 +1,9 @@
 //! An undo stays, whatever came before it: on the embedded cluster, in virtual time.
 
+use std::time::Duration;
+
+use belay::config::Span;
+
 use crate::support::daemon::World;
 use crate::support::undo_sequence::{KINDS, Time, UndoSequence};
 
@@ -11,7 +15,9 @@ const STEPS: u32 = 12;
 async fn an_undo_stays_and_all_else_is_put_right() {
     for kind in KINDS {
         for seed in 0..SEEDS {
-            let mut sequence = UndoSequence::new(World::embedded().await, Time::Paused, kind, seed).await;
+            let mut world = World::embedded().await;
+            world.config.interval = Span(Duration::from_secs(15));
+            let mut sequence = UndoSequence::new(world, Time::Paused, kind, seed).await;
             for _ in 0..STEPS {
                 sequence.step().await;
             }

@@ -9,7 +9,7 @@ use minicluster::api::object::{
 };
 use serde_json::{Value, json};
 
-use belay_core::manifest::{Complaint, Manifest, ObjectKey, brief};
+use belay_core::manifest::{Complaint, Manifest, ObjectKey, brief, short_keys};
 use belay_core::rollout::IgnoredFields;
 use kube_facts::{Type, facts};
 
@@ -128,13 +128,14 @@ fn as_sent(manifest: &Manifest) -> Value {
     object
 }
 
-/// In the server's words, at the field's place. The words may repeat a value; of a Secret only the field is told.
+/// In the server's words, at the field's place. The words may repeat a value: a Secret's complaint tells only the field,
+/// without a key that may be a value.
 fn complaint(manifest: &Manifest, field: &str, message: &str) -> Complaint {
-    let what = match manifest.key.kind.as_str() {
-        "Secret" => "is not what an API server takes",
-        _ => &brief(message),
+    let (shown, what) = match manifest.key.kind.as_str() {
+        "Secret" => (&*short_keys(field), "is not what an API server takes"),
+        _ => (field, &*brief(message)),
     };
-    let message = if field.is_empty() { what.to_owned() } else { format!("{field}: {what}") };
+    let message = if field.is_empty() { what.to_owned() } else { format!("{shown}: {what}") };
     let place = if field.is_empty() { manifest.place.clone() } else { manifest.place_of(field) };
     Complaint { place, object: Some(manifest.key.clone()), message, hint: None, excerpt: None, also: Vec::new() }
 }
@@ -204,6 +205,13 @@ spec:
             assert!(first.message.contains(words), "{first} in\n{text}");
             assert_eq!(first.place.line, line, "{first} in\n{text}");
         }
+    }
+
+    #[test]
+    fn a_key_of_a_secret_that_may_be_a_value_is_not_shown() {
+        let said = said("apiVersion: v1\nkind: Secret\nmetadata: {name: db}\nstringData: {hunter2 oops: x}\n");
+        let messages: Vec<&str> = said.complaints.iter().map(|complaint| &*complaint.message).collect();
+        assert_eq!(messages, ["data[***]: is not what an API server takes"]);
     }
 
     const DEFINITION: &str = "\

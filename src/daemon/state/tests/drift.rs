@@ -121,7 +121,15 @@ fn by(by: &str, prepared: Prepared) -> Prepared {
 
 fn standing(complete: bool) -> Option<LiveProgress> {
     let (ours, marked, template) = (true, true, Some("now".to_owned()));
-    Some(LiveProgress { complete, ours, marked, template, settled: false, baseline: Baseline::default() })
+    Some(LiveProgress {
+        complete,
+        is_rolling_update: false,
+        ours,
+        marked,
+        template,
+        settled: false,
+        baseline: Baseline::default(),
+    })
 }
 
 fn each_becomes(table: Vec<Case>) {

@@ -155,8 +155,9 @@ pub fn speaks_kubernetes(run: &Run) -> Vec<Finding> {
     let mut findings = Findings::of("speaks-kubernetes");
     for exchange in &run.wire {
         let (path, query) = exchange.path.split_once('?').unwrap_or((&exchange.path, ""));
-        let rooted =
-            ["/api/v1", "/apis/", "/apis", "/api", "/version", "/openapi"].iter().any(|root| path.starts_with(root));
+        let rooted = ["/api/v1", "/apis/", "/apis", "/api", "/version", "/openapi", "/readyz"]
+            .iter()
+            .any(|root| path.starts_with(root));
         let known = |word: &str| {
             WORDS.iter().any(|known| word.starts_with(known))
                 || ["tailLines=", "previous=", "limitBytes="].iter().any(|known| word.starts_with(known))

@@ -16,6 +16,8 @@ use crate::rollout::{
 pub struct LiveProgress {
     /// Whether it says that it is complete.
     pub complete: bool,
+    /// Whether a rolling update of a ReplicationController is under way. Its hold is written before its pods go back.
+    pub is_rolling_update: bool,
     /// Whether its pod template is the one of the wanted manifest's commit, by its mark.
     pub ours: bool,
     /// Whether some commit of belay's is said to have made its pod template.
@@ -141,7 +143,8 @@ impl ResumeFacts<'_> {
     fn unfinished_rollback(&self, held_for: &str) -> Option<PlanStep> {
         let is_moving = self.live.is_some_and(|live| !live.complete);
         let written = self.open.and(self.recorded.went_back.clone());
-        let written = written.or_else(|| self.live.map(|live| live.baseline.clone()));
+        let in_one_write = self.live.filter(|live| !live.is_rolling_update);
+        let written = written.or_else(|| in_one_write.map(|live| live.baseline.clone()));
         (self.was_going_back() || is_moving).then(|| PlanStep::RollBack { reason: self.failure(held_for), written })
     }
 
@@ -181,7 +184,8 @@ mod tests {
     }
 
     fn live(complete: bool, ours: bool) -> Option<LiveProgress> {
-        Some(LiveProgress { complete, ours, marked: true, template: None, settled: false, baseline: baseline(7) })
+        let (marked, settled, is_rolling_update) = (true, false, false);
+        Some(LiveProgress { complete, is_rolling_update, ours, marked, template: None, settled, baseline: baseline(7) })
     }
 
     fn hold(by: Option<&str>) -> PlanStep {
@@ -284,6 +288,7 @@ mod tests {
         let applied = || (Some(baseline(3)), None);
         let same = || PlanStep::Unchanged;
         let begin = "roll back: it had failed";
+        let rolling = || live(false, false).map(|live| LiveProgress { is_rolling_update: true, ..live });
         each_becomes(vec![
             ("it is live still", same(), Some(RollingBack), live(false, true), applied(), no, begin),
             ("it is to be sent", apply(false), Some(RollingBack), live(false, true), applied(), no, begin),
@@ -307,6 +312,7 @@ mod tests {
                 no,
                 "watch the way back from 7: held for this",
             ),
+            ("held before its pods go back", hold(None), Some(RollingBack), rolling(), none(), no, begin),
             ("nothing is there to watch", hold(None), Some(RollingBack), None, none(), no, begin),
             (
                 "applied, and not live now",
