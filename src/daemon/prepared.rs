@@ -111,7 +111,7 @@ pub(super) fn progress(wanted: &Wanted, live: &Value, settled: bool) -> Option<L
     let (marked, ours) = (commit.is_some(), commit == Some(wanted.commit.id.as_str()));
     let template = template(live).map(template_hash);
     // Where belay replaces the pods, those of the other controller are still to come or to go.
-    let is_rolling_update = rolling_update::is_under_way(live);
+    let is_rolling_update = rolling_update::has_begun(live);
     let complete = is_complete(&wanted.key, live) && !is_rolling_update;
     Some(LiveProgress { complete, is_rolling_update, ours, marked, template, settled, baseline })
 }

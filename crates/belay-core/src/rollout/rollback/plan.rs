@@ -130,7 +130,7 @@ pub fn plan(facts: &RollbackFacts<'_>) -> Planning {
         None if is_held => Planning::Made(RollbackPlan::IsBack(reason())),
         None => plan_without_template(facts, live),
         // The hold comes first where belay takes the pods back itself: they may be on their way still.
-        Some(_) if is_held && !rolling_update::is_under_way(live) => Planning::Made(RollbackPlan::Watched(reason())),
+        Some(_) if is_held && !rolling_update::has_begun(live) => Planning::Made(RollbackPlan::Watched(reason())),
         Some(workload) => match may_go_back(facts, workload, live) {
             Err(why) => Planning::Made(RollbackPlan::Stays(reason().and(why))),
             Ok(()) => plan_of_workload(facts, workload, live),

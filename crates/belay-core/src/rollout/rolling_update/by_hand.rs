@@ -46,6 +46,13 @@ impl ByHand {
     }
 }
 
+/// Whether a rolling update of this controller has begun and is not over, whoever carries it out.
+#[must_use]
+pub fn has_begun(controller: &Value) -> bool {
+    let has = |name: &str| marks::annotation(controller, name).is_some();
+    [NEXT, ORIGINAL, RENAMED_FROM].into_iter().any(has) || is_under_way(controller)
+}
+
 /// Whether a person is just rolling this controller, or was broken off in it.
 #[must_use]
 pub fn is_under_way(controller: &Value) -> bool {
@@ -84,6 +91,8 @@ mod tests {
         let marks = || json!({ORIGINAL: "3"});
         assert!(is_under_way(&controller(marks::ROLLING_UPDATE_MANAGER, marks())));
         assert!(!is_under_way(&controller(marks::FIELD_MANAGER, marks())));
+        assert!(has_begun(&controller(marks::FIELD_MANAGER, marks())));
+        assert!(!has_begun(&controller(marks::FIELD_MANAGER, json!({"a": "b"}))));
         assert!(!is_under_way(&controller(marks::ROLLING_UPDATE_MANAGER, json!({"a": "b"}))));
     }
 

@@ -30,7 +30,7 @@ mod tests;
 use serde_json::Value;
 
 pub use ask::{Ask, DEFAULT_LABEL_KEY, TEMPLATE_LABEL, To};
-pub use by_hand::{ByHand, is_under_way};
+pub use by_hand::{ByHand, has_begun, is_under_way};
 pub use names::{DESIRED, NEXT, ORIGINAL, RENAMED_FROM, RENAMING, SOURCE_ID};
 pub use refused::Refused;
 pub use sizes::{Bounds, Sizes};
