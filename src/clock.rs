@@ -13,16 +13,30 @@ pub struct Clock(ClockSource);
 
 #[derive(Clone, Debug)]
 enum ClockSource {
-    System,
-    Tokio { epoch: Timestamp, started: Instant, set: Arc<AtomicI64>, slept: Arc<AtomicU64> },
-    Fast { epoch: Timestamp, started: std::time::Instant, speed: f64 },
+    /// The time of day and the uptime when the clock was made.
+    System {
+        began: Timestamp,
+        uptime: Duration,
+    },
+    Tokio {
+        epoch: Timestamp,
+        started: Instant,
+        set: Arc<AtomicI64>,
+        slept: Arc<AtomicU64>,
+    },
+    Fast {
+        epoch: Timestamp,
+        started: std::time::Instant,
+        speed: f64,
+    },
 }
 
 impl Clock {
     /// The machine's own clock.
     #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "this is the clock")]
     pub fn system() -> Clock {
-        Clock(ClockSource::System)
+        Clock(ClockSource::System { began: Timestamp::now(), uptime: uptime().unwrap_or_default() })
     }
 
     /// A clock that shows `epoch` now and moves with tokio's clock: with `tokio::time::pause`, only as far as the test
@@ -62,12 +76,36 @@ impl Clock {
     pub fn elapsed(&self) -> Duration {
         match &self.0 {
             // Where the machine does not say, the time of day does; who sets it forward makes belay stop writing for a moment.
-            ClockSource::System => uptime().unwrap_or_else(|| self.since_1970()),
+            ClockSource::System { .. } => uptime().unwrap_or_else(|| self.since_1970()),
             ClockSource::Tokio { started, slept, .. } => {
                 started.elapsed() + Duration::from_secs(slept.load(Ordering::Relaxed))
             }
             ClockSource::Fast { started, .. } => started.elapsed(),
         }
+    }
+
+    /// The present moment by a clock that nobody sets: what lasts for minutes is measured by it, so that a machine whose clock is
+    /// put right fails no rollout.
+    #[must_use]
+    pub fn steady(&self) -> Timestamp {
+        let passed = |began: Timestamp, passed: Duration| {
+            let passed = SignedDuration::try_from(passed).unwrap_or(SignedDuration::MAX);
+            began.saturating_add(passed).unwrap_or(began)
+        };
+        match &self.0 {
+            ClockSource::System { began, uptime: at_first } => match uptime() {
+                Some(now) => passed(*began, now.saturating_sub(*at_first)),
+                None => self.now(),
+            },
+            ClockSource::Tokio { epoch, .. } => passed(*epoch, self.elapsed()),
+            ClockSource::Fast { .. } => self.now(),
+        }
+    }
+
+    /// The time of day at a moment of [`Clock::steady`].
+    #[must_use]
+    pub fn shown(&self, steady: Timestamp) -> Timestamp {
+        steady.saturating_add(self.now().duration_since(self.steady())).unwrap_or(steady)
     }
 
     fn since_1970(&self) -> Duration {
@@ -79,7 +117,7 @@ impl Clock {
     pub fn now(&self) -> Timestamp {
         match &self.0 {
             #[expect(clippy::disallowed_methods, reason = "this is the clock")]
-            ClockSource::System => Timestamp::now(),
+            ClockSource::System { .. } => Timestamp::now(),
             ClockSource::Tokio { epoch, started, set, .. } => {
                 let elapsed = SignedDuration::try_from(started.elapsed()).unwrap_or(SignedDuration::MAX);
                 let elapsed = elapsed.saturating_add(SignedDuration::from_secs(set.load(Ordering::Relaxed)));
@@ -133,6 +171,8 @@ mod tests {
         assert_eq!(clock.elapsed(), Duration::from_secs(90), "nobody sets that");
         clock.clone().suspend(60);
         assert_eq!(clock.elapsed(), Duration::from_secs(150));
+        assert_eq!(clock.steady().duration_since(Timestamp::UNIX_EPOCH), SignedDuration::from_secs(150));
+        assert_eq!(clock.shown(clock.steady()), clock.now());
     }
 
     #[test]

@@ -175,7 +175,7 @@ impl Cluster {
         purpose: Purpose<'_>,
         exchange: impl Future<Output = Result<(u16, T), String>>,
     ) -> Result<(u16, T), ClusterError> {
-        let (limit, began) = (self.request_timeout, self.clock.now());
+        let (limit, began) = (self.request_timeout, self.clock.steady());
         let answer = tokio::time::timeout(limit, exchange).await;
         let answer = answer.unwrap_or_else(|_| Err(format!("no answer within {limit:?}")));
         let is_answered = match &answer {

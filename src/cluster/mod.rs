@@ -127,7 +127,7 @@ impl Cluster {
     /// Notes whether the API server has answered what was sent at `began`.
     fn note(&self, answered: bool, began: Timestamp) {
         let mut outages = self.outages.lock().unwrap_or_else(PoisonError::into_inner);
-        if answered { outages.answered(self.clock.now()) } else { outages.silent(began) }
+        if answered { outages.answered(self.clock.steady()) } else { outages.silent(began) }
     }
 
     /// The namespace of objects whose manifests name none.

@@ -97,7 +97,7 @@ mod tests {
             let error = cluster.call(purpose, get("/api/v1/namespaces/a/configmaps/b")).await.unwrap_err();
             let ClusterError::Away { because, .. } = &error else { panic!("{error:?}") };
             assert_eq!(*because, expected, "/readyz {ready:?}, the object {other:?}");
-            let (now, second) = (cluster.clock.now(), jiff::SignedDuration::from_secs(1));
+            let (now, second) = (cluster.clock.steady(), jiff::SignedDuration::from_secs(1));
             let is_out = cluster.outages().within(now, now + second) == second;
             let unanswered = !matches!(other, Some(code) if !(502..=504).contains(&code));
             assert_eq!(is_out, expected != AwayCause::Own && unanswered, "/readyz {ready:?}, the object {other:?}");

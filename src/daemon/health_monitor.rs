@@ -85,7 +85,7 @@ pub(super) struct HealthMonitor<'a> {
 impl RolloutTask {
     /// A judge of the rollout that a write began.
     pub(super) fn judge(&self, baseline: Baseline) -> Judge {
-        self.judge_since(baseline, self.context.clock.now())
+        self.judge_since(baseline, self.context.clock.steady())
     }
 
     /// The same of a rollout that has moved last at that time.
@@ -184,7 +184,7 @@ impl<'a> HealthMonitor<'a> {
             let observed = Box::new(self.observe(&live).await?);
             return Ok(Some(MonitorEnd::Failed { reason, observed, live }));
         }
-        let now = self.work.context.clock.now();
+        let now = self.work.context.clock.steady();
         self.judge.note_outages(&self.work.context.cluster.outages(), now);
         let suspicion = match self.judge.observe(&live, now) {
             Verdict::Complete => return Ok(Some(MonitorEnd::Complete(live))),
@@ -208,7 +208,7 @@ impl<'a> HealthMonitor<'a> {
         let context = Arc::clone(&self.work.context);
         let key = self.work.planned.wanted.key.clone();
         let observed = self.observe(live).await?;
-        let now = context.clock.now();
+        let now = context.clock.steady();
         // The pods may have been asked for in vain for long.
         self.judge.note_outages(&context.cluster.outages(), now);
         match self.judge.rule(suspicion, &observed.observation, now) {
@@ -233,7 +233,7 @@ impl<'a> HealthMonitor<'a> {
             match context.cluster.observe(key, live).await {
                 Err(error)
                     if (error.is_own() || matches!(error, ClusterError::Denied { .. }))
-                        && self.judge.is_at_its_limit(context.clock.now()) =>
+                        && self.judge.is_at_its_limit(context.clock.steady()) =>
                 {
                     Ok(ObservedWorkload::hidden(error.to_string()))
                 }
@@ -278,7 +278,7 @@ impl<'a> HealthMonitor<'a> {
             }
         };
         self.publish_wrong_pods(wrong_pods(&pods, template(live).unwrap_or(&Value::Null))).await?;
-        match self.fail_fast.as_mut().and_then(|fail_fast| fail_fast.look(&pods, context.clock.now())) {
+        match self.fail_fast.as_mut().and_then(|fail_fast| fail_fast.look(&pods, context.clock.steady())) {
             Some(suspicion) => self.rule(suspicion, live).await,
             None => Ok(None),
         }
@@ -301,7 +301,7 @@ impl<'a> HealthMonitor<'a> {
     /// The next state of the object, or the same one when it is time to look again; `None` when it is gone.
     async fn next(&mut self, live: &Compact) -> Result<Option<Compact>, Cancelled> {
         let quiet_until = self.quiet_until;
-        let now = self.work.context.clock.now();
+        let now = self.work.context.clock.steady();
         let due = self.judge.due().map(|due| {
             let left = Duration::try_from(due.duration_since(now)).unwrap_or_default();
             tokio::time::Instant::now() + left
@@ -352,7 +352,7 @@ impl<'a> HealthMonitor<'a> {
             outcome: self.outcome,
             counters: waiting.counters.into(),
             message: waiting.message.clone(),
-            until: waiting.until,
+            until: waiting.until.map(|due| self.work.context.clock.shown(due)),
             in_the_way: None,
             wrong: None,
         };

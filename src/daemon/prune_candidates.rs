@@ -124,14 +124,15 @@ impl Source {
     }
 
     /// Whether a record that was open at the start is of a deletion, which goes on: of what the new head did not take away
-    /// just now, and had not either.
+    /// just now, and had not either. While a file can't be read nothing is deleted: what has left seemingly may be in it.
     pub(super) fn is_being_deleted(
         &self,
         key: &ObjectKey,
         record: &Record,
         removed: &BTreeMap<ObjectKey, Charged>,
     ) -> bool {
-        let gone = !removed.contains_key(key) && !self.desired().mentions(key);
+        let desired = self.desired();
+        let gone = !removed.contains_key(key) && !desired.mentions(key) && desired.unreadable().next().is_none();
         self.context.config.prune && gone && !record.rolls_out
     }
 

@@ -280,7 +280,7 @@ async fn roll(work: &RolloutTask, ask: Ask, outcome: Outcome) -> Result<Rolled, 
     let mut backoff = Backoff::default();
     let furthest = Mutex::new(Furthest::default());
     loop {
-        judge.note_outages(&context.cluster.outages(), context.clock.now());
+        judge.note_outages(&context.cluster.outages(), context.clock.steady());
         let pace = pace(work, &judge);
         let update = match RollingUpdate::new(ask.clone()) {
             Err(refused) => return Ok(Rolled::Failed(refused_reason(refused), Box::default())),
@@ -288,7 +288,7 @@ async fn roll(work: &RolloutTask, ask: Ask, outcome: Outcome) -> Result<Rolled, 
         };
         let namespace = key.namespace.as_deref().unwrap_or_default();
         let rolling = context.cluster.roll(namespace, update, pace, |line, counters| {
-            furthest.lock().unwrap_or_else(PoisonError::into_inner).note(counters, context.clock.now());
+            furthest.lock().unwrap_or_else(PoisonError::into_inner).note(counters, context.clock.steady());
             told(work, outcome, line, counters);
         });
         let rolled = tokio::select! {
@@ -307,9 +307,9 @@ async fn roll(work: &RolloutTask, ask: Ask, outcome: Outcome) -> Result<Rolled, 
             Ok(Err(RollError::Cluster(error))) if error.is_the_worlds() => {
                 context.in_the_way(key)(&error);
                 work.unless_cancelled(tokio::time::sleep(backoff.after(&error))).await?;
-                judge.note_outages(&context.cluster.outages(), context.clock.now());
+                judge.note_outages(&context.cluster.outages(), context.clock.steady());
                 // An API server that comes and goes puts the verdict off by the time in which it did not answer.
-                match judge.overdue(context.clock.now()) {
+                match judge.overdue(context.clock.steady()) {
                     Some(overdue) => overdue,
                     None => continue,
                 }
@@ -324,7 +324,7 @@ async fn roll(work: &RolloutTask, ask: Ask, outcome: Outcome) -> Result<Rolled, 
         if let Some(at) = furthest.lock().unwrap_or_else(PoisonError::into_inner).moved.take() {
             judge = work.judge_since(Baseline::default(), at).with_deadline(deadline(work, outcome));
         }
-        let now = context.clock.now();
+        let now = context.clock.steady();
         judge.note_outages(&context.cluster.outages(), now);
         match judge.rule(suspicion, &seen.observation, now) {
             Judgement::Failed(reason) => {
@@ -353,7 +353,7 @@ fn deadline(work: &RolloutTask, outcome: Outcome) -> SignedDuration {
 fn pace(work: &RolloutTask, judge: &Judge) -> Pace {
     let manifest = work.planned.wanted.manifest.value();
     let rest = manifest["spec"]["minReadySeconds"].as_u64().map_or(Duration::ZERO, Duration::from_secs);
-    let now = work.context.clock.now();
+    let now = work.context.clock.steady();
     let left = judge.due().and_then(|due| Duration::try_from(due.duration_since(now)).ok()).unwrap_or_default();
     Pace { update_period: REST.max(rest), poll_interval: LOOK, timeout: left.max(LOOK) }
 }

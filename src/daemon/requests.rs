@@ -102,7 +102,10 @@ impl Requests {
     /// the time does not keep what is only told waiting for ever.
     pub(super) async fn idle(&self) {
         let idle = async {
-            while !self.is_calm() || self.own.available_permits() < OF_ONE_SOURCE {
+            while !self.is_calm()
+                || self.own.available_permits() < OF_ONE_SOURCE
+                || self.slow.available_permits() < SLOW_AT_ONCE
+            {
                 tokio::time::sleep(LOOK_AGAIN).await;
             }
         };

@@ -46,7 +46,7 @@ pub(super) async fn given_up(work: &RolloutTask, outcome: Outcome, to: &To) -> R
                 continue;
             }
             let Ok(observed) = observe(work, to).await else { continue };
-            if let Some(reason) = fail_fast.look(&observed.observation.pods, work.context.clock.now()) {
+            if let Some(reason) = fail_fast.look(&observed.observation.pods, work.context.clock.steady()) {
                 return reason;
             }
         }

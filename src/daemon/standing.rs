@@ -86,10 +86,13 @@ impl Source {
     /// A rollout has ended: what its record says of its object is published.
     pub(super) fn publish_rollout_end(&self, key: &ObjectKey, outcome: Outcome, recorded: Option<&EndedRecord>) {
         let well = matches!(outcome, Outcome::Complete | Outcome::Unchanged | Outcome::Pruned);
-        let was_wrong = || self.context.status.read(|source| source.ended.contains_key(key)).unwrap_or(false);
+        let known = self.context.status.read(|source| source.ended.get(key).map(|one| one.state)).flatten();
+        let is_orphan = known == Some(ObjectState::Orphaned) && !self.desired().mentions(key);
         match recorded {
+            // Its manifest left while it was rolled out, and it stays.
+            _ if is_orphan && outcome != Outcome::Pruned => {}
             _ if !outcome.is_final() || matches!(outcome, Outcome::Superseded | Outcome::Unknown) => {}
-            _ if well && was_wrong() => self.note_standing(key, None),
+            _ if well && known.is_some() => self.note_standing(key, None),
             Some(recorded) if !well => self.note_standing(key, Some(self.standing_of(&recorded.record))),
             _ => {}
         }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use belay::daemon::SourceStatus;
 use belay_core::rollout::{Hold, Outcome, marks};
+use jiff::SignedDuration;
 use serde_json::json;
 
 use crate::support::daemon::{World, image};
@@ -117,6 +118,26 @@ async fn a_stateful_set_has_belays_own_deadline() {
     let took = world.clock.now().duration_since(before).as_secs();
     assert!((60..120).contains(&took), "{took} s");
     world.through(&bad).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_put_right_fails_no_rollout() {
+    for (file, first, second, object) in [
+        ("db.yaml", stateful("db:1", "ready"), stateful("db:2", "ready-after=20s"), "StatefulSet default/db"),
+        ("agent.yaml", daemon("agent:1", "ready"), daemon("agent:2", "ready-after=20s"), "DaemonSet default/agent"),
+    ] {
+        let mut world = started(file, &first).await;
+        let good = world.push(file, &second, "Slow");
+        world.until("it rolls", |source| source.under_way.values().any(|way| way.until.is_some())).await;
+        let due = |world: &World| world.status().under_way.values().find_map(|way| way.until).expect("a deadline");
+        let left = due(&world).duration_since(world.clock.now());
+        world.clock.jump(86_400);
+        world.until("it moves", move |source| source.under_way.values().all(|way| way.counters.updated > 0)).await;
+        let now_left = due(&world).duration_since(world.clock.now());
+        assert!((now_left - left).abs() < SignedDuration::from_secs(60), "{now_left} {left}");
+        world.through(&good).await;
+        assert_eq!(world.record(&good, object).outcome, Outcome::Complete);
+    }
 }
 
 #[tokio::test(start_paused = true)]
