@@ -9,7 +9,7 @@ use super::context::Context;
 use super::desired_state::DesiredState;
 use super::live::digest;
 use super::rollout_task::InSync;
-use super::state::{Source, found_in_sync};
+use super::state::{Source, found_in_sync, quiet};
 use super::task_result::TaskResult;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
@@ -49,8 +49,13 @@ impl Source {
         let digest = digest(&live);
         let facts = self.state.live.entry(key.clone()).or_default();
         facts.seen = Some(digest);
-        if facts.suspended || facts.well == Some(digest) || !desired.has(key) {
+        if facts.suspended || !desired.has(key) {
             return;
+        }
+        if facts.well == Some(digest) {
+            // Put right again, it is as it was before: a disagreement about it ends all the same.
+            let over = quiet(&mut self.state, key, Instant::now());
+            return over.into_iter().for_each(|effect| self.perform(effect));
         }
         if self.state.drift.reported.get(key) == Some(&Some(digest)) {
             // Nobody has changed anything since.

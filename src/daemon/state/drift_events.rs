@@ -233,7 +233,7 @@ fn may_correct(state: &mut State, prepared: &Prepared, effects: &mut Vec<Effect>
 }
 
 /// An object is as the head says: where somebody kept changing it, that is over after a while, and it is looked at then.
-fn quiet(state: &mut State, key: &ObjectKey, now: Instant) -> Option<Effect> {
+pub fn quiet(state: &mut State, key: &ObjectKey, now: Instant) -> Option<Effect> {
     let at = state.drift.disputes.quiet_at(key)?;
     if at > now {
         state.drift.later.insert(key.clone(), at);

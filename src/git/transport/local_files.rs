@@ -127,7 +127,8 @@ impl Folders {
         while let Some((folder, depth)) = folders.pop() {
             let entries = match fs::read_dir(&folder) {
                 Ok(entries) => entries,
-                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                // That it is no repository is told by libgit2.
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => continue,
                 Err(error) => return Err(with_file("list", &folder)(error)),
             };
             for entry in entries {

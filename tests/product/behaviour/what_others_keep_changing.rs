@@ -53,13 +53,15 @@ async fn what_another_program_writes_back_is_put_right_ever_later_and_said() {
     // Whoever it was has stopped: that is over after a while, by itself.
     tokio::time::sleep(Duration::from_hours(1)).await;
     assert_eq!(world.get(MAP).await.unwrap()["data"]["A"], "1");
-    assert_eq!((troubles(&world), world.status().state()), (vec![], SourceState::Synced));
+    assert_eq!(troubles(&world), Vec::<String>::new());
+    world.until("it is synced", |source| source.state() == SourceState::Synced).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_rollout_that_another_program_keeps_overwriting_is_begun_again_ever_later() {
     let (mut world, _) = World::with_web().await;
     let second = world.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
+    world.until("it is applied", |source| source.under_way.values().any(|way| way.counters.desired > 0)).await;
     let theirs = json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "web:9"}]}}}});
     let writes = keeps_writing(&world, &path_of("web"), &theirs, |live| image(live) == "web:9", 1800).await;
     assert!((4..=30).contains(&writes), "{writes} writes in half an hour");

@@ -104,6 +104,10 @@ fn it_runs_in_a_root_that_has_nothing_else() {
     fs::write(root.path().join("etc/belay/belay.toml"), configuration()).unwrap();
     fs::write(root.path().join("shop/web.yaml"), file("manifests/sample/web.yaml")).unwrap();
     let ran = run_in(root.path(), &["run", "--check-config"]);
+    assert!(ran.code == 1 && ran.err.contains("failed to read /etc/belay-repository/token"), "{ran:?}");
+    fs::create_dir_all(root.path().join("etc/belay-repository")).unwrap();
+    fs::write(root.path().join("etc/belay-repository/token"), "a-token").unwrap();
+    let ran = run_in(root.path(), &["run", "--check-config"]);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
     let ran = run_in(root.path(), &["check", "/shop"]);
     assert_eq!(ran.code, 0, "{ran:?}");

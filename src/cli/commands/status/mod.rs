@@ -103,7 +103,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     }
     let (memory, rows) = look.rows(Revisions::Shown).await?;
     look.check(&rows).await?;
-    let (sources, lines) = look.heads(&memory);
+    let (sources, lines) = look.heads(&memory, &rows);
     match output {
         Format::Json | Format::Yaml => {
             let (workloads, objects) = rows.iter().cloned().partition(|row| Workload::of(&row.object).is_some());
@@ -193,11 +193,11 @@ impl StatusQuery {
     }
 
     /// The published state of each source, also as a line or more for people, and which cluster the rows are of.
-    fn heads(&self, memory: &SourceHistories) -> (Vec<SourceAnswer>, Vec<String>) {
+    fn heads(&self, memory: &SourceHistories, rows: &[WorkloadAnswer]) -> (Vec<SourceAnswer>, Vec<String>) {
         let (answers, here) = (memory.source_answers(), self.cluster.server());
         let mut lines: Vec<String> =
             answers.iter().flat_map(|answer| lines_of(answer, self.history.as_ref(), here)).collect();
-        lines.extend(here.map(|server| format!("The workloads of {server}:")));
+        lines.extend(here.filter(|_| !rows.is_empty()).map(|server| format!("The workloads of {server}:")));
         (answers, lines)
     }
 
@@ -227,7 +227,7 @@ impl StatusQuery {
             if before.is_empty() {
                 self.check(&rows).await?;
             }
-            let (_, mut lines) = self.heads(&memory);
+            let (_, mut lines) = self.heads(&memory, &rows);
             match format {
                 Format::Json | Format::Yaml | Format::Name => {
                     let changed: Vec<WorkloadAnswer> =
