@@ -13,7 +13,7 @@ use super::health_monitor::is_complete;
 use super::state::{ByHand, Event, Source};
 use crate::cluster::Seen;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Outcome, Reason, ReasonCode, Trigger, marks, scaled_by};
+use belay_core::rollout::{Outcome, Reason, ReasonCode, Trigger, UNKNOWN_MANAGER, marks, scaled_by};
 
 /// At most once in so long it is written down that an autoscaler has scaled a workload: one may do it four times a minute.
 const SCALED: Duration = Duration::from_hours(1);
@@ -45,7 +45,7 @@ impl Source {
             key,
             ByHand {
                 commit: marks::annotation(live, marks::COMMIT).and_then(|commit| commit.parse().ok()),
-                ..ByHand::complete(Trigger::Restart(Some(by.unwrap_or("somebody").to_owned())), since)
+                ..ByHand::complete(Trigger::Restart(Some(by.unwrap_or(UNKNOWN_MANAGER).to_owned())), since)
             },
         );
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -23,7 +24,7 @@ use super::liveness::Liveness;
 use super::queued_events::EventQueue;
 use super::repository::{Away, Repository};
 use super::requests::Requests;
-use super::source_dependency::{DependencyRequest, SourceDependency};
+use super::source_dependency::{DependencyRequest, LookRequest, SourceDependency};
 use super::state::{Completion, Fetching, Recorded, Settings, Source, State, Watches};
 use super::status::Publisher;
 use super::tasks::Tasks;
@@ -57,6 +58,8 @@ pub(super) struct ReadingParts {
     pub blocking_pool: BlockingPool,
     /// What renders.
     pub tools: Tools,
+    /// How long a head waits for what is rendered.
+    pub patience: Duration,
     pub follow: Follow,
     pub wake: Option<Arc<Wake>>,
 }
@@ -94,7 +97,8 @@ impl Parts {
         let renderer = Renderer::new(super::render_options(&self.config), self.reading.tools.clone(), kept.parent());
         let status = self.status.clone();
         let renderer = renderer.until(stop.clone()).of_a_cluster().telling(move |units| status.rendering(units));
-        let (away, units) = (Away::default(), Units::new(renderer));
+        let (away, units) =
+            (Away::default(), Units::new(renderer, self.reading.patience, LookRequest::of(&self.asked)));
         let (beyond_limits, unmanaged, read_files) = (HeadBeyondLimits::default(), Arc::default(), Arc::default());
         Repository { mirror, paths, folder, desired, away, blocking_pool, units, beyond_limits, unmanaged, read_files }
     }

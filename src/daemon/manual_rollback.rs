@@ -19,7 +19,7 @@ use belay_core::manifest::ObjectKey;
 use belay_core::rollout::rollback::{held_by_undo, restored_by_hand};
 use belay_core::rollout::{
     Apply, CommitId, Hold, IgnoredFields, Outcome, PlanStep, Reach, Reason, ReasonCode, Record, RolledOut, Trigger,
-    before_apply, manual_rollback, marks, rolling_update, template,
+    UNKNOWN_MANAGER, before_apply, manual_rollback, marks, rolling_update, template,
 };
 
 impl Source {
@@ -58,7 +58,7 @@ impl Source {
         if !holds_head || !in_force || self.state.rollouts.under_way.contains_key(key) {
             return;
         }
-        let by = newest_other_manager(live).unwrap_or_else(|| "somebody".to_owned());
+        let by = newest_other_manager(live).unwrap_or_else(|| UNKNOWN_MANAGER.to_owned());
         let since = self.context.clock.now();
         let message = format!("taken back by hand ({by}); it was before: {}", hold.reason);
         let undone = ByHand {

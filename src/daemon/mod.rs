@@ -200,6 +200,8 @@ struct DaemonOptions {
     identity: Option<String>,
     /// What renders.
     tools: Tools,
+    /// How long a head waits for what is rendered, where that is not the default.
+    patience: Option<Duration>,
     /// Where blocking work runs.
     blocking_pool: BlockingPool,
 }
@@ -248,6 +250,14 @@ impl Daemon {
     #[must_use]
     pub fn rendering_with(mut self, tools: Tools) -> Daemon {
         self.options.tools = tools;
+        self
+    }
+
+    /// Rolls out the rest of a head when a unit takes longer to render than this, for the sources that are followed from here
+    /// on; by default 2 seconds.
+    #[must_use]
+    pub fn waiting_for_units(mut self, patience: Duration) -> Daemon {
+        self.options.patience = Some(patience);
         self
     }
 
@@ -334,6 +344,7 @@ impl Daemon {
         });
         let reading = ReadingParts {
             tools: self.options.tools.clone(),
+            patience: self.options.patience.unwrap_or(units::PATIENCE),
             mirror: Arc::new(mirror),
             paths: SourcePaths::of(config.path.iter()),
             follow,

@@ -17,9 +17,9 @@ use super::requests::Requests;
 use crate::cluster::{Cluster, ClusterError, Mode, Served};
 use belay_core::manifest::{Complaint, ObjectKey};
 use belay_core::rollout::{
-    Change, ConfigHash, ForeignField, HookRun, Intent, PlanStep, Planned, Reason, ReasonCode, Trigger, Wanted,
-    config_hash_in, foreign_fields, hook_run, intent, make, marks, run_hook_again, settle, take_over, take_surplus,
-    takeover, template, without_strategy,
+    Change, ConfigHash, ForeignField, HookRun, Intent, PlanStep, Planned, Reason, ReasonCode, Trigger, UNKNOWN_MANAGER,
+    Wanted, config_hash_in, foreign_fields, hook_run, intent, make, marks, run_hook_again, settle, take_over,
+    take_surplus, takeover, template, without_strategy,
 };
 
 use super::prepared::{Prepared, progress};
@@ -289,7 +289,7 @@ fn differences(wanted: &Wanted, step: &PlanStep, live: &Value) -> Vec<ForeignFie
     if !fields.is_empty() {
         return fields;
     }
-    let manager = newest_other_manager(live).unwrap_or_else(|| "somebody".to_owned());
+    let manager = newest_other_manager(live).unwrap_or_else(|| UNKNOWN_MANAGER.to_owned());
     let field = |change: &Change| ForeignField { path: change.path.clone(), manager: manager.clone() };
     apply.changes.iter().map(field).collect()
 }

@@ -23,8 +23,8 @@ use super::rollout_end::InSync;
 use super::rollout_task::{Cancelled, End, RolloutEnd, RolloutStart, RolloutTask};
 use super::{manual_rollback, prune};
 use belay_core::rollout::{
-    Apply, Baseline, CommitId, ForeignField, Hold, Outcome, Reach, Reason, StepKind, Surplus, Workload, foreign_fields,
-    held_reason, is_as_applied, marks, template, template_hash,
+    Apply, Baseline, CommitId, ForeignField, Hold, Outcome, Reach, Reason, StepKind, Surplus, UNKNOWN_MANAGER,
+    Workload, foreign_fields, held_reason, is_as_applied, marks, template, template_hash,
 };
 
 impl RolloutTask {
@@ -223,7 +223,7 @@ impl RolloutTask {
     fn note_disturbance(&mut self, live: &Value) {
         let mut fields = foreign_fields(live, &self.apply.body.read(), &self.planned.wanted.ignored_fields);
         if fields.is_empty() {
-            let manager = newest_other_manager(live).unwrap_or_else(|| "somebody".to_owned());
+            let manager = newest_other_manager(live).unwrap_or_else(|| UNKNOWN_MANAGER.to_owned());
             let path = if live.is_null() { "" } else { "spec.template" }.to_owned();
             fields.push(ForeignField { path, manager });
         }

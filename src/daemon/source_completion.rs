@@ -25,7 +25,8 @@ impl Source {
         let through = self.state.planning.planned.is_some()
             && self.state.planning.planned == self.desired().at
             && self.state.planning.awaiting.is_none()
-            && self.state.drift.recheck.is_empty();
+            && self.state.drift.recheck.is_empty()
+            && !self.fetching.repository.units.are_late();
         let settled = idle && through && self.state.rollouts.resumed.is_empty() && !self.state.fetch.is_away;
         if !settled && self.state.fetch.looking.is_none() {
             // Something is being done: what was found before does not count any more.

@@ -2,12 +2,17 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::Duration;
 
+use tracing::{Span, info, warn};
+
+use super::blocking_pool::BlockingPool;
 use super::commit_tree::CommitTree;
 use super::head_reading::HeadReading;
+use super::panics::contained_now;
 use super::repository::Repository;
 use super::units::{Content, SourceChange, SourceChanges};
 use crate::git::{Change, Entry, EntryKind, GitError};
@@ -173,13 +178,16 @@ impl Repository {
         }
     }
 
-    /// The units that were in the way and may not be any more, as if they were new.
+    /// The units that were in the way and may not be any more, and those that an older reading did not wait for, as if they
+    /// were new.
     pub(super) fn units_to_try_again(&self, head: &CommitId) -> Result<Vec<SourceChange>, GitError> {
-        if !self.units.again.swap(false, Ordering::Relaxed) {
+        let (again, unread) = (self.units.again.swap(false, Ordering::Relaxed), self.units.take_unread());
+        if !again && unread.is_empty() {
             return Ok(Vec::new());
         }
         let plan = self.plan_at(head)?;
-        let unknown = plan.units.values().filter(|unit| !self.units.renderer.is_known(unit));
+        let is_tried = |unit: &&Unit| unread.contains(&unit.path) || again && !self.units.renderer.is_known(unit);
+        let unknown = plan.units.values().filter(is_tried);
         let change = |unit: &Unit| SourceChange {
             path: unit.path.to_string(),
             before: None,
@@ -189,20 +197,59 @@ impl Repository {
         Ok(unknown.map(change).collect())
     }
 
-    /// Renders what is rendered of these changes, several units at once, and gives up what is rendered for another head.
+    /// Renders what is rendered of these changes, several units at once, and gives up what is rendered for another head. What
+    /// takes longer than a head waits for is rendered on, and read when it is done.
     pub(super) fn render_changed(&self, to: &CommitId, changes: &[SourceChange]) -> Result<(), GitError> {
         let _turn = self.units.renderer.begin(to.as_str());
         if !changes.iter().any(SourceChange::is_rendered) {
             return Ok(());
         }
         let plan = self.plan_at(to)?;
-        let units: Vec<&Unit> = changes
-            .iter()
-            .filter(|change| change.is_rendered())
-            .filter_map(|change| plan.units.get(change.path.as_str()))
-            .collect();
-        self.units.renderer.prepare(&CommitTree::new(&self.mirror, to), &units)?;
+        let rendered = changes.iter().filter(|change| change.is_rendered());
+        let units = rendered.filter_map(|change| plan.units.get(change.path.as_str()));
+        let units = units.filter(|unit| !self.units.renderer.is_known(unit)).cloned().collect();
+        let units = self.units.without_late(units);
+        match self.blocking_pool {
+            _ if units.is_empty() => {}
+            BlockingPool::InTurn(_) => self.render(to, &units)?,
+            BlockingPool::Threads(_) => self.render_beside(to, units)?,
+        }
         self.unless_given_up(to)
+    }
+
+    fn render(&self, at: &CommitId, units: &[Unit]) -> Result<(), GitError> {
+        let units: Vec<&Unit> = units.iter().collect();
+        self.units.renderer.prepare(&CommitTree::new(&self.mirror, at), &units)
+    }
+
+    /// Renders units on a thread of its own, which is waited for only so long.
+    fn render_beside(&self, at: &CommitId, units: Vec<Unit>) -> Result<(), GitError> {
+        let units: Arc<[Unit]> = units.into();
+        let (repository, commit, rendered) = (self.clone(), at.clone(), Arc::clone(&units));
+        let (send, done) = mpsc::channel();
+        let span = Span::current();
+        let work = move || {
+            let _in = span.enter();
+            let _attempt = repository.mirror.attempt();
+            let result = contained_now(|| repository.render(&commit, &rendered));
+            // Nobody may be waiting any more: then it is told when they are read.
+            drop(send.send(result));
+            repository.units.end_late(&rendered);
+        };
+        let started = thread::Builder::new().name("render".to_owned()).spawn(work);
+        if let Err(error) = started {
+            warn!(%error, "failed to start a thread: the units are rendered here");
+            return self.render(at, &units);
+        }
+        let result = done.recv_timeout(self.units.patience).ok();
+        match result.or_else(|| self.units.leave_late(&units, || done.try_recv().ok())) {
+            Some(Ok(result)) => result,
+            Some(Err(panic)) => std::panic::resume_unwind(Box::new(panic)),
+            None => {
+                info!(commit = at.short(), "some units take long to render: the rest is rolled out meanwhile");
+                Ok(())
+            }
+        }
     }
 
     /// An error where a newer head is read by now instead of this one.
@@ -230,6 +277,9 @@ impl Repository {
 
     /// What a unit renders to.
     pub(super) fn read_rendered(&self, path: &str, id: RenderId, scopes: &Scopes) -> Result<File, GitError> {
+        if self.units.is_late(id) {
+            return Ok(File::unreadable(path.into(), Vec::new()));
+        }
         let Some((commit, unit)) = self.units.find(path, id) else {
             // Only of commits that have been asked about it is known what a unit is made from.
             return Ok(File::unreadable(path.into(), Vec::new()));

@@ -1,15 +1,20 @@
 //! The folders of a source that are rendered: what of them is known at which commit.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use super::source_dependency::LookRequest;
 use crate::git::{Entry, EntryKind, OddPath};
 use crate::render::{Capabilities, Plan, RenderId, Renderer, Unit, are_patterns_too_many};
 use belay_core::rollout::CommitId;
 
 /// Of how many commits it is remembered which units they have.
 const PLANS: usize = 128;
+
+/// How long a head waits for its units by default. What takes longer follows when it is done.
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What a source renders.
 #[derive(Clone)]
@@ -18,6 +23,20 @@ pub(super) struct Units {
     plans: Arc<Mutex<Plans>>,
     /// Whether units that could not be rendered are to be rendered again, for what was in the way may be gone.
     pub again: Arc<AtomicBool>,
+    /// How long a head waits for what is rendered.
+    pub patience: Duration,
+    late: Arc<Mutex<LateUnits>>,
+    /// Asks for a look at the repository as soon as they are done.
+    look: LookRequest,
+}
+
+/// Units that take longer than their head waits for: they are rendered while the rest of it is rolled out.
+#[derive(Default)]
+struct LateUnits {
+    /// Those that are being rendered.
+    rendering: BTreeSet<RenderId>,
+    /// The paths of those that are still to be read.
+    unread: BTreeSet<Arc<str>>,
 }
 
 #[derive(Default)]
@@ -74,8 +93,61 @@ impl Content {
 
 impl Units {
     /// What a renderer renders.
-    pub(super) fn new(renderer: Renderer) -> Units {
-        Units { renderer: Arc::new(renderer), plans: Arc::default(), again: Arc::default() }
+    pub(super) fn new(renderer: Renderer, patience: Duration, look: LookRequest) -> Units {
+        let (plans, again, late) = (Arc::default(), Arc::default(), Arc::default());
+        Units { renderer: Arc::new(renderer), plans, again, patience, late, look }
+    }
+
+    /// Whether some units are still to be read.
+    pub(super) fn are_late(&self) -> bool {
+        !self.late().unread.is_empty()
+    }
+
+    /// Whether a unit is being rendered while the rest of its head is rolled out.
+    pub(super) fn is_late(&self, id: RenderId) -> bool {
+        self.late().rendering.contains(&id)
+    }
+
+    /// Of these units, those that are not being rendered yet. The others are read when they are done.
+    pub(super) fn without_late(&self, units: Vec<Unit>) -> Vec<Unit> {
+        let mut late = self.late();
+        let (late_ones, others): (Vec<Unit>, Vec<Unit>) =
+            units.into_iter().partition(|unit| late.rendering.contains(&unit.id));
+        late.unread.extend(late_ones.into_iter().map(|unit| unit.path));
+        others
+    }
+
+    /// Notes that a head does not wait for these units any longer, unless they are done by now.
+    pub(super) fn leave_late<T>(&self, units: &[Unit], is_done: impl FnOnce() -> Option<T>) -> Option<T> {
+        let mut late = self.late();
+        let done = is_done();
+        if done.is_none() {
+            for unit in units.iter().filter(|unit| !self.renderer.is_known(unit)) {
+                late.rendering.insert(unit.id);
+                late.unread.insert(Arc::clone(&unit.path));
+            }
+        }
+        done
+    }
+
+    /// Notes that these units are done, well or not. Where their head did not wait for them, they are read now.
+    pub(super) fn end_late(&self, units: &[Unit]) {
+        let mut late = self.late();
+        let were_late = units.iter().filter(|unit| late.rendering.remove(&unit.id)).count() > 0;
+        drop(late);
+        if were_late {
+            self.again.store(true, Ordering::Relaxed);
+            self.look.pushed();
+        }
+    }
+
+    /// Takes the paths of the units that are still to be read.
+    pub(super) fn take_unread(&self) -> BTreeSet<Arc<str>> {
+        std::mem::take(&mut self.late().unread)
+    }
+
+    fn late(&self) -> MutexGuard<'_, LateUnits> {
+        self.late.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether something may be rendered by now that could not be.

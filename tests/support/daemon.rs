@@ -63,6 +63,8 @@ pub struct World {
     pub pruning: Pruning,
     /// What belay renders with.
     pub tools: Tools,
+    /// How long belay waits for what it renders. Tools live in the machine's time, however busy that is.
+    pub patience: Duration,
     /// Whether pushes are noticed by polling only, as those to a repository on another machine.
     pub polls: bool,
     /// What this daemon is called among others.
@@ -157,6 +159,7 @@ impl World {
             retention: Retention::default(),
             pruning: Pruning::default(),
             tools: no_tools(),
+            patience: Duration::from_hours(1),
             polls: false,
             identity: "one".to_owned(),
             cluster,
@@ -177,7 +180,7 @@ impl World {
         let daemon = Daemon::new(history.clone(), self.clock.clone(), stop.clone());
         let mut daemon =
             daemon.remembering(self.retention.clone()).pruning(self.pruning).leading(self.identity.clone());
-        daemon = daemon.rendering_with(self.tools.clone());
+        daemon = daemon.rendering_with(self.tools.clone()).waiting_for_units(self.patience);
         if self.polls {
             daemon = daemon.repeatable(|| Duration::ZERO);
         }

@@ -15,10 +15,10 @@ use crate::daemon::dispute::Dispute;
 use crate::daemon::prepared::Prepared;
 use crate::daemon::recheck::{Dependencies, Recheck};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{DependencyStanding, ForeignField, Hold, Outcome, PlanStep, ReasonCode, Trigger, marks};
+use belay_core::rollout::{
+    DependencyStanding, ForeignField, Hold, Outcome, PlanStep, ReasonCode, Trigger, UNKNOWN_MANAGER, marks,
+};
 
-/// Who has changed an object that does not say so.
-const SOMEBODY: &str = "somebody";
 /// The waits before what could not be looked through for what has left the repository is looked through again.
 const SEARCH_AGAIN: Backoff = Backoff::between(Duration::from_secs(30), Duration::from_mins(10));
 /// How long a controller that somebody is rolling by hand may stand still before it is put right. The command itself gives
@@ -120,9 +120,7 @@ pub fn take_up(state: &mut State, mut prepared: Prepared, effects: &mut Vec<Effe
         start.resumed.push((record, prepared));
         return;
     }
-    if let Trigger::Drift(by) = &mut prepared.planned.wanted.trigger {
-        *by = prepared.last_writer.clone().unwrap_or_else(|| SOMEBODY.to_owned());
-    }
+    name_writer(&mut prepared);
     let was_refused = state.retries.cause(&key) == Some(RetryCause::Refused);
     if state.put_off(&prepared, effects, now) {
         return;
@@ -190,14 +188,13 @@ fn correct(state: &mut State, mut prepared: Prepared, effects: &mut Vec<Effect>,
     if !retry && state.settings.drift == Drift::Report {
         let seen = state.drift.under_check.remove(&key).flatten();
         state.drift.reported.insert(key.clone(), seen);
-        let by = prepared.last_writer.unwrap_or_else(|| SOMEBODY.to_owned());
+        let by = prepared.last_writer.unwrap_or_else(|| UNKNOWN_MANAGER.to_owned());
         effects.push(Effect::ReportDrift { key, served: prepared.served, by, fields: prepared.foreign });
         return;
     }
     if !retry && !may_correct(state, &prepared, effects, now) {
         return;
     }
-    name_writer(&mut prepared);
     let may_be_undone = !retry || lost_its_hold_with_its_template(state, &prepared);
     if let PlanStep::Apply(apply) = &mut prepared.planned.step {
         apply.respects_undo = may_be_undone && apply.corrects_template();
@@ -209,7 +206,7 @@ fn correct(state: &mut State, mut prepared: Prepared, effects: &mut Vec<Effect>,
 fn name_writer(prepared: &mut Prepared) {
     if let Trigger::Drift(by) = &mut prepared.planned.wanted.trigger {
         let foreign = prepared.foreign.first().map(|field| field.manager.clone());
-        *by = foreign.or_else(|| prepared.last_writer.clone()).unwrap_or_else(|| SOMEBODY.to_owned());
+        *by = foreign.or_else(|| prepared.last_writer.clone()).unwrap_or_else(|| UNKNOWN_MANAGER.to_owned());
     }
 }
 
@@ -217,7 +214,7 @@ fn name_writer(prepared: &mut Prepared) {
 fn may_correct(state: &mut State, prepared: &Prepared, effects: &mut Vec<Effect>, now: Instant) -> bool {
     let key = &prepared.planned.wanted.key;
     let unknown = || {
-        let manager = prepared.last_writer.clone().unwrap_or_else(|| SOMEBODY.to_owned());
+        let manager = prepared.last_writer.clone().unwrap_or_else(|| UNKNOWN_MANAGER.to_owned());
         vec![ForeignField { path: String::new(), manager }]
     };
     let fields = if prepared.foreign.is_empty() { unknown() } else { prepared.foreign.clone() };

@@ -110,7 +110,7 @@ impl Folders {
         let file = objects.join("info/alternates");
         let text = match read_regular_text(&file, FOLDER_NAME) {
             Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) if is_absent(&error) => return Ok(()),
             Err(error) => return Err(self.unsupported(&file, &error.to_string())),
         };
         if text.lines().all(|line| line.trim().is_empty() || line.starts_with('#')) {
@@ -127,8 +127,7 @@ impl Folders {
         while let Some((folder, depth)) = folders.pop() {
             let entries = match fs::read_dir(&folder) {
                 Ok(entries) => entries,
-                // That it is no repository is told by libgit2.
-                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => continue,
+                Err(error) if is_absent(&error) => continue,
                 Err(error) => return Err(with_file("list", &folder)(error)),
             };
             for entry in entries {
@@ -158,6 +157,11 @@ impl Folders {
         let name = file.strip_prefix(&self.path).unwrap_or(file).display();
         GitError::Unsupported { repository: self.path.display().to_string(), what: format!("{name}: {why}") }
     }
+}
+
+/// Whether there is nothing. That this is no repository then is told by libgit2.
+fn is_absent(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
 /// The folder that a file names, where there is such a file.

@@ -227,6 +227,48 @@ async fn a_missing_tool_is_named_and_looked_for_again() {
     assert!(world.get(&map("made")).await.is_some());
 }
 
+/// A tool that takes its time, and then renders one ConfigMap.
+fn slow_tool(world: &World, seconds: u32, value: &str) -> Tools {
+    let program = world.repository.beside("kustomize");
+    let map = config_map("slow", value).replace('\n', "\\n");
+    fs::write(&program, format!("#!/bin/sh\nsleep {seconds}\nprintf '{map}'\n")).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    Tools { kustomize: Some(program), helm: None }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_unit_keeps_nothing_else_waiting_and_follows() {
+    let mut world = World::embedded().await;
+    world.tools = slow_tool(&world, 2, "1");
+    world.patience = Duration::from_millis(50);
+    world.config.prune = true;
+    world.repository.write("slow/kustomization.yaml", "");
+    world.repository.write("plain.yaml", config_map("plain", "1"));
+    let first = world.repository.commit("A slow one");
+    world.repository.push();
+    world.start();
+    world.until("it is planned", |source| source.planned.is_some() && source.under_way.is_empty()).await;
+    world.until("the rest is there", |source| source.open == 0).await;
+    assert!(world.get(&map("plain")).await.is_some() && world.get(&map("slow")).await.is_none());
+    assert_eq!(world.status().state(), SourceState::Progressing, "nothing is through while it is rendered");
+    world.through(&first).await;
+    assert_eq!(world.get(&map("slow")).await.unwrap()["data"]["A"], "1");
+    assert_eq!(world.record(&first, "ConfigMap default/slow").outcome, Outcome::Complete);
+    assert_eq!(world.status().state(), SourceState::Synced);
+    let records = world.records().len();
+    // A newer commit gives it up, and what it had rendered before stays meanwhile.
+    world.tools = slow_tool(&world, 2, "2");
+    world.repository.write("slow/kustomization.yaml", "# Another\n");
+    world.repository.commit("Another slow one");
+    world.repository.push();
+    world.until("it has looked", |source| !source.settled && source.open == 0).await;
+    let third = world.push("plain.yaml", &config_map("plain", "3"), "Beside it");
+    world.through(&third).await;
+    assert_eq!(world.get(&map("slow")).await.unwrap()["data"]["A"], "2");
+    assert_eq!(world.get(&map("plain")).await.unwrap()["data"]["A"], "3");
+    assert_eq!(world.records().len(), records + 2, "{:#?}", world.outcomes());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_folder_becomes_a_unit_and_is_none_again() {
     let Some(tools) = real_tools() else { return };

@@ -92,8 +92,8 @@ const UNSEEN: &str = "example.com/after";
 impl Wrong {
     /// Every bug, and the checker that must find it.
     pub const ALL: [(Wrong, &'static str); 31] = [
-        (Wrong::SkipsTheHold, "held-is-not-applied"),
-        (Wrong::HoldsNothing, "settles"),
+        (Wrong::SkipsTheHold, "ends-as-it-must"),
+        (Wrong::HoldsNothing, "ends-as-it-must"),
         (Wrong::ForgetsTheGeneration, "follows-the-pods"),
         (Wrong::GoesBackOnOutage, "follows-the-pods"),
         (Wrong::NeverGivesUp, "settles"),

@@ -30,7 +30,7 @@ pub use ownership::ignored_fields::IgnoredFields;
 pub use ownership::lease::{Lease, RetryRequest, holding, releasing};
 pub use ownership::managers::{Takeover, unchanged};
 pub use ownership::owned::{is_as_applied, is_label_of_others};
-pub use ownership::surplus::{ForeignField, Reach, Surplus, foreign_fields};
+pub use ownership::surplus::{ForeignField, Reach, Surplus, UNKNOWN_MANAGER, foreign_fields};
 pub use ownership::takeover::{before_apply, takeover};
 pub use plan::after::{After, DependencyStanding, Gate, gate, is_well, wrong_order};
 pub use plan::body::{TemplateMarks, body, held_body, with_template};

@@ -16,6 +16,9 @@ use super::recreated_object::BEFORE;
 use super::string_data;
 use crate::rollout::{marks, workload};
 
+/// The manager of a field, or of a whole object, that does not say who wrote it.
+pub const UNKNOWN_MANAGER: &str = "somebody";
+
 /// A field that somebody else has changed or added.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ForeignField {
@@ -85,7 +88,7 @@ impl Surplus {
                     Walk { ignored, reach, template: template.as_deref(), path: Vec::new(), leaves: Vec::new() };
                 let seen = Seen { sent: Some(body), live: Some(live), defaulted };
                 let taken = walk.object(fields, seen);
-                let manager = entry["manager"].as_str().unwrap_or("somebody").to_owned();
+                let manager = entry["manager"].as_str().unwrap_or(UNKNOWN_MANAGER).to_owned();
                 found.note(walk.leaves, &manager);
                 join(&mut found.set, &taken);
                 drop_empty(Some(&mut entry["fieldsV1"]));
@@ -159,7 +162,7 @@ pub fn foreign_fields(live: &Value, body: &Value, ignored: &IgnoredFields) -> Ve
         if is_belays(entry) || entry.get("subresource").is_some() {
             continue;
         }
-        let manager = entry["manager"].as_str().unwrap_or("somebody");
+        let manager = entry["manager"].as_str().unwrap_or(UNKNOWN_MANAGER);
         if let Some(fields) = entry["fieldsV1"].as_object() {
             taken(fields, own, body, &mut String::new(), &mut |path| {
                 found.push(ForeignField { path: path.to_owned(), manager: manager.to_owned() });
