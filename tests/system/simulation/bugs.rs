@@ -1,7 +1,7 @@
 //! Bugs that are planted to see that the checkers find them. Each makes belay behave as if it had the bug: what it says or
 //! hears is twisted on the line, or what it wrote into its books is taken away.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use super::events::{Edit, Event, Hand};
 use super::fault_rates::FaultRates;
 use super::findings::{hold, is_beside, is_lease, is_workload, key_of_path, template};
+use super::repository::Key;
 use super::scenario::{App, Fate, Order, Scenario};
 
 /// What is wrong with belay.
@@ -80,7 +81,7 @@ pub enum Wrong {
     SaysAllIsWell,
     /// It does not see who asks it to leave something alone.
     IgnoresTheSuspension,
-    /// It knows of a hold only from the object.
+    /// It makes a held workload that somebody has deleted anew as the head says.
     LosesTheHolds,
     /// It calls superseded what had failed before a newer commit came.
     ForgetsTheFailure,
@@ -161,6 +162,8 @@ struct Memory {
     forth: BTreeMap<String, Bytes>,
     /// Whether the first source has held anything.
     held: bool,
+    /// What was deleted, and is not made anew yet.
+    gone: BTreeSet<Key>,
 }
 
 impl Bug {
@@ -208,6 +211,14 @@ impl Bug {
                     app.remove("env");
                 }
             }),
+            Wrong::LosesTheHolds if parts.method == Method::PATCH && !path.contains("dryRun") => {
+                let sent: Value = serde_json::from_slice(body).unwrap_or_default();
+                let mut memory = self.memory.lock().unwrap();
+                let is_anew = key_of_path(&path).is_some_and(|key| memory.gone.remove(&key));
+                if let Some(forth) = memory.forth.get(&path).filter(|_| is_anew && hold(&sent).is_some()) {
+                    *body = forth.clone();
+                }
+            }
             // Whoever looks at the line sees what the manifest says.
             Wrong::JumpsTheQueue => *body = body_with(body, UNSEEN, "belay.dev/after"),
             Wrong::StopsTheNeighbour if parts.method == Method::PATCH && !path.contains("dryRun") => {
@@ -314,6 +325,14 @@ impl Bug {
     pub fn twist_event(&self, path: &str, line: Bytes, weather: &FaultRates) -> Bytes {
         self.mind(weather);
         let mut line = line;
+        if self.wrong == Wrong::LosesTheHolds {
+            let event: Value = serde_json::from_slice(&line).unwrap_or_default();
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            if event["type"] == "DELETED" {
+                let object = &event["object"];
+                self.memory.lock().unwrap().gone.insert((text(&object["kind"]), text(&object["metadata"]["name"])));
+            }
+        }
         if self.sees_wrongly() && !path.contains("/pods") {
             rewrite(&mut line, |event| self.twist_object(&mut event["object"]));
         }
@@ -329,7 +348,6 @@ impl Bug {
                  DELETE FROM records WHERE number = (SELECT max(number) FROM records)"
             }
             Wrong::LosesTheEvidence => "DELETE FROM evidence",
-            Wrong::LosesTheHolds => "DELETE FROM holds",
             Wrong::ForgetsTheFailure => {
                 "UPDATE records SET outcome = 'superseded' WHERE outcome = 'failed' AND message LIKE '%on the way back'"
             }
