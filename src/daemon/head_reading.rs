@@ -39,7 +39,8 @@ pub(super) struct HeadReading<'a> {
 impl<'a> HeadReading<'a> {
     /// A comparison in which nothing has been read yet.
     pub(super) fn new(repository: &'a Repository, scopes: &'a Arc<Scopes>, head: &'a CommitId) -> HeadReading<'a> {
-        let left = Cell::new(OLDER);
+        // No less than the head waits for its own units.
+        let left = Cell::new(OLDER.max(repository.units.patience));
         HeadReading { repository, scopes, head, commits: BTreeMap::new(), parsed: BTreeMap::new(), left }
     }
 

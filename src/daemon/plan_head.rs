@@ -43,9 +43,13 @@ impl Source {
         self.set_desired(Arc::clone(&news.desired));
         let objects = self.desired().keys().count();
         let warnings = std::mem::take(&mut news.warnings);
-        self.context
-            .status
-            .change(|source| set(&mut source.objects, objects) | set(&mut source.obstacles.warnings, warnings));
+        let desired = self.desired();
+        self.context.status.change(|source| {
+            let told = source.ended.iter_mut().map(|(key, ended)| set(&mut ended.in_head, desired.has(key)));
+            // Each of them is set.
+            let news = told.fold(false, |news, one| news | one);
+            news | set(&mut source.objects, objects) | set(&mut source.obstacles.warnings, warnings)
+        });
         self.name_namespaces();
         let contradicted: BTreeMap<ObjectKey, String> = self
             .desired()

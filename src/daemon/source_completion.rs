@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use tracing::warn;
 
 use super::state::{Rollouts, Source};
-use super::status::set;
+use super::status::{SourceStatus, set};
 use crate::history::Query;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Outcome, is_well};
@@ -64,6 +64,10 @@ impl Source {
         let still = |key: &ObjectKey| {
             self.desired().has(key) && self.context.newest_record(key).is_some_and(|record| !is_well(record.outcome))
         };
-        self.state.fetch.refused.is_none() && !self.desired().has_complaints() && !objects.iter().any(still)
+        let desired = self.desired();
+        let holds = |source: &SourceStatus| source.held.keys().any(|key| desired.has(key));
+        // What is held may have been put right since.
+        let is_held = self.context.status.read(holds).unwrap_or_default();
+        self.state.fetch.refused.is_none() && !desired.has_complaints() && !is_held && !objects.iter().any(still)
     }
 }

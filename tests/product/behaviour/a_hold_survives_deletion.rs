@@ -61,6 +61,8 @@ async fn it_is_made_anew_from_the_last_good_revision() {
         let other = world.push("settings.yaml", &config_map("settings", "1"), "Something else");
         world.through(&other).await;
         is_held(&mut world, kind, &bad).await;
+        // It is counted once, also after a restart.
+        assert_eq!(world.status().summary(), "degraded (1 held, 1 complete)", "{kind:?}");
         let fix = world.push("web.yaml", &kind.manifest("web:3", "ready"), "Fix it");
         world.through(&fix).await;
         assert_eq!(world.record(&fix, &kind.object()).outcome, Outcome::Complete, "{kind:?}");

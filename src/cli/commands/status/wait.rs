@@ -17,7 +17,7 @@ use crate::git::Relation;
 use crate::history::query::step_details;
 use crate::history::{History, HistoryError, Query, Resolved};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{CommitId, Outcome, Record, is_well};
+use belay_core::rollout::{CommitId, Outcome, Record, Trigger, is_well};
 
 /// How often the history is asked.
 const ASK: Duration = Duration::from_millis(500);
@@ -160,7 +160,8 @@ fn through(history: &History, named: Option<&CommitId>, commit: &str) -> anyhow:
     }
     // What was passed over or taken back at first may be complete by now: the newest record of an object counts.
     let mut seen = BTreeSet::new();
-    let newest = records.iter().filter(|record| seen.insert((&record.source, &record.object)));
+    let counts = records.iter().filter(|record| !keeps_what_is_held(record, &records));
+    let newest = counts.filter(|record| seen.insert((&record.source, &record.object)));
     let mut exit = Exit::Done;
     let mut lines = Vec::new();
     for record in newest.filter(|record| !is_well(record.outcome)) {
@@ -181,6 +182,15 @@ fn through(history: &History, named: Option<&CommitId>, commit: &str) -> anyhow:
         lines.push(format!("commit {} is complete: {}", commit.short(), counted(objects.len(), "object")));
     }
     Ok(Some(Through { exit, commit, records, lines }))
+}
+
+/// Whether a record tells that a workload was put right that the commit had failed on: it is as it was before the commit.
+fn keeps_what_is_held(record: &Record, records: &[Record]) -> bool {
+    let of_object = |other: &&Record| other.object == record.object && other.source == record.source;
+    let is_correction = |record: &Record| matches!(record.trigger, Trigger::Drift(_)) && is_well(record.outcome);
+    let older = || records.iter().filter(of_object).filter(|other| other.id < record.id);
+    let last = || older().find(|other| !is_correction(other)).map(|other| other.outcome);
+    is_correction(record) && matches!(last(), Some(Outcome::RolledBack | Outcome::RollbackFailed))
 }
 
 /// Whether a commit has come to every source that has it, and none has anything to do about it.
@@ -254,7 +264,6 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use belay_core::rollout::Trigger;
 
     #[test]
     fn the_newest_record_of_an_object_counts() {
@@ -275,6 +284,9 @@ mod tests {
         let exit = || through(&history, Some(&commit), "").unwrap().map(|found| found.exit);
 
         history.finish(begin(Trigger::Commit), Outcome::RolledBack, None, now).unwrap();
+        assert_eq!(exit(), Some(Exit::No));
+        // What is held was put right: the commit has failed all the same.
+        history.finish(begin(Trigger::Drift("kubectl".to_owned())), Outcome::Complete, None, now).unwrap();
         assert_eq!(exit(), Some(Exit::No));
         let retried = begin(Trigger::Retry);
         assert_eq!(exit(), None);
