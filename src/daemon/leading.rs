@@ -58,7 +58,7 @@ pub(super) struct ReadingParts {
     pub blocking_pool: BlockingPool,
     /// What renders.
     pub tools: Tools,
-    /// How long a head waits for what is rendered.
+    /// The longest wait of a head for its units.
     pub patience: Duration,
     pub follow: Follow,
     pub wake: Option<Arc<Wake>>,

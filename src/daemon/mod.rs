@@ -200,7 +200,7 @@ struct DaemonOptions {
     identity: Option<String>,
     /// What renders.
     tools: Tools,
-    /// How long a head waits for what is rendered, where that is not the default.
+    /// The longest wait of a head for its units, where that is not the default.
     patience: Option<Duration>,
     /// Where blocking work runs.
     blocking_pool: BlockingPool,

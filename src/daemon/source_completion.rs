@@ -66,7 +66,7 @@ impl Source {
         };
         let desired = self.desired();
         let holds = |source: &SourceStatus| source.held.keys().any(|key| desired.has(key));
-        // What is held may have been put right since.
+        // The newest record of a held object may be a correction.
         let is_held = self.context.status.read(holds).unwrap_or_default();
         self.state.fetch.refused.is_none() && !desired.has_complaints() && !is_held && !objects.iter().any(still)
     }

@@ -13,7 +13,7 @@ use belay_core::rollout::CommitId;
 /// Of how many commits it is remembered which units they have.
 const PLANS: usize = 128;
 
-/// How long a head waits for its units by default. What takes longer follows when it is done.
+/// The longest wait of a head for its units by default. A unit that takes longer follows when it is rendered.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What a source renders.
@@ -23,16 +23,16 @@ pub(super) struct Units {
     plans: Arc<Mutex<Plans>>,
     /// Whether units that could not be rendered are to be rendered again, for what was in the way may be gone.
     pub again: Arc<AtomicBool>,
-    /// How long a head waits for what is rendered.
+    /// The longest wait of a head for its units.
     pub patience: Duration,
-    late: Arc<Mutex<LateUnits>>,
+    late: Arc<Mutex<PendingUnits>>,
     /// Asks for a look at the repository as soon as they are done.
     look: LookRequest,
 }
 
 /// Units that take longer than their head waits for: they are rendered while the rest of it is rolled out.
 #[derive(Default)]
-struct LateUnits {
+struct PendingUnits {
     /// Those that are being rendered.
     rendering: BTreeSet<RenderId>,
     /// The paths of those that are still to be read.
@@ -98,17 +98,17 @@ impl Units {
         Units { renderer: Arc::new(renderer), plans, again, patience, late, look }
     }
 
-    /// Whether some units are still to be read.
+    /// Returns true while units of the head are still to be read.
     pub(super) fn are_late(&self) -> bool {
         !self.late().unread.is_empty()
     }
 
-    /// Whether a unit is being rendered while the rest of its head is rolled out.
+    /// Returns true while a unit is rendered beside the rollout of its head.
     pub(super) fn is_late(&self, id: RenderId) -> bool {
         self.late().rendering.contains(&id)
     }
 
-    /// Of these units, those that are not being rendered yet. The others are read when they are done.
+    /// Leaves out the units that are being rendered already. They are read when they are done.
     pub(super) fn without_late(&self, units: Vec<Unit>) -> Vec<Unit> {
         let mut late = self.late();
         let (late_ones, others): (Vec<Unit>, Vec<Unit>) =
@@ -146,7 +146,7 @@ impl Units {
         std::mem::take(&mut self.late().unread)
     }
 
-    fn late(&self) -> MutexGuard<'_, LateUnits> {
+    fn late(&self) -> MutexGuard<'_, PendingUnits> {
         self.late.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

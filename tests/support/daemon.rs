@@ -63,7 +63,7 @@ pub struct World {
     pub pruning: Pruning,
     /// What belay renders with.
     pub tools: Tools,
-    /// How long belay waits for what it renders. Tools live in the machine's time, however busy that is.
+    /// The longest wait of belay for what it renders. Tools live in the machine's time, however busy that is.
     pub patience: Duration,
     /// Whether pushes are noticed by polling only, as those to a repository on another machine.
     pub polls: bool,

@@ -80,15 +80,15 @@ pub(in crate::git) fn give_back(freed: usize) {
     }
 }
 
-/// Has the C library keep the memory of all threads in two places. By default it has eight for each processor, and what threads
-/// that come and go leave in each is not found again by the others.
+/// Bounds the arenas of the C library's allocator. It has eight for each processor by default, and memory that short threads have
+/// freed in one is not used for another.
 #[expect(unsafe_code, reason = "a function of the C library")]
-fn keep_together() {
-    const PLACES: c_int = 2;
+fn limit_arenas() {
+    const ARENAS: c_int = 2;
     #[cfg(target_env = "gnu")]
     // SAFETY: it takes no pointers, and locks what it needs.
-    if unsafe { libc::mallopt(libc::M_ARENA_MAX, PLACES) } == 0 {
-        tracing::warn!("failed to bound how many places the C library keeps memory in");
+    if unsafe { libc::mallopt(libc::M_ARENA_MAX, ARENAS) } == 0 {
+        tracing::warn!("failed to limit the arenas of the C library's allocator");
     }
 }
 
@@ -123,7 +123,7 @@ pub(in crate::git) unsafe fn install() {
     const OBJECTS: usize = 750_000;
     /// How large an object may be that is stored as a difference, in bytes.
     const DIFFERENCE: usize = 64 << 20;
-    keep_together();
+    limit_arenas();
     let mut allocator = Allocator { allocate, reallocate, free };
     // SAFETY: the caller keeps everybody else away. libgit2 copies the struct, and takes a `size_t` for the others.
     let done = unsafe {

@@ -159,7 +159,7 @@ impl Folders {
     }
 }
 
-/// Whether there is nothing. That this is no repository then is told by libgit2.
+/// Returns true where there is no such file. libgit2 then says that this is no repository.
 fn is_absent(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }

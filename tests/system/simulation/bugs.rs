@@ -162,7 +162,7 @@ struct Memory {
     forth: BTreeMap<String, Bytes>,
     /// Whether the first source has held anything.
     held: bool,
-    /// What was deleted, and is not made anew yet.
+    /// The objects that were deleted and are not made anew yet.
     gone: BTreeSet<Key>,
 }
 

@@ -184,7 +184,7 @@ fn through(history: &History, named: Option<&CommitId>, commit: &str) -> anyhow:
     Ok(Some(Through { exit, commit, records, lines }))
 }
 
-/// Whether a record tells that a workload was put right that the commit had failed on: it is as it was before the commit.
+/// Returns true for a correction of a workload that the commit had failed on: it restored the version before the commit.
 fn keeps_what_is_held(record: &Record, records: &[Record]) -> bool {
     let of_object = |other: &&Record| other.object == record.object && other.source == record.source;
     let is_correction = |record: &Record| matches!(record.trigger, Trigger::Drift(_)) && is_well(record.outcome);
@@ -285,7 +285,7 @@ mod tests {
 
         history.finish(begin(Trigger::Commit), Outcome::RolledBack, None, now).unwrap();
         assert_eq!(exit(), Some(Exit::No));
-        // What is held was put right: the commit has failed all the same.
+        // A correction restores the held version: the commit has failed all the same.
         history.finish(begin(Trigger::Drift("kubectl".to_owned())), Outcome::Complete, None, now).unwrap();
         assert_eq!(exit(), Some(Exit::No));
         let retried = begin(Trigger::Retry);

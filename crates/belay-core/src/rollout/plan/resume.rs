@@ -16,7 +16,7 @@ use crate::rollout::{
 pub struct LiveProgress {
     /// Whether it says that it is complete.
     pub complete: bool,
-    /// Whether a rolling update of a ReplicationController is under way. Its hold is written before its pods go back.
+    /// A rolling update of this ReplicationController is under way. Its hold is written before its pods go back.
     pub is_rolling_update: bool,
     /// Whether its pod template is the one of the wanted manifest's commit, by its mark.
     pub ours: bool,

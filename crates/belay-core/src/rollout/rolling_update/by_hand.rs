@@ -46,7 +46,7 @@ impl ByHand {
     }
 }
 
-/// Whether a rolling update of this controller has begun and is not over, whoever carries it out.
+/// Returns true while a rolling update of this controller is under way, by the daemon or by a person.
 #[must_use]
 pub fn has_begun(controller: &Value) -> bool {
     let has = |name: &str| marks::annotation(controller, name).is_some();
