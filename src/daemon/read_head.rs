@@ -83,6 +83,7 @@ impl Repository {
             let read = |path: &str, content, scopes: &Scopes| self.read(path, content, scopes);
             let next = known.changed_to(head.clone(), read, files)?;
             (desired, files) = (Arc::new(next.0), next.1);
+            self.units.set_unread(pending_units(&files));
         }
         let scopes = Arc::clone(&desired.scopes);
         // What the desired state took up with a head whose plan was given up for this one.
@@ -261,6 +262,14 @@ impl Repository {
 fn known_objects(desired: &DesiredState, changes: &SourceChanges) -> Known {
     let paths = changes.changes.iter().map(|change| change.path.as_str());
     paths.filter_map(|path| Some((path.to_owned(), desired.known(path)?))).collect()
+}
+
+/// The paths of units that are not rendered yet: nothing can be read of them, and nothing is wrong with them.
+fn pending_units(files: &HeadFiles) -> BTreeSet<Arc<str>> {
+    let is_pending = |read: &Option<ReadFile>| {
+        read.as_ref().is_some_and(|read| read.file.unreadable && read.file.complaints.is_empty())
+    };
+    files.iter().filter(|(_, read)| is_pending(read)).map(|(path, _)| Arc::clone(path)).collect()
 }
 
 /// The files that the objects and complaints of units come from, where those changed.

@@ -181,7 +181,7 @@ impl Repository {
     /// The units that were in the way and may not be any more, and those that an older reading did not wait for, as if they
     /// were new.
     pub(super) fn units_to_try_again(&self, head: &CommitId) -> Result<Vec<SourceChange>, GitError> {
-        let (again, unread) = (self.units.again.swap(false, Ordering::Relaxed), self.units.take_unread());
+        let (again, unread) = (self.units.again.swap(false, Ordering::Relaxed), self.units.unread());
         if !again && unread.is_empty() {
             return Ok(Vec::new());
         }

@@ -110,11 +110,8 @@ impl Units {
 
     /// Leaves out the units that are being rendered already. They are read when they are done.
     pub(super) fn without_late(&self, units: Vec<Unit>) -> Vec<Unit> {
-        let mut late = self.late();
-        let (late_ones, others): (Vec<Unit>, Vec<Unit>) =
-            units.into_iter().partition(|unit| late.rendering.contains(&unit.id));
-        late.unread.extend(late_ones.into_iter().map(|unit| unit.path));
-        others
+        let late = self.late();
+        units.into_iter().filter(|unit| !late.rendering.contains(&unit.id)).collect()
     }
 
     /// Notes that a head does not wait for these units any longer, unless they are done by now.
@@ -122,10 +119,8 @@ impl Units {
         let mut late = self.late();
         let done = is_done();
         if done.is_none() {
-            for unit in units.iter().filter(|unit| !self.renderer.is_known(unit)) {
-                late.rendering.insert(unit.id);
-                late.unread.insert(Arc::clone(&unit.path));
-            }
+            let unknown = units.iter().filter(|unit| !self.renderer.is_known(unit));
+            late.rendering.extend(unknown.map(|unit| unit.id));
         }
         done
     }
@@ -141,9 +136,14 @@ impl Units {
         }
     }
 
-    /// Takes the paths of the units that are still to be read.
-    pub(super) fn take_unread(&self) -> BTreeSet<Arc<str>> {
-        std::mem::take(&mut self.late().unread)
+    /// The paths of the units that are still to be read.
+    pub(super) fn unread(&self) -> BTreeSet<Arc<str>> {
+        self.late().unread.clone()
+    }
+
+    /// Notes which units are still to be read, of all that a reading was about.
+    pub(super) fn set_unread(&self, paths: BTreeSet<Arc<str>>) {
+        self.late().unread = paths;
     }
 
     fn late(&self) -> MutexGuard<'_, PendingUnits> {
@@ -152,7 +152,11 @@ impl Units {
 
     /// Whether something may be rendered by now that could not be.
     pub(super) fn may_render_now(&self) -> bool {
-        let now = self.renderer.forget_passing();
+        let late = self.late();
+        // A reading that failed or was given up has not read them.
+        let are_rendered = late.rendering.is_empty() && !late.unread.is_empty();
+        drop(late);
+        let now = self.renderer.forget_passing() || are_rendered;
         self.again.fetch_or(now, Ordering::Relaxed) || now
     }
 
