@@ -164,6 +164,12 @@ impl Repository {
         id.to_string()
     }
 
+    /// Forgets the commits that it made, as far as memory goes: the files of each, and what libgit2 caches of them.
+    pub fn forget_commits(&mut self) {
+        self.snapshots.clear();
+        self.work = git2::Repository::open(self.work.path()).expect("the same repository");
+    }
+
     /// Commits raw bytes as a commit object: for authors and messages that git2 would refuse to write.
     pub fn commit_raw(&mut self, bytes: &[u8]) -> String {
         let id = self.work.odb().expect("the objects").write(ObjectType::Commit, bytes).expect("a commit");

@@ -128,8 +128,11 @@ async fn the_daemon_does_not_grow_with_the_commits_that_it_rolls_out() {
     /// How many commits each push brings.
     const EACH: usize = 25;
     const PUSHES: usize = 200;
-    /// What may stay of a commit, in bytes: its place in the graph of commits, and what the test itself keeps of it.
-    const OF_A_COMMIT: usize = 1_000;
+    /// What may stay of a commit, in bytes: its place in the graph of commits.
+    const OF_A_COMMIT: usize = 400;
+    /// How much more the process may take from the system, in bytes: seen were 2 MiB, and 25 MiB where what a packing took
+    /// was not given back.
+    const MORE: u64 = 8 << 20;
     let Some(_) = resident() else { return };
     let _alone = MEASURING.lock().await;
     let mut world = World::embedded().await;
@@ -144,6 +147,7 @@ async fn the_daemon_does_not_grow_with_the_commits_that_it_rolls_out() {
                 head = world.repository.commit_file("all.yaml", &text, "Another one");
             }
             world.repository.push();
+            world.repository.forget_commits();
             world.look_request().pushed();
             world.through(&head).await;
         }
@@ -156,7 +160,7 @@ async fn the_daemon_does_not_grow_with_the_commits_that_it_rolls_out() {
     let grown = ALLOCATED.load(Ordering::Relaxed).saturating_sub(allocated);
     assert!(grown < EACH * PUSHES * OF_A_COMMIT, "{grown} bytes more are kept after {} commits", EACH * PUSHES);
     let after = resident().unwrap();
-    assert!(after < before + SLACK, "{before} bytes before, {after} after {} commits", EACH * PUSHES);
+    assert!(after < before + MORE, "{before} bytes before, {after} after {} commits", EACH * PUSHES);
     let now = self::threads();
     assert!(now <= threads + 4, "{threads} threads before, {now} after");
     world.stop().await;

@@ -264,13 +264,16 @@ impl Mirror {
         }
     }
 
-    /// Closes the handles after an operation that failed, or where more is kept than should be.
+    /// Closes the handles after an operation that failed, or where more is kept than should be, and gives what was freed
+    /// back to the system: packing takes memory for each object that there is.
     pub(super) fn free_memory(&self, used: &Used, failed: bool) {
         let kept = self.kept.fetch_add(used.kept, Ordering::Relaxed) + used.kept;
+        let mut freed = used.peak;
         if failed || memory::is_too_much(kept) {
             self.close_handles();
-            memory::give_back(used.peak.max(kept.unsigned_abs()));
+            freed = freed.max(kept.unsigned_abs());
         }
+        memory::give_back(freed);
     }
 
     /// An error, or what is behind it: a request for memory that was refused.
