@@ -121,6 +121,14 @@ pub struct WebConfig {
 /// Why a configuration can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
+    /// The file can't be read.
+    #[error("failed to read {file}: {message}")]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// The reason, and advice.
+        message: String,
+    },
     /// The text is not what a configuration looks like.
     #[error("{file}: {message}")]
     Syntax {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::git::{EntryKind, GitError, Listed, Mirror};
-use crate::render::{ContentId, Node, Tree, folders_above};
+use crate::render::{ContentId, Node, SourcePaths, Tree, folders_above};
 use belay_core::rollout::CommitId;
 
 /// The files of a commit. Each folder is read at most once.
@@ -21,6 +21,17 @@ impl<'a> CommitTree<'a> {
     #[must_use]
     pub fn new(mirror: &'a Mirror, at: &'a CommitId) -> CommitTree<'a> {
         CommitTree { mirror, at, folders: Mutex::default() }
+    }
+
+    /// Checks that no folder is missing that is to be followed: a name that is misspelled must not look like an empty folder.
+    ///
+    /// # Errors
+    /// With the folder, where one is missing; where the copy can't be read.
+    pub fn has_all_folders(&self, paths: &SourcePaths) -> Result<(), GitError> {
+        match paths.missing(self)? {
+            Some(path) => Err(GitError::NothingFollowed { commit: self.at.clone(), path: path.to_owned() }),
+            None => Ok(()),
+        }
     }
 
     fn folder(&self, folder: &str) -> Result<TreeFolder, GitError> {

@@ -19,7 +19,7 @@ impl Source {
     /// Watches a kind, as soon as it is not one of many that change at once.
     pub(super) fn watch(&mut self, served: &Served) {
         if !self.watches.deferred.takes(served) {
-            self.watches.watched.also(served);
+            self.watches.also(served);
         }
     }
 
@@ -57,7 +57,7 @@ impl Source {
     pub(super) fn watch_deferred(&mut self) {
         self.watches.deferred.kinds.clear();
         for served in std::mem::take(&mut self.watches.deferred.served) {
-            self.watches.watched.also(&served);
+            self.watches.also(&served);
         }
     }
 }

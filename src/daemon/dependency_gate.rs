@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use tracing::{error, info};
 
 use super::state::Source;
@@ -12,7 +11,7 @@ use super::status::{UnderWay, put_or_remove};
 use crate::history::Update;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
-    After, CommitId, DependencyStanding, Gate, Outcome, Planned, Reason, RecordId, Step, StepKind, gate,
+    After, DependencyStanding, Gate, Outcome, Planned, Reason, Record, RecordId, Step, StepKind, gate,
 };
 
 impl Source {
@@ -33,29 +32,31 @@ impl Source {
         })
     }
 
-    /// Lets a planned object wait, under its record: it is planned again when it is its turn.
-    pub(super) fn let_wait(&mut self, id: RecordId, since: Option<Timestamp>, planned: &Planned, message: String) {
-        let key = planned.wanted.key.clone();
-        let mut record = self.record(planned);
-        record.id = id;
-        record.started = since.unwrap_or(record.started);
-        self.state.rollouts.resumed.insert(key.clone(), record);
-        self.tell_waiting(&key, id, &planned.wanted.commit.id, message);
+    /// Lets a planned object wait, under its record: it is planned again when it is its turn. `earlier` is the record as it was
+    /// before: an object on its way back stays on it.
+    pub(super) fn let_wait(&mut self, id: RecordId, earlier: Option<Record>, planned: &Planned, message: String) {
+        let mut record = earlier.unwrap_or_else(|| Record { id, ..self.record(planned) });
+        if record.outcome != Outcome::RollingBack {
+            record.outcome = Outcome::Waiting;
+        }
+        self.state.rollouts.resumed.insert(record.object.clone(), record.clone());
+        self.tell_waiting(&record, message);
     }
 
-    fn tell_waiting(&mut self, key: &ObjectKey, id: RecordId, commit: &CommitId, message: String) {
+    fn tell_waiting(&mut self, record: &Record, message: String) {
+        let Record { id, object: key, commit, outcome, .. } = record;
         if self.state.rollouts.waiting.insert(key.clone(), message.clone()).as_ref() == Some(&message) {
             return;
         }
         info!(object = %key, message, "waits");
         let step = Step { at: self.context.clock.now(), kind: StepKind::Waiting, detail: message.clone() };
-        let update = Update { outcome: Some(Outcome::Waiting), steps: vec![step], ..Update::default() };
-        if let Err(error) = self.context.history.update(id, &update) {
+        let update = Update { outcome: Some(*outcome), steps: vec![step], ..Update::default() };
+        if let Err(error) = self.context.history.update(*id, &update) {
             error!(%error, "failed to write down that something waits");
         }
         let under_way = UnderWay {
             commit: commit.clone(),
-            outcome: Outcome::Waiting,
+            outcome: *outcome,
             counters: Default::default(),
             message,
             until: None,
@@ -95,12 +96,13 @@ impl Source {
                     .rollouts
                     .resumed
                     .get(object)
+                    .filter(|record| record.outcome != Outcome::RollingBack)
                     .filter(|_| self.state.rollouts.waiting.contains_key(object))
                     .cloned(),
                 gate,
             ) {
                 (Some(_), Gate::Open) => self.recheck_after(object.clone(), Duration::ZERO),
-                (Some(record), Gate::Shut(message)) => self.tell_waiting(object, record.id, &record.commit, message),
+                (Some(record), Gate::Shut(message)) => self.tell_waiting(&record, message),
                 (Some(record), Gate::Skip(reason)) => {
                     self.state.rollouts.resumed.remove(object);
                     self.skip(object, record.id, &reason);

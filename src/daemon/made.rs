@@ -38,7 +38,8 @@ pub(super) async fn other_label(
         let drifted = live.is_some_and(is_label_of_others);
         return if drifted { OtherLabel::Drift } else { OtherLabel::Claim };
     };
-    if !memory.made_and_kept(wanted).await {
+    let taken = live.and_then(|live| memory.taken_by_another_source(&wanted.key, live));
+    if taken.is_some() || !memory.made_and_kept(wanted).await {
         return OtherLabel::Claim;
     }
     warn!(object = %wanted.key, other, "somebody wrote the label of another source on what belay made; putting it right");
@@ -49,7 +50,7 @@ impl Context {
     /// Whether a live object that has the label of another source is this one's all the same: this source applied it, and
     /// its manifest has been in the repository ever since. Then the label is drift, and no claim.
     async fn made_and_kept(&self, wanted: &Wanted) -> bool {
-        if !is_owner(&self.records_of(&wanted.key)) {
+        if !is_owner(&self.records_of(&self.config.name, &wanted.key)) {
             return false;
         }
         if !wanted.trigger.is_commit() {
@@ -63,7 +64,7 @@ impl Context {
     /// Those of `keys` that this source made: that its history, or a commit of its repository, names.
     pub(super) async fn made(&self, keys: &BTreeSet<ObjectKey>) -> BTreeSet<ObjectKey> {
         let (mut made, unknown): (BTreeSet<ObjectKey>, BTreeSet<ObjectKey>) =
-            keys.iter().cloned().partition(|key| self.records_of(key).iter().any(applied));
+            keys.iter().cloned().partition(|key| self.records_of(&self.config.name, key).iter().any(applied));
         let Some(head) = self.repository.desired().at.clone() else { return made };
         let unknown = self.repository.unmanaged.unknown(&head, unknown);
         if unknown.is_empty() {
@@ -103,8 +104,20 @@ impl Context {
         self.status.trouble("marks", message);
     }
 
-    fn records_of(&self, key: &ObjectKey) -> Vec<Record> {
-        let query = Query { limit: Some(RECORDS), ..Query::of(&self.config.name, key) };
+    /// The source of this daemon that has applied an object, too, and whose label it has. Both planned the object before either had
+    /// applied it; it belongs to the one that wrote it last.
+    pub(super) fn taken_by_another_source(&self, key: &ObjectKey, live: &Value) -> Option<String> {
+        let other = rollout::other_label(live, &self.config.name)?;
+        let wrote_it = !is_label_of_others(live) && self.status.follows(other) && {
+            let records = self.records_of(other, key);
+            let left = records.first().is_some_and(|newest| newest.outcome == Outcome::Orphaned);
+            !left && is_owner(&records)
+        };
+        wrote_it.then(|| other.to_owned())
+    }
+
+    fn records_of(&self, source: &str, key: &ObjectKey) -> Vec<Record> {
+        let query = Query { limit: Some(RECORDS), ..Query::of(source, key) };
         let records = self.history.records(&query).unwrap_or_else(|error| {
             warn!(object = %key, %error, "failed to ask the history what belay made");
             Vec::new()

@@ -197,6 +197,7 @@ impl Source {
     /// Asks the cluster which resources serve the repository's kinds, so that they can be watched.
     fn ask_for_kinds(&mut self) {
         let kinds = self.desired().kinds();
+        self.watches.asked_for = Some(self.state.planning.plans);
         self.ask_for(kinds, Duration::ZERO);
     }
 

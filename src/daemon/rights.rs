@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use jiff::Timestamp;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
@@ -67,18 +66,20 @@ impl Source {
     /// A manifest waits for something that is not there yet, that belay may not do, or that the API server can't serve now: it
     /// is tried again by itself, under the same record. What can't be served is given up after `outage_timeout`, and tried
     /// again all the same, under another record.
-    pub(super) fn wait_for(&mut self, id: RecordId, since: Option<Timestamp>, planned: &Planned, reason: &Reason) {
+    pub(super) fn wait_for(&mut self, id: RecordId, earlier: Option<Record>, planned: &Planned, reason: &Reason) {
         let (key, now) = (planned.wanted.key.clone(), Instant::now());
         let cause = cause_of(reason);
         let waited = self.state.retries.put_off(&key, cause, now);
         let limit = self.context.config.outage_timeout.0;
         if cause != RetryCause::NotServed || waited < limit {
-            return self.let_wait(id, since, planned, reason.message.clone());
+            return self.let_wait(id, earlier, planned, reason.message.clone());
         }
         let message = format!("{}: not served for all of outage_timeout, {} s", reason.message, limit.as_secs());
         warn!(object = %key, message, "given up for now");
         self.stop_waiting(&key);
-        self.finish(id, Outcome::Failed, Some(&Reason::new(ReasonCode::NotServed, message)));
+        let goes_back = earlier.is_some_and(|record| record.outcome == Outcome::RollingBack);
+        let outcome = if goes_back { Outcome::RollbackFailed } else { Outcome::Failed };
+        self.finish(id, outcome, Some(&Reason::new(ReasonCode::NotServed, message)));
         self.state.retries.put_off(&key, RetryCause::Refused, now);
         self.recheck_dependents(&key);
     }

@@ -24,7 +24,7 @@ use super::rollout_task::{Cancelled, End, RolloutEnd, RolloutStart, RolloutTask}
 use super::{manual_rollback, prune};
 use belay_core::rollout::{
     Apply, Baseline, CommitId, ForeignField, Hold, Outcome, Reach, Reason, StepKind, Surplus, UNKNOWN_MANAGER,
-    Workload, foreign_fields, held_reason, is_as_applied, marks, template, template_hash,
+    Workload, claimed_twice, foreign_fields, held_reason, is_as_applied, marks, template, template_hash,
 };
 
 impl RolloutTask {
@@ -166,6 +166,10 @@ impl RolloutTask {
                     return Box::pin(self.roll_back(failed, Some(live))).await;
                 }
                 MonitorEnd::TakenOver(live) => {
+                    let key = &self.planned.wanted.key;
+                    if let Some(owner) = self.context.taken_by_another_source(key, &live) {
+                        return self.end(Outcome::Rejected, Some(claimed_twice(key, &owner))).await;
+                    }
                     self.note_disturbance(&live);
                     if let Some(outcome) = manual_rollback::held_by_another(self, &live).await? {
                         return Ok(outcome);

@@ -80,6 +80,7 @@ impl Source {
             }
             TaskResult::Served(FoundKinds { number, served, autoscalers, missed }) => {
                 served.iter().for_each(|served| self.watch(served));
+                self.watches.asked_for.take_if(|plan| *plan == number);
                 autoscalers.iter().for_each(|served| self.watches.autoscalers.also(served));
                 if !missed.is_empty() && number == self.state.planning.plans {
                     self.ask_for(missed, KINDS_AGAIN);
@@ -189,12 +190,15 @@ impl Source {
     /// Stops within moments: rollouts are told to stop and leave their records open, to be taken up at the next start.
     async fn shut_down(&mut self) {
         const STOP_TIMEOUT: Duration = Duration::from_secs(3);
+        // Whoever asks after this reads how it stood at the end.
+        self.recorded.standing = None;
+        self.note_source();
         self.handles.values().for_each(|rollout| rollout.cancel.cancel());
         self.plan_task.take().inspect(AbortHandle::abort);
         self.wait_task.take().inspect(AbortHandle::abort);
         let all = async { while self.tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(STOP_TIMEOUT, all).await.is_err() {
-            warn!("some requests were still under way");
+            warn!("some work was still under way; it is taken up at the next start");
         }
         self.tasks.shutdown().await;
     }

@@ -26,7 +26,9 @@ impl Source {
             && self.state.planning.planned == self.desired().at
             && self.state.planning.awaiting.is_none()
             && self.state.drift.recheck.is_empty()
-            && !self.fetching.repository.units.are_late();
+            && !self.fetching.repository.units.are_late()
+            // Changes made while no daemon ran are in the first list of each kind.
+            && self.watches.are_listed();
         let settled = idle && through && self.state.rollouts.resumed.is_empty() && !self.state.fetch.is_away;
         if !settled && self.state.fetch.looking.is_none() {
             // Something is being done: what was found before does not count any more.

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -146,9 +145,8 @@ impl Source {
         // It is recorded before what depends on it asks.
         self.leave(left);
         for (id, earlier, prepared) in begun {
-            let since = earlier.map(|record| record.started);
             match &prepared.planned.step {
-                PlanStep::Apply(_) => self.apply_in_order((id, since), prepared, &beginning, &ranks),
+                PlanStep::Apply(_) => self.apply_in_order((id, earlier), prepared, &beginning, &ranks),
                 PlanStep::Prune if prepared.served.is_none() => {
                     ranks.pass(Place::of(&prepared.planned));
                     self.finish(id, Outcome::Pruned, None);
@@ -159,7 +157,7 @@ impl Source {
                 PlanStep::Wait(reason) => {
                     // It is told as waiting, and waiting is no trouble.
                     self.context.status.trouble(&prepared.planned.wanted.key.to_string(), None);
-                    self.wait_for(id, since, &prepared.planned, reason);
+                    self.wait_for(id, earlier.map(|record| *record), &prepared.planned, reason);
                 }
                 // It was left above.
                 PlanStep::Unchanged | PlanStep::Held(_) | PlanStep::Suspended(_) | PlanStep::Rejected(..) => {}
@@ -171,7 +169,7 @@ impl Source {
     /// order does not wait with it.
     fn apply_in_order(
         &mut self,
-        (id, since): (RecordId, Option<Timestamp>),
+        (id, earlier): (RecordId, Option<Box<Record>>),
         prepared: Prepared,
         beginning: &BTreeSet<ObjectKey>,
         ranks: &Ranks,
@@ -184,7 +182,7 @@ impl Source {
             }
             Gate::Shut(message) => {
                 ranks.pass(Place::of(&prepared.planned));
-                self.let_wait(id, since, &prepared.planned, message);
+                self.let_wait(id, earlier.map(|record| *record), &prepared.planned, message);
             }
             Gate::Skip(reason) => {
                 ranks.pass(Place::of(&prepared.planned));

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use tracing::warn;
 
 use super::state::Source;
+use super::status::set;
 use crate::config::Drift;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::Record;
@@ -21,6 +22,9 @@ impl Source {
             }
             Err(error) => warn!(%error, "failed to ask the history where it was"),
         }
+        // Until a head is read, the source stands where the last daemon left it.
+        let planned = self.state.planning.planned.clone();
+        self.context.status.change(|source| planned.is_some() && set(&mut source.head, planned));
         if self.context.config.drift != Drift::Report {
             let drifts = self.context.history.drifts(source).unwrap_or_default();
             let forgotten = drifts.iter().try_for_each(|one| self.context.history.put_right(source, &one.object));
@@ -33,10 +37,9 @@ impl Source {
             Vec::new()
         });
         let mut newest: BTreeMap<ObjectKey, Record> = BTreeMap::new();
-        let planned = self.state.planning.planned.clone();
         for record in open {
             if let Some(older) = newest.insert(record.object.clone(), record) {
-                self.supersede(older.id, planned.as_ref());
+                self.supersede(older.id, self.state.planning.planned.as_ref());
             }
         }
         self.state.rollouts.resumed = newest;

@@ -1,7 +1,8 @@
 //! What the loop of one source knows, by what it is about. Only the loop changes it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
@@ -17,7 +18,7 @@ use super::queued_events::EventQueue;
 use super::repository::Repository;
 use super::source_dependency::DependencyRequest;
 use super::tasks::Tasks;
-use crate::cluster::{Cluster, ClusterError, Seen, Watched};
+use crate::cluster::{Cluster, ClusterError, Seen, Served, Watched};
 use crate::git::{Follow, Wake};
 use crate::history::SourceStanding;
 use belay_core::manifest::{Compact, ObjectKey};
@@ -99,6 +100,10 @@ pub(super) struct Watches {
     pub deferred: DeferredKinds,
     /// Why watches are in trouble, by what they watch.
     pub faults: BTreeMap<String, ClusterError>,
+    /// The number of the plan whose kinds the cluster is asked for.
+    pub asked_for: Option<u64>,
+    /// Kinds that are watched, and whose objects are not listed yet.
+    pub unlisted: BTreeSet<Served>,
     /// The autoscalers of the cluster, wherever they come from.
     pub autoscalers: Watched,
     pub autoscalers_seen: mpsc::Receiver<Seen>,
@@ -110,7 +115,21 @@ impl Watches {
         let (watched, seen) = cluster.watched(&format!("{}={source}", marks::SOURCE));
         let (autoscalers, autoscalers_seen) = cluster.watched("");
         let (deferred, faults) = (DeferredKinds::default(), BTreeMap::new());
-        Watches { watched, seen, deferred, faults, autoscalers, autoscalers_seen }
+        let (asked_for, unlisted) = (None, BTreeSet::new());
+        Watches { watched, seen, deferred, faults, asked_for, unlisted, autoscalers, autoscalers_seen }
+    }
+
+    /// Watches a kind of the source.
+    pub(super) fn also(&mut self, served: &Served) {
+        if !self.watched.has(served) {
+            self.unlisted.insert(served.clone());
+        }
+        self.watched.also(served);
+    }
+
+    /// Returns true when the objects of all kinds of the head were listed, or can't be.
+    pub(super) fn are_listed(&self) -> bool {
+        self.asked_for.is_none() && self.unlisted.is_empty()
     }
 }
 
@@ -132,13 +151,15 @@ pub(super) struct Recorded {
 
 impl Recorded {
     pub(super) fn new(history: u32) -> Recorded {
+        /// After a start. A run that ends with its head, as `run --once` does, begins no work that it would break off.
+        const FIRST_TIDY: Duration = Duration::from_mins(1);
         let now = Instant::now();
         Recorded {
             standing: None,
             note_after: now,
             note_trouble: None,
             history,
-            next_tidy: now,
+            next_tidy: now + FIRST_TIDY,
             failed_commits_read: false,
         }
     }

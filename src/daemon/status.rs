@@ -381,6 +381,11 @@ impl Publisher {
         self.change(|source| set(&mut source.obstacles.rendering, units.clone()));
     }
 
+    /// Returns true where this daemon follows a source of this name.
+    pub(super) fn follows(&self, source: &str) -> bool {
+        self.status.borrow().sources.contains_key(source)
+    }
+
     /// Says of another source of this daemon that something is in its way. Nothing happens where it has none of that
     /// name: it is another daemon's.
     pub(super) fn trouble_of(&self, other: &str, place: &str, message: Option<String>) {

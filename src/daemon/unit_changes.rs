@@ -105,14 +105,11 @@ impl Repository {
         Ok(found)
     }
 
-    /// That no folder is missing that is to be followed: a name that is misspelled must not look like an empty folder.
+    /// Checks that no folder is missing that is to be followed. Whoever reads a single one sees that.
     fn has_all_folders(&self, at: &CommitId) -> Result<(), GitError> {
-        if self.paths.is_one_folder() {
-            return Ok(());
-        }
-        match self.paths.missing(&CommitTree::new(&self.mirror, at))? {
-            Some(path) => Err(GitError::NothingFollowed { commit: at.clone(), path: path.to_owned() }),
-            None => Ok(()),
+        match self.paths.is_one_folder() {
+            true => Ok(()),
+            false => CommitTree::new(&self.mirror, at).has_all_folders(&self.paths),
         }
     }
 

@@ -51,10 +51,16 @@ impl Source {
             }
             Seen::Synced(served) => {
                 self.watches.deferred.told_all(&served);
+                self.watches.unlisted.remove(&served);
                 self.on(Event::Listed { group: served.group, kind: served.kind });
             }
             Seen::Trouble(watch, error) => self.watch_in_trouble(watch, error),
-            Seen::Denied(served, message) => self.saw_denied(&served, message),
+            Seen::Denied(served, message) => {
+                if message.is_some() {
+                    self.watches.unlisted.remove(&served);
+                }
+                self.saw_denied(&served, message);
+            }
         }
     }
 
@@ -62,6 +68,9 @@ impl Source {
     /// can't serve is that kind's trouble.
     fn watch_in_trouble(&mut self, watch: String, error: Option<ClusterError>) {
         let kind = format!("list {}", watch.rsplit('/').next().unwrap_or_default());
+        if error.as_ref().is_some_and(ClusterError::is_own) {
+            self.watches.unlisted.retain(|served| !watch.ends_with(&format!("/{}", served.resource)));
+        }
         match error {
             Some(error) => drop(self.watches.faults.insert(watch, error)),
             None => drop(self.watches.faults.remove(&watch)),

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use http_body::Body as _;
 use kube::client::Body;
@@ -14,6 +15,8 @@ pub enum Fate {
     Pass,
     /// The server answers with this code instead of doing it.
     Fail(u16),
+    /// It goes through after this time.
+    After(Duration),
     /// No answer ever comes, and nothing is done.
     Swallow,
     /// The process dies before the server sees it.
@@ -115,8 +118,11 @@ impl Tap {
             log.len() - 1
         };
         let fate = (self.rule.lock().unwrap())(&went, 0);
+        if let Fate::After(time) = fate {
+            tokio::time::sleep(time).await;
+        }
         match fate {
-            Fate::Pass => {
+            Fate::Pass | Fate::After(_) => {
                 let answer = client.send(request).await;
                 let received = answer.as_ref().map_or(0, |answer| answer.body().size_hint().lower());
                 // It may have been taken meanwhile.

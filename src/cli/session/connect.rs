@@ -233,7 +233,10 @@ impl Globals {
             let inferred = Config::infer().await;
             return inferred.map_err(|error| {
                 let why = error.source().and_then(|source| source.downcast_ref()).map(said).unwrap_or_default();
-                anyhow!("failed to find a cluster: no kubeconfig, and not in a pod; say --kubeconfig FILE: {why}")
+                let embedded = self.embedded_without_daemon().unwrap_or_default();
+                anyhow!(
+                    "failed to find a cluster: no kubeconfig, and not in a pod; say --kubeconfig FILE: {why}{embedded}"
+                )
             });
         }
         let config = Config::from_kubeconfig(&options).await;
@@ -254,6 +257,18 @@ impl Globals {
             .map(|cluster| cluster.trim_end_matches('/'))
             .any(|cluster| servers.iter().any(|server| server == cluster));
         is_its.then_some(file)
+    }
+
+    /// Says that the embedded cluster of the state folder ended with its daemon, where there was one.
+    fn embedded_without_daemon(&self) -> Option<String> {
+        let folder = self.state_to_look_at().ok()?;
+        folder.join(EMBEDDED_KUBECONFIG).exists().then(|| {
+            let folder = folder.display();
+            format!(
+                "; no daemon answers in {folder}, and its embedded cluster ended with it: belay run --embedded starts \
+                 another one, belay history shows what was rolled out"
+            )
+        })
     }
 
     /// The namespace that belay itself runs in, where the cluster of `context` is the one that it runs in.

@@ -63,6 +63,14 @@ impl PackSource {
         Ok(PackSource { repository, path: path.to_owned() })
     }
 
+    /// Whether it is a partial clone: objects are missing that another repository is to have.
+    fn is_partial(&self) -> bool {
+        let config = self.repository.config().and_then(|mut config| config.snapshot());
+        config.is_ok_and(|config| {
+            config.entries(Some("^remote\\..*\\.promisor$")).is_ok_and(|mut found| found.next().is_some())
+        })
+    }
+
     fn offer(&self, follow: &Follow) -> Result<Offer, GitError> {
         // Somebody may just be writing them.
         let reading = || {
@@ -129,6 +137,9 @@ impl PackSource {
                 }
                 Err(ImportFault::Object(error)) if attempt == ATTEMPTS => {
                     let repository = self.path.display().to_string();
+                    if self.is_partial() {
+                        return Err(partial_clone(repository));
+                    }
                     return Err(GitError::DamagedSource { repository, message: error.message().to_owned() });
                 }
                 Err(ImportFault::Object(_)) => {
@@ -326,6 +337,11 @@ fn tips(mirror: &Repository) -> Result<Vec<Oid>, GitError> {
     Ok(tips)
 }
 
+fn partial_clone(repository: String) -> GitError {
+    let what = "it is a partial clone, in which objects are missing; follow the repository that it was cloned from";
+    GitError::Unsupported { repository, what: what.to_owned() }
+}
+
 fn refusal(path: &Path, error: &git2::Error) -> GitError {
     let (path, message) = (path.to_owned(), error.message());
     let repository = path.display().to_string();
@@ -339,11 +355,7 @@ fn refusal(path: &Path, error: &git2::Error) -> GitError {
             let why = if path.is_dir() { "the folder is not a repository" } else { "it is not a folder" };
             GitError::NoRepository { path, why: why.to_owned() }
         }
-        _ if message.contains("partialclone") => GitError::Unsupported {
-            repository,
-            what: "it is a partial clone, in which objects are missing; follow the repository that it was cloned from"
-                .to_owned(),
-        },
+        _ if message.contains("partialclone") => partial_clone(repository),
         _ if message.contains("refstorage") => GitError::Unsupported {
             repository,
             what: "it keeps its branches in a reftable; change it with: git refs migrate --ref-format=files".to_owned(),

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use belay::config::OnFailure;
-use belay_core::rollout::{Hold, Outcome};
+use belay::daemon::SourceStatus;
+use belay_core::rollout::{Hold, Outcome, SourceState};
 use serde_json::{Value, json};
 
 use crate::support::daemon::{World, broken, config_map, deployment, image, path_of};
@@ -59,6 +60,29 @@ async fn it_is_not_taken_back_by_its_deadline() {
         let live = world.get(&kind.path()).await.unwrap();
         assert_eq!((image(&live), Hold::on(&live).unwrap().commit.as_str()), ("web:1", bad.as_str()), "{kind:?}");
     }
+}
+
+/// Nothing is synced of which the head is not applied.
+#[tokio::test(start_paused = true)]
+async fn its_source_is_not_synced_until_it_is_taken_up_again() {
+    let mut world = World::embedded().await;
+    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
+    world.start();
+    world.through(&first).await;
+    let published = |source: &SourceStatus| (source.state(), source.counts().to_string());
+    assert_eq!(published(&world.status()), (SourceState::Synced, "1 complete".to_owned()));
+    annotate(&world, &path_of("web"), json!("by Ann")).await;
+    world.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
+    stays(&world, &path_of("web")).await;
+    assert_eq!(published(&world.status()), (SourceState::Progressing, "1 suspended".to_owned()));
+    // The next daemon says so, too.
+    world.kill().await;
+    world.start();
+    stays(&world, &path_of("web")).await;
+    assert_eq!(published(&world.status()), (SourceState::Progressing, "1 suspended".to_owned()));
+    annotate(&world, &path_of("web"), Value::Null).await;
+    world.until("it is taken up again", |source| source.state() == SourceState::Synced).await;
+    assert_eq!(image(&world.get(&path_of("web")).await.unwrap()), "web:2");
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,8 @@ use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde_json::{Value, json};
 
-use crate::support::daemon::{World, broken, deployment, image, path_of};
+use crate::support::daemon::{World, broken, config_map, deployment, image, path_of};
+use crate::support::tap::Fate;
 
 async fn settle(world: &mut World, commit: &str) {
     tokio::time::sleep(Duration::from_mins(2)).await;
@@ -180,6 +181,40 @@ async fn what_is_deleted_is_made_again() {
     world.delete(&path_of("web")).await;
     settle(&mut world, &first).await;
     assert_eq!(world.get(&path_of("web")).await.unwrap()["status"]["availableReplicas"], 2);
+}
+
+/// Whoever waits until it has settled, as `run --once` does, waits for that, too.
+#[tokio::test(start_paused = true)]
+async fn what_was_done_while_no_daemon_ran_is_put_right_before_it_has_settled() {
+    let (mut world, tap) = World::tapped().await;
+    for name in ["gone", "changed"] {
+        world.repository.write(&format!("{name}.yaml"), deployment(name, "web:1", ""));
+    }
+    world.repository.write("map.yaml", config_map("map", "1"));
+    world.with_all_of_them().await;
+    let map = "api/v1/namespaces/default/configmaps/map";
+    let (bad, web) = (broken("held", "never-ready"), deployment("held", "web:1", ""));
+    world.push("held.yaml", &web, "Another one");
+    world.until("it is complete", |source| source.settled && source.objects == 4).await;
+    let bad = world.push("held.yaml", &bad, "Broken");
+    world.through(&bad).await;
+    world.kill().await;
+    world.delete(&path_of("gone")).await;
+    world.delete(&path_of("held")).await;
+    world.delete(map).await;
+    let other = json!({ "spec": { "template": { "spec": { "containers": [{ "name": "app", "image": "other" }] } } } });
+    world.patch(&path_of("changed"), "kubectl-edit", &other).await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    // The lists of the watches come late, as those of a large cluster do.
+    let is_of_a_watch = |path: &str| path.contains("labelSelector=");
+    tap.rule(move |went, _| if is_of_a_watch(&went.path) { Fate::After(Duration::from_secs(7)) } else { Fate::Pass });
+    world.start();
+    world.through(&bad).await;
+    assert!(world.get(map).await.is_some());
+    for name in ["gone", "changed", "held"] {
+        let live = world.get(&path_of(name)).await.unwrap_or_else(|| panic!("{name} is gone"));
+        assert_eq!((image(&live), Hold::on(&live).is_some()), ("web:1", name == "held"), "{name}");
+    }
 }
 
 async fn held() -> (World, String) {

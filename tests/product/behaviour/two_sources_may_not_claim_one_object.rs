@@ -1,13 +1,18 @@
 //! An object that two sources claim is a complaint of both, and belongs to the one that had it first.
 
+use std::time::Duration;
+
 use belay::cluster::Cluster;
 use belay::daemon::plan_once;
-use belay_core::rollout::{Outcome, PlanStep, marks};
+use belay_core::rollout::{Outcome, PlanStep, SourceState, marks};
 use serde_json::json;
 
 use super::the_number_of_pods_is_judged::wanted;
 use crate::support::daemon::{World, config_map, deployment, path_of};
 use crate::support::repository::Repository;
+use crate::support::tap::Went;
+
+const IMAGE: &str = "/spec/template/spec/containers/0/image";
 
 #[tokio::test(start_paused = true)]
 async fn both_hear_of_it_until_one_lets_go() {
@@ -37,6 +42,53 @@ async fn both_hear_of_it_until_one_lets_go() {
     theirs.remove("theirs.yaml").commit_file("more.yaml", &config_map("more", "1"), "Not mine after all");
     theirs.push();
     world.until("it is settled", |source| source.obstacles.trouble.is_empty()).await;
+}
+
+/// Two sources of one daemon that plan the same new objects at the same moment: each object is one source's in the end, the other
+/// one hears of it, and nobody writes any more.
+#[tokio::test(start_paused = true)]
+async fn of_two_that_make_it_at_once_one_keeps_it() {
+    let (mut world, tap) = World::tapped().await;
+    for folder in ["one", "two"] {
+        for number in 0..6 {
+            let name = format!("{folder}/{number}");
+            world.repository.write(&format!("{name}.yaml"), config_map(&format!("shared-{number}"), folder));
+            world.repository.write(&format!("{name}-web.yaml"), deployment(&format!("web-{number}"), folder, ""));
+        }
+    }
+    world.repository.commit("All of it, twice");
+    world.repository.push();
+    let mut other = world.config.clone();
+    (other.name, other.path) = ("other".to_owned(), "two".into());
+    world.config.path = "one".into();
+    world.more.push(other);
+    world.start();
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    tap.take();
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    let writes: Vec<Went> = tap.take().into_iter().filter(Went::changes_an_object).collect();
+    assert!(writes.is_empty(), "{writes:#?}");
+    let status = world.whole_status();
+    for number in 0..6 {
+        let settings = format!("api/v1/namespaces/default/configmaps/shared-{number}");
+        for (path, value) in [(settings, "/data/A"), (path_of(&format!("web-{number}")), IMAGE)] {
+            let live = world.get(&path).await.unwrap();
+            let (owner, loser) = match marks::label(&live, marks::SOURCE) {
+                Some("shop") => ("one", "other"),
+                Some("other") => ("two", "shop"),
+                owner => panic!("{path} is {owner:?}'s"),
+            };
+            assert_eq!(live.pointer(value).unwrap(), owner, "{path}");
+            let name = path.rsplit('/').next().unwrap();
+            let told = format!(
+                "default/{name} belongs to the source {:?} already",
+                marks::label(&live, marks::SOURCE).unwrap()
+            );
+            let loser = &status.sources[loser];
+            assert!(loser.obstacles.trouble.values().any(|said| said.contains(&told)), "{path}: {loser:#?}");
+            assert_eq!(loser.state(), SourceState::Degraded, "{path}");
+        }
+    }
 }
 
 /// A plan has no history to ask. Whose word a label is, the cluster knows.

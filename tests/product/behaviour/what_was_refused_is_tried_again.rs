@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use belay_core::rollout::{Outcome, Record, Trigger};
+use belay_core::rollout::{Outcome, Record, RetryRequest, Trigger, marks};
+use serde_json::json;
 use tokio::time::Instant;
 
 use crate::support::daemon::{World, config_map, deployment};
@@ -44,6 +45,33 @@ async fn it_is_tried_with_a_back_off_until_it_is_taken() {
         (taken.outcome, &taken.trigger, taken.commit.as_str()),
         (Outcome::Complete, &Trigger::Retry, first.as_str())
     );
+}
+
+/// `belay retry` writes the request on the Lease of the source; the daemon reads it when it renews that.
+#[tokio::test(start_paused = true)]
+async fn it_is_tried_soon_when_somebody_asks_for_it() {
+    let (mut world, tap) = World::tapped().await;
+    refuse(&tap);
+    world.repository.write("settings.yaml", config_map("settings", "1"));
+    let first = world.with_first_version().await;
+    // By now it is tried every five minutes.
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    tap.take();
+    let ask = async |world: &World| {
+        let objects = ["ConfigMap default/settings".to_owned()].into();
+        let request = serde_json::to_string(&RetryRequest { objects, at: world.clock.now() }).unwrap();
+        let annotated = json!({ "metadata": { "annotations": { marks::RETRY: request } } });
+        world.patch("apis/coordination.k8s.io/v1/namespaces/default/leases/belay-shop", "belay-cli", &annotated).await;
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        tap.take().iter().filter(|went| is_a_try(went)).count()
+    };
+    // One of these may come of itself.
+    let tries = [ask(&world).await, ask(&world).await, ask(&world).await];
+    assert!(tries.iter().all(|count| (1..=2).contains(count)), "{tries:?}");
+    tap.rule(|_, _| Fate::Pass);
+    ask(&world).await;
+    world.through(&first).await;
+    assert_eq!(records(&world).last().map(|record| record.outcome), Some(Outcome::Complete), "{:#?}", records(&world));
 }
 
 #[tokio::test(start_paused = true)]

@@ -88,6 +88,9 @@ fn a_configuration_is_checked() {
     let file = home.path().join("belay.toml");
     std::fs::write(&file, "[[source]]\nrepository = \"/srv/shop.git\"\nbrunch = \"main\"\n").unwrap();
     let name = file.display().to_string();
+    let ran = run(home.path(), &["run", "--config", &format!("{name}.missing")]);
+    assert_eq!(ran.code, 2, "{ran:?}");
+    assert!(ran.err.starts_with(&format!("error: failed to read {name}.missing: ")), "{ran:?}");
     let ran = run(home.path(), &["run", "--check-config", "--config", &name]);
     // The unit keeps systemd from starting it again and again.
     assert_eq!(ran.code, 2);

@@ -326,6 +326,9 @@ async fn what_is_said_of_it_is_kept() {
     assert_eq!(cause, "as it hung", "also of what is held");
 
     assert_eq!(office.desk.belay(&["retry", "web", "--note", "mended"]).code, 0);
+    // The answer is that of the retry, also where the daemon has not taken it up yet.
+    let waited = office.belay(&format!("status --commit {second} --wait"));
+    assert_eq!(waited.code, 0, "{waited:?}");
     office.image_is("web:2").await;
     let retried = office.triggered("retry").await;
     let note = retried["note"].as_str().unwrap().to_owned();
@@ -341,6 +344,8 @@ async fn what_is_said_of_it_is_kept() {
     let third = office.push(&deployment("web", "web:3", ""), "Third version");
     office.until(&third, "suspended").await;
     assert_eq!(office.desk.belay(&["resume-sync", "web", "--note", "seen enough"]).code, 0);
+    let waited = office.belay(&format!("status --commit {third} --wait"));
+    assert_eq!(waited.code, 0, "{waited:?}");
     office.image_is("web:3").await;
     let shown = office.belay(&format!("show {third}"));
     assert!(shown.out.contains(": seen enough\n") && !shown.out.contains("mended"), "{}", shown.out);

@@ -39,7 +39,7 @@ fn what_is_said_elsewhere_has_no_priorities() {
     // systemd's stream, but not where this program's standard error goes.
     command.args(["run", "--config", "nowhere.toml"]).env("JOURNAL_STREAM", "8:12345");
     let ran = finish(command, "");
-    assert!(ran.code == 1 && ran.err.starts_with("error: "), "{ran:?}");
+    assert!(ran.code == 2 && ran.err.starts_with("error: "), "{ran:?}");
 }
 
 /// Needs root, to become a user of its own, whom nobody else's processes count for: one for each test and run.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::fixture::Fixture;
 use crate::program::{Running, belay, run};
-use crate::support::daemon::deployment;
+use crate::support::daemon::{config_map, deployment};
 use crate::support::git_server::{self, GitServer, Temper};
 use crate::support::repository::Repository;
 
@@ -141,6 +141,49 @@ async fn once_is_through_when_the_head_is() {
     assert!(again.err.contains("is not held"), "{}", again.err);
 }
 
+/// An embedded cluster ends with its daemon: a status after that says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_embedded_cluster_that_ended_is_told_of() {
+    let mut repository = Repository::new();
+    repository.commit_file("web.yaml", &config_map("web", "1"), "First version");
+    repository.push();
+    let home = tempfile::tempdir().unwrap();
+    let state = home.path().join("state").display().to_string();
+    let repository = repository.path().display().to_string();
+    let ran = run(home.path(), &["run", "--embedded", "--once", "--repository", &repository, "--state-dir", &state]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let ran = run(home.path(), &["status", "-A", "--state-dir", &state]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.err.contains(&format!("no daemon answers in {state}, and its embedded cluster ended")), "{ran:?}");
+}
+
+/// A configuration is tried online: its cluster, its repository, and the folders that it follows there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_configuration_is_tried_online() {
+    let mut stage = Fixture::new().await;
+    stage.repository.commit_file("app/web.yaml", &deployment("web", "web:1", ""), "First version");
+    stage.repository.push();
+    let kubeconfig = stage.home.path().join("kubeconfig").display().to_string();
+    for (path, wrong) in [
+        ("\"app\"", None),
+        ("\"\"", None),
+        ("[\"app\", \"ap*\"]", None),
+        ("\"apps\"", Some("has no folder apps; it has app")),
+        ("[\"app\", \"more/*\"]", Some("has no folder more/*, which the source follows")),
+    ] {
+        let config =
+            format!("[[source]]\nname = \"shop\"\nrepository = {:?}\npath = {path}\n", stage.repository.path());
+        let file = stage.home.path().join("belay.toml");
+        std::fs::write(&file, config).unwrap();
+        let file = file.display().to_string();
+        let args = ["run", "--check-config", "--online", "--config", &file, "--kubeconfig", &kubeconfig];
+        let ran = run(stage.home.path(), &args);
+        assert!(ran.out.contains("source shop: the cluster is reached: Kubernetes "), "{path}: {ran:?}");
+        assert_eq!((ran.code, ran.err.is_empty()), (i32::from(wrong.is_some()), wrong.is_none()), "{path}: {ran:?}");
+        assert!(ran.err.contains(wrong.unwrap_or_default()), "{path}: {ran:?}");
+    }
+}
+
 /// A configuration with two sources: a path that is asked once an hour, so that only a push can wake belay, and a server
 /// that wants a token.
 #[tokio::test(flavor = "multi_thread")]
@@ -220,8 +263,10 @@ async fn a_pipe_in_the_place_of_a_file_is_told_and_holds_nothing_up() {
     let named = stage.home.path().join("pipe");
     pipe(&named);
     let named = named.display().to_string();
-    for args in [["run", "--check-config", "--config", &named], ["status", "-A", "--kubeconfig", &named]] {
+    for (code, args) in
+        [(2, ["run", "--check-config", "--config", &named]), (1, ["status", "-A", "--kubeconfig", &named])]
+    {
         let ran = run(stage.home.path(), &args);
-        assert!(ran.code == 1 && ran.err.contains("a named pipe"), "{args:?}: {ran:?}");
+        assert!(ran.code == code && ran.err.contains("a named pipe"), "{args:?}: {ran:?}");
     }
 }

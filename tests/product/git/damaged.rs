@@ -146,6 +146,10 @@ fn a_source_with_missing_objects_moves_nothing() {
     let error = fetch(&mirror).unwrap_err();
     assert!(matches!(&error, GitError::DamagedSource { .. }), "{error}");
     assert_eq!(mirror.head(&main()).unwrap(), Some(id(&first)));
+    // Git marks a remote that is to have what is missing.
+    loose.config().unwrap().set_bool("remote.origin.promisor", true).unwrap();
+    let said = fetch(&mirror).unwrap_err().to_string();
+    assert!(said.contains("it is a partial clone"), "{said}");
 }
 
 /// What a power cut, a full disk and a hasty hand leave, found at a start and while belay runs.

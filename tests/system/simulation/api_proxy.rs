@@ -1,6 +1,7 @@
 //! The line between belay and the API server: every request and its answer is written down, the weather disturbs them, a
 //! trap kills, and a planted bug may twist them.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -81,6 +82,8 @@ struct Sky {
 struct State {
     log: Vec<Exchange>,
     trap: Option<(u64, Done)>,
+    /// The objects for which a webhook fails.
+    refused: BTreeSet<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -122,6 +125,30 @@ impl ApiProxy {
             Some(Kill::AfterRequest(count)) => Some((count, Done::After)),
             _ => None,
         };
+    }
+
+    /// A webhook fails for an object, or does not any more.
+    pub fn refuse(&self, path: &str, fails: bool) {
+        let mut state = self.state.lock().unwrap();
+        match fails {
+            true => state.refused.insert(path.to_owned()),
+            false => state.refused.remove(path),
+        };
+        if let Some(bug) = &self.bug {
+            bug.sees_webhooks(!state.refused.is_empty());
+        }
+    }
+
+    fn is_refused(&self, parts: &http::request::Parts) -> bool {
+        parts.method == http::Method::PATCH && self.state.lock().unwrap().refused.contains(parts.uri.path())
+    }
+
+    /// A bug writes again at once what somebody else has changed.
+    pub async fn fight(&self, process: &Process, path: &str) {
+        let Some((uri, bytes)) = self.bug.as_ref().and_then(|bug| bug.fights(path)) else { return };
+        let request = Request::patch(uri).header(http::header::CONTENT_TYPE, "application/apply-patch+yaml");
+        let request = request.body(Body::from(bytes)).expect("a request");
+        drop(self.carry(process, request).await);
     }
 
     /// Everything that went over the line, watches left out.
@@ -193,6 +220,7 @@ impl ApiProxy {
             }
             Fortune::Silent(false) => return std::future::pending().await,
             Fortune::Broken(false) => return Err("connection refused".into()),
+            _ if self.is_refused(&parts) => return self.answer(process, number, webhook_failure()).await,
             _ => {}
         }
         let (code, answer) = self.send(process, parts, bytes).await?;
@@ -358,6 +386,15 @@ fn books_of(state: &Path, key: &super::repository::Key) -> Vec<Open> {
 /// A body that comes at once.
 pub fn whole(bytes: Bytes) -> UnsyncBoxBody<Bytes, Broken> {
     Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// The answer where a webhook does not.
+fn webhook_failure() -> (u16, Bytes) {
+    let message = "Internal error occurred: failed calling webhook \"check.example.com\": failed to call webhook: Post \
+                   \"https://check.default.svc:443/check?timeout=10s\": dial tcp 10.0.0.7:443: connect: connection refused";
+    let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 500,
+        "reason": "InternalError", "message": message});
+    (500, Bytes::from(status.to_string()))
 }
 
 /// A refusal by the server.

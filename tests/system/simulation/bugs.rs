@@ -14,7 +14,7 @@ use http::{HeaderValue, Method};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use super::events::{Edit, Event, Hand};
+use super::events::{Actor, Edit, Event, Hand};
 use super::fault_rates::FaultRates;
 use super::findings::{hold, is_beside, is_lease, is_workload, key_of_path, template};
 use super::repository::Key;
@@ -85,6 +85,10 @@ pub enum Wrong {
     LosesTheHolds,
     /// It calls superseded what had failed before a newer commit came.
     ForgetsTheFailure,
+    /// It waits with everything for the one object whose webhook fails.
+    WaitsForTheWebhook,
+    /// It corrects at once what a controller writes, each time.
+    FightsBack,
 }
 
 /// What [`Wrong::JumpsTheQueue`] reads where the manifests say `belay.dev/after`.
@@ -92,7 +96,7 @@ const UNSEEN: &str = "example.com/after";
 
 impl Wrong {
     /// Every bug, and the checker that must find it.
-    pub const ALL: [(Wrong, &'static str); 31] = [
+    pub const ALL: [(Wrong, &'static str); 33] = [
         (Wrong::SkipsTheHold, "ends-as-it-must"),
         (Wrong::HoldsNothing, "ends-as-it-must"),
         (Wrong::ForgetsTheGeneration, "follows-the-pods"),
@@ -124,6 +128,8 @@ impl Wrong {
         (Wrong::IgnoresTheSuspension, "suspended-is-left-alone"),
         (Wrong::LosesTheHolds, "held-is-not-applied"),
         (Wrong::ForgetsTheFailure, "failures-stay"),
+        (Wrong::WaitsForTheWebhook, "others-go-on"),
+        (Wrong::FightsBack, "fights-nobody"),
     ];
 
     /// Whether a scenario has what the bug is about: all others are not worth their time.
@@ -141,6 +147,8 @@ impl Wrong {
                 scenario.events.iter().any(|timed| matches!(timed.what, Event::Hand(_, Hand::Suspend(60..))))
             }
             Wrong::LosesTheHolds => scenario.events.iter().any(|timed| is_deletion(&timed.what)),
+            Wrong::WaitsForTheWebhook => scenario.apps.len() > 1 && has_actor(scenario, Actor::Webhook),
+            Wrong::FightsBack => has_actor(scenario, Actor::Controller),
             Wrong::StopsTheNeighbour => scenario.style.second == Some(Order::Apart),
             _ => true,
         }
@@ -164,6 +172,8 @@ struct Memory {
     held: bool,
     /// The objects that were deleted and are not made anew yet.
     gone: BTreeSet<Key>,
+    /// Whether a webhook fails for any object.
+    refused: bool,
 }
 
 impl Bug {
@@ -280,8 +290,22 @@ impl Bug {
                 Duration::from_secs(29)
             }
             Wrong::StopsTheNeighbour if stops => Duration::from_hours(1),
+            Wrong::WaitsForTheWebhook if self.memory.lock().unwrap().refused => Duration::from_secs(29),
             _ => Duration::ZERO,
         }
+    }
+
+    /// A webhook fails for an object, or for none any more.
+    pub fn sees_webhooks(&self, any: bool) {
+        self.memory.lock().unwrap().refused = any;
+    }
+
+    /// What is written again at once where somebody else has changed an object.
+    pub fn fights(&self, path: &str) -> Option<(String, Bytes)> {
+        let memory = self.memory.lock().unwrap();
+        let of_object = |uri: &&String| uri.split('?').next() == Some(path);
+        let uri = memory.forth.keys().find(of_object).filter(|_| self.wrong == Wrong::FightsBack)?;
+        Some((uri.clone(), memory.forth[uri].clone()))
     }
 
     /// What belay hears of the time after which it may come back.
@@ -402,6 +426,11 @@ impl Bug {
 /// Whether somebody deletes a workload.
 fn is_deletion(event: &Event) -> bool {
     matches!(event, Event::Hand(_, Hand::Delete | Hand::Finalizer(_)))
+}
+
+/// Whether somebody else of the cluster has to do with a workload.
+fn has_actor(scenario: &Scenario, wanted: Actor) -> bool {
+    scenario.events.iter().any(|timed| matches!(timed.what, Event::Actor(_, actor, _) if actor == wanted))
 }
 
 /// Whether a commit has an image whose pods stop being well.

@@ -44,6 +44,17 @@ pub enum Event {
     Jump(i64),
     /// By mistake a second belay follows the same source for so long.
     Twin(Duration),
+    /// Somebody else of the cluster has to do with a workload for so long.
+    Actor(usize, Actor, Duration),
+}
+
+/// Somebody else of the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Actor {
+    /// A webhook that fails: nobody can write the workload.
+    Webhook,
+    /// A controller that writes an annotation of the workload whenever it has another value.
+    Controller,
 }
 
 /// What a commit changes.

@@ -94,6 +94,18 @@ impl Person {
         self.create(all, &anew(before.clone())).await;
     }
 
+    /// Writes what a controller says about a workload; whether anything else was there.
+    pub async fn control(&self, key: &Key) -> bool {
+        let wanted = json!({"example.com/note": "the-controllers"});
+        let is_there = |live: &Value| live["metadata"]["annotations"]["example.com/note"] == wanted["example.com/note"];
+        let Some(live) = self.get(&path_of(key)).await else { return false };
+        let differs = !is_there(&live);
+        if differs {
+            self.merge(key, &json!({"metadata": {"annotations": wanted}})).await;
+        }
+        differs
+    }
+
     /// Takes back what lasts only for a time.
     pub async fn let_go(&self, key: &Key, hand: Hand) {
         match hand {

@@ -53,6 +53,7 @@ async fn play(scenario: Scenario, bug: Option<Bug>) -> Run {
         commits: stage.shop.commits.clone(),
         pushed: stage.shop.pushed.clone(),
         hands: std::mem::take(&mut stage.hands),
+        acting: std::mem::take(&mut stage.acting),
         lives: std::mem::take(&mut stage.lives),
         books: stage.states().iter().map(|state| HistoryRows::read(state)).collect(),
         storms: std::mem::take(&mut stage.storms),

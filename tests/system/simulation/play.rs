@@ -20,13 +20,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::api_proxy::{ApiProxy, Process};
 use super::bugs::Bug;
-use super::events::{Event, Hand, Kill};
+use super::events::{Actor, Event, Hand, Kill};
 use super::fault_rates::FaultRates;
 use super::findings::path_of;
 use super::log::Log;
 use super::manual_changes::Person;
 use super::repository::{Key, Shop};
-use super::run::{Handled, Life};
+use super::run::{Acting, Handled, Life};
 use super::scenario::{Fate, Order, Scenario};
 use super::second_source;
 use crate::support::daemon::EPOCH;
@@ -44,6 +44,10 @@ enum Due {
     Calm(usize),
     LetGo(Key, Hand),
     TwinEnds,
+    /// The controller with this number looks at its workload.
+    Controls(usize),
+    /// The webhook with this number answers again.
+    Answers(usize),
     GitIsBack,
 }
 
@@ -58,6 +62,7 @@ pub struct Stage {
     bug: Option<Bug>,
     pub log: Log,
     pub hands: Vec<Handled>,
+    pub acting: Vec<Acting>,
     pub lives: Vec<Life>,
     pub storms: Vec<(u64, u64)>,
     pub jumps: Vec<(u64, i64)>,
@@ -105,6 +110,7 @@ impl Stage {
             bug,
             log,
             hands: Vec::new(),
+            acting: Vec::new(),
             lives: Vec::new(),
             storms: Vec::new(),
             jumps: Vec::new(),
@@ -222,6 +228,8 @@ impl Stage {
             }
             Due::LetGo(key, hand) => self.person.let_go(&key, hand).await,
             Due::TwinEnds => self.kill(true).await,
+            Due::Controls(number) => self.control(number).await,
+            Due::Answers(number) => self.line.refuse(&path_of(&self.acting[number].key), false),
             Due::GitIsBack => self.shop.come_back(self.line.now()),
         }
     }
@@ -267,6 +275,7 @@ impl Stage {
                 self.jumps.push((now, seconds));
                 self.clock.jump(seconds);
             }
+            Event::Actor(app, actor, lasts) => self.act(app, actor, lasts),
             Event::Twin(lasts) => {
                 if self.twin.is_none() {
                     self.states += 1;
@@ -286,6 +295,38 @@ impl Stage {
             self.due_in(Duration::from_secs(seconds), Due::LetGo(key.clone(), hand));
         }
         self.hands.push(Handled { at: self.line.now(), key, hand });
+    }
+
+    /// An actor begins.
+    fn act(&mut self, app: usize, actor: Actor, lasts: Duration) {
+        let app = self.shop.app(app);
+        let key = (format!("{:?}", app.kind), app.name.clone());
+        let number = self.acting.len();
+        match actor {
+            Actor::Webhook => {
+                self.line.refuse(&path_of(&key), true);
+                self.due_in(lasts, Due::Answers(number));
+            }
+            Actor::Controller => self.due_in(Duration::ZERO, Due::Controls(number)),
+        }
+        let from = self.line.now();
+        let to = from + u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX);
+        self.acting.push(Acting { actor, key, from, to });
+    }
+
+    /// A controller writes what it says, where something else is there.
+    async fn control(&mut self, number: usize) {
+        const EACH: Duration = Duration::from_millis(700);
+        let Acting { key, to, .. } = self.acting[number].clone();
+        if self.line.now() >= to {
+            return;
+        }
+        if self.person.control(&key).await
+            && let Some(belay) = &self.belay
+        {
+            self.line.fight(&belay.process, &path_of(&key)).await;
+        }
+        self.due_in(EACH, Due::Controls(number));
     }
 
     async fn arm(&mut self, kill: Kill, away: Duration, moves: bool) {

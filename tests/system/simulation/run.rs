@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::api_proxy::Exchange;
-use super::events::Hand;
+use super::events::{Actor, Hand};
 use super::findings::{Finding, key_of_path};
 use super::history_rows::HistoryRows;
 use super::repository::{Key, Pushed, PushedCommit};
@@ -17,6 +17,15 @@ pub struct Handled {
     pub at: u64,
     pub key: Key,
     pub hand: Hand,
+}
+
+/// Somebody else of the cluster who had to do with a workload for a time.
+#[derive(Clone, Debug)]
+pub struct Acting {
+    pub actor: Actor,
+    pub key: Key,
+    pub from: u64,
+    pub to: u64,
 }
 
 /// One process of belay.
@@ -38,6 +47,7 @@ pub struct Run {
     pub pushed: Vec<Pushed>,
     pub wire: Vec<Exchange>,
     pub hands: Vec<Handled>,
+    pub acting: Vec<Acting>,
     pub lives: Vec<Life>,
     /// One history for each state folder.
     pub books: Vec<HistoryRows>,
@@ -95,6 +105,11 @@ impl Run {
     /// What somebody did to an object by hand.
     pub fn hands_on(&self, key: &Key) -> impl Iterator<Item = &Handled> {
         self.hands.iter().filter(move |handled| handled.key == *key)
+    }
+
+    /// When an actor had to do with which workloads.
+    pub fn acting(&self, actor: Actor) -> impl Iterator<Item = &Acting> {
+        self.acting.iter().filter(move |acting| acting.actor == actor)
     }
 
     /// What the head of a moment says.

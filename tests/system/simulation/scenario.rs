@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use minicluster::Random;
 
-use super::events::{Bomb, Edit, Event, Hand, Kill, Timed};
+use super::events::{Actor, Bomb, Edit, Event, Hand, Kill, Timed};
 use super::fault_rates::FaultRates;
 
 /// What the pods of an image do. The image's tag says so, and a script tells the kubelet.
@@ -202,6 +202,8 @@ impl Scenario {
         events.extend(bombs(&Random::new(seed ^ 0xb0_3b5), at));
         events.extend(people(&Random::new(seed ^ 0x9e0_91e), at));
         events.extend(flapping(&Random::new(seed ^ 0xf1a9), at));
+        events.extend(webhook(&Random::new(seed ^ 0x3eb_0000), at));
+        events.extend(controller(&Random::new(seed ^ 0xc_0117), at));
         events.sort_by_key(|timed| timed.at);
         Scenario { seed, style, apps, events }
     }
@@ -314,6 +316,34 @@ fn flapping(apart: &Random, end: Duration) -> Vec<Timed> {
         what: Event::Storm(away, Duration::from_secs(1 + apart.below(8))),
     };
     (0..3 + apart.below(8)).map(each).collect()
+}
+
+/// In some worlds, a webhook fails for one workload, while a commit changes this and others.
+fn webhook(apart: &Random, end: Duration) -> Vec<Timed> {
+    if apart.below(6) != 0 {
+        return Vec::new();
+    }
+    let index = |below: u64| usize::try_from(apart.below(below)).unwrap_or_default();
+    let at = end.mul_f64(0.01) * u32::try_from(apart.below(100)).unwrap_or_default();
+    let app = index(3);
+    let fate = [Fate::Ready, Fate::Never, Fate::Slow][index(3)];
+    let edits = vec![Edit::Image(app, fate), Edit::Image(app + 1, Fate::Ready), Edit::Image(app + 2, Fate::Ready)];
+    let lasts = Duration::from_secs(20 + apart.below(200));
+    vec![
+        Timed { at, what: Event::Actor(app, Actor::Webhook, lasts) },
+        Timed { at: at + Duration::from_secs(apart.below(20)), what: Event::Push(edits) },
+    ]
+}
+
+/// In some worlds, a controller disagrees with the repository about a workload.
+fn controller(apart: &Random, end: Duration) -> Vec<Timed> {
+    if apart.below(6) != 0 {
+        return Vec::new();
+    }
+    let at = end.mul_f64(0.01) * u32::try_from(apart.below(100)).unwrap_or_default();
+    let app = usize::try_from(apart.below(3)).unwrap_or_default();
+    let lasts = Duration::from_secs(60 + apart.below(300));
+    vec![Timed { at, what: Event::Actor(app, Actor::Controller, lasts) }]
 }
 
 /// In some worlds, a file is committed that is made to break its reader, and most often goes again.

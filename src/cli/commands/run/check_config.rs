@@ -11,8 +11,9 @@ use crate::cli::Globals;
 use crate::cli::exit::Exit;
 use crate::cli::output::{plain, progress, say};
 use crate::config::{Config, NotifyConfig, SourceConfig, read_secret};
-use crate::daemon::{credentials, what_to_follow};
+use crate::daemon::{CommitTree, credentials, what_to_follow};
 use crate::git::{Limits, Location, Mirror};
+use crate::render::SourcePaths;
 
 /// Reads every file that the configuration names, and asks every repository and cluster, where that is to be done. All that is
 /// wrong is said, not only the first.
@@ -94,16 +95,22 @@ fn folder(folder: &Path) -> Result<(), String> {
     }
 }
 
-/// Fetches what the source follows into a folder of its own, which goes again. Returns the head, for people.
+/// Fetches what the source follows into a folder of its own, which goes again, and looks for the source's folders in it. Returns
+/// the head, for people.
 async fn reach_repository(source: &SourceConfig) -> anyhow::Result<String> {
     let location: Location = source.repository.parse()?;
     let follow = what_to_follow(source).map_err(anyhow::Error::msg)?;
     let credentials = credentials(source, &location);
+    let paths = SourcePaths::of(source.path.iter());
     let fetched = tokio::task::spawn_blocking(move || {
         let folder = tempfile::tempdir()?;
         let (mirror, _) = Mirror::open(&folder.path().join("mirror"), location, credentials, Limits::default())?;
-        let fetched = mirror.fetch(&follow, &CancellationToken::new())?;
-        anyhow::Ok(format!("{} ({follow})", fetched.head.short()))
+        let head = mirror.fetch(&follow, &CancellationToken::new())?.head;
+        match paths.is_one_folder() {
+            true => drop(mirror.files(&head, &paths.common())?),
+            false => CommitTree::new(&mirror, &head).has_all_folders(&paths)?,
+        }
+        anyhow::Ok(format!("{} ({follow})", head.short()))
     });
     fetched.await?
 }

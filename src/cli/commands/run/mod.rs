@@ -24,7 +24,8 @@ use crate::cli::session::signals;
 use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::config::{
-    self, ClusterConfig, Config, RenderConfig, SourceConfig, Span, StateConfig, WebConfig, read_config_text,
+    self, ClusterConfig, Config, ConfigError, RenderConfig, SourceConfig, Span, StateConfig, WebConfig,
+    read_config_text,
 };
 use crate::daemon::{Daemon, Pruning, SourceStatus, Status, answer_commands, note_lasting_trouble};
 use crate::git::{Location, hidden_by_systemd};
@@ -346,17 +347,16 @@ fn read_config(args: &Args) -> anyhow::Result<Config> {
 /// The configuration in a file; the service's where none is named.
 pub(in crate::cli) fn read_file(named: Option<&Path>) -> anyhow::Result<Config> {
     let path = named.unwrap_or_else(|| Path::new(service::CONFIG));
-    let text = match read_config_text(path) {
-        Ok(text) => text,
-        Err(error) if named.is_none() => {
-            bail!("failed to read {}: {error}; say --config FILE or --repository REPOSITORY", path.display())
-        }
-        Err(error) => {
-            let hidden = hidden_by_systemd(path).map(|hidden| format!("; {hidden}")).unwrap_or_default();
-            bail!("failed to read {}: {error}{hidden}", path.display())
-        }
-    };
-    Ok(Config::parse(&text, &path.display().to_string())?)
+    let file = path.display().to_string();
+    let text = read_config_text(path).map_err(|error| {
+        let advice = match named {
+            None => Some("say --config FILE or --repository REPOSITORY".to_owned()),
+            Some(_) => hidden_by_systemd(path),
+        };
+        let advice = advice.map(|advice| format!("; {advice}")).unwrap_or_default();
+        ConfigError::Unreadable { file: file.clone(), message: format!("{error}{advice}") }
+    })?;
+    Ok(Config::parse(&text, &file)?)
 }
 
 async fn start_embedded(state: &std::path::Path) -> anyhow::Result<Embedded> {

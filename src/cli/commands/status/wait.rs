@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::taken_up::TakenUp;
 use super::wait_progress::{NoUse, WaitProgress};
 use crate::cli::Globals;
 use crate::cli::commands::show::why;
@@ -46,7 +47,7 @@ pub(in crate::cli) async fn wait(
     // `HEAD` and names of branches mean a commit of the working copy here.
     let named = named(&Repositories::at_hand(&folder), commit)?;
     let (mut missing, mut untouched) = (0, 0);
-    let mut telling = WaitProgress::default();
+    let (mut telling, mut taken_up) = (WaitProgress::default(), TakenUp::default());
     let waiting = async {
         loop {
             match History::read_only(&folder) {
@@ -61,7 +62,14 @@ pub(in crate::cli) async fn wait(
                         }),
                     };
                     if let Some(found) = found {
-                        return anyhow::Ok((found, history));
+                        let records = (&history, &found.records[..]);
+                        if found.exit == Exit::Done
+                            || !taken_up.is_awaited(globals, &mut telling.cluster, records).await?
+                        {
+                            return anyhow::Ok((found, history));
+                        }
+                        tokio::time::sleep(ASK).await;
+                        continue;
                     }
                     let records = records_of(&history, named.as_ref(), commit)?;
                     if let Some(no_use) = telling.look(globals, (&folder, &history), &records).await {

@@ -26,8 +26,23 @@ pub(super) struct WaitProgress {
     said: BTreeMap<(String, ObjectKey), Said>,
     /// What was said of each source.
     sources: BTreeMap<String, String>,
-    /// `None` until it is asked for; then, where it can't be reached, again nothing.
-    cluster: Option<Option<Cluster>>,
+    pub(super) cluster: LiveCluster,
+    /// Since when no daemon answers, and whether that was said.
+    unanswered: Option<(Instant, bool)>,
+}
+
+/// The cluster, connected to when it is asked for first.
+#[derive(Default)]
+pub(super) struct LiveCluster(Option<Option<Cluster>>);
+
+impl LiveCluster {
+    /// `None` where it can't be reached.
+    pub(super) async fn get(&mut self, globals: &Globals) -> Option<Cluster> {
+        if self.0.is_none() {
+            self.0 = Some(globals.cluster("").await.ok());
+        }
+        self.0.clone().flatten()
+    }
 }
 
 /// What was said of an object.
@@ -56,6 +71,9 @@ impl WaitProgress {
         records: &[Record],
     ) -> Option<NoUse> {
         let published = ask_daemon(folder).await;
+        if self.is_newly_unanswered(published.is_none(), Instant::now()) {
+            progress(plain(&format!("no daemon answers in {}; waiting for one", folder.display())));
+        }
         self.say_sources(history, published.as_ref(), records);
         if let Some(why) = published.as_ref().and_then(|published| standby(published, records)) {
             return Some(NoUse::Standby(why));
@@ -69,6 +87,18 @@ impl WaitProgress {
             self.say_object(key, record, published.as_ref(), history);
         }
         self.stuck(globals).await
+    }
+
+    /// Returns true once, when no daemon has answered for a while.
+    fn is_newly_unanswered(&mut self, is_unanswered: bool, now: Instant) -> bool {
+        if !is_unanswered {
+            self.unanswered = None;
+            return false;
+        }
+        let (since, is_said) = self.unanswered.get_or_insert((now, false));
+        let is_news = !*is_said && now >= *since + STILL;
+        *is_said |= is_news;
+        is_news
     }
 
     /// Says of each source that the commit came to, or may come to, what keeps it from being followed.
@@ -135,14 +165,7 @@ impl WaitProgress {
         if open.is_empty() || open.iter().any(|(_, look_at)| *look_at > now) {
             return None;
         }
-        let cluster = match &self.cluster {
-            Some(cluster) => cluster.clone(),
-            None => {
-                let cluster = globals.cluster("").await.ok();
-                self.cluster = Some(cluster.clone());
-                cluster
-            }
-        }?;
+        let cluster = self.cluster.get(globals).await?;
         for (key, _) in &open {
             // Where one moves on by itself, the others may with it.
             let live = live(&cluster, key).await?;
@@ -153,7 +176,7 @@ impl WaitProgress {
 }
 
 /// An object as it is live; `None` where it is not there, or can't be read.
-async fn live(cluster: &Cluster, key: &ObjectKey) -> Option<Value> {
+pub(super) async fn live(cluster: &Cluster, key: &ObjectKey) -> Option<Value> {
     let group = if key.group.is_empty() { String::new() } else { format!("{}/", key.group) };
     let discovered = cluster.discover().await.ok()?;
     for api_version in discovered.api_versions.iter().filter_map(|found| found.strip_suffix(&format!("/{}", key.kind)))
@@ -231,6 +254,16 @@ mod tests {
         ] {
             assert_eq!(waits_for_somebody(&key, &live).as_deref(), why, "{live}");
         }
+    }
+
+    #[test]
+    fn a_daemon_that_does_not_answer_is_told_of_once_that_has_lasted() {
+        let (mut waiting, began) = (WaitProgress::default(), Instant::now());
+        let mut is_told = |seconds: u64, is_unanswered: bool| {
+            waiting.is_newly_unanswered(is_unanswered, began + Duration::from_secs(seconds))
+        };
+        assert!(!is_told(0, true) && !is_told(4, true) && is_told(5, true) && !is_told(60, true));
+        assert!(!is_told(61, false) && !is_told(62, true) && is_told(67, true));
     }
 
     #[test]

@@ -6,10 +6,11 @@ use base64::Engine as _;
 use serde_json::Value;
 
 use super::super::api_proxy::Exchange;
+use super::super::events::Actor;
 use super::super::fault_rates::Fortune;
 use super::super::findings::{Finding, Findings, is_workload, key_of_path, template};
 use super::super::repository::secret_value;
-use super::super::run::Run;
+use super::super::run::{Acting, Run};
 use super::super::scenario::{Fate, Will};
 
 /// Every request has a limit, every retry waits, and a server that says when to come back is believed.
@@ -103,6 +104,12 @@ pub fn others_go_on(run: &Run) -> Vec<Finding> {
                 continue;
             }
             let good = want.fate.is_some_and(|fate| Fate::will(fate) == Will::Succeed);
+            let is_refused = |acting: &Acting| {
+                acting.key == *key && acting.from < pushed.at + SOON && acting.to + 60_000 > pushed.at
+            };
+            if run.acting(Actor::Webhook).any(is_refused) {
+                continue;
+            }
             if !new || !fresh || !good || run.hands_on(key).next().is_some() {
                 continue;
             }

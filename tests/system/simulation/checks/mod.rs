@@ -16,7 +16,7 @@ use super::run::Run;
 type Check = fn(&Run) -> Vec<Finding>;
 
 /// Every checker.
-const CHECKS: [Check; 28] = [
+const CHECKS: [Check; 29] = [
     pods::follows_the_pods,
     pods::keeps_the_evidence,
     writing::only_its_own,
@@ -38,6 +38,7 @@ const CHECKS: [Check; 28] = [
     limits::no_fault_of_its_own,
     limits::speaks_kubernetes,
     writing::no_more_than_needed,
+    writing::fights_nobody,
     order::one_writes,
     order::waits_its_turn,
     order::leaves_replicas_alone,

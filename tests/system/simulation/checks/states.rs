@@ -1,5 +1,6 @@
 //! What is said of the whole source, against what there is.
 
+use super::super::events::Actor;
 use super::super::findings::{Finding, Findings, hold, is_workload, template};
 use super::super::repository::{Key, Want};
 use super::super::run::Run;
@@ -24,7 +25,9 @@ pub fn states_are_true(run: &Run) -> Vec<Finding> {
         findings.demand(state == "degraded", || format!("{key:?} is held, and the source is {state}: {shop}"));
     }
     let fine = head.objects.iter().all(|(key, want)| is_fine(run, key, want));
-    if head.broken.is_empty() && fine && run.hands.is_empty() {
+    // With a controller it may disagree for a while after that has gone.
+    let disagrees = run.acting(Actor::Controller).next().is_some();
+    if head.broken.is_empty() && fine && run.hands.is_empty() && !disagrees {
         findings.demand(state == "synced", || format!("all is as the head says, and the source is {state}: {shop}"));
     }
     orphans(run, &mut findings);

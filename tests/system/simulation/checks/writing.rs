@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::api_proxy::Exchange;
-use super::super::events::Hand;
+use super::super::events::{Actor, Hand};
 use super::super::fault_rates::Fortune;
 use super::super::findings::{Finding, Findings, hold, is_beside, is_lease, is_workload, key_of_path, template};
 use super::super::repository::Key;
@@ -144,6 +144,27 @@ pub fn suspended_is_left_alone(run: &Run) -> Vec<Finding> {
     findings.all
 }
 
+/// Who writes something again and again is not fought: each correction comes later than the one before.
+pub fn fights_nobody(run: &Run) -> Vec<Finding> {
+    /// How often an object is written within 6 minutes: a few times at once, then after 5, 10, 20, 40 s and so on; and a rollout
+    /// that is under way is told of.
+    const MOST: usize = 12;
+    let mut findings = Findings::of("fights-nobody");
+    for acting in run.acting(Actor::Controller) {
+        let during = |at: u64| acting.from <= at && at <= acting.to;
+        let applied = |(key, exchange): &(Key, &Exchange)| *key == acting.key && during(exchange.begun);
+        let count = run.applies().filter(applied).count();
+        // Each commit, each start and each person is a reason of its own.
+        let reasons = run.pushed.iter().filter(|pushed| during(pushed.at)).count()
+            + run.lives.iter().filter(|life| during(life.from)).count() * 3
+            + run.hands_on(&acting.key).filter(|handled| during(handled.at)).count();
+        findings.demand(count <= MOST + 2 * reasons, || {
+            format!("{:?} is written {count} times from {} to {}", acting.key, acting.from, acting.to)
+        });
+    }
+    findings.all
+}
+
 /// Whether a ConfigMap that the workload's pods take has another manifest since.
 fn config_changed(run: &Run, key: &Key, since: u64) -> bool {
     let config = ("ConfigMap".to_owned(), format!("{}-config", key.1));
@@ -208,7 +229,8 @@ pub fn no_more_than_needed(run: &Run) -> Vec<Finding> {
     let mut heard: BTreeMap<(usize, i64, Key), &Exchange> = BTreeMap::new();
     for (key, exchange) in run.applies() {
         let Some(open) = exchange.open.first() else { continue };
-        let by_hand = run.hands_on(&key).any(|handled| !matches!(handled.hand, Hand::Label));
+        let by_hand = run.hands_on(&key).any(|handled| !matches!(handled.hand, Hand::Label))
+            || run.acting(Actor::Controller).any(|acting| acting.key == key);
         // An answer that ends in the middle was not heard.
         let fine = exchange.code.is_some_and(|code| code < 300) && exchange.fortune != Fortune::Cut;
         let before = heard.get(&(exchange.process, open.number, key.clone()));
@@ -223,7 +245,9 @@ pub fn no_more_than_needed(run: &Run) -> Vec<Finding> {
         // What a storm has silenced is given up after 30 s, and tried again after at most 30 s more.
         let storms = run.storms.iter().filter(|(_, ends)| *ends <= run.still);
         let tried_again = storms.map(|(_, ends)| ends + 60_000).max().unwrap_or_default();
-        let rests = tried_again.max(run.still + 30_000);
+        // A controller's last write is put right after at most ten minutes.
+        let disputes = run.acting(Actor::Controller).map(|acting| acting.to + 660_000).max().unwrap_or_default();
+        let rests = tried_again.max(run.still + 30_000).max(disputes);
         let asked = run.wire.iter().filter(|exchange| !is_lease(&exchange.path));
         let late = asked.filter(|exchange| exchange.begun > rests);
         let late: Vec<String> =

@@ -224,11 +224,12 @@ impl Scan<'_> {
         }
     }
 
-    /// Notes a line inside a quoted text, unless it is empty, or ends the document.
+    /// Notes a line inside a quoted text, unless it is empty, or ends the document. The parser wants a line of nothing but tabs
+    /// indented, too.
     fn note_line(&mut self) {
         let rest = &self.bytes[self.at..];
-        let text = rest.iter().position(|byte| !matches!(byte, b' ' | b'\t'));
-        let is_empty = text.is_none_or(|at| matches!(rest[at], b'\n' | b'\r'));
+        let blank = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+        let is_empty = matches!(rest.get(blank), None | Some(b'\n' | b'\r')) && !rest[..blank].contains(&b'\t');
         let ends = rest.starts_with(b"---") || rest.starts_with(b"...");
         let blanks = self.indent.map_or(0, |indent| indent + 1);
         if !is_empty && !ends && blanks > 0 {

@@ -129,6 +129,17 @@ pub fn other_label<'a>(live: &'a Value, source: &str) -> Option<&'a str> {
     marks::label(live, marks::SOURCE).filter(|owner| *owner != source)
 }
 
+/// The reason why an object is left to another source.
+#[must_use]
+pub fn claimed_twice(key: &ObjectKey, owner: &str) -> Reason {
+    let message = format!(
+        "{key} belongs to the source {owner:?} already, as its label {} says; remove it from one of the two, or, where no \
+         such source has it, take that label off",
+        marks::SOURCE
+    );
+    Reason::new(ReasonCode::ClaimedTwice, message)
+}
+
 /// What is to be tried for a manifest, by what is live and by the hold that was known last. `hash` knows the manifests of the
 /// repository.
 #[must_use]
@@ -164,13 +175,7 @@ pub fn intent(
         return Intent::Leave(PlanStep::Suspended(why.to_owned()));
     }
     if let Some(owner) = other_label(live, source).filter(|_| label == OtherLabel::Claim) {
-        let message = format!(
-            "{} belongs to the source {owner:?} already, as its label {} says; remove it from one of the two, or, where no \
-             such source has it, take that label off",
-            wanted.key,
-            marks::SOURCE
-        );
-        let reason = Reason::new(ReasonCode::ClaimedTwice, message);
+        let reason = claimed_twice(&wanted.key, owner);
         let complaint = wanted.complaint("", &reason.message);
         return Intent::Leave(PlanStep::Rejected(reason, vec![complaint]));
     }

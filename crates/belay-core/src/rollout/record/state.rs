@@ -101,7 +101,8 @@ impl ObjectState {
             Some(ObjectState::Waiting) => return ObjectState::Waiting,
             _ => {}
         }
-        match (known.suspended, known.held, known.live) {
+        let suspended = known.suspended || known.ended == Some(ObjectState::Suspended);
+        match (suspended, known.held, known.live) {
             (true, ..) => ObjectState::Suspended,
             (_, true, Some(Standing::Failed)) if known.ended.is_none() => ObjectState::RollbackFailed,
             (_, true, Some(Standing::Moving)) if known.ended.is_none() => ObjectState::RollingBack,
@@ -411,6 +412,8 @@ mod tests {
             (ObjectFacts { live: Some(Standing::Moving), ..held }, RollingBack),
             (ObjectFacts { live: Some(Standing::Failed), ..held }, RollbackFailed),
             (ObjectFacts { suspended: true, ..held }, ObjectState::Suspended),
+            // Whoever knows no more than how it ended says the same.
+            (ObjectFacts { ended: Some(ObjectState::Suspended), ..ObjectFacts::default() }, ObjectState::Suspended),
             (ObjectFacts { live: Some(Standing::Failed), ..well }, ObjectState::Failed),
             (ObjectFacts { live: Some(Standing::Paused), ..well }, ObjectState::Progressing),
             (ObjectFacts { ended: Some(ObjectState::Orphaned), ..well }, ObjectState::Orphaned),

@@ -1,0 +1,97 @@
+//! Whether a commit that ended badly is tried again in a moment: somebody has let go of its object, and the daemon has not taken
+//! that up yet.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::wait_progress::{LiveCluster, live};
+use crate::cli::Globals;
+use crate::history::{History, HistoryError};
+use belay_core::rollout::{Hold, Outcome, Record, Workload, is_well, marks};
+
+/// How long a daemon has to take up what was let go of.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// The wait for it.
+#[derive(Default)]
+pub(super) struct TakenUp {
+    until: Option<Instant>,
+}
+
+impl TakenUp {
+    /// Returns true while a workload of the commit is neither held nor suspended any more, and its record still says that it is.
+    pub(super) async fn is_awaited(
+        &mut self,
+        globals: &Globals,
+        cluster: &mut LiveCluster,
+        (history, records): (&History, &[Record]),
+    ) -> anyhow::Result<bool> {
+        let until = *self.until.get_or_insert_with(|| Instant::now() + LIMIT);
+        let kept = newest_that_are_kept(history, records)?;
+        if kept.is_empty() {
+            return Ok(false);
+        }
+        let is_any_free = async {
+            let cluster = cluster.get(globals).await?;
+            for record in kept {
+                if live(&cluster, &record.object).await.is_some_and(|live| is_let_go(record.outcome, &live)) {
+                    return Some(());
+                }
+            }
+            None
+        };
+        Ok(matches!(tokio::time::timeout_at(until, is_any_free).await, Ok(Some(()))))
+    }
+}
+
+/// The workloads of a commit that are held or suspended, as far as no newer commit has come to them.
+fn newest_that_are_kept<'a>(history: &History, records: &'a [Record]) -> Result<Vec<&'a Record>, HistoryError> {
+    let (mut seen, mut kept) = (BTreeSet::new(), Vec::new());
+    for record in records.iter().filter(|record| Workload::of(&record.object).is_some()) {
+        let is_first = seen.insert((&record.source, &record.object));
+        if !is_first || is_well(record.outcome) {
+            continue;
+        }
+        let newest = history.newest(&record.source, &record.object)?;
+        if newest.is_some_and(|newest| newest.id == record.id) {
+            kept.push(record);
+        }
+    }
+    Ok(kept)
+}
+
+/// Whether a live object does not carry any more what an outcome speaks of.
+fn is_let_go(outcome: Outcome, live: &Value) -> bool {
+    match outcome {
+        Outcome::RolledBack | Outcome::RollbackFailed | Outcome::Held => Hold::on(live).is_none(),
+        Outcome::Suspended => marks::annotation(live, marks::SUSPEND).is_none(),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_neither_held_nor_suspended_any_more_is_let_go() {
+        let annotated = |key: &str, value: &str| json!({"metadata": {"annotations": {key: value}}});
+        let plain = json!({"metadata": {}});
+        let suspended = annotated(marks::SUSPEND, "a look");
+        for (outcome, live, expected) in [
+            (Outcome::RolledBack, &plain, true),
+            (Outcome::Held, &plain, true),
+            (Outcome::Suspended, &plain, true),
+            (Outcome::Suspended, &suspended, false),
+            (Outcome::Rejected, &plain, false),
+            (Outcome::Failed, &plain, false),
+        ] {
+            assert_eq!(is_let_go(outcome, live), expected, "{outcome} {live}");
+        }
+    }
+}
