@@ -44,6 +44,15 @@ impl Served {
         self.path(None, "")
     }
 
+    /// Whether an address is that of a list of the kind, in whatever namespace.
+    #[must_use]
+    pub fn is_listed_at(&self, address: &str) -> bool {
+        let all = self.path(None, "");
+        let (version, resource) = all.rsplit_once('/').unwrap_or_default();
+        let between = address.strip_prefix(version).and_then(|rest| rest.strip_suffix(resource));
+        between.is_some_and(|between| between == "/" || between.starts_with("/namespaces/"))
+    }
+
     /// The path of one object, or of all of them where `name` is empty.
     pub(super) fn path(&self, namespace: Option<&str>, name: &str) -> String {
         let mut path = if self.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", escape(&self.group)) };
@@ -200,6 +209,27 @@ pub(super) fn escape(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_is_that_of_one_group_and_version() {
+        let served = |group: &str| Served {
+            group: group.to_owned(),
+            version: "v1".to_owned(),
+            kind: "Service".to_owned(),
+            resource: "services".to_owned(),
+            namespaced: true,
+        };
+        for (group, address, expected) in [
+            ("", "/api/v1/services", true),
+            ("", "/api/v1/namespaces/shop/services", true),
+            ("", "/apis/serving.knative.dev/v1/services", false),
+            ("serving.knative.dev", "/apis/serving.knative.dev/v1/services", true),
+            ("serving.knative.dev", "/apis/serving.knative.dev/v1/namespaces/shop/services", true),
+            ("", "/api/v1/pods", false),
+        ] {
+            assert_eq!(served(group).is_listed_at(address), expected, "{group:?} {address}");
+        }
+    }
 
     #[test]
     fn names_can_not_leave_their_segment() {

@@ -104,8 +104,8 @@ impl Context {
         self.status.trouble("marks", message);
     }
 
-    /// The source of this daemon that has applied an object, too, and whose label it has. Both planned the object before either had
-    /// applied it; it belongs to the one that wrote it last.
+    /// Returns the other source of this daemon that applied an object, and whose label is on it. Both sources planned the object
+    /// before either had applied it. The one whose label is on it keeps it.
     pub(super) fn taken_by_another_source(&self, key: &ObjectKey, live: &Value) -> Option<String> {
         let other = rollout::other_label(live, &self.config.name)?;
         let wrote_it = !is_label_of_others(live) && self.status.follows(other) && {

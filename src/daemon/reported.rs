@@ -8,21 +8,27 @@ use tracing::warn;
 use super::context::Context;
 use super::dispute::Dispute;
 use super::state::Source;
-use super::status::{DISAGREEMENT, DRIFT, REVISIONS};
+use super::status::{DISAGREEMENT, DRIFT, REVISIONS, SourceStatus};
 use super::task_result::TaskResult;
 use crate::cluster::{Backoff, EventKind, Served};
 use crate::config::Drift;
 use crate::history::Drifted;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{ForeignField, Outcome, Reason, Record, Workload, marks};
+use belay_core::rollout::{ForeignField, ObjectState, Outcome, Reason, Record, Workload, marks};
 
 /// How many fields a message names.
 const NAMED: usize = 3;
 
 impl Source {
-    /// Says that an object is no longer reported as drifted, if it was.
+    /// Says that an object is no longer reported as drifted, if it was. An object that was taken up again, and is as its manifest
+    /// says, is no longer suspended, also where its last record says so.
     pub(super) fn no_drift(&mut self, key: &ObjectKey) {
         self.context.status.trouble(&place(key, DRIFT), None);
+        let ended = |source: &SourceStatus| source.ended.get(key).map(|one| one.state);
+        let is_suspended = self.state.live.get(key).is_some_and(|facts| facts.suspended);
+        if !is_suspended && self.context.status.read(ended).flatten() == Some(ObjectState::Suspended) {
+            self.note_standing(key, None);
+        }
         if self.context.config.drift != Drift::Report {
             return;
         }

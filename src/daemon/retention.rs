@@ -14,6 +14,8 @@ use belay_core::rollout::{CommitId, Record};
 
 /// How often old records are forgotten.
 const EVERY: Duration = Duration::from_hours(24);
+/// After which time from the start the garbage of the mirror is collected first.
+const COLLECT_AFTER: Duration = Duration::from_mins(1);
 
 impl Source {
     /// Pins what a plan is about to name, so that no force-push takes it away.
@@ -31,7 +33,9 @@ impl Source {
 
     /// Forgets old records, and pins just what the history still names.
     pub(super) fn tidy_up(&mut self) {
-        self.recorded.next_tidy = Instant::now() + EVERY;
+        // A run that ends with its head, as `run --once` does, begins no garbage collection, which it would break off.
+        let collects = std::mem::replace(&mut self.recorded.tidied, true);
+        self.recorded.next_tidy = Instant::now() + if collects { EVERY } else { COLLECT_AFTER };
         let context = Arc::clone(&self.context);
         let (mirror, now) = (Arc::clone(&self.fetching.repository.mirror), context.clock.now());
         let blocking_pool = self.fetching.repository.blocking_pool.clone();
@@ -49,7 +53,8 @@ impl Source {
                     info!(forgotten, "forgot old records");
                 }
                 let named = context.history.pinned_commits().map_err(mend)?;
-                mirror.pin_only(&named).map(drop).map_err(|error| error.to_string())
+                let pinned = if collects { mirror.pin_only(&named) } else { mirror.unpin_others(&named) };
+                pinned.map(drop).map_err(|error| error.to_string())
             };
             TaskResult::Kept(blocking_pool.run(tidy).await.err())
         });

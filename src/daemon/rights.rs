@@ -77,9 +77,12 @@ impl Source {
         let message = format!("{}: not served for all of outage_timeout, {} s", reason.message, limit.as_secs());
         warn!(object = %key, message, "given up for now");
         self.stop_waiting(&key);
-        let goes_back = earlier.is_some_and(|record| record.outcome == Outcome::RollingBack);
-        let outcome = if goes_back { Outcome::RollbackFailed } else { Outcome::Failed };
-        self.finish(id, outcome, Some(&Reason::new(ReasonCode::NotServed, message)));
+        let (outcome, reason) = match earlier.filter(|record| record.outcome == Outcome::RollingBack) {
+            Some(Record { reason: Some(failure), .. }) => (Outcome::RollbackFailed, failure.and(message)),
+            Some(_) => (Outcome::RollbackFailed, Reason::new(ReasonCode::NotServed, message)),
+            None => (Outcome::Failed, Reason::new(ReasonCode::NotServed, message)),
+        };
+        self.finish(id, outcome, Some(&reason));
         self.state.retries.put_off(&key, RetryCause::Refused, now);
         self.recheck_dependents(&key);
     }

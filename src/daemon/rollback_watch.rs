@@ -57,7 +57,14 @@ pub(super) async fn watch_back(
                 live = now;
                 false
             }
-            MonitorEnd::Gone | MonitorEnd::SetBack => true,
+            MonitorEnd::Gone | MonitorEnd::SetBack => {
+                if let Some(now) = work.read().await?
+                    && let Some(claimed) = work.claimed_meanwhile(&now)
+                {
+                    return Ok(RollbackEnd::failed_too(reason.and(claimed), now));
+                }
+                true
+            }
         };
         if deleted {
             work.unless_cancelled(tokio::time::sleep(waits.wait())).await?;

@@ -166,9 +166,8 @@ impl RolloutTask {
                     return Box::pin(self.roll_back(failed, Some(live))).await;
                 }
                 MonitorEnd::TakenOver(live) => {
-                    let key = &self.planned.wanted.key;
-                    if let Some(owner) = self.context.taken_by_another_source(key, &live) {
-                        return self.end(Outcome::Rejected, Some(claimed_twice(key, &owner))).await;
+                    if let Some(claimed) = self.claimed_meanwhile(&live) {
+                        return self.end(Outcome::Rejected, Some(claimed)).await;
                     }
                     self.note_disturbance(&live);
                     if let Some(outcome) = manual_rollback::held_by_another(self, &live).await? {
@@ -185,6 +184,10 @@ impl RolloutTask {
                 MonitorEnd::Gone => {
                     if let Some(outcome) = Box::pin(self.end_of_job_that_went(was_seen)).await? {
                         return Ok(outcome);
+                    }
+                    // An object with the label of another source is gone for the watch of this one.
+                    if let Some(claimed) = self.read().await?.and_then(|live| self.claimed_meanwhile(&live)) {
+                        return self.end(Outcome::Rejected, Some(claimed)).await;
                     }
                     self.note_disturbance(&Value::Null);
                 }
@@ -208,6 +211,12 @@ impl RolloutTask {
             self.context.applied(self.record, &baseline).await;
             live = Some(Arc::new(written));
         }
+    }
+
+    /// The reason to leave an object that another source of this daemon has applied meanwhile.
+    pub(super) fn claimed_meanwhile(&self, live: &Value) -> Option<Reason> {
+        let key = &self.planned.wanted.key;
+        self.context.taken_by_another_source(key, live).map(|owner| claimed_twice(key, &owner))
     }
 
     /// A failure with the commit that the pod template is of, where the rollout goes on under a newer one that changed only

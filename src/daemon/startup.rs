@@ -22,7 +22,7 @@ impl Source {
             }
             Err(error) => warn!(%error, "failed to ask the history where it was"),
         }
-        // Until a head is read, the source stands where the last daemon left it.
+        // Until a head is read, the last one is shown that was planned.
         let planned = self.state.planning.planned.clone();
         self.context.status.change(|source| planned.is_some() && set(&mut source.head, planned));
         if self.context.config.drift != Drift::Report {

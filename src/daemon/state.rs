@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
@@ -100,7 +99,7 @@ pub(super) struct Watches {
     pub deferred: DeferredKinds,
     /// Why watches are in trouble, by what they watch.
     pub faults: BTreeMap<String, ClusterError>,
-    /// The number of the plan whose kinds the cluster is asked for.
+    /// The number of the plan whose kinds the cluster is asked for, until it has answered.
     pub asked_for: Option<u64>,
     /// Kinds that are watched, and whose objects are not listed yet.
     pub unlisted: BTreeSet<Served>,
@@ -145,21 +144,22 @@ pub(super) struct Recorded {
     pub history: u32,
     /// When old records are forgotten next.
     pub next_tidy: Instant,
+    /// Whether that was done once since the start.
+    pub tidied: bool,
     /// Whether it was read what an earlier daemon has left of commits that go back as a whole.
     pub failed_commits_read: bool,
 }
 
 impl Recorded {
     pub(super) fn new(history: u32) -> Recorded {
-        /// After a start. A run that ends with its head, as `run --once` does, begins no work that it would break off.
-        const FIRST_TIDY: Duration = Duration::from_mins(1);
         let now = Instant::now();
         Recorded {
             standing: None,
             note_after: now,
             note_trouble: None,
             history,
-            next_tidy: now + FIRST_TIDY,
+            next_tidy: now,
+            tidied: false,
             failed_commits_read: false,
         }
     }

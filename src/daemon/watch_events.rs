@@ -68,8 +68,9 @@ impl Source {
     /// can't serve is that kind's trouble.
     fn watch_in_trouble(&mut self, watch: String, error: Option<ClusterError>) {
         let kind = format!("list {}", watch.rsplit('/').next().unwrap_or_default());
-        if error.as_ref().is_some_and(ClusterError::is_own) {
-            self.watches.unlisted.retain(|served| !watch.ends_with(&format!("/{}", served.resource)));
+        if error.as_ref().is_some_and(|error| !matches!(error, ClusterError::Away { .. }) || error.is_own()) {
+            // It can't be listed for now, for a reason of its own: nobody waits for it.
+            self.watches.unlisted.retain(|served| !served.is_listed_at(&watch));
         }
         match error {
             Some(error) => drop(self.watches.faults.insert(watch, error)),

@@ -231,9 +231,10 @@ impl Globals {
         }
         if options.context.is_none() {
             let inferred = Config::infer().await;
+            let embedded = if inferred.is_err() { self.embedded_without_daemon().await } else { None };
             return inferred.map_err(|error| {
                 let why = error.source().and_then(|source| source.downcast_ref()).map(said).unwrap_or_default();
-                let embedded = self.embedded_without_daemon().unwrap_or_default();
+                let embedded = embedded.unwrap_or_default();
                 anyhow!(
                     "failed to find a cluster: no kubeconfig, and not in a pod; say --kubeconfig FILE: {why}{embedded}"
                 )
@@ -260,9 +261,10 @@ impl Globals {
     }
 
     /// Says that the embedded cluster of the state folder ended with its daemon, where there was one.
-    fn embedded_without_daemon(&self) -> Option<String> {
+    async fn embedded_without_daemon(&self) -> Option<String> {
         let folder = self.state_to_look_at().ok()?;
-        folder.join(EMBEDDED_KUBECONFIG).exists().then(|| {
+        let ended = folder.join(EMBEDDED_KUBECONFIG).exists() && ask_daemon(&folder).await.is_none();
+        ended.then(|| {
             let folder = folder.display();
             format!(
                 "; no daemon answers in {folder}, and its embedded cluster ended with it: belay run --embedded starts \

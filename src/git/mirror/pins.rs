@@ -39,7 +39,27 @@ impl Mirror {
     ///
     /// When the mirror can't be read or written.
     pub fn pin_only(&self, commits: &BTreeSet<CommitId>) -> Result<Vec<CommitId>, GitError> {
-        let missing = self.with(|mirror| {
+        let missing = self.unpin_others(commits)?;
+        let collected = self.with(|mirror| {
+            let _lock = self.lock()?;
+            self.collect_garbage(mirror)
+        });
+        // Handles keep packs open that are gone.
+        self.close_handles();
+        let gone = collected?;
+        if gone > 0 {
+            tracing::info!(objects = gone, "collected the garbage of the mirror");
+        }
+        Ok(missing)
+    }
+
+    /// The same, without collecting anything.
+    ///
+    /// # Errors
+    ///
+    /// When the mirror can't be read or written.
+    pub fn unpin_others(&self, commits: &BTreeSet<CommitId>) -> Result<Vec<CommitId>, GitError> {
+        self.with(|mirror| {
             let _lock = self.lock()?;
             let ours = |name: &str| name.starts_with(PINS) || name.starts_with(KEPT);
             let (pins, missing) = self.needed(mirror, commits, |name| !ours(name))?;
@@ -52,15 +72,8 @@ impl Mirror {
                 let gone = mirror.find_reference(&name).and_then(|mut reference| reference.delete());
                 gone.map_err(while_doing(format!("delete {name} in the mirror")))?;
             }
-            let gone = self.collect_garbage(mirror)?;
-            if gone > 0 {
-                tracing::info!(objects = gone, "collected the garbage of the mirror");
-            }
             Ok(missing)
-        });
-        // Handles keep packs open that are gone.
-        self.close_handles();
-        missing
+        })
     }
 
     /// The commits that are pinned, in the order of their ids.

@@ -16,7 +16,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use git2::{ErrorCode, ObjectType, Odb, OdbLookupFlags, Oid, Repository, RepositoryOpenFlags, Sort};
+use git2::{ConfigLevel, ErrorCode, ObjectType, Odb, OdbLookupFlags, Oid, Repository, RepositoryOpenFlags, Sort};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -63,12 +63,17 @@ impl PackSource {
         Ok(PackSource { repository, path: path.to_owned() })
     }
 
-    /// Whether it is a partial clone: objects are missing that another repository is to have.
+    /// Returns true for a partial clone: objects are missing that a remote is to have.
     fn is_partial(&self) -> bool {
-        let config = self.repository.config().and_then(|mut config| config.snapshot());
-        config.is_ok_and(|config| {
-            config.entries(Some("^remote\\..*\\.promisor$")).is_ok_and(|mut found| found.next().is_some())
-        })
+        let config = self.repository.config().and_then(|config| config.open_level(ConfigLevel::Local));
+        let Ok(config) = config else { return false };
+        let Ok(mut found) = config.entries(Some("^remote\\..*\\.promisor$")) else { return false };
+        while let Some(Ok(entry)) = found.next() {
+            if entry.name().is_ok_and(|name| config.get_bool(name).unwrap_or_default()) {
+                return true;
+            }
+        }
+        false
     }
 
     fn offer(&self, follow: &Follow) -> Result<Offer, GitError> {

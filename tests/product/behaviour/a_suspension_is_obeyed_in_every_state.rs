@@ -83,6 +83,17 @@ async fn its_source_is_not_synced_until_it_is_taken_up_again() {
     annotate(&world, &path_of("web"), Value::Null).await;
     world.until("it is taken up again", |source| source.state() == SourceState::Synced).await;
     assert_eq!(image(&world.get(&path_of("web")).await.unwrap()), "web:2");
+    // Somebody brings by hand what the repository says afterwards: nothing is left to be done, at the next start either.
+    annotate(&world, &path_of("web"), json!("by Ann")).await;
+    let by_hand = json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "web:3"}]}}}});
+    world.patch(&path_of("web"), "kubectl-edit", &by_hand).await;
+    world.push("web.yaml", &deployment("web", "web:3", ""), "Third version");
+    stays(&world, &path_of("web")).await;
+    annotate(&world, &path_of("web"), Value::Null).await;
+    world.until("it is taken up again", |source| source.state() == SourceState::Synced).await;
+    world.kill().await;
+    world.start();
+    world.until("it still is", |source| source.state() == SourceState::Synced).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -188,7 +188,7 @@ async fn what_is_deleted_is_made_again() {
 async fn what_was_done_while_no_daemon_ran_is_put_right_before_it_has_settled() {
     let (mut world, tap) = World::tapped().await;
     for name in ["gone", "changed"] {
-        world.repository.write(&format!("{name}.yaml"), deployment(name, "web:1", ""));
+        world.repository.write(format!("{name}.yaml"), deployment(name, "web:1", ""));
     }
     world.repository.write("map.yaml", config_map("map", "1"));
     world.with_all_of_them().await;

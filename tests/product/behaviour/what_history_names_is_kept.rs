@@ -42,7 +42,7 @@ async fn a_force_push_does_not_take_it_away() {
     world.stop().await;
     world.start();
     world.through(&rewritten).await;
-    // Soon after its start belay lets go of everything but what history names.
+    // At its start belay lets go of everything but what history names.
     tokio::time::sleep(Duration::from_secs(90)).await;
     let mirror = mirror(&world);
     assert!(is_pinned(&mirror, &good), "history names it");

@@ -1,5 +1,5 @@
-//! Whether a commit that ended badly is tried again in a moment: somebody has let go of its object, and the daemon has not taken
-//! that up yet.
+//! The wait for a commit that ended badly and is tried again in a moment: somebody has let go of its object, and the daemon has
+//! not taken that up yet.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,12 +7,13 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use super::wait::keeps_what_is_held;
 use super::wait_progress::{LiveCluster, live};
 use crate::cli::Globals;
 use crate::history::{History, HistoryError};
 use belay_core::rollout::{Hold, Outcome, Record, Workload, is_well, marks};
 
-/// How long a daemon has to take up what was let go of.
+/// The time that a daemon has to take up an object that was let go of.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// The wait for it.
@@ -50,20 +51,21 @@ impl TakenUp {
 /// The workloads of a commit that are held or suspended, as far as no newer commit has come to them.
 fn newest_that_are_kept<'a>(history: &History, records: &'a [Record]) -> Result<Vec<&'a Record>, HistoryError> {
     let (mut seen, mut kept) = (BTreeSet::new(), Vec::new());
-    for record in records.iter().filter(|record| Workload::of(&record.object).is_some()) {
+    let corrected = |record: &Record| keeps_what_is_held(record, records);
+    for record in records.iter().filter(|record| Workload::of(&record.object).is_some() && !corrected(record)) {
         let is_first = seen.insert((&record.source, &record.object));
         if !is_first || is_well(record.outcome) {
             continue;
         }
         let newest = history.newest(&record.source, &record.object)?;
-        if newest.is_some_and(|newest| newest.id == record.id) {
+        if newest.is_some_and(|newest| newest.id == record.id || corrected(&newest)) {
             kept.push(record);
         }
     }
     Ok(kept)
 }
 
-/// Whether a live object does not carry any more what an outcome speaks of.
+/// Returns true where a live object carries neither the hold nor the suspension that an outcome speaks of.
 fn is_let_go(outcome: Outcome, live: &Value) -> bool {
     match outcome {
         Outcome::RolledBack | Outcome::RollbackFailed | Outcome::Held => Hold::on(live).is_none(),
@@ -83,9 +85,15 @@ mod tests {
         let annotated = |key: &str, value: &str| json!({"metadata": {"annotations": {key: value}}});
         let plain = json!({"metadata": {}});
         let suspended = annotated(marks::SUSPEND, "a look");
+        let commit = "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d";
+        let hold = json!({"manifest": "a", "template": "b", "commit": commit, "reason": "broken",
+            "since": "2026-01-01T00:00:00Z"});
+        let held = annotated(marks::HOLD, &hold.to_string());
         for (outcome, live, expected) in [
             (Outcome::RolledBack, &plain, true),
             (Outcome::Held, &plain, true),
+            (Outcome::RolledBack, &held, false),
+            (Outcome::Held, &held, false),
             (Outcome::Suspended, &plain, true),
             (Outcome::Suspended, &suspended, false),
             (Outcome::Rejected, &plain, false),

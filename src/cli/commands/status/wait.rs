@@ -193,7 +193,7 @@ fn through(history: &History, named: Option<&CommitId>, commit: &str) -> anyhow:
 }
 
 /// Returns true for a correction of a workload that the commit had failed on: it restored the version before the commit.
-fn keeps_what_is_held(record: &Record, records: &[Record]) -> bool {
+pub(super) fn keeps_what_is_held(record: &Record, records: &[Record]) -> bool {
     let of_object = |other: &&Record| other.object == record.object && other.source == record.source;
     let is_correction = |record: &Record| matches!(record.trigger, Trigger::Drift(_)) && is_well(record.outcome);
     let older = || records.iter().filter(of_object).filter(|other| other.id < record.id);

@@ -26,7 +26,7 @@ pub fn states_are_true(run: &Run) -> Vec<Finding> {
     }
     let fine = head.objects.iter().all(|(key, want)| is_fine(run, key, want));
     // With a controller it may disagree for a while after that has gone.
-    let disagrees = run.acting(Actor::Controller).next().is_some();
+    let disagrees = run.acting(Actor::Controller).any(|acting| acting.to + 660_000 > run.still);
     if head.broken.is_empty() && fine && run.hands.is_empty() && !disagrees {
         findings.demand(state == "synced", || format!("all is as the head says, and the source is {state}: {shop}"));
     }
