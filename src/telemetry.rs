@@ -2,6 +2,7 @@
 
 mod journal;
 mod metrics;
+mod one_line;
 mod process;
 
 use std::io::{self, ErrorKind, IsTerminal as _};
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 use journal::Journal;
 pub use metrics::{Hooked, Metrics, NoticeLabels, Took};
+use one_line::OneLine;
 pub use process::Process;
 use sd_notify::NotifyState;
 use tracing_subscriber::EnvFilter;
@@ -44,16 +46,17 @@ pub fn start_logging(verbosity: u8, format: LogFormat) {
     let filter = EnvFilter::try_from_env("BELAY_LOG").unwrap_or_else(|_| EnvFilter::new(what_is_logged(verbosity)));
     let filter = without_answers(filter);
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
-    let logs = logs.with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none());
+    let coloured = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let logs = logs.with_ansi(coloured);
     // A second start (tests in one process) keeps the first.
     let _ = match (format, journal::is_read_by_it()) {
         (LogFormat::Json, false) => logs.json().try_init(),
         (LogFormat::Json, true) => logs.with_writer(Journal(std::io::stderr)).json().try_init(),
-        (LogFormat::Text, false) => logs.try_init(),
+        (LogFormat::Text, false) => logs.with_writer(OneLine { to: std::io::stderr, coloured }).try_init(),
         (LogFormat::Text, true) => {
             // What a panic says is an error like any other.
             std::panic::set_hook(Box::new(|panic| tracing::error!("belay's own fault: {panic}")));
-            logs.with_writer(Journal(std::io::stderr)).without_time().try_init()
+            logs.with_writer(OneLine { to: Journal(std::io::stderr), coloured }).without_time().try_init()
         }
     };
 }

@@ -69,6 +69,13 @@ pub struct ServerRefusal {
     pub causes: Vec<(String, String)>,
 }
 
+/// The reason of a refusal, where it is one word. A webhook may write anything into it.
+fn in_one_word(reason: String) -> String {
+    const LONGEST: usize = 40;
+    let is_word = reason.len() <= LONGEST && reason.chars().all(|c| c.is_ascii_alphabetic());
+    if is_word { reason } else { "Refused".to_owned() }
+}
+
 impl ClusterError {
     /// The server can't do it now.
     pub(super) fn away(what: impl Into<String>, message: impl Into<String>) -> ClusterError {
@@ -96,6 +103,7 @@ impl ClusterError {
             ClusterError::Refused(refusal) => ClusterError::Refused(ServerRefusal {
                 message: words(&refusal.message),
                 causes: refusal.causes.iter().map(|(field, message)| (words(field), words(message))).collect(),
+                reason: in_one_word(words(&refusal.reason)),
                 ..refusal
             }),
             ClusterError::Missing { what, message } => ClusterError::Missing { what, message: words(&message) },
@@ -164,5 +172,26 @@ impl ClusterError {
             ClusterError::Away { .. } => ReasonCode::ClusterAway,
         };
         Reason { code, message: self.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_a_secret_is_in_the_reason_of_a_refusal() {
+        let refusal = |reason: &str| {
+            let reason = reason.to_owned();
+            ClusterError::Refused(ServerRefusal { code: 422, reason, message: String::new(), causes: Vec::new() })
+        };
+        let masked = |reason: &str| {
+            let told = refusal(reason).in_words(|text| text.replace("hunter", "***")).to_reason();
+            told.code.as_str().to_owned()
+        };
+        assert_eq!(masked("Invalid"), "Invalid");
+        for reason in ["hunter", "R hunter", "it is not a word", "<b>"] {
+            assert_eq!(masked(reason), "Refused", "{reason}");
+        }
     }
 }
