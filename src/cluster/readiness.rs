@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tracing::Instrument as _;
 
 use super::call::{Purpose, get};
 use super::{Cluster, ClusterError};
@@ -20,6 +21,13 @@ pub(super) struct Readiness(tokio::sync::Mutex<Option<(Instant, bool)>>);
 impl Cluster {
     /// Asks the API server whether it is ready. One answer serves everybody who asks within a second.
     pub async fn is_ready(&self) -> bool {
+        let cluster = self.clone();
+        // In a task of its own: whoever asks, and waits for something else meanwhile, would keep all others waiting.
+        let asking = tokio::spawn(async move { cluster.ask_whether_ready().await }.in_current_span());
+        asking.await.unwrap_or_default()
+    }
+
+    async fn ask_whether_ready(&self) -> bool {
         let mut known = self.readiness.0.lock().await;
         if let Some((at, ready)) = *known
             && at.elapsed() < BELIEVED_FOR
