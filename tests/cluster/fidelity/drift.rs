@@ -211,7 +211,9 @@ async fn two_who_disagree_do_not_fight() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let after = world.get(&path_of("web")).await.unwrap()["metadata"]["generation"].as_u64().unwrap();
-    assert!(after - before <= 16, "{} writes in 30 s", after - before);
+    // Each correction makes two generations: theirs and belay's. A rollout under way and the drift after it are each put right a
+    // few times at once, then ever later; without a back-off there were 140 in this time.
+    assert!(after - before <= 24, "{} writes in 30 s", after - before);
     let said: Vec<String> = world.status().obstacles.trouble.into_values().collect();
     let expected = "updater and belay disagree about spec.template.spec.containers[name=app].image since ";
     assert!(said.iter().any(|text| text.starts_with(expected)), "{said:?}");
