@@ -1,8 +1,8 @@
 //! Logs, what systemd wants to hear, and what is counted.
 
 mod journal;
+mod log_writer;
 mod metrics;
-mod one_line;
 mod process;
 
 use std::io::{self, ErrorKind, IsTerminal as _};
@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use journal::Journal;
+use log_writer::LogWriter;
 pub use metrics::{Hooked, Metrics, NoticeLabels, Took};
-use one_line::OneLine;
 pub use process::Process;
 use sd_notify::NotifyState;
 use tracing_subscriber::EnvFilter;
@@ -52,11 +52,11 @@ pub fn start_logging(verbosity: u8, format: LogFormat) {
     let _ = match (format, journal::is_read_by_it()) {
         (LogFormat::Json, false) => logs.json().try_init(),
         (LogFormat::Json, true) => logs.with_writer(Journal(std::io::stderr)).json().try_init(),
-        (LogFormat::Text, false) => logs.with_writer(OneLine { to: std::io::stderr, coloured }).try_init(),
+        (LogFormat::Text, false) => logs.with_writer(LogWriter { to: std::io::stderr, coloured }).try_init(),
         (LogFormat::Text, true) => {
             // What a panic says is an error like any other.
             std::panic::set_hook(Box::new(|panic| tracing::error!("belay's own fault: {panic}")));
-            logs.with_writer(OneLine { to: Journal(std::io::stderr), coloured }).without_time().try_init()
+            logs.with_writer(LogWriter { to: Journal(std::io::stderr), coloured }).without_time().try_init()
         }
     };
 }

@@ -44,7 +44,7 @@ impl Served {
         self.path(None, "")
     }
 
-    /// Whether an address is that of a list of the kind, in whatever namespace.
+    /// Returns true for an address of a list of the kind, in any namespace.
     #[must_use]
     pub fn is_listed_at(&self, address: &str) -> bool {
         let all = self.path(None, "");

@@ -22,7 +22,7 @@ impl Cluster {
     /// Asks the API server whether it is ready. One answer serves everybody who asks within a second.
     pub async fn is_ready(&self) -> bool {
         let cluster = self.clone();
-        // In a task of its own: whoever asks, and waits for something else meanwhile, would keep all others waiting.
+        // The task is polled also while the caller waits for something else: the lock is never held by a future that stands still.
         let asking = tokio::spawn(async move { cluster.ask_whether_ready().await }.in_current_span());
         asking.await.unwrap_or_default()
     }

@@ -77,10 +77,11 @@ impl Source {
         let message = format!("{}: not served for all of outage_timeout, {} s", reason.message, limit.as_secs());
         warn!(object = %key, message, "given up for now");
         self.stop_waiting(&key);
-        let (outcome, reason) = match earlier.filter(|record| record.outcome == Outcome::RollingBack) {
-            Some(Record { reason: Some(failure), .. }) => (Outcome::RollbackFailed, failure.and(message)),
-            Some(_) => (Outcome::RollbackFailed, Reason::new(ReasonCode::NotServed, message)),
-            None => (Outcome::Failed, Reason::new(ReasonCode::NotServed, message)),
+        let going_back = earlier.filter(|record| record.outcome == Outcome::RollingBack);
+        let outcome = if going_back.is_some() { Outcome::RollbackFailed } else { Outcome::Failed };
+        let reason = match going_back.and_then(|record| record.reason) {
+            Some(failure) => failure.and(message),
+            None => Reason::new(ReasonCode::NotServed, message),
         };
         self.finish(id, outcome, Some(&reason));
         self.state.retries.put_off(&key, RetryCause::Refused, now);

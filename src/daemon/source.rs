@@ -190,7 +190,7 @@ impl Source {
     /// Stops within moments: rollouts are told to stop and leave their records open, to be taken up at the next start.
     async fn shut_down(&mut self) {
         const STOP_TIMEOUT: Duration = Duration::from_secs(3);
-        // Whoever asks after this reads how it stood at the end.
+        // Commands read the state at the end from the history.
         self.recorded.standing = None;
         self.note_source();
         self.handles.values().for_each(|rollout| rollout.cancel.cancel());

@@ -144,7 +144,7 @@ pub(super) struct Recorded {
     pub history: u32,
     /// When old records are forgotten next.
     pub next_tidy: Instant,
-    /// Whether that was done once since the start.
+    /// True once that was done since the start.
     pub tidied: bool,
     /// Whether it was read what an earlier daemon has left of commits that go back as a whole.
     pub failed_commits_read: bool,

@@ -105,7 +105,7 @@ impl Repository {
         Ok(found)
     }
 
-    /// Checks that no folder is missing that is to be followed. Whoever reads a single one sees that.
+    /// Checks that none of several folders is missing. A single one that is missing is an error where it is read.
     fn has_all_folders(&self, at: &CommitId) -> Result<(), GitError> {
         match self.paths.is_one_folder() {
             true => Ok(()),

@@ -128,10 +128,9 @@ async fn the_daemon_does_not_grow_with_the_commits_that_it_rolls_out() {
     /// How many commits each push brings.
     const EACH: usize = 25;
     const PUSHES: usize = 200;
-    /// What may stay of a commit, in bytes: its place in the graph of commits.
+    /// The bytes that may stay of a commit: its place in the graph of commits.
     const OF_A_COMMIT: usize = 400;
-    /// How much more the process may take from the system, in bytes: seen were 2 MiB, and 25 MiB where what a packing took
-    /// was not given back.
+    /// The bytes that the process may take more from the system: 2 MiB were seen, and 25 MiB where a packing gave nothing back.
     const MORE: u64 = 8 << 20;
     let Some(_) = resident() else { return };
     let _alone = MEASURING.lock().await;

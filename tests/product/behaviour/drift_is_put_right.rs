@@ -183,7 +183,7 @@ async fn what_is_deleted_is_made_again() {
     assert_eq!(world.get(&path_of("web")).await.unwrap()["status"]["availableReplicas"], 2);
 }
 
-/// Whoever waits until it has settled, as `run --once` does, waits for that, too.
+/// A source has settled only after that; `run --once` waits for it.
 #[tokio::test(start_paused = true)]
 async fn what_was_done_while_no_daemon_ran_is_put_right_before_it_has_settled() {
     let (mut world, tap) = World::tapped().await;

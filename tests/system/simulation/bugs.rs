@@ -172,7 +172,7 @@ struct Memory {
     held: bool,
     /// The objects that were deleted and are not made anew yet.
     gone: BTreeSet<Key>,
-    /// Whether a webhook fails for any object.
+    /// True while a webhook fails for any object.
     refused: bool,
 }
 
@@ -300,7 +300,7 @@ impl Bug {
         self.memory.lock().unwrap().refused = any;
     }
 
-    /// What is written again at once where somebody else has changed an object.
+    /// Returns the apply that is sent again at once where somebody else has changed an object.
     pub fn fights(&self, path: &str) -> Option<(String, Bytes)> {
         let memory = self.memory.lock().unwrap();
         let of_object = |uri: &&String| uri.split('?').next() == Some(path);
@@ -428,7 +428,7 @@ fn is_deletion(event: &Event) -> bool {
     matches!(event, Event::Hand(_, Hand::Delete | Hand::Finalizer(_)))
 }
 
-/// Whether somebody else of the cluster has to do with a workload.
+/// Returns true where a scenario has such an actor.
 fn has_actor(scenario: &Scenario, wanted: Actor) -> bool {
     scenario.events.iter().any(|timed| matches!(timed.what, Event::Actor(_, actor, _) if actor == wanted))
 }

@@ -26,7 +26,7 @@ use super::findings::path_of;
 use super::log::Log;
 use super::manual_changes::Person;
 use super::repository::{Key, Shop};
-use super::run::{Acting, Handled, Life};
+use super::run::{ActorPeriod, Handled, Life};
 use super::scenario::{Fate, Order, Scenario};
 use super::second_source;
 use crate::support::daemon::EPOCH;
@@ -62,7 +62,7 @@ pub struct Stage {
     bug: Option<Bug>,
     pub log: Log,
     pub hands: Vec<Handled>,
-    pub acting: Vec<Acting>,
+    pub acting: Vec<ActorPeriod>,
     pub lives: Vec<Life>,
     pub storms: Vec<(u64, u64)>,
     pub jumps: Vec<(u64, i64)>,
@@ -311,13 +311,13 @@ impl Stage {
         }
         let from = self.line.now();
         let to = from + u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX);
-        self.acting.push(Acting { actor, key, from, to });
+        self.acting.push(ActorPeriod { actor, key, from, to });
     }
 
     /// A controller writes what it says, where something else is there.
     async fn control(&mut self, number: usize) {
         const EACH: Duration = Duration::from_millis(700);
-        let Acting { key, to, .. } = self.acting[number].clone();
+        let ActorPeriod { key, to, .. } = self.acting[number].clone();
         if self.line.now() >= to {
             return;
         }

@@ -21,7 +21,7 @@ pub struct Handled {
 
 /// Somebody else of the cluster who had to do with a workload for a time.
 #[derive(Clone, Debug)]
-pub struct Acting {
+pub struct ActorPeriod {
     pub actor: Actor,
     pub key: Key,
     pub from: u64,
@@ -47,7 +47,7 @@ pub struct Run {
     pub pushed: Vec<Pushed>,
     pub wire: Vec<Exchange>,
     pub hands: Vec<Handled>,
-    pub acting: Vec<Acting>,
+    pub acting: Vec<ActorPeriod>,
     pub lives: Vec<Life>,
     /// One history for each state folder.
     pub books: Vec<HistoryRows>,
@@ -108,7 +108,7 @@ impl Run {
     }
 
     /// When an actor had to do with which workloads.
-    pub fn acting(&self, actor: Actor) -> impl Iterator<Item = &Acting> {
+    pub fn acting(&self, actor: Actor) -> impl Iterator<Item = &ActorPeriod> {
         self.acting.iter().filter(move |acting| acting.actor == actor)
     }
 

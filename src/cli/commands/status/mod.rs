@@ -1,7 +1,7 @@
 //! `belay status`
 
+mod pending_retry;
 pub(in crate::cli) mod revision_table;
-mod taken_up;
 pub(in crate::cli) mod wait;
 mod wait_progress;
 

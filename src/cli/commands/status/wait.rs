@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::taken_up::TakenUp;
+use super::pending_retry::PendingRetry;
 use super::wait_progress::{NoUse, WaitProgress};
 use crate::cli::Globals;
 use crate::cli::commands::show::why;
@@ -47,7 +47,7 @@ pub(in crate::cli) async fn wait(
     // `HEAD` and names of branches mean a commit of the working copy here.
     let named = named(&Repositories::at_hand(&folder), commit)?;
     let (mut missing, mut untouched) = (0, 0);
-    let (mut telling, mut taken_up) = (WaitProgress::default(), TakenUp::default());
+    let (mut telling, mut pending_retry) = (WaitProgress::default(), PendingRetry::default());
     let waiting = async {
         loop {
             match History::read_only(&folder) {
@@ -64,7 +64,7 @@ pub(in crate::cli) async fn wait(
                     if let Some(found) = found {
                         let records = (&history, &found.records[..]);
                         if found.exit == Exit::Done
-                            || !taken_up.is_awaited(globals, &mut telling.cluster, records).await?
+                            || !pending_retry.is_awaited(globals, &mut telling.cluster, records).await?
                         {
                             return anyhow::Ok((found, history));
                         }

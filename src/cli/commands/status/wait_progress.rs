@@ -26,16 +26,16 @@ pub(super) struct WaitProgress {
     said: BTreeMap<(String, ObjectKey), Said>,
     /// What was said of each source.
     sources: BTreeMap<String, String>,
-    pub(super) cluster: LiveCluster,
+    pub(super) cluster: LazyCluster,
     /// Since when no daemon answers, and whether that was said.
     unanswered: Option<(Instant, bool)>,
 }
 
 /// The cluster, connected to when it is asked for first.
 #[derive(Default)]
-pub(super) struct LiveCluster(Option<Option<Cluster>>);
+pub(super) struct LazyCluster(Option<Option<Cluster>>);
 
-impl LiveCluster {
+impl LazyCluster {
     /// `None` where it can't be reached.
     pub(super) async fn get(&mut self, globals: &Globals) -> Option<Cluster> {
         if self.0.is_none() {

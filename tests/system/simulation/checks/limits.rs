@@ -10,7 +10,7 @@ use super::super::events::Actor;
 use super::super::fault_rates::Fortune;
 use super::super::findings::{Finding, Findings, is_workload, key_of_path, template};
 use super::super::repository::secret_value;
-use super::super::run::{Acting, Run};
+use super::super::run::{ActorPeriod, Run};
 use super::super::scenario::{Fate, Will};
 
 /// Every request has a limit, every retry waits, and a server that says when to come back is believed.
@@ -104,7 +104,7 @@ pub fn others_go_on(run: &Run) -> Vec<Finding> {
                 continue;
             }
             let good = want.fate.is_some_and(|fate| Fate::will(fate) == Will::Succeed);
-            let is_refused = |acting: &Acting| {
+            let is_refused = |acting: &ActorPeriod| {
                 acting.key == *key && acting.from < pushed.at + SOON && acting.to + 60_000 > pushed.at
             };
             if run.acting(Actor::Webhook).any(is_refused) {

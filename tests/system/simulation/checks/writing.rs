@@ -144,10 +144,9 @@ pub fn suspended_is_left_alone(run: &Run) -> Vec<Finding> {
     findings.all
 }
 
-/// Who writes something again and again is not fought: each correction comes later than the one before.
+/// A controller that writes an object again and again is not fought: each correction comes later than the one before.
 pub fn fights_nobody(run: &Run) -> Vec<Finding> {
-    /// How often an object is written within 6 minutes: a few times at once, then after 5, 10, 20, 40 s and so on; and a rollout
-    /// that is under way is told of.
+    /// The writes of an object within 6 minutes: a few at once, then after 5, 10, 20, 40 s and so on.
     const MOST: usize = 12;
     let mut findings = Findings::of("fights-nobody");
     for acting in run.acting(Actor::Controller) {

@@ -412,7 +412,7 @@ mod tests {
             (ObjectFacts { live: Some(Standing::Moving), ..held }, RollingBack),
             (ObjectFacts { live: Some(Standing::Failed), ..held }, RollbackFailed),
             (ObjectFacts { suspended: true, ..held }, ObjectState::Suspended),
-            // Whoever knows no more than how it ended says the same.
+            // The end of the record alone says the same.
             (ObjectFacts { ended: Some(ObjectState::Suspended), ..ObjectFacts::default() }, ObjectState::Suspended),
             (ObjectFacts { live: Some(Standing::Failed), ..well }, ObjectState::Failed),
             (ObjectFacts { live: Some(Standing::Paused), ..well }, ObjectState::Progressing),

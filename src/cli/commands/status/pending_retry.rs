@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::wait::keeps_what_is_held;
-use super::wait_progress::{LiveCluster, live};
+use super::wait_progress::{LazyCluster, live};
 use crate::cli::Globals;
 use crate::history::{History, HistoryError};
 use belay_core::rollout::{Hold, Outcome, Record, Workload, is_well, marks};
@@ -18,16 +18,16 @@ const LIMIT: Duration = Duration::from_secs(10);
 
 /// The wait for it.
 #[derive(Default)]
-pub(super) struct TakenUp {
+pub(super) struct PendingRetry {
     until: Option<Instant>,
 }
 
-impl TakenUp {
+impl PendingRetry {
     /// Returns true while a workload of the commit is neither held nor suspended any more, and its record still says that it is.
     pub(super) async fn is_awaited(
         &mut self,
         globals: &Globals,
-        cluster: &mut LiveCluster,
+        cluster: &mut LazyCluster,
         (history, records): (&History, &[Record]),
     ) -> anyhow::Result<bool> {
         let until = *self.until.get_or_insert_with(|| Instant::now() + LIMIT);

@@ -8,31 +8,31 @@ use tracing::Metadata;
 use tracing_subscriber::fmt::MakeWriter;
 
 /// Writes to another writer, each event on one line.
-pub(super) struct OneLine<W> {
+pub(super) struct LogWriter<W> {
     pub to: W,
-    /// Whether the events are coloured for a terminal.
+    /// True where the events are coloured for a terminal.
     pub coloured: bool,
 }
 
-impl<'a, W: MakeWriter<'a>> MakeWriter<'a> for OneLine<W> {
-    type Writer = EventLine<W::Writer>;
+impl<'a, W: MakeWriter<'a>> MakeWriter<'a> for LogWriter<W> {
+    type Writer = LogLine<W::Writer>;
 
     fn make_writer(&'a self) -> Self::Writer {
-        EventLine { to: self.to.make_writer(), coloured: self.coloured }
+        LogLine { to: self.to.make_writer(), coloured: self.coloured }
     }
 
     fn make_writer_for(&'a self, event: &Metadata<'_>) -> Self::Writer {
-        EventLine { to: self.to.make_writer_for(event), coloured: self.coloured }
+        LogLine { to: self.to.make_writer_for(event), coloured: self.coloured }
     }
 }
 
 /// One event, which is written at once.
-pub(super) struct EventLine<W> {
+pub(super) struct LogLine<W> {
     to: W,
     coloured: bool,
 }
 
-impl<W: Write> Write for EventLine<W> {
+impl<W: Write> Write for LogLine<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(bytes);
         let (line, end) = text.strip_suffix('\n').map_or((&*text, ""), |line| (line, "\n"));
@@ -80,7 +80,7 @@ mod tests {
     fn nothing_in_an_event_steers_a_terminal_or_begins_a_line() {
         let evil = "a\x1b[31mb\x1b]0;c\x07 \u{202e}d\u{200b}\r\n2026 INFO e\tf";
         let written = |coloured: bool| {
-            let mut line = EventLine { to: Vec::new(), coloured };
+            let mut line = LogLine { to: Vec::new(), coloured };
             writeln!(line, "{evil}").unwrap();
             String::from_utf8(line.to).unwrap()
         };
