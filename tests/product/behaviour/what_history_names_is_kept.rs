@@ -43,7 +43,7 @@ async fn a_force_push_does_not_take_it_away() {
     world.start();
     world.through(&rewritten).await;
     // At its start belay lets go of everything but what history names.
-    tokio::time::sleep(Duration::from_secs(90)).await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
     let mirror = mirror(&world);
     assert!(is_pinned(&mirror, &good), "history names it");
     assert!(mirror.find_commit(git2::Oid::from_str(&good).unwrap()).is_ok());
@@ -83,7 +83,7 @@ async fn old_records_are_forgotten_but_not_what_is_needed() {
     world.stop().await;
     world.start();
     world.through(&newest).await;
-    tokio::time::sleep(Duration::from_secs(90)).await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
     assert_eq!(world.records().len(), 2);
     assert_eq!(world.record(&newest, "Deployment default/web").outcome, Outcome::Complete);
     assert!(!is_pinned(&mirror(&world), &first.unwrap()), "nobody names it any more");
