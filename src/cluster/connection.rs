@@ -12,7 +12,7 @@ use kube::Client;
 use kube::client::{AuthError, Body};
 use tokio::time::Instant;
 use tower::BoxError;
-use tracing::{debug, info, warn};
+use tracing::{Instrument as _, debug, info, warn};
 
 use super::credentials::without_credentials;
 use super::unreachable::Unreachable;
@@ -87,7 +87,7 @@ pub async fn connect(connector: Connector) -> Result<Client, String> {
         Arc::new(Connection { connector, present: Mutex::new(present), renewing: tokio::sync::Mutex::default() });
     let service = tower::service_fn(move |request: Request<Body>| {
         let connection = Arc::clone(&connection);
-        async move { connection.carry(request).await }
+        connection.carry(request)
     });
     Ok(Client::new(service, namespace))
 }
@@ -102,14 +102,14 @@ impl Connection {
         (present.client.clone(), present.number)
     }
 
-    async fn carry(&self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+    async fn carry(self: Arc<Self>, request: Request<Body>) -> Result<Response<Body>, BoxError> {
         self.look().await;
         let (parts, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
         let again = || Request::from_parts(parts.clone(), Body::from(body.to_vec()));
         let (client, number) = self.client();
         let answer = self.send(&client, again()).await?;
-        if answer.status() != StatusCode::UNAUTHORIZED || !self.renew(number, "401").await {
+        if answer.status() != StatusCode::UNAUTHORIZED || !self.renewed(number, "401").await {
             return Ok(answer);
         }
         self.send(&self.client().0, again()).await
@@ -123,7 +123,7 @@ impl Connection {
     }
 
     /// Makes the connection anew where the files have changed.
-    async fn look(&self) {
+    async fn look(self: &Arc<Self>) {
         let number = {
             let mut present = self.present();
             if present.looked.elapsed() < LOOK {
@@ -134,11 +134,18 @@ impl Connection {
         };
         let stamp = (self.connector.stamp)();
         if self.present().stamp != stamp {
-            self.renew(number, "its files have changed").await;
+            self.renewed(number, "its files have changed").await;
         }
     }
 
-    /// Makes the connection anew, unless somebody did since it had this number. Whether it is another one now.
+    /// Makes the connection anew, unless somebody did since it had this number. Whether it is another one now. The task is polled
+    /// also while the caller waits for something else: the lock is never held by a future that stands still.
+    async fn renewed(self: &Arc<Self>, number: u64, why: &'static str) -> bool {
+        let connection = Arc::clone(self);
+        let renewing = tokio::spawn(async move { connection.renew(number, why).await }.in_current_span());
+        renewing.await.unwrap_or_default()
+    }
+
     async fn renew(&self, number: u64, why: &str) -> bool {
         let _one = self.renewing.lock().await;
         {
