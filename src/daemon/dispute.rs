@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::backoff::Backoff;
 use belay_core::rollout::ForeignField;
 
@@ -9,6 +11,15 @@ use belay_core::rollout::ForeignField;
 pub const AT_ONCE: u32 = 3;
 /// The waits before a correction after that.
 pub const WAITS: Backoff = Backoff::between(Duration::from_secs(5), Duration::from_mins(10));
+
+/// The corrections of an object until now, while a disagreement about it lasts or may begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PastCorrections {
+    /// How many there were.
+    pub times: u32,
+    /// The time of the first one.
+    pub first: Instant,
+}
 
 /// A disagreement about an object, to be told.
 #[derive(Clone, Debug, PartialEq)]

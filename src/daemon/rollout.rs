@@ -248,11 +248,13 @@ impl RolloutTask {
     /// Waits before the manifest is applied again: not after the first times, then ever longer, which is said.
     async fn wait_after_disturbance(&mut self, lasted: Duration) -> Result<(), Cancelled> {
         let Some(dispute) = &mut self.findings.disturbed else { return Ok(()) };
-        dispute.lasted = lasted;
-        let Some(number) = dispute.times.checked_sub(AT_ONCE) else { return Ok(()) };
+        let past = self.resume.corrected;
+        dispute.lasted = past.map_or(lasted, |past| past.first.elapsed());
+        let times = past.map_or(0, |past| past.times).saturating_add(dispute.times);
+        let Some(number) = times.checked_sub(AT_ONCE) else { return Ok(()) };
         dispute.wait = WAITS.wait_number(number);
-        self.context.disagree(&self.planned.wanted.key, Some(dispute));
         let wait = dispute.wait;
+        self.context.disagree(&self.planned.wanted.key, Some(&Dispute { times, ..dispute.clone() }));
         self.unless_cancelled(tokio::time::sleep(wait)).await
     }
 

@@ -9,6 +9,7 @@ use tracing::info;
 
 use super::apply_wave::WaveTurn;
 use super::context::Context;
+use super::dispute::PastCorrections;
 use super::patience::Patience;
 use crate::cluster::Served;
 use belay_core::manifest::Compact;
@@ -63,6 +64,8 @@ pub(super) struct Resume {
     pub continues_rollout: bool,
     /// Whether what it takes the place of may not be well any more.
     pub was_unverified: bool,
+    /// The corrections of the object before it.
+    pub corrected: Option<PastCorrections>,
 }
 
 /// A rollout was told to stop.

@@ -222,6 +222,7 @@ impl Source {
         };
         let key = planned.wanted.key.clone();
         let was_complete = progress.is_none_or(|progress| progress.complete);
+        let corrected = self.state.drift.disputes.past(&key, Instant::now());
         let was_unverified = self.state.live.get(&key).map_or(!was_complete, LiveFacts::is_unverified);
         self.watch(&served);
         let (start, apply) = self.start_of(&planned);
@@ -240,7 +241,7 @@ impl Source {
             cancel: cancel.clone(),
             live,
             give_up: given_up,
-            resume: Resume { start, continues_rollout, was_unverified },
+            resume: Resume { start, continues_rollout, was_unverified, corrected },
             findings: Findings::default(),
             patience: Patience::default(),
         });

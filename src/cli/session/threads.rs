@@ -3,11 +3,12 @@
 //! A runtime that can't start a thread panics, or waits for ever for one that never comes. So it is tried before the runtime
 //! is built, and the runtime gets no more than there was room for.
 
+use std::fs;
 use std::io;
 use std::num::NonZero;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
 
@@ -21,6 +22,8 @@ pub(in crate::cli) const BLOCKING_OF_THE_DAEMON: usize = 48;
 const FEWEST_BLOCKING: usize = 2;
 /// A thread that has nothing to do is kept: where threads are short a new one might not come.
 const KEPT: Duration = Duration::from_hours(24);
+/// Threads that have ended are gone within this time, on a machine that has other things to do.
+const GONE_WITHIN: Duration = Duration::from_secs(5);
 
 /// Why the program can't begin.
 #[derive(Debug, thiserror::Error)]
@@ -71,8 +74,30 @@ fn share(
     }
 }
 
-/// How many of these threads can be there at once, and why no more.
+/// How many of these threads can be there at once, and why no more. It returns when they are gone again.
 fn startable(wanted: usize) -> (usize, Option<io::Error>) {
+    let before = running();
+    let result = start_at_once(wanted);
+    wait_until_gone(before);
+    result
+}
+
+/// A thread that was joined counts against the limits until the kernel has taken it away, which may be a moment later. The
+/// kernel uncounts it before it leaves /proc.
+fn wait_until_gone(before: Option<usize>) {
+    let began = Instant::now();
+    while running() > before && began.elapsed() < GONE_WITHIN {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// How many threads this program has; nothing on a system that does not tell.
+fn running() -> Option<usize> {
+    Some(fs::read_dir("/proc/self/task").ok()?.count())
+}
+
+/// Starts so many threads that wait until all are there, or no more can be.
+fn start_at_once(wanted: usize) -> (usize, Option<io::Error>) {
     let gate = Mutex::new(());
     thread::scope(|scope| {
         // They end when this has been given back.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::daemon::dispute::{AT_ONCE, Dispute, WAITS};
+use crate::daemon::dispute::{AT_ONCE, Dispute, PastCorrections, WAITS};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::ForeignField;
 
@@ -88,6 +88,13 @@ impl Disputes {
                 corrections.first = corrections.first.min(now.checked_sub(dispute.lasted).unwrap_or(now));
             }
         }
+    }
+
+    /// Returns the corrections of an object until now: a rollout that others disturb goes on from them.
+    pub fn past(&self, key: &ObjectKey, now: Instant) -> Option<PastCorrections> {
+        let is_recent = |one: &&Corrections| now < one.quiet_at().unwrap_or(one.last + QUIET);
+        let most = self.objects.get(key)?.values().filter(is_recent).max_by_key(|one| one.times)?;
+        Some(PastCorrections { times: most.times, first: most.first })
     }
 
     /// Returns the disagreement about an object, where there is one.

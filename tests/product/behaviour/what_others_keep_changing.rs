@@ -72,6 +72,26 @@ async fn a_rollout_that_another_program_keeps_overwriting_is_begun_again_ever_la
     assert_eq!(world.record(&second, "Deployment default/web").outcome, Outcome::Complete);
 }
 
+/// A correction is a rollout of its own: one that is disturbed goes on from the corrections before it, however many of those were
+/// complete.
+#[tokio::test(start_paused = true)]
+async fn a_correction_that_is_disturbed_comes_no_sooner_than_the_next_one_would() {
+    let (world, _) = World::with_web().await;
+    let theirs = json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "web:9"}]}}}});
+    let began = tokio::time::Instant::now();
+    let mut writes = 0;
+    while began.elapsed() < Duration::from_hours(1) {
+        if image(&world.get(&path_of("web")).await.unwrap()) == "web:1" {
+            // Every third time the correction is complete before.
+            tokio::time::sleep(Duration::from_millis(if writes % 3 == 0 { 8000 } else { 100 })).await;
+            world.patch(&path_of("web"), "updater", &theirs).await;
+            writes += 1;
+        }
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    }
+    assert!((8..=15).contains(&writes), "{writes} writes in an hour");
+}
+
 /// Each image is another revision: those that were good are pushed out of the few that are kept, and that is said.
 #[tokio::test(start_paused = true)]
 async fn revisions_that_are_pushed_out_are_told() {
