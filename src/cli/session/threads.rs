@@ -84,6 +84,7 @@ fn startable(wanted: usize) -> (usize, Option<io::Error>) {
 
 /// A thread that was joined counts against the limits until the kernel has taken it away, which may be a moment later. The
 /// kernel uncounts it before it leaves /proc.
+#[allow(clippy::disallowed_methods, reason = "no runtime is there yet")]
 fn wait_until_gone(before: Option<usize>) {
     let began = Instant::now();
     while running() > before && began.elapsed() < GONE_WITHIN {
