@@ -6,7 +6,15 @@ WORKDIR /src
 COPY . .
 RUN bash .ci/release /usr/local/bin
 
-# glibc, OpenSSL, the C++ libraries and certificates; no shell, and no libz: belay brings its own.
+# docker build --target ssh: the same with `ssh`, for repositories behind it. ssh wants its user in /etc/passwd.
+FROM debian:bookworm-slim AS ssh
+RUN apt-get update && apt-get install -qy --no-install-recommends ca-certificates openssh-client \
+    && rm -rf /var/lib/apt/lists/* && useradd --uid 65532 --home-dir /var/lib/belay belay
+COPY --from=build /usr/local/bin/belay /usr/local/bin/belay
+USER 65532:65532
+ENTRYPOINT ["/usr/local/bin/belay"]
+
+# glibc, the C++ libraries and certificates; no shell, and no libz: belay brings its own.
 FROM gcr.io/distroless/cc-debian12
 COPY --from=build /usr/local/bin/belay /usr/local/bin/belay
 USER 65532:65532

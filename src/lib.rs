@@ -107,7 +107,7 @@
 //!
 //! | what | file |
 //! |---|---|
-//! | reaching a repository: which addresses (`location`), with what belay shows (`credentials`), which ssh server is believed (`host_keys`), the fetch (`fetch`; from this machine: `import`, whose files are looked at first: `local_files`, and whose commits: `surplus_parents`, ended when time is over: `watchdog`, whose pushes wake belay: `wake`) | `src/git/transport` |
+//! | reaching a repository: which addresses (`location`), with what belay shows (`credentials`), over http and https (`http`, `http_client`, `redirect`) and by the program `ssh` (`ssh`, `ssh_command`, `ssh_complaint`, `passphrase`) in libgit2's place (`register`), within the limits of a session (`session`), the fetch (`fetch`; from this machine: `import`, whose files are looked at first: `local_files`, and whose commits: `surplus_parents`, whose pushes wake belay: `wake`) | `src/git/transport` |
 //! | belay's copy of it: its memory, damage, packs, what is thrown away (`garbage`) and what never (`pins`) | `src/git/mirror` |
 //! | which branch, tag or commit is followed; limits of what is read; whom a commit is charged to, and the changes between two heads | `src/git/read/follow` `src/git/read/limits` `src/git/read/attribution` `src/git/read/tree` |
 //! | the commits of a person: the working copy, signatures (`signing`), the push | `src/git/worktree`; which manifests are meant: `src/cli/worktree` |

@@ -124,6 +124,9 @@ pub fn command() -> clap::Command {
 /// Reads the command line and does what it says.
 #[must_use]
 pub fn main() -> ExitCode {
+    if let Some(answered) = crate::git::answer_ssh() {
+        return if answered { Exit::Done.into() } else { Exit::Error.into() };
+    }
     if commands::completions::answered() {
         return Exit::Done.into();
     }

@@ -120,6 +120,7 @@ mod tests {
         source.credentials = CredentialsConfig {
             username: Some("a".to_owned()),
             token_file: path(),
+            ca_file: path(),
             ssh_key: path(),
             ssh_passphrase_file: path(),
             known_hosts: path(),

@@ -178,6 +178,9 @@ pub struct CredentialsConfig {
     /// A file with a token or password, for https.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_file: Option<PathBuf>,
+    /// A file with certificates in PEM, of authorities that are trusted beside those that the machine trusts, for https.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca_file: Option<PathBuf>,
     /// A private key, for ssh.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ssh_key: Option<PathBuf>,

@@ -17,9 +17,11 @@ pub fn credentials(config: &SourceConfig, location: &Location) -> Credentials {
     if let Some(file) = &given.token_file {
         credentials = credentials.token_file(file);
     }
-    match &given.ssh_key {
-        Some(key) => credentials = credentials.key_file(key),
-        None => credentials = credentials.agent(),
+    if let Some(file) = &given.ca_file {
+        credentials = credentials.ca_file(file);
+    }
+    if let Some(key) = &given.ssh_key {
+        credentials = credentials.key_file(key);
     }
     if let Some(file) = &given.ssh_passphrase_file {
         credentials = credentials.passphrase_file(file);

@@ -4,11 +4,12 @@
 //! | part | what it is |
 //! |---|---|
 //! | [`Location`], [`Credentials`], [`Follow`], [`Limits`] | which repository, as whom, what of it, how much of it |
+//! | [`answer_ssh`] | the passphrase of a key, where `ssh` starts belay to ask for it |
 //! | [`Mirror`] | belay's own bare copy: fetched into, compared, read; nothing of it is ever checked out |
 //! | [`Wake`] | notices a push to a repository on this machine at once |
 //! | [`WorkingCopy`] | a person's files, for the commands that edit and commit them |
 //!
-//! Of a repository that is followed no link is followed, no submodule entered, no hook or filter run, no program started.
+//! Of a repository that is followed no link is followed, no submodule entered, no hook or filter run, no program started but `ssh`.
 //! Everything here blocks, on the disk or on the network: call it from `spawn_blocking`. Only [`Wake`] is for async code.
 
 mod error;
@@ -31,6 +32,7 @@ pub use read::tree::{BlobId, Change, Changes, Entry, EntryKind, Files};
 pub use transport::credentials::Credentials;
 pub use transport::fetch::Fetched;
 pub use transport::location::{InvalidLocation, Location, Origin, Scheme};
+pub use transport::passphrase::answer_ssh;
 pub use transport::wake::{Wake, Watching};
 pub use worktree::revision::Revision;
 pub use worktree::signing::Signing;

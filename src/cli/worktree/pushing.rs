@@ -9,8 +9,8 @@ use crate::config::Config;
 use crate::daemon::credentials;
 use crate::git::{Credentials, Location};
 
-/// The credentials of the source that follows `destination`, else of one on the same server; what a person has anyhow
-/// (the ssh agent, the usual keys) where the configuration knows neither. Without `config` the usual file is read, if it is there and can be.
+/// Returns the credentials of the source that follows `destination`, else of one on the same server; none where the
+/// configuration knows neither: `ssh` has those of the user. Without `config` the usual file is read, if it is there and can be.
 ///
 /// # Errors
 /// Where a file that was named can't be read.
@@ -18,7 +18,7 @@ pub(in crate::cli) fn credentials_for(config: Option<&Path>, destination: &Locat
     let path = config.map_or_else(|| PathBuf::from(CONFIG), Path::to_owned);
     let known = match (std::fs::read_to_string(&path), config) {
         (Ok(text), _) => Config::parse(&text, &path.display().to_string())?,
-        (Err(_), None) => return Ok(Credentials::new(destination).of_person()),
+        (Err(_), None) => return Ok(Credentials::new(destination)),
         (Err(error), Some(_)) => bail!("failed to read {}: {error}", path.display()),
     };
     let mut of_server = None;
@@ -31,5 +31,5 @@ pub(in crate::cli) fn credentials_for(config: Option<&Path>, destination: &Locat
             of_server = of_server.or(Some(source));
         }
     }
-    Ok(of_server.map_or_else(|| Credentials::new(destination).of_person(), |source| credentials(source, destination)))
+    Ok(of_server.map_or_else(|| Credentials::new(destination), |source| credentials(source, destination)))
 }

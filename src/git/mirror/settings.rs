@@ -1,15 +1,12 @@
-//! What libgit2 keeps for the whole process: time limits and the size of its caches.
+//! Settings that libgit2 keeps for the whole process: its transports and the size of its caches.
 
 use std::sync::Once;
 
 use git2::{ConfigLevel, Repository, opts};
 
 use super::memory;
+use crate::git::transport::register;
 
-/// How long connecting to a server may take.
-const CONNECT_MS: i32 = 15_000;
-/// How long a server may say nothing.
-const SILENCE_MS: i32 = 60_000;
 /// How many bytes of objects libgit2 may keep in memory, all repositories together. Its own default is 256 MiB; belay
 /// reads almost every object once.
 const CACHE_BYTES: isize = 8 << 20;
@@ -58,8 +55,7 @@ pub(in crate::git) fn apply() {
         let done = unsafe {
             memory::install();
             [
-                opts::set_server_connect_timeout_in_milliseconds(CONNECT_MS),
-                opts::set_server_timeout_in_milliseconds(SILENCE_MS),
+                register::install(),
                 opts::set_cache_max_size(CACHE_BYTES),
                 opts::set_mwindow_size(WINDOW_BYTES),
                 opts::set_mwindow_mapped_limit(MAPPED_BYTES),

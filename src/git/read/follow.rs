@@ -6,8 +6,8 @@ use std::fmt;
 
 use git2::Oid;
 
+use super::wildcard::matches;
 use crate::git::error::GitError;
-use crate::git::transport::host_keys::matches;
 use belay_core::rollout::CommitId;
 
 /// What of a repository is followed.

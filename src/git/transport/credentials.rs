@@ -1,43 +1,36 @@
-//! What belay shows to a Git server, and only to the one that it is for.
+//! The credentials that belay shows to a Git server, and only to the one that they are for.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use git2::{Cred, CredentialType};
+use http::HeaderValue;
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 
-use super::location::{Location, Origin, Scheme};
+use super::location::{Location, Origin};
 use crate::git::error::GitError;
 use crate::git::mirror::hidden::hidden_by_systemd;
-use crate::regular_file::{open_regular, read_regular_text};
+use crate::regular_file::{open_regular, read_regular, read_regular_text};
 
-/// No password, token or passphrase is longer.
+/// The longest password, token or passphrase, in bytes.
 const SECRET_LIMIT: u64 = 64 << 10;
-/// The private keys that ssh tries by itself, in this order.
-const USUAL_KEYS: [&str; 3] = ["id_ed25519", "id_ecdsa", "id_rsa"];
-/// How often a server may ask in one connection. It asks again when it did not like the answer.
-const QUESTIONS: usize = 8;
+/// The largest `ca_file`, in bytes.
+const CA_LIMIT: u64 = 1 << 20;
 
 /// The names of the files in which credentials are, bound to one server. The files are read when they are needed, so
-/// that they can be exchanged while belay runs, and what is in them is kept no longer than that.
+/// that they can be exchanged while belay runs, and their content is kept no longer than that.
 #[derive(Clone, Debug, Default)]
 pub struct Credentials {
     origin: Option<Origin>,
     user: Option<String>,
     token_file: Option<PathBuf>,
+    ca_file: Option<PathBuf>,
     key_file: Option<PathBuf>,
     passphrase_file: Option<PathBuf>,
-    agent: Agent,
-    usual_keys: Vec<PathBuf>,
     known_hosts: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Agent {
-    #[default]
-    Unused,
-    Used,
 }
 
 impl Credentials {
@@ -62,7 +55,14 @@ impl Credentials {
         self
     }
 
-    /// The file with the private key for `ssh`.
+    /// The file with certificates in PEM, of authorities that are trusted beside the machine's, for `https`.
+    #[must_use]
+    pub fn ca_file(mut self, path: impl Into<PathBuf>) -> Credentials {
+        self.ca_file = Some(path.into());
+        self
+    }
+
+    /// The file with the private key for `ssh`. Without it `ssh` takes those of its configuration, its agent and `~/.ssh`.
     #[must_use]
     pub fn key_file(mut self, path: impl Into<PathBuf>) -> Credentials {
         self.key_file = Some(path.into());
@@ -76,167 +76,77 @@ impl Credentials {
         self
     }
 
-    /// Asks the ssh agent of `$SSH_AUTH_SOCK` where no key file is given or the server does not want that key.
-    #[must_use]
-    pub fn agent(mut self) -> Credentials {
-        self.agent = Agent::Used;
-        self
-    }
-
-    /// What a person has without any configuration: the ssh agent, where one runs, and then the keys in `~/.ssh` that ssh
-    /// itself would try. Those with a passphrase are for the agent: nobody is asked for it here.
-    #[must_use]
-    pub fn of_person(mut self) -> Credentials {
-        if std::env::var_os("SSH_AUTH_SOCK").is_some_and(|socket| !socket.is_empty()) {
-            self.agent = Agent::Used;
-        }
-        if let Some(home) = std::env::var_os("HOME").map(PathBuf::from) {
-            let keys = USUAL_KEYS.map(|name| home.join(".ssh").join(name)).into_iter();
-            self.usual_keys = keys.filter(|key| key.is_file()).collect();
-        }
-        self
-    }
-
-    /// The file with the keys of the servers that are trusted; `~/.ssh/known_hosts` and `/etc/ssh/ssh_known_hosts`
-    /// without it. A server that is in none of them is never spoken to.
+    /// The file with the keys of the servers that are trusted; those that `ssh` reads without it. A server that is in none
+    /// of them is never spoken to.
     #[must_use]
     pub fn known_hosts(mut self, path: impl Into<PathBuf>) -> Credentials {
         self.known_hosts = Some(path.into());
         self
     }
 
-    /// Whom they are for.
+    /// The server that they are for.
     #[must_use]
     pub fn origin(&self) -> Option<&Origin> {
         self.origin.as_ref()
     }
 
-    pub(in crate::git) fn known_hosts_file(&self) -> Option<&Path> {
-        self.known_hosts.as_deref()
+    /// Returns the header by which the token is shown; nothing where none is configured for this server.
+    pub(super) fn authorization(&self, location: &Location) -> Result<Option<HeaderValue>, GitError> {
+        let is_for_it = self.origin.is_some() && self.origin.as_ref() == location.origin();
+        let Some(file) = self.token_file.as_ref().filter(|_| is_for_it) else { return Ok(None) };
+        let token = secret("token file", file)?;
+        let encoded = STANDARD.encode(format!("{}:{}", self.user_name(), token.0));
+        let mut value = HeaderValue::from_str(&format!("Basic {encoded}"))
+            .map_err(|_| unreadable("token file", file, "it can't be sent in a header"))?;
+        value.set_sensitive(true);
+        Ok(Some(value))
     }
 
-    /// What answers the questions of one connection.
-    pub(in crate::git) fn answers(&self) -> Answers<'_> {
-        Answers { credentials: self, asked: 0, shown: Vec::new(), usual: 0, problem: None }
+    /// Adds the certificates of `ca_file`.
+    pub(super) fn add_authorities(&self, roots: &mut RootCertStore) -> Result<(), GitError> {
+        let Some(file) = &self.ca_file else { return Ok(()) };
+        let unusable = |why: String| unreadable("ca_file", file, &why);
+        let text = read_regular(file, CA_LIMIT).map_err(|error| unusable(error.to_string()))?;
+        let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+        let found = found.map_err(|error| unusable(format!("it can't be read as PEM: {error}")))?;
+        if found.is_empty() {
+            return Err(unusable("there is no certificate in it, in PEM".to_owned()));
+        }
+        for authority in found {
+            roots.add(authority).map_err(|error| unusable(format!("a certificate in it can't be used: {error}")))?;
+        }
+        Ok(())
+    }
+
+    /// The user that the server is asked as.
+    pub(super) fn user_name(&self) -> &str {
+        self.user.as_deref().unwrap_or("git")
+    }
+
+    /// Returns the private key for ssh, where one is configured and there.
+    pub(super) fn ssh_key(&self) -> Result<Option<&Path>, GitError> {
+        let Some(key) = &self.key_file else { return Ok(None) };
+        open_regular(key).map_err(|error| unreadable("ssh key", key, &error.to_string()))?;
+        Ok(Some(key))
+    }
+
+    /// Returns the file with the passphrase of the key, where it is configured and can be used.
+    pub(super) fn ssh_passphrase(&self) -> Result<Option<&Path>, GitError> {
+        let Some(file) = &self.passphrase_file else { return Ok(None) };
+        secret("passphrase file", file)?;
+        Ok(Some(file))
+    }
+
+    /// Returns the file of known hosts, where one is configured and there.
+    pub(super) fn known_hosts_file(&self) -> Result<Option<&Path>, GitError> {
+        let Some(file) = &self.known_hosts else { return Ok(None) };
+        open_regular(file).map_err(|error| unreadable("known_hosts file", file, &error.to_string()))?;
+        Ok(Some(file))
     }
 }
 
-/// Answers a server's questions, each credential once: a server that does not like one will not like it better the
-/// second time, and libgit2 would ask for ever.
-pub(in crate::git) struct Answers<'a> {
-    credentials: &'a Credentials,
-    asked: usize,
-    shown: Vec<CredentialType>,
-    /// How many of a person's usual keys have had their turn.
-    usual: usize,
-    /// Why there was no answer; libgit2 only hands through a text.
-    pub(in crate::git) problem: Option<GitError>,
-}
-
-impl Answers<'_> {
-    /// The answer to one question: `url` is where libgit2 really is, perhaps after a redirect.
-    pub(in crate::git) fn answer(&mut self, url: &str, allowed: CredentialType) -> Result<Cred, git2::Error> {
-        self.asked += 1;
-        let answer = if self.asked > QUESTIONS { Err(None) } else { self.find(url, allowed) };
-        answer.map_err(|problem| {
-            self.problem = self.problem.take().or(problem);
-            git2::Error::new(git2::ErrorCode::Auth, git2::ErrorClass::Callback, "no credential that the server takes")
-        })
-    }
-
-    /// What was shown so far, in words.
-    pub(in crate::git) fn shown(&self) -> String {
-        let word = |kind: &CredentialType| match *kind {
-            CredentialType::USER_PASS_PLAINTEXT => "the token",
-            CredentialType::SSH_KEY => "the ssh key",
-            CredentialType::SSH_MEMORY => "the keys of the ssh agent",
-            _ => "the user",
-        };
-        let mut words: Vec<&str> = self.shown.iter().map(word).filter(|word| *word != "the user").collect();
-        words.dedup();
-        words.join(" and ")
-    }
-
-    fn find(&mut self, url: &str, allowed: CredentialType) -> Result<Cred, Option<GitError>> {
-        let credentials = self.credentials;
-        let origin = credentials.origin.as_ref().ok_or(None)?;
-        if !origin.is_of(url) {
-            return Err(Some(GitError::Refused {
-                repository: origin.to_string(),
-                message: "it redirects to another server and asks for credentials there, which belay does not give; \
-                          write the new address into the configuration"
-                    .to_owned(),
-            }));
-        }
-        let user = credentials.user.as_deref().unwrap_or("git");
-        if allowed.contains(CredentialType::USERNAME) {
-            return Cred::username(user).map_err(|_| None);
-        }
-        if origin.scheme == Scheme::Ssh && allowed.contains(CredentialType::SSH_KEY) {
-            if let Some(key) = &credentials.key_file
-                && self.first_time(CredentialType::SSH_KEY)
-            {
-                return self.key(user, key).map_err(Some);
-            }
-            if credentials.agent == Agent::Used && self.first_time(CredentialType::SSH_MEMORY) {
-                return Cred::ssh_key_from_agent(user).map_err(|_| None);
-            }
-            if let Some(key) = credentials.usual_keys.get(self.usual) {
-                self.usual += 1;
-                return self.usual_key(user, key, url, allowed);
-            }
-        }
-        if origin.scheme != Scheme::Ssh
-            && allowed.contains(CredentialType::USER_PASS_PLAINTEXT)
-            && let Some(file) = &credentials.token_file
-            && self.first_time(CredentialType::USER_PASS_PLAINTEXT)
-        {
-            let token = secret("token file", file).map_err(Some)?;
-            return Cred::userpass_plaintext(user, &token.0).map_err(|_| None);
-        }
-        Err(None)
-    }
-
-    /// One of a person's usual keys; the next one where it has a passphrase, which is said if none is taken.
-    fn usual_key(
-        &mut self,
-        user: &str,
-        key: &Path,
-        url: &str,
-        allowed: CredentialType,
-    ) -> Result<Cred, Option<GitError>> {
-        if has_passphrase(key) {
-            let why = "it has a passphrase; give it to the ssh agent with ssh-add, or push with git".to_owned();
-            let locked = GitError::Credential { what: "ssh key", path: key.to_owned(), why };
-            return self.find(url, allowed).map_err(|problem| problem.or(Some(locked)));
-        }
-        self.shown.push(CredentialType::SSH_KEY);
-        Cred::ssh_key(user, None, key, None).map_err(|_| None)
-    }
-
-    fn key(&self, user: &str, file: &Path) -> Result<Cred, GitError> {
-        let unusable = |_| GitError::Credential {
-            what: "ssh key",
-            path: file.to_owned(),
-            why: "libssh2 can't use it; PEM and OpenSSH private keys are known".to_owned(),
-        };
-        open_regular(file).map_err(|error| unreadable("ssh key", file, &error.to_string()))?;
-        let passphrase = match &self.credentials.passphrase_file {
-            Some(file) => Some(secret("passphrase file", file)?),
-            None => None,
-        };
-        Cred::ssh_key(user, None, file, passphrase.as_ref().map(|passphrase| passphrase.0.as_str())).map_err(unusable)
-    }
-
-    fn first_time(&mut self, kind: CredentialType) -> bool {
-        let first = !self.shown.contains(&kind);
-        self.shown.push(kind);
-        first
-    }
-}
-
-/// Something that must not be seen.
-struct Secret(String);
+/// A secret, which no message shows.
+pub(super) struct Secret(pub(super) String);
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -244,7 +154,8 @@ impl fmt::Debug for Secret {
     }
 }
 
-fn secret(what: &'static str, path: &Path) -> Result<Secret, GitError> {
+/// Reads a secret of one line.
+pub(super) fn secret(what: &'static str, path: &Path) -> Result<Secret, GitError> {
     let text = read_regular_text(path, SECRET_LIMIT).map_err(|error| unreadable(what, path, &error.to_string()))?;
     let secret = text.trim_end_matches(['\r', '\n']);
     if secret.is_empty() {
@@ -256,23 +167,48 @@ fn secret(what: &'static str, path: &Path) -> Result<Secret, GitError> {
     Ok(Secret(secret.to_owned()))
 }
 
-/// Whether a private key can't be used without its passphrase, as far as its file says so.
-fn has_passphrase(key: &Path) -> bool {
-    let Ok(text) = read_regular_text(key, SECRET_LIMIT) else { return true };
-    if text.contains("ENCRYPTED") {
-        return true;
-    }
-    // OpenSSH's own form begins with its name and that of the cipher.
-    const MAGIC: &[u8] = b"openssh-key-v1\0\0\0\0\x04none";
-    let lines = text.lines().filter(|line| !line.starts_with("-----"));
-    let Ok(bytes) = STANDARD.decode(lines.collect::<String>()) else { return false };
-    bytes.starts_with(b"openssh-key-v1") && !bytes.starts_with(MAGIC)
-}
-
-fn unreadable(what: &'static str, path: &Path, why: &str) -> GitError {
+pub(super) fn unreadable(what: &'static str, path: &Path, why: &str) -> GitError {
     let why = match hidden_by_systemd(path) {
         Some(hidden) => format!("{why}; {hidden}"),
         None => why.to_owned(),
     };
     GitError::Credential { what, path: path.to_owned(), why }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_shown_to_one_origin() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("token");
+        std::fs::write(&file, "hunter2\n").unwrap();
+        let location = |url: &str| url.parse::<Location>().unwrap();
+        let credentials = Credentials::new(&location("https://git.example.com/deploy.git")).token_file(&file);
+        let shown = |url: &str| credentials.authorization(&location(url)).unwrap();
+        let header = shown("https://git.example.com:443/other.git").unwrap();
+        assert!(header.is_sensitive() && header == format!("Basic {}", STANDARD.encode("git:hunter2")));
+        for other in [
+            "https://git.example.com:8443/deploy.git",
+            "https://git.example.com.evil.org/deploy.git",
+            "ssh://git.example.com:443/deploy.git",
+            "http://localhost/deploy.git",
+            "/srv/git/deploy.git",
+        ] {
+            assert_eq!(shown(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn authorities_that_are_no_use_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("ca.pem");
+        let location: Location = "https://git.example.com/deploy.git".parse().unwrap();
+        let credentials = Credentials::new(&location).ca_file(&file);
+        let mut add = || credentials.add_authorities(&mut RootCertStore::empty()).unwrap_err().to_string();
+        assert!(add().contains("ca.pem: No such file"), "{}", add());
+        std::fs::write(&file, "nothing\n").unwrap();
+        assert!(add().contains("there is no certificate in it"), "{}", add());
+    }
 }

@@ -2,22 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
-use std::thread;
 use std::time::Duration;
 
 use git2::{AutotagOption, Direction, ErrorCode, FetchOptions, Oid, Reference, RemoteHead, RemoteRedirect, Repository};
 use tokio_util::sync::CancellationToken;
 
-use super::host_keys;
 use super::import::PackSource;
-use super::watchdog::Watchdog;
-use super::{Talk, proxy};
-use crate::git::error::{GitError, while_doing, with_file};
+use super::session::ServerSession;
+use crate::git::error::{GitError, while_doing};
 use crate::git::mirror::damage::{files, sync_packs};
 use crate::git::mirror::memory;
 use crate::git::mirror::{Mirror, commit_id};
 use crate::git::read::follow::{Choice, Follow, Offer};
 use crate::git::read::limits::REFERENCES;
+use crate::git::read::wildcard;
 use belay_core::rollout::CommitId;
 
 /// How long a server may take to say which branches it has.
@@ -209,7 +207,7 @@ impl Mirror {
             for (name, id) in self.references(mirror)? {
                 let fits = name
                     .strip_prefix("refs/tags/")
-                    .is_some_and(|tag| host_keys::matches(pattern.as_bytes(), tag.as_bytes()));
+                    .is_some_and(|tag| wildcard::matches(pattern.as_bytes(), tag.as_bytes()));
                 if fits && !offer.references.contains_key(&name) {
                     let _lock = self.lock()?;
                     self.let_go(mirror, &name, id)?;
@@ -236,53 +234,28 @@ impl Mirror {
         if stop.is_cancelled() {
             return Err(GitError::Cancelled);
         }
-        let origin = self.location.origin().ok_or_else(|| while_doing("fetch")(git2::Error::from_str("no server")))?;
-        thread::scope(|scope| {
-            let limit = self.limits.fetch_time.min(GREETING);
-            let watchdog = Watchdog::watch(scope, origin, limit, stop);
-            let watchdog = watchdog.map_err(with_file("start a thread for", self.path()))?;
-            match self.talk_to(&url, follow, stop, &watchdog) {
-                Err(error)
-                    if watchdog.time_is_over() && !matches!(error, GitError::Cancelled | GitError::TooSlow { .. }) =>
-                {
-                    Err(GitError::TooSlow { repository: url, after: limit })
-                }
-                result => result,
-            }
-        })
-    }
-
-    fn talk_to(
-        &self,
-        url: &str,
-        follow: &Follow,
-        stop: &CancellationToken,
-        watchdog: &Watchdog,
-    ) -> Result<(Choice, Offer), GitError> {
         self.with(|mirror| {
-            let mut remote = mirror.remote_anonymous(url).map_err(while_doing(format!("use {url}")))?;
-            if remote.url().ok() != Some(url) {
+            let mut remote = mirror.remote_anonymous(&url).map_err(while_doing(format!("use {url}")))?;
+            if remote.url().ok() != Some(&url) {
                 return Err(GitError::Refused {
-                    repository: url.to_owned(),
+                    repository: url,
                     message: "Git's configuration turns it into another address (url.….insteadOf); write that one"
                         .to_owned(),
                 });
             }
-            let path = self.path();
-            let talk = Talk::new(&self.location, &self.credentials, &self.limits, &path, stop);
-            let connected = remote.connect_auth(Direction::Fetch, Some(talk.callbacks()), Some(proxy()));
-            let mut connection = match connected {
-                Ok(connection) => connection,
-                Err(error) => return Err(talk.explain(&error)),
-            };
+            let (session, _current) =
+                ServerSession::begin(&self.location, &self.credentials, &self.limits, mirror, stop);
+            session.allow(self.limits.fetch_time.min(GREETING));
+            let connected = remote.connect_auth(Direction::Fetch, Some(session.callbacks()), None);
+            let mut connection = connected.map_err(|error| session.explain(&error))?;
             let heads = connection.list().map_err(while_doing(format!("read the branches of {url}")))?;
             if heads.len() > REFERENCES {
                 let what = format!("{url} has too many branches and tags");
                 return Err(GitError::TooMany { what, limit: REFERENCES });
             }
             let offer = offer(heads);
-            let choice = offer.choose(follow, url)?;
-            watchdog.extend(self.limits.fetch_time);
+            let choice = offer.choose(follow, &url)?;
+            session.allow(self.limits.fetch_time);
             self.bring(&choice, &offer, |mirror, wanted| {
                 let odb = mirror.odb().map_err(|error| self.damaged(&error))?;
                 let lacks = |id: &Oid| wanted.contains(id) && !odb.exists(*id);
@@ -293,13 +266,12 @@ impl Mirror {
                 }
                 let done = {
                     let mut options = FetchOptions::new();
-                    options.remote_callbacks(talk.callbacks());
-                    options.proxy_options(proxy());
+                    options.remote_callbacks(session.callbacks());
                     options.download_tags(AutotagOption::None);
                     options.follow_redirects(RemoteRedirect::None);
                     connection.remote().download(&refspecs, Some(&mut options))
                 };
-                done.map_err(|error| talk.explain(&error))
+                done.map_err(|error| session.explain(&error))
             })?;
             Ok((choice, offer))
         })

@@ -1,39 +1,9 @@
-//! Redirects of Git servers: only within the scheme, host and port that a talk is with, at its first and at every later
-//! request.
-//!
-//! libgit2 compares the host alone, and offers no way to refuse another port, or `http` that becomes `https`. So the linker
-//! puts a function of ours into the place of libgit2's own (`build.rs`).
-
-use std::cell::RefCell;
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+//! Redirects of Git servers: only within the scheme, host and port that a session is with.
 
 use super::location::{Location, Origin};
 
-thread_local! {
-    /// The server that this thread talks with.
-    static TALK: RefCell<Option<Origin>> = const { RefCell::new(None) };
-}
-
-/// Redirects of the talks of this thread stay with one server, until this is dropped.
-pub(in crate::git) struct RedirectGuard(());
-
-impl RedirectGuard {
-    pub(in crate::git) fn new(origin: Option<&Origin>) -> RedirectGuard {
-        // Named, so that the linker finds it before it comes to libgit2.
-        std::hint::black_box(__wrap_git_net_url_apply_redirect as *const ());
-        TALK.set(origin.cloned());
-        RedirectGuard(())
-    }
-}
-
-impl Drop for RedirectGuard {
-    fn drop(&mut self) {
-        TALK.set(None);
-    }
-}
-
 /// Returns the address of the repository after a redirect to `location`, from its address with `service` behind it.
-fn redirected(origin: Option<&Origin>, location: &str, service: &str) -> Result<String, String> {
+pub(super) fn redirected(origin: Option<&Origin>, location: &str, service: &str) -> Result<String, String> {
     let refused = |why: &str| Err(format!("it redirects {why}"));
     let Some(origin) = origin else { return refused("to another address") };
     let whole = if location.starts_with('/') { format!("{origin}{location}") } else { location.to_owned() };
@@ -45,43 +15,6 @@ fn redirected(origin: Option<&Origin>, location: &str, service: &str) -> Result<
     match repository.parse::<Location>() {
         Ok(repository) if repository.origin() == Some(origin) => Ok(repository.to_string()),
         _ => refused("to another server"),
-    }
-}
-
-#[expect(unsafe_code, reason = "functions of libgit2, as its `net.h` declares them")]
-unsafe extern "C" {
-    fn git_net_url_parse(url: *mut c_void, given: *const c_char) -> c_int;
-    fn git_net_url_dispose(url: *mut c_void);
-}
-
-/// Called by libgit2 where a server redirects it: changes `url`, which it talks with, or refuses.
-#[expect(unsafe_code, reason = "called by libgit2")]
-#[unsafe(no_mangle)]
-unsafe extern "C" fn __wrap_git_net_url_apply_redirect(
-    url: *mut c_void,
-    location: *const c_char,
-    _allow_offsite: bool,
-    service: *const c_char,
-) -> c_int {
-    let text = |text: *const c_char| match text.is_null() {
-        true => String::new(),
-        // SAFETY: libgit2 hands over texts that end with a NUL, or nothing.
-        false => unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned(),
-    };
-    let answer = TALK.with_borrow(|origin| redirected(origin.as_ref(), &text(location), &text(service)));
-    let address = answer.and_then(|address| CString::new(address).map_err(|error| error.to_string()));
-    match address {
-        // SAFETY: the address is libgit2's own; it is emptied before it is filled again, and the text is copied.
-        Ok(address) => unsafe {
-            git_net_url_dispose(url);
-            git_net_url_parse(url, address.as_ptr())
-        },
-        Err(why) => {
-            let why = CString::new(why).unwrap_or_default();
-            // SAFETY: the text is copied.
-            unsafe { libgit2_sys::git_error_set_str(libgit2_sys::GIT_ERROR_NET as c_int, why.as_ptr()) };
-            -1
-        }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::git::error::{GitError, while_doing, wrong};
 use crate::git::read::limits::Limits;
 use crate::git::transport::credentials::Credentials;
 use crate::git::transport::location::{InvalidLocation, Location};
-use crate::git::transport::{Talk, proxy};
+use crate::git::transport::session::ServerSession;
 
 impl WorkingCopy {
     /// Where the present branch is pushed to.
@@ -43,13 +43,13 @@ impl WorkingCopy {
         let upstream = self.setting(&format!("branch.{branch}.merge"));
         let upstream = upstream.unwrap_or_else(|| format!("refs/heads/{branch}"));
         let limits = Limits::default();
-        let talk = Talk::new(&location, credentials, &limits, self.root(), stop);
+        let (session, _current) = ServerSession::begin(&location, credentials, &limits, self.repository(), stop);
         let url = location.to_string();
         let refused = |message: String| GitError::PushRefused { repository: url.clone(), message };
         let mut remote = self.repository().remote_anonymous(&url).map_err(while_doing(format!("use {url}")))?;
         let mut refusal = None;
         let pushed = {
-            let mut callbacks = talk.callbacks();
+            let mut callbacks = session.callbacks();
             callbacks.push_update_reference(|_, status| {
                 refusal = status.map(|text| {
                     text.chars().filter(|c| !belay_core::manifest::is_hidden(*c)).take(300).collect::<String>()
@@ -58,7 +58,6 @@ impl WorkingCopy {
             });
             let mut options = PushOptions::new();
             options.remote_callbacks(callbacks);
-            options.proxy_options(proxy());
             options.follow_redirects(git2::RemoteRedirect::None);
             remote.push(&[format!("refs/heads/{branch}:{upstream}")], Some(&mut options))
         };
@@ -72,7 +71,7 @@ impl WorkingCopy {
                 "it has a working copy of its own, and libgit2 pushes to none; push with git, or to a bare one"
                     .to_owned(),
             )),
-            (Err(error), _) => Err(talk.explain(&error)),
+            (Err(error), _) => Err(session.explain(&error)),
         }
     }
 }

@@ -106,7 +106,7 @@ fn what_keeps_it_from_being_pushed_is_told() {
     assert!(here.contains("web:5"), "what can't be pushed anyhow is not committed: {here}");
 }
 
-/// A push to the machine's own sshd, with the keys that a person has in `~/.ssh`, in the agent, and in the configuration.
+/// A push to the machine's own sshd, with the keys of ssh's configuration, of the agent, and of belay's configuration.
 #[tokio::test(flavor = "multi_thread")]
 async fn over_ssh_the_host_must_be_known_and_the_keys_are_the_persons() {
     let home = tempfile::tempdir().unwrap();
@@ -121,18 +121,26 @@ async fn over_ssh_the_host_must_be_known_and_the_keys_are_the_persons() {
     let mut config = copy.config().unwrap();
     config.set_str("user.name", "Ada").unwrap();
     config.set_str("user.email", "ada@example.com").unwrap();
-    let ssh = home.path().join(".ssh");
+    let ssh = home.path().join("ssh");
     std::fs::create_dir(&ssh).unwrap();
+    let lines = format!(
+        "Host *\n  UserKnownHostsFile {0}/known_hosts\n  GlobalKnownHostsFile /dev/null\n  IdentityFile {0}/first\n  \
+         IdentityFile {0}/second\nHost shop\n  HostName localhost\n  Port {1}\n",
+        ssh.display(),
+        sshd.port
+    );
+    std::fs::write(ssh.join("config"), lines).unwrap();
+    config.set_str("core.sshCommand", &format!("ssh -F {}/config", ssh.display())).unwrap();
     let mut replicas = 1;
-    let mut push = |socket: Option<&std::path::Path>, more: &[&str]| {
+    let mut push = |variables: &[(&str, &str)], more: &[&str]| {
         replicas += 1;
         let mut command = belay(home.path());
         command.args(["scale", "web", "--replicas", &replicas.to_string(), "--push"]).args(more).current_dir(&folder);
-        command.envs(socket.map(|socket| ("SSH_AUTH_SOCK", socket)));
+        command.envs(variables.iter().copied());
         finish(command, "")
     };
     let mut refused = |part: &str| {
-        let ran = push(None, &[]);
+        let ran = push(&[], &[]);
         assert!(ran.code == 1 && ran.err.contains(part), "{part}: {ran:?}");
         assert!(ran.err.contains("the commit is made, but it could not be pushed"), "{}", ran.err);
     };
@@ -140,23 +148,37 @@ async fn over_ssh_the_host_must_be_known_and_the_keys_are_the_persons() {
     std::fs::copy(sshd.known_hosts("other-host"), ssh.join("known_hosts")).unwrap();
     refused("stands in between");
     std::fs::copy(sshd.known_hosts("host"), ssh.join("known_hosts")).unwrap();
-    refused("it wants credentials, and none are configured for it");
-    std::fs::copy(sshd.folder.join("stranger"), ssh.join("id_rsa")).unwrap();
-    refused("it does not take the ssh key");
-    std::fs::copy(sshd.folder.join("locked"), ssh.join("id_ecdsa")).unwrap();
-    refused("it does not take the ssh key");
-    std::fs::remove_file(ssh.join("id_rsa")).unwrap();
+    refused("it takes none of the keys that ssh has");
+    std::fs::copy(sshd.folder.join("stranger"), ssh.join("first")).unwrap();
+    refused("it takes none of the keys that ssh has");
+    std::fs::copy(sshd.folder.join("locked"), ssh.join("second")).unwrap();
     refused("ssh-add");
-    // The one that fits comes first, and last.
-    std::fs::copy(sshd.folder.join("client"), ssh.join("id_rsa")).unwrap();
-    let ran = push(None, &[]);
+    std::fs::copy(sshd.folder.join("client"), ssh.join("second")).unwrap();
+    let ran = push(&[], &[]);
     assert!(ran.code == 0 && ran.err.contains(&format!("pushed to {url}")), "{ran:?}");
-    std::fs::remove_file(ssh.join("id_rsa")).unwrap();
+    // A host of the configuration of ssh, and the variable that comes before Git's configuration.
+    copy.remote_set_url("origin", &url.replace(&format!("localhost:{}", sshd.port), "shop")).unwrap();
+    let ran = push(&[("GIT_SSH_COMMAND", "false")], &[]);
+    assert!(ran.code == 1 && ran.err.contains("the server closed the connection"), "{ran:?}");
+    let ran = push(&[], &[]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    copy.remote_set_url("origin", &url).unwrap();
+    std::fs::remove_file(ssh.join("second")).unwrap();
     // The configuration's key for that repository.
     let key = sshd.folder.join("client").display().to_string();
     let text = format!("[[source]]\nname = \"shop\"\nrepository = {url:?}\n[source.credentials]\nssh_key = {key:?}\n");
-    std::fs::write(home.path().join("belay.toml"), text).unwrap();
-    let ran = push(None, &["--config", "../belay.toml"]);
+    std::fs::write(home.path().join("belay.toml"), &text).unwrap();
+    let ran = push(&[], &["--config", "../belay.toml"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    // One with a passphrase, which ssh asks belay for.
+    let (locked, passphrase) = (sshd.folder.join("locked"), home.path().join("passphrase"));
+    let more = format!("ssh_key = {locked:?}\nssh_passphrase_file = {passphrase:?}\n");
+    std::fs::write(home.path().join("locked.toml"), text.replace(&format!("ssh_key = {key:?}\n"), &more)).unwrap();
+    std::fs::write(&passphrase, "hunter3\n").unwrap();
+    let ran = push(&[], &["--config", "../locked.toml"]);
+    assert!(ran.code == 1 && ran.err.contains("is its passphrase right?") && !ran.err.contains("hunter3"), "{ran:?}");
+    std::fs::write(&passphrase, "hunter2\n").unwrap();
+    let ran = push(&[], &["--config", "../locked.toml"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     // An agent that knows the key.
     let socket = home.path().join("agent");
@@ -164,7 +186,7 @@ async fn over_ssh_the_host_must_be_known_and_the_keys_are_the_persons() {
         eprintln!("there is no ssh-agent: skipped: pushing with its keys");
         return;
     };
-    let ran = push(Some(&socket), &[]);
+    let ran = push(&[("SSH_AUTH_SOCK", socket.to_str().unwrap())], &[]);
     assert_eq!(ran.code, 0, "{ran:?}");
     let bare = git2::Repository::open(repository.path()).unwrap();
     let head = bare.find_reference("refs/heads/main").unwrap().target();

@@ -81,7 +81,7 @@ fn an_ssh_server_that_never_ends_is_given_up() {
     all_end(
         "ssh",
         &[
-            // Lines before the banner, which libssh2 passes over.
+            // Lines before the banner, which ssh passes over.
             says(b"", b"welcome \x1b[31m\r\n", AT_ONCE),
             says(b"", b"\n", AT_ONCE),
             says(b"", b"welcome\r\n", NOW_AND_THEN),

@@ -1,9 +1,11 @@
 //! A repository behind HTTP: fetched, refused, cut off, redirected.
 
 use std::fs;
-use std::net::TcpListener;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use belay::git::{Credentials, Fetched, Follow, GitError, Limits, Location, Mirror};
@@ -311,7 +313,19 @@ fn a_certificate_is_checked() {
     let error = fetch(&world.plain()).unwrap_err();
     assert!(matches!(error, GitError::Untrusted { .. }) && !error.may_pass(), "{error:?}");
 
-    // OpenSSL reads which certificates are trusted when it starts: so in a process of its own.
+    // An authority of one's own, beside the machine's; its name is checked, too.
+    let file = world.repository.beside("own.pem");
+    fs::write(&file, made.cert.pem()).unwrap();
+    let own = Credentials::new(&world.location()).ca_file(&file);
+    let folder = world.repository.beside("own");
+    fetch(&Mirror::open(&folder, world.location(), own, Limits::default()).unwrap().0).unwrap();
+    let misnamed: Location = world.location().to_string().replace("localhost", "127.0.0.1").parse().unwrap();
+    let own = Credentials::new(&misnamed).ca_file(&file);
+    let folder = world.repository.beside("misnamed");
+    let error = fetch(&Mirror::open(&folder, misnamed, own, Limits::default()).unwrap().0).unwrap_err();
+    assert!(matches!(error, GitError::Untrusted { .. }), "{error:?}");
+
+    // The environment says which the machine trusts: so in a process of its own.
     let file = world.repository.beside("ca.pem");
     fs::write(&file, made.cert.pem()).unwrap();
     let mirror = world.repository.beside("trusting");
@@ -339,4 +353,76 @@ fn fetches_where_it_is_trusted() {
     assert!(matches!(fetch(&other).unwrap_err(), GitError::Untrusted { .. }));
     let mirror = Mirror::open(folder, location, Credentials::default(), limits()).unwrap().0;
     fetch(&mirror).unwrap();
+}
+
+/// A proxy on loopback, as `CONNECT` asks for one, and what it was asked.
+fn proxy() -> (u16, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&asked);
+    std::thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let heard = Arc::clone(&heard);
+            std::thread::spawn(move || {
+                let mut lines = BufReader::new(client.try_clone().unwrap()).lines().map_while(Result::ok);
+                let head: Vec<String> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
+                let port = head[0].split([':', ' ']).nth(2).unwrap().parse::<u16>().unwrap();
+                heard.lock().unwrap().extend(head);
+                let server = TcpStream::connect(("127.0.0.1", port)).unwrap();
+                let mut client = client;
+                client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
+                let (mut up, mut down) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+                std::thread::spawn(move || drop(std::io::copy(&mut up, &mut down)));
+                let (mut up, mut down) = (server, client);
+                drop(std::io::copy(&mut up, &mut down));
+            });
+        }
+    });
+    (port, asked)
+}
+
+/// Names the proxy, the address and the folder to the process that goes through the proxy.
+const THROUGH: &str = "BELAY_TEST_PROXY";
+
+#[test]
+fn a_proxy_is_asked_for_what_it_is_for() {
+    if !is_there("fetching through a proxy") {
+        return;
+    }
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let tls = Some((made.cert.der().to_vec(), made.signing_key.serialize_der()));
+    let world = World::new(Temper { tls, ..Temper::default() });
+    let file = world.repository.beside("ca.pem");
+    fs::write(&file, made.cert.pem()).unwrap();
+    let (port, asked) = proxy();
+    let proxy = format!("http://ada:hunter2@127.0.0.1:{port}");
+    let fetched = |folder: &str, variables: &[(&str, &str)]| {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "remote::fetches_through_a_proxy", "--nocapture"]);
+        for name in ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"] {
+            command.env_remove(name);
+        }
+        let told = format!("{} {}", world.location(), world.repository.beside(folder).display());
+        let done = command.env("SSL_CERT_FILE", &file).env(THROUGH, told).envs(variables.iter().copied()).output();
+        let done = done.unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        std::mem::take(&mut *asked.lock().unwrap())
+    };
+    let heard = fetched("through", &[("HTTPS_PROXY", &proxy)]);
+    let server = world.location().origin().unwrap().to_string().replace("https://", "");
+    assert!(heard[0].starts_with(&format!("CONNECT {server} ")), "{heard:?}");
+    assert!(heard.iter().any(|line| line.to_ascii_lowercase().starts_with("proxy-authorization: basic ")), "{heard:?}");
+    let git = [("GIT_CONFIG_COUNT", "1"), ("GIT_CONFIG_KEY_0", "http.proxy"), ("GIT_CONFIG_VALUE_0", proxy.as_str())];
+    assert!(!fetched("by-git", &git).is_empty());
+    assert!(fetched("around", &[("HTTPS_PROXY", &proxy), ("NO_PROXY", "localhost")]).is_empty());
+}
+
+/// Not a test by itself: the process that goes through the proxy.
+#[test]
+fn fetches_through_a_proxy() {
+    let Ok(told) = std::env::var(THROUGH) else { return };
+    let (location, folder) = told.split_once(' ').unwrap();
+    let location: Location = location.parse().unwrap();
+    fetch(&Mirror::open(Path::new(folder), location, Credentials::default(), Limits::default()).unwrap().0).unwrap();
 }

@@ -48,6 +48,7 @@ fn unreadable(config: &Config) -> Vec<String> {
     for source in &config.source {
         let (of, given) = (format!("source {}", source.name), &source.credentials);
         read(&of, "credentials.token_file", given.token_file.as_deref(), secret);
+        read(&of, "credentials.ca_file", given.ca_file.as_deref(), readable);
         read(&of, "credentials.ssh_key", given.ssh_key.as_deref(), key);
         read(&of, "credentials.ssh_passphrase_file", given.ssh_passphrase_file.as_deref(), secret);
         read(&of, "credentials.known_hosts", given.known_hosts.as_deref(), readable);

@@ -1,0 +1,213 @@
+//! One session with a Git server: whose it is, how long it may last, and why it failed.
+//!
+//! libgit2 hands through no error but a text. So the transports note the error itself here, and [`ServerSession::explain`]
+//! prefers it.
+#![allow(clippy::disallowed_methods, reason = "a real server is waited for, beside any runtime with a paused clock")]
+
+use std::cell::RefCell;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use git2::{ErrorCode, RemoteCallbacks, Repository};
+use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
+
+use super::credentials::Credentials;
+use super::location::Location;
+use crate::git::error::{GitError, with_file};
+use crate::git::mirror::damage::of_the_machine;
+use crate::git::mirror::settings;
+use crate::git::read::limits::Limits;
+
+/// How long a server may say nothing.
+const SILENCE: Duration = Duration::from_mins(1);
+
+/// One session with a Git server.
+pub(in crate::git) struct ServerSession {
+    pub(super) location: Location,
+    pub(super) credentials: Credentials,
+    pub(super) settings: GitSettings,
+    fetch_bytes: u64,
+    /// The folder into which libgit2 writes.
+    folder: PathBuf,
+    stop: CancellationToken,
+    state: Mutex<SessionState>,
+}
+
+/// The settings of Git's configuration that a session heeds.
+pub(in crate::git) struct GitSettings {
+    /// `core.sshCommand`.
+    pub(super) ssh_command: Option<String>,
+    /// `http.proxy`.
+    pub(super) proxy: Option<String>,
+}
+
+struct SessionState {
+    began: Instant,
+    limit: Duration,
+    received: u64,
+    problem: Option<GitError>,
+}
+
+thread_local! {
+    /// The session of this thread: libgit2 makes a transport from an address alone.
+    static CURRENT: RefCell<Option<Arc<ServerSession>>> = const { RefCell::new(None) };
+}
+
+/// Makes a session that of this thread, until it is dropped.
+pub(in crate::git) struct Current(());
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        CURRENT.set(None);
+    }
+}
+
+/// Returns the session of this thread.
+pub(super) fn current() -> Option<Arc<ServerSession>> {
+    CURRENT.with_borrow(Clone::clone)
+}
+
+impl ServerSession {
+    /// Begins a session of at most `limits.fetch_time`, for an operation of `repository`.
+    pub(in crate::git) fn begin(
+        location: &Location,
+        credentials: &Credentials,
+        limits: &Limits,
+        repository: &Repository,
+        stop: &CancellationToken,
+    ) -> (Arc<ServerSession>, Current) {
+        let began = Instant::now();
+        let state = SessionState { began, limit: limits.fetch_time, received: 0, problem: None };
+        let session = Arc::new(ServerSession {
+            location: location.clone(),
+            credentials: credentials.clone(),
+            settings: GitSettings {
+                ssh_command: settings::get(repository, "core.sshCommand"),
+                proxy: settings::get(repository, "http.proxy"),
+            },
+            fetch_bytes: limits.fetch_bytes,
+            folder: repository.path().to_owned(),
+            stop: stop.clone(),
+            state: Mutex::new(state),
+        });
+        CURRENT.set(Some(Arc::clone(&session)));
+        (session, Current(()))
+    }
+
+    /// Gives the session this time, from now on.
+    pub(in crate::git) fn allow(&self, limit: Duration) {
+        let mut state = self.state();
+        state.began = Instant::now();
+        state.limit = limit;
+    }
+
+    /// Returns the functions by which libgit2 asks whether to go on.
+    pub(in crate::git) fn callbacks(&self) -> RemoteCallbacks<'_> {
+        let mut callbacks = RemoteCallbacks::new();
+        callbacks.transfer_progress(|_| self.over().is_none());
+        callbacks.sideband_progress(|_| self.over().is_none());
+        callbacks
+    }
+
+    /// Returns why the session is to be given up.
+    fn over(&self) -> Option<GitError> {
+        let state = self.state();
+        if self.stop.is_cancelled() {
+            Some(GitError::Cancelled)
+        } else if state.received > self.fetch_bytes {
+            let what = format!("what {} sends", self.location);
+            Some(GitError::TooLarge { what, size: state.received, limit: self.fetch_bytes })
+        } else if state.began.elapsed() >= state.limit {
+            Some(GitError::TooSlow { repository: self.location.to_string(), after: state.limit })
+        } else {
+            None
+        }
+    }
+
+    /// Counts what the server has sent.
+    pub(super) fn received(&self, bytes: usize) {
+        let mut state = self.state();
+        state.received = state.received.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
+    }
+
+    /// Waits for the server, within the time of the session.
+    pub(super) fn wait<T>(
+        &self,
+        runtime: &Runtime,
+        exchange: impl Future<Output = Result<T, GitError>>,
+    ) -> Result<T, GitError> {
+        if let Some(over) = self.over() {
+            return Err(over);
+        }
+        let (limit, left) = {
+            let state = self.state();
+            (state.limit, state.limit.saturating_sub(state.began.elapsed()))
+        };
+        let too_slow = || GitError::TooSlow { repository: self.location.to_string(), after: limit };
+        runtime.block_on(async {
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => Err(GitError::Cancelled),
+                result = exchange => result,
+                () = tokio::time::sleep(left) => Err(too_slow()),
+                () = tokio::time::sleep(SILENCE) => {
+                    Err(self.unreachable(format!("it said nothing for {} s", SILENCE.as_secs())))
+                }
+            }
+        })
+    }
+
+    /// Notes why the session failed. Returns an error for libgit2, which ends the operation.
+    pub(super) fn fail(&self, error: GitError) -> io::Error {
+        self.state().problem.get_or_insert(error);
+        io::Error::other("the session with the server failed")
+    }
+
+    /// Notes why the session failed, where libgit2 wants an error of its own.
+    pub(super) fn refuse(&self, error: GitError) -> git2::Error {
+        git2::Error::from_str(&self.fail(error).to_string())
+    }
+
+    pub(super) fn unreachable(&self, message: impl Into<String>) -> GitError {
+        GitError::Unreachable { repository: self.location.to_string(), message: message.into() }
+    }
+
+    pub(super) fn refused(&self, message: impl Into<String>) -> GitError {
+        GitError::Refused { repository: self.location.to_string(), message: message.into() }
+    }
+
+    pub(super) fn untrusted(&self, message: impl Into<String>) -> GitError {
+        GitError::Untrusted { repository: self.location.to_string(), message: message.into() }
+    }
+
+    /// Returns what an error of libgit2 means.
+    pub(in crate::git) fn explain(&self, error: &git2::Error) -> GitError {
+        let problem = self.state().problem.take();
+        if let Some(problem) = problem.or_else(|| self.over()).or_else(|| of_the_machine(error, &self.folder)) {
+            return problem;
+        }
+        if error.code() == ErrorCode::Owner {
+            let path = self.location.path().unwrap_or_else(|| std::path::Path::new("")).to_owned();
+            return GitError::ForeignOwner { path };
+        }
+        self.unreachable(shown(error.message()))
+    }
+
+    fn state(&self) -> MutexGuard<'_, SessionState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns what a server or a program says as one short line without hidden characters.
+pub(super) fn shown(text: &str) -> String {
+    text.trim().chars().filter(|c| !belay_core::manifest::is_hidden(*c)).take(300).collect()
+}
+
+/// Makes the runtime of one session, which runs on the thread that waits.
+pub(super) fn runtime(session: &ServerSession) -> Result<Runtime, GitError> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().max_blocking_threads(1).build().map_err(with_file("start a session for", &session.folder))
+}
