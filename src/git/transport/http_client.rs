@@ -88,16 +88,16 @@ fn tls(session: &ServerSession) -> Result<Arc<ClientConfig>, GitError> {
 pub(super) fn explain(session: &ServerSession, error: &Error) -> GitError {
     let mut cause = error.source();
     while let Some(error) = cause {
-        let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        let tls = error.downcast_ref().or_else(|| inner.and_then(|inner| inner.downcast_ref()));
-        if let Some(problem @ rustls::Error::InvalidCertificate(why)) = tls {
+        if let Some(problem @ rustls::Error::InvalidCertificate(why)) = error.downcast_ref() {
             let hint = match why {
                 rustls::CertificateError::UnknownIssuer => "; where its authority is your own, name it with ca_file",
                 _ => "",
             };
             return session.untrusted(format!("{problem}{hint}"));
         }
-        cause = error.source();
+        // An error of the system passes over the one that it holds.
+        let held = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        cause = held.map(|held| held as _).or_else(|| error.source());
     }
     session.unreachable(innermost(error))
 }

@@ -175,7 +175,7 @@ impl Drop for SshStream {
         }
         if let Some(runtime) = self.runtime.take() {
             // Takes the child away, which has been killed.
-            drop(runtime.block_on(tokio::time::timeout(END, self.child.wait())));
+            drop(runtime.block_on(async { tokio::time::timeout(END, self.child.wait()).await }));
             runtime.shutdown_background();
         }
     }
