@@ -9,4 +9,5 @@ pub(in crate::git) mod limits;
 pub(in crate::git) mod listing;
 pub(in crate::git) mod names;
 pub(in crate::git) mod tree;
+pub(in crate::git) mod user_config;
 pub(in crate::git) mod wildcard;

@@ -206,7 +206,7 @@ mod tests {
         let file = folder.path().join("ca.pem");
         let location: Location = "https://git.example.com/deploy.git".parse().unwrap();
         let credentials = Credentials::new(&location).ca_file(&file);
-        let mut add = || credentials.add_authorities(&mut RootCertStore::empty()).unwrap_err().to_string();
+        let add = || credentials.add_authorities(&mut RootCertStore::empty()).unwrap_err().to_string();
         assert!(add().contains("ca.pem: No such file"), "{}", add());
         std::fs::write(&file, "nothing\n").unwrap();
         assert!(add().contains("there is no certificate in it"), "{}", add());

@@ -1,6 +1,5 @@
 //! Git over HTTP: one request for the references, and one for each step after that.
 
-use std::error::Error;
 use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,7 +15,7 @@ use tokio::runtime::Runtime;
 
 use super::http_client::{self, SendRequest};
 use super::redirect::redirected;
-use super::session::{ServerSession, runtime, shown};
+use super::session::{ServerSession, innermost, runtime, shown};
 use crate::git::error::GitError;
 
 /// How often a server may redirect, or ask for credentials, before it answers.
@@ -253,15 +252,6 @@ impl HttpStream {
             }
         }
     }
-}
-
-/// Returns the cause of an error that lies deepest: the others say that there is one.
-pub(super) fn innermost(error: &(dyn Error + 'static)) -> String {
-    let mut cause = error;
-    while let Some(next) = cause.source() {
-        cause = next;
-    }
-    shown(&cause.to_string())
 }
 
 impl Read for HttpStream {

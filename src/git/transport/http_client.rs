@@ -16,9 +16,8 @@ use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use hyper_util::rt::TokioExecutor;
 use rustls::{ClientConfig, RootCertStore};
 
-use super::http::innermost;
 use super::location::Scheme;
-use super::session::ServerSession;
+use super::session::{ServerSession, innermost};
 use crate::git::error::GitError;
 
 /// How long connecting to a server may take.

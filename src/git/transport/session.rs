@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods, reason = "a real server is waited for, beside any runtime with a paused clock")]
 
 use std::cell::RefCell;
+use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,8 +19,8 @@ use super::credentials::Credentials;
 use super::location::Location;
 use crate::git::error::{GitError, with_file};
 use crate::git::mirror::damage::of_the_machine;
-use crate::git::mirror::settings;
 use crate::git::read::limits::Limits;
+use crate::git::read::user_config;
 
 /// How long a server may say nothing.
 const SILENCE: Duration = Duration::from_mins(1);
@@ -85,8 +86,8 @@ impl ServerSession {
             location: location.clone(),
             credentials: credentials.clone(),
             settings: GitSettings {
-                ssh_command: settings::get(repository, "core.sshCommand"),
-                proxy: settings::get(repository, "http.proxy"),
+                ssh_command: user_config::get(repository, "core.sshCommand"),
+                proxy: user_config::get(repository, "http.proxy"),
             },
             fetch_bytes: limits.fetch_bytes,
             folder: repository.path().to_owned(),
@@ -204,6 +205,15 @@ impl ServerSession {
 /// Returns what a server or a program says as one short line without hidden characters.
 pub(super) fn shown(text: &str) -> String {
     text.trim().chars().filter(|c| !belay_core::manifest::is_hidden(*c)).take(300).collect()
+}
+
+/// Returns the cause of an error that lies deepest: the others say that there is one.
+pub(super) fn innermost(error: &(dyn Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    shown(&cause.to_string())
 }
 
 /// Makes the runtime of one session, which runs on the thread that waits.

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::git::error::{GitError, wrong};
-use crate::git::mirror::settings;
+use crate::git::read::user_config;
 
 /// The author, as of now where the environment says no other time.
 ///
@@ -43,8 +43,8 @@ fn signature(
     let said = |what: &str| std::env::var(variable(what)).ok().filter(|value| !value.trim().is_empty());
     let find = |what: &str| {
         said(&what.to_uppercase())
-            .or_else(|| settings::get(repository, &format!("{role}.{what}")))
-            .or_else(|| settings::get(repository, &format!("user.{what}")))
+            .or_else(|| user_config::get(repository, &format!("{role}.{what}")))
+            .or_else(|| user_config::get(repository, &format!("user.{what}")))
     };
     let name = find("name").ok_or_else(nobody)?;
     let by_mail = || std::env::var("EMAIL").ok().filter(|value| !value.is_empty());

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use git2::{Oid, Repository, Signature};
 
 use crate::git::error::{GitError, while_doing, with_file, wrong};
-use crate::git::mirror::settings;
+use crate::git::read::user_config;
 
 /// Whether a commit is signed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub(in crate::git) fn write(
         let odb = repository.odb().map_err(writing())?;
         return odb.write(git2::ObjectType::Commit, text).map_err(writing());
     }
-    let signature = match settings::get(repository, "gpg.format").as_deref() {
+    let signature = match user_config::get(repository, "gpg.format").as_deref() {
         None | Some("openpgp") => openpgp(repository, text, committer)?,
         Some("ssh") => ssh(repository, text)?,
         Some(other) => {
@@ -49,11 +49,12 @@ pub(in crate::git) fn write(
 }
 
 fn openpgp(repository: &Repository, text: &[u8], committer: &Signature<'_>) -> Result<String, GitError> {
-    let program = settings::get(repository, "gpg.openpgp.program").or_else(|| settings::get(repository, "gpg.program"));
+    let program =
+        user_config::get(repository, "gpg.openpgp.program").or_else(|| user_config::get(repository, "gpg.program"));
     let mut command = Command::new(program.unwrap_or_else(|| "gpg".to_owned()));
     command.args(["--status-fd=2", "--detach-sign", "--armor"]);
     // Without a key of its own, the one of who commits.
-    let key = settings::get(repository, "user.signingkey").unwrap_or_else(|| {
+    let key = user_config::get(repository, "user.signingkey").unwrap_or_else(|| {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         format!("{} <{}>", text(committer.name_bytes()), text(committer.email_bytes()))
     });
@@ -62,11 +63,11 @@ fn openpgp(repository: &Repository, text: &[u8], committer: &Signature<'_>) -> R
 }
 
 fn ssh(repository: &Repository, text: &[u8]) -> Result<String, GitError> {
-    let key = settings::get(repository, "user.signingkey").ok_or_else(|| {
+    let key = user_config::get(repository, "user.signingkey").ok_or_else(|| {
         wrong("Git is set to sign commits with ssh, but user.signingKey does not say with which key".to_owned())
     })?;
     let folder = tempfile::tempdir().map_err(with_file("make a folder in", std::env::temp_dir()))?;
-    let program = settings::get(repository, "gpg.ssh.program").unwrap_or_else(|| "ssh-keygen".to_owned());
+    let program = user_config::get(repository, "gpg.ssh.program").unwrap_or_else(|| "ssh-keygen".to_owned());
     let mut command = Command::new(program);
     command.args(["-Y", "sign", "-n", "git", "-f"]);
     let literal = key.strip_prefix("key::").map(str::to_owned).or_else(|| key.starts_with("ssh-").then(|| key.clone()));
@@ -109,7 +110,7 @@ fn run(mut command: Command, text: &[u8], beginning: &str) -> Result<String, Git
 }
 
 fn is_wanted(repository: &Repository) -> bool {
-    let said = settings::get(repository, "commit.gpgsign");
+    let said = user_config::get(repository, "commit.gpgsign");
     said.is_some_and(|said| git2::Config::parse_bool(said).unwrap_or(false))
 }
 

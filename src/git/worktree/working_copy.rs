@@ -16,6 +16,7 @@ use super::signing::{self, Signing};
 use crate::git::error::{GitError, while_doing, with_file, wrong};
 use crate::git::mirror::commit_id;
 use crate::git::mirror::settings;
+use crate::git::read::user_config;
 use crate::git::transport::location::Location;
 use belay_core::rollout::CommitId;
 
@@ -211,7 +212,7 @@ impl WorkingCopy {
     }
 
     pub(in crate::git) fn setting(&self, name: &str) -> Option<String> {
-        settings::get(&self.repository, name)
+        user_config::get(&self.repository, name)
     }
 
     /// Where a path is on the disk, if nothing on the way there leads elsewhere.

@@ -131,7 +131,7 @@ async fn over_ssh_the_host_must_be_known_and_the_keys_are_the_persons() {
     );
     std::fs::write(ssh.join("config"), lines).unwrap();
     config.set_str("core.sshCommand", &format!("ssh -F {}/config", ssh.display())).unwrap();
-    let mut replicas = 1;
+    let mut replicas = 2;
     let mut push = |variables: &[(&str, &str)], more: &[&str]| {
         replicas += 1;
         let mut command = belay(home.path());
