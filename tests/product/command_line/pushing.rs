@@ -1,5 +1,7 @@
 //! `--push` to a server that wants to know who pushes: the credentials are those of belay's configuration.
 
+use std::path::{Path, PathBuf};
+
 use crate::program::{Ran, belay, finish};
 use crate::support::daemon::deployment;
 use crate::support::git_server::{self, GitServer, Temper};
@@ -106,91 +108,122 @@ fn what_keeps_it_from_being_pushed_is_told() {
     assert!(here.contains("web:5"), "what can't be pushed anyhow is not committed: {here}");
 }
 
-/// A push to the machine's own sshd, with the keys of ssh's configuration, of the agent, and of belay's configuration.
-#[tokio::test(flavor = "multi_thread")]
-async fn over_ssh_the_host_must_be_known_and_the_keys_are_the_persons() {
-    let home = tempfile::tempdir().unwrap();
-    let mut repository = Repository::new();
-    repository.commit_file("web.yaml", &deployment("web", "web:1", ""), "First version");
-    repository.push();
-    let Some(sshd) = Sshd::start(&home.path().join("sshd"), "pushing over ssh").await else { return };
-    let folder = home.path().join("copy");
-    let copy = git2::Repository::clone(&repository.path().display().to_string(), &folder).unwrap();
-    let url = sshd.url(repository.path());
-    copy.remote_set_url("origin", &url).unwrap();
-    let mut config = copy.config().unwrap();
-    config.set_str("user.name", "Ada").unwrap();
-    config.set_str("user.email", "ada@example.com").unwrap();
-    let ssh = home.path().join("ssh");
-    std::fs::create_dir(&ssh).unwrap();
-    let lines = format!(
-        "Host *\n  UserKnownHostsFile {0}/known_hosts\n  GlobalKnownHostsFile /dev/null\n  IdentityFile {0}/first\n  \
-         IdentityFile {0}/second\nHost shop\n  HostName localhost\n  Port {1}\n",
-        ssh.display(),
-        sshd.port
-    );
-    std::fs::write(ssh.join("config"), lines).unwrap();
-    config.set_str("core.sshCommand", &format!("ssh -F {}/config", ssh.display())).unwrap();
-    let mut replicas = 2;
-    let mut push = |variables: &[(&str, &str)], more: &[&str]| {
-        replicas += 1;
-        let mut command = belay(home.path());
-        command.args(["scale", "web", "--replicas", &replicas.to_string(), "--push"]).args(more).current_dir(&folder);
-        command.envs(variables.iter().copied());
+/// A working copy whose repository is behind the machine's own sshd.
+struct OverSsh {
+    home: tempfile::TempDir,
+    repository: Repository,
+    copy: git2::Repository,
+    sshd: Sshd,
+    url: String,
+    replicas: u32,
+}
+
+impl OverSsh {
+    /// `None`, with one line, where there is no sshd.
+    async fn new(tried: &str) -> Option<OverSsh> {
+        let home = tempfile::tempdir().unwrap();
+        let mut repository = Repository::new();
+        repository.commit_file("web.yaml", &deployment("web", "web:1", ""), "First version");
+        repository.push();
+        let sshd = Sshd::start(&home.path().join("sshd"), tried).await?;
+        let copy = git2::Repository::clone(&repository.path().display().to_string(), home.path().join("copy")).unwrap();
+        let url = sshd.url(repository.path());
+        copy.remote_set_url("origin", &url).unwrap();
+        let ssh = home.path().join("ssh");
+        std::fs::create_dir(&ssh).unwrap();
+        let lines = format!(
+            "Host *\n  UserKnownHostsFile {0}/known_hosts\n  GlobalKnownHostsFile /dev/null\n  IdentityFile {0}/first\n  \
+             IdentityFile {0}/second\nHost shop\n  HostName localhost\n  Port {1}\n",
+            ssh.display(),
+            sshd.port
+        );
+        std::fs::write(ssh.join("config"), lines).unwrap();
+        let mut config = copy.config().unwrap();
+        config.set_str("user.name", "Ada").unwrap();
+        config.set_str("user.email", "ada@example.com").unwrap();
+        config.set_str("core.sshCommand", &format!("ssh -F {}/config", ssh.display())).unwrap();
+        Some(OverSsh { home, repository, copy, sshd, url, replicas: 2 })
+    }
+
+    /// Puts a file of sshd's into the folder of ssh's configuration.
+    fn put(&self, file: &Path, name: &str) {
+        std::fs::copy(file, self.home.path().join("ssh").join(name)).unwrap();
+    }
+
+    fn key(&self, name: &str) -> PathBuf {
+        self.sshd.folder.join(name)
+    }
+
+    fn push(&mut self, variables: &[(&str, &str)], more: &[&str]) -> Ran {
+        self.replicas += 1;
+        let mut command = belay(self.home.path());
+        command.args(["scale", "web", "--replicas", &self.replicas.to_string(), "--push"]).args(more);
+        command.current_dir(self.home.path().join("copy")).envs(variables.iter().copied());
         finish(command, "")
-    };
-    let mut refused = |part: &str| {
-        let ran = push(&[], &[]);
+    }
+
+    fn is_refused(&mut self, part: &str) {
+        let ran = self.push(&[], &[]);
         assert!(ran.code == 1 && ran.err.contains(part), "{part}: {ran:?}");
         assert!(ran.err.contains("the commit is made, but it could not be pushed"), "{}", ran.err);
-    };
-    refused(&format!("ssh-keyscan -p {} localhost", sshd.port));
-    std::fs::copy(sshd.known_hosts("other-host"), ssh.join("known_hosts")).unwrap();
-    refused("stands in between");
-    std::fs::copy(sshd.known_hosts("host"), ssh.join("known_hosts")).unwrap();
-    refused("it takes none of the keys that ssh has");
-    std::fs::copy(sshd.folder.join("stranger"), ssh.join("first")).unwrap();
-    refused("it takes none of the keys that ssh has");
-    std::fs::copy(sshd.folder.join("locked"), ssh.join("second")).unwrap();
-    refused("ssh-add");
-    std::fs::copy(sshd.folder.join("client"), ssh.join("second")).unwrap();
-    let ran = push(&[], &[]);
-    assert!(ran.code == 0 && ran.err.contains(&format!("pushed to {url}")), "{ran:?}");
+    }
+
+    fn is_pushed(&mut self, variables: &[(&str, &str)], more: &[&str]) {
+        let ran = self.push(variables, more);
+        assert!(ran.code == 0 && ran.err.contains("pushed to "), "{ran:?}");
+        let bare = git2::Repository::open(self.repository.path()).unwrap();
+        let head = bare.find_reference("refs/heads/main").unwrap().target();
+        assert_eq!(head, self.copy.head().unwrap().target(), "all of it is there");
+    }
+}
+
+/// A push with the hosts and the keys of ssh's own configuration.
+#[tokio::test(flavor = "multi_thread")]
+async fn over_ssh_the_host_must_be_known_and_the_keys_are_the_persons() {
+    let Some(mut world) = OverSsh::new("pushing over ssh").await else { return };
+    world.is_refused(&format!("ssh-keyscan -p {} localhost", world.sshd.port));
+    world.put(&world.sshd.known_hosts("other-host"), "known_hosts");
+    world.is_refused("stands in between");
+    world.put(&world.sshd.known_hosts("host"), "known_hosts");
+    world.is_refused("it takes none of the keys that ssh has");
+    world.put(&world.key("stranger"), "first");
+    world.is_refused("it takes none of the keys that ssh has");
+    world.put(&world.key("locked"), "second");
+    world.is_refused("ssh-add");
+    world.put(&world.key("client"), "second");
+    world.is_pushed(&[], &[]);
     // A host of the configuration of ssh, and the variable that comes before Git's configuration.
-    copy.remote_set_url("origin", &url.replace(&format!("localhost:{}", sshd.port), "shop")).unwrap();
-    let ran = push(&[("GIT_SSH_COMMAND", "false")], &[]);
+    let named = world.url.replace(&format!("localhost:{}", world.sshd.port), "shop");
+    world.copy.remote_set_url("origin", &named).unwrap();
+    let ran = world.push(&[("GIT_SSH_COMMAND", "false")], &[]);
     assert!(ran.code == 1 && ran.err.contains("the server closed the connection"), "{ran:?}");
-    let ran = push(&[], &[]);
-    assert_eq!(ran.code, 0, "{ran:?}");
-    copy.remote_set_url("origin", &url).unwrap();
-    std::fs::remove_file(ssh.join("second")).unwrap();
-    // The configuration's key for that repository.
-    let key = sshd.folder.join("client").display().to_string();
-    let text = format!("[[source]]\nname = \"shop\"\nrepository = {url:?}\n[source.credentials]\nssh_key = {key:?}\n");
-    std::fs::write(home.path().join("belay.toml"), &text).unwrap();
-    let ran = push(&[], &["--config", "../belay.toml"]);
-    assert_eq!(ran.code, 0, "{ran:?}");
+    world.is_pushed(&[], &[]);
+}
+
+/// A push with the keys of belay's configuration, and of an agent.
+#[tokio::test(flavor = "multi_thread")]
+async fn over_ssh_the_keys_are_those_of_the_configuration_and_the_agent() {
+    let Some(mut world) = OverSsh::new("pushing over ssh, with keys of the configuration").await else { return };
+    world.put(&world.sshd.known_hosts("host"), "known_hosts");
+    let home = world.home.path().to_owned();
+    let (client, locked, passphrase) = (world.key("client"), world.key("locked"), home.join("passphrase"));
+    let source = format!("[[source]]\nname = \"shop\"\nrepository = {:?}\n[source.credentials]\n", world.url);
+    std::fs::write(home.join("belay.toml"), format!("{source}ssh_key = {client:?}\n")).unwrap();
+    world.is_pushed(&[], &["--config", "../belay.toml"]);
     // One with a passphrase, which ssh asks belay for.
-    let (locked, passphrase) = (sshd.folder.join("locked"), home.path().join("passphrase"));
-    let more = format!("ssh_key = {locked:?}\nssh_passphrase_file = {passphrase:?}\n");
-    std::fs::write(home.path().join("locked.toml"), text.replace(&format!("ssh_key = {key:?}\n"), &more)).unwrap();
+    let keys = format!("ssh_key = {locked:?}\nssh_passphrase_file = {passphrase:?}\n");
+    std::fs::write(home.join("locked.toml"), format!("{source}{keys}")).unwrap();
     std::fs::write(&passphrase, "hunter3\n").unwrap();
-    let ran = push(&[], &["--config", "../locked.toml"]);
+    let ran = world.push(&[], &["--config", "../locked.toml"]);
     assert!(ran.code == 1 && ran.err.contains("is its passphrase right?") && !ran.err.contains("hunter3"), "{ran:?}");
     std::fs::write(&passphrase, "hunter2\n").unwrap();
-    let ran = push(&[], &["--config", "../locked.toml"]);
-    assert_eq!(ran.code, 0, "{ran:?}");
-    // An agent that knows the key.
-    let socket = home.path().join("agent");
-    let Some(_agent) = agent_with(&socket, &key).await else {
+    world.is_pushed(&[], &["--config", "../locked.toml"]);
+    let socket = home.join("agent");
+    let Some(_agent) = agent_with(&socket, &client.display().to_string()).await else {
         eprintln!("there is no ssh-agent: skipped: pushing with its keys");
         return;
     };
-    let ran = push(&[("SSH_AUTH_SOCK", socket.to_str().unwrap())], &[]);
-    assert_eq!(ran.code, 0, "{ran:?}");
-    let bare = git2::Repository::open(repository.path()).unwrap();
-    let head = bare.find_reference("refs/heads/main").unwrap().target();
-    assert_eq!(head, copy.head().unwrap().target(), "all of it is there");
+    world.is_pushed(&[("SSH_AUTH_SOCK", socket.to_str().unwrap())], &[]);
 }
 
 /// An ssh-agent that knows that key; `None` where the machine has none.
