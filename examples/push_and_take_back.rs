@@ -46,7 +46,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let stop = CancellationToken::new();
     let mut daemon = Daemon::new(history.clone(), clock.clone(), stop.clone());
     let source = SourceConfig { name: "web".to_owned(), ..SourceConfig::of(bare.display().to_string()) };
-    daemon.follow(source, &Cluster::new(minicluster.client_as("belay"), clock.clone()), &state)?;
+    daemon.follow(source, &Cluster::new(minicluster.client_as("belay"), clock.clone()))?;
     let mut status = daemon.status();
     let daemon = tokio::spawn(daemon.run());
 

@@ -39,6 +39,7 @@
 //! | [`telemetry`] | a leaf: logs, counters, and messages to systemd (`cli/commands/run/systemd` says when) | standard error, systemd's socket, `/proc` |
 //! | [`blocking`] | a leaf: what waits for a disk keeps no other task of the runtime waiting | nothing |
 //! | [`regular_file`] | a leaf: files that are read as a whole, regular ones only and up to a limit | those files |
+//! | [`state_folder`] | a leaf: the state folder, which is not written where something else has taken its place | that folder |
 //! | [`backoff`] | a leaf: how long is waited before something is tried again | nothing |
 //! | [`clock`] | a leaf: what time it is | the clock |
 //!
@@ -160,5 +161,6 @@ pub mod history;
 pub mod notices;
 pub mod regular_file;
 pub mod render;
+pub mod state_folder;
 pub mod telemetry;
 pub mod web;

@@ -93,8 +93,8 @@ impl Parts {
         let (mirror, paths, blocking_pool) =
             (Arc::clone(&self.reading.mirror), self.reading.paths.clone(), self.reading.blocking_pool.clone());
         let folder = paths.common();
-        let kept = mirror.path();
-        let renderer = Renderer::new(super::render_options(&self.config), self.reading.tools.clone(), kept.parent());
+        let kept = mirror.state_folder().clone();
+        let renderer = Renderer::new(super::render_options(&self.config), self.reading.tools.clone(), Some(kept));
         let status = self.status.clone();
         let renderer = renderer.until(stop.clone()).of_a_cluster().telling(move |units| status.rendering(units));
         let (away, units) =

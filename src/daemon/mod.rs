@@ -110,7 +110,6 @@ mod until_served;
 mod watch_events;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -294,18 +293,18 @@ impl Daemon {
         self.asked.iter().map(|(name, asked)| (name.clone(), LookRequest::of(asked))).collect()
     }
 
-    /// Follows one more source, with its mirror below `state`.
+    /// Follows one more source, with its mirror in the state folder, beside the history.
     ///
     /// # Errors
     /// Where its configuration can't be used. Infrastructure faults (a repository that is away, a cluster that does not
     /// answer) is no error: it is waited out, and told in the status.
-    pub fn follow(&mut self, config: SourceConfig, cluster: &Cluster, state: &Path) -> Result<(), DaemonError> {
+    pub fn follow(&mut self, config: SourceConfig, cluster: &Cluster) -> Result<(), DaemonError> {
         let name = config.name.clone();
         let location: Location =
             config.repository.parse().map_err(|error| DaemonError::Location { name: name.clone(), error })?;
         let credentials = credentials(&config, &location);
-        let folder = state.join("sources").join(&name);
-        let (mirror, opened) = Mirror::open(&folder, location.clone(), credentials, Limits::default())
+        let folder = self.history.folder().below("sources").below(&name);
+        let (mirror, opened) = Mirror::open(folder, location.clone(), credentials, Limits::default())
             .map_err(|error| DaemonError::Mirror { name: name.clone(), error })?;
         if let Opened::OtherRepository { set_aside, .. } | Opened::Damaged { set_aside, .. } = &opened {
             warn!(source = name, set_aside = %set_aside.display(), "the mirror could not be used and was set aside");

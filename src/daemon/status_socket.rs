@@ -17,6 +17,7 @@ use tracing::{debug, warn};
 
 use super::status::Status;
 use crate::history::PublishedSource;
+use crate::state_folder::StateFolder;
 
 /// The socket's name in the state folder.
 const SOCKET: &str = "status.sock";
@@ -31,17 +32,21 @@ const CHECK: Duration = Duration::from_secs(5);
 
 /// Answers commands with the published state, for as long as the daemon publishes any. A socket that somebody has taken
 /// away is made again.
-pub async fn answer_commands(status: watch::Receiver<Status>, folder: PathBuf) {
+pub async fn answer_commands(status: watch::Receiver<Status>, folder: StateFolder) {
     let mut told = false;
     while status.has_changed().is_ok() {
-        match bind(&folder) {
+        let bound = match folder.is_in_place() {
+            true => bind(folder.path()),
+            false => Err(io::Error::other("it is not there, or something else is in its place")),
+        };
+        match bound {
             Ok((listener, inode)) => {
                 told = false;
-                answer_until_gone(&listener, inode, &status, &folder).await;
+                answer_until_gone(&listener, inode, &status, folder.path()).await;
             }
             Err(error) => {
                 if !std::mem::replace(&mut told, true) {
-                    warn!(folder = %folder.display(), %error, "failed to open the socket that answers commands, trying again");
+                    warn!(folder = %folder.path().display(), %error, "failed to open the socket that answers commands, trying again");
                 }
                 sleep(CHECK).await;
             }
@@ -144,7 +149,7 @@ mod tests {
             let mut source = SourceStatus::default();
             source.obstacles.trouble.insert("history".to_owned(), "the disk is full".to_owned());
             let (daemon, status) = watch::channel(Status { sources: [("shop".to_owned(), source)].into() });
-            let answering = tokio::spawn(answer_commands(status, folder.to_owned()));
+            let answering = tokio::spawn(answer_commands(status, folder.into()));
             let answer = loop {
                 match ask_daemon(folder).await {
                     Some(answer) => break answer,

@@ -78,6 +78,19 @@ pub enum HistoryError {
         /// The file.
         path: PathBuf,
     },
+    /// The state folder can't be made, or not be listed.
+    #[error(
+        "failed to use the state folder {}: {source}; give it to user {user}, as whom belay runs, or say --state-dir DIR",
+        path.display()
+    )]
+    UnusableFolder {
+        /// The folder.
+        path: PathBuf,
+        /// The number of belay's user.
+        user: u32,
+        /// What the system says.
+        source: std::io::Error,
+    },
     /// belay runs as root, and its state belongs to somebody else.
     #[error(
         "{} belongs to user {owner}, who could change what belay knows of what it made, and belay runs as root: give it to root \

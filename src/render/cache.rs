@@ -4,9 +4,9 @@
     reason = "a child process and the files of this machine live in the machine's own time"
 )]
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 #[cfg(test)]
 use std::path::Path;
 use std::path::PathBuf;
@@ -14,6 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use super::unit::RenderId;
+use crate::state_folder::StateFolder;
 
 /// The most that is kept, in bytes and in renderings.
 const LIMITS: KeptLimits = KeptLimits { bytes: 256 << 20, renderings: 10_000 };
@@ -27,7 +28,7 @@ const USED: Duration = Duration::from_hours(1);
 /// Renderings in a folder of their own.
 #[derive(Debug)]
 pub(super) struct Cache {
-    folder: PathBuf,
+    folder: StateFolder,
     limits: KeptLimits,
     /// What is kept by now; `None` until the folder was looked through.
     kept: Mutex<Option<KeptSize>>,
@@ -47,7 +48,7 @@ struct KeptSize {
 
 impl Cache {
     /// A cache in a folder, which is made when the first rendering is kept.
-    pub(super) fn new(folder: PathBuf) -> Cache {
+    pub(super) fn new(folder: StateFolder) -> Cache {
         Cache { folder, limits: LIMITS, kept: Mutex::default() }
     }
 
@@ -72,7 +73,7 @@ impl Cache {
     /// Keeps what was rendered. Where that fails it is rendered again.
     pub(super) fn put(&self, id: RenderId, tool: &str, bytes: &[u8]) {
         let write = || -> std::io::Result<()> {
-            DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+            self.folder.make()?;
             let size = (tool.len() + 1 + bytes.len()) as u64;
             // One at a time: what is being written counts, too.
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -88,7 +89,7 @@ impl Cache {
             Ok(())
         };
         if let Err(error) = write() {
-            tracing::warn!(folder = %self.folder.display(), %error, "failed to keep what was rendered");
+            tracing::warn!(folder = %self.folder.path().display(), %error, "failed to keep what was rendered");
         }
     }
 
@@ -105,7 +106,7 @@ impl Cache {
     /// not written to its end by a belay that was killed. Returns what is left.
     fn sweep(&self, size: u64) -> std::io::Result<KeptSize> {
         let mut found = Vec::new();
-        for entry in fs::read_dir(&self.folder)? {
+        for entry in fs::read_dir(self.folder.path())? {
             let entry = entry?;
             let data = entry.metadata()?;
             if entry.file_name().to_string_lossy().starts_with(NEW) {
@@ -133,7 +134,7 @@ impl Cache {
     }
 
     fn path(&self, id: RenderId) -> PathBuf {
-        self.folder.join(id.to_string())
+        self.folder.join(&id.to_string())
     }
 }
 
@@ -160,7 +161,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("new-1-7"), vec![0; 5000]).unwrap();
         let limits = KeptLimits { bytes: 10_000, renderings: 20 };
-        let cache = Cache { limits, ..Cache::new(folder.path().to_owned()) };
+        let cache = Cache { limits, ..Cache::new(folder.path().into()) };
         let ids = ids(41);
         for (nth, id) in ids.iter().enumerate().take(40) {
             cache.put(*id, "tool", &vec![b'x'; 100 * nth]);
@@ -171,7 +172,7 @@ mod tests {
         cache.put(ids[40], "tool", &vec![b'x'; 10_000]);
         assert_eq!(cache.get(ids[40], Some("tool")), None, "what is larger than all is not kept");
         // A restart finds what is there.
-        let again = Cache { limits, ..Cache::new(folder.path().to_owned()) };
+        let again = Cache { limits, ..Cache::new(folder.path().into()) };
         ids.iter().take(30).for_each(|id| again.put(*id, "tool", b"small"));
         assert!(fs::read_dir(folder.path()).unwrap().count() <= 20);
     }

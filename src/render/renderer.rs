@@ -6,7 +6,6 @@
 
 use std::collections::BTreeSet;
 use std::num::NonZero;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -29,6 +28,7 @@ use super::tools::{FoundTool, Tools};
 use super::tree::{Node, Tree};
 use super::turns::{HeadTurn, SlowUnits};
 use super::unit::{Options, Plan, RenderId, Unit, UnitKind, UnitWarning};
+use crate::state_folder::StateFolder;
 use belay_core::manifest::{File, Place, Scopes};
 
 /// Renders units, and keeps what was rendered.
@@ -38,7 +38,7 @@ pub struct Renderer {
     tools: Tools,
     limits: ChildLimits,
     /// Where the private folders of the tools are made; the system's where there is none.
-    work: Option<PathBuf>,
+    work: Option<StateFolder>,
     cache: Option<Cache>,
     held: Mutex<HeldOutcomes>,
     /// What charts are told of the cluster.
@@ -55,18 +55,18 @@ pub struct Renderer {
 impl Renderer {
     /// One that keeps what it renders in a folder of its own, where one is given; else in memory.
     #[must_use]
-    pub fn new(options: Options, tools: Tools, folder: Option<&Path>) -> Renderer {
-        let work = folder.map(|folder| folder.join("rendering"));
+    pub fn new(options: Options, tools: Tools, folder: Option<StateFolder>) -> Renderer {
+        let work = folder.as_ref().map(|folder| folder.below("rendering"));
         if let Some(work) = &work {
             // What a belay has left that was killed.
-            let _ = fs::remove_dir_all(work);
+            let _ = fs::remove_dir_all(work.path());
         }
         Renderer {
             options,
             tools,
             limits: ChildLimits::default(),
             work,
-            cache: folder.map(|folder| Cache::new(folder.join("rendered"))),
+            cache: folder.map(|folder| Cache::new(folder.below("rendered"))),
             held: Mutex::default(),
             capabilities: Mutex::default(),
             lookups: Lookups::default(),
@@ -371,14 +371,14 @@ impl Renderer {
     }
 
     fn private_folder(&self) -> std::io::Result<tempfile::TempDir> {
-        use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+        use std::os::unix::fs::PermissionsExt;
         let mut builder = tempfile::Builder::new();
         builder.prefix("belay-render-").permissions(fs::Permissions::from_mode(0o700));
         match &self.work {
             None => builder.tempdir(),
             Some(work) => {
-                fs::DirBuilder::new().recursive(true).mode(0o700).create(work)?;
-                builder.tempdir_in(work)
+                work.make()?;
+                builder.tempdir_in(work.path())
             }
         }
     }

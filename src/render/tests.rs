@@ -188,7 +188,7 @@ fn trees_that_grow_when_they_are_rendered_end_in_a_complaint() {
 fn a_restart_renders_nothing() {
     let Some(tools) = real_tools() else { return };
     let kept = tempfile::tempdir().unwrap();
-    let renderer = || Renderer::new(Options::default(), tools.clone(), Some(kept.path()));
+    let renderer = || Renderer::new(Options::default(), tools.clone(), Some(kept.path().into()));
     let (first, second) = (renderer(), renderer());
     let tree = kustomized();
     let before = rendered(&first, &tree);

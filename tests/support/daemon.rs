@@ -186,7 +186,7 @@ impl World {
         }
         let cluster = Cluster::new(self.belays.clone(), self.clock.clone());
         for config in [&self.config].into_iter().chain(&self.more) {
-            daemon.follow(config.clone(), &cluster, &state).expect("the source can be followed");
+            daemon.follow(config.clone(), &cluster).expect("the source can be followed");
         }
         let (status, metrics, looks) = (daemon.status(), daemon.metrics(), daemon.look_requests());
         let task = tokio::spawn(daemon.run());

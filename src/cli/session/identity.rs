@@ -3,23 +3,26 @@
 
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
 use super::embedded::new_token;
+use crate::state_folder::StateFolder;
 
 /// The name, and the lock that keeps a second daemon from having it too. It is let go of when this is dropped, or the
 /// process ends.
 pub(in crate::cli) struct Identity {
     /// The name: the machine's, and some digits.
     pub name: String,
-    path: PathBuf,
+    folder: StateFolder,
     digits: String,
     lock: File,
 }
 
+/// The file's name in the state folder.
+const FILE: &str = "identity";
 /// How often is looked whether the file is still there.
 const CHECK: Duration = Duration::from_secs(5);
 
@@ -37,18 +40,21 @@ impl Identity {
 
     fn keep(&mut self) -> anyhow::Result<()> {
         let own = self.lock.metadata().map(|file| (file.dev(), file.ino())).ok();
-        match std::fs::metadata(&self.path) {
+        let path = self.folder.join(FILE);
+        // A folder that is away for now, or has another one in its place, may come back.
+        if !self.folder.is_in_place() {
+            return Ok(());
+        }
+        match std::fs::symlink_metadata(&path) {
             Ok(found) if own == Some((found.dev(), found.ino())) => return Ok(()),
-            // A folder that is away for now may come back.
-            Err(_) if !self.path.parent().is_some_and(Path::is_dir) => return Ok(()),
             _ => {}
         }
-        let lock = match locked(&self.path) {
+        let lock = match locked(&path) {
             Ok(lock) => lock,
             Err(error) if error.downcast_ref::<std::io::Error>().is_some() => return Ok(()),
             Err(error) => return Err(error),
         };
-        if std::fs::write(&self.path, &self.digits).is_ok() {
+        if std::fs::write(&path, &self.digits).is_ok() {
             self.lock = lock;
         }
         Ok(())
@@ -57,13 +63,10 @@ impl Identity {
 
 /// Opens and locks the file.
 fn locked(path: &Path) -> anyhow::Result<File> {
-    let lock = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .mode(0o600)
-        .open(path)
-        .with_context(|| format!("failed to open {}", path.display()))?;
+    let lock = File::options().create(true).truncate(false).write(true).mode(0o600).open(path).with_context(|| {
+        let shown = path.display();
+        format!("failed to write {shown}; see that belay's user may write the state folder, or say --state-dir DIR")
+    })?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => {
@@ -75,8 +78,8 @@ fn locked(path: &Path) -> anyhow::Result<File> {
 }
 
 /// The identity that is kept in a state folder; made where there is none yet.
-pub(in crate::cli) fn of(state: &Path) -> anyhow::Result<Identity> {
-    let path = state.join("identity");
+pub(in crate::cli) fn of(folder: &StateFolder) -> anyhow::Result<Identity> {
+    let path = folder.join(FILE);
     let lock = locked(&path)?;
     let known = std::fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
     let digits = match known.trim() {
@@ -88,7 +91,7 @@ pub(in crate::cli) fn of(state: &Path) -> anyhow::Result<Identity> {
         }
     };
     let host = host_name().unwrap_or_else(|| "belay".to_owned());
-    Ok(Identity { name: format!("{host}-{digits}"), path, digits, lock })
+    Ok(Identity { name: format!("{host}-{digits}"), folder: folder.clone(), digits, lock })
 }
 
 /// The machine's name. Asked of the kernel, not of `/proc/sys`: under the unit's `ProcSubset=pid` there is none.
@@ -106,34 +109,44 @@ fn host_name() -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::{host_name, of};
+    use crate::state_folder::StateFolder;
 
     #[test]
     fn it_stays_the_same_and_is_nobody_elses() {
         let folder = tempfile::tempdir().unwrap();
-        let first = of(folder.path()).unwrap();
-        let error = of(folder.path()).map(|identity| identity.name).unwrap_err().to_string();
+        let first = of(&folder.path().into()).unwrap();
+        let error = of(&folder.path().into()).map(|identity| identity.name).unwrap_err().to_string();
         assert!(error.contains("another belay runs"), "{error}");
         let name = first.name.clone();
         drop(first);
-        assert_eq!(of(folder.path()).unwrap().name, name);
+        assert_eq!(of(&folder.path().into()).unwrap().name, name);
     }
 
     #[test]
     fn a_lock_that_was_deleted_is_made_again_unless_another_has_it() {
         let parent = tempfile::tempdir().unwrap();
         let folder = parent.path().join("state");
-        std::fs::create_dir(&folder).unwrap();
-        let mut first = of(&folder).unwrap();
+        let state = StateFolder::from(&folder);
+        state.make().unwrap();
+        let mut first = of(&state).unwrap();
         std::fs::remove_dir_all(&folder).unwrap();
         first.keep().unwrap();
-        std::fs::create_dir(&folder).unwrap();
+        state.make().unwrap();
         first.keep().unwrap();
-        assert!(of(&folder).is_err(), "it is locked again");
+        assert!(of(&state).is_err(), "it is locked again");
         let (name, mut first) = (first.name.clone(), first);
         std::fs::remove_file(folder.join("identity")).unwrap();
-        let second = of(&folder).unwrap();
+        let second = of(&state).unwrap();
         assert_ne!(second.name, name);
         assert!(first.keep().unwrap_err().to_string().contains("another belay runs"));
+        drop(second);
+        // Nothing is made behind a link that has taken the folder's place.
+        let (aside, elsewhere) = (parent.path().join("aside"), parent.path().join("elsewhere"));
+        std::fs::create_dir(&elsewhere).unwrap();
+        std::fs::rename(&folder, &aside).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &folder).unwrap();
+        first.keep().unwrap();
+        assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 0);
     }
 
     #[test]

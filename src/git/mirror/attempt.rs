@@ -33,7 +33,8 @@ impl Drop for Attempt<'_> {
             return;
         }
         let file = self.mirror.attempt_file();
-        if let Err(error) = fs::remove_file(&file)
+        if self.mirror.folder.is_in_place()
+            && let Err(error) = fs::remove_file(&file)
             && error.kind() != ErrorKind::NotFound
         {
             warn!(%error, file = %file.display(), "failed to note that the repository was read");
@@ -58,6 +59,7 @@ impl Mirror {
     }
 
     fn note_attempt(&self) -> Result<(), GitError> {
+        self.make_folder()?;
         let file = self.attempt_file();
         let count = self.unended_attempts() + 1;
         let note = |file: &PathBuf| {

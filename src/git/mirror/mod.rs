@@ -1,7 +1,6 @@
 //! belay's own copy of a repository: bare, in the state folder, never checked out.
 
 use std::fs::{self, File, TryLockError};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicIsize, Ordering};
@@ -15,6 +14,7 @@ use crate::git::read::graph::Graph;
 use crate::git::read::limits::Limits;
 use crate::git::transport::credentials::Credentials;
 use crate::git::transport::location::Location;
+use crate::state_folder::StateFolder;
 
 /// Under which name the mirror remembers whose copy it is.
 const WHOSE: &str = "belay.repository";
@@ -49,7 +49,7 @@ const HANDLES: usize = 3;
 /// A commit that is pinned, because history names it, stays readable after a force-push; what nothing leads to any more is
 /// collected.
 pub struct Mirror {
-    folder: PathBuf,
+    folder: StateFolder,
     pub(super) location: Location,
     pub(super) credentials: Credentials,
     pub(super) limits: Limits,
@@ -94,7 +94,7 @@ impl Mirror {
     /// When the folder can't be written, when another process is just making the mirror, and when the credentials are for
     /// another server than `location`'s.
     pub fn open(
-        folder: &Path,
+        folder: impl Into<StateFolder>,
         location: Location,
         credentials: Credentials,
         limits: Limits,
@@ -106,7 +106,7 @@ impl Mirror {
                 message: "the credentials are for another server".to_owned(),
             });
         }
-        let mirror = Mirror::over(folder, location, credentials, limits);
+        let mirror = Mirror::over(folder.into(), location, credentials, limits);
         mirror.make_folder()?;
         let opened = match mirror.look()? {
             MirrorFound::Fine => Opened::Existing,
@@ -126,7 +126,7 @@ impl Mirror {
     /// When there is none in `folder`, or it is another repository's.
     pub fn read_only(folder: &Path, location: Location, limits: Limits) -> Result<Mirror, GitError> {
         settings::apply();
-        let mirror = Mirror::over(folder, location, Credentials::default(), limits);
+        let mirror = Mirror::over(folder.into(), location, Credentials::default(), limits);
         let path = mirror.path();
         match mirror.look()? {
             MirrorFound::Fine => Ok(mirror),
@@ -169,7 +169,7 @@ impl Mirror {
         self.make_folder()?;
         let _lock = self.lock()?;
         // A disk without room, or a file that belay may not read, is no damage: what is there is good once that is mended.
-        unreadable(&self.folder)?;
+        unreadable(self.folder.path())?;
         let there = fs::symlink_metadata(self.path()).is_ok();
         self.make(if there { MirrorFound::Damaged("started over".to_owned()) } else { MirrorFound::Nothing })?;
         self.close_handles();
@@ -190,12 +190,9 @@ impl Mirror {
         self.kept.store(0, Ordering::Relaxed);
     }
 
+    /// Sees to it that its folder is there, and in the state folder that belay has used so far.
     fn make_folder(&self) -> Result<(), GitError> {
-        if self.folder.is_dir() {
-            return Ok(());
-        }
-        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder);
-        made.map_err(with_file("make the folder", &self.folder))
+        self.folder.make().map_err(with_file("write into", self.folder.path()))
     }
 
     /// Where it is noted that the repository is being read.
@@ -220,9 +217,15 @@ impl Mirror {
         self.folder.join("repository.git")
     }
 
-    fn over(folder: &Path, location: Location, credentials: Credentials, limits: Limits) -> Mirror {
+    /// The folder that it is in.
+    #[must_use]
+    pub fn state_folder(&self) -> &StateFolder {
+        &self.folder
+    }
+
+    fn over(folder: StateFolder, location: Location, credentials: Credentials, limits: Limits) -> Mirror {
         Mirror {
-            folder: folder.to_owned(),
+            folder,
             location,
             credentials,
             limits,
@@ -304,6 +307,7 @@ impl Mirror {
     /// that is writing is an error.
     pub(super) fn lock(&self) -> Result<Lock<'_>, GitError> {
         let threads = self.writing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        self.make_folder()?;
         let path = self.folder.join("lock");
         let file = File::create(&path).map_err(with_file("make", &path))?;
         match file.try_lock() {
@@ -315,7 +319,7 @@ impl Mirror {
                 }
                 Ok(lock)
             }
-            Err(TryLockError::WouldBlock) => Err(GitError::Busy { path: self.folder.clone() }),
+            Err(TryLockError::WouldBlock) => Err(GitError::Busy { path: self.folder.path().to_owned() }),
             Err(TryLockError::Error(source)) => Err(GitError::Io { doing: "lock", path, source }),
         }
     }
@@ -325,7 +329,7 @@ impl Mirror {
     }
 
     fn beside(&self, what: &str) -> PathBuf {
-        self.folder.join(format!("repository.git.{what}"))
+        self.folder.join(&format!("repository.git.{what}"))
     }
 }
 

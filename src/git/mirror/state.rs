@@ -57,7 +57,7 @@ impl Mirror {
 
     pub(super) fn make(&self, found: MirrorFound) -> Result<Opened, GitError> {
         if !matches!(found, MirrorFound::Fine) {
-            unwritable(&self.folder)?;
+            unwritable(self.folder.path())?;
         }
         let opened = match found {
             MirrorFound::Fine => return Ok(Opened::Existing),
@@ -82,7 +82,7 @@ impl Mirror {
             File::open(&file).and_then(|file| file.sync_all()).map_err(with_file("sync", &file))?;
         }
         fs::rename(&new, self.path()).map_err(with_file("rename", new))?;
-        sync_folder(&self.folder)?;
+        sync_folder(self.folder.path())?;
         Ok(opened)
     }
 

@@ -5,7 +5,11 @@ use std::{fs, io};
 
 use rusqlite::ErrorCode;
 
+use super::aside::with_suffix;
 use crate::history::error::HistoryError;
+
+/// Up to which size, in bytes, a file is checked from end to end whenever it is opened for writing.
+const CHECKED_AT_ONCE: u64 = 8 << 20;
 
 /// Whether SQLite says that what it read is damaged.
 pub(in crate::history) fn is_damage(error: &rusqlite::Error) -> bool {
@@ -47,6 +51,15 @@ pub(in crate::history) fn cannot_open(path: &Path, wanted: DamageCheck, error: &
     };
     let message = refused.map_or_else(|| error.to_string(), |refused| refused.to_string());
     HistoryError::Closed { path: path.to_owned(), message, advice }
+}
+
+/// Whether the whole file is read before it is used: one that is small, or that was not closed as it should be. A large one
+/// that was is looked at later, beside the work that waits for it ([`crate::history::History::mend`]).
+pub(in crate::history) fn wants_a_check(path: &Path) -> bool {
+    let size = fs::metadata(path).map(|file| file.len()).unwrap_or_default();
+    // A reader leaves an empty one behind.
+    let unfinished = fs::metadata(with_suffix(path, "-wal")).is_ok_and(|log| log.len() > 0);
+    size <= CHECKED_AT_ONCE || unfinished
 }
 
 /// Whether it is the process or the system that has too many files open; neither has a kind of its own.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use rusqlite::Connection;
@@ -10,21 +10,7 @@ use rusqlite::config::DbConfig;
 
 use super::aside::with_suffix;
 use super::private;
-
-/// Which file it is, whatever its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::history) struct FileId {
-    device: u64,
-    inode: u64,
-}
-
-impl FileId {
-    /// The file at a path.
-    pub(in crate::history) fn of(path: &Path) -> io::Result<FileId> {
-        let file = fs::metadata(path)?;
-        Ok(FileId { device: file.dev(), inode: file.ino() })
-    }
-}
+use crate::state_folder::StateFolder;
 
 /// Lets a connection leave the logs alone when it closes: SQLite deletes them by name, and the name is another file's now.
 pub(in crate::history) fn leave_logs(open: &Connection) -> rusqlite::Result<()> {
@@ -33,11 +19,9 @@ pub(in crate::history) fn leave_logs(open: &Connection) -> rusqlite::Result<()> 
 
 /// Makes a deleted file again from the connection that still has it open, in a folder that may have gone with it. Fails with
 /// the reason, for people.
-pub(in crate::history) fn make_again(path: &Path, open: &Connection) -> Result<(), String> {
+pub(in crate::history) fn make_again(folder: &StateFolder, path: &Path, open: &Connection) -> Result<(), String> {
     let words = |error: &dyn ToString| error.to_string();
-    if let Some(folder) = path.parent() {
-        private::make(folder).map_err(|error| words(&error))?;
-    }
+    private::make(folder).map_err(|error| words(&error))?;
     let copy = with_suffix(path, "-again");
     match fs::remove_file(&copy) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(words(&error)),
@@ -57,9 +41,15 @@ pub(in crate::history) fn make_again(path: &Path, open: &Connection) -> Result<(
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::path::Path;
+
     use jiff::Timestamp;
 
-    use crate::history::{Follower, History, HistoryError, SourceStanding};
+    use crate::history::{Follower, History, SourceStanding};
+
+    const EPOCH: Timestamp = Timestamp::UNIX_EPOCH;
 
     #[test]
     fn what_is_deleted_is_made_again_with_all_that_was_in_it() {
@@ -85,19 +75,36 @@ mod tests {
 
     #[test]
     fn nothing_is_written_into_another_file_or_into_none() {
-        let parent = tempfile::tempdir().unwrap();
-        let folder = parent.path().join("state");
-        let (history, _) = History::open(&folder, Timestamp::UNIX_EPOCH).unwrap();
-        std::fs::rename(&folder, parent.path().join("before")).unwrap();
-        let (other, _) = History::open(&folder, Timestamp::UNIX_EPOCH).unwrap();
-        let refused = history.stands("shop", &SourceStanding::default());
-        assert!(matches!(refused, Err(HistoryError::Replaced { .. })), "{refused:?}");
-        assert_eq!(other.standing("shop").unwrap(), None);
-        // Where no folder can be made, that is said.
-        drop(other);
-        std::fs::remove_dir_all(&folder).unwrap();
-        std::fs::write(&folder, "a file").unwrap();
-        let refused = history.keep().unwrap_err().to_string();
-        assert!(refused.contains("history.db"), "{refused}");
+        type Take = fn(&Path);
+        let takes: [(&str, Take); 5] = [
+            ("another folder is in the place of", |outer| drop(History::open(&outer.join("state"), EPOCH).unwrap())),
+            ("a symbolic link to", |outer| symlink(outer.join("before"), outer.join("state")).unwrap()),
+            ("a symbolic link to", |outer| symlink(outer.join("empty"), outer.join("state")).unwrap()),
+            ("a file is in the place of", |outer| fs::write(outer.join("state"), "a file").unwrap()),
+            ("another file is in the place of the history", |outer| {
+                fs::rename(outer.join("before"), outer.join("state")).unwrap();
+                let file = outer.join("state/history.db");
+                fs::rename(&file, outer.join("elsewhere.db")).unwrap();
+                symlink(outer.join("elsewhere.db"), &file).unwrap();
+            }),
+        ];
+        for (what, take) in takes {
+            let outer = tempfile::tempdir().unwrap();
+            let at = |name: &str| outer.path().join(name);
+            fs::create_dir(at("empty")).unwrap();
+            let (history, _) = History::open(&at("state"), EPOCH).unwrap();
+            fs::rename(at("state"), at("before")).unwrap();
+            take(outer.path());
+            for error in [history.stands("shop", &SourceStanding::default()).unwrap_err(), history.keep().unwrap_err()]
+            {
+                let said = error.to_string();
+                assert!(
+                    said.contains(what) && said.contains("history.db") && said.contains("put the former"),
+                    "{said}"
+                );
+            }
+            assert_eq!(fs::read_dir(at("empty")).unwrap().count(), 0, "{what}");
+            assert_eq!(history.standing("shop").unwrap(), None, "{what}");
+        }
     }
 }

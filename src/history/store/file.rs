@@ -11,17 +11,15 @@ use jiff::Timestamp;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use tracing::warn;
 
-use super::aside::{set_aside, with_suffix};
+use super::aside::set_aside;
 use super::connection::{check, damage, open_for_reading, prepare};
-use super::damage::{DamageCheck, cannot_open, is_damage};
-use super::deleted::{FileId, leave_logs, make_again};
+use super::damage::{DamageCheck, cannot_open, is_damage, wants_a_check};
+use super::deleted::{leave_logs, make_again};
 use super::format::{APPLICATION, format_of, migrate, newest_format, set_up};
 use super::private;
 use crate::blocking::blocking;
 use crate::history::error::{HistoryError, io};
-
-/// Up to which size, in bytes, a file is checked from end to end whenever it is opened for writing.
-const CHECKED_AT_ONCE: u64 = 8 << 20;
+use crate::state_folder::{FileId, StateFolder};
 
 /// belay's memory: what became of each manifest of each commit. One file, `history.db`, written by one daemon and read
 /// by any number of other processes, `sqlite3 history.db` among them.
@@ -31,6 +29,7 @@ const CHECKED_AT_ONCE: u64 = 8 << 20;
 pub struct History(Arc<Inner>);
 
 struct Inner {
+    folder: StateFolder,
     path: PathBuf,
     /// A connection of its own, so that a long look does not hold up what the daemon writes. Dropped before the writer:
     /// only a writer that closes last puts everything into the one file.
@@ -78,9 +77,10 @@ impl History {
     ///
     /// When a newer belay wrote it, when the file can't be opened (rights, a read-only disk, too few descriptors), when the
     /// folder can't be written, and when another process holds the file for 5 s.
-    pub fn open(folder: &Path, now: Timestamp) -> Result<(History, OpenedHistory), HistoryError> {
+    pub fn open(folder: impl Into<StateFolder>, now: Timestamp) -> Result<(History, OpenedHistory), HistoryError> {
+        let folder = folder.into();
         let path = folder.join("history.db");
-        private::make(folder)?;
+        private::make(&folder)?;
         let (writer, opened) = match open_for_writing(&path) {
             Ok(found) => found,
             Err(OpenFault::Final(error)) => return Err(error),
@@ -97,6 +97,7 @@ impl History {
         Ok((
             History(Arc::new(Inner {
                 writer: Some(Mutex::new(Writer::on(writer, &path))),
+                folder,
                 path,
                 reader: Mutex::new(reader),
                 begun: AtomicU32::new(0),
@@ -110,7 +111,7 @@ impl History {
     /// # Errors
     ///
     /// When it can't be written, or belongs to another user.
-    pub fn make_folder(folder: &Path) -> Result<(), HistoryError> {
+    pub fn make_folder(folder: &StateFolder) -> Result<(), HistoryError> {
         private::make(folder)
     }
 
@@ -121,7 +122,8 @@ impl History {
     /// When there is none, when it can't be read, and when it has another format than this belay's.
     pub fn read_only(folder: &Path) -> Result<History, HistoryError> {
         let path = folder.join("history.db");
-        if !path.exists() {
+        // One in a folder that may not be looked into is not missing.
+        if path.try_exists().is_ok_and(|there| !there) {
             return Err(HistoryError::Missing { path });
         }
         let reader = open_for_reading(&path)?;
@@ -130,6 +132,7 @@ impl History {
             found if found > known => Err(HistoryError::Newer { path, found, known }),
             found if found < known => Err(HistoryError::Older { path, found, known }),
             _ => Ok(History(Arc::new(Inner {
+                folder: folder.into(),
                 path,
                 writer: None,
                 reader: Mutex::new(reader),
@@ -151,6 +154,7 @@ impl History {
             return Ok(None);
         }
         let mut writer = self.writer()?;
+        self.0.folder.make().map_err(io("write", &self.0.path))?;
         let mut reader = self.reader();
         if self.is_sound() {
             return Ok(None);
@@ -186,18 +190,21 @@ impl History {
     /// in it.
     fn keep_in_place(&self, writer: &mut Writer) -> Result<(), Failure> {
         let path = &self.0.path;
+        let leave = |writer: &Writer| leave_logs(&writer.connection).and_then(|()| leave_logs(&self.reader()));
+        if let Err(error) = self.0.folder.make() {
+            leave(writer)?;
+            return Err(io("write", path)(error).into());
+        }
         match FileId::of(path) {
             Ok(found) if writer.file.is_none_or(|file| file == found) => Ok(()),
             Ok(_) => {
-                leave_logs(&writer.connection)?;
-                leave_logs(&self.reader())?;
+                leave(writer)?;
                 Err(HistoryError::Replaced { path: path.clone() }.into())
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let gone = |message: String| HistoryError::Gone { path: path.clone(), message };
-                leave_logs(&writer.connection)?;
-                leave_logs(&self.reader())?;
-                make_again(path, &writer.connection).map_err(gone)?;
+                leave(writer)?;
+                make_again(&self.0.folder, path, &writer.connection).map_err(gone)?;
                 let opened = open_for_writing(path);
                 let (connection, _) = opened.map_err(|fault| gone(fault.to_string()))?;
                 *self.reader() = open_for_reading(path)?;
@@ -213,6 +220,12 @@ impl History {
     #[must_use]
     pub fn begun(&self) -> u32 {
         self.0.begun.load(Ordering::Relaxed)
+    }
+
+    /// The folder that it is in.
+    #[must_use]
+    pub fn folder(&self) -> &StateFolder {
+        &self.0.folder
     }
 
     /// The file.
@@ -377,15 +390,6 @@ fn open_for_writing(path: &Path) -> Result<(Connection, OpenedHistory), OpenFaul
         _ => OpenedHistory::Migrated { from: found, to: known },
     };
     Ok((connection, opened))
-}
-
-/// Whether the whole file is read before it is used: one that is small, or that was not closed as it should be. A large one
-/// that was is looked at later, beside the work that waits for it ([`History::mend`]).
-fn wants_a_check(path: &Path) -> bool {
-    let size = fs::metadata(path).map(|file| file.len()).unwrap_or_default();
-    // A reader leaves an empty one behind.
-    let unfinished = fs::metadata(with_suffix(path, "-wal")).is_ok_and(|log| log.len() > 0);
-    size <= CHECKED_AT_ONCE || unfinished
 }
 
 fn sql<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(rusqlite::Error) -> HistoryError + 'a {

@@ -2,12 +2,13 @@
 //! open is closed.
 
 use std::fs;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use tracing::warn;
 
 use crate::history::error::{HistoryError, io};
+use crate::state_folder::StateFolder;
 
 const FOLDER: u32 = 0o700;
 const FILE: u32 = 0o600;
@@ -17,11 +18,12 @@ const STICKY: u32 = 0o1000;
 const OWN: [&str; 4] = ["history.db", "identity", "embedded.kubeconfig", "sources"];
 
 /// Makes the folder where there is none, and closes to others what is there.
-pub(in crate::history) fn make(folder: &Path) -> Result<(), HistoryError> {
-    fs::DirBuilder::new().recursive(true).mode(FOLDER).create(folder).map_err(io("make the folder", folder))?;
+pub(in crate::history) fn make(folder: &StateFolder) -> Result<(), HistoryError> {
+    let (made, folder) = (folder.make(), folder.path());
+    made.map_err(unusable(folder))?;
     check_owner(folder)?;
     close(folder);
-    for entry in fs::read_dir(folder).map_err(io("list", folder))?.flatten() {
+    for entry in fs::read_dir(folder).map_err(unusable(folder))?.flatten() {
         let name = entry.file_name();
         if name.to_str().is_some_and(|name| OWN.iter().any(|own| name.starts_with(own))) {
             check_owner(&entry.path())?;
@@ -29,6 +31,12 @@ pub(in crate::history) fn make(folder: &Path) -> Result<(), HistoryError> {
         }
     }
     Ok(())
+}
+
+/// Says that a folder can't be belay's, and what to do.
+fn unusable(folder: &Path) -> impl FnOnce(std::io::Error) -> HistoryError + '_ {
+    let user = rustix::process::geteuid().as_raw();
+    move |source| HistoryError::UnusableFolder { path: folder.to_owned(), user, source }
 }
 
 /// What is done about a path of the state folder, by whom it belongs to.
@@ -53,17 +61,21 @@ fn ownership(owner: u32, user: u32) -> Ownership {
 
 /// Refuses, or tells, what belongs to another user: whoever owns it can change what belay knows of what it made.
 fn check_owner(path: &Path) -> Result<(), HistoryError> {
-    let metadata = fs::symlink_metadata(path).map_err(io("look at", path))?;
-    let (owner, user) = (metadata.uid(), rustix::process::geteuid().as_raw());
-    match ownership(owner, user) {
-        Ownership::Trusted => Ok(()),
-        Ownership::Told => {
-            let path = path.display();
-            warn!(%path, owner, user, "this belongs to another user, who can change what belay knows of what it made");
-            Ok(())
+    let user = rustix::process::geteuid().as_raw();
+    // A link has an owner, and so has what it leads to.
+    for metadata in [fs::symlink_metadata(path), fs::metadata(path)] {
+        let owner = metadata.map_err(io("look at", path))?.uid();
+        match ownership(owner, user) {
+            Ownership::Trusted => {}
+            Ownership::Told => {
+                let path = path.display();
+                warn!(%path, owner, user, "this belongs to another user, who can change what belay knows of what it made");
+                break;
+            }
+            Ownership::Refused => return Err(HistoryError::ForeignOwner { path: path.to_owned(), owner }),
         }
-        Ownership::Refused => Err(HistoryError::ForeignOwner { path: path.to_owned(), owner }),
     }
+    Ok(())
 }
 
 /// Takes the rights of everybody else away. One that belongs to somebody else (a volume's folder) stays as it is, and that
@@ -94,7 +106,7 @@ mod tests {
         let outer = tempfile::tempdir().unwrap();
         let folder = outer.path().join("state");
         let open = |path: &Path, mode: u32| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-        make(&folder).unwrap();
+        make(&(&folder).into()).unwrap();
         assert_eq!(mode(&folder), 0o700);
         for name in ["history.db", "history.db-wal", "history.db-shm", "identity", "theirs"] {
             fs::write(folder.join(name), "").unwrap();
@@ -104,7 +116,7 @@ mod tests {
         open(&folder.join("sources"), 0o755);
         open(&folder.join("history.db"), 0o640);
         open(&folder, 0o755);
-        make(&folder).unwrap();
+        make(&(&folder).into()).unwrap();
         let modes = ["history.db", "history.db-wal", "history.db-shm", "identity"].map(|name| mode(&folder.join(name)));
         assert_eq!((mode(&folder), mode(&folder.join("sources")), modes), (0o700, 0o700, [0o600; 4]));
         assert_eq!(mode(&folder.join("theirs")), 0o644, "not belay's");
@@ -129,7 +141,7 @@ mod tests {
         let outer = tempfile::tempdir().unwrap();
         for name in ["", "history.db", "sources"] {
             let folder = outer.path().join(format!("state-{name}"));
-            make(&folder).unwrap();
+            make(&(&folder).into()).unwrap();
             let theirs = folder.join(name);
             match name {
                 "history.db" => fs::write(&theirs, "").unwrap(),
@@ -137,7 +149,7 @@ mod tests {
                 _ => {}
             }
             std::os::unix::fs::lchown(&theirs, Some(1000), None).unwrap();
-            let error = make(&folder).unwrap_err().to_string();
+            let error = make(&(&folder).into()).unwrap_err().to_string();
             let shown = theirs.display().to_string();
             assert!(error.contains(shown.trim_end_matches('/')) && error.contains("user 1000"), "{error}");
         }
@@ -160,7 +172,7 @@ mod tests {
     fn a_folder_of_everybodys_stays_as_it_is() {
         let outer = tempfile::tempdir().unwrap();
         fs::set_permissions(outer.path(), fs::Permissions::from_mode(0o1777)).unwrap();
-        make(outer.path()).unwrap();
+        make(&outer.path().into()).unwrap();
         assert_eq!(mode(outer.path()), 0o777);
     }
 }

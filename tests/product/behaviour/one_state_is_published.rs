@@ -1,8 +1,8 @@
 //! One published state of a source: API, page, metrics and the answer to commands say the same, also while it can't be written
 //! down.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use belay::history::History;
@@ -108,25 +108,54 @@ async fn a_state_folder_that_is_deleted_is_made_again_with_all_records() {
     assert_eq!(kept.len(), world.records().len(), "others read the same file");
 }
 
-#[tokio::test(start_paused = true)]
-async fn another_history_in_its_place_is_not_written_and_that_is_told() {
+/// Whatever takes the place of the state folder is not written, and that is told, until the former is put back.
+async fn is_not_written(take: impl FnOnce(&Path, &Path), what: &str) {
     let (mut world, _) = World::with_web().await;
-    let (folder, aside) = (world.repository.beside("state"), world.repository.beside("aside"));
+    let (folder, aside, other) =
+        (world.repository.beside("state"), world.repository.beside("aside"), world.repository.beside("other"));
+    std::fs::create_dir(&other).unwrap();
     std::fs::rename(&folder, &aside).unwrap();
-    drop(History::open(&folder, world.clock.now()).unwrap());
+    take(&folder, &other);
+    let there = entries(&folder);
     world.until("it is told", |source| source.state() == SourceState::Blocked).await;
     let second = world.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
     tokio::time::sleep(Duration::from_mins(2)).await;
     let said = Said::of(&world).await;
     said.all_say(SourceState::Blocked);
-    assert!(said.api["blocked"].as_str().unwrap().contains("another file is in the place"), "{:#}", said.api);
+    let blocked = said.api["blocked"].as_str().unwrap();
+    assert!(blocked.contains(what) && blocked.contains("put the former folder back"), "{what}: {blocked}");
     assert!(said.ready.starts_with("HTTP/1.1 503"), "{}", said.ready);
-    assert!(History::read_only(&folder).unwrap().followed().unwrap().is_empty());
+    assert_eq!(entries(&folder), there, "{what}: nothing is made in it");
     // Put back, all goes on.
-    std::fs::remove_dir_all(&folder).unwrap();
+    if folder.is_symlink() { std::fs::remove_file(&folder) } else { std::fs::remove_dir_all(&folder) }.unwrap();
     std::fs::rename(&aside, &folder).unwrap();
     world.through(&second).await;
     world.until("nothing is in the way", |source| source.state() == SourceState::Synced).await;
+}
+
+/// The files and folders in a folder, and below it.
+fn entries(folder: &Path) -> BTreeSet<PathBuf> {
+    let mut found = BTreeSet::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(entries(&path));
+        }
+        found.insert(path);
+    }
+    found
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_history_in_its_place_is_not_written_and_that_is_told() {
+    let make = |folder: &Path, _: &Path| drop(History::open(folder, "2026-01-01T00:00:00Z".parse().unwrap()).unwrap());
+    is_not_written(make, "another folder is in the place of").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_link_in_its_place_is_not_followed_and_that_is_told() {
+    let make = |folder: &Path, other: &Path| std::os::unix::fs::symlink(other, folder).unwrap();
+    is_not_written(make, "a symbolic link to").await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -100,3 +100,39 @@ fn a_good_history_that_can_not_be_opened_is_left_alone() {
     names.retain(|name| name.contains("damaged"));
     assert_eq!((names, fs::read(&history).unwrap() == before), (vec![], true));
 }
+
+/// Folders and files of root, asked for by somebody who may not: each is named with what to do, and none is called missing.
+#[test]
+fn what_belongs_to_another_user_is_named_with_what_to_do() {
+    let home = tempfile::tempdir().unwrap();
+    let at = |name: &str| home.path().join(name);
+    let close = |name: &str, mode: u32| fs::set_permissions(at(name), fs::Permissions::from_mode(mode)).unwrap();
+    drop(belay::history::History::open(&at("state"), jiff::Timestamp::UNIX_EPOCH).unwrap());
+    fs::create_dir_all(at("theirs/below")).unwrap();
+    close("theirs", 0o755);
+    fs::write(at("token"), "hunter2\n").unwrap();
+    close("token", 0o600);
+    let token = "[[source]]\nname = \"shop\"\nrepository = \"https://127.0.0.1:1/shop.git\"\ncredentials = { token_file = \
+                 \"token\" }\n";
+    fs::write(at("token.toml"), token).unwrap();
+    fs::write(at("belay.toml"), CONFIG).unwrap();
+    let run = ["run", "--config", "belay.toml", "--state-dir"];
+    let table: [(&[&str], &str, &str); 6] = [
+        // Also where it is only to be looked at: without its history an undo would not be held.
+        (&["history", "--state-dir", "state"], "state/history.db: Permission denied", "ask as that user or as root"),
+        (
+            &["status", "--commit", "1a2b3c4", "--wait", "--timeout", "5s", "--state-dir", "state"],
+            "Permission denied",
+            "as root",
+        ),
+        (&[&run[..], &["state"]].concat(), "state: Permission denied", "say --state-dir DIR"),
+        (&[&run[..], &["theirs/below"]].concat(), "theirs/below/identity", "say --state-dir DIR"),
+        (&[&run[..], &["theirs/new"]].concat(), "theirs/new: Permission denied", "say --state-dir DIR"),
+        (&["run", "--check-config", "--config", "token.toml"], "token: Permission denied", "credentials.token_file"),
+    ];
+    for (args, what, advice) in table {
+        let Some(ran) = as_a_user_with("--nofile=64", 3, home.path(), args) else { return };
+        assert!(ran.code != 0 && ran.err.contains(what) && ran.err.contains(advice), "{args:?}: {ran:?}");
+        assert!(!ran.err.contains("hunter2") && !ran.err.contains("no daemon has run"), "{ran:?}");
+    }
+}

@@ -390,13 +390,13 @@ impl Stage {
             daemon = daemon.leading(if twin { "the-other" } else { "the-one" }.to_owned());
         }
         let cluster = Cluster::new(self.line.client(&process), self.clock.clone());
-        daemon.follow(self.config(), &cluster, &folder).expect("the source can be followed");
+        daemon.follow(self.config(), &cluster).expect("the source can be followed");
         if let Some(order) = self.scenario.style.second {
             let after = (order == Order::After).then(|| "shop".to_owned());
             let (name, path) = (second_source::NAME.to_owned(), "side".to_owned());
             let side =
                 SourceConfig { name, path: path.into(), after, on_failure: OnFailure::RollBack, ..self.config() };
-            daemon.follow(side, &cluster, &folder).expect("the second source can be followed");
+            daemon.follow(side, &cluster).expect("the second source can be followed");
         }
         let status = daemon.status();
         Belay { process, status, task: tokio::spawn(daemon.run()) }

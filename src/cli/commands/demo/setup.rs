@@ -55,7 +55,7 @@ impl DemoSetup {
         let stop = CancellationToken::new();
         let mut daemon = Daemon::new(history.clone(), clock.clone(), stop.clone());
         let source = SourceConfig { name: "shop".to_owned(), ..SourceConfig::of(bare.display().to_string()) };
-        daemon.follow(source, &Cluster::new(embedded.cluster.client_as("belay"), clock), &state)?;
+        daemon.follow(source, &Cluster::new(embedded.cluster.client_as("belay"), clock))?;
         let daemon = tokio::spawn(daemon.run());
         Ok(DemoSetup { folder, embedded, history, stop, daemon })
     }

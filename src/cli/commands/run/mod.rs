@@ -32,6 +32,7 @@ use crate::git::{Location, hidden_by_systemd};
 use crate::history::{History, OpenedHistory, Retention};
 use crate::notices::{self, Http, Links, Settings};
 use crate::render::Tools;
+use crate::state_folder::StateFolder;
 use crate::telemetry::{self, LogFormat, Systemd};
 use crate::web::{Hook, Shown, Web, forge};
 use belay_core::rollout::ObjectState;
@@ -102,14 +103,14 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     if let Some(open) = version::not_confined() {
         warn!("rendering: {open}");
     }
-    let state = globals.state_folder(config.state.dir.as_ref())?;
+    let state = StateFolder::from(&globals.state_folder(config.state.dir.as_ref())?);
     let clock = Clock::system();
     // Before anything of it is opened: what another daemon uses is left alone.
     History::make_folder(&state)?;
     let mut identity = identity::of(&state)?;
     let history = open_history(&state, &clock, &config)?;
     let stop = CancellationToken::new();
-    let embedded = if args.embedded { Some(start_embedded(&state).await?) } else { None };
+    let embedded = if args.embedded { Some(start_embedded(state.path()).await?) } else { None };
     let pruning = if args.allow_prune { Pruning::Unlimited } else { Pruning::Limited };
     let daemon = Daemon::new(history.clone(), clock.clone(), stop.clone()).leading(identity.name.clone());
     let mut daemon = daemon.rendering_with(tools).remembering(retention(&config.state)).pruning(pruning);
@@ -123,10 +124,10 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
             None => connected(globals, &config, source).await?,
         };
         clusters.insert(source.name.clone(), cluster.clone());
-        daemon.follow(source, &cluster, &state)?;
+        daemon.follow(source, &cluster)?;
     }
     let status = daemon.status();
-    let _web = open_web(&config, &daemon, clusters, &state, &clock).await?;
+    let _web = open_web(&config, &daemon, clusters, state.path(), &clock).await?;
     let answering = tokio::spawn(answer_commands(status.clone(), state.clone()));
     let telling = tokio::spawn(tell(&config, &daemon, &history, &clock, stop.clone()));
     let systemd = Systemd::of_this_process();
@@ -162,8 +163,8 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
 }
 
 /// Opens the history, which forgets the sources that the configuration does not name any more.
-fn open_history(state: &Path, clock: &Clock, config: &Config) -> anyhow::Result<History> {
-    let (history, opened) = History::open(state, clock.now())?;
+fn open_history(state: &StateFolder, clock: &Clock, config: &Config) -> anyhow::Result<History> {
+    let (history, opened) = History::open(state.clone(), clock.now())?;
     if let OpenedHistory::SetAside { why, to } = &opened {
         warn!(why, to = %to.display(), "the history could not be read and was set aside; a fresh one was begun");
     }
