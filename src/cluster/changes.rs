@@ -17,7 +17,7 @@ use super::call::{Purpose, get, refusal};
 use super::credentials::without_credentials;
 use super::items::ITEM_LIMIT;
 use super::kinds::escape;
-use super::pages::{Listing, Pages};
+use super::pages::{LIST, Listing, Pages};
 use super::read::named;
 use super::{Backoff, Cluster, ClusterError, Served};
 use belay_core::manifest::ObjectKey;
@@ -43,6 +43,10 @@ const PAGE: usize = 100;
 const LASTS: Duration = Duration::from_secs(290);
 /// A watch that ends sooner is waited after before the next one.
 const SOON: Duration = Duration::from_secs(1);
+/// A list within this time after the one before is waited for.
+const SELDOM: Duration = Duration::from_mins(1);
+/// The longest revision, in bytes; it stands in the address of the next watch.
+const REVISION_BYTES: usize = 256;
 
 /// What is watched.
 #[derive(Clone)]
@@ -103,14 +107,20 @@ struct WatchFault {
 impl Scope {
     /// Follows the scope until nobody listens, or belay may not read there.
     pub(super) async fn follow(&self) -> WatchEnd {
-        let mut trouble = WatchFault::default();
+        let (mut trouble, mut again) = (WatchFault::default(), Backoff::default());
         loop {
+            let began = Instant::now();
             let followed = match self.list().await {
                 Ok(revision) => {
                     if let Err(ended) = self.is_over(&mut trouble).await {
                         return ended;
                     }
-                    self.changes_since(revision, &mut trouble).await
+                    let followed = self.changes_since(revision, &mut trouble).await;
+                    match &followed {
+                        Ok(()) if began.elapsed() < SELDOM => tokio::time::sleep(again.wait()).await,
+                        _ => again.reset(),
+                    }
+                    followed
                 }
                 Err(Over::Ended(ended)) => Err(ended),
                 Err(Over::Trouble(error)) => self.wait_out(&mut trouble, &error).await,
@@ -140,6 +150,7 @@ impl Scope {
             }
             revision = page.revision;
         }
+        check_revision(&format!("list {}", self.served.resource), &revision)?;
         let gone: Vec<ObjectKey> = {
             let mut known = self.known();
             let here = |key: &&ObjectKey| self.namespace.is_none() || key.namespace == self.namespace;
@@ -169,6 +180,9 @@ impl Scope {
                 Over::Early if began.elapsed() < SOON => tokio::time::sleep(trouble.backoff.wait()).await,
                 Over::Early => {}
                 Over::Trouble(error) => self.wait_out(trouble, &error).await?,
+            }
+            if self.known().len() > LIST {
+                return Ok(());
             }
             // A server whose etcd was restored knows older revisions only, and lets a watch wait for newer ones.
             match self.cluster.newest_revision(&self.listing()).await.map_err(sorted) {
@@ -272,6 +286,7 @@ impl Scope {
             });
         }
         let now = object["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+        check_revision(purpose.what, &now)?;
         if is_older(&now, revision) {
             return Err(Over::Outdated);
         }
@@ -280,6 +295,10 @@ impl Scope {
                 let object = named(object, &self.served);
                 let key = self.key_of(&object);
                 self.known().insert(key.clone());
+                if self.known().len() > LIST {
+                    let message = format!("it has no end: more than {LIST} objects");
+                    return Err(Over::Trouble(ClusterError::away(purpose.what, message)));
+                }
                 self.tell(Seen::Live(key, Box::new(object))).await?;
             }
             "DELETED" => {
@@ -348,6 +367,14 @@ fn sorted(error: ClusterError) -> Over {
     }
 }
 
+/// Refuses a revision that no request could name.
+fn check_revision(what: &str, revision: &str) -> Result<(), Over> {
+    match revision.len() {
+        ..=REVISION_BYTES => Ok(()),
+        bytes => Err(Over::Trouble(ClusterError::away(what, format!("the answer names a revision of {bytes} bytes")))),
+    }
+}
+
 /// Whether a revision is before another one. Those that are no numbers tell nothing.
 fn is_older(one: &str, other: &str) -> bool {
     match (one.parse::<u64>(), other.parse::<u64>()) {
@@ -355,3 +382,6 @@ fn is_older(one: &str, other: &str) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,6 +15,7 @@ use tower::BoxError;
 use tracing::{Instrument as _, debug, info, warn};
 
 use super::credentials::without_credentials;
+use super::redirect::Redirect;
 use super::unreachable::Unreachable;
 
 /// How often is looked whether the files have changed, at most: only when something is asked of the server.
@@ -116,10 +117,11 @@ impl Connection {
     }
 
     async fn send(&self, client: &Client, request: Request<Body>) -> Result<Response<Body>, BoxError> {
-        client.send(request).await.map_err(|error| {
-            let (server, cause) = (self.connector.server.clone(), whole(&error));
-            BoxError::from(Unreachable { server, cause })
-        })
+        let server = &self.connector.server;
+        match client.send(request).await {
+            Ok(answer) => Redirect::of(server, &answer).map_or(Ok(answer), |redirect| Err(redirect.into())),
+            Err(error) => Err(Unreachable { server: server.clone(), cause: whole(&error) }.into()),
+        }
     }
 
     /// Makes the connection anew where the files have changed.
@@ -189,6 +191,8 @@ impl Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::Clock;
+    use crate::cluster::{AwayCause, Cluster, ClusterError};
     use std::convert::Infallible;
     use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -258,6 +262,35 @@ mod tests {
         file.store(1, Ordering::Relaxed);
         tokio::time::sleep(LOOK).await;
         assert_eq!(answer(&client).await.0, 200);
+    }
+
+    /// Every request, the readiness of the server included, is answered by a login page.
+    #[tokio::test(start_paused = true)]
+    async fn a_redirect_is_an_outage_that_says_where_it_leads_and_is_not_followed() {
+        let asked = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&asked);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            assert!(request.uri().host().is_none(), "{}", request.uri());
+            let answer = Response::builder().status(302).header("Location", "https://login.example.com/?token=hunter2");
+            async move { Ok::<_, Infallible>(answer.body(Body::empty()).unwrap()) }
+        });
+        let client = Client::new(service, "shop");
+        let connector = Connector {
+            server: "https://cluster.example.com:6443".to_owned(),
+            stamp: Box::new(|| 0),
+            connect: Box::new(move || {
+                let client = client.clone();
+                Box::pin(async move { Ok(client) })
+            }),
+        };
+        let clock = Clock::tokio(jiff::Timestamp::UNIX_EPOCH);
+        let cluster = Cluster::new(connect(connector).await.unwrap(), clock);
+        let error = cluster.discover().await.unwrap_err();
+        let ClusterError::Away { because: AwayCause::Silent, message, .. } = &error else { panic!("{error:?}") };
+        assert!(message.contains("redirects to https://login.example.com, which belay does not follow"), "{message}");
+        assert!(!message.contains("hunter2") && !message.contains("can't be reached"), "{message}");
+        assert_eq!(asked.load(Ordering::Relaxed), 2, "the request, and whether the server is ready");
     }
 
     #[tokio::test]

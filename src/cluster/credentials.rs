@@ -4,6 +4,7 @@ use std::error::Error;
 
 use kube::client::AuthError;
 
+use super::redirect::Redirect;
 use super::unreachable::Unreachable;
 
 /// How much of what such a program says on standard error is shown, in characters.
@@ -28,7 +29,7 @@ pub fn without_credentials(error: &(dyn Error + 'static)) -> String {
             Some(AuthError::AuthExecParse(_)) => {
                 return "the program that the kubeconfig asks for credentials answers with something else".to_owned();
             }
-            _ if inner.is::<Unreachable>() => return inner.to_string(),
+            _ if inner.is::<Unreachable>() || inner.is::<Redirect>() => return inner.to_string(),
             _ => cause = inner.source(),
         }
     }

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::Duration;
 
+use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -15,6 +16,8 @@ use belay_core::manifest::{Manifest, ObjectKey, other_tool};
 
 /// How long the answer that a kind does not exist is believed.
 const MISSING_FOR: Duration = Duration::from_secs(2);
+/// The most characters of a kind that are shown of an answer that is of another kind.
+const KIND_SHOWN: usize = 60;
 
 /// A kind as the cluster serves it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -105,8 +108,11 @@ impl Cluster {
         }
         let path = version_path(api_version);
         let what = format!("ask which kinds {api_version} has");
-        let kinds = match self.call(Purpose { what: &what, secret: false }, get(&path)).await {
-            Ok(answer) => resources(api_version, &answer.value),
+        let kinds = match self.call_text(Purpose { what: &what, secret: false }, get(&path)).await {
+            Ok(text) => match resources(api_version, &text) {
+                Ok(kinds) => kinds,
+                Err(error) => return Err(self.blame(ClusterError::away(&what, error)).await),
+            },
             Err(ClusterError::Missing { .. }) => BTreeMap::new(),
             Err(error) => return Err(error),
         };
@@ -177,19 +183,44 @@ fn missing(api_version: &str, kind: &str) -> ClusterError {
     ClusterError::Missing { what: format!("kind {kind} of {api_version}"), message }
 }
 
-fn resources(api_version: &str, list: &Value) -> BTreeMap<String, Served> {
+/// What a server says that it serves.
+#[derive(Deserialize)]
+struct ResourceList {
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    resources: Option<Vec<Resource>>,
+}
+
+#[derive(Deserialize)]
+struct Resource {
+    name: String,
+    kind: String,
+    #[serde(default)]
+    namespaced: bool,
+}
+
+/// The kinds of a list of resources. A server may say anything; it is no answer that a kind does not exist.
+fn resources(api_version: &str, text: &str) -> Result<BTreeMap<String, Served>, String> {
+    let unreadable = |error: &dyn std::fmt::Display| format!("the answer is no list of resources: {error}");
+    if !text.trim_ascii_start().starts_with('{') {
+        return Err(unreadable(&"it is no JSON object"));
+    }
+    let list: ResourceList = serde_json::from_str(text).map_err(|error| unreadable(&error))?;
+    if !matches!(&*list.kind, "" | "APIResourceList") {
+        let shown: String = list.kind.chars().filter(char::is_ascii_alphanumeric).take(KIND_SHOWN).collect();
+        return Err(format!("the answer is no list of resources, but of kind {shown}"));
+    }
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let served = |resource: &Value| Served {
+    let served = |Resource { name, kind, namespaced }| Served {
         group: group.to_owned(),
         version: version.to_owned(),
-        kind: text(&resource["kind"]),
-        resource: text(&resource["name"]),
-        namespaced: resource["namespaced"] == true,
+        kind,
+        resource: name,
+        namespaced,
     };
-    let stored = list["resources"].as_array().into_iter().flatten();
-    let stored = stored.filter(|resource| !text(&resource["name"]).contains('/'));
-    stored.map(served).map(|served| (served.kind.clone(), served)).collect()
+    let stored = list.resources.into_iter().flatten().filter(|resource| !resource.name.contains('/'));
+    Ok(stored.map(served).map(|served| (served.kind.clone(), served)).collect())
 }
 
 /// A name as one segment of a path.
@@ -229,6 +260,33 @@ mod tests {
         ] {
             assert_eq!(served(group).is_listed_at(address), expected, "{group:?} {address}");
         }
+    }
+
+    #[test]
+    fn a_list_of_resources_is_read_and_nothing_else_is_one() {
+        let of = |text: &str| resources("apps/v1", text);
+        let list = r#"{"kind": "APIResourceList", "groupVersion": "apps/v1", "resources": [
+            {"name": "deployments", "singularName": "", "namespaced": true, "kind": "Deployment", "verbs": []},
+            {"name": "deployments/scale", "namespaced": true, "kind": "Scale", "group": "autoscaling", "verbs": []}]}"#;
+        let served = of(list).unwrap();
+        assert_eq!(served.keys().map(String::as_str).collect::<Vec<_>>(), ["Deployment"]);
+        assert_eq!(served["Deployment"].address(), "/apis/apps/v1/deployments");
+        for empty in ["{}", r#"{"kind": "APIResourceList", "resources": null}"#] {
+            assert_eq!(of(empty).unwrap(), BTreeMap::new(), "{empty}");
+        }
+        for (other, said) in [
+            ("", "no list of resources"),
+            ("<html>", "no list of resources"),
+            ("[]", "no list of resources"),
+            (r#"{"kind": "Secret\u001b[31m"}"#, "but of kind Secret31m"),
+            (r#"{"resources": [{"name": 1, "kind": "A"}]}"#, "no list of resources"),
+            (r#"{"resources": {"name": "a"}}"#, "no list of resources"),
+        ] {
+            let error = of(other).unwrap_err();
+            assert!(error.contains(said), "{other}: {error}");
+        }
+        let many: Vec<String> = (0..100_000).map(|n| format!(r#"{{"name": "n{n}", "kind": "K{n}"}}"#)).collect();
+        assert_eq!(of(&format!(r#"{{"resources": [{}]}}"#, many.join(","))).unwrap().len(), 100_000);
     }
 
     #[test]

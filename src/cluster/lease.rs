@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
 use http::{Method, Request, Response, Uri};
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, Full, Limited};
 use kube::api::{ApiResource, DynamicObject};
 use kube::client::Body;
 use kube::runtime::{WatchStreamExt as _, watcher};
@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tower::BoxError;
 
+use super::bounded_body::with_short_lines;
 use super::call::{Purpose, get, request};
 use super::error::NOT_ENTITLED;
 use super::kinds::escape;
@@ -26,6 +27,8 @@ use crate::clock::Clock;
 use belay_core::rollout::{Lease, marks};
 
 const API_VERSION: &str = "coordination.k8s.io/v1";
+/// The most bytes of a Lease, as a list or a line of a watch has it.
+const ANSWER_BYTES: usize = 1 << 20;
 
 /// Until when a daemon may write; `None` while it may not at all.
 pub type Entitled = watch::Receiver<Option<Until>>;
@@ -211,12 +214,14 @@ fn impatient(client: Client, limit: Duration) -> Client {
             let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
             let answer = async {
                 let response = client.send(request).await?;
-                if is_watch {
-                    return Ok(response);
-                }
                 let (parts, body) = response.into_parts();
-                let whole = body.collect().await?.to_bytes();
-                Ok::<_, BoxError>(Response::from_parts(parts, Body::from(whole)))
+                let body = match is_watch {
+                    true => with_short_lines(body, ANSWER_BYTES),
+                    false => Full::from(Limited::new(body, ANSWER_BYTES).collect().await?.to_bytes())
+                        .map_err(|never| match never {})
+                        .boxed_unsync(),
+                };
+                Ok::<_, BoxError>(Response::from_parts(parts, body))
             };
             let late = |_| BoxError::from(format!("no answer within {limit:?}"));
             tokio::time::timeout(limit, answer).await.map_err(late)?
@@ -260,6 +265,32 @@ mod tests {
     async fn send(cluster: &Cluster, method: Method, path: &str) -> Result<(), String> {
         let sent = cluster.call(purpose("try it"), request(method, path, "application/json", Vec::new())).await;
         sent.map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    /// What the client would read for ever, and keep.
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_about_a_lease_that_never_ends_is_given_up() {
+        for endless in ["", "watch=true&"] {
+            let said = Arc::new(AtomicUsize::new(0));
+            let counted = Arc::clone(&said);
+            let service = tower::service_fn(move |_: Request<Body>| {
+                let counted = Arc::clone(&counted);
+                let frames = futures::stream::repeat_with(move || {
+                    let said = counted.fetch_add(1 << 16, Ordering::Relaxed);
+                    assert!(said < 4 * ANSWER_BYTES, "it is read for ever");
+                    Ok::<_, BoxError>(hyper::body::Frame::data(bytes::Bytes::from(vec![b' '; 1 << 16])))
+                });
+                async move { Ok::<_, BoxError>(Response::new(http_body_util::StreamBody::new(frames))) }
+            });
+            let client = impatient(Client::new(service, "default"), Duration::from_secs(30));
+            let request = Request::get(format!("/leases?{endless}")).body(Body::empty()).unwrap();
+            let broke_off = match client.send(request).await {
+                Ok(answer) => answer.into_body().collect().await.is_err(),
+                Err(_) => true,
+            };
+            assert!(broke_off, "{endless:?}");
+            assert!(said.load(Ordering::Relaxed) <= ANSWER_BYTES + (2 << 16), "{endless:?}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 //! OUT. The Kubernetes API for the daemon and the commands: read, watch, apply, evidence, events. It decides nothing.
 
 mod apply;
+mod bounded_body;
 mod call;
 mod changes;
 mod connection;
@@ -20,6 +21,7 @@ mod pages;
 mod patch;
 mod read;
 mod readiness;
+mod redirect;
 mod retry;
 mod revision;
 mod rolling_update;

@@ -19,7 +19,7 @@ const PAGE: usize = 500;
 const PAGE_BYTES: usize = 16 * 1024 * 1024;
 /// How many objects a list has at most: a server that always names a next page would never end. A page counts for as many as
 /// [`PAGE_COUNTS`] at least.
-const LIST: usize = 1_000_000;
+pub(super) const LIST: usize = 1_000_000;
 const PAGE_COUNTS: usize = 100;
 /// What a request costs besides its answer, in bytes of an answer: what a list saves over reading one by one.
 const REQUEST_COSTS: u64 = 64 * 1024;
