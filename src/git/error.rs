@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use belay_core::manifest::is_hidden;
 use belay_core::rollout::CommitId;
 
 /// Why something about a repository failed. None of the texts has a credential in it.
@@ -308,7 +309,8 @@ fn listed(names: &[String], none: &str) -> String {
     if names.is_empty() {
         return none.to_owned();
     }
-    let shown: Vec<String> = names.iter().take(SHOWN).map(|name| name.chars().take(100).collect()).collect();
+    let shown: Vec<String> =
+        names.iter().take(SHOWN).map(|name| name.chars().filter(|c| !is_hidden(*c)).take(100).collect()).collect();
     match names.len().saturating_sub(SHOWN) {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),

@@ -5,6 +5,9 @@ use std::time::Duration;
 /// How many branches, tags and other references a repository may have.
 pub(in crate::git) const REFERENCES: usize = 200_000;
 
+/// How many bytes their names may have, all together.
+pub(in crate::git) const NAMES: usize = 32 << 20;
+
 /// How many parents of a commit are looked at. One that has more is charged with all that it brought.
 pub(in crate::git) const PARENTS: usize = 64;
 

@@ -7,14 +7,15 @@ use std::time::Duration;
 use git2::{AutotagOption, Direction, ErrorCode, FetchOptions, Oid, Reference, RemoteHead, RemoteRedirect, Repository};
 use tokio_util::sync::CancellationToken;
 
-use super::import::PackSource;
+use super::import::{PackSource, tips};
 use super::session::ServerSession;
+use super::whole::{check_whole, forget_packs};
 use crate::git::error::{GitError, while_doing};
 use crate::git::mirror::damage::{files, sync_packs};
 use crate::git::mirror::memory;
 use crate::git::mirror::{Mirror, commit_id};
 use crate::git::read::follow::{Choice, Follow, Offer};
-use crate::git::read::limits::REFERENCES;
+use crate::git::read::limits::{NAMES, REFERENCES};
 use crate::git::read::wildcard;
 use belay_core::rollout::CommitId;
 
@@ -249,14 +250,11 @@ impl Mirror {
             let connected = remote.connect_auth(Direction::Fetch, Some(session.callbacks()), None);
             let mut connection = connected.map_err(|error| session.explain(&error))?;
             let heads = connection.list().map_err(while_doing(format!("read the branches of {url}")))?;
-            if heads.len() > REFERENCES {
-                let what = format!("{url} has too many branches and tags");
-                return Err(GitError::TooMany { what, limit: REFERENCES });
-            }
-            let offer = offer(heads);
+            let offer = offer(&url, heads)?;
             let choice = offer.choose(follow, &url)?;
             session.allow(self.limits.fetch_time);
             self.bring(&choice, &offer, |mirror, wanted| {
+                let (known, packs) = (tips(mirror)?, files(&mirror.path().join("objects/pack"))?);
                 let odb = mirror.odb().map_err(|error| self.damaged(&error))?;
                 let lacks = |id: &Oid| wanted.contains(id) && !odb.exists(*id);
                 let refspecs: Vec<&str> =
@@ -271,28 +269,46 @@ impl Mirror {
                     options.follow_redirects(RemoteRedirect::None);
                     connection.remote().download(&refspecs, Some(&mut options))
                 };
-                done.map_err(|error| session.explain(&error))
+                let done = done.map_err(|error| session.explain(&error));
+                let whole = done.and_then(|()| check_whole(mirror, &url, (&known, wanted), &|| session.over()));
+                whole.inspect_err(|_| forget_packs(mirror.path(), &packs))
             })?;
             Ok((choice, offer))
         })
     }
 }
 
-fn offer(heads: &[RemoteHead<'_>]) -> Offer {
-    let mut offer = Offer::default();
+/// The branches and tags that a server names. What can't be one is passed over.
+fn offer(url: &str, heads: &[RemoteHead<'_>]) -> Result<Offer, GitError> {
+    let (mut offer, mut bytes) = (Offer::default(), 0);
     for head in heads {
         // git2 panics at a name that is not UTF-8, and has no other way to ask. Anybody who may push can make one.
         let named = std::panic::catch_unwind(AssertUnwindSafe(|| (head.name(), head.symref_target())));
         match named {
             Ok(("HEAD", target)) => {
+                let target = target.filter(|target| is_followed(target));
                 let branch = target.and_then(|target| target.strip_prefix("refs/heads/"));
                 offer.default_branch = branch.map(str::to_owned);
             }
-            Ok((name, _)) if !name.ends_with("^{}") => {
+            Ok((name, _)) if is_followed(name) => {
+                bytes += name.len();
+                if offer.references.len() == REFERENCES {
+                    let what = format!("{url} has too many branches and tags");
+                    return Err(GitError::TooMany { what, limit: REFERENCES });
+                }
+                if bytes > NAMES {
+                    let what = format!("what the branches and tags of {url} are called");
+                    return Err(GitError::TooLarge { what, size: bytes as u64, limit: NAMES as u64 });
+                }
                 offer.references.insert(name.to_owned(), head.oid());
             }
             Ok(_) | Err(_) => {}
         }
     }
-    offer
+    Ok(offer)
+}
+
+/// Whether this is the name of a branch or a tag.
+fn is_followed(name: &str) -> bool {
+    (name.starts_with("refs/heads/") || name.starts_with("refs/tags/")) && Reference::is_valid_name(name)
 }

@@ -182,7 +182,7 @@ impl Import<'_> {
     fn run(&self, known: &[Oid], wanted: &[Oid]) -> Result<usize, ImportFault> {
         let ours = self.mirror.odb().map_err(|error| self.failed("open the mirror", error))?;
         ours.refresh().map_err(|error| self.failed("open the mirror", error))?;
-        let mut missing = Missing { source: self.source, ours, seen: HashSet::new(), objects: Vec::new() };
+        let mut missing = Missing::new(self.source, ours);
         let mut walk = self.source.revwalk()?;
         walk.set_sorting(Sort::TOPOLOGICAL | Sort::REVERSE)?;
         let mut tips = Vec::new();
@@ -275,7 +275,7 @@ impl Import<'_> {
 }
 
 /// Collects what the mirror lacks.
-struct Missing<'a> {
+pub(super) struct Missing<'a> {
     source: &'a Repository,
     ours: Odb<'a>,
     seen: HashSet<Oid>,
@@ -283,7 +283,17 @@ struct Missing<'a> {
     objects: Vec<(Oid, Option<String>)>,
 }
 
-impl Missing<'_> {
+impl<'a> Missing<'a> {
+    /// Nothing yet, of what is in `source` and not in `ours`.
+    pub(super) fn new(source: &'a Repository, ours: Odb<'a>) -> Missing<'a> {
+        Missing { source, ours, seen: HashSet::new(), objects: Vec::new() }
+    }
+
+    /// The first that was found.
+    pub(super) fn first(&self) -> Option<Oid> {
+        self.objects.first().map(|(id, _)| *id)
+    }
+
     fn add(&mut self, id: Oid) {
         self.add_named(id, None);
     }
@@ -297,7 +307,7 @@ impl Missing<'_> {
 
     /// Adds what is in a tree and not in the one that the first parent had in its place; of that all is there already.
     /// The existence of a tree says nothing about what is in it: a copied pack may hold what no branch leads to.
-    fn tree(&mut self, root: Oid, before: Option<Oid>) -> Result<(), git2::Error> {
+    pub(super) fn tree(&mut self, root: Oid, before: Option<Oid>) -> Result<(), git2::Error> {
         let mut stack = vec![(root, before)];
         while let Some((id, before)) = stack.pop() {
             if before == Some(id) || self.seen.contains(&id) {
@@ -333,7 +343,7 @@ impl Missing<'_> {
 }
 
 /// What the references of the mirror lead to; all of it is complete.
-fn tips(mirror: &Repository) -> Result<Vec<Oid>, GitError> {
+pub(super) fn tips(mirror: &Repository) -> Result<Vec<Oid>, GitError> {
     let reading = || while_doing("read the references of the mirror");
     let mut tips = Vec::new();
     for reference in mirror.references().map_err(reading())? {

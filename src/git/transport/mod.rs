@@ -20,3 +20,4 @@ pub(in crate::git) mod ssh_command;
 mod ssh_complaint;
 pub(in crate::git) mod surplus_parents;
 pub(in crate::git) mod wake;
+mod whole;

@@ -114,7 +114,7 @@ impl ServerSession {
     }
 
     /// Returns why the session is to be given up.
-    fn over(&self) -> Option<GitError> {
+    pub(super) fn over(&self) -> Option<GitError> {
         let state = self.state();
         if self.stop.is_cancelled() {
             Some(GitError::Cancelled)
@@ -193,6 +193,12 @@ impl ServerSession {
         if error.code() == ErrorCode::Owner {
             let path = self.location.path().unwrap_or_else(|| std::path::Path::new("")).to_owned();
             return GitError::ForeignOwner { path };
+        }
+        if error.message().contains("unrecoverable internal error") {
+            // These are libgit2's words about lines that it can't read.
+            return self.unreachable(
+                "it answers with something else than Git's protocol, or with objects named by SHA-256, which belay does not read",
+            );
         }
         self.unreachable(shown(error.message()))
     }

@@ -114,7 +114,7 @@ fn run(repository: &Repository) {
 }
 
 /// The most memory that a process has taken, in bytes, as its `status` says.
-fn high_water(status: &str) -> Option<u64> {
+pub fn high_water(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     Some(line.trim().trim_end_matches(" kB").parse::<u64>().ok()? << 10)
 }

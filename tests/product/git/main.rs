@@ -7,6 +7,8 @@ mod support;
 mod attribution;
 mod bombs;
 mod damaged;
+mod hostile_answers;
+mod hostile_packs;
 mod hostile_servers;
 mod killed;
 mod many_parents;

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use belay::git::{Credentials, GitError, Limits, Location, Mirror};
 
+use super::hostile_answers;
 use super::mirror::{fetch, id};
 use crate::support::repository::Repository;
 use crate::support::ssh_server::Sshd;
@@ -52,4 +53,50 @@ fn a_push_is_fetched_over_ssh() {
     let mirror = Mirror::open(&repository.beside("other"), nowhere, credentials, Limits::default()).unwrap().0;
     let error = fetch(&mirror).unwrap_err();
     assert!(matches!(&error, GitError::Refused { message, .. } if message.contains("no such repository")), "{error}");
+}
+
+/// What runs in the place of `git upload-pack`, and what is said of it.
+const HOSTILE: [(&str, &[&str]); 9] = [
+    ("exit 3", &["failed to fetch"]),
+    ("exec sleep 60", &["took longer"]),
+    ("yes noise >&2", &["took longer", "failed to fetch"]),
+    ("yes noise", &["failed to fetch"]),
+    (
+        "yes 0123456789012345678901234567890123456789 | sed 's,$, refs/heads/x,; s,^,003a,'",
+        &["failed to fetch", "took longer", "more memory"],
+    ),
+    ("while :; do printf 0004; done", &["failed to fetch", "took longer"]),
+    ("printf '\\033[31m%s' ERR", &["failed to fetch"]),
+    ("REAL | head -c 100", &["failed to fetch"]),
+    ("REAL | head -c 300", &["failed to fetch"]),
+];
+
+#[tokio::test]
+async fn a_hostile_upload_pack_is_given_up() {
+    let mut repository = Repository::new();
+    let noise: String = (0..20_000_u32).map(|n| format!("{:x}", n.wrapping_mul(2_654_435_761))).collect();
+    let first = repository.commit_file("a.yaml", &noise, "First");
+    repository.push();
+    let Some(sshd) = Sshd::start(&repository.beside("sshd"), "a hostile upload-pack").await else { return };
+    let (key, hosts) = (sshd.folder.join("client"), sshd.known_hosts("host"));
+    let public = fs::read_to_string(sshd.folder.join("client.pub")).unwrap();
+    let runs = |script: &str| {
+        let real = format!("git upload-pack '{}'", repository.path().display());
+        let file = sshd.folder.join("script");
+        fs::write(&file, format!("{}\n", script.replace("REAL", &real))).unwrap();
+        let forced = format!("command=\"sh {}\" {public}", file.display());
+        fs::write(sshd.folder.join("authorized_keys"), forced).unwrap();
+    };
+    let fetched = |number: usize| {
+        let folder = repository.beside(&format!("mirror-{number}"));
+        hostile_answers::fetched(&sshd.url(repository.path()), &folder, &[key.clone(), hosts.clone()])
+    };
+    for (number, (script, words)) in HOSTILE.into_iter().enumerate() {
+        runs(script);
+        let came = fetched(number);
+        assert!(words.iter().any(|word| came.said.contains(word)), "{script}: {}", came.said);
+        assert_eq!(came.head, "None", "{script}: {}", came.said);
+    }
+    runs("REAL");
+    assert_eq!(fetched(HOSTILE.len()).said, format!("took {first}"));
 }
