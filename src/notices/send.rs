@@ -19,7 +19,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 
 use super::address::Destination;
@@ -36,6 +36,8 @@ use crate::clock::Clock;
 const SEND_TIMEOUT: Duration = Duration::from_secs(20);
 /// How much of an answer is read, in bytes.
 const ANSWER: usize = 4096;
+/// How long the body of an answer is listened to. Its status has said by then whether the message was taken.
+const LISTENS: Duration = Duration::from_secs(2);
 /// How many bytes the first line and the headers of an answer may have.
 const HEADERS: usize = 64 << 10;
 /// How much of it is shown, in characters.
@@ -188,8 +190,9 @@ async fn read(response: Response<Incoming>, secrets: &Secrets) -> HttpAnswer {
     let retry_after = retry_after(status, response.headers());
     let mut text = Vec::new();
     let mut body = response.into_body();
-    // What was read until it broke off is shown.
-    while let Some(Ok(frame)) = body.frame().await {
+    let until = Instant::now() + LISTENS;
+    // What was read until it broke off, or took too long, is shown.
+    while let Ok(Some(Ok(frame))) = timeout_at(until, body.frame()).await {
         text.extend_from_slice(frame.data_ref().map_or(&[][..], |data| &data[..]));
         if text.len() >= ANSWER {
             break;

@@ -119,6 +119,29 @@ async fn a_receiver_that_never_ends_is_given_up() {
     }
 }
 
+/// Whoever has said that it took the message is not sent it again.
+#[tokio::test(start_paused = true)]
+async fn an_answer_whose_body_never_ends_is_the_answer_that_its_status_says() {
+    let (ours, theirs) = tokio::io::duplex(64);
+    let drips = tokio::spawn(async move {
+        let (mut heard, mut written) = tokio::io::split(theirs);
+        let hears = async { drop(tokio::io::copy(&mut heard, &mut tokio::io::sink()).await) };
+        let says = async {
+            let mut said = written.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await;
+            while said.is_ok() {
+                tokio::time::sleep(Duration::from_millis(500)).await;
+                said = written.write_all(b"x").await;
+            }
+        };
+        tokio::join!(hears, says);
+    });
+    let began = tokio::time::Instant::now();
+    let answer = speak(ours, delivery(Destination::parse("http://localhost/").unwrap(), None)).await.unwrap();
+    assert!(answer.status == 200 && matches!(&*answer.text, "xxx" | "xxxx"), "{answer:?}");
+    assert!(began.elapsed() <= Duration::from_secs(2), "{:?}", began.elapsed());
+    drips.await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_receiver_that_answers_after_the_deadline_was_not_told() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
