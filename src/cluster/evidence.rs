@@ -77,6 +77,7 @@ impl Cluster {
         accounts.sort_by(|one, other| other.fault.cmp(&one.fault).then_with(|| one.seen.name.cmp(&other.seen.name)));
         self.read_logs(key, &pods_served, &mut accounts, &masking, &mut missing).await;
         let events = self.events_about(key, live, &accounts, &masking, &mut missing).await;
+        accounts.iter_mut().for_each(|account| account.explain(&events));
         let evidence = Evidence {
             conditions: conditions(live).iter().map(|condition| masking.apply(condition)).collect(),
             pods: accounts.iter().take(PODS).map(|account| account.seen.clone()).collect(),
@@ -84,8 +85,9 @@ impl Cluster {
             missing,
         };
         let held_up_by = others.into_iter().max_by_key(|pod| pod.fault).map(|pod| Box::new(pod.seen));
-        let refused = || cannot_make_pods(live).or_else(|| refused_pods(key, &evidence.events, self.clock.now()));
-        let observation = Observation { pods: accounts, cannot_make_pods: refused(), held_up_by, hidden: None };
+        let refused = cannot_make_pods(live).or_else(|| refused_pods(key, &evidence.events, self.clock.now()));
+        let cannot_make_pods = refused.map(|why| masking.apply(&why));
+        let observation = Observation { pods: accounts, cannot_make_pods, held_up_by, hidden: None };
         Ok(ObservedWorkload { observation, evidence })
     }
 
@@ -188,17 +190,29 @@ impl Cluster {
         since: Option<Timestamp>,
     ) -> Result<Option<Result<(), Reason>>, ClusterError> {
         let selector = format!("involvedObject.kind=Job,involvedObject.name={}", key.name);
-        let namespace = key.namespace.as_deref().unwrap_or("default");
-        let path =
-            format!("/api/v1/namespaces/{}/events?limit=200&fieldSelector={}", escape(namespace), escape(&selector));
-        let answer = self.call(Purpose { what: "read events", secret: false }, get(&path)).await?;
-        let events = answer.value["items"].as_array().into_iter().flatten().filter_map(event);
+        let events = self.events(key, &selector, &Masking::default()).await?.into_iter();
         // The API server cuts its times to whole seconds.
         let since = since.map(|since| since.as_second());
         let mut events: Vec<EventSeen> =
             events.filter(|event| since.is_none_or(|since| event.at.as_second() >= since)).collect();
         events.sort_by_key(|event| std::cmp::Reverse(event.at));
         Ok(job_end(&events))
+    }
+
+    /// The events in the namespace of an object that a field selector means: one request.
+    pub(super) async fn events(
+        &self,
+        key: &ObjectKey,
+        selector: &str,
+        masking: &Masking,
+    ) -> Result<Vec<EventSeen>, ClusterError> {
+        let namespace = key.namespace.as_deref().unwrap_or("default");
+        let path =
+            format!("/api/v1/namespaces/{}/events?limit=200&fieldSelector={}", escape(namespace), escape(selector));
+        let mut answer = self.call(Purpose { what: "read events", secret: false }, get(&path)).await?;
+        let all = answer.value["items"].as_array_mut().into_iter().flatten();
+        all.for_each(|event| masking.apply_within(&mut event["message"]));
+        Ok(answer.value["items"].as_array().into_iter().flatten().filter_map(event).collect())
     }
 
     async fn events_about(
@@ -214,18 +228,8 @@ impl Cluster {
         about.extend(stuck.map(|pod| format!("involvedObject.kind=Pod,involvedObject.name={}", pod.seen.name)));
         let mut found = Vec::new();
         for selector in about {
-            let namespace = key.namespace.as_deref().unwrap_or("default");
-            let path = format!(
-                "/api/v1/namespaces/{}/events?limit=200&fieldSelector={}",
-                escape(namespace),
-                escape(&selector)
-            );
-            match self.call(Purpose { what: "read events", secret: false }, get(&path)).await {
-                Ok(mut answer) => {
-                    let all = answer.value["items"].as_array_mut().into_iter().flatten();
-                    all.for_each(|event| masking.apply_within(&mut event["message"]));
-                    found.extend(answer.value["items"].as_array().into_iter().flatten().filter_map(event));
-                }
+            match self.events(key, &selector, masking).await {
+                Ok(events) => found.extend(events),
                 Err(error) => missing.push(format!("events: {error}")),
             }
         }
@@ -271,14 +275,26 @@ fn conditions(live: &Value) -> Vec<String> {
 }
 
 /// Why the API server has refused pods lately, by the events of a workload whose status has no word for it.
-fn refused_pods(key: &ObjectKey, events: &[EventSeen], now: Timestamp) -> Option<String> {
-    let silent = matches!(Workload::of(key), Some(Workload::StatefulSet | Workload::DaemonSet));
-    let recent = |event: &&EventSeen| now.duration_since(event.at) < REFUSED_LATELY;
-    let refused = events.iter().filter(|event| event.reason == "FailedCreate").filter(recent);
-    refused.max_by_key(|event| event.at).filter(|_| silent).map(|event| event.message.clone())
+pub(super) fn refused_pods(key: &ObjectKey, events: &[EventSeen], now: Timestamp) -> Option<String> {
+    if !is_silent(key) {
+        return None;
+    }
+    let object = format!("{}/{}", key.kind, key.name);
+    let newest = |reason: &str| {
+        let all = events.iter().filter(|event| event.object == object && event.reason == reason);
+        all.max_by_key(|event| event.at)
+    };
+    let refused = newest("FailedCreate").filter(|event| now.duration_since(event.at) < REFUSED_LATELY)?;
+    let is_over = newest("SuccessfulCreate").is_some_and(|made| made.at > refused.at);
+    (!is_over).then(|| refused.message.clone())
 }
 
-fn cannot_make_pods(live: &Value) -> Option<String> {
+/// Whether the status of a workload has no word for pods that can't be made.
+pub(super) fn is_silent(key: &ObjectKey) -> bool {
+    matches!(Workload::of(key), Some(Workload::StatefulSet | Workload::DaemonSet | Workload::Job))
+}
+
+pub(super) fn cannot_make_pods(live: &Value) -> Option<String> {
     let conditions = live["status"]["conditions"].as_array()?;
     let failing = conditions.iter().find(|condition| {
         let failure = condition["type"] == "ReplicaFailure" && condition["status"] == "True";

@@ -1,12 +1,15 @@
 //! The revisions of a workload, and the pods of one of them.
 
 use serde_json::Value;
+use tracing::debug;
 
+use super::evidence::{cannot_make_pods, is_silent, refused_pods};
+use super::masking::Masking;
 use super::read::{is_owned, selector_text};
 use super::{Cluster, ClusterError};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::health::{PodAccount, account_of_pod, is_ready};
-use belay_core::rollout::{RevisionPods, Workload, marks, revision_pods};
+use belay_core::rollout::{Observation, RevisionPods, Workload, health, marks, revision_pods};
 
 impl Cluster {
     /// The pods of a StatefulSet that are of one of its revisions.
@@ -90,27 +93,71 @@ impl Cluster {
         pods.iter().map(|pod| account_of_pod(pod, &lost, now)).collect()
     }
 
-    /// What the pods of a workload's present template tell, without their logs and events: one or two requests.
+    /// What the pods of a workload's present template tell, without their logs: a few requests, of which one is for events.
     ///
     /// # Errors
     /// Where the API server does not answer, or does not allow it.
-    pub async fn pods_of_present_template(
-        &self,
-        key: &ObjectKey,
-        live: &Value,
-    ) -> Result<Vec<PodAccount>, ClusterError> {
+    pub async fn pods_of_present_template(&self, key: &ObjectKey, live: &Value) -> Result<Observation, ClusterError> {
         if Workload::of(key).is_none() {
-            return Ok(Vec::new());
+            return Ok(Observation::default());
         }
         let served = self.served("v1", "Pod").await?;
-        let Some(selector) = self.selector_of_present_template(key, live).await? else { return Ok(Vec::new()) };
-        let pods = self.list(&served, key.namespace.as_deref(), &selector).await?;
-        let mut accounts = self.accounts(&pods, &mut Vec::new()).await;
+        let pods = match self.selector_of_present_template(key, live).await? {
+            Some(selector) => self.list(&served, key.namespace.as_deref(), &selector).await?,
+            None => Vec::new(),
+        };
+        let accounts = self.accounts(&pods, &mut Vec::new()).await;
+        let observation =
+            Observation { pods: accounts, cannot_make_pods: cannot_make_pods(live), ..Observation::default() };
+        let about = unexplained(key, live, &observation.pods);
         // What they say is quoted where one is given up on.
-        if accounts.iter().any(|account| !account.seen.message.is_empty()) {
-            let masking = self.masking(key, live, &pods, &mut Vec::new()).await;
-            accounts.iter_mut().for_each(|account| account.seen.message = masking.apply(&account.seen.message));
+        let speaks = observation.pods.iter().any(|account| !account.seen.message.is_empty());
+        if about.is_none() && !speaks && observation.cannot_make_pods.is_none() {
+            return Ok(observation);
         }
-        Ok(accounts)
+        let masking = self.masking(key, live, &pods, &mut Vec::new()).await;
+        let observation = masked(observation, &masking);
+        match about {
+            Some(about) => Ok(self.explained(observation, key, &about, &masking).await),
+            None => Ok(observation),
+        }
     }
+
+    /// What was observed, with what events say of it. Without them it is told less.
+    async fn explained(
+        &self,
+        mut observation: Observation,
+        key: &ObjectKey,
+        about: &str,
+        masking: &Masking,
+    ) -> Observation {
+        let events = match self.events(key, about, masking).await {
+            Ok(events) => events,
+            Err(error) => {
+                debug!(object = %key, %error, "its events can't be read");
+                return observation;
+            }
+        };
+        observation.pods.iter_mut().for_each(|pod| pod.explain(&events));
+        let refused = refused_pods(key, &events, self.clock.now());
+        observation.cannot_make_pods = observation.cannot_make_pods.or(refused);
+        observation
+    }
+}
+
+/// Returns the events that may say what pods and workload do not say themselves, as a field selector: those of one pod that
+/// can't begin, or those of the workload where it has too few pods.
+fn unexplained(key: &ObjectKey, live: &Value, pods: &[PodAccount]) -> Option<String> {
+    if let Some(pod) = pods.iter().filter(|pod| pod.is_creating()).max_by_key(|pod| pod.fault) {
+        return Some(format!("involvedObject.kind=Pod,involvedObject.name={}", pod.seen.name));
+    }
+    let desired = health(key, live).map_or(0, |health| health.counters.desired);
+    let too_few = is_silent(key) && i64::try_from(pods.len()).is_ok_and(|count| count < desired);
+    too_few.then(|| format!("involvedObject.uid={}", marks::uid(live)))
+}
+
+fn masked(mut observation: Observation, masking: &Masking) -> Observation {
+    observation.pods.iter_mut().for_each(|pod| pod.seen.message = masking.apply(&pod.seen.message));
+    observation.cannot_make_pods = observation.cannot_make_pods.map(|why| masking.apply(&why));
+    observation
 }

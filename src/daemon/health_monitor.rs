@@ -14,8 +14,8 @@ use crate::cluster::{Backoff, ClusterError, EventKind, ObservedWorkload};
 use belay_core::manifest::Compact;
 use belay_core::rollout::health::wrong_pods;
 use belay_core::rollout::{
-    Baseline, Counters, FailFast, Judge, Judgement, Outcome, Reason, StepKind, Verdict, Waiting, WaitingOn, health,
-    marks, template,
+    Baseline, Counters, FailFast, Judge, Judgement, Observation, Outcome, Reason, StepKind, Verdict, Waiting,
+    WaitingOn, health, marks, template,
 };
 
 /// How soon what fell due meanwhile is seen to.
@@ -270,15 +270,12 @@ impl<'a> HealthMonitor<'a> {
             let _room = context.requests.room().await;
             context.cluster.pods_of_present_template(&key, live).await
         };
-        let pods = match self.work.unless_cancelled(look).await? {
-            Ok(pods) => pods,
-            Err(error) => {
-                debug!(object = %key, %error, "its pods can't be looked at");
-                Vec::new()
-            }
-        };
-        self.publish_wrong_pods(wrong_pods(&pods, template(live).unwrap_or(&Value::Null))).await?;
-        match self.fail_fast.as_mut().and_then(|fail_fast| fail_fast.look(&pods, context.clock.steady())) {
+        let observed = self.work.unless_cancelled(look).await?.unwrap_or_else(|error| {
+            debug!(object = %key, %error, "its pods can't be looked at");
+            Observation::default()
+        });
+        self.publish_wrong_pods(wrong_pods(&observed, template(live).unwrap_or(&Value::Null))).await?;
+        match self.fail_fast.as_mut().and_then(|fail_fast| fail_fast.look(&observed.pods, context.clock.steady())) {
             Some(suspicion) => self.rule(suspicion, live).await,
             None => Ok(None),
         }

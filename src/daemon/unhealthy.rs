@@ -12,7 +12,7 @@ use super::live::LiveFacts;
 use super::rollout_task::{Cancelled, RolloutTask};
 use crate::history::{LastGood, Query};
 use belay_core::rollout::{
-    CommitId, Record, Step, StepKind, TemplateMarks, Workload, is_unwell, same_template, template,
+    CommitId, Observation, Record, Step, StepKind, TemplateMarks, Workload, is_unwell, same_template, template,
 };
 
 /// For how long a workload that has been incomplete for a moment, or was not seen before, is doubted: a container that crashes again and again is
@@ -56,11 +56,11 @@ impl RolloutTask {
         let Some(replaced) = self.record_of(&live) else { return Ok(()) };
         let pods = self.unless_cancelled(context.cluster.pods_of_present_template(key, &live)).await?;
         drop(room);
-        let pods = pods.unwrap_or_else(|error| {
+        let observed = pods.unwrap_or_else(|error| {
             warn!(object = %key, %error, "failed to look at the pods that are replaced");
-            Vec::new()
+            Observation::default()
         });
-        let Some(pod) = pods.iter().find(|pod| is_unwell(pod)) else { return Ok(()) };
+        let Some(pod) = observed.pods.iter().find(|pod| is_unwell(pod)) else { return Ok(()) };
         let said = if pod.seen.message.is_empty() { String::new() } else { format!(": {}", pod.seen.message) };
         let detail = format!("pod {} {}, {} restarts{said}", pod.seen.name, pod.seen.state, pod.seen.restarts);
         info!(object = %key, commit = replaced.commit.short(), detail, "was not well when it was replaced");

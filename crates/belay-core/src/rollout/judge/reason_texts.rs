@@ -1,6 +1,6 @@
 //! What a verdict says of the pods that it was ruled by.
 
-use super::health::Fault;
+use super::health::{Fault, told_by_event};
 use super::observation::Observation;
 use crate::rollout::{PodSeen, Reason, ReasonCode};
 
@@ -34,6 +34,8 @@ pub(in crate::rollout) fn in_the_way(
 
 /// How much of a pod's message a reason quotes at most, in characters.
 const MESSAGE: usize = 100;
+/// The same of an Event, whose cause comes last.
+const EVENT: usize = 300;
 
 /// `the rollout exceeded its progress deadline: web-7f9 ImagePullBackOff (container app): Back-off pulling image …`
 pub(in crate::rollout) fn blame(suspicion: &Reason, seen: &PodSeen) -> String {
@@ -51,18 +53,18 @@ fn state(seen: &PodSeen) -> String {
         text.push(')');
     }
     if !seen.message.is_empty() {
-        text.push_str(&format!(": {}", beginning(&seen.message)));
+        text.push_str(&format!(": {}", beginning(&seen.message, if told_by_event(seen) { EVENT } else { MESSAGE })));
     }
     text
 }
 
 /// How a pod's message begins: what goes wrong comes first in it, and how that came about after it, colon by colon. All of
 /// it is in the evidence.
-fn beginning(message: &str) -> String {
-    if message.chars().count() <= MESSAGE {
+fn beginning(message: &str, most: usize) -> String {
+    if message.chars().count() <= most {
         return message.to_owned();
     }
-    let cut: String = message.chars().take(MESSAGE).collect();
+    let cut: String = message.chars().take(most).collect();
     let end = cut.rfind(": ").filter(|end| *end > 0).unwrap_or(cut.len());
     format!("{}…", &cut[..end])
 }

@@ -6,6 +6,7 @@ mod deployment;
 mod job;
 mod pod;
 mod replication_controller;
+mod silent_pod;
 mod stateful_set;
 mod wrong_pods;
 
@@ -16,6 +17,7 @@ use crate::manifest::ObjectKey;
 use crate::rollout::{Reason, Workload};
 
 pub use pod::{Fault, PodAccount, account_of_pod};
+pub(in crate::rollout) use silent_pod::told_by_event;
 pub use wrong_pods::wrong_pods;
 
 /// What an object says of itself.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{Fault, PodAccount};
+use crate::rollout::Observation;
 
 /// States through which every pod passes.
 const PASSING: [&str; 4] = ["ContainerCreating", "PodInitializing", "NotReady", "Pending"];
@@ -12,17 +13,32 @@ const PASSING: [&str; 4] = ["ContainerCreating", "PodInitializing", "NotReady", 
 /// What is wrong with new pods: `1 new pod: ImagePullBackOff web:404`. `None` where nothing is, or they have only begun.
 /// `template` is the pod template that they were made from.
 #[must_use]
-pub fn wrong_pods(pods: &[PodAccount], template: &Value) -> Option<String> {
+pub fn wrong_pods(observed: &Observation, template: &Value) -> Option<String> {
+    let pods = &observed.pods;
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    for pod in pods.iter().filter(|pod| is_wrong(pod)) {
+    let creating = creating(pods);
+    let is_told = |pod: &PodAccount| creating.is_some() && pod.is_creating();
+    for pod in pods.iter().filter(|pod| is_wrong(pod) && !is_told(pod)) {
         *counts.entry(state(pod, template)).or_default() += 1;
     }
-    let part = |(state, count): (String, usize)| {
-        let pods = if count == 1 { "pod" } else { "pods" };
-        format!("{count} new {pods}: {state}")
-    };
-    let parts: Vec<String> = counts.into_iter().map(part).collect();
+    let part = |(state, count): (String, usize)| format!("{}: {state}", new_pods(count));
+    let mut parts: Vec<String> = counts.into_iter().map(part).collect();
+    parts.extend(creating);
+    parts.extend(observed.cannot_make_pods.iter().map(|why| format!("no new pod can be made: {why}")));
     (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+fn new_pods(count: usize) -> String {
+    if count == 1 { "1 new pod".to_owned() } else { format!("{count} new pods") }
+}
+
+/// `2 new pods: ContainerCreating (web-1: FailedMount: …)`: pods that can't begin, where it is known of one why.
+fn creating(pods: &[PodAccount]) -> Option<String> {
+    let creating = || pods.iter().filter(|pod| pod.is_creating());
+    let told = &creating().find(|pod| !pod.seen.message.is_empty())?.seen;
+    let alike = creating().filter(|pod| pod.seen.state == told.state).count();
+    let name = if alike == 1 { String::new() } else { format!("{}: ", told.name) };
+    Some(format!("{}: {} ({name}{})", new_pods(alike), told.state, told.message))
 }
 
 fn is_wrong(pod: &PodAccount) -> bool {
@@ -74,7 +90,8 @@ mod tests {
             };
             PodAccount { seen, fault }
         };
-        let of = |pods: &[PodAccount]| wrong_pods(pods, &template);
+        let of =
+            |pods: &[PodAccount]| wrong_pods(&Observation { pods: pods.to_vec(), ..Observation::default() }, &template);
         let pull = || pod("ImagePullBackOff", Fault::Commit);
         let mut crash = pod("CrashLoopBackOff", Fault::Commit);
         (crash.seen.exit_code, crash.seen.restarts) = (Some(3), 2);
@@ -91,5 +108,26 @@ mod tests {
             Some("1 new pod: CrashLoopBackOff (exit code 3); 2 new pods: ImagePullBackOff web:404")
         );
         assert_eq!(of(&[room]).as_deref(), Some("1 new pod: Unschedulable 0/3 nodes are available: insufficient cpu"));
+    }
+
+    #[test]
+    fn pods_that_cannot_begin_are_told_with_what_is_in_their_way() {
+        let pod = |name: &str, message: &str| {
+            let (name, message, state) = (name.to_owned(), message.to_owned(), "ContainerCreating".to_owned());
+            PodAccount { seen: PodSeen { name, message, state, ..PodSeen::default() }, fault: Fault::Young }
+        };
+        let of = |pods: &[PodAccount], cannot: Option<&str>| {
+            let cannot_make_pods = cannot.map(str::to_owned);
+            let observed = Observation { pods: pods.to_vec(), cannot_make_pods, ..Observation::default() };
+            wrong_pods(&observed, &Value::Null)
+        };
+        let missing = "FailedMount: secret \"x\" not found";
+        let told = |count: &str| format!("{count}: ContainerCreating ({missing})");
+        assert_eq!(of(&[pod("web-1", "")], None), None, "it has only begun");
+        assert_eq!(of(&[pod("web-1", missing)], None), Some(told("1 new pod")));
+        let two = format!("2 new pods: ContainerCreating (web-1: {missing})");
+        assert_eq!(of(&[pod("web-2", ""), pod("web-1", missing)], None), Some(two));
+        let full = Some("no new pod can be made: exceeded quota: small".to_owned());
+        assert_eq!(of(&[], Some("exceeded quota: small")), full);
     }
 }
