@@ -8,9 +8,7 @@ use std::path::Path;
 use super::child::ChildFailure;
 use super::tree::{Node, Tree, below};
 use super::unit::{HelmOptions, KUSTOMIZATIONS, Unit, UnitKind};
-use belay_core::manifest::{
-    Certainty, FileContent, NamedFiles, Place, Redaction, files_of_kustomization, is_manifest, join,
-};
+use belay_core::manifest::{FileContent, NamedFiles, Place, Redaction, files_of_kustomization, is_manifest, join};
 
 /// The most of a unit's files that is looked through for values that may be secret, in bytes.
 const BYTES: u64 = 8 << 20;
@@ -105,7 +103,7 @@ impl<T: Tree> Search<'_, T> {
 
     /// Looks through the files of a chart, as [`kustomization`](Search::kustomization) does.
     fn chart(&mut self, unit: &Unit, options: &HelmOptions) -> Result<bool, T::Error> {
-        options.set.values().for_each(|value| self.redaction.hide_scalars(value, Certainty::Possible));
+        options.set.iter().for_each(|(name, value)| self.redaction.hide_values(name, value));
         let Some(files) = self.files(unit)? else { return Ok(false) };
         let values = unit.values_files();
         for path in &files {
@@ -156,7 +154,8 @@ fn content_in_chart(path: &str) -> Option<FileContent> {
     let within = |wanted: &str| folder.split('/').any(|part| part == wanted);
     let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
     match name {
-        "Chart.yaml" | "Chart.lock" | "values.schema.json" | "LICENSE" | ".helmignore" => None,
+        "Chart.yaml" | "Chart.lock" | "requirements.yaml" | "requirements.lock" => Some(FileContent::Chart),
+        "values.schema.json" | "LICENSE" | ".helmignore" => None,
         _ if matches!(ending, "md" | "tgz") => None,
         _ if within("templates") => Some(FileContent::Template),
         _ if within("crds") => Some(FileContent::Manifests),

@@ -6,8 +6,8 @@ use super::field::Field;
 use super::flux::VENDOR;
 use super::found::{Fields, Found, chart_folder, folder, ignored, inline_values};
 use super::jq::pointer_of;
-use super::secret_values::may_be_secret;
 use crate::config::{Drift, HelmConfig, IgnoreConfig, SetValue, SourceConfig};
+use belay_core::manifest::may_be_secret;
 
 const IN_THE_KUSTOMIZATION: Option<&str> = Some("write it into the kustomization in the repository");
 

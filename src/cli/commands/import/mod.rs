@@ -5,7 +5,6 @@ mod field;
 mod flux;
 mod found;
 mod jq;
-mod secret_values;
 mod written;
 
 use std::io::{self, Read};

@@ -30,13 +30,14 @@ pub fn patterns(data: &[u8]) {
 }
 
 /// The kinds of files that are looked through.
-const CONTENTS: [(&[u8], FileContent); 6] = [
+const CONTENTS: [(&[u8], FileContent); 7] = [
     (b"manifests", FileContent::Manifests),
     (b"kustomization", FileContent::Kustomization),
     (b"patch", FileContent::Patch),
     (b"environment", FileContent::Environment),
     (b"values", FileContent::Values),
     (b"template", FileContent::Template),
+    (b"chart", FileContent::Chart),
 ];
 
 /// Whatever files a tool repeats: the steps are a multiple of their bytes, what is shown is what was said or less, and no

@@ -10,7 +10,7 @@ use super::super::rendered::join;
 use super::super::report::{KEY, Showing, is_short_key};
 use super::super::secrecy::{self, MaybeSecret};
 use super::super::yaml::{self, Content, Document};
-use super::{Certainty, Redaction};
+use super::{Certainty, Redaction, may_be_secret};
 
 /// What a file that a folder is rendered from holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub enum FileContent {
     Values,
     /// A template of a chart.
     Template,
+    /// What a chart is, and which charts it depends on: names, which everybody may read.
+    Chart,
 }
 
 /// The files that a kustomization names, by their paths.
@@ -84,6 +86,7 @@ impl Redaction {
                     self.hide_template(text);
                 }
             }
+            FileContent::Chart => self.show_names_of_chart(text),
             FileContent::Manifests | FileContent::Kustomization | FileContent::Patch | FileContent::Values => {
                 self.hide_documents(content, text);
             }
@@ -116,7 +119,7 @@ impl Redaction {
                 self.hide_kustomization(value);
                 return false;
             }
-            FileContent::Values => self.hide_scalars(value, Certainty::Possible),
+            FileContent::Values => self.hide_values("", value),
             FileContent::Patch => self.hide_patch(value, text),
             _ if value.is_array() => self.hide_patch(value, text),
             _ => return self.hide_if_secret(value, &MaybeSecret::of(text)),
@@ -210,6 +213,36 @@ impl Redaction {
             Value::Array(items) => items.iter().for_each(|item| self.hide_scalars(item, certainty)),
             Value::Object(fields) => fields.values().for_each(|field| self.hide_scalars(field, certainty)),
             Value::Null | Value::Bool(_) => {}
+        }
+    }
+
+    /// Hides the values of a chart: in doubt those whose names say nothing of a secret. `name` is that of the value, with dots.
+    pub fn hide_values(&mut self, name: &str, value: &Value) {
+        match value {
+            Value::Object(fields) => fields.iter().for_each(|(key, field)| {
+                self.hide_values(&if name.is_empty() { key.clone() } else { format!("{name}.{key}") }, field);
+            }),
+            Value::Array(items) => items.iter().for_each(|item| self.hide_values(name, item)),
+            scalar => {
+                let is_secret = may_be_secret(name, scalar.as_str().unwrap_or_default());
+                self.hide_scalars(scalar, if is_secret { Certainty::Certain } else { Certainty::Possible });
+            }
+        }
+    }
+
+    /// Shows the names in a `Chart.yaml` or `requirements.yaml`. An address with a user in it is hidden.
+    fn show_names_of_chart(&mut self, text: &str) {
+        for placed in yaml::documents(text).0.iter().filter_map(|document| document.read().0) {
+            let chart = placed.value();
+            for named in std::iter::once(chart).chain(items(&chart["dependencies"])) {
+                ["name", "alias"]
+                    .iter()
+                    .filter_map(|field| named[*field].as_str())
+                    .for_each(|name| self.show_name(name));
+                if let Some(address) = named["repository"].as_str().filter(|address| address.contains('@')) {
+                    self.hide(address, Certainty::Certain);
+                }
+            }
         }
     }
 
@@ -373,7 +406,7 @@ mod tests {
 
     #[test]
     fn values_of_every_file_are_hidden_and_names_are_not() {
-        use FileContent::{Environment, Kustomization, Manifests, Patch, Template, Values};
+        use FileContent::{Chart, Environment, Kustomization, Manifests, Patch, Template, Values};
         for (content, text, shown) in [
             (
                 Manifests,
@@ -422,6 +455,7 @@ mod tests {
             (Environment, "-----BEGIN KEY-----\nhunter2-Geheim\n-----END KEY-----\n", ""),
             (Values, "db: {password: hunter2-Geheim, port: 80}\n", "password port: 80"),
             (Values, "db: {password: hunter2-Geheim\n", ""),
+            (Chart, "name: web\ndependencies: [{name: db, repository: 'https://ada:hunter2-Geheim@c'}]\n", "web db"),
             (
                 Template,
                 "kind: Secret\nstringData:\n  a: hunter2-Geheim\n  b: {{ include \"web.name\" . }}\n",
@@ -436,6 +470,29 @@ mod tests {
             let said = repeated(content, text);
             assert!(!said.contains(SECRET) && !said.contains("aHVudGVyMi1H"), "{text}: {said}");
             assert!(shown.split(' ').all(|word| said.contains(word)), "{text}: {said}");
+        }
+    }
+
+    /// A name of a chart, in Helm's words about it, beside a file that has the same word as a value.
+    #[test]
+    fn names_of_charts_are_shown_where_no_secret_is_the_same() {
+        let said = "found in Chart.yaml, but missing in charts/ directory: postgresql";
+        for (content, text, shown) in [
+            (FileContent::Values, "image: docker.io/bitnami/postgresql\ndb: postgresql\n", true),
+            (FileContent::Values, "auth: {password: postgresql}\n", false),
+            (FileContent::Values, "db: {apiKey: postgresql}\n", false),
+            (FileContent::Environment, "name=postgresql\n", false),
+            (FileContent::Manifests, "kind: Secret\nstringData: {user: postgresql}\n", false),
+            (FileContent::Kustomization, "secretGenerator: [{name: a, literals: [user=postgresql]}]\n", false),
+        ] {
+            let chart = "name: web\nversion: 1.0.0\ndependencies: [{name: postgresql, version: 1.x.x}]\n";
+            for order in
+                [[(FileContent::Chart, chart), (content, text)], [(content, text), (FileContent::Chart, chart)]]
+            {
+                let mut redaction = Redaction::of(said);
+                order.iter().for_each(|(content, text)| redaction.hide_file(*content, text.as_bytes()));
+                assert_eq!(redaction.finish(|_| false).contains("postgresql"), shown, "{text}");
+            }
         }
     }
 

@@ -5,14 +5,16 @@
 //! they are.
 
 mod files;
+mod secret_values;
 mod template;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 pub use files::{FileContent, NamedFiles, files_of_kustomization, short_keys, without_values};
+pub use secret_values::may_be_secret;
 
 /// What stands in the place of a value.
 const MASK: &str = "***";
@@ -26,14 +28,57 @@ const BEGINNING: usize = 3;
 const KEPT: usize = 16 << 10;
 /// How many lines of one value are hidden by themselves.
 const LINES: usize = 100_000;
+/// Words of tools that say what is wrong: as the value of a setting they are none that anybody hides.
+const TOOL_WORDS: [&str; 40] = [
+    "annotations",
+    "argument",
+    "chart",
+    "charts",
+    "dependencies",
+    "dependency",
+    "directory",
+    "error",
+    "exists",
+    "expected",
+    "failed",
+    "false",
+    "field",
+    "file",
+    "found",
+    "function",
+    "install",
+    "invalid",
+    "kind",
+    "labels",
+    "line",
+    "metadata",
+    "missing",
+    "name",
+    "namespace",
+    "object",
+    "parse",
+    "path",
+    "release",
+    "repository",
+    "required",
+    "resource",
+    "schema",
+    "string",
+    "template",
+    "templates",
+    "true",
+    "values",
+    "version",
+    "yaml",
+];
 
 /// How certain it is that a value is secret.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Certainty {
+    /// It may be: a short one is hidden only as a word of its own, and a number of few digits or a word of the tools not at all.
+    Possible,
     /// It is a Secret's: hidden however short it is.
     Certain,
-    /// It may be: a short one is hidden only as a word of its own, and a number of few digits not at all.
-    Possible,
 }
 
 /// Where a piece of the text must stand to be hidden.
@@ -48,13 +93,24 @@ enum PiecePlace {
 
 type Piece = (PiecePlace, u8, u64);
 
+/// The places of a piece.
+#[derive(Debug, Default)]
+struct Found {
+    at: Vec<u32>,
+    /// Whether it is possibly a value's.
+    possible: bool,
+}
+
 /// A text from which values are taken out.
 #[derive(Debug)]
 pub struct Redaction {
     text: String,
-    hidden: Vec<bool>,
-    /// Where the pieces of the text begin that have not been hidden yet.
-    pieces: HashMap<Piece, Vec<u32>>,
+    /// How certain it is of each byte that it is a value's.
+    hidden: Vec<Option<Certainty>>,
+    /// Where the pieces of the text begin that have not been hidden yet, or are only possibly a value's.
+    pieces: HashMap<Piece, Found>,
+    /// Names that are no values, as a chart's.
+    names: BTreeSet<String>,
     /// Bits of the hashes of the pieces: most values have no piece in common with the text.
     filter: Vec<u64>,
     /// How many pieces of values were looked up.
@@ -67,16 +123,17 @@ impl Redaction {
     pub fn of(text: &str) -> Redaction {
         let (text, gap) = bounded(text);
         let mut redaction = Redaction {
-            hidden: vec![false; text.len()],
+            hidden: vec![None; text.len()],
             text,
             pieces: HashMap::new(),
+            names: BTreeSet::new(),
             filter: vec![0; 1024],
             steps: 0,
         };
         if let Some(at) = gap {
             // A value that was cut there is none that could be found.
             let (from, to) = (at.saturating_sub(KEPT / 8), (at + KEPT / 8).min(redaction.hidden.len()));
-            redaction.hidden[from..to].fill(true);
+            redaction.hidden[from..to].fill(Some(Certainty::Certain));
         }
         redaction.note_pieces();
         redaction
@@ -112,12 +169,15 @@ impl Redaction {
     fn note(&mut self, piece: Piece, at: usize) {
         let (word, bit) = filter_bit(piece);
         self.filter[word] |= bit;
-        self.pieces.entry(piece).or_default().push(u32::try_from(at).unwrap_or(u32::MAX));
+        self.pieces.entry(piece).or_default().at.push(u32::try_from(at).unwrap_or(u32::MAX));
     }
 
     /// Hides a value, and forms of it that programs print: its lines, escaped, in base64.
     pub fn hide(&mut self, value: &str, certainty: Certainty) {
         let value = value.trim();
+        if certainty == Certainty::Possible && TOOL_WORDS.contains(&value.to_ascii_lowercase().as_str()) {
+            return;
+        }
         self.hide_form(value.as_bytes(), certainty);
         if value.len() < WITHIN_WORDS {
             return;
@@ -154,31 +214,62 @@ impl Redaction {
     fn hide_form(&mut self, value: &[u8], certainty: Certainty) {
         let length = value.len();
         if length >= PIECE {
-            value.windows(PIECE).for_each(|piece| self.hide_piece(PiecePlace::Anywhere, piece));
+            value.windows(PIECE).for_each(|piece| self.hide_piece(PiecePlace::Anywhere, piece, certainty));
         } else if length >= WITHIN_WORDS && certainty == Certainty::Certain {
-            self.hide_piece(PiecePlace::Anywhere, value);
+            self.hide_piece(PiecePlace::Anywhere, value, certainty);
         } else if length > 0 {
             let few_digits = length < WITHIN_WORDS && value.iter().all(u8::is_ascii_digit);
             if certainty == Certainty::Certain || !few_digits {
-                self.hide_piece(PiecePlace::Word, value);
+                self.hide_piece(PiecePlace::Word, value, certainty);
             }
         }
         for beginning in BEGINNING..PIECE.min(length) {
-            self.hide_piece(PiecePlace::BeforeDots, &value[..beginning]);
+            self.hide_piece(PiecePlace::BeforeDots, &value[..beginning], certainty);
         }
     }
 
-    fn hide_piece(&mut self, standing: PiecePlace, piece: &[u8]) {
+    fn hide_piece(&mut self, standing: PiecePlace, piece: &[u8], certainty: Certainty) {
         self.steps += 1;
         let wanted = (standing, narrow(piece.len()), key(piece));
         let (word, bit) = filter_bit(wanted);
         if self.filter[word] & bit == 0 {
             return;
         }
-        // Each is found once: the time does not grow with what is repeated.
-        for at in self.pieces.remove(&wanted).unwrap_or_default() {
-            let at = at as usize;
-            self.hidden[at..at + piece.len()].fill(true);
+        // Each is found once for each certainty: the time does not grow with what is repeated.
+        let hide = |hidden: &mut [Option<Certainty>], found: &Found| {
+            for at in found.at.iter().map(|at| *at as usize) {
+                hidden[at..at + piece.len()].iter_mut().for_each(|byte| *byte = (*byte).max(Some(certainty)));
+            }
+        };
+        if certainty == Certainty::Certain {
+            if let Some(found) = self.pieces.remove(&wanted) {
+                hide(&mut self.hidden, &found);
+            }
+        } else if let Some(found) = self.pieces.get_mut(&wanted).filter(|found| !found.possible) {
+            found.possible = true;
+            hide(&mut self.hidden, found);
+        }
+    }
+
+    /// Shows a name that everybody may read, as a word of its own, but where it is certainly a value.
+    pub fn show_name(&mut self, name: &str) {
+        if !name.is_empty() && self.text.contains(name) {
+            self.names.insert(name.to_owned());
+        }
+    }
+
+    fn show_names(&mut self) {
+        let joins = |byte: &u8| joins(*byte) || matches!(byte, b'-' | b'_');
+        for name in std::mem::take(&mut self.names) {
+            for (at, _) in self.text.match_indices(&name) {
+                let end = at + name.len();
+                let (before, after) = (&self.text.as_bytes()[..at], &self.text.as_bytes()[end..]);
+                let alone = !before.last().is_some_and(joins) && !after.first().is_some_and(joins);
+                let hidden = &mut self.hidden[at..end];
+                if alone && !hidden.contains(&Some(Certainty::Certain)) {
+                    hidden.fill(None);
+                }
+            }
         }
     }
 
@@ -195,17 +286,18 @@ impl Redaction {
     /// The text without the values. Words that `is_place` holds to be a place of the repository are shown all the same.
     #[must_use]
     pub fn finish(mut self, mut is_place: impl FnMut(&str) -> bool) -> String {
+        self.show_names();
         for word in self.words() {
-            let hidden = |(at, _): &(usize, &str)| self.hidden[*at..*at + word.len()].contains(&true);
+            let hidden = |(at, _): &(usize, &str)| self.hidden[*at..*at + word.len()].iter().any(Option::is_some);
             let found: Vec<usize> = self.text.match_indices(&word).filter(hidden).map(|(at, _)| at).collect();
             if !found.is_empty() && is_place(&word) {
-                found.into_iter().for_each(|at| self.hidden[at..at + word.len()].fill(false));
+                found.into_iter().for_each(|at| self.hidden[at..at + word.len()].fill(None));
             }
         }
         let mut shown = String::with_capacity(self.text.len());
         let mut before = false;
         for (at, c) in self.text.char_indices() {
-            let now = self.hidden[at..at + c.len_utf8()].contains(&true);
+            let now = self.hidden[at..at + c.len_utf8()].iter().any(Option::is_some);
             match (before, now) {
                 (_, false) => shown.push(c),
                 (false, true) => shown.push_str(MASK),
@@ -290,6 +382,30 @@ mod tests {
         assert_eq!(
             without("port 80, mode abc, defaults", &["80", "abc", "default"], Certainty::Possible),
             "port 80, mode ***, defaults"
+        );
+    }
+
+    #[test]
+    fn names_are_shown_where_they_are_no_secret() {
+        let text = "missing in charts/ directory: common, redis-cluster, postgresql (password=postgresql-7)";
+        let shown = |values: &[(&str, Certainty)], names: &[&str]| {
+            let mut redaction = Redaction::of(text);
+            values.iter().for_each(|(value, certainty)| redaction.hide(value, *certainty));
+            names.iter().for_each(|name| redaction.show_name(name));
+            redaction.finish(|_| false)
+        };
+        let possible = |value| (value, Certainty::Possible);
+        let names = ["common", "redis-cluster", "postgresql"];
+        assert_eq!(
+            shown(&[possible("common"), possible("redis-cluster"), possible("r.example.com/postgresql")], &names),
+            "missing in charts/ directory: common, redis-cluster, postgresql (password=***-7)"
+        );
+        assert_eq!(shown(&[possible("directory"), possible("Missing")], &[]), text, "the tool's own words");
+        let secret = [possible("common"), ("common", Certainty::Certain), ("postgresql-7", Certainty::Certain)];
+        assert_eq!(
+            shown(&secret, &names),
+            "missing in charts/ directory: ***, redis-cluster, *** (password=***)",
+            "a Secret's value is hidden, whatever else it is"
         );
     }
 

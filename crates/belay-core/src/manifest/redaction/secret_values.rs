@@ -1,4 +1,4 @@
-//! Which values of a chart may be secret: what is imported is printed.
+//! Which values of a chart may be secret: they are printed where they are imported, or where a tool says them.
 
 /// Words in the names of values that nobody should read.
 const SECRET: [&str; 11] = [
@@ -21,7 +21,8 @@ const IDENTIFIERS: [&str; 7] = ["tag", "digest", "version", "revision", "commit"
 const RANDOM: usize = 12;
 
 /// Whether a value may be one that nobody should read: its name says so, or it looks like a password or a key.
-pub(super) fn may_be_secret(name: &str, value: &str) -> bool {
+#[must_use]
+pub fn may_be_secret(name: &str, value: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let last = name.rsplit('.').next().unwrap_or_default();
     let has_user = value.contains("://") && value.contains('@');
