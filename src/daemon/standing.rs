@@ -77,7 +77,7 @@ impl Source {
             state: record.outcome.state(),
             commit: record.commit.clone(),
             reason: record.reason.clone(),
-            place: record.place.clone(),
+            place: self.desired().locate(&record.object).map(|located| located.place).or_else(|| record.place.clone()),
             since: record.ended.unwrap_or(record.started),
             in_head: self.desired().has(&record.object),
         }
@@ -208,6 +208,23 @@ impl Source {
         places.iter().for_each(|place| self.context.status.trouble(place, None));
     }
 
+    /// Says of objects whose manifests have moved to another file or line where these are now.
+    pub(super) fn follow_moved_manifests(&self) {
+        let desired = self.desired();
+        let moved = self.context.status.read(|source| {
+            let moved = |(key, standing): (&ObjectKey, &ObjectStanding)| {
+                let place = desired.locate(key)?.place;
+                let known = standing.place.as_ref()?;
+                (place != *known).then(|| (key.clone(), ObjectStanding { place: Some(place), ..standing.clone() }))
+            };
+            source.ended.iter().filter_map(moved).collect::<Vec<_>>()
+        });
+        drop(desired);
+        for (key, standing) in moved.unwrap_or_default() {
+            self.note_standing(&key, Some(standing));
+        }
+    }
+
     /// What a head has taken away and that is not deleted: pruning is off, or nothing is deleted for now.
     pub(super) fn orphans_of(&self, news: &HeadChange) -> Orphans {
         let desired = self.desired();
@@ -294,10 +311,20 @@ impl Context {
                 warn!(%error, "failed to read how a record ended");
                 None
             })?;
-            let authored = context.history.commit(&record.commit).ok().flatten().map(|commit| commit.authored);
+            let commit = context.history.commit(&record.commit).ok().flatten();
+            let authored = commit.filter(|_| !context.only_adopted(&record)).map(|commit| commit.authored);
             Some(Box::new(EndedRecord { record, authored }))
         };
         self.repository.blocking_pool.run_for_object(read).await
+    }
+}
+
+impl Context {
+    /// Whether a record is the first of its object and has rolled nothing out: what ran before is only followed from now on.
+    fn only_adopted(&self, record: &Record) -> bool {
+        let earlier =
+            Query { older_than: Some(record.id), limit: Some(1), ..Query::of(&self.config.name, &record.object) };
+        !record.rolls_out && self.history.records(&earlier).is_ok_and(|earlier| earlier.is_empty())
     }
 }
 

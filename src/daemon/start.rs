@@ -95,6 +95,7 @@ impl Source {
         self.context.status.change(|source| set(&mut source.planned, Some(news.head.id.clone())));
         self.context.status.trouble("belay", None);
         self.forget_what_left();
+        self.follow_moved_manifests();
         let at_once = ids.iter().zip(&records).take(ended).enumerate().map(|(index, (id, record))| {
             let outcome = if index < rejected { Outcome::Rejected } else { Outcome::Orphaned };
             warn!(object = %record.object, reason = record.reason.as_ref().map(ToString::to_string), %outcome);
