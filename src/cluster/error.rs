@@ -171,13 +171,40 @@ impl ClusterError {
             ClusterError::Away { because: AwayCause::Own, .. } => ReasonCode::NotServed,
             ClusterError::Away { .. } => ReasonCode::ClusterAway,
         };
-        Reason { code, message: self.to_string() }
+        let message = match self {
+            ClusterError::Missing { what, message } => waits_for(what, message),
+            error => error.to_string(),
+        };
+        Reason { code, message }
+    }
+}
+
+/// Says what an object waits for that is not there, and what to do.
+fn waits_for(what: &str, message: &str) -> String {
+    match what.strip_prefix("namespace ") {
+        Some(name) => format!(
+            "waits for the namespace {name}, which does not exist: write the Namespace into the repository, or create it \
+             (kubectl create namespace {name})"
+        ),
+        None => format!("waits for {what}: {message}"),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_missing_is_told_with_what_to_do() {
+        let missing = |what: &str| ClusterError::Missing { what: what.to_owned(), message: "not found".to_owned() };
+        assert_eq!(
+            missing("namespace shop").to_reason().message,
+            "waits for the namespace shop, which does not exist: write the Namespace into the repository, or create it \
+             (kubectl create namespace shop)"
+        );
+        let kind = missing("kind Widget of example.com/v1").to_reason();
+        assert_eq!(kind.message, "waits for kind Widget of example.com/v1: not found");
+    }
 
     #[test]
     fn nothing_of_a_secret_is_in_the_reason_of_a_refusal() {

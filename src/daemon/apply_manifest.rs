@@ -114,7 +114,7 @@ impl RolloutTask {
                 self.turn.through();
             }
             if own && waits == Waits::Told {
-                self.tell_waiting(error.to_string(), first).await?;
+                self.tell_waiting(error.to_reason().message, first).await?;
             } else {
                 self.context.in_the_way(key)(&error);
                 if first {

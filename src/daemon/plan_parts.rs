@@ -40,7 +40,7 @@ impl Planner<'_> {
         let (configuration, mut others): (Vec<_>, Vec<_>) =
             others.into_iter().partition(|wanted| is_configuration(&wanted.key));
         prepared.extend(behind.into_iter().map(|wanted| {
-            let reason = waits_for_definition(&pending[&wanted.key.group]);
+            let reason = waits_for_definitions(&pending[&wanted.key.group]);
             Prepared::of(Planned { wanted, step: PlanStep::Wait(reason) })
         }));
         prepared.extend(self.plan_part(configuration).await?);
@@ -182,20 +182,35 @@ fn tell(finished: &Finished, one: Prepared) {
     drop(finished.send(one));
 }
 
-/// The groups whose definitions are about to change, each with the definition's name.
-fn pending_definitions(prepared: &[Prepared]) -> BTreeMap<String, String> {
-    let about_to_change = |one: &&Prepared| matches!(one.planned.step, PlanStep::Apply(_) | PlanStep::Wait(_));
-    let defined = |one: &Prepared| {
-        let name = one.planned.wanted.key.name.clone();
-        let (_, group) = name.split_once('.')?;
-        Some((group.to_owned(), name.clone()))
-    };
-    prepared.iter().filter(about_to_change).filter_map(defined).collect()
+/// The groups whose definitions are about to change, each with the definitions' names.
+fn pending_definitions(prepared: &[Prepared]) -> BTreeMap<String, Vec<String>> {
+    let mut pending: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for one in prepared.iter().filter(|one| matches!(one.planned.step, PlanStep::Apply(_) | PlanStep::Wait(_))) {
+        let name = &one.planned.wanted.key.name;
+        if let Some((_, group)) = name.split_once('.') {
+            pending.entry(group.to_owned()).or_default().push(name.clone());
+        }
+    }
+    pending
 }
 
-fn waits_for_definition(definition: &str) -> Reason {
-    let message = format!("waits for CustomResourceDefinition {definition}, which the same commit changes");
+/// Says which definitions an object waits for: all that change of its group, for one group is applied as a whole.
+fn waits_for_definitions(definitions: &[String]) -> Reason {
+    let names = named_of_all(definitions);
+    let message = match definitions {
+        [_] => format!("waits for CustomResourceDefinition {names}, which the same commit changes"),
+        _ => format!("waits for the CustomResourceDefinitions {names}, which the same commit changes"),
+    };
     Reason::new(ReasonCode::WaitsForAnother, message)
+}
+
+/// `a.example.com, b.example.com, c.example.com and 7 more`
+fn named_of_all(names: &[String]) -> String {
+    const NAMED: usize = 3;
+    match names.len().checked_sub(NAMED) {
+        Some(left @ 1..) => format!("{} and {left} more of their group", names[..NAMED].join(", ")),
+        _ => names.join(", "),
+    }
 }
 
 /// An object of which the API server has said nothing while it has answered about others.
@@ -206,4 +221,25 @@ fn late(wanted: Wanted) -> Prepared {
         wanted.key
     );
     Prepared::of(Planned { wanted, step: PlanStep::Wait(Reason::new(ReasonCode::NotServed, message)) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_definitions_that_are_waited_for_are_told() {
+        let said = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| format!("{name}.example.com")).collect();
+            waits_for_definitions(&names).message
+        };
+        let commit = "which the same commit changes";
+        assert_eq!(said(&["a"]), format!("waits for CustomResourceDefinition a.example.com, {commit}"));
+        let three = "a.example.com, b.example.com, c.example.com";
+        assert_eq!(said(&["a", "b", "c"]), format!("waits for the CustomResourceDefinitions {three}, {commit}"));
+        assert_eq!(
+            said(&["a", "b", "c", "d", "e"]),
+            format!("waits for the CustomResourceDefinitions {three} and 2 more of their group, {commit}")
+        );
+    }
 }

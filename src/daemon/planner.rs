@@ -15,7 +15,7 @@ use super::refused::complaints;
 use super::repository::Repository;
 use super::requests::Requests;
 use crate::cluster::{Cluster, ClusterError, Mode, Served};
-use belay_core::manifest::{Complaint, ObjectKey};
+use belay_core::manifest::{Complaint, ObjectKey, other_tool};
 use belay_core::rollout::{
     Change, ConfigHash, ForeignField, HookRun, Intent, PlanStep, Planned, Reason, ReasonCode, Trigger, UNKNOWN_MANAGER,
     Wanted, config_hash_in, foreign_fields, hook_run, intent, make, marks, run_hook_again, settle, take_over,
@@ -234,8 +234,16 @@ impl Planner<'_> {
         if !matches!(error, ClusterError::Missing { .. }) {
             return reason;
         }
-        let Some(place) = repository.desired().definition_place(key) else { return reason };
-        let message = format!("the cluster does not know the kind {} yet; {place} defines it: belay waits", key.kind);
+        let kind = &key.kind;
+        let message = match repository.desired().definition_place(key) {
+            Some(place) => format!("the cluster does not know the kind {kind} yet; {place} defines it: belay waits"),
+            None if other_tool(&key.group, kind).is_some() => return reason,
+            None => format!(
+                "waits for the kind {kind} of {}, which the cluster does not know and no file of the repository defines: add its \
+                 CustomResourceDefinition to the repository, or install it",
+                if key.group.is_empty() { "v1" } else { &key.group }
+            ),
+        };
         Reason { message, ..reason }
     }
 
