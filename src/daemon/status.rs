@@ -184,7 +184,7 @@ impl SourceStatus {
         is_said && self.obstacles.trouble.remove(place).is_some()
     }
 
-    /// The objects that are not as the head says, a line each, with the reason.
+    /// The objects that are not as the head says, also those that wait, a line each, with the reason.
     #[must_use]
     pub fn wrong(&self) -> Vec<String> {
         let waits = self.obstacles.waits.iter().cloned();
@@ -193,7 +193,10 @@ impl SourceStatus {
             format!("{key}: {}{reason}", self.state_of(key))
         });
         let held = self.held.iter().filter(|(key, _)| !self.ended.contains_key(key));
-        waits.chain(ended).chain(held.map(|(key, held)| format!("{key}: held: {}", held.reason))).collect()
+        let held = held.map(|(key, held)| format!("{key}: held: {}", held.reason));
+        let waiting = self.under_way.iter().filter(|(_, way)| way.outcome == Outcome::Waiting);
+        let waiting = waiting.map(|(key, way)| format!("{key}: {}: {}", ObjectState::Waiting, way.message));
+        waits.chain(ended).chain(held).chain(waiting).collect()
     }
 
     /// The objects about which somebody else and belay disagree, each with what is said of it.

@@ -5,6 +5,7 @@ pub(in crate::cli) mod revision_table;
 pub(in crate::cli) mod wait;
 mod wait_progress;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -61,6 +62,9 @@ pub struct Args {
     output: Format,
 }
 
+/// The pods of an object whose kind has none.
+const NO_PODS: &str = "-";
+
 /// How often the cluster is asked while watching.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -115,6 +119,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
         Format::Table | Format::Wide => {
             lines.iter().for_each(say);
             look.table(&rows, output).iter().for_each(say);
+            look.elsewhere(&memory, &rows).iter().for_each(say);
             revision_table::lines(&rows, output).iter().for_each(say);
         }
     }
@@ -136,10 +141,7 @@ impl StatusQuery {
         let mut rows: Vec<WorkloadAnswer> = live.iter().map(|(key, live)| row(key, live, &memory)).collect();
         // Labels are asked of the cluster, which does not know those of what is not live.
         if self.labels == marks::SOURCE {
-            let here = |key: &ObjectKey| {
-                self.namespace.is_none() || key.namespace.is_none() || key.namespace == self.namespace
-            };
-            rows.extend(memory.rows_besides(&rows, here));
+            rows.extend(memory.rows_besides(&rows, |key| self.is_here(key)));
         }
         if let Some(history) = &self.history {
             source_histories::refine(history, &mut rows);
@@ -151,6 +153,20 @@ impl StatusQuery {
             revision_table::add(&self.cluster, &live, &mut rows).await;
         }
         Ok((memory, rows))
+    }
+
+    /// Whether an object is in the namespace that is asked for, or in none.
+    fn is_here(&self, key: &ObjectKey) -> bool {
+        self.namespace.is_none() || key.namespace.is_none() || key.namespace == self.namespace
+    }
+
+    /// How many objects of other namespaces are not as they should be, and how they are shown.
+    fn elsewhere(&self, memory: &SourceHistories, rows: &[WorkloadAnswer]) -> Option<String> {
+        if self.labels != marks::SOURCE || self.workload.is_some() || self.commit.is_some() {
+            return None;
+        }
+        let others = memory.rows_besides(rows, |key| !self.is_here(key));
+        told_elsewhere(others.iter().map(|row| row.state))
     }
 
     /// What the daemon publishes of its sources; where none answers, what its history says of them.
@@ -267,6 +283,23 @@ impl StatusQuery {
     }
 }
 
+/// `10 more objects in other namespaces are not as they should be (9 rejected, 1 waiting): belay status -A shows them`
+fn told_elsewhere(states: impl Iterator<Item = ObjectState>) -> Option<String> {
+    let mut counts: BTreeMap<ObjectState, usize> = BTreeMap::new();
+    for state in states.filter(|state| state.is_wrong() || *state == ObjectState::Waiting) {
+        *counts.entry(state).or_default() += 1;
+    }
+    let all: usize = counts.values().sum();
+    let each: Vec<String> = counts.iter().map(|(state, count)| format!("{count} {state}")).collect();
+    let (objects, are, them) = if all == 1 { ("object", "is", "it") } else { ("objects", "are", "them") };
+    (all > 0).then(|| {
+        let each = each.join(", ");
+        format!(
+            "{all} more {objects} in other namespaces {are} not as the head says ({each}): belay status -A shows {them}"
+        )
+    })
+}
+
 /// Whether the answer of the command is no.
 fn is_failed(state: ObjectState) -> bool {
     matches!(state, ObjectState::Failed | ObjectState::Rejected | ObjectState::RollbackFailed)
@@ -332,13 +365,15 @@ fn table(rows: &[WorkloadAnswer], format: Format) -> Table {
             state(row.state),
             match Workload::of(&row.object) {
                 Some(_) => format!("{} {}/{}", bar(row), row.available, row.desired).trim_start().into(),
-                None => "".into(),
+                None => NO_PODS.into(),
             },
             row.since.map(|since| age(since, now)).unwrap_or_default().into(),
             message.into(),
         ];
         if format == Format::Wide {
-            let counts = [row.updated, row.ready, row.available].map(|count| Cell::from(count.to_string()));
+            let of_pods = Workload::of(&row.object).is_some();
+            let counts = [row.updated, row.ready, row.available];
+            let counts = counts.map(|count| Cell::from(if of_pods { count.to_string() } else { NO_PODS.to_owned() }));
             cells.splice(5..5, counts);
         }
         table.row(cells);
