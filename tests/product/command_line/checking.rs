@@ -84,6 +84,21 @@ fn a_configuration_says_which_folders_are_read() {
 }
 
 #[test]
+fn a_chart_that_nothing_is_read_of_is_told() {
+    let folder = repository();
+    write(folder.path(), "web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.0.0\n");
+    write(folder.path(), "app/web.yaml", &config_map("web", "1"));
+    write(folder.path(), "belay.toml", "[[source]]\nrepository = \"/srv\"\npath = \"app\"\n");
+    let beside = belay(folder.path(), "check web --config belay.toml");
+    assert_eq!(beside.code, 0, "{beside:?}");
+    let hint = "hint: web holds a Helm chart (Chart.yaml), which the source does not follow: name its folder in `path`";
+    assert!(beside.err.contains("0 objects in 0 files") && beside.err.contains(hint), "{beside:?}");
+    write(folder.path(), "web/Chart.yaml", "apiVersion: v2\nname: web\ntype: library\nversion: 1.0.0\n");
+    let library = belay(folder.path(), "check web");
+    assert!(library.err.contains("is a library and renders no objects"), "{library:?}");
+}
+
+#[test]
 fn what_is_rendered_is_read_again_as_the_same() {
     let folder = repository();
     let odd = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: switches\n  labels: {managed: \"yes\"}\ndata: {save: \"no\", log: \

@@ -1,11 +1,12 @@
 //! `belay check [PATH]`
 
 mod cluster_fields;
+mod empty_folder;
 mod references;
 mod server;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use self::server::Server;
 use super::plan;
@@ -33,7 +34,8 @@ pub struct Args {
 pub(in crate::cli) fn run(globals: &Globals, args: &Args) -> anyhow::Result<Exit> {
     let Args { path, source, output } = args;
     let namespace = globals.namespace.as_deref().unwrap_or("default");
-    let folder = folder::read(path.as_deref(), &source.reading()?, Scopes::new(namespace))?;
+    let reading = source.reading()?;
+    let folder = folder::read(path.as_deref(), &reading, Scopes::new(namespace))?;
     let (complaints, warnings) = look(&folder);
     let objects: usize = folder.files.iter().map(|file| file.manifests.len()).sum();
     let (wrong, doubtful) = (complaints.len(), warnings.len());
@@ -50,6 +52,10 @@ pub(in crate::cli) fn run(globals: &Globals, args: &Args) -> anyhow::Result<Exit
                 (_, 0) => format!("{}.", counted(wrong, "complaint")),
                 _ => format!("{} and {}.", counted(wrong, "complaint"), counted(doubtful, "warning")),
             });
+            if (objects, wrong, doubtful) == (0, 0, 0) {
+                let asked = path.as_deref().unwrap_or(Path::new("."));
+                empty_folder::hint(asked, reading.followed.is_some()).iter().for_each(progress);
+            }
         }
     }
     Ok(if wrong == 0 { Exit::Done } else { Exit::Error })
