@@ -33,7 +33,7 @@ const RETRY: Duration = Duration::from_secs(2);
 const LETTING_GO: Duration = Duration::from_secs(1);
 
 /// The name of a source's Lease.
-pub(super) fn lease_name(source: &str) -> String {
+pub fn lease_name(source: &str) -> String {
     format!("belay-{source}")
 }
 

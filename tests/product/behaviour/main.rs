@@ -74,6 +74,7 @@ mod starts_while_git_is_away;
 mod states_are_told_in_one_vocabulary;
 mod takes_back_what_fails;
 mod telling_holds_up_nothing;
+mod tells_what_is_wrong;
 mod the_change_cause_follows_the_template;
 mod the_neighbours_do_not_matter;
 mod the_number_of_pods_is_judged;

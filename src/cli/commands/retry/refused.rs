@@ -12,6 +12,7 @@ use crate::cli::args::workload::Named;
 use crate::cli::output::{Format, progress, say, say_value};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Mode, Part, Patch};
+use crate::daemon::lease_name;
 use crate::history::{History, HistoryError};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{ObjectState, Outcome, ReasonCode, RetryRequest, marks};
@@ -76,7 +77,7 @@ pub(super) async fn ask(cluster: &Cluster, on: &On, refused: &Refused) -> anyhow
     let leases = cluster.list(&served, None, "").await.context("failed to find the Lease of the daemon")?;
     let mode = if on.dry_run { Mode::DryRun } else { Mode::Real };
     for (source, objects) in by_source {
-        let name = format!("belay-{source}");
+        let name = lease_name(source);
         let lease = leases.iter().find(|lease| lease["metadata"]["name"] == name.as_str());
         let lease =
             lease.with_context(|| format!("no daemon follows the source {source}: there is no Lease {name}"))?;

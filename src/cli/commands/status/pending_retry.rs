@@ -1,17 +1,21 @@
-//! The wait for a commit that ended badly and is tried again in a moment: somebody has let go of its object, and the daemon has
-//! not taken that up yet.
+//! The wait for a commit that ended badly and is tried again in a moment: somebody has let go of its object, or asked that it is
+//! tried again, and the daemon has not taken that up yet.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::wait::keeps_what_is_held;
 use super::wait_progress::{LazyCluster, live};
 use crate::cli::Globals;
+use crate::clock::Clock;
+use crate::cluster::Cluster;
+use crate::daemon::lease_name;
 use crate::history::{History, HistoryError};
-use belay_core::rollout::{Hold, Outcome, Record, Workload, is_well, marks};
+use belay_core::rollout::{Hold, Lease, Outcome, ReasonCode, Record, Step, StepKind, Workload, is_well, marks};
 
 /// The time that a daemon has to take up an object that was let go of.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -23,7 +27,8 @@ pub(super) struct PendingRetry {
 }
 
 impl PendingRetry {
-    /// Returns true while a workload of the commit is neither held nor suspended any more, and its record still says that it is.
+    /// Returns true while a workload of the commit is neither held nor suspended any more, and its record still says that it is; or
+    /// while somebody has only just asked that an object of it is tried again.
     pub(super) async fn is_awaited(
         &mut self,
         globals: &Globals,
@@ -31,8 +36,8 @@ impl PendingRetry {
         (history, records): (&History, &[Record]),
     ) -> anyhow::Result<bool> {
         let until = *self.until.get_or_insert_with(|| Instant::now() + LIMIT);
-        let kept = newest_that_are_kept(history, records)?;
-        if kept.is_empty() {
+        let (kept, refused) = (newest_that_are_kept(history, records)?, newest_that_are_refused(history, records)?);
+        if kept.is_empty() && refused.is_empty() {
             return Ok(false);
         }
         let is_any_free = async {
@@ -42,7 +47,7 @@ impl PendingRetry {
                     return Some(());
                 }
             }
-            None
+            is_asked_for(&cluster, &refused).await.then_some(())
         };
         Ok(matches!(tokio::time::timeout_at(until, is_any_free).await, Ok(Some(()))))
     }
@@ -58,11 +63,47 @@ fn newest_that_are_kept<'a>(history: &History, records: &'a [Record]) -> Result<
             continue;
         }
         let newest = history.newest(&record.source, &record.object)?;
-        if newest.is_some_and(|newest| newest.id == record.id || corrected(&newest)) {
+        let is_newest = newest.is_some_and(|newest| newest.id == record.id || corrected(&newest));
+        if is_newest && was_held(record.outcome, &history.steps(record.id)?) {
             kept.push(record);
         }
     }
     Ok(kept)
+}
+
+/// The objects of a commit that were refused, or not served, as far as nothing newer has become of them.
+fn newest_that_are_refused<'a>(history: &History, records: &'a [Record]) -> Result<Vec<&'a Record>, HistoryError> {
+    let not_served = |record: &Record| record.reason.as_ref().is_some_and(|why| why.code == ReasonCode::NotServed);
+    let mut refused = Vec::new();
+    for record in records.iter().filter(|record| record.outcome == Outcome::Rejected || not_served(record)) {
+        if history.newest(&record.source, &record.object)?.is_some_and(|newest| newest.id == record.id) {
+            refused.push(record);
+        }
+    }
+    Ok(refused)
+}
+
+/// Whether somebody has only just asked that one of these objects is tried again: the Lease of its source says so.
+async fn is_asked_for(cluster: &Cluster, refused: &[&Record]) -> bool {
+    let leases = async {
+        let served = cluster.served("coordination.k8s.io/v1", "Lease").await?;
+        cluster.list(&served, None, "").await
+    };
+    // Who may not read Leases does not wait.
+    let leases = if refused.is_empty() { Vec::new() } else { leases.await.unwrap_or_default() };
+    let now = Clock::system().now();
+    let limit = SignedDuration::try_from(LIMIT).unwrap_or_default();
+    refused.iter().any(|record| {
+        let name = lease_name(&record.source);
+        let of_source = leases.iter().filter(|lease| lease["metadata"]["name"] == name.as_str());
+        let mut requests = of_source.filter_map(|lease| Lease::of(lease).retry);
+        requests.any(|request| request.is_pending(&record.object, limit, now))
+    })
+}
+
+/// Returns false for a rollback that failed before anything of it was written: then there is no hold that somebody could take away.
+fn was_held(outcome: Outcome, steps: &[Step]) -> bool {
+    outcome != Outcome::RollbackFailed || steps.iter().any(|step| step.kind == StepKind::WentBack)
 }
 
 /// Returns true where a live object carries neither the hold nor the suspension that an outcome speaks of.
@@ -79,6 +120,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_rollback_that_wrote_nothing_has_left_no_hold() {
+        let step = |kind| Step { at: jiff::Timestamp::UNIX_EPOCH, kind, detail: String::new() };
+        let begun = [step(StepKind::Verdict), step(StepKind::GoingBack)];
+        let written = [step(StepKind::GoingBack), step(StepKind::WentBack)];
+        for (outcome, steps, expected) in [
+            (Outcome::RollbackFailed, &begun[..], false),
+            (Outcome::RollbackFailed, &written[..], true),
+            (Outcome::RolledBack, &begun[..1], true),
+            (Outcome::Held, &[][..], true),
+        ] {
+            assert_eq!(was_held(outcome, steps), expected, "{outcome} {steps:?}");
+        }
+    }
 
     #[test]
     fn what_is_neither_held_nor_suspended_any_more_is_let_go() {

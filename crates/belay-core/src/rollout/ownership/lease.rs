@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::manifest::ObjectKey;
 use crate::rollout::marks;
 
 /// The longest that anybody is believed who holds a Lease without renewing it, whatever the Lease itself says: many times
@@ -37,6 +38,14 @@ pub struct RetryRequest {
     pub objects: BTreeSet<String>,
     /// When it was asked.
     pub at: Timestamp,
+}
+
+impl RetryRequest {
+    /// Whether it names an object, and was made so lately before `now` that its daemon may not have heard of it yet.
+    #[must_use]
+    pub fn is_pending(&self, object: &ObjectKey, lately: SignedDuration, now: Timestamp) -> bool {
+        now.duration_since(self.at).abs() < lately && self.objects.contains(&object.to_string())
+    }
 }
 
 impl Lease {
@@ -112,6 +121,21 @@ mod tests {
         let text = serde_json::to_string(&asked).unwrap();
         let with = |text: &str| Lease::of(&json!({"metadata": {"annotations": {marks::RETRY: text}}})).retry;
         assert_eq!((with(&text), with("yes")), (Some(asked), None));
+    }
+
+    #[test]
+    fn a_request_is_pending_for_a_moment() {
+        let of = |name: &str| ObjectKey {
+            group: String::new(),
+            kind: "Secret".to_owned(),
+            namespace: Some("shop".to_owned()),
+            name: name.to_owned(),
+        };
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let asked = RetryRequest { objects: ["Secret shop/key".to_owned()].into(), at: at(100) };
+        let pending = |name, second| asked.is_pending(&of(name), SignedDuration::from_secs(10), at(second));
+        assert!(pending("key", 100) && pending("key", 109) && pending("key", 95), "clocks differ a little");
+        assert!(!pending("key", 110) && !pending("key", 80) && !pending("other", 100));
     }
 
     #[test]
