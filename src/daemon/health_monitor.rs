@@ -8,6 +8,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
+use super::continued_rollout::with_template_commit;
 use super::rollout_task::{Cancelled, LiveObject, RolloutTask};
 use super::status::{UnderWay, put_or_remove, set};
 use crate::cluster::{Backoff, ClusterError, EventKind, ObservedWorkload};
@@ -213,6 +214,10 @@ impl<'a> HealthMonitor<'a> {
         self.judge.note_outages(&context.cluster.outages(), now);
         match self.judge.rule(suspicion, &observed.observation, now) {
             Judgement::Failed(reason) => {
+                let reason = match self.outcome {
+                    Outcome::UnderWay => with_template_commit(reason, &self.work.planned.wanted.commit.id, live),
+                    _ => reason,
+                };
                 info!(object = %key, %reason, "failed");
                 Ok(Some(MonitorEnd::Failed { reason, observed: Box::new(observed), live: Arc::clone(live) }))
             }

@@ -133,6 +133,30 @@ fn helm_shows_no_value() {
     }
 }
 
+/// The name of a dependency that is missing, by the real tool: it is shown where a setting has the same word, and not where a
+/// password has.
+#[test]
+fn helm_shows_the_names_of_dependencies() {
+    let Some(tools) = real_tools() else { return };
+    for (values, shown) in [
+        ("image: docker.io/bitnami/postgresql\ndb: {host: postgresql}\n", true),
+        ("db: {password: postgresql}\n", false),
+    ] {
+        let mut tree = MemoryTree::default();
+        tree.file("web/Chart.yaml", "apiVersion: v1\nname: web\nversion: 1.0.0\n");
+        let dependency =
+            "dependencies: [{name: postgresql, version: 1.0.0, repository: 'https://charts.example.com'}]\n";
+        tree.file("web/requirements.yaml", dependency);
+        tree.file("web/values.yaml", values);
+        tree.file("web/templates/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n");
+        let chart = HelmOptions { chart: "web".to_owned(), ..HelmOptions::default() };
+        let options = Options { helm: vec![chart], ..Options::default() };
+        let said = complaints(tools.clone(), options, &tree);
+        assert!(said[0].contains("missing in charts/ directory: "), "{}", said[0]);
+        assert_eq!(said[0].contains("postgresql"), shown, "{}", said[0]);
+    }
+}
+
 /// Whatever a tool prints of what it was given: nothing of it is a value.
 #[test]
 fn a_tool_that_repeats_its_files_shows_no_value() {

@@ -61,17 +61,21 @@ async fn the_place_of_what_was_refused_follows_its_file() {
     let key = world.record(&refused, "Deployment default/web").object;
     assert_eq!(world.record(&refused, "Deployment default/web").outcome, Outcome::Rejected);
     let place = |source: &belay::daemon::SourceStatus| source.ended.get(&key)?.place.as_ref().map(ToString::to_string);
-    world.until("it is told", |source| place(source).as_deref() == Some("web.yaml:1:1")).await;
+    world.until("it is told", |source| place(source).is_some_and(|place| place.starts_with("web.yaml:"))).await;
     world.repository.remove("web.yaml").write("deep/below/b.yaml", format!("# moved\n{other}"));
     let moved = world.repository.commit("Move it");
     world.repository.push();
     world.through(&moved).await;
-    world.until("its place is told", |source| place(source).as_deref() == Some("deep/below/b.yaml:2:1")).await;
+    world
+        .until("its place is told", |source| place(source).is_some_and(|place| place.starts_with("deep/below/b.yaml:")))
+        .await;
     // A restart knows it, too.
     world.kill().await;
     world.start();
     world.until("it is planned", |source| source.planned.as_ref().is_some_and(|head| head.as_str() == moved)).await;
-    world.until("its place is told", |source| place(source).as_deref() == Some("deep/below/b.yaml:2:1")).await;
+    world
+        .until("its place is told", |source| place(source).is_some_and(|place| place.starts_with("deep/below/b.yaml:")))
+        .await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,11 +1,11 @@
 //! `belay status`
 
+mod elsewhere;
 mod pending_retry;
 pub(in crate::cli) mod revision_table;
 pub(in crate::cli) mod wait;
 mod wait_progress;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -166,7 +166,7 @@ impl StatusQuery {
             return None;
         }
         let others = memory.rows_besides(rows, |key| !self.is_here(key));
-        told_elsewhere(others.iter().map(|row| row.state))
+        elsewhere::told(others.iter().map(|row| row.state))
     }
 
     /// What the daemon publishes of its sources; where none answers, what its history says of them.
@@ -281,23 +281,6 @@ impl StatusQuery {
             }
         }
     }
-}
-
-/// `10 more objects in other namespaces are not as they should be (9 rejected, 1 waiting): belay status -A shows them`
-fn told_elsewhere(states: impl Iterator<Item = ObjectState>) -> Option<String> {
-    let mut counts: BTreeMap<ObjectState, usize> = BTreeMap::new();
-    for state in states.filter(|state| state.is_wrong() || *state == ObjectState::Waiting) {
-        *counts.entry(state).or_default() += 1;
-    }
-    let all: usize = counts.values().sum();
-    let each: Vec<String> = counts.iter().map(|(state, count)| format!("{count} {state}")).collect();
-    let (objects, are, them) = if all == 1 { ("object", "is", "it") } else { ("objects", "are", "them") };
-    (all > 0).then(|| {
-        let each = each.join(", ");
-        format!(
-            "{all} more {objects} in other namespaces {are} not as the head says ({each}): belay status -A shows {them}"
-        )
-    })
 }
 
 /// Whether the answer of the command is no.
