@@ -236,7 +236,9 @@ impl Planner<'_> {
         }
         let kind = &key.kind;
         let message = match repository.desired().definition_place(key) {
-            Some(place) => format!("the cluster does not know the kind {kind} yet; {place} defines it: belay waits"),
+            Some(place) => {
+                format!("waits for the kind {kind}, which the cluster does not know yet: {place} defines it")
+            }
             None if other_tool(&key.group, kind).is_some() => return reason,
             None => format!(
                 "waits for the kind {kind} of {}, which the cluster does not know and no file of the repository defines: add its \

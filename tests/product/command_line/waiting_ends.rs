@@ -93,10 +93,18 @@ async fn once_says_what_is_waited_for_when_its_time_is_over() {
     let ran = once(&stage, &["--timeout", "3s"]);
     assert_eq!(ran.code, 4, "{ran:?}");
     let told = "ConfigMap later/settings: waiting: ";
-    assert!(ran.err.contains(told) && ran.err.contains("namespaces \"later\" not found"), "{}", ran.err);
+    assert!(
+        ran.err.contains(told) && ran.err.contains("waits for the namespace later, which does not exist: "),
+        "{}",
+        ran.err
+    );
     let status = stage.run(&["status", "-A"]);
     let row = status.out.lines().find(|line| line.contains("later/settings")).unwrap_or_default();
-    assert!(row.contains(" waiting ") && row.contains("namespaces \"later\" not found"), "{}", status.out);
+    assert!(
+        row.contains(" waiting ") && row.contains(" waits for the namespace later, which does not exist: "),
+        "{}",
+        status.out
+    );
     let shown = stage.run(&["show", &commit]);
     assert!(shown.out.contains("settings: waiting") && shown.out.contains("  waiting:  "), "{}", shown.out);
     let value: Value = serde_json::from_str(&stage.run(&["show", &commit, "-o", "json"]).out).unwrap();
