@@ -1,15 +1,13 @@
 //! A rollout that goes on under a newer commit: one that was under way when a commit came that leaves the pod template alone
 //! is judged on as that commit's. Else a broken template would stay because of a change beside it.
 
-use serde_json::Value;
-
 use super::context::Context;
 use super::driver::WorkloadDriver;
 use super::prepared::Prepared;
 use super::state::State;
 use crate::history::JudgedWrite;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{CommitId, PlanStep, Reason, Record, TemplateMarks, Trigger, is_broken_off};
+use belay_core::rollout::{PlanStep, Record, Trigger, is_broken_off};
 
 impl State {
     /// Says of what is planned whether it takes the place of a rollout, or of a change of size, that was under way.
@@ -55,15 +53,6 @@ impl State {
     }
 }
 
-/// Says of the failure of a rollout that went on under a newer commit which commit has brought the pod template that failed:
-/// the newer one may have changed nothing but the deadline.
-pub(super) fn with_template_commit(reason: Reason, newer: &CommitId, live: &Value) -> Reason {
-    match TemplateMarks::on(live).commit().filter(|brought| brought != newer) {
-        Some(brought) => reason.and(format!("its pod template came with commit {}", brought.short())),
-        None => reason,
-    }
-}
-
 impl Context {
     /// Whether a record that was open is of a change of the number of pods alone, and applied. It blocks.
     pub(super) fn was_scaling(&self, record: &Record) -> bool {
@@ -74,27 +63,5 @@ impl Context {
     /// Whether the last that is known of a workload is that it went back, or was suspended. It blocks.
     pub(super) fn was_broken_off(&self, key: &ObjectKey) -> bool {
         self.newest_record(key).is_some_and(|record| is_broken_off(record.outcome))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use belay_core::rollout::{ReasonCode, marks};
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn the_commit_that_brought_a_template_is_told() {
-        let (bad, newer) = ("1a2b3c4".repeat(6)[..40].to_owned(), "5d6e7f8".repeat(6)[..40].to_owned());
-        let said = |live: &Value| {
-            let reason = Reason::new(ReasonCode::ProgressDeadlineExceeded, "too slow");
-            with_template_commit(reason, &newer.parse().unwrap(), live).message
-        };
-        let of = |commit: &str| json!({"metadata": {"annotations": {marks::COMMIT: commit}}});
-        assert_eq!(said(&of(&bad)), "too slow; its pod template came with commit 1a2b3c4");
-        assert_eq!(said(&of(&newer)), "too slow");
-        assert_eq!(said(&of("no commit")), "too slow");
-        assert_eq!(said(&json!({"metadata": {}})), "too slow");
     }
 }

@@ -8,7 +8,6 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
-use super::continued_rollout::with_template_commit;
 use super::rollout_task::{Cancelled, LiveObject, RolloutTask};
 use super::status::{UnderWay, put_or_remove, set};
 use crate::cluster::{Backoff, ClusterError, EventKind, ObservedWorkload};
@@ -16,7 +15,7 @@ use belay_core::manifest::Compact;
 use belay_core::rollout::health::wrong_pods;
 use belay_core::rollout::{
     Baseline, Counters, FailFast, Judge, Judgement, Observation, Outcome, Reason, StepKind, Verdict, Waiting,
-    WaitingOn, health, marks, template,
+    WaitingOn, health, marks, template, with_template_commit,
 };
 
 /// How soon what fell due meanwhile is seen to.
