@@ -54,7 +54,7 @@
 //!
 //! | what | files of `crates/belay-core/src/` |
 //! |---|---|
-//! | text to objects, each key and value with its place; a key written twice; values to text (`emit`) | `manifest/yaml` (`manifest/yaml/placed` `manifest/yaml/emit`) |
+//! | text to objects, each key and value with its place; a key written twice; values to text (`emit`); the memory that a value takes, by its text (`value_memory`) | `manifest/yaml` (`manifest/yaml/placed` `manifest/yaml/emit`) `manifest/value_memory` |
 //! | which fields a kind has, which values they take, hints for a misspelt (`nearest`) or misplaced (`meant`) field | `manifest/schema` |
 //! | what the API server refuses beyond that; which kinds live in a namespace | `manifest/rules` `manifest/scopes` |
 //! | a file to manifests (`manifest/set`), all files of a commit (`manifest/manifest_set`), an object that is written twice (both); a link or submodule in the place of manifests (`not_read`) | `manifest/set` `manifest/manifest_set` `manifest/one_manifest` `manifest/not_read` |
@@ -114,7 +114,7 @@
 //! | the commits of a person: the working copy, signatures (`signing`), the push | `src/git/worktree`; which manifests are meant: `src/cli/worktree` |
 //! | which folders are rendered, which files count, from which inputs a folder is rendered, what is kept of it, where an object comes from | `src/render/find` `src/render/excluded` `src/render/closure` `src/render/cache` `src/render/origins` |
 //! | a tool's run: its limits of time, memory and output, and its end | `src/render/child`; what it may see: `src/render/confine`; what it said when it failed: `src/render/said` |
-//! | reads, lists and watches; which kinds are served; one request, and when it is made again | `src/cluster/read` `src/cluster/pages` `src/cluster/watch`; `src/cluster/discovery` `src/cluster/kinds`; `src/cluster/call` `src/cluster/retry` |
+//! | reads, lists and watches, of which objects come as text, with the memory that each takes reckoned before; which kinds are served; one request, its answer while it arrives, and when it is made again | `src/cluster/read` `src/cluster/pages` `src/cluster/watch`, `src/cluster/object_text`; `src/cluster/discovery` `src/cluster/kinds`; `src/cluster/call` `src/cluster/received` `src/cluster/retry` |
 //! | writes of the daemon and of the commands; a write that is not allowed without the Lease | `src/cluster/apply` `src/cluster/patch`; `src/cluster/lease` |
 //! | why a workload does not come up (pods, events, last lines), without secrets; Kubernetes Events about it; an API server that does not answer, or is ready and can't serve one object (`readiness`) | `src/cluster/evidence` `src/cluster/masking`; `src/cluster/events`; `src/cluster/outage` `src/cluster/readiness` |
 //! | `history.db`: opened, refused where a newer belay wrote it, set aside where it is damaged | `src/history/store/file` (formats: `src/history/store/format`; set aside: `src/history/store/aside`) |

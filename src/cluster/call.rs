@@ -8,12 +8,11 @@ use serde_json::Value;
 use super::credentials::without_credentials;
 use super::error::{AwayCause, NOT_ENTITLED};
 use super::items::TooMuch;
+use super::object_text::{read_value, too_large};
+use super::received::{LARGE_ANSWER, Received, broke_off, large_answer};
 use super::{Cluster, ClusterError, ServerRefusal};
-use belay_core::manifest::short_keys;
+use belay_core::manifest::{Unread, short_keys};
 
-/// The most bytes that an answer may have which is kept whole: several times what etcd stores in one object. Lists are read
-/// item by item.
-const ANSWER_LIMIT: usize = 32 * 1024 * 1024;
 /// The most bytes of an error.
 const ERROR_LIMIT: usize = 1024 * 1024;
 
@@ -86,13 +85,14 @@ impl Unsent {
 impl Cluster {
     /// Sends a request for one JSON answer.
     pub(super) async fn call(&self, purpose: Purpose<'_>, request: Unsent) -> Result<Answer, ClusterError> {
-        let (code, warnings, bytes) = Box::pin(self.exchange(purpose, request)).await?;
+        let (code, warnings, received) = Box::pin(self.exchange(purpose, request)).await?;
         if !(200..300).contains(&code) {
-            return Err(self.blame(refusal(purpose, code, &bytes)).await);
+            return Err(self.blame(refusal(purpose, code, &received.text)).await);
         }
-        match serde_json::from_slice(&bytes) {
+        match read_value(&received.text) {
             Ok(value) => Ok(Answer { value, warnings, code }),
-            Err(error) => {
+            Err(error @ Unread::TooLarge(_)) => Err(too_large(purpose.what, &error.to_string())),
+            Err(Unread::NotJson(error)) => {
                 let error = ClusterError::away(purpose.what, format!("the answer is not JSON: {error}"));
                 Err(self.blame(error).await)
             }
@@ -101,11 +101,11 @@ impl Cluster {
 
     /// Sends a request for a text.
     pub(super) async fn call_text(&self, purpose: Purpose<'_>, request: Unsent) -> Result<String, ClusterError> {
-        let (code, _, bytes) = Box::pin(self.exchange(purpose, request)).await?;
+        let (code, _, received) = Box::pin(self.exchange(purpose, request)).await?;
         if !(200..300).contains(&code) {
-            return Err(self.blame(refusal(purpose, code, &bytes)).await);
+            return Err(self.blame(refusal(purpose, code, &received.text)).await);
         }
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        Ok(String::from_utf8_lossy(&received.text).into_owned())
     }
 
     /// Sends a request, and hands on its answer while it arrives; `false` where `take` wanted no more of it.
@@ -124,8 +124,13 @@ impl Cluster {
                 let body = Limited::new(body, ERROR_LIMIT).collect().await.map_err(broke_off)?;
                 return Ok((code, Err(refusal(purpose, code, &body.to_bytes()))));
             }
+            let (mut received, mut large) = (0, None);
             while let Some(frame) = body.frame().await {
                 let frame = frame.map_err(broke_off)?;
+                received += frame.data_ref().map_or(0, |bytes| bytes.len());
+                if received > LARGE_ANSWER && large.is_none() {
+                    large = large_answer().await;
+                }
                 if let Some(bytes) = frame.data_ref()
                     && !take(bytes).map_err(|error| error.to_string())?
                 {
@@ -154,18 +159,16 @@ impl Cluster {
         &self,
         purpose: Purpose<'_>,
         request: Unsent,
-    ) -> Result<(u16, Vec<String>, Vec<u8>), ClusterError> {
+    ) -> Result<(u16, Vec<String>, Received), ClusterError> {
         let request = request.build(purpose)?;
         let (method, uri) = (request.method().clone(), request.uri().clone());
         let exchange = async {
             let response = self.send(request).await?;
             let (code, warnings) = (response.status().as_u16(), warnings(&response));
-            let body = Limited::new(response.into_body(), ANSWER_LIMIT).collect().await;
-            let bytes = body.map_err(broke_off)?.to_bytes();
-            Ok((code, (warnings, bytes.to_vec())))
+            Ok((code, (warnings, Received::from(response.into_body()).await?)))
         };
         let answer = self.in_time(purpose, self.while_entitled(&method, &uri, exchange)).await;
-        answer.map(|(code, (warnings, bytes))| (code, warnings, bytes))
+        answer.map(|(code, (warnings, received))| (code, warnings, received))
     }
 
     /// Does an exchange within the time limit of requests, and notes whether the API server answered: with which code, and
@@ -197,10 +200,6 @@ impl Cluster {
     }
 }
 
-fn broke_off(error: impl std::fmt::Display) -> String {
-    format!("the answer broke off: {error}")
-}
-
 fn warnings(response: &Response<Body>) -> Vec<String> {
     let headers = response.headers().get_all(http::header::WARNING).iter();
     headers.filter_map(|header| warning_text(header.to_str().ok()?)).collect()
@@ -218,7 +217,7 @@ const CHECKED: [&str; 3] = ["admission", "ValidatingAdmissionPolicy", "exceeded 
 
 /// Sorts a failed answer by whose fault it is.
 pub(super) fn refusal(purpose: Purpose<'_>, code: u16, body: &[u8]) -> ClusterError {
-    let status: Value = serde_json::from_slice(body).unwrap_or_default();
+    let status = read_value(body).unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let reason = text(&status["reason"]);
     let message = match text(&status["message"]) {

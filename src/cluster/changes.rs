@@ -7,26 +7,26 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Limited};
 use kube::client::Body;
-use serde::Deserialize;
-use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{debug, info, warn};
 
 use super::call::{Purpose, get, refusal};
 use super::credentials::without_credentials;
-use super::items::ITEM_LIMIT;
+use super::items::{BEGINNING, ITEM_LIMIT, Item};
 use super::kinds::escape;
+use super::object_text::{ObjectHead, TextRoom, WatchLine, read_value, too_large};
 use super::pages::{LIST, Listing, Pages};
-use super::read::named;
-use super::{Backoff, Cluster, ClusterError, Served};
+use super::{Backoff, Cluster, ClusterError, ObjectText, Served};
 use belay_core::manifest::ObjectKey;
 
 /// What a watch has seen.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Seen {
     /// An object as it is now.
-    Live(ObjectKey, Box<Value>),
+    Live(ObjectKey, ObjectText),
+    /// An object that is too large to be read.
+    TooLarge(ObjectKey, ClusterError),
     /// An object is gone.
     Gone(ObjectKey),
     /// All objects of this kind that there are have been told; from now on, changes.
@@ -60,6 +60,8 @@ pub(super) struct Scope {
     pub known: Arc<Mutex<BTreeSet<ObjectKey>>>,
     /// Where objects are told of.
     pub send: mpsc::Sender<Seen>,
+    /// The room for what is told there.
+    pub room: TextRoom,
     /// Where it is told that all of them were.
     pub synced: mpsc::Sender<Option<String>>,
 }
@@ -85,14 +87,6 @@ enum Over {
     /// What changed since the revision can't be known any more.
     Outdated,
     Trouble(ClusterError),
-}
-
-/// A line of a watch.
-#[derive(Deserialize)]
-struct WatchLine {
-    #[serde(rename = "type")]
-    kind: String,
-    object: Value,
 }
 
 /// Trouble in a row: told when it begins, or becomes another, and when it is over.
@@ -143,29 +137,38 @@ impl Scope {
         let mut present = BTreeSet::new();
         let mut revision = String::new();
         while let Some(page) = pages.next(&self.cluster, |_| true).await.map_err(sorted)? {
-            for object in page.kept {
-                let key = self.key_of(&object);
+            for (key, object) in page.kept {
+                let key = self.in_scope(key);
                 present.insert(key.clone());
-                self.tell(Seen::Live(key, Box::new(object))).await?;
+                self.tell_object(key, object).await?;
             }
             revision = page.revision;
         }
         check_revision(&format!("list {}", self.served.resource), &revision)?;
-        let gone: Vec<ObjectKey> = {
-            let mut known = self.known();
-            let here = |key: &&ObjectKey| self.namespace.is_none() || key.namespace == self.namespace;
-            let gone: Vec<ObjectKey> =
-                known.iter().filter(here).filter(|key| !present.contains(key)).cloned().collect();
-            let elsewhere = |key: &ObjectKey| self.namespace.is_some() && key.namespace != self.namespace;
-            known.retain(|key| elsewhere(key) || present.contains(key));
-            known.append(&mut present);
-            gone
-        };
+        let gone = self.gone(present);
         for key in gone {
             self.tell(Seen::Gone(key)).await?;
         }
         self.synced.send(self.namespace.clone()).await.map_err(|_| Over::Ended(WatchEnd::Closed))?;
         Ok(revision)
+    }
+
+    /// Notes what is present, and returns what was known and is not.
+    fn gone(&self, mut present: BTreeSet<ObjectKey>) -> Vec<ObjectKey> {
+        let before = present.len();
+        present.retain(|key| !key.name.is_empty());
+        let mut known = self.known();
+        if present.len() < before {
+            // An object whose name was not read may be any of those that are known.
+            known.append(&mut present);
+            return Vec::new();
+        }
+        let here = |key: &&ObjectKey| self.namespace.is_none() || key.namespace == self.namespace;
+        let gone = known.iter().filter(here).filter(|key| !present.contains(key)).cloned().collect();
+        let elsewhere = |key: &ObjectKey| self.namespace.is_some() && key.namespace != self.namespace;
+        known.retain(|key| elsewhere(key) || present.contains(key));
+        known.append(&mut present);
+        gone
     }
 
     /// Tells of what changes from a revision on, until it has to be listed again.
@@ -212,7 +215,7 @@ impl Scope {
             Err(over) => return over,
         };
         let end = began + LASTS + self.cluster.request_timeout;
-        let (mut buffer, mut heard) = (Vec::new(), false);
+        let (mut buffer, mut heard, mut is_too_long) = (Vec::new(), false, false);
         loop {
             let frame = match timeout_at(end, body.frame()).await {
                 Err(_) => return away("the connection is dead".to_owned()),
@@ -227,14 +230,22 @@ impl Scope {
             }
             let Some(bytes) = frame.data_ref() else { continue };
             for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-                buffer.extend_from_slice(piece);
-                if buffer.len() > ITEM_LIMIT {
-                    return away(format!("one object has more than {ITEM_LIMIT} bytes"));
+                is_too_long |= buffer.len() + piece.len() > ITEM_LIMIT;
+                if is_too_long {
+                    buffer.truncate(BEGINNING);
+                    buffer.shrink_to_fit();
+                } else {
+                    buffer.extend_from_slice(piece);
                 }
                 if !piece.ends_with(b"\n") {
                     continue;
                 }
-                if let Err(over) = self.hear(purpose, &buffer, revision).await {
+                let heard_it = if std::mem::take(&mut is_too_long) {
+                    self.hear_too_long(&buffer).await
+                } else {
+                    self.hear(purpose, &buffer, revision).await
+                };
+                if let Err(over) = heard_it {
                     return over;
                 }
                 if let Err(ended) = self.is_over(trouble).await {
@@ -274,52 +285,71 @@ impl Scope {
 
     /// Takes one line of a watch.
     async fn hear(&self, purpose: Purpose<'_>, line: &[u8], revision: &mut String) -> Result<(), Over> {
-        let Ok(WatchLine { kind, object }) = serde_json::from_slice(line) else {
-            return Err(Over::Trouble(ClusterError::away(purpose.what, "a line of it is not JSON")));
-        };
+        let no_json = |_| Over::Trouble(ClusterError::away(purpose.what, "a line of it is not JSON"));
+        let WatchLine { kind, object } = serde_json::from_slice(line).map_err(no_json)?;
+        let text = object.get().as_bytes();
         if kind == "ERROR" {
-            let code = object["code"].as_u64().and_then(|code| code.try_into().ok()).unwrap_or(500);
-            debug!(kind = self.served.kind, code, "the watch ends");
-            return Err(match code {
-                410 => Over::Outdated,
-                code => sorted(self.cluster.blame(refusal(purpose, code, object.to_string().as_bytes())).await),
-            });
+            return Err(self.ended_by(purpose, text).await);
         }
-        let now = object["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
-        check_revision(purpose.what, &now)?;
-        if is_older(&now, revision) {
+        let head = ObjectHead::of(text);
+        check_revision(purpose.what, &head.revision)?;
+        if is_older(&head.revision, revision) {
             return Err(Over::Outdated);
         }
+        let key = self.in_scope(head.key(&self.served));
         match kind.as_str() {
             "ADDED" | "MODIFIED" => {
-                let object = named(object, &self.served);
-                let key = self.key_of(&object);
+                let object = ObjectText::of_item(Item::Whole(text), &self.served, &key).map_err(no_json)?;
                 self.known().insert(key.clone());
                 if self.known().len() > LIST {
                     let message = format!("it has no end: more than {LIST} objects");
                     return Err(Over::Trouble(ClusterError::away(purpose.what, message)));
                 }
-                self.tell(Seen::Live(key, Box::new(object))).await?;
+                self.tell_object(key, object).await?;
             }
             "DELETED" => {
-                let key = self.key_of(&object);
                 self.known().remove(&key);
                 self.tell(Seen::Gone(key)).await?;
             }
             _ => {}
         }
-        if !now.is_empty() {
-            *revision = now;
+        if !head.revision.is_empty() {
+            *revision = head.revision;
         }
         Ok(())
+    }
+
+    /// Takes the beginning of a line that is too long. The object is still there.
+    async fn hear_too_long(&self, line: &[u8]) -> Result<(), Over> {
+        let key = self.in_scope(ObjectHead::of_line(line).key(&self.served));
+        let error = too_large(format!("read {key}"), "its text is too long");
+        self.tell(Seen::TooLarge(key, error)).await
+    }
+
+    /// Returns how a watch is over that the API server ends with this status.
+    async fn ended_by(&self, purpose: Purpose<'_>, status: &[u8]) -> Over {
+        let code = read_value(status).unwrap_or_default()["code"].as_u64();
+        let code = code.and_then(|code| code.try_into().ok()).unwrap_or(500);
+        debug!(kind = self.served.kind, code, "the watch ends");
+        match code {
+            410 => Over::Outdated,
+            code => sorted(self.cluster.blame(refusal(purpose, code, status)).await),
+        }
+    }
+
+    async fn tell_object(&self, key: ObjectKey, object: Result<ObjectText, ClusterError>) -> Result<(), Over> {
+        self.tell(match object {
+            Ok(object) => Seen::Live(key, object.in_room(&self.room).await),
+            Err(error) => Seen::TooLarge(key, error),
+        })
+        .await
     }
 
     async fn tell(&self, seen: Seen) -> Result<(), Over> {
         self.send.send(seen).await.map_err(|_| Over::Ended(WatchEnd::Closed))
     }
 
-    fn key_of(&self, object: &Value) -> ObjectKey {
-        let key = self.served.key_of(object);
+    fn in_scope(&self, key: ObjectKey) -> ObjectKey {
         ObjectKey { namespace: key.namespace.filter(|_| self.served.namespaced), ..key }
     }
 

@@ -2,16 +2,32 @@
 
 /// The most bytes of one item: several times what etcd stores in one object.
 pub(super) const ITEM_LIMIT: usize = 16 * 1024 * 1024;
+/// How many bytes are kept of an item that is too long, to tell which it is.
+pub(super) const BEGINNING: usize = 1024 * 1024;
 /// The most bytes of a list without its items.
 const REST_LIMIT: usize = 1024 * 1024;
 /// The longest key at the list's own level that is told from others.
 const KEY_LIMIT: usize = 64;
 
+/// An item of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Item<'a> {
+    Whole(&'a [u8]),
+    /// The beginning of one that has more than [`ITEM_LIMIT`] bytes.
+    TooLong(&'a [u8]),
+}
+
+impl<'a> Item<'a> {
+    /// The text, as far as it was kept.
+    pub(super) fn text(self) -> &'a [u8] {
+        let (Item::Whole(text) | Item::TooLong(text)) = self;
+        text
+    }
+}
+
 /// What is wrong with a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TooMuch {
-    #[error("one object of the list has more than {ITEM_LIMIT} bytes")]
-    Item,
     #[error("the list has more than {REST_LIMIT} bytes besides its objects")]
     Rest,
 }
@@ -23,6 +39,8 @@ pub(super) struct Items {
     rest: Vec<u8>,
     /// What there is of the present item.
     item: Vec<u8>,
+    /// Whether it has more bytes than it may have; what there is of it is its beginning then.
+    is_too_long: bool,
     /// How deep the next byte is: 1 in the list itself, 2 between the items.
     depth: u32,
     /// The newest text at depth 1, which may turn out to be a key.
@@ -34,7 +52,7 @@ pub(super) struct Items {
 
 impl Items {
     /// Takes what has arrived, and hands on the items that are whole by it.
-    pub(super) fn push(&mut self, bytes: &[u8], mut whole: impl FnMut(&[u8])) -> Result<(), TooMuch> {
+    pub(super) fn push(&mut self, bytes: &[u8], mut whole: impl FnMut(Item<'_>)) -> Result<(), TooMuch> {
         for &byte in bytes {
             if self.in_items { self.item_byte(byte, &mut whole)? } else { self.own_byte(byte)? }
         }
@@ -74,7 +92,7 @@ impl Items {
         Ok(())
     }
 
-    fn item_byte(&mut self, byte: u8, whole: &mut impl FnMut(&[u8])) -> Result<(), TooMuch> {
+    fn item_byte(&mut self, byte: u8, whole: &mut impl FnMut(Item<'_>)) -> Result<(), TooMuch> {
         let between = self.depth == 2 && !self.in_text;
         if between {
             match byte {
@@ -94,9 +112,13 @@ impl Items {
             }
         }
         if self.item.len() >= ITEM_LIMIT {
-            return Err(TooMuch::Item);
+            self.is_too_long = true;
+            self.item.truncate(BEGINNING);
+            self.item.shrink_to_fit();
         }
-        self.item.push(byte);
+        if !self.is_too_long {
+            self.item.push(byte);
+        }
         if self.in_text {
             self.ends_text(byte);
             return Ok(());
@@ -121,9 +143,10 @@ impl Items {
         !self.in_text
     }
 
-    fn hand_on(&mut self, whole: &mut impl FnMut(&[u8])) {
+    fn hand_on(&mut self, whole: &mut impl FnMut(Item<'_>)) {
         if !self.item.is_empty() {
-            whole(&self.item);
+            whole(if self.is_too_long { Item::TooLong(&self.item) } else { Item::Whole(&self.item) });
+            self.is_too_long = false;
             self.item.clear();
             self.item.shrink_to(64 * 1024);
         }
@@ -139,7 +162,11 @@ mod tests {
     fn apart(text: &str, size: usize) -> (Vec<Value>, Value) {
         let (mut items, mut found) = (Items::default(), Vec::new());
         for piece in text.as_bytes().chunks(size) {
-            items.push(piece, |item| found.push(serde_json::from_slice(item).unwrap())).unwrap();
+            let mut take = |item: Item<'_>| match item {
+                Item::Whole(item) => found.push(serde_json::from_slice(item).unwrap()),
+                Item::TooLong(_) => panic!("none is too long"),
+            };
+            items.push(piece, &mut take).unwrap();
         }
         (found, serde_json::from_slice(items.rest()).unwrap())
     }
@@ -175,9 +202,18 @@ mod tests {
 
     #[test]
     fn what_is_too_much_is_not_kept() {
-        let mut items = Items::default();
-        items.push(b"{\"items\":[\"", |_| {}).unwrap();
-        assert_eq!(items.push(&vec![b'a'; ITEM_LIMIT + 1], |_| {}), Err(TooMuch::Item));
+        let (mut items, mut found) = (Items::default(), Vec::new());
+        let mut take = |item: Item<'_>| {
+            found.push(match item {
+                Item::Whole(item) => String::from_utf8_lossy(item).into_owned(),
+                Item::TooLong(item) => format!("{} bytes", item.len()),
+            });
+        };
+        items.push(b"{\"items\":[\"", &mut take).unwrap();
+        items.push(&vec![b'a'; ITEM_LIMIT + 1], &mut take).unwrap();
+        items.push(b"],\", 2]}", &mut take).unwrap();
+        assert!(items.item.capacity() <= BEGINNING, "{}", items.item.capacity());
+        assert_eq!(found, [format!("{BEGINNING} bytes"), "2".to_owned()], "the others are read all the same");
         let mut items = Items::default();
         assert_eq!(items.push(&vec![b' '; REST_LIMIT + 1], |_| {}), Err(TooMuch::Rest));
     }

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::call::{Purpose, get_as};
-use super::{Cluster, ClusterError, Served};
+use super::pages::Listing;
+use super::{Cluster, ClusterError, ObjectText, Served};
 use belay_core::manifest::ObjectKey;
 
 /// All kinds in one answer (Kubernetes 1.26 and newer; an older server answers with a list of groups, which names no kind).
@@ -44,9 +45,24 @@ impl Cluster {
         namespaces: &BTreeSet<String>,
         labels: &str,
     ) -> Result<Vec<(ObjectKey, Value)>, ClusterError> {
-        let found = self.pages_where_allowed(served, namespaces, labels, ONLY_METADATA).await?;
-        Ok(found.into_iter().map(|object| (served.key_of(&object), object)).collect())
+        let everywhere = Listing { accept: ONLY_METADATA, ..Listing::of(served, None, labels) };
+        let make = |_, object: ObjectText| {
+            let object = without_fields(object.read());
+            (served.key_of(&object), object)
+        };
+        self.pages_where_allowed(everywhere, namespaces, make).await
     }
+}
+
+/// The same without the fields that each manager owns, which may be more than all the rest.
+fn without_fields(mut object: Value) -> Value {
+    let entries = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut);
+    for entry in entries.into_iter().flatten() {
+        if let Some(entry) = entry.as_object_mut() {
+            entry.remove("fieldsV1");
+        }
+    }
+    object
 }
 
 /// The kinds of a group in the version that it prefers: the first that it names.

@@ -4,19 +4,19 @@
 use std::collections::BTreeSet;
 
 use serde::Deserialize;
-use serde_json::Value;
+use tracing::warn;
 
 use super::call::{Purpose, get_as};
 use super::items::Items;
 use super::kinds::escape;
-use super::read::named;
-use super::{Cluster, ClusterError, Served};
+use super::object_text::ObjectHead;
+use super::{Cluster, ClusterError, ObjectText, Served};
 use belay_core::manifest::ObjectKey;
 
 /// How many objects one page of a list has at most.
 const PAGE: usize = 500;
 /// How many bytes a page may have. One that has more is given up, and asked for again with fewer objects.
-const PAGE_BYTES: usize = 16 * 1024 * 1024;
+const PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// How many objects a list has at most: a server that always names a next page would never end. A page counts for as many as
 /// [`PAGE_COUNTS`] at least.
 pub(super) const LIST: usize = 1_000_000;
@@ -41,8 +41,8 @@ pub(super) struct Listing<'a> {
 /// A page.
 #[derive(Debug, Default)]
 pub(super) struct Page {
-    /// What was kept of it.
-    pub kept: Vec<Value>,
+    /// What was kept of it; why not, of what is too large to be read. The name of that is empty where it is not known.
+    pub kept: Vec<(ObjectKey, Result<ObjectText, ClusterError>)>,
     /// Where the next one begins; empty where there is none.
     pub token: String,
     /// The revision of the list.
@@ -80,30 +80,15 @@ struct ListHead {
     metadata: ListMetadata,
 }
 
-/// Which object an item is: read before the rest of it, which most often is nobody's business here.
-#[derive(Deserialize)]
-struct ItemHead {
-    metadata: ItemMetadata,
-}
+impl<'a> Listing<'a> {
+    /// Whole objects of a kind.
+    pub(super) fn of(served: &'a Served, namespace: Option<&'a str>, labels: &'a str) -> Listing<'a> {
+        Listing { served, namespace, labels, accept: "application/json", limit: PAGE }
+    }
 
-#[derive(Deserialize)]
-struct ItemMetadata {
-    #[serde(default)]
-    name: String,
-    #[serde(default)]
-    namespace: Option<String>,
-}
-
-impl Listing<'_> {
     fn path(&self, limit: usize, token: &str) -> String {
         let path = self.served.path(self.namespace, "");
         format!("{path}?limit={limit}&labelSelector={}&continue={}", escape(self.labels), escape(token))
-    }
-
-    fn key_of(&self, item: &[u8]) -> Option<ObjectKey> {
-        let ItemHead { metadata: ItemMetadata { name, namespace } } = serde_json::from_slice(item).ok()?;
-        let (group, kind) = (self.served.group.clone(), self.served.kind.clone());
-        Some(ObjectKey { group, kind, namespace, name })
     }
 }
 
@@ -139,6 +124,8 @@ impl<'a> Pages<'a> {
                     let full = page.bytes.saturating_mul(self.limit) / page.items.max(1);
                     if full > PAGE_BYTES {
                         self.limit = (self.limit * (PAGE_BYTES / 2) / full).max(1);
+                    } else if full < PAGE_BYTES / 4 {
+                        self.limit = (self.limit * 2).min(self.listing.limit);
                     }
                     self.token.clone_from(&page.token);
                     self.over = page.token.is_empty();
@@ -156,18 +143,22 @@ impl<'a> Pages<'a> {
 }
 
 impl Cluster {
-    /// A list, page by page, in the form that is asked for.
-    pub(super) async fn pages(
+    /// A list, page by page, in the form that is asked for. Of each object is kept what `make` makes of it; an object that is
+    /// too large to be read is left out.
+    pub(super) async fn pages<T>(
         &self,
-        served: &Served,
-        namespace: Option<&str>,
-        labels: &str,
-        accept: &'static str,
-    ) -> Result<Vec<Value>, ClusterError> {
-        let mut pages = Pages::new(Listing { served, namespace, labels, accept, limit: PAGE });
+        listing: Listing<'_>,
+        make: impl Fn(ObjectKey, ObjectText) -> T,
+    ) -> Result<Vec<T>, ClusterError> {
+        let mut pages = Pages::new(listing);
         let mut found = Vec::new();
         while let Some(page) = pages.next(self, |_| true).await? {
-            found.extend(page.kept);
+            for (key, object) in page.kept {
+                match object {
+                    Ok(object) => found.push(make(key, object)),
+                    Err(error) => warn!(object = %key, %error, "left out of a list"),
+                }
+            }
         }
         Ok(found)
     }
@@ -176,20 +167,19 @@ impl Cluster {
     ///
     /// # Errors
     /// Where the API server does not answer, or does not allow any of it.
-    pub(super) async fn pages_where_allowed(
+    pub(super) async fn pages_where_allowed<T>(
         &self,
-        served: &Served,
+        everywhere: Listing<'_>,
         namespaces: &BTreeSet<String>,
-        labels: &str,
-        accept: &'static str,
-    ) -> Result<Vec<Value>, ClusterError> {
-        let everywhere = match self.pages(served, None, labels, accept).await {
-            Err(denied @ ClusterError::Denied { .. }) if served.namespaced => denied,
+        make: impl Fn(ObjectKey, ObjectText) -> T,
+    ) -> Result<Vec<T>, ClusterError> {
+        let denied = match self.pages(everywhere, &make).await {
+            Err(denied @ ClusterError::Denied { .. }) if everywhere.served.namespaced => denied,
             answer => return answer,
         };
         let (mut found, mut allowed) = (Vec::new(), false);
         for namespace in namespaces {
-            match self.pages(served, Some(namespace), labels, accept).await {
+            match self.pages(Listing { namespace: Some(namespace), ..everywhere }, &make).await {
                 Ok(objects) => {
                     allowed = true;
                     found.extend(objects);
@@ -198,7 +188,7 @@ impl Cluster {
                 Err(error) => return Err(error),
             }
         }
-        if allowed { Ok(found) } else { Err(everywhere) }
+        if allowed { Ok(found) } else { Err(denied) }
     }
 
     /// The live objects among `wanted`, as far as listing their kind is cheaper than reading them one by one: the second is
@@ -211,20 +201,16 @@ impl Cluster {
         served: &Served,
         namespace: Option<&str>,
         wanted: &BTreeSet<ObjectKey>,
-    ) -> Result<(Vec<(ObjectKey, Value)>, Vec<ObjectKey>), ClusterError> {
-        let listing = Listing { served, namespace, labels: "", accept: "application/json", limit: PAGE };
-        let mut pages = Pages::new(listing);
+    ) -> Result<(Vec<(ObjectKey, Result<ObjectText, ClusterError>)>, Vec<ObjectKey>), ClusterError> {
+        let mut pages = Pages::new(Listing::of(served, namespace, ""));
         let mut missing = wanted.clone();
         let mut found = Vec::new();
         let (mut items, mut bytes, mut kept_bytes) = (0_u64, 0_u64, 0_u64);
         while let Some(page) = pages.next(self, |key| wanted.contains(key)).await? {
             (items, bytes) = (items + page.items as u64, bytes + page.bytes as u64);
             kept_bytes += page.kept_bytes as u64;
-            for object in page.kept {
-                let key = served.key_of(&object);
-                missing.remove(&key);
-                found.push((key, object));
-            }
+            missing.retain(|key| page.kept.iter().all(|(kept, _)| kept != key));
+            found.extend(page.kept);
             let to_list = page.remaining.saturating_mul(bytes / items.max(1));
             let one = kept_bytes / (found.len() as u64).max(1) + REQUEST_COSTS;
             if missing.is_empty() || !page.token.is_empty() && to_list > one.saturating_mul(missing.len() as u64) {
@@ -251,13 +237,14 @@ impl Cluster {
             page.bytes += bytes.len();
             items.push(bytes, |item| {
                 page.items += 1;
-                if !listing.key_of(item).is_none_or(|key| keep(&key)) {
+                let key = ObjectHead::of(item.text()).key(listing.served);
+                if !key.name.is_empty() && !keep(&key) {
                     return;
                 }
-                match serde_json::from_slice(item) {
-                    Ok(value) => {
-                        page.kept_bytes += item.len();
-                        page.kept.push(named(value, listing.served));
+                match ObjectText::of_item(item, listing.served, &key) {
+                    Ok(object) => {
+                        page.kept_bytes += item.text().len();
+                        page.kept.push((key, object));
                     }
                     Err(error) => broken = Some(error),
                 }
@@ -324,11 +311,46 @@ mod tests {
         (Cluster::new(client, Clock::tokio(jiff::Timestamp::UNIX_EPOCH)), asked)
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_list_that_never_ends_is_given_up() {
+    fn config_maps() -> Served {
         let word = str::to_owned;
         let (kind, resource) = (word("ConfigMap"), word("configmaps"));
-        let served = Served { group: String::new(), version: word("v1"), kind, resource, namespaced: true };
+        Served { group: String::new(), version: word("v1"), kind, resource, namespaced: true }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_object_that_is_too_large_leaves_the_others_readable() {
+        let object = |name: &str, data: &str| {
+            format!("{{\"metadata\":{{\"name\":\"{name}\",\"namespace\":\"b\"}},\"data\":[{data}]}}")
+        };
+        let long = format!("\"{}\"", "x".repeat(super::super::items::ITEM_LIMIT));
+        let items = [
+            object("a", "1"),
+            object("many", &vec!["{\"a\":1}"; 100_000].join(",")),
+            object("long", &long),
+            object("z", "2"),
+        ];
+        let (cluster, _) = endless(&items.join(","));
+        let served = config_maps();
+        let listing = Listing { served: &served, namespace: None, labels: "", accept: "application/json", limit: 1 };
+        let page = Pages::new(listing).next(&cluster, |_| true).await.unwrap().unwrap();
+        let told: Vec<(String, String)> = page
+            .kept
+            .into_iter()
+            .map(|(key, object)| {
+                (key.name, object.map_or_else(|error| error.to_string(), |object| object.read()["data"].to_string()))
+            })
+            .collect();
+        let names: Vec<&str> = told.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["a", "many", "long", "z"]);
+        assert_eq!((told[0].1.as_str(), told[3].1.as_str()), ("[1]", "[2]"));
+        for (name, said) in &told[1..3] {
+            assert!(said.contains(&format!("read ConfigMap b/{name}")) && said.contains("make it smaller"), "{said}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_never_ends_is_given_up() {
+        let served = config_maps();
         let item = "{\"metadata\":{\"name\":\"a\",\"namespace\":\"b\"}}";
         for (items, most) in [(String::new(), LIST / PAGE_COUNTS), (vec![item; PAGE].join(","), LIST / PAGE)] {
             let (cluster, asked) = endless(&items);

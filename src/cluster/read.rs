@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::call::{Purpose, get};
-use super::{Cluster, ClusterError, Served};
+use super::pages::Listing;
+use super::{Cluster, ClusterError, ObjectText, Served};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Revision, Workload, marks, revisions};
 
@@ -45,7 +46,7 @@ impl Cluster {
         namespace: Option<&str>,
         labels: &str,
     ) -> Result<Vec<Value>, ClusterError> {
-        self.pages(served, namespace, labels, "application/json").await
+        self.pages(Listing::of(served, namespace, labels), |_, object| without_unasked(served, object.read())).await
     }
 
     /// The live workloads with these labels, in `namespace` or everywhere, kind by kind.
@@ -76,14 +77,15 @@ impl Cluster {
         &self,
         namespaces: &BTreeSet<String>,
         labels: &str,
-    ) -> Result<Vec<(ObjectKey, Value)>, ClusterError> {
+    ) -> Result<Vec<(ObjectKey, ObjectText)>, ClusterError> {
         let (mut found, mut denied, mut allowed) = (Vec::new(), None, false);
         for (api_version, kind) in WORKLOADS {
             let served = self.served(api_version, kind).await?;
-            match self.pages_where_allowed(&served, namespaces, labels, "application/json").await {
+            let everywhere = Listing::of(&served, None, labels);
+            match self.pages_where_allowed(everywhere, namespaces, |key, object| (key, object)).await {
                 Ok(objects) => {
                     allowed = true;
-                    found.extend(objects.into_iter().map(|object| (served.key_of(&object), object)));
+                    found.extend(objects);
                 }
                 Err(error @ ClusterError::Denied { .. }) => denied = Some(error),
                 Err(error) => return Err(error),
@@ -122,13 +124,14 @@ impl Cluster {
     }
 }
 
-/// The objects of a typed list come without their kind.
-pub(super) fn named(mut item: Value, served: &Served) -> Value {
-    if let Some(fields) = item.as_object_mut() {
-        fields.entry("apiVersion").or_insert_with(|| served.api_version().into());
-        fields.entry("kind").or_insert_with(|| served.kind.clone().into());
+/// An object of a list without what nobody asks of it, which is half of a pod.
+fn without_unasked(served: &Served, mut object: Value) -> Value {
+    if matches!(served.kind.as_str(), "Pod" | "ReplicaSet" | "ControllerRevision")
+        && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
+    {
+        metadata.remove("managedFields");
     }
-    item
+    object
 }
 
 /// Whether the controller of `object` is the object with that uid.

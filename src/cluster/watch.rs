@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, info};
 
 use super::changes::{Scope, Seen, WatchEnd};
+use super::object_text::TextRoom;
 use super::pages::Listing;
 use super::{Backoff, Cluster, ClusterError, Served};
 use belay_core::manifest::ObjectKey;
@@ -23,6 +24,7 @@ pub struct Watched {
     cluster: Cluster,
     labels: String,
     send: mpsc::Sender<Seen>,
+    room: TextRoom,
     namespaces: watch::Sender<BTreeSet<String>>,
     watches: BTreeMap<Served, tokio_util::sync::DropGuard>,
 }
@@ -33,10 +35,8 @@ impl Cluster {
     pub fn watched(&self, labels: &str) -> (Watched, mpsc::Receiver<Seen>) {
         let (send, receive) = mpsc::channel(WAITING);
         let (namespaces, _) = watch::channel(BTreeSet::new());
-        (
-            Watched { cluster: self.clone(), labels: labels.to_owned(), send, namespaces, watches: BTreeMap::new() },
-            receive,
-        )
+        let (cluster, labels, room) = (self.clone(), labels.to_owned(), TextRoom::default());
+        (Watched { cluster, labels, send, room, namespaces, watches: BTreeMap::new() }, receive)
     }
 }
 
@@ -52,6 +52,7 @@ impl Watched {
             served: served.clone(),
             labels: self.labels.clone(),
             send: self.send.clone(),
+            room: self.room.clone(),
             namespaces: self.namespaces.subscribe(),
             known: Arc::default(),
         };
@@ -101,6 +102,7 @@ struct WatchedKind {
     served: Served,
     labels: String,
     send: mpsc::Sender<Seen>,
+    room: TextRoom,
     /// Where the objects are that matter.
     namespaces: watch::Receiver<BTreeSet<String>>,
     known: Arc<Mutex<BTreeSet<ObjectKey>>>,
@@ -120,6 +122,7 @@ impl WatchedKind {
             namespace,
             known: Arc::clone(&self.known),
             send: self.send.clone(),
+            room: self.room.clone(),
             synced,
         }
     }

@@ -25,7 +25,7 @@ impl RolloutTask {
     pub(super) async fn turn_and_room(&self) -> Result<RequestPermit, Cancelled> {
         self.unless_cancelled(async {
             self.turn.comes().await;
-            self.context.requests.room().await
+            self.context.requests.room_for(self.apply.body.text().len()).await
         })
         .await
     }
@@ -40,13 +40,13 @@ impl RolloutTask {
                 self.turn.through();
                 return Ok(Err(outcome));
             }
-            room = self.unless_cancelled(self.context.requests.room()).await?;
+            room = self.unless_cancelled(self.context.requests.room_for(self.apply.body.text().len())).await?;
         }
         if self.apply.takes_over {
             // What has to be insisted on may take long; others may use the room meanwhile.
             drop(room);
             Box::pin(self.take_over(&self.apply.body.read(), Reach::Manifest)).await?;
-            room = self.unless_cancelled(self.context.requests.room()).await?;
+            room = self.unless_cancelled(self.context.requests.room_for(self.apply.body.text().len())).await?;
         }
         let written = Box::pin(self.retry_with(room, (&self.apply.body).into(), Waits::Told)).await?;
         match written {
@@ -73,8 +73,9 @@ impl RolloutTask {
     /// Sends an apply until it is done or refused. A request under way is never dropped: it might reach the server after
     /// the write of a newer commit.
     pub(super) async fn retry_apply(&self, body: impl Into<Compact>) -> Result<Result<Value, ClusterError>, Cancelled> {
-        let room = self.unless_cancelled(self.context.requests.room()).await?;
-        self.retry_with(room, body.into(), Waits::Untold).await
+        let body = body.into();
+        let room = self.unless_cancelled(self.context.requests.room_for(body.text().len())).await?;
+        self.retry_with(room, body, Waits::Untold).await
     }
 
     async fn retry_with(
@@ -126,7 +127,7 @@ impl RolloutTask {
             room = self
                 .unless_cancelled(async {
                     tokio::time::sleep(wait).await;
-                    self.context.requests.room().await
+                    self.context.requests.room_for(body.text().len()).await
                 })
                 .await?;
         }

@@ -12,6 +12,9 @@ use tokio::sync::Semaphore;
 
 /// On how many threads at once one piece of work may be done, whatever the machine has: a unit and a pod bound the threads.
 const THREADS: usize = 4;
+const ALL_THREADS: u32 = 4;
+/// From how many bytes on a text is large.
+const LARGE_TEXT: usize = 256 * 1024;
 /// How many threads that help with such work there may be in the whole program.
 const HELPERS: usize = 8;
 /// How many pieces of work a daemon may have under way on threads at once; the runtime has a few threads more, so that sources whose
@@ -54,10 +57,21 @@ impl BlockingPool {
     /// Does blocking work that is done for an object, of which there may be thousands: a few at once. A panic in it is the
     /// caller's.
     pub(super) async fn run_for_object<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
-        let _place = match self {
+        self.run_for_text(0, work).await
+    }
+
+    /// The same for work that reads an object's text of so many bytes: with a large one, nothing else is done for an object at
+    /// that moment, for its values take many times as much memory.
+    pub(super) async fn run_for_text<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
+        let places = if bytes > LARGE_TEXT { ALL_THREADS } else { 1 };
+        let _places = match self {
             BlockingPool::InTurn(_) => None,
             // It is never closed.
-            BlockingPool::Threads(room) => room.many.acquire().await.ok(),
+            BlockingPool::Threads(room) => room.many.acquire_many(places).await.ok(),
         };
         self.run(work).await
     }

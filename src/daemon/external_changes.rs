@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::time::Instant;
-use tracing::debug;
+use tracing::{debug, warn};
 
 use super::autoscalers::Autoscalers;
 use super::health_monitor::is_complete;
@@ -113,7 +113,7 @@ impl Source {
     pub(super) fn saw_autoscaler(&mut self, seen: Seen) {
         let autoscalers = self.context.autoscalers.clone();
         let touched = match seen {
-            Seen::Live(key, object) => match scaled_by(&key, &object) {
+            Seen::Live(key, text) => match scaled_by(&key, &text.read()) {
                 Some(target) => {
                     let before = autoscalers.targets().insert(key, target.clone());
                     if before.as_ref() == Some(&target) { Vec::new() } else { vec![Some(target), before] }
@@ -121,6 +121,10 @@ impl Source {
                 None => vec![autoscalers.targets().remove(&key)],
             },
             Seen::Gone(key) => vec![autoscalers.targets().remove(&key)],
+            Seen::TooLarge(key, error) => {
+                warn!(object = %key, %error, "not read: what it scales is as it was known");
+                Vec::new()
+            }
             Seen::Synced(_) => {
                 autoscalers.known.send_replace(true);
                 Vec::new()

@@ -11,7 +11,8 @@ use super::live::digest;
 use super::rollout_task::InSync;
 use super::state::{Source, found_in_sync, quiet};
 use super::task_result::TaskResult;
-use belay_core::manifest::ObjectKey;
+use crate::cluster::ObjectText;
+use belay_core::manifest::{Compact, ObjectKey};
 use belay_core::rollout::{
     Hold, IgnoredFields, Reach, Surplus, TemplateMarks, Workload, being_deleted, body, config_hash_in, held_body,
     is_as_applied, say_config_hash, template,
@@ -21,15 +22,54 @@ use belay_core::rollout::{
 /// watches.
 pub(super) const AT_ONCE: usize = 64;
 
+/// The text of a live object, which waits to be compared.
+pub(super) enum LiveText {
+    Seen(ObjectText),
+    Kept(Compact),
+}
+
+impl From<ObjectText> for LiveText {
+    fn from(text: ObjectText) -> LiveText {
+        LiveText::Seen(text)
+    }
+}
+
+impl From<Compact> for LiveText {
+    fn from(text: Compact) -> LiveText {
+        LiveText::Kept(text)
+    }
+}
+
+impl LiveText {
+    fn read(&self) -> Value {
+        match self {
+            LiveText::Seen(text) => text.read(),
+            LiveText::Kept(text) => text.read(),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            LiveText::Seen(text) => text.bytes(),
+            LiveText::Kept(text) => text.text().len(),
+        }
+    }
+}
+
 impl Source {
     /// Looks at a live object whose rollout has ended. It need not read the manifest again where the rollout saw just that.
-    pub(super) fn compare_with_manifest(&mut self, key: &ObjectKey, live: Value, well: Option<InSync>) {
+    pub(super) fn compare_with_manifest(
+        &mut self,
+        key: &ObjectKey,
+        (live, text): (&Value, impl Into<LiveText>),
+        well: Option<InSync>,
+    ) {
         let desired = self.desired();
         let still = |well: &InSync| {
-            well.digest == digest(&live)
+            well.digest == digest(live)
                 && well.ignored_fields == self.context.ignored_fields(&desired, key)
-                && Hold::on(&live).is_none()
-                && being_deleted(&live).is_none()
+                && Hold::on(live).is_none()
+                && being_deleted(live).is_none()
                 && desired.hash(key).is_some_and(|hash| hash.to_string() == well.hash)
         };
         match well.filter(still) {
@@ -38,15 +78,15 @@ impl Source {
                     self.perform(effect);
                 }
             }
-            None => self.look_at(key, live),
+            None => self.look_at(key, live, text.into()),
         }
     }
 
     /// Whether a live object without a rollout still is as it should be: where that is not known, it is compared with its
     /// manifest, beside the loop.
-    fn look_at(&mut self, key: &ObjectKey, live: Value) {
+    fn look_at(&mut self, key: &ObjectKey, live: &Value, text: LiveText) {
         let desired = self.desired();
-        let digest = digest(&live);
+        let digest = digest(live);
         let facts = self.state.live.entry(key.clone()).or_default();
         facts.seen = Some(digest);
         if facts.suspended || !desired.has(key) {
@@ -64,14 +104,15 @@ impl Source {
         if self.state.drift.comparing.insert(key.clone(), digest) == Some(digest) {
             return;
         }
-        let may_be_broken_off = !facts.complete && Workload::of(key).is_some() && Hold::on(&live).is_none();
+        let may_be_broken_off = !facts.complete && Workload::of(key).is_some() && Hold::on(live).is_none();
         let (context, key) = (Arc::clone(&self.context), key.clone());
         self.tasks.spawn(async move {
-            let (reader, object) = (Arc::clone(&context), key.clone());
+            let (reader, object, bytes) = (Arc::clone(&context), key.clone(), text.bytes());
             let compare = move || {
-                !(may_be_broken_off && reader.was_broken_off(&object)) && reader.is_in_sync(&desired, &object, &live)
+                let in_sync = || reader.is_in_sync(&desired, &object, &text.read());
+                !(may_be_broken_off && reader.was_broken_off(&object)) && in_sync()
             };
-            let in_sync = context.repository.blocking_pool.run_for_object(compare).await;
+            let in_sync = context.repository.blocking_pool.run_for_text(bytes, compare).await;
             TaskResult::Compared(key, digest, in_sync)
         });
     }

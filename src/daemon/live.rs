@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::cluster::ClusterError;
+use crate::cluster::{ClusterError, ObjectText};
 use belay_core::rollout::{Hold, Note, marks};
 
 /// What is kept of a live object.
@@ -100,6 +100,8 @@ pub(super) fn was_belays_last(object: &Value) -> bool {
 
 /// The live object of a manifest, where there is one, or why belay may not read it.
 pub(super) type Live = Result<Option<Value>, ClusterError>;
+/// The same as a list says it, as text.
+pub(super) type ListedLive = Result<Option<ObjectText>, ClusterError>;
 
 #[cfg(test)]
 mod tests {

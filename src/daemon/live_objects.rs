@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::live::Live;
+use super::live::{ListedLive, Live};
 use super::planner::Planner;
 use crate::cluster::{ClusterError, Served};
 use belay_core::manifest::ObjectKey;
@@ -18,7 +18,7 @@ impl Planner<'_> {
         &self,
         served: &Served,
         wanted: &[Wanted],
-    ) -> Result<BTreeMap<ObjectKey, Live>, ClusterError> {
+    ) -> Result<BTreeMap<ObjectKey, ListedLive>, ClusterError> {
         let keys: BTreeSet<ObjectKey> = wanted.iter().map(|wanted| wanted.key.clone()).collect();
         let mut live = BTreeMap::new();
         if keys.len() < LIST_FROM {
@@ -54,14 +54,14 @@ impl Planner<'_> {
         served: &Served,
         namespace: Option<&str>,
         keys: &BTreeSet<ObjectKey>,
-        live: &mut BTreeMap<ObjectKey, Live>,
+        live: &mut BTreeMap<ObjectKey, ListedLive>,
     ) -> Result<bool, ClusterError> {
         let Some(first) = keys.first() else { return Ok(true) };
         match self.ask(first, || self.cluster.list_wanted(served, namespace, keys)).await {
             Ok((found, one_by_one)) => {
                 let one_by_one: BTreeSet<ObjectKey> = one_by_one.into_iter().collect();
                 live.extend(keys.iter().filter(|key| !one_by_one.contains(key)).map(|key| (key.clone(), Ok(None))));
-                live.extend(found.into_iter().map(|(key, object)| (key, Ok(Some(object)))));
+                live.extend(found.into_iter().map(|(key, object)| (key, object.map(Some))));
                 Ok(true)
             }
             Err(ClusterError::Denied { .. }) => Ok(false),

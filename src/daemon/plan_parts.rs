@@ -8,11 +8,11 @@ use std::time::Duration;
 use futures::{StreamExt as _, TryStreamExt as _, future, stream};
 use tokio::sync::mpsc;
 
-use super::live::Live;
+use super::live::ListedLive;
 use super::panics::contained;
 use super::planner::Planner;
 use super::prepared::Prepared;
-use crate::cluster::{ClusterError, Served};
+use crate::cluster::{ClusterError, ObjectText, Served};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
     PlanStep, Planned, Reason, ReasonCode, Wanted, is_configuration, note_planned_configuration,
@@ -121,7 +121,7 @@ impl Planner<'_> {
     async fn plan_kind(&self, served: &Served, wanted: Vec<Wanted>, finished: &Finished) -> Result<(), ClusterError> {
         let mut reads = self.live_objects(served, &wanted).await?;
         let new = AtomicUsize::new(reads.values().filter(|live| matches!(live, Ok(None))).count());
-        let each: Vec<(Wanted, Option<Live>)> = wanted
+        let each: Vec<(Wanted, Option<ListedLive>)> = wanted
             .into_iter()
             .map(|wanted| {
                 let live = reads.remove(&wanted.key);
@@ -129,7 +129,7 @@ impl Planner<'_> {
             })
             .collect();
         let new = &new;
-        let prepare = |(wanted, live): (Wanted, Option<Live>)| async move {
+        let prepare = |(wanted, live): (Wanted, Option<ListedLive>)| async move {
             let manifest = wanted.clone();
             let one = contained(Box::pin(self.plan_one(served, wanted, live, new))).await;
             match one {
@@ -145,11 +145,16 @@ impl Planner<'_> {
         &self,
         served: &Served,
         wanted: Wanted,
-        live: Option<Live>,
+        live: Option<ListedLive>,
         new: &AtomicUsize,
     ) -> Result<Prepared, ClusterError> {
+        let listed = live.as_ref().and_then(|live| live.as_ref().ok()?.as_ref()).map_or(0, ObjectText::bytes);
+        let _room = match self.requests {
+            Some(requests) => requests.room_of_large(listed.max(wanted.manifest.size())).await,
+            None => None,
+        };
         let live = match live {
-            Some(live) => live,
+            Some(live) => live.map(|live| live.map(|live| live.read())),
             None => {
                 let live = self.read_live(served, &wanted.key).await?;
                 new.fetch_add(usize::from(matches!(live, Ok(None))), Ordering::Relaxed);

@@ -32,7 +32,10 @@ pub async fn recollect(
 }
 
 /// What the revisions of these workloads say.
-async fn told_by(cluster: &Cluster, live: Vec<(ObjectKey, Value)>) -> Result<Rebuilt, ClusterError> {
+async fn told_by(
+    cluster: &Cluster,
+    live: impl IntoIterator<Item = (ObjectKey, Value), IntoIter: Send>,
+) -> Result<Rebuilt, ClusterError> {
     let tell = |(key, live): (ObjectKey, Value)| async move {
         let revisions = cluster.revisions(&key, &live).await?;
         let source = marks::label(&live, marks::SOURCE).unwrap_or_default();
@@ -102,7 +105,8 @@ pub(super) async fn if_forgotten(context: &Context) {
     let ask = || async {
         let told = async {
             let live = context.cluster.workloads_where_allowed(&namespaces, &labels).await?;
-            told_by(&context.cluster, live).await
+            // Thousands of values at once would take much memory.
+            told_by(&context.cluster, live.into_iter().map(|(key, text)| (key, text.read()))).await
         };
         told.await
     };

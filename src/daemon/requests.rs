@@ -1,7 +1,7 @@
 //! How many requests are under way at once: bounded over the whole daemon, and shared fairly among its sources.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -14,10 +14,17 @@ pub(super) const OF_ONE_SOURCE: usize = 32;
 const SLOW: Duration = Duration::from_secs(1);
 /// The most slow requests of one source that have given their room to others.
 const SLOW_AT_ONCE: usize = 64;
+/// From how many bytes on an object is large: its values take up to 90 times as much memory.
+const LARGE_OBJECT: usize = 256 * 1024;
+/// How much of the text of large objects is dealt with at once, in KiB, or one object that has more.
+const LARGE_KIBIBYTES: u32 = 2 * 1024;
 /// The longest wait until nothing else is to be done.
 const LONGEST: Duration = Duration::from_mins(1);
 /// How often is looked whether nothing else is to be done.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// The room of all large objects of the program.
+static LARGE: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(LARGE_KIBIBYTES as usize)));
 
 /// One source's part in the daemon's requests. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -27,6 +34,7 @@ pub(super) struct Requests {
     line: Arc<Semaphore>,
     all: Arc<Semaphore>,
     slow: Arc<Semaphore>,
+    large: Arc<Semaphore>,
     /// How many wait for room.
     waiting: Arc<AtomicUsize>,
 }
@@ -52,6 +60,7 @@ impl Drop for RequestWaits<'_> {
 pub(super) struct RequestPermit {
     _own: OwnedSemaphorePermit,
     _all: OwnedSemaphorePermit,
+    _large: Option<OwnedSemaphorePermit>,
 }
 
 impl Requests {
@@ -67,6 +76,7 @@ impl Requests {
             line: Arc::new(Semaphore::new(1)),
             all: Arc::clone(all),
             slow: Arc::new(Semaphore::new(SLOW_AT_ONCE)),
+            large: Arc::clone(&LARGE),
             waiting: Arc::default(),
         }
     }
@@ -79,7 +89,24 @@ impl Requests {
         let own = Arc::clone(&self.own).acquire_owned().await.expect(closed);
         let _first = self.line.acquire().await.expect(closed);
         let all = Arc::clone(&self.all).acquire_owned().await.expect(closed);
-        RequestPermit { _own: own, _all: all }
+        RequestPermit { _own: own, _all: all, _large: None }
+    }
+
+    /// Waits for room for a request about an object whose text has so many bytes.
+    pub(super) async fn room_for(&self, bytes: usize) -> RequestPermit {
+        // In this order everywhere: who waits for the second holds up nobody who has it.
+        let large = self.room_of_large(bytes).await;
+        RequestPermit { _large: large, ..self.room().await }
+    }
+
+    /// Waits until a large object may be dealt with; the values of few are in memory at once. Others need no such room.
+    pub(super) async fn room_of_large(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        if bytes < LARGE_OBJECT {
+            return None;
+        }
+        let kibibytes = u32::try_from(bytes / 1024).unwrap_or(u32::MAX).min(LARGE_KIBIBYTES);
+        // It is never closed.
+        Arc::clone(&self.large).acquire_many_owned(kibibytes).await.ok()
     }
 
     /// Does a request in this room. One that takes long gives the room to others, so that no object stops another.
@@ -167,6 +194,22 @@ mod tests {
         let began = tokio::time::Instant::now();
         share.idle().await;
         assert_eq!(began.elapsed(), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn large_objects_are_dealt_with_a_few_at_once_and_hold_up_no_small_one() {
+        let share = Requests {
+            large: Arc::new(Semaphore::new(LARGE_KIBIBYTES as usize)),
+            ..Requests::share(&Requests::of_daemon())
+        };
+        let first = share.room_for(usize::MAX).await;
+        assert!(futures::poll!(std::pin::pin!(share.room_for(LARGE_OBJECT))).is_pending());
+        drop(share.room_for(LARGE_OBJECT - 1).await);
+        drop(first);
+        let some: Vec<_> = futures::future::join_all((0..8).map(|_| share.room_for(LARGE_OBJECT))).await;
+        assert!(futures::poll!(std::pin::pin!(share.room_for(LARGE_OBJECT))).is_pending());
+        drop(some);
+        drop(share.room_for(LARGE_OBJECT).await);
     }
 
     #[tokio::test(start_paused = true)]

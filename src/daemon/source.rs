@@ -172,7 +172,7 @@ impl Source {
                     _ if outcome == Outcome::Rejected => {}
                     // It was a Job, and is gone by now.
                     Some(_) if !self.state.live.contains_key(key) => {}
-                    Some(live) => self.compare_with_manifest(key, live.read(), well),
+                    Some(live) => self.compare_with_manifest(key, (&live.read(), live), well),
                     None => self.compare_when_seen(key, well),
                 }
             }

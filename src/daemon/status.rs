@@ -87,6 +87,8 @@ pub struct Obstacles {
 pub(super) const DRIFT: &str = ", drift";
 /// The same of a workload whose good revisions are gone from the cluster meanwhile.
 pub(super) const REVISIONS: &str = ", revisions";
+/// The same of a live object that is too large to be read.
+pub(super) const SIZE: &str = ", size";
 /// The same of what somebody else keeps changing.
 pub(super) const DISAGREEMENT: &str = ", disagreement";
 

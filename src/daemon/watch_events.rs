@@ -9,7 +9,7 @@ use super::health_monitor::is_complete;
 use super::job_runs::has_ended;
 use super::live::{LiveFacts, forget_reporters};
 use super::state::{DEBOUNCE, Event, Source};
-use super::status::{HeldStatus, SourceStatus, put_or_remove};
+use super::status::{HeldStatus, SIZE, SourceStatus, put_or_remove};
 use crate::cluster::{ClusterError, Seen};
 use belay_core::manifest::{Compact, ObjectKey};
 use belay_core::rollout::{Hold, LiveWorkload, Note, Outcome, Reason, Workload, is_job, marks};
@@ -18,7 +18,9 @@ impl Source {
     /// Hears what the watches have seen.
     pub(super) fn saw(&mut self, seen: Seen) {
         match seen {
-            Seen::Live(key, mut live) => {
+            Seen::Live(key, text) => {
+                self.context.status.trouble(&format!("{key}{SIZE}"), None);
+                let mut live = text.read();
                 if self.context.config.prune && !self.state.live.contains_key(&key) && !self.desired().mentions(&key) {
                     // What has left, or what somebody marked as if it had.
                     self.state.pruned.search_due.get_or_insert_with(|| Instant::now() + DEBOUNCE);
@@ -31,11 +33,13 @@ impl Source {
                     }
                     None => {
                         let well = self.watches.deferred.told(&key);
-                        self.compare_with_manifest(&key, *live, well);
+                        self.compare_with_manifest(&key, (&live, text), well);
                     }
                 }
             }
+            Seen::TooLarge(key, error) => self.saw_too_large(&key, &error),
             Seen::Gone(key) => {
+                self.context.status.trouble(&format!("{key}{SIZE}"), None);
                 self.orphan_is_gone(&key);
                 self.context
                     .status
@@ -61,6 +65,14 @@ impl Source {
                 }
                 self.saw_denied(&served, message);
             }
+        }
+    }
+
+    /// An object is too large to be read. It is as it is: nothing of it is compared or put right.
+    fn saw_too_large(&self, key: &ObjectKey, error: &ClusterError) {
+        warn!(object = %key, %error, "not read");
+        if self.desired().mentions(key) {
+            self.context.status.trouble(&format!("{key}{SIZE}"), Some(error.to_string()));
         }
     }
 

@@ -7,14 +7,18 @@
 mod support;
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::convert::Infallible;
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use belay_core::manifest::{Scopes, read_file};
+use belay::clock::Clock;
+use belay::cluster::{Cluster, Seen, Served};
+use belay_core::manifest::{ObjectKey, Scopes, read_file};
 use futures::future::join_all;
-use http::Request;
+use http::{Request, Response};
 use http_body_util::BodyExt as _;
 use kube::Client;
+use kube::client::Body;
 use minicluster::{MiniCluster, Part};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
@@ -168,6 +172,112 @@ async fn the_daemon_does_not_grow_with_the_commits_that_it_rolls_out() {
 /// How many threads this process has.
 fn threads() -> usize {
     fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
+}
+
+/// A kind with so many objects of this text each, `NAME` in it standing for the name. The API server says them page by page, or
+/// one by itself.
+fn answers(objects: usize, text: String) -> Cluster {
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let query = request.uri().query().unwrap_or_default();
+        let asked = |name: &str| {
+            let value = query.split('&').find_map(|part| part.strip_prefix(name)).unwrap_or_default();
+            value.parse::<usize>().unwrap_or_default()
+        };
+        let of = |number: usize| text.replacen("NAME", &format!("d{number}"), 1);
+        let body = if query.contains("limit=") {
+            let from = asked("continue=");
+            let to = objects.min(from + asked("limit="));
+            let token = if to < objects { to.to_string() } else { String::new() };
+            let metadata = format!("\"metadata\":{{\"continue\":\"{token}\",\"resourceVersion\":\"1\"}}");
+            let mut body = String::with_capacity((to - from) * (text.len() + 20) + 200);
+            body.push_str(&format!("{{{metadata},\"items\":["));
+            for number in from..to {
+                body.push_str(if number > from { "," } else { "" });
+                body.push_str(&of(number));
+            }
+            body.push_str("]}");
+            body
+        } else {
+            of(0)
+        };
+        async move { Ok::<_, Infallible>(Response::new(Body::from(body.into_bytes()))) }
+    });
+    Cluster::new(Client::new(service, "shop"), Clock::tokio(jiff::Timestamp::UNIX_EPOCH))
+}
+
+fn deployments() -> Served {
+    let word = str::to_owned;
+    let (kind, resource) = (word("Deployment"), word("deployments"));
+    Served { group: word("apps"), version: word("v1"), kind, resource, namespaced: true }
+}
+
+/// The bytes that were allocated at most, beside those from before.
+async fn peak_of(work: impl Future<Output = ()>) -> usize {
+    let before = ALLOCATED.load(Ordering::Relaxed);
+    PEAK.store(before, Ordering::Relaxed);
+    work.await;
+    PEAK.load(Ordering::Relaxed) - before
+}
+
+/// A small text may be a large value. It is refused before it is built, and the other objects are read.
+#[tokio::test]
+async fn an_answer_that_would_take_much_memory_is_not_built() {
+    /// An answer of 15 MB would take more than a gigabyte.
+    const MOST: usize = 160 << 20;
+    let _alone = MEASURING.lock().await;
+    let maps = vec!["{\"a\":1}"; 15_000_000 / 8].join(",");
+    let hostile = format!("{{\"metadata\":{{\"name\":\"NAME\",\"namespace\":\"shop\"}},\"spec\":[{maps}]}}");
+    let cluster = answers(1, hostile);
+    let served = deployments();
+    let name = "d0".to_owned();
+    let key =
+        ObjectKey { group: served.group.clone(), kind: served.kind.clone(), namespace: Some("shop".into()), name };
+    let peak = peak_of(async {
+        let error = cluster.get(&key, &served).await.unwrap_err();
+        assert!(error.is_own(), "nothing else is concerned: {error}");
+        let said = error.to_string();
+        assert!(said.contains("Deployment shop/d0") && said.contains("make it smaller"), "{said}");
+        let wanted = [key.clone()].into();
+        let (found, _) = cluster.list_wanted(&served, Some("shop"), &wanted).await.unwrap();
+        assert_eq!(found.len(), 1);
+        assert!(found[0].1.as_ref().is_err_and(|error| error.to_string().contains("Deployment shop/d0")));
+        assert_eq!(cluster.list(&served, None, "").await.unwrap(), Vec::<Value>::new());
+    })
+    .await;
+    assert!(peak < MOST, "{peak} bytes");
+}
+
+/// Objects are told of as text, and their texts are few at once: their values together would take 16 times as much.
+#[tokio::test]
+async fn large_objects_are_read_one_after_the_other() {
+    const OBJECTS: usize = 16;
+    const MOST: usize = 128 << 20;
+    let _alone = MEASURING.lock().await;
+    let variable = |number: usize| format!("{{\"name\":\"VARIABLE_{number}\",\"value\":\"{number}\"}}");
+    let env = (0..42_500).map(variable).collect::<Vec<_>>().join(",");
+    let metadata = "\"metadata\":{\"name\":\"NAME\",\"namespace\":\"shop\",\"resourceVersion\":\"1\"}";
+    let cluster = answers(OBJECTS, format!("{{{metadata},\"spec\":{{\"env\":[{env}]}}}}"));
+    let peak = peak_of(async {
+        let (mut watched, mut seen) = cluster.watched("a=b");
+        watched.also(&deployments());
+        let mut read = 0;
+        loop {
+            // Whoever hears of them may be slow.
+            tokio::task::yield_now().await;
+            match seen.recv().await.unwrap() {
+                Seen::Live(_, text) => {
+                    assert_eq!(text.read()["spec"]["env"].as_array().unwrap().len(), 42_500);
+                    read += 1;
+                }
+                Seen::Synced(_) => break,
+                Seen::Denied(_, None) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(read, OBJECTS);
+    })
+    .await;
+    assert!(peak < MOST, "{peak} bytes");
 }
 
 /// A server that has answered for a while.

@@ -171,3 +171,33 @@ async fn the_look_for_what_has_left_delays_no_commit() {
 fn widgets() -> serde_json::Value {
     serde_yaml::from_str(WIDGETS).unwrap()
 }
+
+/// A text of less than a megabyte may be a value of more than 48 MiB: somebody makes a live object that large.
+#[tokio::test(start_paused = true)]
+async fn a_live_object_that_is_too_large_to_be_read_keeps_no_other_waiting() {
+    const SIZE: &str = "Widget default/one, size";
+    let mut world = World::embedded().await;
+    let open =
+        WIDGETS.replace("spec: {type: object,", "spec: {type: object, x-kubernetes-preserve-unknown-fields: true,");
+    world.repository.write("definition.yaml", open);
+    let widget = |name: &str| {
+        format!("apiVersion: example.com/v1\nkind: Widget\nmetadata: {{name: {name}}}\nspec: {{size: 1}}\n")
+    };
+    world.repository.write("one.yaml", widget("one"));
+    world.repository.write("other.yaml", widget("other"));
+    world.with_all_of_them().await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let path = |name: &str| format!("apis/example.com/v1/namespaces/default/widgets/{name}");
+    let more = serde_json::json!({ "spec": { "more": vec![serde_json::json!({ "a": 1 }); 90_000] } });
+    world.patch(&path("one"), "somebody", &more).await;
+    world.until("it is told", |source| source.obstacles.trouble.contains_key(SIZE)).await;
+    let told = world.status().obstacles.trouble[SIZE].clone();
+    assert!(told.contains("48 MiB of memory") && told.contains("make it smaller"), "{told}");
+    // The other one of its kind is watched all the same.
+    world.delete(&path("other")).await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert!(world.get(&path("other")).await.is_some(), "it is made again");
+    assert_eq!(world.status().blocked_by(), None);
+    world.patch(&path("one"), "somebody", &serde_json::json!({ "spec": { "more": null } })).await;
+    world.until("it is read again", |source| !source.obstacles.trouble.contains_key(SIZE)).await;
+}

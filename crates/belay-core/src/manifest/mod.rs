@@ -26,6 +26,7 @@ mod schema;
 mod scopes;
 mod secrecy;
 mod set;
+mod value_memory;
 pub mod yaml;
 
 pub use compact::Compact;
@@ -49,3 +50,4 @@ pub use schema::{CustomShape, Definition, nearest};
 pub use scopes::{GroupKind, Scopes};
 pub use secrecy::secret_lines;
 pub use set::{File, read_file};
+pub use value_memory::{Unread, value_memory};
