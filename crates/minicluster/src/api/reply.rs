@@ -1,6 +1,6 @@
 //! What is answered, before it is written in the form that the client takes.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, header};
@@ -116,13 +116,44 @@ impl Reply {
                 headers.insert(name, value);
             }
         }
-        for warning in self.warnings {
+        for warning in within_bounds(self.warnings) {
             if let Ok(value) = HeaderValue::from_str(&format!("299 - {}", quoted(&warning))) {
                 headers.append(header::WARNING, value);
             }
         }
         response
     }
+}
+
+/// The most characters of all warnings, and of each where all of them have more.
+const WARNINGS: usize = 4_096;
+const WARNING: usize = 256;
+
+/// Each warning once. Where they are too long together each is cut, and what comes behind the limit is left out.
+fn within_bounds(mut warnings: Vec<String>) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    warnings.retain(|warning| !warning.is_empty() && seen.insert(warning.clone()));
+    let length = |warning: &String| warning.chars().count();
+    let mut total = 0;
+    let fitting = warnings.iter().take_while(|warning| {
+        total += length(warning);
+        total <= WARNINGS
+    });
+    let fitting = fitting.count();
+    if fitting == warnings.len() {
+        return warnings;
+    }
+    let mut written = 0;
+    let mut cut = Vec::new();
+    for (index, warning) in warnings.iter().enumerate() {
+        if index > fitting && written >= WARNINGS {
+            break;
+        }
+        let warning: String = warning.chars().take(WARNING).collect();
+        written += length(&warning);
+        cut.push(warning);
+    }
+    cut
 }
 
 impl From<ApiError> for Reply {
@@ -163,4 +194,21 @@ fn quoted(text: &str) -> String {
     }
     out.push('"');
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_that_are_too_long_together_are_cut() {
+        let few = vec!["a".to_owned(), String::new(), "b".to_owned(), "a".to_owned()];
+        assert_eq!(within_bounds(few), ["a", "b"]);
+        let fitting = vec!["x".repeat(WARNINGS)];
+        assert_eq!(within_bounds(fitting.clone()), fitting);
+        let long = |number: usize| format!("{number:05}{}", "\u{e4}".repeat(400));
+        let cut = within_bounds((0..100_000).map(long).collect());
+        assert_eq!(cut.len(), WARNINGS / WARNING);
+        assert!(cut.iter().all(|warning| warning.chars().count() == WARNING));
+    }
 }

@@ -12,6 +12,8 @@ mod canonical;
 mod conversions;
 mod custom;
 mod defaults;
+#[cfg(test)]
+mod growth_tests;
 mod patch;
 mod quantity;
 mod read;

@@ -1,6 +1,7 @@
 //! Looking into values: what is not there is empty.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
@@ -25,25 +26,38 @@ pub trait ValueExt {
     fn some(&self, name: &str) -> Option<&Value>;
 }
 
+/// A field. Tests count how often one is looked for.
+fn look<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
+    #[cfg(test)]
+    LOOKS.with(|looks| looks.set(looks.get() + 1));
+    value.get(name)
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How often a field was looked for on this thread.
+    pub static LOOKS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
 impl ValueExt for Value {
     fn text(&self, name: &str) -> &str {
-        self.get(name).and_then(Value::as_str).unwrap_or_default()
+        look(self, name).and_then(Value::as_str).unwrap_or_default()
     }
 
     fn int(&self, name: &str) -> Option<i64> {
-        self.get(name).and_then(Value::as_i64)
+        look(self, name).and_then(Value::as_i64)
     }
 
     fn flag(&self, name: &str) -> bool {
-        self.get(name).and_then(Value::as_bool).unwrap_or_default()
+        look(self, name).and_then(Value::as_bool).unwrap_or_default()
     }
 
     fn list(&self, name: &str) -> &[Value] {
-        self.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+        look(self, name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
 
     fn entries(&self, name: &str) -> &Map<String, Value> {
-        self.get(name).and_then(Value::as_object).unwrap_or(&NOTHING)
+        look(self, name).and_then(Value::as_object).unwrap_or(&NOTHING)
     }
 
     fn has(&self, name: &str) -> bool {
@@ -51,8 +65,36 @@ impl ValueExt for Value {
     }
 
     fn some(&self, name: &str) -> Option<&Value> {
-        self.get(name).filter(|value| !value.is_null())
+        look(self, name).filter(|value| !value.is_null())
     }
+}
+
+/// Whether each key stands before it, too. Each is looked at once, however many there are.
+pub fn repeats<K: Ord>(keys: impl IntoIterator<Item = K>) -> Vec<bool> {
+    let mut seen = BTreeSet::new();
+    keys.into_iter().map(|key| !seen.insert(key)).collect()
+}
+
+/// Whether each key stands behind it, too.
+pub fn repeated_later<K: Ord>(keys: impl IntoIterator<Item = K, IntoIter: DoubleEndedIterator>) -> Vec<bool> {
+    let mut later = repeats(keys.into_iter().rev());
+    later.reverse();
+    later
+}
+
+/// Whether a field of each item has a text that the field of an item before it has.
+pub fn repeated_texts(items: &[Value], name: &str) -> Vec<bool> {
+    repeats(items.iter().map(|item| item.text(name)))
+}
+
+/// Whether each value stands before it, too.
+pub fn repeated_values(items: &[Value]) -> Vec<bool> {
+    repeats(items.iter().map(Value::to_string))
+}
+
+/// The texts that a field of these items has.
+pub fn texts<'a>(items: &'a [Value], name: &str) -> BTreeSet<&'a str> {
+    items.iter().map(|item| item.text(name)).collect()
 }
 
 /// The entries of a map; none where it is none.

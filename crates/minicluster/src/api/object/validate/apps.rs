@@ -1,9 +1,11 @@
 //! Workloads that keep pods running: Deployments, ReplicaSets, ReplicationControllers, StatefulSets, DaemonSets.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::super::strategy::remove;
-use super::super::value_ext::ValueExt;
+use super::super::value_ext::{ValueExt, repeats};
 use super::errors::{Errors, Path, Shown};
 use super::storage::claims;
 use super::{names, pod, selector};
@@ -261,14 +263,10 @@ fn with_claims(spec: &Value) -> Value {
     }
     let name = |claim: &Value| claim["metadata"].text("name").to_owned();
     let volume = |claim: &Value| json!({ "name": name(claim), "persistentVolumeClaim": { "claimName": name(claim) } });
-    let mut volumes: Vec<Value> = Vec::new();
-    for claim in claims.iter().map(volume) {
-        if !volumes.contains(&claim) {
-            volumes.push(claim);
-        }
-    }
-    let own = template["spec"].list("volumes").iter();
-    volumes.extend(own.filter(|own| !claims.iter().any(|claim| name(claim) == own.text("name"))).cloned());
+    let (repeated, names) = (repeats(claims.iter().map(name)), claims.iter().map(name).collect::<BTreeSet<String>>());
+    let once = claims.iter().zip(repeated).filter(|(_, repeated)| !repeated);
+    let mut volumes: Vec<Value> = once.map(|(claim, _)| volume(claim)).collect();
+    volumes.extend(template["spec"].list("volumes").iter().filter(|own| !names.contains(own.text("name"))).cloned());
     template["spec"]["volumes"] = Value::Array(volumes);
     template
 }

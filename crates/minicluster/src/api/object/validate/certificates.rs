@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::super::value_ext::ValueExt;
+use super::super::value_ext::{ValueExt, repeated_values};
 use super::errors::{Errors, Path};
 use super::names;
 
@@ -52,11 +52,12 @@ pub fn request(object: &Value, errors: &mut Errors) {
     if usages.is_empty() {
         errors.required(&list, "");
     }
+    let repeated = repeated_values(usages);
     for (index, usage) in usages.iter().enumerate() {
         if !USAGES.iter().any(|known| usage == known) {
             errors.not_supported(&list.index(index), usage, &USAGES);
         }
-        if usages[..index].contains(usage) {
+        if repeated[index] {
             errors.duplicate(&list.index(index), usage);
         }
     }

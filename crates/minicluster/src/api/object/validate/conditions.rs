@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
-use super::super::value_ext::ValueExt;
+use super::super::value_ext::{ValueExt, repeated_texts};
 use super::errors::{Errors, Path};
 use super::names;
 
@@ -16,9 +16,10 @@ const STATES: [&str; 3] = ["False", "True", "Unknown"];
 
 /// Conditions, each type once.
 pub fn conditions(conditions: &[Value], list: &Path<'_>, errors: &mut Errors) {
+    let repeated = repeated_texts(conditions, "type");
     for (index, condition) in conditions.iter().enumerate() {
         let (at, ty) = (list.index(index), condition.text("type"));
-        if conditions[..index].iter().any(|other| other.text("type") == ty) {
+        if repeated[index] {
             errors.duplicate(&at.field("type"), ty);
         }
         one(condition, &at, errors);

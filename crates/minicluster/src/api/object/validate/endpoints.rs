@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::super::strategy::remove;
-use super::super::value_ext::ValueExt;
+use super::super::value_ext::{ValueExt, repeated_texts};
 use super::errors::{Errors, Path, immutable};
 use super::names;
 
@@ -211,10 +211,11 @@ fn slice_hints(hints: &Value, at: &Path<'_>, errors: &mut Errors) {
             errors.too_many(&list, given.len(), MOST.3);
             return;
         }
+        let repeated = repeated_texts(given, "name");
         for (index, one) in given.iter().enumerate() {
             let name = one.text("name");
             let at = list.index(index);
-            if given[..index].iter().any(|other| other.text("name") == name) {
+            if repeated[index] {
                 errors.duplicate(&at.field("name"), name);
             }
             let said = if part == "forZones" { names::label_value(name) } else { names::object_name(name) };
@@ -228,12 +229,13 @@ fn slice_ports(ports: &[Value], list: &Path<'_>, errors: &mut Errors) {
         errors.too_many(list, ports.len(), MOST.2);
         return;
     }
+    let repeated = repeated_texts(ports, "name");
     for (index, port) in ports.iter().enumerate() {
         let (at, name) = (list.index(index), port.text("name"));
         if !name.is_empty() {
             errors.each_invalid(&at.field("name"), name, &names::dns_1123_label(name));
         }
-        if ports[..index].iter().any(|other| other.text("name") == name) {
+        if repeated[index] {
             errors.duplicate(&at.field("name"), name);
         }
         protocols(port, &at, errors);

@@ -112,7 +112,11 @@ impl Display for Shown<'_> {
 
 /// What is wrong so far.
 #[derive(Debug, Default)]
-pub struct Errors(pub Vec<Cause>);
+pub struct Errors(pub Vec<Cause>, usize);
+
+/// How many causes are said, and how many bytes they have: what is wrong with every item of a list may name the whole list.
+const MOST_CAUSES: usize = 10_000;
+const MOST_BYTES: usize = 4 << 20;
 
 impl Errors {
     /// Nothing wrong yet.
@@ -121,6 +125,10 @@ impl Errors {
     }
 
     fn add(&mut self, reason: &'static str, at: &Path<'_>, message: String) {
+        if self.is_full() {
+            return;
+        }
+        self.1 += message.len();
         self.0.push(Cause { reason, message, field: Some(at.to_string()) });
     }
 
@@ -215,6 +223,12 @@ impl Errors {
         {
             self.not_supported(&at.field(name), value, known);
         }
+    }
+
+    /// Whether no more is said.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.0.len() >= MOST_CAUSES || self.1 >= MOST_BYTES
     }
 
     /// Whether nothing is wrong.

@@ -1,5 +1,7 @@
 //! What holds for the metadata of every object.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::super::value_ext::ValueExt;
@@ -169,10 +171,11 @@ pub fn finalizer_names(metadata: &Value, at: &Path<'_>, errors: &mut Errors) {
 /// What may become of metadata.
 pub fn update(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
     if old.has("deletionTimestamp") {
+        let known: BTreeSet<String> = old.list("finalizers").iter().map(Value::to_string).collect();
         let fresh: Vec<&str> = new
             .list("finalizers")
             .iter()
-            .filter(|name| !old.list("finalizers").contains(name))
+            .filter(|name| !known.contains(&name.to_string()))
             .filter_map(Value::as_str)
             .collect();
         if !fresh.is_empty() {

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::{Value, json};
 
-use super::super::value_ext::ValueExt;
+use super::super::value_ext::{ValueExt, repeated_values, repeats};
 use super::super::words::quote;
 use super::errors::{Errors, Path, Shown};
 use super::metadata::STANDARD_FINALIZERS;
@@ -19,14 +19,14 @@ pub fn node(object: &Value, errors: &mut Errors) {
     let (spec, at) = (&object["spec"], Path::root("spec"));
     let taints = spec.list("taints");
     let list = Path::root("metadata.taints");
+    let repeated = repeats(taints.iter().map(|taint| (taint.text("key"), taint.text("effect"))));
     for (index, taint) in taints.iter().enumerate() {
         let at = list.index(index);
         let (key, value, effect) = (taint.text("key"), taint.text("value"), taint.text("effect"));
         errors.each_invalid(&at.field("key"), key, &names::qualified_name(key));
         errors.each_invalid(&at.field("value"), value, &names::label_value(value));
         taint_of(effect, &at.field("effect"), errors);
-        let same = |other: &&Value| other.text("key") == key && other.text("effect") == effect;
-        if taints[..index].iter().any(|other| same(&other)) {
+        if repeated[index] {
             let shown = Shown::Plain(taint.to_string());
             errors.duplicate_of(&at, shown, "taints must be unique by key and effect pair");
         }
@@ -135,8 +135,9 @@ pub fn node_status(new: &Value, errors: &mut Errors) {
     of_status(new, errors);
     let addresses = new["status"].list("addresses");
     let list = Path::root("status.addresses");
+    let repeated = repeated_values(addresses);
     for (index, address) in addresses.iter().enumerate() {
-        if addresses[..index].contains(address) {
+        if repeated[index] {
             errors.duplicate(&list.index(index), Shown::Plain(address.to_string()));
         }
     }
@@ -184,10 +185,10 @@ pub fn runtime_class(object: &Value, errors: &mut Errors) {
         let list = at.field("tolerations");
         let given = scheduling.list("tolerations");
         tolerations(given, &list, errors);
+        const PARTS: [&str; 4] = ["key", "operator", "value", "effect"];
+        let repeated = repeats(given.iter().map(|toleration| PARTS.map(|part| toleration.text(part))));
         for (index, toleration) in given.iter().enumerate() {
-            const PARTS: [&str; 4] = ["key", "operator", "value", "effect"];
-            let same = |other: &Value| PARTS.iter().all(|part| other.text(part) == toleration.text(part));
-            if given[..index].iter().any(same) {
+            if repeated[index] {
                 errors.duplicate(&list.index(index), Shown::Plain(toleration.to_string()));
             }
         }

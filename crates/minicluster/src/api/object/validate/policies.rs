@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::value_ext::ValueExt;
+use super::super::value_ext::{ValueExt, repeated_texts, repeated_values};
 use super::errors::{Errors, Path, Shown};
 use super::registrations::{FAILURES, MATCHES, conditions, rule_of};
 use super::{names, selector};
@@ -62,6 +62,7 @@ pub fn policy(object: &Value, errors: &mut Errors) {
         errors.one_of(validation, "reason", &REASONS[..3], &at);
     }
     let list = at.field("auditAnnotations");
+    let repeated = repeated_texts(annotations, "key");
     for (index, annotation) in annotations.iter().enumerate() {
         let (at, key) = (list.index(index), annotation.text("key"));
         let whole = format!("{}/{key}", object["metadata"].text("name"));
@@ -69,7 +70,7 @@ pub fn policy(object: &Value, errors: &mut Errors) {
         if annotation.text("valueExpression").trim().is_empty() {
             errors.required(&at.field("valueExpression"), "valueExpression is not specified");
         }
-        if annotations[..index].iter().any(|other| other.text("key") == key) {
+        if repeated[index] {
             errors.duplicate(&at.field("key"), key);
         }
     }
@@ -114,10 +115,11 @@ fn match_resources(matches: &Value, at: &Path<'_>, errors: &mut Errors) {
             let at = list.index(index);
             let named = at.field("resourceNames");
             let known = rule.list("resourceNames");
+            let repeated = repeated_values(known);
             for (index, name) in known.iter().enumerate() {
                 let text = name.as_str().unwrap_or_default();
                 errors.each_invalid(&named.index(index), text, &names::path_segment(text));
-                if known[..index].contains(name) {
+                if repeated[index] {
                     errors.duplicate(&named.index(index), name);
                 }
             }
@@ -177,8 +179,9 @@ pub fn policy_binding(object: &Value, errors: &mut Errors) {
     if actions.is_empty() {
         errors.required(&list, "at least one validation action is required");
     }
+    let repeated = repeated_values(actions);
     for (index, action) in actions.iter().enumerate() {
-        if actions[..index].contains(action) {
+        if repeated[index] {
             errors.duplicate(&list.index(index), action);
         } else if !ACTIONS.iter().any(|known| action == known) {
             errors.not_supported(&list.index(index), action, &ACTIONS);

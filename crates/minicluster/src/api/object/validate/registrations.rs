@@ -1,8 +1,10 @@
 //! What is registered with the server: other servers, webhooks, policies.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
-use super::super::value_ext::ValueExt;
+use super::super::value_ext::{ValueExt, repeated_texts, repeated_values};
 use super::errors::{Errors, Path};
 use super::{names, selector};
 
@@ -88,6 +90,7 @@ fn served_by(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
 pub fn webhooks(object: &Value, errors: &mut Errors) {
     let list = Path::root("webhooks");
     let hooks = object.list("webhooks");
+    let repeated = repeated_texts(hooks, "name");
     for (index, hook) in hooks.iter().enumerate() {
         let at = list.index(index);
         webhook(hook, &at, errors);
@@ -98,7 +101,7 @@ pub fn webhooks(object: &Value, errors: &mut Errors) {
             review_versions(reviews, &reviews_at, errors);
         }
         let name = hook.text("name");
-        if !name.is_empty() && hooks[..index].iter().any(|other| other.text("name") == name) {
+        if !name.is_empty() && repeated[index] {
             errors.duplicate(&at.field("name"), name);
         }
     }
@@ -209,9 +212,10 @@ fn service_path(path: &str, at: &Path<'_>, errors: &mut Errors) {
 /// The versions in which a webhook can be asked.
 pub fn review_versions(versions: &[Value], at: &Path<'_>, errors: &mut Errors) {
     let mut known = false;
+    let repeated = repeated_values(versions);
     for (index, version) in versions.iter().enumerate() {
         let text = version.as_str().unwrap_or_default();
-        if versions[..index].contains(version) {
+        if repeated[index] {
             errors.invalid(&at.index(index), text, "duplicate version");
             continue;
         }
@@ -260,13 +264,17 @@ fn resources_of(resources: &[Value], list: &Path<'_>, errors: &mut Errors) {
     }
     let texts: Vec<&str> = resources.iter().filter_map(Value::as_str).collect();
     let has = |wanted: &str| texts.contains(&wanted);
+    let backwards = |text: &str| text.chars().rev().collect::<String>();
+    let known: BTreeSet<String> = texts.iter().filter(|other| **other != "*/*").map(|other| backwards(other)).collect();
     for (index, resource) in texts.iter().enumerate() {
         if resource.is_empty() {
             errors.required(&list.index(index), "");
         }
         let Some(("*", sub)) = resource.split_once('/') else { continue };
-        let end = format!("/{sub}");
-        if texts.iter().any(|other| *other != "*/*" && other.ends_with(&end) && other != resource) {
+        let (end, own) = (backwards(&resource[1..]), backwards(resource));
+        // Those with one end stand side by side, and this resource is one of them.
+        let mut others = known.range(end.clone()..).take_while(|other| other.starts_with(&end));
+        if others.any(|other| *other != own) {
             let detail = format!("if '*/{sub}' is present, must not specify {resource}");
             errors.invalid(&list.index(index), *resource, &detail);
         }
@@ -283,6 +291,7 @@ fn resources_of(resources: &[Value], list: &Path<'_>, errors: &mut Errors) {
 
 /// Conditions in CEL: their names. The expressions are not compiled.
 pub fn conditions(conditions: &[Value], list: &Path<'_>, errors: &mut Errors) {
+    let repeated = repeated_texts(conditions, "name");
     for (index, condition) in conditions.iter().enumerate() {
         let (at, name) = (list.index(index), condition.text("name"));
         if condition.text("expression").trim().is_empty() {
@@ -292,7 +301,7 @@ pub fn conditions(conditions: &[Value], list: &Path<'_>, errors: &mut Errors) {
             errors.required(&at.field("name"), "");
         } else {
             errors.each_invalid(&at.field("name"), name, &names::qualified_name(name));
-            if conditions[..index].iter().any(|other| other.text("name") == name) {
+            if repeated[index] {
                 errors.duplicate(&at.field("name"), name);
             }
         }

@@ -22,6 +22,8 @@ pub const OLD_VOLUMES: [(&str, &str); 9] = [
     ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
     ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
+/// How many warnings of ports are made: more than an answer has room for.
+const MOST: usize = 4_096;
 /// Annotations that became fields.
 const OLD_ANNOTATIONS: [(&str, &str); 3] = [
     (
@@ -144,7 +146,7 @@ fn hidden(at: &str, container: &Value, warnings: &mut Vec<String>) {
 }
 
 fn ports(prefix: &str, spec: &Value, warnings: &mut Vec<String>) {
-    let mut known: BTreeMap<(i64, &str), Vec<(String, &Value)>> = BTreeMap::new();
+    let mut known: BTreeMap<(i64, &str), PortsBefore<'_>> = BTreeMap::new();
     for (container_at, container) in containers(prefix, spec) {
         for (index, port) in container.list("ports").iter().enumerate() {
             let at = format!("{container_at}.ports[{index}]");
@@ -158,22 +160,51 @@ fn ports(prefix: &str, spec: &Value, warnings: &mut Vec<String>) {
                     port.text("protocol")
                 ));
             }
-            let others = known.entry((number, port.text("protocol"))).or_default();
-            for (other_at, other) in others.iter() {
-                let (other_ip, other_port) = (other.text("hostIP"), other.int("hostPort").unwrap_or_default());
-                let what = if host_ip == other_ip && host_port == other_port {
+            let before = known.entry((number, port.text("protocol"))).or_default();
+            for other in before.meeting(host_ip, host_port) {
+                if warnings.len() >= MOST {
+                    return;
+                }
+                let (other_at, other_ip, other_port) = &before.ports[other];
+                let what = if host_ip == *other_ip && host_port == *other_port {
                     "duplicate"
-                } else if host_port == 0 || other_port == 0 {
+                } else if host_port == 0 || *other_port == 0 {
                     "overlapping"
-                } else if host_port == other_port && host_ip.is_empty() != other_ip.is_empty() {
-                    "dangerously ambiguous"
                 } else {
-                    continue;
+                    "dangerously ambiguous"
                 };
                 warnings.push(format!("{at}: {what} port definition with {other_at}"));
             }
-            others.push((at, port));
+            before.push(at, host_ip, host_port);
         }
+    }
+}
+
+/// The ports of one number and protocol that were looked at before.
+#[derive(Default)]
+struct PortsBefore<'a> {
+    /// Where each stands, its address and its number on the host.
+    ports: Vec<(String, &'a str, i64)>,
+    /// The same by number on the host and address.
+    by_host: BTreeMap<i64, BTreeMap<&'a str, Vec<usize>>>,
+}
+
+impl<'a> PortsBefore<'a> {
+    fn push(&mut self, at: String, host_ip: &'a str, host_port: i64) {
+        let index = self.ports.len();
+        self.ports.push((at, host_ip, host_port));
+        self.by_host.entry(host_port).or_default().entry(host_ip).or_default().push(index);
+    }
+
+    /// Those that a port has something to do with, in their order: with another number or address of the host it has not.
+    fn meeting(&self, host_ip: &str, host_port: i64) -> BTreeSet<usize> {
+        if host_port == 0 {
+            return (0..self.ports.len().min(MOST)).collect();
+        }
+        let anywhere = self.by_host.get(&0).into_iter().flat_map(BTreeMap::values);
+        let same_port = self.by_host.get(&host_port).into_iter().flatten();
+        let same = same_port.filter(|(ip, _)| **ip == host_ip || ip.is_empty() != host_ip.is_empty());
+        anywhere.chain(same.map(|(_, ports)| ports)).flatten().copied().take(MOST).collect()
     }
 }
 
@@ -195,5 +226,43 @@ fn affinity(prefix: &str, spec: &Value, warnings: &mut Vec<String>) {
                 warnings.push(format!("{at}.{preferred}[{index}].podAffinityTerm.labelSelector: {said}"));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::super::value_ext::LOOKS;
+    use super::*;
+
+    fn said(ports: impl IntoIterator<Item = Value>) -> Vec<String> {
+        let spec = json!({ "containers": [{ "ports": ports.into_iter().collect::<Value>() }] });
+        let mut said = Vec::new();
+        super::ports("", &spec, &mut said);
+        said
+    }
+
+    #[test]
+    fn ports_that_meet_are_told() {
+        let port = |ip: &str, port: i64| json!({ "containerPort": 1, "hostIP": ip, "hostPort": port });
+        let ports = [port("", 7), port("1.1.1.1", 7), port("2.2.2.2", 7), port("", 8), port("", 0), port("1.1.1.1", 7)];
+        let at = |index: usize, what: &str, other: usize| {
+            format!("spec.containers[0].ports[{index}]: {what} port definition with spec.containers[0].ports[{other}]")
+        };
+        let mut expected = vec![at(1, "dangerously ambiguous", 0), at(2, "dangerously ambiguous", 0)];
+        expected.extend((0..4).map(|other| at(4, "overlapping", other)));
+        expected.extend([at(5, "dangerously ambiguous", 0), at(5, "duplicate", 1), at(5, "overlapping", 4)]);
+        assert_eq!(said(ports), expected);
+    }
+
+    #[test]
+    fn each_port_is_looked_at_once() {
+        const PORTS: usize = 2_000;
+        let before = LOOKS.get();
+        let different = |number: usize| json!({ "containerPort": 1, "hostPort": number + 1 });
+        assert_eq!(said((0..PORTS).map(different)), Vec::<String>::new());
+        assert!(LOOKS.get() - before < 20 * PORTS as u64, "{} fields are looked for", LOOKS.get() - before);
+        assert_eq!(said((0..PORTS).map(|_| json!({ "containerPort": 1 }))).len(), MOST);
     }
 }

@@ -14,7 +14,7 @@ mod words;
 
 use serde_json::Value;
 
-use super::super::value_ext::ValueExt;
+use super::super::value_ext::{ValueExt, repeated_later, repeats, texts};
 use super::errors::{Errors, Path, immutable};
 use super::{names, registrations};
 
@@ -76,17 +76,17 @@ fn outcome(object: &Value, errors: &mut Errors) {
     if stored.is_empty() {
         return errors.invalid(&list, &Value::Null, "must have at least one stored version");
     }
+    let repeated = repeats(versions.iter().map(|version| version["name"].to_string()));
     for (index, version) in versions.iter().enumerate() {
         // A name counts once, even where several versions have it.
-        let again = versions[..index].iter().any(|other| other["name"] == version["name"]);
-        if version.flag("storage") && (again || !stored.contains(&version["name"])) {
+        if version.flag("storage") && (repeated[index] || !stored.contains(&version["name"])) {
             let detail = format!("must have the storage version {}", version.text("name"));
             errors.invalid(&list, &Value::from(stored), &detail);
         }
     }
+    let (again, names) = (repeated_later(stored.iter().map(Value::to_string)), texts(versions, "name"));
     for (index, name) in stored.iter().enumerate().filter_map(|(index, name)| Some((index, name.as_str()?))) {
-        let again = stored[index + 1..].iter().any(|other| other == name);
-        if !again && !versions.iter().any(|version| version.text("name") == name) {
+        if !again[index] && !names.contains(name) {
             let detail = format!(
                 "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions \
                  until a storage migration ensures no data remains persisted in {name} and removes {name} from \

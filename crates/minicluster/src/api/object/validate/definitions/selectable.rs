@@ -1,5 +1,7 @@
 //! The fields that field selectors may ask for: each must be a simple field that the schema names.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::super::super::value_ext::ValueExt;
@@ -13,7 +15,7 @@ const SIMPLE: &str = "must point to a field of type string, boolean or integer. 
 /// The selectable fields of a schema; `missing` is said where there is no schema to hold them against.
 pub fn fields(fields: &[Value], schema: Option<&Value>, missing: &str, list: &Path<'_>, errors: &mut Errors) {
     let Some(schema) = schema else { return errors.invalid(list, "", missing) };
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen = BTreeSet::new();
     for (index, field) in fields.iter().enumerate() {
         let (at, path) = (list.index(index), field.text("jsonPath"));
         let at = at.field("jsonPath");
@@ -34,10 +36,9 @@ pub fn fields(fields: &[Value], schema: Option<&Value>, missing: &str, list: &Pa
         if !matches!(found.text("type"), "string" | "boolean" | "integer") {
             errors.invalid(&at, path, SIMPLE);
         }
-        if seen.contains(&path) {
+        if !seen.insert(path) {
             errors.duplicate(&at, path);
         }
-        seen.push(path);
     }
     if fields.len() > MOST {
         errors.too_many(list, fields.len(), MOST);

@@ -1,8 +1,10 @@
 //! Where a pod may be placed: affinity, tolerations, spreading.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 
-use super::super::super::value_ext::ValueExt;
+use super::super::super::value_ext::{ValueExt, repeated_later};
 use super::super::errors::{Errors, Path};
 use super::super::{metadata, names, selector};
 
@@ -155,10 +157,10 @@ fn pod_term(term: &Value, at: &Path<'_>, errors: &mut Errors) {
             errors.each_invalid(&list.index(index), key, &names::qualified_name(key));
         }
     }
-    let mismatched = term.list("mismatchLabelKeys");
+    let mismatched: BTreeSet<String> = term.list("mismatchLabelKeys").iter().map(Value::to_string).collect();
     let list = at.field("matchLabelKeys");
     for (index, key) in term.list("matchLabelKeys").iter().enumerate() {
-        if mismatched.contains(key) {
+        if mismatched.contains(&key.to_string()) {
             errors.invalid(&list.index(index), key, "exists in both matchLabelKeys and mismatchLabelKeys");
         }
     }
@@ -174,12 +176,15 @@ fn pod_term(term: &Value, at: &Path<'_>, errors: &mut Errors) {
 fn selected_twice(term: &Value, at: &Path<'_>, errors: &mut Errors) {
     let selector = &term["labelSelector"];
     let keys = term.list("matchLabelKeys");
+    let mut times: BTreeMap<&str, usize> = BTreeMap::new();
+    let expressions = selector.list("matchExpressions").iter().map(|one| one.text("key"));
+    for key in selector.entries("matchLabels").keys().map(String::as_str).chain(expressions) {
+        *times.entry(key).or_default() += 1;
+    }
+    let again = repeated_later(keys.iter().map(|key| key.as_str()));
     for (index, key) in keys.iter().enumerate() {
         let key = key.as_str().unwrap_or_default();
-        let expressions = selector.list("matchExpressions").iter().filter(|one| one.text("key") == key).count();
-        let times = usize::from(selector.entries("matchLabels").contains_key(key)) + expressions;
-        let last = !keys[index + 1..].iter().any(|other| other == key);
-        if times > 1 && last {
+        if times.get(key).is_some_and(|times| *times > 1) && !again[index] {
             errors.invalid(&at.index(index), key, "exists in both matchLabelKeys and labelSelector");
         }
     }
@@ -233,6 +238,8 @@ pub fn taint_effect(effect: &str, at: &Path<'_>, errors: &mut Errors) {
 
 /// How pods spread over a topology.
 pub fn spread(constraints: &[Value], at: &Path<'_>, errors: &mut Errors) {
+    let pairs = constraints.iter().map(|one| (one.text("topologyKey"), one.text("whenUnsatisfiable")));
+    let again = repeated_later(pairs);
     for (index, constraint) in constraints.iter().enumerate() {
         let item = at.index(index);
         let skew = constraint.int("maxSkew").unwrap_or_default();
@@ -247,8 +254,7 @@ pub fn spread(constraints: &[Value], at: &Path<'_>, errors: &mut Errors) {
         if !["DoNotSchedule", "ScheduleAnyway"].contains(&action) {
             errors.not_supported(&item.field("whenUnsatisfiable"), action, &["DoNotSchedule", "ScheduleAnyway"]);
         }
-        let same = |other: &&Value| other.text("topologyKey") == topology && other.text("whenUnsatisfiable") == action;
-        if constraints[index + 1..].iter().any(|other| same(&other)) {
+        if again[index] {
             let text = format!("{{{topology}, {action}}}");
             errors.duplicate(&item.field("{topologyKey, whenUnsatisfiable}"), text.as_str());
         }

@@ -234,6 +234,7 @@ fn host_ports(containers: &[Value], at: &Path<'_>, errors: &mut Errors) {
 fn mounts(pod: &ValidatedPod<'_>, container: &Value, at: &Path<'_>, errors: &mut Errors) {
     let devices: BTreeMap<&str, &str> =
         container.list("volumeDevices").iter().map(|device| (device.text("name"), device.text("devicePath"))).collect();
+    let device_paths: BTreeSet<&str> = devices.values().copied().collect();
     let mut paths = BTreeSet::new();
     let list = at;
     for (index, mount) in container.list("volumeMounts").iter().enumerate() {
@@ -254,7 +255,7 @@ fn mounts(pod: &ValidatedPod<'_>, container: &Value, at: &Path<'_>, errors: &mut
         if devices.contains_key(name) {
             errors.invalid(&at.field("name"), name, "must not already exist in volumeDevices");
         }
-        if devices.values().any(|device| *device == path) {
+        if device_paths.contains(path) {
             errors.invalid(&at.field("mountPath"), path, "must not already exist as a path in volumeDevices");
         }
         let (sub, expression) = (mount.text("subPath"), mount.text("subPathExpr"));
@@ -302,6 +303,7 @@ fn recursive_read_only(mount: &Value, at: &Path<'_>, errors: &mut Errors) {
 fn devices(pod: &ValidatedPod<'_>, container: &Value, at: &Path<'_>, errors: &mut Errors) {
     let mounts: BTreeMap<&str, &str> =
         container.list("volumeMounts").iter().map(|mount| (mount.text("name"), mount.text("mountPath"))).collect();
+    let mount_paths: BTreeSet<&str> = mounts.values().copied().collect();
     let (mut names, mut paths) = (BTreeSet::new(), BTreeSet::new());
     for (index, device) in container.list("volumeDevices").iter().enumerate() {
         let at = at.index(index);
@@ -334,7 +336,7 @@ fn devices(pod: &ValidatedPod<'_>, container: &Value, at: &Path<'_>, errors: &mu
         if mounts.contains_key(name) {
             errors.invalid(&at.field("name"), name, "must not already exist in volumeMounts");
         }
-        if mounts.values().any(|mount| *mount == path) {
+        if mount_paths.contains(path) {
             errors.invalid(&at.field("devicePath"), path, "must not already exist as a path in volumeMounts");
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::super::super::value_ext::ValueExt;
+use super::super::super::value_ext::{ValueExt, texts};
 use super::super::errors::{Errors, Path};
 use super::containers::{self, ValidatedPod};
 
@@ -25,7 +25,7 @@ const NOT_FOR_THEM: [&str; 9] = [
 pub fn containers(pod: &ValidatedPod<'_>, at: &Path<'_>, errors: &mut Errors) {
     let others = ["containers", "initContainers"].iter().flat_map(|name| pod.spec.list(name));
     let others: BTreeSet<&str> = others.map(|container| container.text("name")).collect();
-    let mut names = BTreeSet::new();
+    let (mut names, targets) = (BTreeSet::new(), texts(pod.spec.list("containers"), "name"));
     for (index, container) in pod.spec.list("ephemeralContainers").iter().enumerate() {
         let at = at.index(index);
         containers::all(pod, container, &at, errors);
@@ -34,7 +34,7 @@ pub fn containers(pod: &ValidatedPod<'_>, at: &Path<'_>, errors: &mut Errors) {
             errors.duplicate(&at.field("name"), name);
         }
         let target = container.text("targetContainerName");
-        if !target.is_empty() && !pod.spec.list("containers").iter().any(|other| other.text("name") == target) {
+        if !target.is_empty() && !targets.contains(target) {
             errors.not_found(&at.field("targetContainerName"), target);
         }
         for field in NOT_FOR_THEM {

@@ -15,6 +15,8 @@ mod status;
 mod update;
 mod volumes;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 
 use super::super::value_ext::ValueExt;
@@ -142,6 +144,10 @@ pub fn pod_spec(spec: &Value, of: In, at: &Path<'_>, errors: &mut Errors) {
 
 /// Volumes that variables are read from.
 fn files(pod: &ValidatedPod<'_>, at: &Path<'_>, errors: &mut Errors) {
+    let mut volumes: BTreeMap<&str, &Value> = BTreeMap::new();
+    for volume in pod.spec.list("volumes") {
+        volumes.entry(volume.text("name")).or_insert(volume);
+    }
     for kind in ["initContainers", "containers", "ephemeralContainers"] {
         let list = at.field(kind);
         for (index, container) in pod.spec.list(kind).iter().enumerate() {
@@ -152,9 +158,9 @@ fn files(pod: &ValidatedPod<'_>, at: &Path<'_>, errors: &mut Errors) {
                 let volume = reference.text("volumeName");
                 let variable_at = env.index(index);
                 let at = variable_at.field("valueFrom.fileKeyRef.volumeName");
-                match pod.spec.list("volumes").iter().find(|other| other.text("name") == volume) {
+                match volumes.get(volume) {
                     None => errors.not_found(&at, volume),
-                    Some(volume) if volume.has("emptyDir") => {}
+                    Some(found) if found.has("emptyDir") => {}
                     Some(_) => errors.invalid(&at, volume, "referenced volume must be of type emptyDir"),
                 }
             }
@@ -289,7 +295,7 @@ fn gates(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.each_invalid(&list.index(index).field("conditionType"), ty, &names::qualified_name(ty));
     }
     let list = at.field("schedulingGates");
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for (index, gate) in spec.list("schedulingGates").iter().enumerate() {
         let name = gate.text("name");
         errors.each_invalid(&list.index(index), name, &names::qualified_name(name));

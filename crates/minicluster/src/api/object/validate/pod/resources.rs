@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 
 use super::super::super::quantity::Quantity;
@@ -54,7 +56,8 @@ pub fn container(resources: &Value, claims: &[&str], at: &Path<'_>, errors: &mut
 /// The devices that something uses, of those that the pod claims.
 pub fn claimed(resources: &Value, claims: &[&str], at: &Path<'_>, errors: &mut Errors) {
     let list = at.field("claims");
-    let mut seen: Vec<(&str, &str)> = Vec::new();
+    let mut seen: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let names: BTreeSet<&str> = claims.iter().copied().collect();
     for (index, claim) in resources.list("claims").iter().enumerate() {
         let (name, request) = (claim.text("name"), claim.text("request"));
         let item = list.index(index);
@@ -62,26 +65,24 @@ pub fn claimed(resources: &Value, claims: &[&str], at: &Path<'_>, errors: &mut E
             errors.required(&item, "");
             continue;
         }
-        let whole = seen.contains(&(name, ""));
+        let asked = seen.entry(name).or_default();
+        let whole = asked.contains("");
         let shown = if request.is_empty() { name.to_owned() } else { format!("{name}/{request}") };
-        if seen.contains(&(name, request)) {
+        if asked.contains(request) {
             errors.duplicate(&item, shown.as_str());
-        } else if seen.iter().any(|(other, asked)| *other == name && (asked.is_empty() || request.is_empty())) {
+        } else if whole || request.is_empty() && !asked.is_empty() {
             errors.duplicate(&item, name);
         } else {
-            seen.push((name, request));
+            asked.insert(request);
         }
         // Where all of a claim is used already, what of it is asked for again is not looked at.
         if !request.is_empty() && !whole {
             errors.each_invalid(&item.field("request"), request, &names::dns_1123_label(request));
         }
-        if !claims.contains(&name) {
+        if !names.contains(name) && !errors.is_full() {
             let known = match claims {
                 [] => " which is empty".to_owned(),
-                several => {
-                    let unique: std::collections::BTreeSet<&str> = several.iter().copied().collect();
-                    format!(": {}", unique.into_iter().collect::<Vec<_>>().join(", "))
-                }
+                _ => format!(": {}", names.iter().copied().collect::<Vec<_>>().join(", ")),
             };
             errors.not_among(&item, name, &format!("must be one of the names in pod.spec.resourceClaims{known}"));
         }

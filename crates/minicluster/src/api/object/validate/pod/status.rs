@@ -1,8 +1,10 @@
 //! What the status of a pod may say.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 
-use super::super::super::value_ext::ValueExt;
+use super::super::super::value_ext::{ValueExt, repeated_texts, repeats, texts};
 use super::super::endpoints::{legacy_address, parse_legacy};
 use super::super::errors::{Errors, Path, Shown};
 use super::super::names;
@@ -84,13 +86,14 @@ fn restarts(before: &[Value], after: &[Value], policy: &str, at: &Path<'_>, erro
     if policy == "Always" {
         return;
     }
+    let running: Vec<&Value> = after.iter().filter(|new| !new["state"].has("terminated")).collect();
+    let running: BTreeSet<&str> = running.into_iter().map(|new| new.text("name")).collect();
     for (index, old) in before.iter().enumerate() {
         let Some(ended) = old["state"].some("terminated") else { continue };
         if ended.int("exitCode").unwrap_or_default() != 0 && policy == "OnFailure" {
             continue;
         }
-        let again = |new: &Value| new.text("name") == old.text("name") && !new["state"].has("terminated");
-        if after.iter().any(again) {
+        if running.contains(old.text("name")) {
             let at = at.index(index);
             errors.forbidden(&at.field("state"), "may not be transitioned to non-terminated state");
         }
@@ -101,12 +104,13 @@ fn restarts(before: &[Value], after: &[Value], policy: &str, at: &Path<'_>, erro
 fn claims(spec: &Value, status: &Value, at: &Path<'_>, errors: &mut Errors) {
     let list = at.field("resourceClaimStatuses");
     let given = status.list("resourceClaimStatuses");
+    let (known, repeated) = (texts(spec.list("resourceClaims"), "name"), repeated_texts(given, "name"));
     for (index, claim) in given.iter().enumerate() {
         let (at, name) = (list.index(index), claim.text("name"));
-        if !spec.list("resourceClaims").iter().any(|known| known.text("name") == name) {
+        if !known.contains(name) {
             errors.invalid(&at.field("name"), name, "must match the name of an entry in `spec.resourceClaims`");
         }
-        if given[..index].iter().any(|other| other.text("name") == name) {
+        if repeated[index] {
             errors.duplicate(&at.field("name"), name);
         }
         if let Some(name) = claim.some("resourceClaimName").and_then(Value::as_str) {
@@ -123,9 +127,10 @@ fn extended_claim(spec: &Value, status: &Value, at: &Path<'_>, errors: &mut Erro
         errors.required(&list, "at least one request mapping is required");
     }
     const PARTS: [&str; 3] = ["containerName", "resourceName", "requestName"];
+    let repeated = repeats(mappings.iter().map(|mapping| PARTS.map(|part| mapping.text(part))));
     for (index, mapping) in mappings.iter().enumerate() {
         let at_mapping = list.index(index);
-        if mappings[..index].iter().any(|other| PARTS.iter().all(|part| other.text(part) == mapping.text(part))) {
+        if repeated[index] {
             for part in PARTS {
                 errors.duplicate(&at_mapping.field(part), mapping.text(part));
             }
@@ -203,22 +208,27 @@ fn users(states: &[Value], list: &Path<'_>, errors: &mut Errors) {
 
 /// How the devices are that containers have, each of which they asked for.
 fn allocated(spec: &Value, containers: &str, states: &[Value], list: &Path<'_>, errors: &mut Errors) {
+    let mut known: BTreeMap<&str, &Value> = BTreeMap::new();
+    for container in spec.list(containers) {
+        known.entry(container.text("name")).or_insert(container);
+    }
     for (index, state) in states.iter().enumerate() {
         let at = list.index(index);
         let resources_at = at.field("allocatedResourcesStatus");
-        let container = spec.list(containers).iter().find(|known| known.text("name") == state.text("name"));
+        let container = known.get(state.text("name"));
         for (index, resource) in state.list("allocatedResourcesStatus").iter().enumerate() {
             let at = resources_at.index(index);
             if let Some(container) = container {
                 asked_for(&container["resources"], resource.text("name"), &at.field("name"), errors);
             }
             let (devices, list) = (resource.list("resources"), at.field("resources"));
+            let repeated = repeated_texts(devices, "resourceID");
             for (index, device) in devices.iter().enumerate() {
                 let (at, health, id) = (list.index(index), device.text("health"), device.text("resourceID"));
                 if !HEALTH.contains(&health) {
                     errors.not_supported(&at.field("health"), health, &HEALTH);
                 }
-                if devices[..index].iter().any(|other| other.text("resourceID") == id) {
+                if repeated[index] {
                     errors.duplicate(&at.field("resourceID"), id);
                 }
             }

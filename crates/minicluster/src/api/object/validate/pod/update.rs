@@ -1,9 +1,11 @@
 //! What may become of a pod.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::super::super::strategy::restore;
-use super::super::super::value_ext::ValueExt;
+use super::super::super::value_ext::{ValueExt, repeated_later};
 use super::super::errors::{Errors, Path};
 use super::{In, only_pods, pod_spec};
 
@@ -128,9 +130,11 @@ fn tolerations_kept(before: &Value, after: &Value, at: &Path<'_>, errors: &mut E
 
 fn gates_kept(before: &Value, after: &Value, at: &Path<'_>, errors: &mut Errors) {
     let gates = after.list("schedulingGates");
+    let known: BTreeSet<String> = before.list("schedulingGates").iter().map(Value::to_string).collect();
+    let again = repeated_later(gates.iter().map(Value::to_string));
     for (index, gate) in gates.iter().enumerate() {
         // One that is written twice is told where it stands last.
-        if !before.list("schedulingGates").contains(gate) && !gates[index + 1..].contains(gate) {
+        if !known.contains(&gate.to_string()) && !again[index] {
             let detail = format!("only deletion is allowed, but found new scheduling gate '{}'", gate.text("name"));
             errors.forbidden(&at.index(index).field("name"), &detail);
         }

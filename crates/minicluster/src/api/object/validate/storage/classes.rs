@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::super::super::value_ext::ValueExt;
+use super::super::super::value_ext::{ValueExt, repeated_values};
 use super::super::errors::{Errors, Path, immutable};
 use super::super::names;
 
@@ -23,7 +23,7 @@ pub fn storage_class(object: &Value, errors: &mut Errors) {
     }
     errors.one_of(object, "volumeBindingMode", &BINDING, &at);
     let topologies = Path::root("allowedTopologies");
-    let mut known: Vec<BTreeMap<&str, BTreeSet<&str>>> = Vec::new();
+    let mut known: BTreeSet<BTreeMap<&str, BTreeSet<&str>>> = BTreeSet::new();
     for (index, term) in object.list("allowedTopologies").iter().enumerate() {
         let at = topologies.index(index);
         topology(term, &at, errors);
@@ -33,17 +33,16 @@ pub fn storage_class(object: &Value, errors: &mut Errors) {
             labels.entry(expression.text("key")).or_insert(values);
         }
         // A term without labels counts as a copy of nothing.
-        if labels.is_empty() || known.contains(&labels) {
+        if labels.is_empty() || !known.insert(labels) {
             errors.duplicate(&at.field("matchLabelExpressions"), "");
         }
-        known.push(labels);
     }
 }
 
 /// A term of a topology: which labels nodes have.
 fn topology(term: &Value, at: &Path<'_>, errors: &mut Errors) {
     let list = at.field("matchLabelExpressions");
-    let mut keys: Vec<&str> = Vec::new();
+    let mut keys = BTreeSet::new();
     for (index, expression) in term.list("matchLabelExpressions").iter().enumerate() {
         let at = list.index(index);
         let values = expression.list("values");
@@ -51,17 +50,17 @@ fn topology(term: &Value, at: &Path<'_>, errors: &mut Errors) {
             errors.required(&at.field("values"), "");
         }
         let values_at = at.field("values");
+        let repeated = repeated_values(values);
         for (index, value) in values.iter().enumerate() {
-            if values[..index].contains(value) {
+            if repeated[index] {
                 errors.duplicate(&values_at.index(index), value);
             }
         }
         let key = expression.text("key");
         errors.each_invalid(&at.field("key"), key, &names::qualified_name(key));
-        if keys.contains(&key) {
+        if !keys.insert(key) {
             errors.duplicate(&at.field("key"), key);
         }
-        keys.push(key);
     }
 }
 

@@ -1,10 +1,12 @@
 //! What storage drivers say of themselves, and what they do for volumes.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::super::super::quantity::Quantity;
 use super::super::super::strategy::restore;
-use super::super::super::value_ext::ValueExt;
+use super::super::super::value_ext::{ValueExt, repeated_texts, repeated_values};
 use super::super::apps::not_negative;
 use super::super::errors::{Errors, Path, Shown, immutable};
 use super::super::{names, selector};
@@ -46,9 +48,10 @@ pub fn driver(object: &Value, errors: &mut Errors) {
     }
     let tokens_at = at.field("tokenRequests");
     let tokens = spec.list("tokenRequests");
+    let repeated = repeated_texts(tokens, "audience");
     for (index, token) in tokens.iter().enumerate() {
         let at = tokens_at.index(index);
-        if tokens[..index].iter().any(|other| other.text("audience") == token.text("audience")) {
+        if repeated[index] {
             errors.duplicate(&at.field("audience"), token.text("audience"));
             continue;
         }
@@ -95,6 +98,7 @@ pub fn driver_update(old: &Value, new: &Value, errors: &mut Errors) {
 pub fn node(object: &Value, errors: &mut Errors) {
     let list = Path::root("spec.drivers");
     let drivers = object["spec"].list("drivers");
+    let repeated = repeated_texts(drivers, "name");
     for (index, driver) in drivers.iter().enumerate() {
         let at = list.index(index);
         let (name, id) = (driver.text("name"), driver.text("nodeID"));
@@ -107,16 +111,17 @@ pub fn node(object: &Value, errors: &mut Errors) {
             errors.invalid(&id_at, id, "must be 256 characters or less");
         }
         not_negative(&driver["allocatable"], "count", &at.field("allocatable"), errors);
-        if drivers[..index].iter().any(|other| other.text("name") == name) {
+        if repeated[index] {
             errors.duplicate(&list.index(index).field("name"), name);
         }
         let keys = driver.list("topologyKeys");
+        let repeated = repeated_values(keys);
         for (index, key) in keys.iter().enumerate() {
             let text = key.as_str().unwrap_or_default();
             if text.is_empty() {
                 errors.required(&at, "");
             }
-            if keys[..index].contains(key) {
+            if repeated[index] {
                 errors.duplicate(&at, text);
             }
             errors.each_invalid(&at, text, &names::qualified_name(text));
@@ -127,9 +132,12 @@ pub fn node(object: &Value, errors: &mut Errors) {
 /// What may become of a CSINode: a driver that stays may only change how much it can hold.
 pub fn node_update(old: &Value, new: &Value, errors: &mut Errors) {
     let list = Path::root("spec.drivers");
+    let mut drivers: BTreeMap<&str, &Value> = BTreeMap::new();
+    for driver in new["spec"].list("drivers") {
+        drivers.entry(driver.text("name")).or_insert(driver);
+    }
     for before in old["spec"].list("drivers") {
-        let now = new["spec"].list("drivers");
-        let Some(now) = now.iter().find(|driver| driver.text("name") == before.text("name")) else { continue };
+        let Some(&now) = drivers.get(before.text("name")) else { continue };
         let mut same = now.clone();
         restore(&mut same, before, "allocatable");
         if same != *before {
