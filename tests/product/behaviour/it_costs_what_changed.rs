@@ -268,3 +268,31 @@ async fn a_file_is_read_once_for_all_its_objects() {
     assert_eq!(read[0], read[1], "reads of a file with few objects and with many, at first and when one changed");
     assert!(read[0].0 <= 3 && read[0].1 <= 3, "{read:?}");
 }
+
+/// One value of a file changes: requests are made for its object, however many others the file has.
+#[tokio::test(start_paused = true)]
+async fn one_value_of_a_file_costs_one_object() {
+    let mut counted = Vec::new();
+    for count in [60, 240] {
+        let (mut world, tap) = World::tapped().await;
+        let all = |changed: &str| {
+            let map = |number: usize| config_map(&format!("map-{number:03}"), if number == 7 { changed } else { "1" });
+            (0..count).map(map).collect::<Vec<_>>().join("---\n")
+        };
+        world.repository.write("all.yaml", all("1"));
+        world.with_all_of_them().await;
+        tokio::time::sleep(Duration::from_mins(2)).await;
+        tap.take();
+        let second = world.push("all.yaml", &all("2"), "One value");
+        world.through(&second).await;
+        tokio::time::sleep(Duration::from_mins(2)).await;
+        let went = tap.take();
+        let of_objects: Vec<&Went> = went.iter().filter(|went| went.path.contains("/configmaps")).collect();
+        assert!(of_objects.iter().all(|went| went.path.contains("/configmaps/map-007")), "{of_objects:#?}");
+        assert_eq!(of_objects.iter().filter(|went| went.changes_an_object()).count(), 1, "{of_objects:#?}");
+        let records = world.records().into_iter().filter(|record| record.commit.as_str() == second).count();
+        assert_eq!(records, 1, "records of the commit");
+        counted.push(of_objects.len());
+    }
+    assert_eq!(counted[0], counted[1], "requests of few and of many objects");
+}
