@@ -66,7 +66,8 @@ async fn followed(says: Says) -> Followed {
     };
     let known = Arc::new(Mutex::new((0..says.known).map(key).collect()));
     let namespace = Some("shop".to_owned());
-    let scope = Scope { cluster, served, labels: String::new(), namespace, known, send, synced };
+    let room = TextRoom::default();
+    let scope = Scope { cluster, served, labels: String::new(), namespace, known, room, send, synced };
     let mut seen = VecDeque::new();
     let listening = async {
         loop {
