@@ -36,7 +36,7 @@ use tower::ServiceExt;
 pub use apply::ApplyError;
 pub use faults::Fault;
 
-pub use api::{Access, ApiServer, Authorization, KeepError, Token, User};
+pub use api::{Access, ApiServer, Authorization, Backup, KeepError, Token, User};
 pub use clock::Clock;
 pub use kubelet::{NodeSpec, Script, ScriptError};
 pub use listen::{ListenError, Listening, Transport};
@@ -50,6 +50,8 @@ use api::{Kept, Settings};
 #[derive(Debug)]
 pub struct MiniCluster {
     api: ApiServer,
+    /// How the parts are started, those that are not left out.
+    options: (Option<controllers::Options>, Option<kubelet::Options>),
     controllers: Option<controllers::Running>,
     kubelet: Option<kubelet::Running>,
 }
@@ -177,6 +179,61 @@ impl MiniCluster {
     /// failing. Never, where nothing is kept.
     pub async fn state_is_lost(&self) {
         self.api.lost().cancelled_owned().await;
+    }
+
+    /// Returns everything that is stored now, for [`MiniCluster::restore`].
+    #[must_use]
+    pub fn back_up(&self) -> Backup {
+        self.api.back_up()
+    }
+
+    /// Goes back to what was stored at a backup, as a cluster does whose etcd is restored from a snapshot: with all parts stopped,
+    /// and started again afterwards. Clients see resource versions go back, and their watches end.
+    pub async fn restore(&mut self, backup: &Backup) {
+        let (controllers, kubelet) = (self.controllers.is_some(), self.kubelet.is_some());
+        self.stop_part(Part::Controllers).await;
+        self.stop_part(Part::Kubelet).await;
+        self.api.restore(backup);
+        self.api.saved().await;
+        for (part, _) in [(Part::Controllers, controllers), (Part::Kubelet, kubelet)].iter().filter(|(_, ran)| *ran) {
+            self.start_part(*part);
+        }
+    }
+
+    /// Stops the controllers, or the kubelet, as an outage of it alone does. Does nothing where that part does not run, and for other
+    /// parts.
+    pub async fn stop_part(&mut self, part: Part) {
+        match part {
+            Part::Controllers => {
+                if let Some(controllers) = self.controllers.take() {
+                    controllers.stop().await;
+                }
+            }
+            Part::Kubelet => {
+                if let Some(kubelet) = self.kubelet.take() {
+                    kubelet.stop().await;
+                }
+            }
+            Part::Volumes | Part::Roles | Part::ServiceAccounts => {}
+        }
+    }
+
+    /// Starts a part again that was stopped. Does nothing where that part runs or was left out, and for other parts.
+    pub fn start_part(&mut self, part: Part) {
+        let (controllers, kubelet) = &self.options;
+        match part {
+            Part::Controllers if self.controllers.is_none() => {
+                let agent = HeaderValue::from_static("kube-controller-manager");
+                let start = |options| controllers::start(client(&self.api, Some(agent)), options);
+                self.controllers = controllers.as_ref().map(start);
+            }
+            Part::Kubelet if self.kubelet.is_none() => {
+                let agent = HeaderValue::from_static("kubelet");
+                let start = |options| kubelet::start(client(&self.api, Some(agent)), options);
+                self.kubelet = kubelet.clone().map(start);
+            }
+            _ => {}
+        }
     }
 
     /// Stops everything: watches end, controllers and nodes stop.
@@ -336,17 +393,19 @@ impl Builder {
                     options.which = options.which.without(&[controller]);
                 }
             }
-            controllers::start(client(&api, Some(HeaderValue::from_static("kube-controller-manager"))), &options)
+            options
         });
-        let kubelet = (!self.without.contains(&Part::Kubelet)).then(|| {
-            let mut options = kubelet::Options::new(clock, of_kubelet, logs);
-            options.nodes = self.nodes;
-            options.heartbeat = self.heartbeat;
-            options.speed = self.speed;
-            options.script = self.script;
-            kubelet::start(client(&api, Some(HeaderValue::from_static("kubelet"))), options)
+        let kubelet = (!self.without.contains(&Part::Kubelet)).then(|| kubelet::Options {
+            nodes: self.nodes,
+            heartbeat: self.heartbeat,
+            speed: self.speed,
+            script: self.script,
+            ..kubelet::Options::new(clock, of_kubelet, logs)
         });
-        Ok(MiniCluster { api, controllers, kubelet })
+        let mut cluster = MiniCluster { api, options: (controllers, kubelet), controllers: None, kubelet: None };
+        cluster.start_part(Part::Controllers);
+        cluster.start_part(Part::Kubelet);
+        Ok(cluster)
     }
 }
 

@@ -253,3 +253,96 @@ async fn faults_are_between_one_client_and_the_server() {
     assert!(ask(Some(Fault::Delay(Duration::from_secs(7))), "GET", "b").await.is_ok());
     assert_eq!(begun.elapsed(), Duration::from_secs(7));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_restored_cluster_is_as_it_was() {
+    let mut cluster = cluster().await;
+    let maps = maps(&cluster.client());
+    let first = maps.create(&PostParams::default(), &map("one", "1")).await.unwrap();
+    let version = first.resource_version().unwrap();
+    let backup = cluster.back_up();
+    let mut watch = maps.watch(&WatchParams::default().disable_bookmarks(), &version).await.unwrap().boxed();
+    let later = maps.create(&PostParams::default(), &map("two", "1")).await.unwrap().resource_version().unwrap();
+    maps.delete("one", &DeleteParams::default()).await.unwrap();
+    cluster.restore(&backup).await;
+    let mut seen = Vec::new();
+    while let Some(event) = watch.next().await {
+        seen.push(event.unwrap());
+    }
+    assert!(matches!(&seen[..], [WatchEvent::Added(_), WatchEvent::Deleted(_)]), "{seen:?}");
+    let list = maps.list(&ListParams::default()).await.unwrap();
+    assert_eq!(list.metadata.resource_version.as_ref(), Some(&version));
+    let names: Vec<_> = list.iter().map(|one| (one.name_any(), one.uid(), one.resource_version())).collect();
+    assert_eq!(names, [("one".to_owned(), first.uid(), Some(version.clone()))]);
+    // Who watches from a version that is not there any more hears nothing until there are as many again.
+    let mut deaf = maps.watch(&WatchParams::default().disable_bookmarks(), &later).await.unwrap().boxed();
+    let next = maps.create(&PostParams::default(), &map("three", "1")).await.unwrap().resource_version().unwrap();
+    assert_eq!(next, later, "versions are given out again");
+    assert!(tokio::time::timeout(Duration::from_secs(60), deaf.next()).await.is_err());
+    maps.create(&PostParams::default(), &map("four", "1")).await.unwrap();
+    let WatchEvent::Added(four) = deaf.next().await.unwrap().unwrap() else { panic!("an event") };
+    assert_eq!(four.name_any(), "four");
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn controllers_and_nodes_go_on_from_a_restored_state() {
+    let mut cluster = MiniCluster::builder().virtual_time().start().await.unwrap();
+    cluster.apply(&deployment("web:1")).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let backup = cluster.back_up();
+    cluster.apply(&deployment("web:2")).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(ready_images(&cluster).await, ["web:2", "web:2"]);
+    cluster.restore(&backup).await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(ready_images(&cluster).await, ["web:1", "web:1"]);
+    // Without controllers nothing follows; with them again it does.
+    cluster.stop_part(Part::Controllers).await;
+    cluster.apply(&deployment("web:3")).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(ready_images(&cluster).await, ["web:1", "web:1"]);
+    cluster.start_part(Part::Controllers);
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(ready_images(&cluster).await, ["web:3", "web:3"]);
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn a_restored_state_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = || MiniCluster::builder().without(Part::Controllers).without(Part::Kubelet).persist_in(folder.path());
+    let mut cluster = start().start().await.unwrap();
+    let maps_of = maps(&cluster.client());
+    maps_of.create(&PostParams::default(), &map("one", "1")).await.unwrap();
+    let backup = cluster.back_up();
+    maps_of.create(&PostParams::default(), &map("two", "1")).await.unwrap();
+    cluster.restore(&backup).await;
+    maps_of.create(&PostParams::default(), &map("three", "1")).await.unwrap();
+    drop(maps_of);
+    cluster.stop().await;
+    let again = start().start().await.unwrap();
+    let names: Vec<_> =
+        maps(&again.client()).list(&ListParams::default()).await.unwrap().iter().map(ResourceExt::name_any).collect();
+    assert_eq!(names, ["one", "three"]);
+    again.stop().await;
+}
+
+fn deployment(image: &str) -> String {
+    format!(
+        "{{apiVersion: apps/v1, kind: Deployment, metadata: {{name: web}}, spec: {{replicas: 2, selector: {{matchLabels: \
+         {{app: web}}}}, template: {{metadata: {{labels: {{app: web}}}}, spec: {{containers: [{{name: app, image: \
+         '{image}'}}]}}}}}}}}"
+    )
+}
+
+/// The images of the pods that are ready.
+async fn ready_images(cluster: &MiniCluster) -> Vec<String> {
+    let pods: Api<k8s_openapi::api::core::v1::Pod> = Api::default_namespaced(cluster.client());
+    let pods = pods.list(&ListParams::default()).await.unwrap();
+    let ready = pods.items.into_iter().filter(|pod| {
+        let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+        conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    });
+    ready.map(|pod| pod.spec.unwrap().containers[0].image.clone().unwrap()).collect()
+}

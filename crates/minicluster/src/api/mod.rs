@@ -50,7 +50,7 @@ pub use body::Body;
 pub use call::User;
 pub use server::{ApiServer, Kept, Settings};
 pub use status::{ApiError, Cause};
-pub use store::KeepError;
+pub use store::{Backup, KeepError};
 
 #[cfg(test)]
 mod tests;

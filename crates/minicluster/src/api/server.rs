@@ -23,7 +23,7 @@ use super::query::Query;
 use super::registry::Registry;
 use super::reply::Reply;
 use super::route::{Route, Target, route};
-use super::store::{KeepError, Store, Stored, path};
+use super::store::{Backup, KeepError, Store, Stored, path};
 use super::{ApiError, convert, object, timeout};
 use crate::Clock;
 use crate::{PodLogs, Random};
@@ -128,6 +128,20 @@ impl ApiServer {
     /// Ends every watch, now and from now on.
     pub fn close(&self) {
         self.0.store.close();
+    }
+
+    /// Returns everything that is stored now, as a snapshot of etcd's keeps it.
+    #[must_use]
+    pub fn back_up(&self) -> Backup {
+        self.0.store.back_up()
+    }
+
+    /// Puts back what was stored at a backup, as after a restore of etcd. Resource versions count on from there, every
+    /// watch ends, and one from a later version is silent until that is reached again, as at the real server.
+    pub fn restore(&self, backup: &Backup) {
+        self.0.store.restore(backup);
+        self.admission().count_ports_again();
+        self.serve_definitions_again();
     }
 
     /// Forgets all events so far: watches and lists that need them are answered with 410, as after the real server's

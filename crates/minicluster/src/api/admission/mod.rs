@@ -60,6 +60,11 @@ impl Admission {
         self.node_ports.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Looks anew which ports of nodes services have.
+    pub fn count_ports_again(&self) {
+        *self.node_ports() = NodePorts::of(&self.store);
+    }
+
     /// Adds to a new object what the cluster's rules add, before it is looked at by itself.
     ///
     /// # Errors

@@ -36,8 +36,13 @@ impl ApiServer {
     /// Serves what definitions there are already, as after a restart.
     pub(in crate::api) fn serve_definitions(&self) {
         if !self.definitions().is_empty() {
-            while self.advance_definitions() {}
+            self.serve_definitions_again();
         }
+    }
+
+    /// Serves what definitions there are now, and no others.
+    pub(in crate::api) fn serve_definitions_again(&self) {
+        while self.advance_definitions() {}
     }
 
     /// Takes every definition one step further and serves what is established; whether anything was written.

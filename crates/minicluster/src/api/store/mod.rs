@@ -4,6 +4,7 @@
 //! window of its latest events, from which watches start and older lists are answered; whoever wants more than the
 //! window holds is told so ([`Gone`]).
 
+mod backup;
 mod journal;
 mod persisted;
 mod resource_store;
@@ -15,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde_json::Value;
 
+pub use backup::Backup;
 pub use journal::KeepError;
 pub use resource_store::{Page, PartOfList, Snapshot};
 pub use stored::{Stored, WrittenObject};

@@ -24,10 +24,10 @@ struct StoredRecord {
 /// How a store keeps its writes.
 #[derive(Debug)]
 pub(super) struct Persistence {
-    journal: Mutex<Journal>,
+    pub(super) journal: Mutex<Journal>,
     failed: CancellationToken,
     /// The revision up to which everything is in the file.
-    saved: Arc<watch::Sender<u64>>,
+    pub(super) saved: Arc<watch::Sender<u64>>,
 }
 
 /// What is not in the file yet.
@@ -197,7 +197,7 @@ impl Shared {
 
 impl StoreInner {
     /// Every object there is.
-    fn everything(&self) -> Vec<Noted> {
+    pub(super) fn everything(&self) -> Vec<Noted> {
         let noted = |(group_resource, object): (&GroupResource, &Arc<Stored>)| Noted {
             group_resource: group_resource.clone(),
             object: Arc::clone(object),

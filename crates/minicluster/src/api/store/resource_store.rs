@@ -223,6 +223,13 @@ impl ResourceStore {
         self.compacted = revision;
     }
 
+    /// Puts these objects in the place of those that there are. Watches end, and events up to a revision are forgotten.
+    pub(super) fn replace(&mut self, objects: &[Arc<Stored>], revision: u64) {
+        self.objects = objects.iter().map(|object| (Arc::clone(&object.path), Arc::clone(object))).collect();
+        self.compact(revision);
+        self.end_watches();
+    }
+
     pub(super) fn end_watches(&mut self) {
         self.everything.clear();
         self.namespaces.clear();
