@@ -13,7 +13,8 @@ use crate::cluster::{self, Backoff, ClusterError, Mode, Written};
 use belay_core::manifest::Compact;
 use belay_core::rollout::{Outcome, Reach, StepKind, cluster_fields};
 
-/// Whether an object that can't be applied for now is told to be waiting. One that goes back is on its way back meanwhile.
+/// Behaviour while an object can't be applied for now: reported as waiting, or not. One that goes back is on its way
+/// back meanwhile.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Waits {
     Told,
@@ -43,7 +44,8 @@ impl RolloutTask {
             room = self.unless_cancelled(self.context.requests.room_for(self.apply.body.text().len())).await?;
         }
         if self.apply.takes_over {
-            // What has to be insisted on may take long; others may use the room meanwhile.
+            // Taking over an object that somebody else changes may take long; others may use the request's room
+            // meanwhile.
             drop(room);
             Box::pin(self.take_over(&self.apply.body.read(), Reach::Manifest)).await?;
             room = self.unless_cancelled(self.context.requests.room_for(self.apply.body.text().len())).await?;
@@ -133,7 +135,7 @@ impl RolloutTask {
         }
     }
 
-    /// Sends an apply once. What is left alone is seen at the last moment: it may have changed since it was planned.
+    /// Sends an apply once. Ignored fields are read at the last moment: they may have changed since the plan.
     async fn send(&self, body: &Compact) -> Result<Written, ClusterError> {
         let (cluster, wanted) = (&self.context.cluster, &self.planned.wanted);
         let whole = body.read();

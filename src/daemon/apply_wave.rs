@@ -1,4 +1,4 @@
-//! Whose turn it is: the objects of one rank side by side, rank after rank.
+//! The order of applies: the objects of one rank side by side, rank after rank.
 
 use std::cmp::Reverse;
 use std::sync::atomic::{AtomicBool, Ordering};

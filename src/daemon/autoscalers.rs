@@ -10,15 +10,15 @@ use crate::cluster::{Cluster, ClusterError};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Wanted, scaled_by};
 
-/// How long a plan waits until the autoscalers of the cluster are known.
+/// The longest time that a plan waits until the autoscalers of the cluster are known.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The kind that they are asked for in.
 pub(super) const API_VERSION: &str = "autoscaling/v2";
-/// What they are called.
+/// The kind of an autoscaler.
 pub(super) const KIND: &str = "HorizontalPodAutoscaler";
 
-/// What the cluster's autoscalers scale. Cheap to clone.
+/// The targets of the cluster's autoscalers. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Autoscalers {
     targets: Arc<Mutex<BTreeMap<ObjectKey, ObjectKey>>>,
@@ -32,7 +32,7 @@ impl Default for Autoscalers {
 }
 
 impl Autoscalers {
-    /// Whether one of them scales this object.
+    /// Returns true when an autoscaler scales this object.
     pub(super) fn scale(&self, key: &ObjectKey) -> bool {
         self.targets().values().any(|target| target == key)
     }
@@ -54,7 +54,7 @@ impl Autoscalers {
     /// Reads them once, without a daemon: those of the cluster, as far as belay may see them, and those among these manifests.
     ///
     /// # Errors
-    /// Where the API server does not answer.
+    /// Fails when the API server does not answer.
     pub(super) async fn read(cluster: &Cluster, wanted: &[Wanted]) -> Result<Autoscalers, ClusterError> {
         let autoscalers = Autoscalers::default();
         let pairs = wanted.iter().filter_map(|wanted| {

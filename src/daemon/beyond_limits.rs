@@ -11,7 +11,8 @@ use belay_core::rollout::CommitId;
 /// After how long such a head is read again: memory that others took may be free by then.
 const AGAIN: Duration = Duration::from_mins(10);
 
-/// What is read of a head: itself, against what was planned, and what is known.
+/// The input for reading a head: the head itself, the commit that was planned last, and the commit whose state is
+/// known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HeadRead {
     pub head: CommitId,

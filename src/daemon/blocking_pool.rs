@@ -1,4 +1,4 @@
-//! What blocks (Git, the history's house-keeping) is done beside the loop, on threads of its own. In a run that is to
+//! Blocking work (Git, the history's house-keeping) runs beside the loop, on threads of its own. In a run that is to
 //! repeat there are none: it is done in its turn, by the runtime's clock.
 
 use std::num::NonZero;
@@ -17,11 +17,11 @@ const ALL_THREADS: u32 = 4;
 const LARGE_TEXT: usize = 256 * 1024;
 /// How many threads that help with such work there may be in the whole program.
 const HELPERS: usize = 8;
-/// How many pieces of work a daemon may have under way on threads at once; the runtime has a few threads more, so that sources whose
-/// servers do not answer never keep the rest from looking up a name.
+/// The number of pieces of work that a daemon may have under way on threads at once. The runtime has a few threads
+/// more, so that sources whose servers do not answer never keep the rest from looking up a name.
 const AT_ONCE: usize = 40;
 
-/// Where blocking work is done.
+/// The place where blocking work runs.
 #[derive(Clone)]
 pub(super) enum BlockingPool {
     /// On threads that are there for it: as many at once as there is room for.
@@ -30,11 +30,12 @@ pub(super) enum BlockingPool {
     InTurn(Arc<dyn Fn() -> Duration + Send + Sync>),
 }
 
-/// How much of a daemon's blocking work may be under way at once.
+/// The limits of a daemon's blocking work that is under way at once.
 #[derive(Clone)]
 pub(super) struct ThreadRoom {
     all: Arc<Semaphore>,
-    /// Of what thousands of objects ask for at once. A thread that was started stays, with what the allocators keep for it.
+    /// The limit for work that thousands of objects ask for at once. A thread that was started stays, with what the
+    /// allocators keep for it.
     many: Arc<Semaphore>,
 }
 
@@ -129,7 +130,7 @@ impl Drop for PoolPlace {
     }
 }
 
-/// What is logged on another thread says whose it is, too.
+/// Log lines of another thread name the same source, too.
 fn in_this_span<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
     let span = tracing::Span::current();
     move || span.in_scope(work)

@@ -10,14 +10,15 @@ use crate::render::Capabilities;
 use belay_core::rollout::CommitId;
 
 impl Repository {
-    /// Whether a commit has a chart, and it is not known yet what the cluster can do.
+    /// Returns true when a commit has a chart and the cluster's capabilities are not known yet.
     pub(super) fn waits_for_capabilities(&self, at: &CommitId) -> Result<bool, GitError> {
         Ok(self.units.renderer.awaits_capabilities() && self.plan_at(at)?.has_charts())
     }
 }
 
 impl Context {
-    /// Asks the cluster what it can do, until it answers. Where belay may not ask, charts are rendered for what Helm assumes.
+    /// Asks the cluster what it can do, until it answers. If belay may not ask, charts are rendered with the
+    /// capabilities that Helm assumes.
     pub(super) async fn ask_for_capabilities(&self) {
         let say = |error: &ClusterError| self.status.trouble("cluster", Some(error.to_string()));
         let ask = || async {
@@ -47,7 +48,7 @@ impl Context {
     }
 }
 
-/// What a chart is told of a cluster.
+/// Returns the capabilities of a cluster that a chart sees.
 pub(crate) fn capabilities(discovered: Discovered) -> Capabilities {
     Capabilities { kube_version: discovered.version, api_versions: discovered.api_versions }
 }

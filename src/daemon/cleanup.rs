@@ -1,22 +1,22 @@
-//! How much is deleted of what is not wanted any more.
+//! Limits of deletion: how many objects may be pruned at once, and how long records stay.
 
 use crate::history::Retention;
 
-/// How much may be deleted at once.
+/// The number of objects that may be deleted at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pruning {
-    /// What `prune_limit` allows, or the commit itself.
+    /// As many as `prune_limit` or the commit itself allows.
     #[default]
     Limited,
     /// Everything that has left the repository: somebody has said so.
     Unlimited,
 }
 
-/// How much is deleted of what is not wanted any more.
+/// Limits of deletion: of pruned objects and of old records.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cleanup {
-    /// How much the history remembers.
+    /// The number and age of the records that the history keeps.
     pub retention: Retention,
-    /// Whether more objects may be deleted at once than the limit allows.
+    /// The limit of deletions at once, or its absence.
     pub pruning: Pruning,
 }

@@ -22,7 +22,8 @@ use belay_core::rollout::{
 };
 
 impl Source {
-    /// Hears how a rollout ended. Where the whole commit goes back with it, what the commit touched is read, beside the loop.
+    /// Hears how a rollout ended. If the whole commit goes back with it, the objects that the commit touched are read
+    /// beside the loop.
     pub(super) fn ended(&mut self, record: &Record, outcome: Outcome) {
         // One that is complete goes back too, when another one has failed meanwhile.
         let matters = is_failure(outcome) || outcome == Outcome::Complete;
@@ -104,7 +105,7 @@ impl Source {
         }
     }
 
-    /// Whether an object has still the manifest that the commit gave it, and nothing else is done about it.
+    /// Returns true when an object still has the manifest that the commit gave it, and nothing else is done about it.
     fn is_to_go_back(&self, Charged { manifest, .. }: &Charged) -> bool {
         let key = &manifest.key;
         let left_alone = self.state.live.get(key).is_some_and(|facts| facts.suspended);
@@ -140,7 +141,8 @@ impl Source {
 }
 
 impl Context {
-    /// What a commit touched, where an object of it has failed and no newer commit has acted on that since. It blocks.
+    /// Returns the objects that a commit touched, if one of them has failed and no newer commit has acted on that
+    /// since. It blocks.
     fn failed_commit(&self, desired: &DesiredState, commit: &CommitId) -> Option<UnservedCommit> {
         let touched = self.touched_by(commit);
         let parts: Vec<(CommitPart, &Record)> = touched.values().filter_map(CommitPart::of).collect();
@@ -155,7 +157,7 @@ impl Context {
         Some(FailedCommit { object, reason, under_way, complete })
     }
 
-    /// Why everything else of a commit goes back, where an object of it has failed. It blocks.
+    /// Returns why everything else of a commit goes back, if an object of it has failed. It blocks.
     pub(super) fn failure_of(&self, commit: &CommitId) -> Option<Reason> {
         if self.config.on_failure != OnFailure::RollBackCommit {
             return None;
@@ -172,7 +174,7 @@ impl Context {
             CommitPart::Complete if record.manifest_hash.is_some() => {
                 record.manifest_hash == Some(manifest.hash.to_string())
             }
-            // Of what others have applied, and of what was rebuilt, Git alone says whether the commit changed it.
+            // For objects that others applied and for rebuilt records, only Git says whether the commit changed them.
             CommitPart::Complete | CommitPart::AsItWas => self.repository.has_changed(key, commit).unwrap_or_default(),
             CommitPart::Failed | CommitPart::UnderWay | CommitPart::Nothing => false,
         };
@@ -212,7 +214,7 @@ impl Context {
     }
 }
 
-/// Why the others go back with what has failed.
+/// Returns the reason for which the others go back with the failed object.
 fn commit_failed(failed: &Record) -> Reason {
     let why = failed.reason.as_ref().map_or("it failed", |reason| reason.message.as_str());
     Reason::new(ReasonCode::CommitFailed, format!("{} of the same commit failed: {why}", failed.object))

@@ -1,5 +1,5 @@
-//! A change of a ConfigMap or Secret rolls out the workloads that read it, where that is asked for. Where it is not, it is
-//! written down which of them will not notice.
+//! A change of a ConfigMap or Secret rolls out the workloads that read it, where that is asked for. Otherwise the
+//! workloads that will not notice are logged.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,10 +31,10 @@ pub(super) fn changed_configuration(news: &HeadChange) -> BTreeMap<ObjectKey, Ar
 }
 
 impl Context {
-    /// What the pod template of a workload is to say of its configuration.
+    /// Returns the configuration hash for the pod template of a workload.
     pub(super) fn config_hash(&self, desired: &DesiredState, manifest: &Manifest) -> ConfigHash {
         let (hash, known) = self.hash_of_what_it_reads(desired, manifest);
-        // What can't be read for now is no change.
+        // Configuration that can't be read for now counts as unchanged.
         ConfigHash { asked: hash, only: (!known).then_some(Only::New), ..ConfigHash::default() }
     }
 
@@ -109,7 +109,7 @@ impl Source {
         }
     }
 
-    /// Which workloads read what is about to be changed, and are not rolled out for it.
+    /// Returns the workloads that read a configuration about to be changed, and are not rolled out for it.
     pub(super) fn unnoticed<'a>(
         &self,
         planned: impl Iterator<Item = &'a Prepared> + Clone,

@@ -1,4 +1,4 @@
-//! What every part of one source's daemon is given.
+//! The context that every part of one source's daemon receives.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,7 +23,7 @@ use crate::config::SourceConfig;
 use crate::history::History;
 use belay_core::manifest::ObjectKey;
 
-/// How many events are told at once.
+/// The number of Events that are sent at once.
 const EVENTS_AT_ONCE: usize = 4;
 /// The most events that wait to be told.
 const EVENTS_WAITING: usize = 10_000;
@@ -35,7 +35,7 @@ pub(super) struct Context {
     pub history: History,
     /// The holds as they were known last.
     pub holds: KeptHolds,
-    /// What is to be written into it next.
+    /// The entries that are written into it next.
     pub journal: JournalQueue,
     pub cleanup: Cleanup,
     pub repository: Repository,
@@ -59,7 +59,7 @@ impl Context {
     }
 
     /// Tells an event soon, within what room there is for events. Nothing waits for it: what is told holds up nothing that
-    /// is done. That it could not be told is logged and changes nothing.
+    /// is done. A failure to send it is logged and changes nothing.
     pub(super) fn tell(&self, key: &ObjectKey, live: &Value, kind: EventKind, reason: &'static str, message: String) {
         let mut tasks = self.events.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         while tasks.try_join_next().is_some() {}

@@ -19,8 +19,8 @@ impl State {
         }
     }
 
-    /// Whether what is planned for a workload takes the place of a rollout that was under way, here or, before a restart or
-    /// a move, elsewhere. Where belay replaces the pods, the rollout finds by itself where it is.
+    /// Returns true when the plan for a workload takes the place of a rollout that was under way, here or, before a
+    /// restart or a move, elsewhere. If belay replaces the pods, the rollout itself finds out how far it is.
     fn continues_rollout(&self, prepared: &Prepared) -> bool {
         let key = &prepared.planned.wanted.key;
         if prepared.live.is_none() || WorkloadDriver::of_object(key).replaces_pods() {
@@ -32,18 +32,18 @@ impl State {
         known || (prepared.is_unfinished(&self.settings.source) && !prepared.recorded.has_ended && !settled)
     }
 
-    /// Whether what is planned for a workload takes the place of a change of its number of pods that was under way.
+    /// Returns true when the plan for a workload takes the place of a change of its number of pods that was under way.
     fn continues_scaling(&self, prepared: &Prepared) -> bool {
         let key = &prepared.planned.wanted.key;
         let was_scaling = prepared.recorded.applied.as_ref().is_some_and(|baseline| baseline.only_size);
         self.planning.interrupted_scaling.contains(key) || self.rollouts.resumed.contains_key(key) && was_scaling
     }
 
-    /// Whether the present template of a workload is judged although nothing of it is to be changed: somebody has let go of
-    /// its hold, brought the template back that had failed, or resumed what was suspended before it was through.
+    /// Returns true when the present template of a workload is judged although nothing of it changes: somebody has
+    /// removed its hold, brought the failed template back, or resumed a rollout that was suspended before its end.
     pub(super) fn is_to_be_judged(&self, prepared: &Prepared) -> bool {
         let wanted = &prepared.planned.wanted;
-        // What is held has gone back already.
+        // A held object has gone back already.
         let held = self.live.get(&wanted.key).is_some_and(|facts| facts.hold.is_some());
         let unfinished = prepared.is_unfinished(&self.settings.source);
         if held || !unfinished || WorkloadDriver::of_object(&wanted.key).replaces_pods() {
@@ -54,13 +54,13 @@ impl State {
 }
 
 impl Context {
-    /// Whether a record that was open is of a change of the number of pods alone, and applied. It blocks.
+    /// Returns true when an open record is about a change of the number of pods alone, and was applied. It blocks.
     pub(super) fn was_scaling(&self, record: &Record) -> bool {
         let applied = self.baseline(record.id, JudgedWrite::Applied);
         applied.is_some_and(|baseline| baseline.only_size)
     }
 
-    /// Whether the last that is known of a workload is that it went back, or was suspended. It blocks.
+    /// Returns true when the newest record of a workload says that it went back, or was suspended. It blocks.
     pub(super) fn was_broken_off(&self, key: &ObjectKey) -> bool {
         self.newest_record(key).is_some_and(|record| is_broken_off(record.outcome))
     }

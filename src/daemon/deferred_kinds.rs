@@ -16,7 +16,7 @@ pub(super) struct DeferredKinds {
     pub kinds: BTreeSet<(String, String)>,
     /// The resources that serve them, as far as they are known.
     pub served: BTreeSet<Served>,
-    /// What is known of objects that are through, until the watch tells of them.
+    /// The last known digest of finished objects, until the watch reports them.
     pub through: BTreeMap<ObjectKey, InSync>,
 }
 
@@ -32,7 +32,7 @@ impl DeferredKinds {
         DeferredKinds { kinds, ..DeferredKinds::default() }
     }
 
-    /// Whether a kind is one of them; then it is remembered.
+    /// Returns true when a kind is one of them, and remembers it.
     pub(super) fn takes(&mut self, served: &Served) -> bool {
         let is_one = self.has(&served.group, &served.kind);
         if is_one && !self.served.contains(served) {
@@ -45,7 +45,7 @@ impl DeferredKinds {
         self.kinds.iter().any(|(its, name)| its == group && name == kind)
     }
 
-    /// What was known of an object before the watch told of it.
+    /// Returns the digest that was known of an object before the watch reported it.
     pub(super) fn told(&mut self, key: &ObjectKey) -> Option<InSync> {
         self.through.remove(key)
     }

@@ -12,7 +12,7 @@ use super::task_result::TaskResult;
 use crate::cluster::Served;
 use belay_core::manifest::ObjectKey;
 
-/// How long a kind is not watched, at most: what comes of the objects is judged only then.
+/// The longest time for which a kind is not watched: its objects are judged only after that.
 const LONGEST: Duration = Duration::from_secs(5);
 
 impl Source {
@@ -47,7 +47,7 @@ impl Source {
                     }
                 }
             };
-            // What takes longer is watched while it goes on.
+            // A longer wave of applies is watched while it goes on.
             drop(tokio::time::timeout(LONGEST, calm).await);
             TaskResult::Idle
         });

@@ -15,7 +15,7 @@ use belay_core::rollout::{
 };
 
 impl Source {
-    /// Whether what an object waits for is complete, besides which these are about to begin.
+    /// Returns true when the dependencies of an object are complete; `beginning` names those that are about to begin.
     pub(super) fn gate(&self, key: &ObjectKey, beginning: &BTreeSet<ObjectKey>) -> Gate {
         let Some(after) = self.desired().after_of(key) else { return Gate::Open };
         self.gate_of(&after, beginning)

@@ -66,7 +66,7 @@ async fn turned(work: &RolloutTask, key: &ObjectKey) -> Option<Manifest> {
     desired.manifest(key, |path, content, scopes| context.repository.read_lately(path, content, scopes)).ok().flatten()
 }
 
-/// Whether another workload that names the same configuration failed by the same commit.
+/// Returns true when another workload that names the same configuration failed by the same commit.
 async fn failed_too(work: &RolloutTask, other: &ObjectKey) -> Result<bool, Cancelled> {
     let context = &work.context;
     let manifest = context.repository.manifest(other).ok().flatten();

@@ -1,5 +1,5 @@
-//! What the repository holds, in short: which object is written where. The manifests themselves stay in Git until they
-//! are needed.
+//! An index of the repository's content: the file of each object. The manifests themselves stay in Git until they are
+//! needed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,8 +26,8 @@ pub(super) struct ReadFile {
 /// The files of a head, by path; `None` for those that are gone.
 pub(super) type HeadFiles = BTreeMap<Arc<str>, Option<ReadFile>>;
 
-/// What the repository holds at a commit. It never changes: what another commit says is another one, which shares with it
-/// all that the two have in common.
+/// The content of the repository at a commit. It never changes: what another commit says is another one, which shares
+/// with it all that the two have in common.
 #[derive(Clone, Debug)]
 pub(super) struct DesiredState {
     /// The commit.
@@ -39,13 +39,13 @@ pub(super) struct DesiredState {
     users: RedBlackTreeMapSync<ObjectKey, RedBlackTreeSetSync<ObjectKey>>,
     /// The files with objects that wait for others.
     waiting: RedBlackTreeSetSync<Arc<str>>,
-    /// What HorizontalPodAutoscalers target, and the files that those are in.
+    /// The targets of HorizontalPodAutoscalers, and the files that those are in.
     scaled: RedBlackTreeMapSync<ObjectKey, RedBlackTreeSetSync<Arc<str>>>,
     /// `apiVersion` and kind of all objects, and in how many files each is.
     kinds: RedBlackTreeMapSync<Arc<ObjectKind>, usize>,
 }
 
-/// What is known of the contents of a ConfigMap or Secret.
+/// The known facts about the contents of a ConfigMap or Secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Contents {
     /// The repository has it, with this hash.
@@ -76,7 +76,7 @@ impl DesiredState {
         DesiredState::new(&self.scopes.default_namespace)
     }
 
-    /// What the repository holds at another commit, in which these files differ; `None` for those that are gone. Files whose
+    /// Returns the state at another commit, in which these files differ; `None` stands for deleted files. Files whose
     /// custom kinds are defined anew by that are read again, and handed back with the others.
     pub(super) fn changed_to(
         &self,
@@ -102,7 +102,7 @@ impl DesiredState {
             for kind in next.set.replace(&path, file.map(|read| &*read.file)) {
                 next.redefine(&kind);
                 waiting.extend(next.set.files_with(&kind));
-                // What was read before its definition was, was read with the old one.
+                // Objects that were read before their definition was, were read with the old one.
                 read.retain(|path| {
                     !files.get(path).and_then(Option::as_ref).is_some_and(|read| has_kind(&read.file, &kind))
                 });
@@ -176,17 +176,17 @@ impl DesiredState {
         self.set.iter().map(|(key, _)| key)
     }
 
-    /// Whether an object is written here.
+    /// Returns true when an object has a valid manifest here.
     pub(super) fn has(&self, key: &ObjectKey) -> bool {
         self.set.locate(key).is_some()
     }
 
-    /// Whether an object is written here, also where something is wrong with its manifest.
+    /// Returns true when an object has a manifest here, valid or not.
     pub(super) fn mentions(&self, key: &ObjectKey) -> bool {
         self.set.mentions(key)
     }
 
-    /// Where the kind of an object is defined.
+    /// Returns the place at which the kind of an object is defined.
     pub(super) fn definition_place(&self, key: &ObjectKey) -> Option<Place> {
         let kind = GroupKind { group: key.group.clone(), kind: key.kind.clone() };
         let definition = ObjectKey {
@@ -203,7 +203,7 @@ impl DesiredState {
         self.set.unreadable()
     }
 
-    /// Where an object is written.
+    /// Returns the place of an object's manifest.
     pub(super) fn locate(&self, key: &ObjectKey) -> Option<Located> {
         self.set.locate(key)
     }
@@ -231,7 +231,7 @@ impl DesiredState {
         complaints.map(|complaint| complaint.place.path.to_string()).collect()
     }
 
-    /// Whether anything is wrong with what it holds.
+    /// Returns true when the state has any complaint.
     pub(super) fn has_complaints(&self) -> bool {
         !self.set.complaints().is_empty() || !self.contradictions().is_empty()
     }
@@ -241,7 +241,7 @@ impl DesiredState {
         self.waiting.iter().filter_map(|path| self.files.get(path)).flat_map(|facts| &facts.after)
     }
 
-    /// What an object waits for.
+    /// Returns the dependencies of an object.
     pub(super) fn after_of(&self, key: &ObjectKey) -> Option<After> {
         let path = self.set.locate(key)?.file;
         self.files.get(&path)?.after.iter().find(|after| after.object == *key).cloned()
@@ -291,7 +291,7 @@ impl DesiredState {
         configuration_hash(known.iter().map(|(key, hash)| (*key, hash.as_str())))
     }
 
-    /// What is known of the contents of a ConfigMap or Secret.
+    /// Returns the known facts about the contents of a ConfigMap or Secret.
     pub(super) fn contents(&self, key: &ObjectKey) -> Contents {
         let known = self.set.locate(key).and_then(|located| {
             let contents = &self.files.get(&located.file)?.contents;
@@ -304,7 +304,7 @@ impl DesiredState {
         }
     }
 
-    /// How the pods of a workload read a ConfigMap or Secret; `None` where they do not.
+    /// Returns how the pods of a workload read a ConfigMap or Secret; `None` if they do not.
     pub(super) fn reading(&self, object: &ObjectKey, user: &ObjectKey) -> Option<Reading> {
         let path = self.set.locate(user)?.file;
         let names = &self.files.get(&path)?.names;
@@ -316,7 +316,8 @@ impl DesiredState {
         self.users.get(key).into_iter().flat_map(|users| users.iter().cloned()).collect()
     }
 
-    /// Whether a workload is rolled out when its configuration changes: its manifest says so, else its source.
+    /// Returns true when a workload is rolled out after a change of its configuration: its manifest decides, else its
+    /// source.
     pub(super) fn rolls_on_config(&self, key: &ObjectKey, of_source: bool) -> bool {
         let own = self.workload(key).and_then(|facts| facts.rolls_on_config);
         Workload::of(key).is_some_and(Workload::can_go_back) && own.unwrap_or(of_source)
@@ -332,13 +333,13 @@ impl DesiredState {
         facts.workloads.iter().find(|(other, _)| other == key).map(|(_, facts)| facts)
     }
 
-    /// Whether an autoscaler of this repository decides how many replicas an object has.
+    /// Returns true when an autoscaler of this repository decides how many replicas an object has.
     pub(super) fn is_scaled(&self, key: &ObjectKey) -> bool {
         self.scaled.contains_key(key)
     }
 }
 
-/// Whether a file has objects of a kind, valid or not.
+/// Returns true when a file has objects of a kind, valid or not.
 fn has_kind(file: &File, kind: &GroupKind) -> bool {
     let valid = file.manifests.iter().map(|manifest| &manifest.key);
     let wrong = file.complaints.iter().filter_map(|complaint| complaint.object.as_ref());

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use crate::backoff::Backoff;
 use belay_core::rollout::ForeignField;
 
-/// How many corrections of one field are made at once.
+/// The number of corrections of one field that are made at once.
 pub const AT_ONCE: u32 = 3;
 /// The waits before a correction after that.
 pub const WAITS: Backoff = Backoff::between(Duration::from_secs(5), Duration::from_mins(10));
@@ -15,7 +15,7 @@ pub const WAITS: Backoff = Backoff::between(Duration::from_secs(5), Duration::fr
 /// The corrections of an object until now, while a disagreement about it lasts or may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PastCorrections {
-    /// How many there were.
+    /// The number of corrections.
     pub times: u32,
     /// The time of the first one.
     pub first: Instant,
@@ -26,10 +26,10 @@ pub struct PastCorrections {
 pub struct Dispute {
     /// The fields, with who writes them.
     pub fields: Vec<ForeignField>,
-    /// How often belay has put them right.
+    /// The number of corrections that belay has made.
     pub times: u32,
     /// For how long it has lasted.
     pub lasted: Duration,
-    /// How long belay waits before it puts them right again.
+    /// The time until belay corrects them again.
     pub wait: Duration,
 }

@@ -1,5 +1,5 @@
-//! What differs between the kinds of workloads while they are rolled out and taken back. What is the same for all of them
-//! asks here, and names no kind.
+//! The differences between the kinds of workloads while they are rolled out and rolled back. Code that is the same for
+//! all of them asks here, and names no kind.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use belay_core::manifest::ObjectKey;
 use belay_core::rollout::rollback::{NoRollbackTarget, Rollback, RollbackTarget};
 use belay_core::rollout::{Outcome, Workload};
 
-/// How the pods of an object are replaced.
+/// The way in which the pods of an object are replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WorkloadDriver {
     /// By its controller, where it has pods.
@@ -41,8 +41,8 @@ impl WorkloadDriver {
         }
     }
 
-    /// Whether belay replaces the pods, so that an update says by itself how far it is, and others may make one with
-    /// `belay rolling-update`.
+    /// Returns true when belay replaces the pods, so that an update itself says how far it is, and others may make one
+    /// with `belay rolling-update`.
     pub(super) fn replaces_pods(self) -> bool {
         self == WorkloadDriver::ReplicationController
     }
@@ -66,7 +66,7 @@ impl WorkloadDriver {
         }
     }
 
-    /// Where it goes back to.
+    /// Finds the target of its rollback.
     pub(super) async fn find_target(
         self,
         work: &RolloutTask,

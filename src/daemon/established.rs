@@ -1,4 +1,5 @@
-//! What is waited for besides rollouts: objects of custom kinds that say that they are well, and definitions that are served.
+//! Objects other than workloads that are waited for: objects of custom kinds whose status says that they are healthy,
+//! and definitions that are served.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +15,9 @@ use belay_core::rollout::{Baseline, Outcome, health};
 impl RolloutTask {
     /// Waits until an object of a custom kind says that it is well. It is never taken back, and keeps nobody waiting.
     pub(super) async fn wait_until_healthy(&mut self, written: Value) -> Result<Outcome, Cancelled> {
-        /// How long its operator may take to say the first word. After that it counts as one that never does.
+        /// The longest time until its operator writes a first status. After that it counts as one that never does.
         const FIRST_WORD: Duration = Duration::from_secs(10);
-        // What it says of a failure from here on is about this write.
+        // A failure in its status from here on is about this write.
         let baseline = Baseline::of(&self.planned.wanted.key, &written);
         let mut written = Arc::new(written);
         if health(&self.planned.wanted.key, &written).is_none() {
@@ -52,7 +53,7 @@ impl RolloutTask {
     }
 }
 
-/// Whether an object of this kind is waited for: a custom one, whose operator has the word.
+/// Returns true when an object of this kind is waited for: a custom one, whose operator writes its status.
 pub(super) fn waits_for(key: &ObjectKey) -> bool {
     key.group.contains('.') && !key.group.ends_with(".k8s.io")
 }

@@ -13,7 +13,7 @@ use super::state::Source;
 use super::task_result::TaskResult;
 use crate::cluster::EventKind;
 
-/// How long is waited before each Event, in which others may come that are told by the same one.
+/// The delay before each Event, so that later ones can join it.
 const DEBOUNCE: Duration = Duration::from_secs(1);
 
 /// The most that wait; of more, the oldest are left out.

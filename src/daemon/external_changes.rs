@@ -1,5 +1,5 @@
-//! What others do to a workload that is no drift: a restart, and the number of pods that an autoscaler decides on. Both are
-//! written down, and nothing is done about them. Which objects the autoscalers scale is heard here, too.
+//! Changes of a workload by others that are no drift: a restart, and the number of pods that an autoscaler sets. Both
+//! are written down, and nothing is done about them. Targets of autoscalers are updated here, too.
 
 use std::time::Duration;
 
@@ -17,9 +17,9 @@ use belay_core::rollout::{Outcome, Reason, ReasonCode, Trigger, UNKNOWN_MANAGER,
 
 /// At most once in so long it is written down that an autoscaler has scaled a workload: one may do it four times a minute.
 const SCALED: Duration = Duration::from_hours(1);
-/// How far ahead of belay's the clock may be of who restarts a workload.
+/// The time by which the clock of a person who restarts a workload may be ahead of belay's.
 const AHEAD: SignedDuration = SignedDuration::from_hours(1);
-/// Where a restart is written.
+/// The field of a restart.
 const RESTARTED: [&str; 4] = ["f:spec", "f:template", "f:metadata", "f:annotations"];
 
 impl Source {
@@ -32,7 +32,7 @@ impl Source {
         }
         facts.restarted = Some(written.clone());
         let Ok(since) = written.parse::<Timestamp>() else { return };
-        // Of what was restarted before belay had it nothing is told, nor of what another clock says too wrongly.
+        // Skips restarts from before belay managed the object, and timestamps too far in the future.
         let known = self.context.newest_record(key).is_some_and(|record| record.started <= since);
         if !known || since > self.context.clock.now().saturating_add(AHEAD).unwrap_or(Timestamp::MAX) {
             return;
@@ -80,7 +80,7 @@ impl Source {
 }
 
 impl ByHand {
-    /// What is through, as far as belay has anything to do with it.
+    /// Returns the record of a finished change in which belay had no part.
     fn complete(trigger: Trigger, since: Timestamp) -> ByHand {
         ByHand { trigger, outcome: Outcome::Complete, since, commit: None, manifest: None, reason: None, back_to: None }
     }
@@ -98,7 +98,7 @@ fn restarted_at(workload: &Value) -> Option<&str> {
     workload["spec"]["template"]["metadata"]["annotations"][marks::RESTARTED_AT].as_str()
 }
 
-/// Who wrote a field, through the object itself or through a subresource.
+/// Returns the writer of a field, through the object itself or through a subresource.
 fn writer<'a>(live: &'a Value, subresource: Option<&str>, field: &[&str]) -> Option<&'a str> {
     let entries = live["metadata"]["managedFields"].as_array()?.iter();
     let wrote = |entry: &&Value| {

@@ -10,27 +10,27 @@ use crate::cluster::{ClusterError, EventKind, ObservedWorkload};
 use belay_core::rollout::rollback::{Rollback, RollbackKind};
 use belay_core::rollout::{Baseline, Evidence, Outcome, Reason, ReasonCode};
 
-/// How often others may change or delete it on the way back before that has failed.
+/// The number of times that others may change or delete it during a rollback before the rollback fails.
 pub(super) const DISTURBANCES: usize = 8;
 
 /// A rollout that failed, and that is taken back where that is wanted.
 pub(super) struct FailedRollout {
-    /// Why it failed.
+    /// The reason of the failure.
     pub reason: Reason,
-    /// What was to be seen; `None` where it was saved before a restart.
+    /// The observed workload; `None` if it was saved before a restart.
     pub observed: Option<Box<ObservedWorkload>>,
     /// The baseline of the write that went back, where it was made before a restart.
     pub written: Option<Baseline>,
 }
 
-/// How a failed rollout ends.
+/// The end of a failed rollout.
 pub(super) struct RollbackEnd {
     outcome: Outcome,
     reason: Reason,
     event: Option<ToldEnd>,
 }
 
-/// What is told of it as an Event.
+/// The content of the Event about it.
 struct ToldEnd {
     /// The object that it is about.
     live: Arc<Value>,
@@ -113,7 +113,7 @@ pub(super) async fn save_second_evidence(work: &RolloutTask, why: &Reason, secon
     work.context.save_evidence(work.record, why, &both(first, second)).await;
 }
 
-/// What was to be seen of the failed rollout, and of the failed way back.
+/// Returns the evidence of the failed rollout together with that of the failed rollback.
 fn both(mut first: Evidence, second: Evidence) -> Evidence {
     let back = |line: String| format!("on the way back: {line}");
     first.conditions.extend(second.conditions.into_iter().map(back));

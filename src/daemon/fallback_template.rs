@@ -1,5 +1,5 @@
-//! What a rollout takes the place of, kept where nothing better is known to go back to: a workload that others made, or
-//! whose history is lost, has a way back too.
+//! Saves the template that a rollout replaces, if no better rollback target is known: a workload that others made, or
+//! whose history is lost, can go back, too.
 
 use serde_json::Value;
 use tracing::warn;
@@ -13,7 +13,7 @@ impl RolloutTask {
     /// to have failed itself, or not to be well.
     pub(super) async fn keep_fallback_template(&self) -> Result<(), Cancelled> {
         let (context, key) = (&self.context, &self.planned.wanted.key);
-        // What drift is put in the place of is not what anybody wants back.
+        // A template that a drift correction replaces is not one that anybody wants back.
         let replaces = !self.apply.respects_undo && self.apply.replaces_template();
         if !replaces || !Workload::of(key).is_some_and(Workload::can_go_back) || context.last_good(key).is_some() {
             return Ok(());
@@ -49,7 +49,7 @@ impl RolloutTask {
         (of == uid(live)).then_some(Known { commit, template, marks })
     }
 
-    /// Whether the history says that a template's commit has failed for this object.
+    /// Returns true when the history says that a template's commit has failed for this object.
     fn has_failed(&self, marks: &TemplateMarks) -> bool {
         let Some(commit) = &marks.commit else { return false };
         let key = &self.planned.wanted.key;
@@ -58,7 +58,7 @@ impl RolloutTask {
             outcomes: [Outcome::Failed, Outcome::RolledBack, Outcome::RollbackFailed].into(),
             ..Query::of(&self.context.config.name, key)
         };
-        // Where the history can't be read, nothing could be kept in it either.
+        // If the history can't be read, nothing could be saved in it either.
         self.context.history.records(&query).is_ok_and(|failed| !failed.is_empty())
     }
 }

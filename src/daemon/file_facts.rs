@@ -1,4 +1,4 @@
-//! What is kept of a file of the repository beside its objects, so that it need not be read again to be asked about.
+//! Facts about a file of the repository beside its objects. They save reading the file again.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use belay_core::rollout::{
 /// `apiVersion` and kind.
 pub(super) type ObjectKind = (String, String);
 
-/// What is kept of a file beside its objects.
+/// Facts about a file beside its objects.
 #[derive(Debug)]
 pub(super) struct FileFacts {
     pub content: Option<Content>,
     /// `apiVersion` and kind of its objects, each once.
     pub kinds: Box<[Arc<ObjectKind>]>,
-    /// What its HorizontalPodAutoscalers target.
+    /// The targets of its HorizontalPodAutoscalers.
     pub scaled: BTreeSet<ObjectKey>,
     /// The configuration that its workloads name.
     pub names: Box<[NamedConfig]>,
@@ -28,7 +28,7 @@ pub(super) struct FileFacts {
     pub contents: Box<[(ObjectKey, ManifestHash)]>,
     /// Its objects that wait for others.
     pub after: Box<[After]>,
-    /// What else its workloads say, of those that say any of it.
+    /// Further facts about its workloads, for workloads that have any.
     pub workloads: Box<[(ObjectKey, WorkloadFacts)]>,
 }
 
@@ -37,21 +37,21 @@ pub(super) struct FileFacts {
 pub(super) struct NamedConfig {
     pub object: ObjectKey,
     pub user: ObjectKey,
-    /// How the programs of its pods read it; `None` where only the kubelet does.
+    /// The way in which the programs of its pods read it; `None` if only the kubelet does.
     pub reading: Option<Reading>,
 }
 
-/// What the manifest of a workload says that is asked for again and again.
+/// Facts of a workload's manifest that are needed again and again.
 #[derive(Debug)]
 pub(super) struct WorkloadFacts {
-    /// Whether it is rolled out when its configuration changes, where it says so itself.
+    /// True when it is rolled out after a change of its configuration; `None` if the manifest does not say.
     pub rolls_on_config: Option<bool>,
     /// When it was restarted, as its own pod template says.
     pub restarted: Option<String>,
 }
 
 impl FileFacts {
-    /// What is kept of a file; its kinds are counted by the one who keeps it.
+    /// Returns the facts of a file; the caller counts its kinds.
     pub(super) fn of(file: &File, content: Option<Content>) -> FileFacts {
         let (mut scaled, mut names, mut contents, mut workloads) =
             (BTreeSet::new(), Vec::new(), Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! What a new head says, against what was planned last.
+//! The differences between a new head and the commit that was planned last.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use super::desired_state::DesiredState;
 use belay_core::manifest::{Complaint, Manifest, ManifestHash, ObjectKey};
 use belay_core::rollout::Commit;
 
-/// What a new head says.
+/// The content of a new head.
 #[derive(Debug)]
 pub(super) struct HeadChange {
     pub head: Arc<Commit>,
-    /// What the repository holds at it; at the commit before, where it looks like an accident.
+    /// The content of the repository at the head; at the commit before, if the head looks like an accident.
     pub desired: Arc<DesiredState>,
     /// The commits that came with it, the head first. None where a branch was set back.
     pub commits: Vec<Commit>,
@@ -19,13 +19,13 @@ pub(super) struct HeadChange {
     pub paths: BTreeSet<String>,
     /// The manifests that differ from the commit that was planned last, each with the newest commit that changed it.
     pub changed: Vec<Charged>,
-    /// What is wrong with files that differ, with the commit that made it so.
+    /// Complaints about files that differ, each with the commit that caused it.
     pub complaints: Vec<(Complaint, Arc<Commit>)>,
     /// Objects that the commit planned last had and this one has not, each with the commit that took it away.
     pub removed: BTreeMap<ObjectKey, Charged>,
-    /// What is odd about how it is followed, by the path of the file.
+    /// Warnings about how it is followed, by the path of the file.
     pub warnings: BTreeMap<String, String>,
-    /// Whether it looks like an accident. Then nothing of it was taken up.
+    /// The reason for which it looks like an accident, if it does. Then nothing of it was taken up.
     pub suspect: Option<SuspectHead>,
 }
 
@@ -36,7 +36,7 @@ impl HeadChange {
     }
 }
 
-/// What a head may be that nobody meant to push.
+/// The kinds of heads that nobody meant to push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SuspectHead {
     /// It leaves no manifest where there were some.

@@ -1,4 +1,4 @@
-//! What differs between two heads, object by object, and which commit is charged with it.
+//! The differences between two heads, object by object, each with the commit that is charged with it.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,8 +17,8 @@ use belay_core::rollout::{Commit, CommitId};
 /// The most commits that are looked through for the newest that changed one object of a file.
 const LINKS: usize = 1000;
 
-/// How long tools may take for older commits alone: for what a unit rendered to before, and to charge each object to the
-/// commit that changed it.
+/// The time that tools may take for older commits alone: for earlier renderings of a unit, and to charge each object to
+/// the commit that changed it.
 const OLDER: Duration = Duration::from_secs(10);
 
 /// The hash of each object of one version of a file.
@@ -32,7 +32,7 @@ pub(super) struct HeadReading<'a> {
     pub commits: BTreeMap<CommitId, Arc<Commit>>,
     /// The files of the head. Earlier versions of them are not kept: a file may have a thousand.
     pub parsed: BTreeMap<(String, Content), Arc<File>>,
-    /// What is left of the time that tools may take for older commits.
+    /// The rest of the time that tools may take for older commits.
     left: Cell<Duration>,
 }
 
@@ -76,7 +76,7 @@ impl<'a> HeadReading<'a> {
                 None => self.side(&change.path, change.before.as_ref())?.map(|file| hashes(&file)).unwrap_or_default(),
             };
             if is_unreadable(&change.path) || was_in_lost_folder(&change.path, after) {
-                // What the file held before may still be meant.
+                // The former objects of the file may still be meant.
                 unreadable.extend(held.iter().map(|(key, _)| key.clone()));
             }
             before.extend(held.into_iter().map(|(key, hash)| (key, (*change, hash))));
@@ -169,7 +169,7 @@ impl<'a> HeadReading<'a> {
         keys.into_iter().map(commit).collect()
     }
 
-    /// What the objects of one version of a file are.
+    /// Returns the objects of one version of a file.
     fn version(&self, path: &str, entry: Option<&Entry>) -> Result<Hashes, GitError> {
         let Some(content) = Content::readable(entry.copied().map(Content::Entry).as_ref()) else {
             return Ok(Hashes::new());

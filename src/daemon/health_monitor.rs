@@ -18,31 +18,31 @@ use belay_core::rollout::{
     WaitingOn, health, marks, template, with_template_commit,
 };
 
-/// How soon what fell due meanwhile is seen to.
+/// The delay before events that fell due meanwhile are handled.
 const SOON: Duration = Duration::from_secs(1);
-/// How long the judge leaves a workload alone after an infrastructure fault.
+/// The time for which the judge leaves a workload alone after an infrastructure fault.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
-/// How long the watch may say nothing of an object before it is read.
+/// The time after which an object is read if the watch reports nothing of it.
 const UNHEARD: Duration = Duration::from_secs(30);
 
-/// How often the pods are looked at where belay is to give up before the deadline.
+/// The period between two inspections of the pods if belay may give up before the deadline.
 pub(super) const LOOK_AT_PODS: Duration = Duration::from_secs(5);
 
 /// After how long the pods are looked at to say what is wrong with them, and how often at least.
 const TELL_OF_PODS: Duration = Duration::from_secs(10);
 const TELL_OF_PODS_AGAIN: Duration = Duration::from_mins(2);
 
-/// How the watching ended.
+/// The end of the monitoring.
 #[derive(Clone, Debug)]
 pub(super) enum MonitorEnd {
     /// The workload is complete.
     Complete(Arc<Value>),
     /// It failed.
     Failed {
-        /// Why.
+        /// The reason.
         reason: Reason,
-        /// What was to be seen.
+        /// The observed workload.
         observed: Box<ObservedWorkload>,
         /// The workload as it was.
         live: Arc<Value>,
@@ -63,22 +63,22 @@ pub(super) struct HealthMonitor<'a> {
     judge: Judge,
     /// The hash of the template as the server answered it, without what is left alone; a live one that differs is somebody else's.
     applied: Option<String>,
-    /// What is published of it meanwhile.
+    /// The outcome that is published meanwhile.
     outcome: Outcome,
-    /// What was seen of its pods, where belay is to give up early.
+    /// The observations of its pods, if belay may give up early.
     fail_fast: Option<FailFast>,
     /// When the pods are looked at next, and after how long again.
     look_at_pods: (tokio::time::Instant, Duration),
     /// Until when nothing is suspected.
     quiet_until: tokio::time::Instant,
-    /// How far it was when that was written down last.
+    /// The counters that were recorded last.
     told: Option<Counters>,
-    /// Whether the object was looked at.
+    /// True when the object was inspected.
     seen: bool,
     /// When the object is read, where the watch has not told of what was written until then: it may have gone before the watch began, or
     /// the cluster's store was set back.
     unheard: Option<tokio::time::Instant>,
-    /// Whether what is looked at was just read for that.
+    /// True when the inspected object was just read for that.
     is_read: bool,
 }
 
@@ -156,7 +156,7 @@ impl<'a> HealthMonitor<'a> {
         }
     }
 
-    /// Whether the object was there while it was watched.
+    /// Returns true when the object was present while it was watched.
     pub(super) fn has_seen_it(&self) -> bool {
         self.seen
     }
@@ -229,7 +229,7 @@ impl<'a> HealthMonitor<'a> {
         }
     }
 
-    /// What is to be seen of the workload.
+    /// Observes the workload.
     async fn observe(&self, live: &Value) -> Result<ObservedWorkload, Cancelled> {
         let (context, key) = (&self.work.context, &self.work.planned.wanted.key);
         // Pods that may not be seen, or are not served, may be soon. At the limit it is ruled without them.
@@ -251,13 +251,13 @@ impl<'a> HealthMonitor<'a> {
         Ok(observed)
     }
 
-    /// Why the source wants it given up, if it does. What goes back already goes on.
+    /// Returns why the source gives it up, if it does. A rollback that has begun goes on.
     fn given_up(&self) -> Option<Reason> {
         self.work.give_up.borrow().clone().filter(|_| self.outcome == Outcome::UnderWay)
     }
 
     /// Looks at the pods when it is time to: to say what is wrong with them already, and to give up before the deadline where
-    /// belay is to. What is only said may be said less and less often.
+    /// belay is to. Inspections that only report may become less and less frequent.
     async fn look_at_pods(&mut self, live: &Arc<Value>) -> Result<Option<MonitorEnd>, Cancelled> {
         let (at, wait) = self.look_at_pods;
         if at > tokio::time::Instant::now() {
@@ -309,7 +309,7 @@ impl<'a> HealthMonitor<'a> {
         });
         let instant = tokio::time::Instant::now();
         let look_at = Some(self.look_at_pods.0);
-        // What fell due while something else was asked for is due still. A time that has passed wakes nobody by itself.
+        // Events that fell due during another request are still due. A time that has passed wakes nobody by itself.
         let due = [due.map(|due| due.max(quiet_until)), look_at].map(|due| due.map(|due| due.max(instant + SOON)));
         let quiet = Some(quiet_until).filter(|until| *until > instant);
         let wake = due.into_iter().chain([quiet, self.unheard]).flatten().min();
@@ -401,7 +401,7 @@ async fn told(give_up: &mut watch::Receiver<Option<Reason>>) {
     }
 }
 
-/// Whether a live workload says that it is complete, about its present generation.
+/// Returns true when a live workload's status says that its present generation is complete.
 pub(super) fn is_complete(key: &belay_core::manifest::ObjectKey, live: &Value) -> bool {
     health(key, live).is_none_or(|health| {
         health.observed_generation >= belay_core::rollout::marks::generation(live)

@@ -1,4 +1,4 @@
-//! Whether a live object without a rollout is as it should be, as far as belay can tell by itself.
+//! Compares live objects without a rollout with their manifests, as far as belay can without the server.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use belay_core::rollout::{
     is_as_applied, say_config_hash, template,
 };
 
-/// How many live objects are compared with their manifests at once. While there are so many, no more are taken from the
-/// watches.
+/// The number of live objects that are compared with their manifests at once. While there are so many, no more are
+/// taken from the watches.
 pub(super) const AT_ONCE: usize = 64;
 
 /// The text of a live object, which waits to be compared.
@@ -119,11 +119,11 @@ impl Source {
 }
 
 impl Context {
-    /// Whether a live object is as its manifest says, as far as belay can tell by itself. It blocks.
+    /// Returns true when a live object matches its manifest, as far as belay can tell without the server. It blocks.
     fn is_in_sync(&self, desired: &DesiredState, key: &ObjectKey, live: &Value) -> bool {
         let Some(manifest) = self.read_manifest(desired, key) else { return true };
         if self.holds.of(key).is_some_and(|kept| kept.is_lost_on(live)) {
-            // Who plans decides whether it is in force still.
+            // The planner decides if it is still in force.
             return false;
         }
         if being_deleted(live).is_some() {
@@ -155,7 +155,7 @@ impl Context {
                     && is_without_surplus(live, &sent, &ignored_fields)
                     && is_as_applied(live, &ignored_fields.leave(sent, Some(live)))
             }
-            // What it was before stands in Git at another commit: who plans reads it.
+            // The former manifest is in Git at another commit: the planner reads it.
             None => false,
         }
     }

@@ -13,14 +13,14 @@ use super::prune;
 use super::rollout_task::{Cancelled, RolloutTask};
 use crate::cluster::Backoff;
 
-/// How many objects of a chart are looked up to find out whether it was rolled out before.
+/// The number of a chart's objects that are looked up to find out if it was rolled out before.
 const OBJECTS_OF_CHART: usize = 20;
-/// How often the events of a Job that is gone are looked for. They are written beside what the controller does.
+/// The number of attempts to find the Events of a deleted Job. They are written beside what the controller does.
 const LOOKS_FOR_EVENTS: u32 = 3;
 /// The wait between two such looks.
 const WAIT_FOR_EVENTS: Duration = Duration::from_secs(1);
 
-/// Whether a live Job has come to its end.
+/// Returns true when a live Job has ended.
 pub(super) fn has_ended(key: &ObjectKey, live: &Value) -> bool {
     let standing = health(key, live).map(|health| health.standing);
     matches!(standing, Some(Standing::Complete | Standing::Failed))
@@ -44,7 +44,7 @@ impl Context {
         is_over(wanted, &facts)
     }
 
-    /// Whether the chart of a hook was rolled out before, by another commit than the hook's own.
+    /// Returns true when the chart of a hook was rolled out before, by another commit than the hook's own.
     fn was_installed(&self, hook: &Wanted) -> bool {
         let desired = self.repository.desired();
         let others = desired.objects_in(hook.manifest.file()).filter(|key| **key != hook.key);

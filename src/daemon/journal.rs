@@ -1,4 +1,4 @@
-//! What the daemon writes into the history, step by step. A step that can't be written is tried again, for what has not
+//! The daemon's writes into the history, step by step. A step that can't be written is tried again, for what has not
 //! been recorded must not be done.
 
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -100,7 +100,7 @@ impl Context {
         self.remember(vec![HistoryEntry::End(record, outcome, reason.cloned(), at)]).await;
     }
 
-    /// What looked like drift was an undo by hand.
+    /// Records that a seeming drift was an undo by hand.
     pub(super) async fn was_undone(&self, record: RecordId, by: &str) {
         let update = Update { trigger: Some(Trigger::UndoByHand(by.to_owned())), ..Update::default() };
         self.remember(vec![HistoryEntry::Update(record, Box::new(update))]).await;
@@ -140,7 +140,7 @@ impl Context {
         })
     }
 
-    /// Whether an object was applied, and not deleted since, as far as the history knows.
+    /// Returns true when an object was applied, and not deleted since, as far as the history knows.
     pub(super) fn was_applied(&self, key: &ObjectKey) -> bool {
         use Outcome::{Planned, Pruned, Rejected, Skipped, Superseded, Waiting};
         let decisive = |outcome: &Outcome| !matches!(outcome, Planned | Rejected | Skipped | Superseded | Waiting);
@@ -161,7 +161,7 @@ impl Context {
 
     /// The newest records of an object, the newest first.
     pub(super) fn newest_records(&self, key: &ObjectKey) -> Vec<Record> {
-        /// How many records are looked through.
+        /// The number of records that are searched.
         const RECORDS: u32 = 50;
         let query = Query { limit: Some(RECORDS), ..Query::of(&self.config.name, key) };
         self.history.records(&query).unwrap_or_else(|error| {
@@ -176,7 +176,7 @@ impl Context {
         Some(template_hash(&template))
     }
 
-    /// What is recorded of a commit and a workload.
+    /// Returns the recorded facts about a commit and a workload.
     pub(super) fn recorded(&self, key: &ObjectKey, commit: &str) -> Recorded {
         let query = Query { commit: Some(commit.to_owned()), ..Query::of(&self.config.name, key) };
         let records = self.history.records(&query).unwrap_or_default();
@@ -218,13 +218,13 @@ impl Context {
         })
     }
 
-    /// Begins a fresh history where this trouble says that the file is damaged. Whether there is a fresh one.
+    /// Begins a fresh history where this trouble says that the file is damaged. Returns true when there is a fresh one.
     pub(super) fn mend(&self, trouble: &HistoryError) -> bool {
         if !trouble.wants_a_new_file() {
             return false;
         }
         match self.begin_anew_if_damaged() {
-            // Where it is sound, somebody else was here before.
+            // If it is sound, another writer has replaced it already.
             Ok(_) => true,
             Err(error) => {
                 warn!(%error, "failed to begin a fresh history");
@@ -233,7 +233,7 @@ impl Context {
         }
     }
 
-    /// Looks the history over; a damaged one is set aside, and a fresh one begun. Whether that was so.
+    /// Looks the history over; a damaged one is set aside, and a fresh one begun. Returns true when that was so.
     pub(super) fn begin_anew_if_damaged(&self) -> Result<bool, HistoryError> {
         let Some(to) = self.history.mend(self.clock.now())? else { return Ok(false) };
         warn!(to = %to.display(), "the history is damaged and was set aside; a fresh one was begun");
@@ -241,7 +241,8 @@ impl Context {
         Ok(true)
     }
 
-    /// Writes into the history until it is written. What can never be written is belay's own fault: it is logged.
+    /// Writes into the history until it is written. An entry that can never be written is belay's own fault: it is
+    /// logged.
     async fn remember(&self, entries: Vec<HistoryEntry>) {
         let mut waits = WAITS;
         loop {
@@ -270,7 +271,7 @@ impl Context {
     async fn write_with_others(&self, entries: Vec<HistoryEntry>) -> JournalWrite {
         let (told, mut outcome) = oneshot::channel();
         self.to_write().push((entries, told));
-        // Whoever is ready comes in between, and whoever is back first writes for all.
+        // Other writers queue their entries in between. The first writer that resumes writes for all.
         tokio::task::yield_now().await;
         if let Ok(written) = outcome.try_recv() {
             return written;
@@ -281,7 +282,7 @@ impl Context {
     }
 
     fn write_all(&self, all: Vec<ToWrite>) {
-        // What nobody waits for any more was broken off before it was written.
+        // Entries that nobody waits for any more were cancelled before they were written.
         let all: Vec<ToWrite> = all.into_iter().filter(|(_, told)| !told.is_closed()).collect();
         if all.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! What waits to be written into the history.
+//! The queue of entries for the history.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,13 +6,13 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::history::{HistoryEntry, HistoryError};
 
-/// What was refused; or why nothing could be written.
+/// The refused entries; or the reason for which nothing could be written.
 pub(super) type JournalWrite = Result<Vec<HistoryError>, Arc<HistoryError>>;
 
-/// What somebody wants to write together, and who is told of it.
+/// Entries to write together, and the receiver of the result.
 pub(super) type ToWrite = (Vec<HistoryEntry>, oneshot::Sender<JournalWrite>);
 
-/// What is to be written next, for all who write.
+/// The entries to write next, of all writers.
 #[derive(Default)]
 pub(super) struct JournalQueue {
     pub to_write: Mutex<Vec<ToWrite>>,

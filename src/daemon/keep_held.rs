@@ -1,5 +1,5 @@
-//! What is put right of an object whose manifest is held: everything but what is held; all of it, where the object is not there
-//! any more.
+//! The corrections of an object whose manifest is held: everything but the held template; the whole object, if it was
+//! deleted.
 
 use serde_json::Value;
 
@@ -37,8 +37,8 @@ impl Planner<'_> {
         }
     }
 
-    /// What an object is to be while its manifest is held: with the template that it went back to, or, where it has
-    /// none, with its former manifest. `None` where that is not known any more.
+    /// Returns the object to apply while its manifest is held: with the template of its rollback, or, if it has none,
+    /// with its former manifest. `None` where that is not known any more.
     async fn held_body(
         &self,
         wanted: &Wanted,

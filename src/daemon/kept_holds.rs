@@ -1,5 +1,5 @@
-//! The holds of a source as they were known last, in the history and, for who decides by them, in memory. What is held stays
-//! held where the cluster has lost the hold, also after a restart.
+//! The holds of a source as they were known last, in the history and, for who decides by them, in memory. A hold lasts
+//! even when the cluster has lost it, and after a restart.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

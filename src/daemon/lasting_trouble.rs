@@ -1,4 +1,4 @@
-//! What lasts for long is noted in the history, to be told: that a source is blocked, and that what a commit brought is held.
+//! Records long-lasting trouble in the history, for notices: a blocked source, and a held commit.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,16 +12,16 @@ use crate::clock::Clock;
 use crate::history::{History, HistoryError, Lasting, LastingKind, NotedLasting};
 use belay_core::rollout::CommitId;
 
-/// How often is looked.
+/// The period between two checks.
 const LOOK: Duration = Duration::from_secs(10);
-/// How long a source is blocked before that is told.
+/// The time after which a blocked source is reported.
 const BLOCKED: SignedDuration = SignedDuration::from_mins(5);
-/// How long it is blocked at least to be told together with one that has been for longer: what one outage blocks does not
-/// begin at one moment.
+/// The least time after which it is reported together with a source that has been blocked for longer: the sources of
+/// one outage are not blocked at the same moment.
 const BLOCKED_TOGETHER: SignedDuration = SignedDuration::from_mins(2);
-/// How long a source is not blocked before that is told.
+/// The time after which a source that is no longer blocked is reported.
 const UNBLOCKED: SignedDuration = SignedDuration::from_mins(1);
-/// How long something is held before that is told.
+/// The time after which a hold is reported.
 const HELD: SignedDuration = SignedDuration::from_hours(1);
 /// After how long it is told again.
 const HELD_AGAIN: SignedDuration = SignedDuration::from_hours(24);
@@ -57,7 +57,7 @@ struct BlockedSince {
     free: BTreeMap<String, Timestamp>,
     /// Since when somebody else and belay disagree, by source and object, with what is said of it.
     disputed: BTreeMap<(String, String), (Timestamp, String)>,
-    /// Whether no source was told to be blocked when that was looked up last.
+    /// True when no source was reported as blocked at the last lookup.
     nothing_told: bool,
 }
 
@@ -83,7 +83,7 @@ impl BlockedSince {
                 }
                 None => {
                     self.blocked.remove(source);
-                    // What has not been reached since the daemon began may still be blocked.
+                    // A source that has not been reached since the daemon began may still be blocked.
                     if of.looked.is_some() && of.planned.is_some() {
                         self.free.entry(source.clone()).or_insert(now);
                     }
@@ -151,7 +151,8 @@ impl BlockedSince {
     }
 }
 
-/// What keeps a source from being followed. That another daemon follows it, or that it waits for another source, is meant.
+/// Returns why a source is not followed. A source that another daemon follows, or that waits for another source, is not
+/// blocked.
 fn reason_of(source: &SourceStatus) -> Option<&str> {
     source.blocked_by().filter(|_| source.obstacles.waits.is_none())
 }

@@ -20,16 +20,16 @@ use belay_core::rollout::{Lease, holding, releasing};
 
 /// For how long a Lease is held since it was last renewed: so soon another daemon takes over when this one crashes.
 const LASTS: Duration = Duration::from_secs(21);
-/// How often it is renewed. That is one request, and all that leading costs.
+/// The period between two renewals. One renewal is one request, the whole cost of leading.
 const PERIOD: Duration = Duration::from_secs(7);
-/// How long before the Lease ends a daemon that can't renew it stops writing: for what is on its way to the API server
-/// then, and for clocks of which one goes a little faster.
+/// The time before the end of the Lease at which a daemon that can't renew it stops writing: for requests that are on
+/// their way to the API server then, and for clocks that run at different speeds.
 const MARGIN: Duration = Duration::from_secs(6);
-/// How long one request for the Lease may take, so that a renewal that gets no answer is tried again in time.
+/// The limit of one request for the Lease, so that a renewal that gets no answer is tried again in time.
 pub(super) const REQUEST: Duration = Duration::from_secs(3);
 /// The longest wait until a renewal that failed is tried again.
 const RETRY: Duration = Duration::from_secs(2);
-/// How long letting go may take.
+/// The longest time that releasing the Lease may take.
 const LETTING_GO: Duration = Duration::from_secs(1);
 
 /// The name of a source's Lease.
@@ -53,7 +53,7 @@ pub(super) struct Leader {
     pub who: String,
     /// Until when belay may write.
     pub entitled: watch::Sender<Option<Until>>,
-    /// What people ask of the source.
+    /// The requests of people to the source.
     pub asked: Arc<DependencyRequest>,
     pub stop: CancellationToken,
 }
@@ -115,7 +115,7 @@ impl Leader {
             return;
         }
         warn!(message);
-        // What was noted while this daemon led is not true any more.
+        // Notes from the time when this daemon led are not true any more.
         let noted =
             self.status.read(SourceStatus::standing).map(|standing| self.history.stands(&self.source, &standing));
         if let Some(Err(error)) = noted {

@@ -36,7 +36,7 @@ use crate::git::{Follow, Mirror, Wake};
 use crate::history::History;
 use crate::render::{Renderer, SourcePaths, Tools};
 
-/// What a source is made of.
+/// The parts of a source.
 pub(super) struct Parts {
     pub config: SourceConfig,
     pub cluster: Cluster,
@@ -51,12 +51,12 @@ pub(super) struct Parts {
     pub liveness: Liveness,
 }
 
-/// What its repository is read with.
+/// The parts that read its repository.
 pub(super) struct ReadingParts {
     pub mirror: Arc<Mirror>,
     pub paths: SourcePaths,
     pub blocking_pool: BlockingPool,
-    /// What renders.
+    /// The tools that render.
     pub tools: Tools,
     /// The longest wait of a head for its units.
     pub patience: Duration,

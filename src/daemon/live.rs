@@ -1,4 +1,4 @@
-//! What the daemon keeps of each live object: a few words, however large the object is.
+//! The daemon's facts about each live object: a few words, however large the object is.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::cluster::{ClusterError, ObjectText};
 use belay_core::rollout::{Hold, Note, marks};
 
-/// What is kept of a live object.
+/// Facts about a live object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct LiveFacts {
     /// Its [`digest`], when it was last found to be as it should be.
@@ -20,17 +20,17 @@ pub(super) struct LiveFacts {
     pub hold: Option<Hold>,
     /// A hold that somebody has taken off, so that its manifest is to be applied again.
     pub released: Option<Hold>,
-    /// Whether it is a workload that says that it is complete.
+    /// True for a workload whose status says that it is complete.
     pub complete: bool,
-    /// Whether somebody asked to leave it alone.
+    /// True when somebody asked to leave it alone.
     pub suspended: bool,
     /// When it was complete last and then was not, without a rollout; or when it was seen first.
     pub faltered: Option<Instant>,
-    /// What somebody said of it last.
+    /// The last note of a person about it.
     pub note: Option<Note>,
     /// When it was restarted, as it says itself, and as it was noticed last.
     pub restarted: Option<String>,
-    /// How many pods it is to have.
+    /// The number of pods that it asks for.
     pub replicas: Option<i64>,
     /// When it was last written down that an autoscaler has changed that.
     pub scaled: Option<Instant>,
@@ -54,7 +54,7 @@ fn metadata(metadata: &Value, hasher: &mut DefaultHasher) {
     for name in ["labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp", "uid"] {
         match metadata[name].as_object() {
             Some(entries) => {
-                // What the Deployment controller counts there is status in all but name.
+                // The annotations in which the Deployment controller counts are a kind of status.
                 let said = entries.iter().filter(|(key, _)| !key.starts_with("deployment.kubernetes.io/"));
                 said.for_each(|(key, value)| (name, key, value.to_string()).hash(hasher));
             }
@@ -74,7 +74,7 @@ pub(super) fn forget_reporters(object: &mut Value) {
     }
 }
 
-/// Who wrote an object last, other than belay and the controllers that report its status: a field manager's name.
+/// Returns the field manager that wrote an object last, other than belay and the controllers that report its status.
 pub(super) fn newest_other_manager(object: &Value) -> Option<String> {
     let entries = object["metadata"]["managedFields"].as_array()?.iter();
     let others = entries.filter(|entry| entry["manager"] != marks::FIELD_MANAGER && entry.get("subresource").is_none());
@@ -89,7 +89,7 @@ pub(super) fn applied_at(object: &Value) -> Option<Timestamp> {
     own.filter_map(|entry| entry["time"].as_str()?.parse().ok()).max()
 }
 
-/// Whether nobody has written an object since belay did, the controllers that report its status left out.
+/// Returns true when nobody has written an object since belay did, apart from the controllers that report its status.
 pub(super) fn was_belays_last(object: &Value) -> bool {
     let entries = object["metadata"]["managedFields"].as_array().into_iter().flatten();
     let entries = entries.filter(|entry| entry["subresource"] != "status");

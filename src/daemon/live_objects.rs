@@ -47,7 +47,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Lists a kind, and says whether belay may. What is better read one by one is left out: most of the kind is not among
+    /// Lists a kind, and says whether belay may. Objects are read one by one instead if most of the kind is not among
     /// the manifests.
     async fn list(
         &self,
@@ -66,7 +66,7 @@ impl Planner<'_> {
             }
             Err(ClusterError::Denied { .. }) => Ok(false),
             Err(error) if self.gives_up(&error) => Err(error),
-            // What can't be listed can't be read one by one either, thousands of times.
+            // Thousands of objects of a kind that can't be listed can't be read one by one either.
             Err(error) if error.is_own() => {
                 live.extend(keys.iter().map(|key| (key.clone(), Err(error.clone()))));
                 Ok(true)

@@ -1,5 +1,5 @@
-//! Whether the loop of each source still turns. systemd's watchdog is answered only then: a runtime that lives says nothing
-//! about a loop that hangs.
+//! Checks that the loop of each source still turns. The daemon answers systemd's watchdog only while they do: a runtime
+//! that lives says nothing about a loop that hangs.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -15,7 +15,7 @@ pub struct Liveness {
 
 type LoopOf = (String, Weak<LoopHeartbeat>);
 
-/// What a loop answers with.
+/// The answer of a loop.
 #[derive(Debug)]
 pub(super) struct LoopHeartbeat {
     asked: Notify,

@@ -16,7 +16,7 @@ use super::task_result::{LookEnd, Looked, TaskResult};
 use crate::git::{Follow, GitError, Wake, Watching};
 use belay_core::rollout::CommitId;
 
-/// What a look begins with.
+/// The input of a look at the repository.
 #[derive(Clone)]
 pub(super) struct RepositoryLook {
     pub repository: Repository,
@@ -26,20 +26,20 @@ pub(super) struct RepositoryLook {
     /// The head that was planned last.
     pub planned: Option<CommitId>,
     pub pruning: Pruning,
-    /// What is known of the repository.
+    /// The known state of the repository.
     pub desired: Arc<DesiredState>,
-    /// Whether a new head waits for another source.
+    /// True when a new head waits for another source.
     pub comes_after: bool,
     /// The head that was read last, or refused.
     pub known: Option<CommitId>,
 }
 
-/// What a look has seen.
+/// The result of a look.
 struct LookResult {
     end: LookEnd,
-    /// Whether there is a chart, and the cluster has not said yet what it can do.
+    /// True when there is a chart, and the cluster's capabilities are not known yet.
     waits: bool,
-    /// Whether reading was given up for a newer head.
+    /// True when reading was given up for a newer head.
     given_up: bool,
 }
 
@@ -97,7 +97,7 @@ impl RepositoryLook {
                 return Ok(None);
             }
             debug!(commit = head.short(), "a new head");
-            // What of it is read before it is taken up brings belay down as well.
+            // A head whose reading, before it is taken up, brings belay down is counted as well.
             let _attempt = repository.mirror.attempt();
             let read = HeadRead { head: head.clone(), planned: planned.cloned(), known: self.desired.at.clone() };
             repository.beyond_limits.unless_beyond(read, || {

@@ -23,7 +23,7 @@ impl Context {
         let lost = self.repository.blocking_pool.run(move || repository.lost_folder(&head, &asked)).await;
         match lost {
             Ok(lost) => lost.map(|(folder, words)| format!("the folder {folder} {words}")),
-            // What is not known to have left is not deleted.
+            // Objects that are not known to have left are not deleted.
             Err(error) => Some(format!("whether the folder of {path} is still there can't be read: {error}")),
         }
     }
@@ -68,7 +68,7 @@ pub(super) fn lost_folders(known: &DesiredState, changes: &[SourceChange]) -> He
     files
 }
 
-/// Whether a path was in a folder that is lost by now.
+/// Returns true when a path was in a folder that is lost by now.
 pub(super) fn was_in_lost_folder(path: &str, after: &HeadFiles) -> bool {
     let is_lost = |folder: &str| matches!(after.get(folder), Some(Some(read)) if read.file.unreadable);
     folders_above(path).any(is_lost)

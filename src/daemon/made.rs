@@ -1,5 +1,5 @@
-//! What this source made: known from its history and from Git, never from a label or a field manager, which whoever may
-//! write one object can write.
+//! The objects that this source created: known from its history and from Git, never from a label or a field manager,
+//! which anybody who may write one object can write.
 
 use std::collections::BTreeSet;
 
@@ -16,16 +16,17 @@ use belay_core::rollout::{
     self, CommitId, OtherLabel, Outcome, ReasonCode, Record, Trigger, Wanted, is_label_of_others,
 };
 
-/// How many records of an object are looked through.
+/// The number of records of an object that are searched.
 const RECORDS: u32 = 50;
-/// How many commits are looked through for one that named an object.
+/// The number of commits that are searched for one that named an object.
 const COMMITS: usize = 1000;
-/// How many earlier versions of units are rendered for it.
+/// The number of earlier versions of units that are rendered for it.
 const RENDERED: usize = 50;
-/// How many objects are named in a message.
+/// The number of objects that a message names.
 const NAMED: usize = 10;
 
-/// What the label of another source on a live object means. Without a memory it is believed where belay itself wrote it.
+/// Returns the meaning of another source's label on a live object. Without a memory it is believed where belay itself
+/// wrote it.
 pub(super) async fn other_label(
     memory: Option<&Context>,
     source: &str,
@@ -47,8 +48,8 @@ pub(super) async fn other_label(
 }
 
 impl Context {
-    /// Whether a live object that has the label of another source is this one's all the same: this source applied it, and
-    /// its manifest has been in the repository ever since. Then the label is drift, and no claim.
+    /// Returns true when a live object that has the label of another source is still this one's: this source applied
+    /// it, and its manifest has been in the repository ever since. Then the label is drift, and no claim.
     async fn made_and_kept(&self, wanted: &Wanted) -> bool {
         if !is_owner(&self.records_of(&self.config.name, &wanted.key)) {
             return false;
@@ -72,7 +73,7 @@ impl Context {
         }
         let (asked, at) = (unknown.clone(), head.clone());
         let named = self.ask_git(move |repository| repository.named(&at, &asked).map(Some)).await;
-        // What could not be looked up now is looked up again.
+        // Objects that could not be looked up now are looked up again.
         if let Some(named) = named {
             self.repository.unmanaged.add(&head, unknown.difference(&named).cloned());
             made.extend(named);
@@ -126,9 +127,9 @@ impl Context {
     }
 }
 
-/// Whether a record says that the object was applied, or was as applied.
+/// Returns true when a record says that the object was applied, or was as applied.
 fn applied(record: &Record) -> bool {
-    // What was rebuilt after the history was lost was read from the very marks that are in doubt.
+    // Records that were rebuilt after the history was lost come from the very marks that are in doubt.
     if matches!(record.trigger, Trigger::Rebuilt) {
         return false;
     }
@@ -144,9 +145,9 @@ fn applied(record: &Record) -> bool {
     }
 }
 
-/// Whether the records of an object, newest first, say that it is this source's: it was applied, and neither deleted nor
-/// found to be another's since. What was only put right after it had been another's does not make it this one's: two
-/// sources that both want it would take it from each other for ever.
+/// Returns true when the records of an object, newest first, say that it is this source's: it was applied, and neither
+/// deleted nor found to be another's since. A mere correction after it had been another's does not make it this one's:
+/// two sources that both want it would take it from each other for ever.
 fn is_owner(records: &[Record]) -> bool {
     let mut put_right = false;
     for record in records {

@@ -1,6 +1,6 @@
 //! An undo by hand is respected and written down: with `belay undo`, which leaves its hold, or with another tool, where
-//! the template is one of the workload's own earlier revisions and somebody else wrote it. What `belay rolling-update`
-//! did is written down here, too.
+//! the template is one of the workload's own earlier revisions and somebody else wrote it. Updates by
+//! `belay rolling-update` are recorded here, too.
 
 use std::sync::Arc;
 
@@ -50,8 +50,8 @@ impl Source {
         self.write_down_by_hand();
     }
 
-    /// Notices that an undo with kubectl has brought a hold back, which its revision still had from an earlier time. Where it
-    /// holds what the repository says, nothing else is to be done.
+    /// Notices that an undo with kubectl has brought a hold back, which its revision still had from an earlier time. If
+    /// the hold names the repository's manifest, nothing else needs to be done.
     fn note_older_hold(&mut self, key: &ObjectKey, live: &Value, hold: &Hold) {
         let holds_head = self.desired().hash(key).is_some_and(|hash| hash.to_string() == hold.manifest);
         let in_force = template(live).is_some_and(|present| hold.is_about(present));
@@ -75,7 +75,7 @@ impl Source {
     }
 
     /// Notices a rolling update by `belay rolling-update` that is under way, or that is through: that is written down, once.
-    /// What `belay undo` did that way is told by its hold.
+    /// For an update by `belay undo` the hold is enough.
     pub(super) fn note_rolling_update(&mut self, key: &ObjectKey, live: &Value) {
         if rolling_update::is_under_way(live) {
             let (digest, now) = (digest(live), Instant::now());
@@ -146,7 +146,7 @@ impl Source {
             trigger: done.trigger.clone(),
             outcome: Outcome::UnderWay,
             manifest_hash: done.manifest.clone(),
-            // What no commit is named for was nobody's good revision, however well it runs.
+            // A template without a commit was nobody's good revision, however healthy it is.
             rolls_out: done.commit.is_some(),
             back_to: done.back_to.clone(),
             ..planned
@@ -221,7 +221,7 @@ pub(super) async fn undone_by_hand(
         work.apply = Apply::of_manifest(&wanted, &context.config.name);
         return Ok(None);
     }
-    // What belay alone has written was nobody's hand: another belay follows the same source.
+    // A template that only belay has written is no undo by hand: another belay follows the same source.
     let Some(by) = who(work, live) else { return Ok(None) };
     if matches!(wanted.trigger, Trigger::Drift(_) | Trigger::Retry) {
         context.was_undone(work.record, &by).await;
@@ -230,8 +230,8 @@ pub(super) async fn undone_by_hand(
     work.roll_back_by(plan, Arc::clone(live), None).await.map(Some)
 }
 
-/// What was rolled out before somebody else wrote the template, as the rollout and the history know it. The newest commit may
-/// have left the template alone; one that failed before it has left what it went back to.
+/// Returns the template that was rolled out before somebody else wrote it, as the rollout and the history know it. The
+/// newest commit may have left the template alone; one that failed before it has left what it went back to.
 fn rolled_out(work: &RolloutTask, judged: Option<&str>) -> RolledOut {
     let (context, wanted) = (&work.context, &work.planned.wanted);
     let newest = context.newest_rollout(&wanted.key).map(|record| match record.back_to {
@@ -244,7 +244,8 @@ fn rolled_out(work: &RolloutTask, judged: Option<&str>) -> RolledOut {
     RolledOut { templates: judged.map(str::to_owned).into_iter().chain(kept).collect(), commits }
 }
 
-/// Who took it back: the one that `belay undo` names, where it could not say what to hold; else the manager that wrote it.
+/// Returns who undid it: the person that `belay undo` names, if it could not say what to hold; else the manager that
+/// wrote it.
 fn who(work: &RolloutTask, live: &Value) -> Option<String> {
     let (context, key) = (&work.context, &work.planned.wanted.key);
     let is_new = |hold: &Hold| {

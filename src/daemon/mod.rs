@@ -147,7 +147,7 @@ use status::Publisher;
 pub use status::{CountersStatus, HeldStatus, Obstacles, SourceStatus, Status, UnderWay};
 pub use status_socket::{answer_commands, ask_daemon};
 
-/// Why a source can't be followed.
+/// The reason for which a source can't be followed.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
     /// The repository is not written as belay reads it.
@@ -155,7 +155,7 @@ pub enum DaemonError {
     Location {
         /// The source.
         name: String,
-        /// What is wrong.
+        /// The error.
         error: InvalidLocation,
     },
     /// The mirror can't be used.
@@ -163,7 +163,7 @@ pub enum DaemonError {
     Mirror {
         /// The source.
         name: String,
-        /// What is wrong.
+        /// The error.
         error: GitError,
     },
     /// The configured commit is none.
@@ -171,7 +171,7 @@ pub enum DaemonError {
     Follow {
         /// The source.
         name: String,
-        /// What is wrong.
+        /// The error message.
         message: String,
     },
 }
@@ -183,7 +183,7 @@ pub struct Daemon {
     status: watch::Sender<Status>,
     stop: CancellationToken,
     options: DaemonOptions,
-    /// What is asked of a source by those who wait for it, by name.
+    /// The requests to a source by those who wait for it, by name.
     asked: BTreeMap<String, Arc<DependencyRequest>>,
     /// The room for requests that its sources share.
     requests: Arc<Semaphore>,
@@ -192,17 +192,17 @@ pub struct Daemon {
     sources: JoinSet<()>,
 }
 
-/// How the sources are followed that are named from here on.
+/// The options for the sources that are added from here on.
 #[derive(Default)]
 struct DaemonOptions {
     cleanup: Cleanup,
     /// This daemon's name among those that may follow the same sources.
     identity: Option<String>,
-    /// What renders.
+    /// The tools that render.
     tools: Tools,
     /// The longest wait of a head for its units, where that is not the default.
     patience: Option<Duration>,
-    /// Where blocking work runs.
+    /// The place where blocking work runs.
     blocking_pool: BlockingPool,
 }
 
@@ -270,25 +270,25 @@ impl Daemon {
         self
     }
 
-    /// What the daemon says of itself.
+    /// Returns the daemon's status.
     #[must_use]
     pub fn status(&self) -> watch::Receiver<Status> {
         self.status.subscribe()
     }
 
-    /// What it counts.
+    /// Returns the daemon's counters.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         self.metrics.clone()
     }
 
-    /// Whether the loops of its sources turn.
+    /// Returns a check that the loops of its sources turn.
     #[must_use]
     pub fn liveness(&self) -> Liveness {
         self.liveness.clone()
     }
 
-    /// What asks for a look at each source that is followed so far, by name.
+    /// Returns the look requests of each source that is followed so far, by name.
     #[must_use]
     pub fn look_requests(&self) -> BTreeMap<String, LookRequest> {
         self.asked.iter().map(|(name, asked)| (name.clone(), LookRequest::of(asked))).collect()

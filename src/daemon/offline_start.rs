@@ -16,15 +16,16 @@ use super::state::{Source, in_the_way};
 use belay_core::rollout::{CommitId, PlanStep, Reason, ReasonCode, marks};
 
 impl Repository {
-    /// What the mirror says of the commit that was planned last, for a start while the repository does not answer.
+    /// Returns the change to the commit that was planned last, from the mirror, for a start while the repository does
+    /// not answer.
     pub(super) fn kept(&self, known: &Arc<DesiredState>, planned: &CommitId, pruning: Pruning) -> Option<HeadChange> {
         let kept = self.news(known, Some(planned), planned, pruning);
         kept.inspect_err(|error| warn!(%error, "failed to read what the mirror holds")).ok()
     }
 
-    /// What is done about an object while the repository does not answer: only what somebody has changed by hand is put
-    /// right. What is not there, what was applied from a commit that is not known here, and what a belay has written last
-    /// may be what another daemon has made of a newer commit.
+    /// Restricts the step for an object while the repository does not answer: only changes by hand are corrected.
+    /// Missing objects, and objects that were applied from an unknown commit or written by a belay last, are left
+    /// alone: another daemon may have rolled out a newer commit.
     pub(super) fn dares(&self, step: PlanStep, live: Option<&Value>) -> PlanStep {
         if !self.away.is() || !matches!(step, PlanStep::Apply(_)) {
             return step;

@@ -1,10 +1,10 @@
-//! What whoever plans does while the API server does not answer: the daemon asks again, a command gives up.
+//! The planner's behaviour while the API server does not answer: the daemon asks again, a command gives up.
 
 use super::status::Publisher;
 use crate::cluster::{Backoff, ClusterError};
 use belay_core::manifest::ObjectKey;
 
-/// What is done when the cluster does not answer.
+/// The behaviour when the cluster does not answer.
 #[derive(Clone, Copy)]
 pub(super) enum OnOutage<'a> {
     /// It is asked again, and that is published.
@@ -31,7 +31,7 @@ impl OnOutage<'_> {
         answer
     }
 
-    /// Whether an error ends the planning.
+    /// Returns true when an error ends the planning.
     pub(super) fn gives_up(self, error: &ClusterError) -> bool {
         matches!(self, OnOutage::GiveUp) && (error.is_outage() || matches!(error, ClusterError::Denied { .. }))
     }

@@ -1,4 +1,4 @@
-//! A panic is a fault of belay's own. What it was doing for one object ends; the object's source goes on.
+//! A panic is a fault of belay's own. The work on one object ends; the object's source goes on.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,7 +8,7 @@ use tracing::error;
 
 use belay_core::rollout::{Reason, ReasonCode};
 
-/// What a future comes to, or what its panic says. Whatever it changed must be right in any state.
+/// Returns a future's result, or the text of its panic. Whatever it changed must be right in any state.
 pub(super) async fn contained<T>(future: impl Future<Output = T>) -> Result<T, String> {
     AssertUnwindSafe(future).catch_unwind().await.map_err(|panic| text_of(&*panic))
 }
@@ -25,7 +25,7 @@ pub(super) fn internal_error(what: &impl std::fmt::Display, panic: &str) -> Reas
     Reason::new(ReasonCode::InternalError, message)
 }
 
-/// What a panic says.
+/// Returns the text of a panic.
 pub(super) fn text_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without words".to_owned())

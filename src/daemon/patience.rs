@@ -1,4 +1,4 @@
-//! How a rollout ends that was given up because its object was not served for all of `outage_timeout`.
+//! The end of a rollout that was given up because its object was not served for all of `outage_timeout`.
 
 use std::sync::OnceLock;
 
@@ -7,14 +7,14 @@ use belay_core::rollout::{Outcome, Reason};
 /// The patience of one rollout.
 #[derive(Debug, Default)]
 pub(super) struct Patience {
-    /// Why the rollout was given up, where it was.
+    /// The reason for which the rollout was given up, if it was.
     pub gave_up: OnceLock<Reason>,
-    /// Whether the rollout had failed, and was going back.
+    /// True when the rollout had failed, and was going back.
     pub is_going_back: bool,
 }
 
 impl Patience {
-    /// How a rollout ends that was given up; `None` where it was not.
+    /// Returns the end of a rollout that was given up; `None` if it was not.
     pub(super) fn end(&mut self) -> Option<(Outcome, Reason)> {
         let outcome = if self.is_going_back { Outcome::RollbackFailed } else { Outcome::Failed };
         Some((outcome, self.gave_up.take()?))

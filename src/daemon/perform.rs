@@ -1,4 +1,4 @@
-//! What the loop does about an event: the state decides, and what it says is to be done is begun here.
+//! Performs the loop's effects: the state decides about an event, and its effects begin here.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -255,7 +255,8 @@ impl Source {
         }
     }
 
-    /// What the person said who asked for this; of an older request it would be older than what came of that.
+    /// Returns the note of the person who asked for this retry. A note older than the newest record belongs to an
+    /// earlier request.
     fn note_on(&self, prepared: &Prepared) -> Option<Note> {
         let wanted = &prepared.planned.wanted;
         let retry = wanted.trigger.told(&prepared.planned.step) == Trigger::Retry;

@@ -74,7 +74,7 @@ impl Source {
         self.request_held_with_new_configuration(&mut requests, &news.head);
         self.give_claims_up();
         let prune_candidates = self.prune_candidates(Some(&news));
-        // What stays, though its manifest has left, is not left half-way: its rollout comes to its end.
+        // An object that stays, though its manifest has left, is not left half-way: its rollout comes to its end.
         let stays = |key: &&ObjectKey| !self.context.config.prune && self.is_applied(key);
         let removed = news.removed.keys().filter(|key| !stays(key));
         let keys: BTreeSet<ObjectKey> = requests.keys().chain(removed).cloned().collect();
@@ -111,7 +111,7 @@ impl Source {
         self.plan_task = Some(planning);
     }
 
-    /// Whether the rollout of a workload is under way, and its manifest applied.
+    /// Returns true when the rollout of a workload is under way, and its manifest applied.
     fn is_applied(&self, key: &ObjectKey) -> bool {
         let followed = |source: &SourceStatus| {
             let way = source.under_way.get(key);
@@ -120,7 +120,7 @@ impl Source {
         self.context.status.read(followed).unwrap_or_default()
     }
 
-    /// What was wrong only for another manifest's sake is right when that one changes.
+    /// Requests objects whose manifests were wrong only because of another manifest that has changed.
     fn request_no_longer_contradicted(
         &mut self,
         requests: &mut PlanRequests,
@@ -134,7 +134,8 @@ impl Source {
         }
     }
 
-    /// What was under way when the daemon stopped, as far as the head still says the same.
+    /// Requests the objects that were under way when the daemon stopped, as far as the head still has the same
+    /// manifests.
     fn request_resumed(&mut self, requests: &mut PlanRequests, news: &HeadChange) {
         let head = &news.head.id;
         let resumed: Vec<(ObjectKey, Record)> =

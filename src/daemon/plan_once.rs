@@ -1,5 +1,5 @@
-//! What a commit's manifests would do to a cluster, for `belay plan`: asked of its API server in dry runs and lists. Nothing is
-//! written.
+//! Plans the effect of a commit's manifests on a cluster, for `belay plan`: it asks the API server in dry runs and
+//! lists. Nothing is written.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use belay_core::rollout::{
     marks, prunable, too_many,
 };
 
-/// How many kinds are listed at once.
+/// The number of kinds that are listed at once.
 const AT_ONCE: usize = 8;
 
-/// What the manifests of a commit leave out.
+/// The objects that the manifests of a commit leave out.
 pub struct Leaving<'a> {
     /// The source that they are for.
     pub config: &'a SourceConfig,
@@ -30,14 +30,14 @@ pub struct Leaving<'a> {
     pub commit: &'a Arc<Commit>,
     /// The objects that they mention, valid or not.
     pub mentioned: &'a BTreeSet<ObjectKey>,
-    /// Whether a file can't be read: what has left may be in there.
+    /// True when a file can't be read: missing objects may be in there.
     pub unreadable: bool,
 }
 
-/// What a commit's manifests would do to a cluster.
+/// Returns the effect of a commit's manifests on a cluster.
 ///
 /// # Errors
-/// Where the API server does not answer.
+/// Fails when the API server does not answer.
 pub async fn plan_once(
     cluster: &Cluster,
     source: &str,
@@ -64,7 +64,7 @@ pub async fn plan_once(
 /// The objects of a source that its manifests do not mention: deleted, or left as they are, and why.
 ///
 /// # Errors
-/// Where the API server does not answer.
+/// Fails when the API server does not answer.
 pub async fn plan_leaving(cluster: &Cluster, leaving: Leaving<'_>) -> Result<Vec<Planned>, ClusterError> {
     let left = left_out(cluster, &leaving).await?;
     let may_go = |live: &Value, key: &ObjectKey| {

@@ -18,19 +18,19 @@ use belay_core::rollout::{
     PlanStep, Planned, Reason, ReasonCode, Wanted, is_configuration, note_planned_configuration,
 };
 
-/// How long nothing may come of planning before what is still asked for waits by itself.
+/// The time without results of planning after which outstanding objects wait by themselves.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
-/// Of how many objects of one kind is asked at once.
+/// The number of objects of one kind that are read at once.
 const OF_ONE_KIND: usize = 256;
 
-/// Where finished objects are told of.
+/// The receiver of finished objects.
 type Finished = mpsc::UnboundedSender<Prepared>;
 
 impl Planner<'_> {
     /// Plans these manifests: definitions and configuration first, since what others do depends on them.
     ///
     /// # Errors
-    /// Where the cluster does not answer, and [`super::on_outage::OnOutage::GiveUp`] is asked for.
+    /// Fails when the cluster does not answer and [`super::on_outage::OnOutage::GiveUp`] is asked for.
     pub(super) async fn plan(&self, wanted: Vec<Wanted>) -> Result<Vec<Prepared>, ClusterError> {
         let (definitions, others): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|wanted| is_definition(&wanted.key));
         let mut prepared = self.plan_part(definitions).await?;
@@ -177,7 +177,7 @@ impl Planner<'_> {
     }
 }
 
-/// Whether an object defines a kind.
+/// Returns true when an object defines a kind.
 pub(super) fn is_definition(key: &ObjectKey) -> bool {
     key.group == "apiextensions.k8s.io" && key.kind == "CustomResourceDefinition"
 }

@@ -1,4 +1,4 @@
-//! What a plan is asked for: objects by name, whose manifests and commits are read beside the loop.
+//! The input of a plan: objects by name, whose manifests and commits are read beside the loop.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(super) enum ChargedCommit {
     FirstOf(Vec<CommitId>),
 }
 
-/// What is known, when an object is to be planned, of the configuration that its pods read.
+/// The facts about the configuration that an object's pods read, at the time of planning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum ConfigChange {
     /// Nothing says that it has changed.
@@ -59,7 +59,7 @@ impl PlanRequest {
         PlanRequest { key: key.clone(), manifest: None, charged, trigger: Trigger::Commit, config }
     }
 
-    /// What is taken up again under its record.
+    /// Returns the request that continues a record.
     pub(super) fn recorded(record: &Record, manifest: Option<Manifest>) -> PlanRequest {
         PlanRequest {
             key: record.object.clone(),
@@ -115,7 +115,8 @@ impl Context {
         Wanted { config, config_hash, ignored_fields, ..Wanted::of(manifest, commit, trigger) }
     }
 
-    /// The manifest of an object in a desired state. It blocks. What can't be read is logged, and treated as not there.
+    /// The manifest of an object in a desired state. It blocks. A manifest that can't be read is logged, and treated as
+    /// missing.
     pub(super) fn read_manifest(&self, desired: &DesiredState, key: &ObjectKey) -> Option<Manifest> {
         let read = desired.manifest(key, |path, content, scopes| self.repository.read_lately(path, content, scopes));
         read.unwrap_or_else(|error| {
@@ -130,8 +131,8 @@ impl Context {
         known.or_else(|| blocking(|| self.repository.mirror.commit(id)).ok()).map(Arc::new)
     }
 
-    /// What is left alone of an object: what the configuration says, and the number of pods that an autoscaler decides on,
-    /// one of the repository or of the cluster.
+    /// Returns the fields of an object that belay leaves alone: those of the configuration, and the number of pods that
+    /// an autoscaler sets, one of the repository or of the cluster.
     pub(super) fn ignored_fields(&self, desired: &DesiredState, key: &ObjectKey) -> IgnoredFields {
         let ignored_fields = self.config.ignored_fields(key);
         let is_scaled = self.autoscalers.scale(key) || desired.is_scaled(key);

@@ -8,7 +8,7 @@ use crate::cluster::{ClusterError, Mode, Served};
 use belay_core::rollout::{Reach, Surplus, Wanted, guess, is_as_applied};
 
 impl Planner<'_> {
-    /// Whether an apply of `body` would certainly change nothing, and nothing that others have added is to go.
+    /// Returns true when an apply of `body` would certainly change nothing, and no additions of others must go.
     pub(super) fn is_as_applied(&self, wanted: &Wanted, body: &Value, live: &Value) -> bool {
         let surplus = || Surplus::of(live, body, &wanted.ignored_fields, Reach::Manifest, None);
         is_as_applied(live, &sent(wanted, body, live)) && surplus().is_none()
@@ -64,7 +64,7 @@ impl Planner<'_> {
     }
 }
 
-/// What is sent of a body to an object that is live.
+/// Returns the part of a body that is sent to a live object.
 fn sent(wanted: &Wanted, body: &Value, live: &Value) -> Value {
     wanted.ignored_fields.leave(body.clone(), Some(live))
 }

@@ -28,24 +28,24 @@ use super::prepared::{Prepared, progress};
 /// a new object needs no dry run to know that something changes.
 const TRY_NEW: usize = 50;
 
-/// Who plans, for which source and cluster.
+/// The planner of a source and a cluster.
 pub(super) struct Planner<'a> {
     pub cluster: &'a Cluster,
     pub source: &'a str,
     pub on_outage: OnOutage<'a>,
     /// Up to how many new objects are tried before the first is made.
     pub try_new: usize,
-    /// What the repository holds.
+    /// The content of the repository.
     pub holds: Holds<'a>,
     /// The room for its requests, where others want some too.
     pub requests: Option<&'a Requests>,
-    /// What is known of what this source made; a command knows nothing.
+    /// The source's memory of the objects that it created; a command has none.
     pub memory: Option<&'a Arc<Context>>,
-    /// How long one object may keep the others waiting; `None` where nobody else waits.
+    /// The longest time that one object may keep the others waiting; `None` if nobody else waits.
     pub patience: Option<Duration>,
 }
 
-/// What the repository holds, for who plans.
+/// The content of the repository, for the planner.
 pub(super) enum Holds<'a> {
     /// A followed repository.
     Repository(&'a Repository),
@@ -113,13 +113,13 @@ impl Planner<'_> {
         })
     }
 
-    /// What the pod template is to say of its configuration, now that the live object is known.
+    /// Returns the configuration hash for the pod template, now that the live object is known.
     fn config_hash(&self, wanted: &Wanted, live: Option<&Value>) -> ConfigHash {
         let asked = wanted.config_hash.clone();
         let Some(live) = live else { return asked.decided(None) };
         let said = template(live).and_then(config_hash_in);
         if !matches!(wanted.trigger, Trigger::Drift(_)) {
-            // What this commit has rolled out already, it has rolled out with its configuration.
+            // A commit that is rolled out already was rolled out with its configuration.
             let changed = asked.changed && marks::annotation(live, marks::COMMIT) != Some(wanted.commit.id.as_str());
             return ConfigHash { changed, ..asked }.decided(Some(said));
         }
@@ -131,7 +131,7 @@ impl Planner<'_> {
         ConfigHash::as_it_was(rolled_out.unwrap_or_else(|| asked.decided(Some(said)).sent))
     }
 
-    /// What planning has ended for by a panic: only this object is not applied.
+    /// Returns the result for an object whose planning panicked: only this object is not applied.
     pub(super) fn faulty(&self, served: &Served, wanted: Wanted, panic: &str) -> Prepared {
         let reason = internal_error(&wanted.key, panic);
         if let OnOutage::Retry(publisher) = self.on_outage {
@@ -175,12 +175,12 @@ impl Planner<'_> {
                             None => step,
                         }
                     }
-                    // What it needs may come with this very plan.
+                    // Its namespace or kind may come with this very plan.
                     Err(ClusterError::Missing { .. }) => {
                         self.cluster.forget_group(&wanted.key.group);
                         make(wanted, &body)
                     }
-                    // Whoever gives belay its rights may not have come to this one yet; the others go on.
+                    // The right for this one may still be on its way; the others go on.
                     Err(error) if error.is_the_worlds() => return Err(error),
                     Err(error) => PlanStep::Rejected(error.to_reason(), complaints(wanted, &error)),
                 }
@@ -200,7 +200,7 @@ impl Planner<'_> {
         if made { run_hook_again(wanted, self.source) } else { not_made(wanted) }
     }
 
-    /// What the object would be after an apply of `body`, with what belay does before that apply.
+    /// Returns the object as it would be after an apply of `body`, with the steps that belay takes before that apply.
     pub(super) async fn try_apply(
         &self,
         served: &Served,
@@ -227,7 +227,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Why a kind can't be applied; with the file that defines it, where the repository has one.
+    /// Returns why a kind can't be applied, with the file that defines it, if the repository has one.
     pub(super) fn unknown_kind(&self, key: &ObjectKey, error: &ClusterError) -> Reason {
         let reason = error.to_reason();
         let Holds::Repository(repository) = &self.holds else { return reason };
@@ -271,7 +271,7 @@ impl Planner<'_> {
         self.on_outage.gives_up(error)
     }
 
-    /// What can't be read because it is not there is nothing.
+    /// Returns the default for an answer that says "not found".
     pub(super) fn or_nothing<T: Default>(&self, answer: Result<T, ClusterError>) -> Result<T, ClusterError> {
         match answer {
             Err(error) if error.is_own() || matches!(error, ClusterError::Denied { .. }) => Err(error),

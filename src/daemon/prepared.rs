@@ -16,11 +16,11 @@ pub struct Prepared {
     pub planned: Planned,
     /// The resource that serves it, where the cluster knows its kind.
     pub served: Option<Served>,
-    /// How the live object stands; `None` where there is none.
+    /// The progress of the live object; `None` if there is none.
     pub live: Option<LiveProgress>,
     /// The live object's digest, where it is as it should be.
     pub digest: Option<u64>,
-    /// Who wrote the live object last, beside belay.
+    /// The last writer of the live object other than belay.
     pub last_writer: Option<String>,
     /// When belay applied the live object last, as its field manager says.
     pub applied: Option<Timestamp>,
@@ -28,17 +28,18 @@ pub struct Prepared {
     pub foreign: Vec<ForeignField>,
     /// The source whose label the live object has.
     pub owner: Option<String>,
-    /// What the history knows of it.
+    /// The history's facts about it.
     pub recorded: RecordedFacts,
-    /// Whether it takes the place of a rollout that was under way: where the pod template stays the same, that goes on, and
-    /// is judged, as this one's.
+    /// True when it takes the place of a rollout that was under way: if the pod template stays the same, that goes on,
+    /// and is judged, as this one's.
     pub continues_rollout: bool,
-    /// Whether it takes the place of a change of the number of pods that was under way, which is judged as this one's.
+    /// True when it takes the place of a change of the number of pods that was under way, which is judged as this
+    /// one's.
     pub continues_scaling: bool,
 }
 
 impl Prepared {
-    /// What is planned for an object of which nothing else is known.
+    /// Returns the plan for an object without any other facts.
     pub(super) fn of(planned: Planned) -> Prepared {
         Prepared {
             planned,
@@ -55,13 +56,13 @@ impl Prepared {
         }
     }
 
-    /// Whether a template of this source is live and not complete.
+    /// Returns true when a template of this source is live and not complete.
     pub fn is_unfinished(&self, source: &str) -> bool {
         let ours = self.owner.as_deref() == Some(source);
         ours && self.live.as_ref().is_some_and(|live| live.marked && !live.complete)
     }
 
-    /// Whether it was suspended while it went back, and is not there yet.
+    /// Returns true when it was suspended during its rollback, and is not back yet.
     pub fn was_suspended_on_its_way_back(&self) -> bool {
         let suspended = self.recorded.newest.is_some_and(|(outcome, _)| outcome == Outcome::Suspended);
         suspended && self.live.as_ref().is_some_and(|live| !live.complete)
@@ -82,7 +83,7 @@ impl Prepared {
         self.planned.step = resume(step, &facts);
     }
 
-    /// Whether what comes of it is judged.
+    /// Returns true when its result is judged.
     pub fn is_judged(&self) -> bool {
         let goes_on = match &self.planned.step {
             PlanStep::Resume(baseline) => !baseline.only_size,
@@ -92,7 +93,7 @@ impl Prepared {
         goes_on || self.rolls_out()
     }
 
-    /// Whether a rollout of a template comes of it that is to be judged.
+    /// Returns true when a rollout of a template follows that is judged.
     pub fn rolls_out(&self) -> bool {
         match &self.planned.step {
             PlanStep::Apply(apply) => apply.rolls_out || self.continues_rollout,
@@ -102,15 +103,15 @@ impl Prepared {
     }
 }
 
-/// How a live workload stands; `None` for what is none.
+/// Returns the progress of a live workload; `None` for other objects.
 pub(super) fn progress(wanted: &Wanted, live: &Value, settled: bool) -> Option<LiveProgress> {
     Workload::of(&wanted.key)?;
-    // What it says of a failure is this rollout's, as far as anybody knows.
+    // A failure in its status is this rollout's, as far as anybody knows.
     let baseline = Baseline { old_failure: None, ..Baseline::of(&wanted.key, live) };
     let commit = marks::annotation(live, marks::COMMIT);
     let (marked, ours) = (commit.is_some(), commit == Some(wanted.commit.id.as_str()));
     let template = template(live).map(template_hash);
-    // Where belay replaces the pods, those of the other controller are still to come or to go.
+    // If belay replaces the pods, those of the other controller are still to come or to go.
     let is_rolling_update = rolling_update::has_begun(live);
     let complete = is_complete(&wanted.key, live) && !is_rolling_update;
     Some(LiveProgress { complete, is_rolling_update, ours, marked, template, settled, baseline })

@@ -1,4 +1,4 @@
-//! What Git had before: the manifest of an object as it was before a commit changed it.
+//! The former manifest in Git: an object as it was before a commit changed it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,12 +20,12 @@ use belay_core::rollout::{CommitId, Outcome, Record, Trigger};
 const VERSIONS: usize = 20;
 /// The most commits that are looked through for the one that brought the present version.
 const COMMITS: usize = 1000;
-/// How many records of a workload are looked through for one that was complete since.
+/// The number of records of a workload that are searched for one that was complete since.
 const RECORDS: u32 = 20;
 
 impl Repository {
-    /// What an object was before `commit` changed it. `None` where the commit did not change it, made it, or took it
-    /// away, or where it has no parent. Of a merge, the first parent counts.
+    /// Returns an object as it was before `commit` changed it. `None` where the commit did not change it, made it, or
+    /// took it away, or where it has no parent. For a merge, the first parent counts.
     pub(super) fn change_by(&self, key: &ObjectKey, commit: &CommitId) -> Result<Option<FormerManifest>, GitError> {
         let Some(parent) = self.mirror.commit(commit)?.parents.into_iter().next() else { return Ok(None) };
         let scopes = self.desired().scopes.clone();
@@ -60,7 +60,7 @@ impl Repository {
         Ok(Some(FormerManifest { manifest, commit }))
     }
 
-    /// Whether a commit changed an object that was there before.
+    /// Returns true when a commit changed an object that existed before.
     pub(super) fn has_changed(&self, key: &ObjectKey, commit: &CommitId) -> Result<bool, GitError> {
         Ok(self.change_by(key, commit)?.is_some())
     }
@@ -103,8 +103,7 @@ impl Repository {
 }
 
 impl Context {
-    /// What an object was with the last good revision: its newest version before the present one that was not brought by a
-    /// commit that failed.
+    /// Returns an object's last good manifest: its newest version before the present one that no failed commit brought.
     pub(super) async fn good_former(self: &Arc<Context>, key: &ObjectKey) -> Option<FormerManifest> {
         let (context, key) = (Arc::clone(self), key.clone());
         self.ask_git(move |repository| {
@@ -114,7 +113,7 @@ impl Context {
         .await
     }
 
-    /// Whether the present version of an object was brought by this commit, or by an earlier one that failed.
+    /// Returns true when the present version of an object was brought by this commit, or by an earlier one that failed.
     pub(super) async fn is_of_failed(self: &Arc<Context>, key: &ObjectKey, commit: &CommitId) -> bool {
         let (context, key, commit) = (Arc::clone(self), key.clone(), commit.clone());
         let asked = self.ask_git(move |repository| {
@@ -125,8 +124,8 @@ impl Context {
         asked.await.is_some()
     }
 
-    /// Whether a commit has failed, as far as an object and those that read it have to do with it, and nothing of that was
-    /// complete since. Where a whole commit goes back, all of it has to do with it. It blocks.
+    /// Returns true when a commit has failed for an object or its readers, and none of them was complete since. If
+    /// whole commits go back, all objects of the commit count. It blocks.
     fn has_failed_with(&self, key: &ObjectKey, commit: &CommitId) -> bool {
         let source = &self.config.name;
         let whole = self.config.on_failure == OnFailure::RollBackCommit;
@@ -138,7 +137,7 @@ impl Context {
             Vec::new()
         });
         let mut failed = records.iter().filter(|record| match record.outcome {
-            // What went back with another says nothing by itself.
+            // An object that went back with another says nothing by itself.
             _ if matches!(record.trigger, Trigger::Together(_)) => false,
             Outcome::Failed | Outcome::RolledBack | Outcome::RollbackFailed => {
                 whole || concerned.contains(&record.object)
@@ -159,7 +158,7 @@ impl Context {
         failed.any(|failed| !complete_since(failed))
     }
 
-    /// Asks the repository something, beside the loop. What can't be read is logged, and as good as not there.
+    /// Asks the repository something, beside the loop. An error is logged and counts as missing.
     pub(super) async fn ask_git<T: Send + 'static>(
         &self,
         question: impl FnOnce(&Repository) -> Result<Option<T>, GitError> + Send + 'static,

@@ -32,11 +32,11 @@ const GIVES_UP: SignedDuration = SignedDuration::from_mins(10);
 /// The waits between two looks whether an object is gone.
 const STILL_THERE: Backoff = Backoff::between(Duration::from_millis(200), Duration::from_secs(15));
 
-/// What is deleted.
+/// The deletions.
 #[derive(Default)]
 pub(super) struct PrunePlan {
     pub prepared: Vec<Prepared>,
-    /// Whether all kinds were looked through, where they were.
+    /// True when all kinds were searched; `None` if they were not to be.
     pub searched: Option<bool>,
     /// The kinds of what is suspended and left: whoever takes it up again is heard by a watch, also where the head has no
     /// object of that kind.
@@ -83,7 +83,7 @@ pub(super) async fn plan(context: &Arc<Context>, candidates: Option<Candidates>)
                 warn!(object = %key, "left the repository and stays: its label or its field managers are not this source's any more");
             }
             Prunable::NotOurs => {}
-            // Whoever can write one object can write its label, and the name of a field manager.
+            // Anybody who can write one object can write its label, and the name of a field manager.
             _ if !new.contains(&key) && !made.contains(&key) => unmanaged.push(key),
             Prunable::Yes if references.has(context, &key).await => {
                 info!(object = %key, "left the repository and stays for now: a revision that a workload may go back to names it");
@@ -123,8 +123,8 @@ fn said_of_lost(lost: &BTreeMap<ObjectKey, String>) -> Option<String> {
     Some(message)
 }
 
-/// What sets the deletion of something off that has left before: its commit, or, where that was refused or suspended then, a
-/// second try.
+/// Returns the trigger of the deletion of an object that left earlier: its commit, or, if that was refused or suspended
+/// then, a second try.
 fn trigger(context: &Context, charged: &Charged) -> Trigger {
     let newest = context.newest_record(&charged.manifest.key);
     let ended = newest.is_some_and(|record| record.commit == charged.commit.id && record.outcome.is_final());
@@ -158,14 +158,14 @@ async fn find(context: &Context, manifest: &Manifest) -> FoundObject {
         .status
         .trouble(&key.to_string(), found.as_ref().err().filter(|error| error.is_own()).map(ToString::to_string));
     match found {
-        // What is on its way out already needs nobody's help.
+        // An object that is being deleted already needs no second deletion.
         Ok(Some((_, live))) if live["metadata"].get("deletionTimestamp").is_some() => FoundObject::Nothing,
         Ok(Some((served, live))) => FoundObject::Live(served, Box::new(live)),
         Err(error) if error.is_own() => {
             warn!(object = %key, %error, "its manifest has left, and it can't be read: it is looked for again");
             FoundObject::NotServed
         }
-        // What belay may not even read it does not delete, and nothing else waits for that.
+        // An object that belay may not even read is not deleted, and nothing else waits for that.
         Err(error @ ClusterError::Denied { .. }) => {
             warn!(object = %key, %error, "its manifest has left, and belay may not read it: it is left alone");
             FoundObject::Nothing
@@ -226,8 +226,8 @@ pub(super) async fn delete_last_run(work: &mut RolloutTask) -> Result<Option<Out
     }
 }
 
-/// Asks for the deletion of a hook that has come to its end, where its chart says that it is deleted then. Where that fails it
-/// stays until its next run.
+/// Asks for the deletion of a hook that has come to its end, where its chart says that it is deleted then. If that
+/// fails it stays until its next run.
 pub(super) async fn delete_finished_hook(work: &RolloutTask, outcome: Outcome) {
     let policy = match outcome {
         Outcome::Complete => HookDeletion::Succeeded,
@@ -248,7 +248,7 @@ pub(super) async fn delete_finished_hook(work: &RolloutTask, outcome: Outcome) {
     }
 }
 
-/// Why an object is not to be deleted: it may have been made somebody else's since it was planned.
+/// Returns why an object must not be deleted: somebody else may have taken it over since it was planned.
 fn not_any_more(work: &RolloutTask, live: &Value) -> Option<Reason> {
     let (context, key) = (&work.context, &work.planned.wanted.key);
     let may = prunable(key, live, &context.config.name, context.cluster.default_namespace()) == Prunable::Yes;

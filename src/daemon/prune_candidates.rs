@@ -1,6 +1,7 @@
-//! What has left the repository: what a new head took away, what was being deleted when belay stopped, and what is live
-//! and nobody mentions any more. The last is looked for among the kinds that are watched whenever they change, and once
-//! after each start among all kinds of the cluster: the repository may not even have their kind any more.
+//! The objects that have left the repository: those that a new head took away, those that were being deleted when belay
+//! stopped, and live ones that no manifest mentions any more. The last is looked for among the kinds that are watched
+//! whenever they change, and once after each start among all kinds of the cluster: the repository may not even have
+//! their kind any more.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,13 +22,13 @@ use belay_core::rollout::{
     prunable,
 };
 
-/// How many kinds are listed at once.
+/// The number of kinds that are listed at once.
 const AT_ONCE: usize = 8;
-/// How often a kind is asked for. One that belay can't read, because a webhook that converts it is down, must not keep
+/// The number of tries for a kind. One that belay can't read, because a webhook that converts it is down, must not keep
 /// everything else waiting.
 const TRIES: u32 = 3;
 
-/// What may have to be deleted.
+/// The objects that may have to be deleted.
 pub(super) struct Candidates {
     /// Each with the commit that took it away.
     pub objects: BTreeMap<ObjectKey, Charged>,
@@ -37,7 +38,7 @@ pub(super) struct Candidates {
     pub new: BTreeSet<ObjectKey>,
     /// The most that the new head's own commits allow to be deleted.
     trailer: Option<usize>,
-    /// Who is charged with those orphans of which nobody knows who took them away.
+    /// The commit that is charged with orphans for which no other commit is known.
     head: Option<CommitId>,
     search: Option<CandidateSearch>,
 }
@@ -46,20 +47,21 @@ pub(super) struct Candidates {
 struct Orphan {
     key: ObjectKey,
     api_version: String,
-    /// Who took it away, where that is known.
+    /// The commit that took it away, if that is known.
     by: Option<CommitId>,
 }
 
 /// A look at all kinds of the cluster.
 struct CandidateSearch {
-    /// Who is charged with what is found: whoever took it away is not known any more.
+    /// The commit that is charged with the found objects: the one that took them away is not known any more.
     head: CommitId,
-    /// What was being deleted when belay stopped, with the commit that took it away.
+    /// The objects that were being deleted when belay stopped, with the commit that took them away.
     resumed: BTreeMap<ObjectKey, CommitId>,
 }
 
 impl Source {
-    /// What a new head has taken away, and what is left from before. `None` where the source deletes nothing.
+    /// Returns the objects that a new head has taken away, and those that are left from before. `None` where the source
+    /// deletes nothing.
     pub(super) fn prune_candidates(&self, news: Option<&HeadChange>) -> Option<Candidates> {
         let objects = news.map(|news| news.removed.clone()).unwrap_or_default();
         if !self.context.config.prune {
@@ -74,7 +76,8 @@ impl Source {
         let new: BTreeSet<ObjectKey> = objects.keys().cloned().collect();
         let unreadable: Vec<String> = self.desired().unreadable().map(ToString::to_string).collect();
         if !unreadable.is_empty() {
-            // What only was in such a file is not known to have left; it is an orphan until the file is mended.
+            // An object that was only in such a file is not known to have left; it is an orphan until the file is
+            // mended.
             if !objects.is_empty() {
                 let names = unreadable.join(", ");
                 let message =
@@ -111,7 +114,7 @@ impl Source {
         Some(Orphan { key, api_version, by })
     }
 
-    /// What is to be looked for among all kinds, unless that was done.
+    /// Returns the search among all kinds, unless it was done.
     fn search(&self, head: Option<CommitId>) -> Option<CandidateSearch> {
         let head = head?;
         if self.state.pruned.searched {
@@ -123,8 +126,9 @@ impl Source {
         Some(CandidateSearch { head, resumed })
     }
 
-    /// Whether a record that was open at the start is of a deletion, which goes on: of what the new head did not take away
-    /// just now, and had not either. While a file can't be read nothing is deleted: what has left seemingly may be in it.
+    /// Returns true when a record that was open at the start is of a deletion that goes on: the new head did not take
+    /// the object away just now, and had no manifest of it before either. While a file can't be read nothing is
+    /// deleted: what has left seemingly may be in it.
     pub(super) fn is_being_deleted(
         &self,
         key: &ObjectKey,
@@ -136,7 +140,7 @@ impl Source {
         self.context.config.prune && gone && !record.rolls_out
     }
 
-    /// What was found is not taken up: it is looked for again.
+    /// Discards the results of the search and begins a new one.
     pub(super) fn search_again(&mut self) {
         self.state.pruned.searched = false;
     }
@@ -234,9 +238,9 @@ impl Candidates {
     }
 }
 
-/// What there is of a kind.
+/// The result of listing a kind.
 enum SearchResult {
-    /// What belay has applied for this source; nothing where it may not look, and so may not delete either.
+    /// The objects that belay has applied for this source; none if it may not list them, and so may not delete either.
     Objects(Vec<ObjectKey>),
     /// There was no answer.
     Away,
@@ -308,7 +312,7 @@ fn charged(key: ObjectKey, api_version: String, commit: Arc<Commit>) -> Charged 
     Charged { manifest: Manifest::of_nothing_but(key, api_version), commit }
 }
 
-/// What is planned for an object; where nothing serves its kind any more, it is gone.
+/// Returns the plan for an object; if its kind is not served any more, it is gone.
 pub(super) fn prune_step(charged: Charged, served: Option<Served>, step: PlanStep, trigger: Trigger) -> Prepared {
     let wanted = Wanted::of(charged.manifest, charged.commit, trigger);
     Prepared { served, ..Prepared::of(Planned { wanted, step }) }

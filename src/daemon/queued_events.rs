@@ -16,34 +16,34 @@ const FEW: usize = 10;
 /// The longest wait until all that a commit rolls out is through, where that is many objects.
 const CROWD: Duration = Duration::from_mins(5);
 
-/// What is told about a workload that is complete.
+/// An Event about a workload that is complete.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct QueuedEvent {
     pub key: ObjectKey,
-    /// Of the live object, what an event says about which one it is.
+    /// The fields of the live object that identify it in an Event.
     pub live: Value,
     pub commit: Arc<Commit>,
     pub since: Instant,
 }
 
 impl QueuedEvent {
-    /// What is told about a live workload.
+    /// Returns the Event about a live workload.
     pub(super) fn of(key: &ObjectKey, live: &Value, commit: &Arc<Commit>) -> QueuedEvent {
         QueuedEvent { key: key.clone(), live: about(live), commit: Arc::clone(commit), since: Instant::now() }
     }
 }
 
-/// What is still to be told.
+/// The Events that are still to be sent.
 #[derive(Debug, Default)]
 pub(super) struct EventQueue {
     pub waiting: VecDeque<QueuedEvent>,
-    /// Whether something is waited for or sent.
+    /// True while an Event is waited for or sent.
     pub busy: bool,
 }
 
 impl EventQueue {
-    /// What one Event tells of: the oldest, or, where they are many, all of its commit and how many more they are. `None` where
-    /// more of them are to come.
+    /// Returns the subject of one Event: the oldest, or, if there are many, all of its commit and how many more they
+    /// are. `None` where more of them are to come.
     pub(super) fn take(&mut self, all_through: bool) -> Option<(QueuedEvent, usize)> {
         let first = self.waiting.front()?;
         let (commit, since) = (first.commit.id.clone(), first.since);
@@ -60,7 +60,7 @@ impl EventQueue {
     }
 }
 
-/// Of a live object, what an event says about which one it is.
+/// Returns the fields of a live object that identify it in an Event.
 pub(super) fn about(live: &Value) -> Value {
     let metadata = &live["metadata"];
     json!({

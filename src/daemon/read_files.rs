@@ -26,7 +26,7 @@ struct Slot {
     /// Held by the one who reads it. The others wait for what he reads.
     file: Arc<Mutex<Option<Arc<File>>>>,
     bytes: usize,
-    /// Whether somebody asked for it since the last [`ReadFiles::age`].
+    /// True when it was used since the last [`ReadFiles::age`].
     used: bool,
 }
 

@@ -23,7 +23,7 @@ use belay_core::rollout::{CommitId, allowed_by_trailer};
 /// The most memory that the manifests of a head may take that are read at once, in bytes: some 25,000 small ones.
 const HELD: usize = 64 << 20;
 
-/// What a file takes besides its manifests, in bytes, near enough: what differs of it, its path and key in several lists.
+/// The approximate size in bytes of a file besides its manifests: its differences, its path and key in several lists.
 const FILE: usize = 1 << 10;
 
 /// The most commits whose arrival is noted at once, the newest of those that came.
@@ -32,7 +32,7 @@ const ARRIVALS: usize = 1000;
 /// The fewest files for which a thread is worth its start.
 const SHARE: usize = 200;
 
-/// What is at a path after a change; `None` where the file is gone.
+/// The file at a path after a change; `None` if the file is gone.
 type Placed = (Arc<str>, Option<ReadFile>);
 
 impl Repository {
@@ -41,9 +41,10 @@ impl Repository {
         self.desired().manifest(key, |path, content, scopes| self.read_lately(path, content, scopes))
     }
 
-    /// What `head` says, against what was planned last. Only what differs from the desired state at `known` is read for it.
+    /// Returns the change from the commit that was planned last to `head`. Only what differs from the desired state at
+    /// `known` is read for it.
     ///
-    /// What looks like an accident is not taken up, unless belay or the head's own commit is told to delete.
+    /// A change that looks like an accident is not taken up, unless belay or the head's own commit is told to delete.
     pub(super) fn news(
         &self,
         known: &Arc<DesiredState>,
@@ -86,7 +87,7 @@ impl Repository {
             self.units.set_unread(pending_units(&files));
         }
         let scopes = Arc::clone(&desired.scopes);
-        // What the desired state took up with a head whose plan was given up for this one.
+        // The desired state took these up with a head whose plan was given up for this one.
         for change in for_plan.iter().filter(|_| suspect.is_none()) {
             if !files.contains_key(change.path.as_str()) {
                 files.extend(self.file(change, &scopes)?);
@@ -119,7 +120,8 @@ impl Repository {
         Ok(news)
     }
 
-    /// Whether nothing is left where there was something, or nothing of what there was.
+    /// Returns the reason for suspicion: nothing is left of a repository that had objects, or none of its former
+    /// objects.
     fn suspect(
         &self,
         known: &DesiredState,
@@ -149,7 +151,7 @@ impl Repository {
         (strange && related() == Some(Relation::Rewritten(None))).then_some(SuspectHead::Replaced)
     }
 
-    /// Whether the head's own commit allows deletions.
+    /// Returns true when the head's own commit allows deletions.
     fn is_meant(&self, head: &CommitId) -> Result<bool, GitError> {
         Ok(allowed_by_trailer(&[self.mirror.commit(head)?]).is_some())
     }
@@ -258,7 +260,7 @@ impl Repository {
     }
 }
 
-/// What the desired state knows of the files that differ, so that their former contents need not be read.
+/// Returns the desired state's objects of the files that differ, so that their former contents need not be read.
 fn known_objects(desired: &DesiredState, changes: &SourceChanges) -> Known {
     let paths = changes.changes.iter().map(|change| change.path.as_str());
     paths.filter_map(|path| Some((path.to_owned(), desired.known(path)?))).collect()

@@ -13,14 +13,14 @@ use crate::history::{Followed, HistoryError};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Commit, Rebuilt, marks, rebuilt};
 
-/// How many workloads' revisions are read at once.
+/// The number of workloads whose revisions are read at once.
 const AT_ONCE: usize = 8;
 
-/// What the cluster says of the rollouts of workloads: of those of one source, or of all that belay has applied, in one
-/// namespace or everywhere.
+/// Returns the rollouts of workloads that the cluster remembers: those of one source, or all that belay has applied, in
+/// one namespace or everywhere.
 ///
 /// # Errors
-/// Where the API server does not answer, or does not allow it.
+/// Fails when the API server does not answer, or does not allow it.
 pub async fn recollect(
     cluster: &Cluster,
     source: Option<&str>,
@@ -120,7 +120,7 @@ pub(super) async fn if_forgotten(context: &Context) {
 }
 
 async fn put_in(context: &Context, mut told: Rebuilt) {
-    // What is under way gets a record of its own: belay takes it up.
+    // A rollout that is under way gets a record of its own: belay takes it up.
     told.records.retain(|record| record.outcome.is_final());
     if told.records.is_empty() {
         return;

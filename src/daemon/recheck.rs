@@ -1,4 +1,4 @@
-//! What is asked of an object that may not be as it should be, before it is planned again: who is charged, and why.
+//! Checks an object that may differ from its manifest, before it is planned again: which commit is charged, and why.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,16 +22,16 @@ pub(super) struct Recheck {
     pub dependencies: Option<Dependencies>,
 }
 
-/// What an object waits for.
+/// The dependencies of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Dependencies {
     pub after: After,
-    /// How far each of them is, without what the history knows.
+    /// The progress of each of them, without the history's facts.
     pub standings: BTreeMap<ObjectKey, DependencyStanding>,
 }
 
-/// Whether a manifest has never been applied: it came while the object was suspended, or it was refused, or given up before it
-/// was sent. That it is not live is nobody's undo.
+/// Returns true when a manifest has never been applied: it came while the object was suspended, or it was refused, or
+/// given up before it was sent. Its absence from the cluster is nobody's undo.
 fn was_never_applied(record: &Record) -> bool {
     let is_tried_again = || record.reason.as_ref().is_some_and(is_tried_again);
     let not_served = || record.reason.as_ref().is_some_and(|reason| reason.code == ReasonCode::NotServed);
@@ -45,7 +45,7 @@ fn was_never_applied(record: &Record) -> bool {
 }
 
 impl Context {
-    /// What is to be planned of an object that is looked into; nothing while it waits for others. It blocks.
+    /// Returns the plan request for an object that is rechecked; `None` while it waits for others. It blocks.
     pub(super) fn recheck(&self, planned: Option<&CommitId>, recheck: Recheck) -> Option<PlanRequest> {
         let Recheck { key, resumed, released, dependencies } = recheck;
         if let Some(record) = resumed {
@@ -54,7 +54,7 @@ impl Context {
         let newest = self.newest_record(&key);
         let trigger = match newest.as_ref().map(|record| record.outcome) {
             _ if released.is_some() || newest.as_ref().is_some_and(was_never_applied) => Trigger::Retry,
-            // What was suspended on its way back goes on to where it is held.
+            // An object that was suspended during its rollback goes on to its held state.
             Some(Outcome::Suspended) if !self.is_held(&key) => Trigger::Retry,
             Some(Outcome::Skipped) => self.after_all(dependencies)?,
             _ => Trigger::Drift(String::new()),
@@ -65,7 +65,7 @@ impl Context {
         Some(PlanRequest { key, manifest: None, charged, trigger, config })
     }
 
-    /// Whether the head's manifest of an object is held, as far as is known.
+    /// Returns true when the head's manifest of an object is held, as far as is known.
     fn is_held(&self, key: &ObjectKey) -> bool {
         let desired = self.repository.desired();
         let Some(manifest) = desired.hash(key) else { return false };
@@ -83,7 +83,7 @@ impl Context {
         newest.and_then(|record| self.commit(&record.commit)).or_else(|| self.commit(planned?))
     }
 
-    /// What sets off an object that was passed over: nothing, for as long as what it waits for is not complete.
+    /// Returns the trigger of an object that was passed over; `None` until its dependencies are complete.
     fn after_all(&self, dependencies: Option<Dependencies>) -> Option<Trigger> {
         let Some(Dependencies { after, standings }) = dependencies else { return Some(Trigger::Retry) };
         let standing = |name: &ObjectKey| DependencyStanding {

@@ -1,4 +1,4 @@
-//! What the history knows of planned objects, as far as it decides what is begun: asked beside the loop, and handed over
+//! The history's facts about planned objects that decide which rollouts begin: read beside the loop, and handed over
 //! with the plan.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use crate::history::{JudgedWrite, Query};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Outcome, RecordId, RecordedFacts, Trigger, has_settled};
 
-/// How many records of a workload are looked through for its last rollout.
+/// The number of records of a workload that are searched for its last rollout.
 const RECORDS: u32 = 50;
 
 impl Context {
@@ -50,7 +50,7 @@ impl Context {
         }
     }
 
-    /// Whether the rollout of a live workload's template was over long ago.
+    /// Returns true when the rollout of a live workload's template was over long ago.
     pub(super) fn has_settled(&self, key: &ObjectKey, live: &Value) -> bool {
         let limit = SignedDuration::try_from(self.config.outage_timeout.0).unwrap_or(SignedDuration::MAX);
         has_settled(key, live, applied_at(live), self.clock.now(), limit)

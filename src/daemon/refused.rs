@@ -1,10 +1,10 @@
-//! What the API server refuses, said at its place, with what can be done.
+//! The API server's refusals, each at its place, with advice.
 
 use crate::cluster::ClusterError;
 use belay_core::manifest::{Complaint, brief};
 use belay_core::rollout::{Reason, ReasonCode, Wanted, Workload};
 
-/// What the API server says of a manifest that it refuses, each field at its place.
+/// Returns the API server's complaints about a manifest, each field at its place.
 pub(super) fn complaints(wanted: &Wanted, error: &ClusterError) -> Vec<Complaint> {
     let ClusterError::Refused(refusal) = error else { return vec![wanted.complaint("", &error.to_string())] };
     let is_secret = wanted.key.kind == "Secret";
@@ -39,13 +39,13 @@ pub(super) fn complaints(wanted: &Wanted, error: &ClusterError) -> Vec<Complaint
     vec![Complaint { hint, ..wanted.complaint("", &brief(&refusal.message)) }]
 }
 
-/// Whether an object that was refused, or given up, for this reason may be taken later though nobody changes its manifest: a
-/// policy, a quota, a port or a right may change, and an object that is in the way may be removed.
+/// Returns true when an object that was refused, or given up, for this reason may be accepted later without a change of
+/// its manifest: a policy, a quota, a port or a right may change, and an object that is in the way may be removed.
 pub(super) fn is_tried_again(reason: &Reason) -> bool {
     !matches!(reason.code, ReasonCode::InvalidManifest | ReasonCode::PruneRefused | ReasonCode::ClaimedTwice)
 }
 
-/// Whether the API server says that a field can't change once the object is there.
+/// Returns true when the API server says that a field can't change once the object exists.
 fn is_immutable(field: &str, message: &str) -> bool {
     const SAID: [&str; 5] = [
         "immutable",
@@ -58,12 +58,13 @@ fn is_immutable(field: &str, message: &str) -> bool {
         || field == "spec.clusterIP" && message.contains("may not be changed")
 }
 
-/// Whether a field of a Secret can't change. Of a Secret, the server's words are not known, for they may repeat a value.
+/// Returns true when a field of a Secret can't change. The server's words about a Secret are not known, for they may
+/// repeat a value.
 fn is_fixed_in_a_secret(field: &str, reason: &str) -> bool {
     field == "type" && reason == "FieldValueInvalid" || reason == "FieldValueForbidden"
 }
 
-/// What can be done about a field that can't change.
+/// Returns advice about a field that can't change.
 fn choices(wanted: &Wanted, field: &str) -> String {
     let key = &wanted.key;
     let target = format!("{}/{}", key.kind.to_lowercase(), key.name);

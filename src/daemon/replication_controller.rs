@@ -1,5 +1,5 @@
 //! A ReplicationController replaces no pod when its template changes, so the daemon does: by the rolling update of
-//! [`belay_core::rollout::rolling_update`]. Where it fails, the old controller grows again; it is the last good revision.
+//! [`belay_core::rollout::rolling_update`]. If it fails, the old controller grows again; it is the last good revision.
 
 use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,14 +24,14 @@ use belay_core::rollout::{
     with_template,
 };
 
-/// How often the controllers are looked at while pods come and go.
+/// The period between two inspections of the controllers while pods come and go.
 const LOOK: Duration = Duration::from_secs(3);
-/// How long new pods are left alone, at least, before old ones go.
+/// The least time for which new pods are left alone before old ones go.
 const REST: Duration = Duration::from_secs(5);
 /// The longest wait until the watch has seen what was written last.
 const UNTIL_SEEN: Duration = Duration::from_secs(5);
 
-/// How one way of a rolling update ended.
+/// The end of one direction of a rolling update.
 enum Rolled {
     /// At its end.
     Through,
@@ -129,14 +129,14 @@ async fn failed(work: &mut RolloutTask, reason: Reason, observed: Box<ObservedWo
     Box::pin(work.roll_back(FailedRollout { reason, observed: Some(observed), written: None }, Some(live))).await
 }
 
-/// Where it goes back to: what the old controller still is, else what is known from elsewhere.
+/// Finds the rollback target: the template of the old controller, else one that is known from elsewhere.
 pub(super) async fn find_target(
     work: &RolloutTask,
     live: &Value,
 ) -> Result<Result<RollbackTarget, NoRollbackTarget>, Cancelled> {
     let (mut so_far, mut old) = begun(work).await?;
     if so_far == Begun::Renaming {
-        // What is half under its name can only go on to the end of that.
+        // An update that has begun under its name can only go on to its end.
         roll(work, ask(work), Outcome::RollingBack).await?;
         (so_far, old) = begun(work).await?;
     }
@@ -147,7 +147,7 @@ pub(super) async fn find_target(
     }
 }
 
-/// Which pods are to come back.
+/// The pods that are to come back.
 enum PodsBack {
     /// None: all of them are there.
     All,
@@ -165,7 +165,7 @@ fn pods_to_come_back(work: &RolloutTask, so_far: Begun, old: Option<&Value>) -> 
     }
 }
 
-/// Takes the pods of the failed template away again. What the server has made of the template counts from there on.
+/// Takes the pods of the failed template away again. The server's version of the template counts from there on.
 pub(super) async fn take_pods_back(
     work: &mut RolloutTask,
     rollback: Rollback,
@@ -174,7 +174,8 @@ pub(super) async fn take_pods_back(
     let mut live = live;
     for _ in 0..DISTURBANCES {
         let (so_far, old) = begun(work).await?;
-        // What somebody has deleted is made anew as it is held, and so before the pods of the next controller go.
+        // A deleted controller is created anew with its held template, and so before the pods of the next controller
+        // go.
         let Some(old) = &old else {
             match work.retry_apply(&rollback.sent(&work.context.config.name)).await? {
                 Ok(_) => continue,
@@ -228,7 +229,7 @@ async fn hold_first(work: &RolloutTask, rollback: &Rollback, live: &Value) -> Re
     Ok(())
 }
 
-/// Whether somebody else has taken it back meanwhile.
+/// Returns true when somebody else has rolled it back meanwhile.
 async fn is_back(work: &RolloutTask, wanted: Option<&Value>) -> Result<bool, Cancelled> {
     let (so_far, live) = begun(work).await?;
     let present = live.as_ref().and_then(template);
@@ -246,7 +247,7 @@ fn as_it_is(live: &Value) -> RollbackTarget {
     }
 }
 
-/// Whether pods must be replaced for the manifest: the server says what it makes of it.
+/// Returns true when pods must be replaced for the manifest: a dry run decides.
 async fn must_roll(work: &RolloutTask, live: Option<&Value>) -> Result<bool, Cancelled> {
     let Some(live) = live else { return Ok(false) };
     let wanted = &work.planned.wanted;
@@ -258,7 +259,7 @@ async fn must_roll(work: &RolloutTask, live: Option<&Value>) -> Result<bool, Can
     let sent = Compact::of(&wanted.ignored_fields.leave(work.apply.body.read(), Some(live)));
     let ask = || context.cluster.apply(key, &work.served, &sent, Mode::DryRun);
     let tried = work.until_served(key, ask).await?;
-    // What the server refuses is refused when it is applied, and told there.
+    // A refusal is reported when the manifest is applied.
     Ok(match (tried.ok().as_ref().and_then(|tried| template(&tried.object)), template(live)) {
         (Some(would_be), Some(present)) => !same_template(would_be, present),
         _ => false,
@@ -338,7 +339,7 @@ async fn roll(work: &RolloutTask, ask: Ask, outcome: Outcome) -> Result<Rolled, 
     }
 }
 
-/// How long the pods may stand still.
+/// Returns the longest time that the pods may make no progress.
 fn deadline(work: &RolloutTask, outcome: Outcome) -> SignedDuration {
     let seconds = progress_deadline_seconds(&work.planned.wanted.key, &work.planned.wanted.manifest.value());
     let deadline = seconds.map_or(SignedDuration::from_hours(24), SignedDuration::from_secs);
@@ -389,7 +390,7 @@ async fn until_seen(work: &mut RolloutTask, written: &Value) -> Result<(), Cance
     tokio::select! {
         biased;
         () = cancel.cancelled() => return Err(Cancelled),
-        // What the watch has not told by then, it tells while the rollout is judged.
+        // The watch reports the rest while the rollout is judged.
         _ = tokio::time::timeout(UNTIL_SEEN, seen) => {}
     }
     // It may be newer than what was written, and then nothing else would ever tell the judge.

@@ -16,7 +16,7 @@ use crate::history::Drifted;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{ForeignField, ObjectState, Outcome, Reason, Record, Workload, marks};
 
-/// How many fields a message names.
+/// The number of fields that a message names.
 const NAMED: usize = 3;
 
 impl Source {

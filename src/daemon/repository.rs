@@ -18,19 +18,19 @@ use crate::render::SourcePaths;
 #[derive(Clone)]
 pub(super) struct Repository {
     pub mirror: Arc<Mirror>,
-    /// What is followed of it.
+    /// The paths that are followed.
     pub paths: SourcePaths,
     /// The folder that all of that lies in.
     pub folder: String,
-    /// What it holds at its head, as the source's loop has put it in place last.
+    /// Its content at its head, as the source's loop has set it last.
     pub desired: watch::Receiver<Arc<DesiredState>>,
-    /// Whether it has not answered yet.
+    /// The flag that it has not answered yet.
     pub away: Away,
-    /// Where all this is done.
+    /// The place where all this runs.
     pub blocking_pool: BlockingPool,
-    /// What is rendered.
+    /// The rendered units.
     pub units: Units,
-    /// Whether its head is beyond the limits.
+    /// The flag that its head is beyond the limits.
     pub beyond_limits: HeadBeyondLimits,
     /// Objects with the label of this source that it did not make.
     pub unmanaged: Arc<Unmanaged>,
@@ -39,13 +39,13 @@ pub(super) struct Repository {
 }
 
 impl Repository {
-    /// What it holds at its head. A newer head does not change what is returned.
+    /// Returns its content at its head. A newer head does not change what is returned.
     pub(super) fn desired(&self) -> Arc<DesiredState> {
         Arc::clone(&self.desired.borrow())
     }
 }
 
-/// Whether all that is known of a repository comes from the mirror, since it has not answered yet.
+/// The flag that all knowledge of a repository comes from the mirror, since it has not answered yet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Away(pub Arc<AtomicBool>);
 

@@ -1,4 +1,4 @@
-//! How many requests are under way at once: bounded over the whole daemon, and shared fairly among its sources.
+//! The limit of requests that are under way at once: for the whole daemon, and shared fairly among its sources.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -20,7 +20,7 @@ const LARGE_OBJECT: usize = 256 * 1024;
 const LARGE_KIBIBYTES: u32 = 2 * 1024;
 /// The longest wait until nothing else is to be done.
 const LONGEST: Duration = Duration::from_mins(1);
-/// How often is looked whether nothing else is to be done.
+/// The period between two checks for other work.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// The room of all large objects of the program.
@@ -81,8 +81,8 @@ impl Requests {
         }
     }
 
-    /// Waits for room. Of each source one waits in the common line, which is first come, first served: so the sources take
-    /// turns, however many requests each has.
+    /// Waits for room. One request of each source waits in the common line, which is first come, first served: so the
+    /// sources take turns, however many requests each has.
     pub(super) async fn room(&self) -> RequestPermit {
         let closed = "the semaphores are never closed";
         let _waits = RequestWaits::new(&self.waiting);
@@ -120,7 +120,7 @@ impl Requests {
         request.await
     }
 
-    /// Whether none of the source's requests waits for room.
+    /// Returns true when none of the source's requests waits for room.
     pub(super) fn is_calm(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) == 0
     }

@@ -1,4 +1,4 @@
-//! What is kept, and for how long: the history within its bounds, and in the mirror the commits that it names.
+//! Retention: the history within its bounds, and in the mirror the commits that it names.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::task_result::TaskResult;
 use crate::history::HistoryError;
 use belay_core::rollout::{CommitId, Record};
 
-/// How often old records are forgotten.
+/// The period between two clean-ups of old records.
 const EVERY: Duration = Duration::from_hours(24);
 /// After which time from the start the garbage of the mirror is collected first.
 const COLLECT_AFTER: Duration = Duration::from_mins(1);
@@ -60,7 +60,7 @@ impl Source {
         });
     }
 
-    /// Hears whether that worked. What did not is tried again with the next plan, at the latest tomorrow.
+    /// Hears whether that worked. A failed clean-up is tried again with the next plan, at the latest tomorrow.
     pub(super) fn kept(&self, trouble: Option<String>) {
         if let Some(trouble) = &trouble {
             warn!(trouble, "failed to keep what the history names");

@@ -1,5 +1,5 @@
-//! Which ConfigMaps and Secrets the revisions of this source's workloads name: what a workload may go back to needs them,
-//! also where the repository has them no more. Kustomize gives each content of a generated one a name of its own.
+//! The ConfigMaps and Secrets that the revisions of this source's workloads name: a rollback needs them, even if the
+//! repository has them no more. Kustomize gives each content of a generated one a name of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use belay_core::rollout::{Workload, is_configuration, named_configuration, revis
 /// The objects that keep revisions.
 const KEEPERS: [&str; 2] = ["ReplicaSet", "ControllerRevision"];
 
-/// What is named, by namespace: each is looked at once.
+/// The named configuration by namespace: each is read once.
 #[derive(Debug, Default)]
 pub(super) struct RevisionReferences(BTreeMap<Option<String>, NamedConfiguration>);
 
@@ -25,8 +25,8 @@ enum NamedConfiguration {
 }
 
 impl RevisionReferences {
-    /// Whether a ConfigMap or Secret is named by a template that a workload may go back to. Where that can't be known it is
-    /// taken to be.
+    /// Returns true when a template of a possible rollback names a ConfigMap or Secret. If that can't be known, it
+    /// counts as named.
     pub(super) async fn has(&mut self, context: &Context, key: &ObjectKey) -> bool {
         if !is_configuration(key) {
             return false;
@@ -42,7 +42,7 @@ impl RevisionReferences {
     }
 }
 
-/// What is named in the namespace of an object.
+/// Returns the configuration that is named in the namespace of an object.
 async fn named(context: &Context, key: &ObjectKey) -> NamedConfiguration {
     let workloads = workloads(context, key.namespace.as_deref());
     let read = || keepers(context, key.namespace.as_deref(), &workloads);
@@ -56,7 +56,7 @@ async fn named(context: &Context, key: &ObjectKey) -> NamedConfiguration {
         }
     };
     let kept = revisions(&keepers).into_iter().map(|revision| revision.template);
-    // What was seen complete is gone back to also where the cluster keeps it no more.
+    // A template that was complete is a rollback target even if the cluster has it no more.
     let good = workloads.iter().filter_map(|workload| Some(context.last_good(workload)?.template));
     let names = |template: Value| named_configuration(&template, key.namespace.as_deref());
     NamedConfiguration::These(kept.chain(good).flat_map(names).collect())
@@ -77,7 +77,7 @@ async fn keepers(
     Ok(found)
 }
 
-/// Whether the controller of `keeper` is that workload.
+/// Returns true when the controller of `keeper` is that workload.
 fn is_of(keeper: &Value, workload: &ObjectKey) -> bool {
     let mut owners = keeper["metadata"]["ownerReferences"].as_array().into_iter().flatten();
     owners.any(|owner| owner["controller"] == true && owner["kind"] == workload.kind && owner["name"] == workload.name)

@@ -1,5 +1,5 @@
-//! What belay may not do in the cluster is a state with a reason: told once, asked again with a back-off, and over as soon
-//! as somebody gives it the rights.
+//! Missing rights in the cluster are a state with a reason: reported once, asked again with a back-off, and over as
+//! soon as somebody grants them.
 
 use std::collections::BTreeSet;
 
@@ -64,8 +64,8 @@ impl Source {
     }
 
     /// A manifest waits for something that is not there yet, that belay may not do, or that the API server can't serve now: it
-    /// is tried again by itself, under the same record. What can't be served is given up after `outage_timeout`, and tried
-    /// again all the same, under another record.
+    /// is tried again by itself, under the same record. An object that can't be served is given up after
+    /// `outage_timeout`, and tried again all the same, under another record.
     pub(super) fn wait_for(&mut self, id: RecordId, earlier: Option<Record>, planned: &Planned, reason: &Reason) {
         let (key, now) = (planned.wanted.key.clone(), Instant::now());
         let cause = cause_of(reason);

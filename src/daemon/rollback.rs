@@ -106,8 +106,8 @@ async fn announce(work: &RolloutTask, rollback: &Rollback, live: &Value) {
     }
 }
 
-/// Takes the configuration back, each under a record of its own. Where that fails it is said, and the workload goes back
-/// without it.
+/// Takes the configuration back, each under a record of its own. If that fails, it is reported, and the workload goes
+/// back without it.
 async fn take_along(work: &RolloutTask, with: &[Manifest], reason: &Reason) -> Result<(), Cancelled> {
     for manifest in with {
         if let Some((mut own, live)) = dependent_config::task(work, manifest, reason).await? {

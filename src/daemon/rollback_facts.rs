@@ -51,7 +51,7 @@ pub(super) async fn plan_rollback(
     }
 }
 
-/// What the server makes of a template. `Err` with its words where it refuses it.
+/// Returns the server's version of a template. `Err` with its words where it refuses it.
 async fn try_out(work: &RolloutTask, live: &Value, sent: Value) -> Result<Result<Value, String>, Cancelled> {
     reclaim(work, live, &sent).await?;
     let (context, key) = (&work.context, &work.planned.wanted.key);

@@ -1,5 +1,5 @@
-//! Where a failed workload goes back to: what was seen complete, else what the cluster keeps, else what Git had, else what
-//! the rollout took the place of.
+//! The target of a failed workload's rollback: the revision that was complete last, else one that the cluster has, else
+//! Git's, else the one that the rollout replaced.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use belay_core::rollout::{
     Known, NoRollbackTarget, Outcome, Revision, RollbackTarget, TemplateMarks, rollback_target, same_template, template,
 };
 
-/// Where a workload goes back to.
+/// Finds the rollback target of a workload.
 pub(super) async fn find_target(
     work: &RolloutTask,
     live: &Value,
@@ -25,12 +25,12 @@ pub(super) async fn find_target(
     let read = work.until_served(&wanted.key, || context.cluster.revisions(&wanted.key, live));
     let mut revisions: Vec<Revision> = read.await?.unwrap_or_default();
     let unwell = work.unwell();
-    // What was not well when it was replaced is gone back to as little as what failed.
+    // A revision that was unhealthy when it was replaced is no target, like one that failed.
     let left_out = revisions.iter_mut().filter(|revision| !revision.failed && unwell.has(&revision.marks));
     let left_out = left_out.map(|revision| revision.failed = true).count();
     let good = context.last_good_beside(&wanted.key, &wanted.commit.id);
     let failing = template(live).cloned().unwrap_or_default();
-    // Of what goes back nothing is gone back to, whatever others have added to its template.
+    // The failed commit's own template is no target, whatever others have added to it.
     let own = |revision: &Revision| revision.marks.commit.as_deref() == Some(wanted.commit.id.as_str());
     revisions.retain(|revision| !own(revision) || same_template(&revision.template, &failing));
     let none = match rollback_target(&failing, good.as_ref(), &revisions, &[]) {
@@ -48,8 +48,8 @@ pub(super) async fn find_target(
     Ok(rollback_target(&failing, None, &revisions, &before).map_err(|all| if left_out > 0 { none } else { all }))
 }
 
-/// Whether a workload is older than this rollout. What this very rollout made has nothing to go back to, whatever Git
-/// had that never was in the cluster.
+/// Returns true when a workload is older than this rollout. A workload that this very rollout created has no target,
+/// even if Git had a manifest that was never in the cluster.
 fn was_there_before(work: &RolloutTask, live: &Value) -> bool {
     let made: Option<Timestamp> = live["metadata"]["creationTimestamp"].as_str().and_then(|at| at.parse().ok());
     let began = work.context.history.record(work.record).ok().flatten().map(|record| record.started);

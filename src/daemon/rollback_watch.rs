@@ -20,7 +20,8 @@ use belay_core::rollout::{
 /// The waits before the way back is begun again that others have disturbed.
 const DISTURBED: Backoff = Backoff::between(Duration::from_secs(1), Duration::from_mins(5));
 
-/// Watches the way back, from the write that left the object like this, to its end. Where somebody deletes it, it is made anew.
+/// Watches the way back, from the write that left the object like this, to its end. If somebody deletes it, it is
+/// created anew.
 pub(super) async fn watch_back(
     work: &mut RolloutTask,
     reason: Reason,
@@ -94,7 +95,7 @@ async fn judged(work: &mut RolloutTask, baseline: Baseline, live: Arc<Value>) ->
     }
 }
 
-/// What an object is to be on its way back, as the write left it.
+/// Returns the object for a rollback, as the write left it.
 fn as_held(work: &RolloutTask, live: &Value) -> Value {
     let (manifest, source) = (work.planned.wanted.manifest.value(), &work.context.config.name);
     match Hold::on(live) {
@@ -103,12 +104,12 @@ fn as_held(work: &RolloutTask, live: &Value) -> Value {
     }
 }
 
-/// Whether what somebody has changed on the way back leaves all of what was sent: a restart does.
+/// Returns true when a change during the rollback leaves all that was sent: a restart does.
 fn is_still_back(work: &RolloutTask, live: &Value, sent: &Value) -> bool {
     is_as_applied(live, &work.planned.wanted.ignored_fields.leave(sent.clone(), Some(live)))
 }
 
-/// Marks the failed revision, now that it is not the current one. That it can't be marked changes nothing else.
+/// Marks the failed revision, now that it is not the current one. A failure to mark it changes nothing else.
 async fn mark_failed(work: &RolloutTask, reason: &Reason) {
     let wanted = &work.planned.wanted;
     let context = &work.context;

@@ -1,4 +1,4 @@
-//! What is to be seen of the pods of a ReplicationController while it is rolled, and when that is reason to give up.
+//! Observes the pods of a ReplicationController during a rolling update, and decides when to give up.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -10,8 +10,8 @@ use belay_core::manifest::ObjectKey;
 use belay_core::rollout::rolling_update::{Ask, Begun, Live, RollingUpdate, To};
 use belay_core::rollout::{Counters, FailFast, Outcome, Reason, TemplateMarks, marks};
 
-/// What is to be seen of the pods that are to come: of the next controller's, or, on the way back and where there is none,
-/// of those of the controller itself.
+/// Returns the observation of the expected pods: those of the next controller, or, on the way back and if there is
+/// none, those of the controller itself.
 pub(super) async fn observe(work: &RolloutTask, to: &To) -> Result<ObservedWorkload, Cancelled> {
     let (context, key) = (&work.context, &work.planned.wanted.key);
     let (key, live) = match begun(work).await? {
@@ -41,7 +41,7 @@ pub(super) async fn given_up(work: &RolloutTask, outcome: Outcome, to: &To) -> R
         let mut fail_fast = FailFast::default();
         loop {
             tokio::time::sleep(LOOK_AT_PODS).await;
-            // That another's pods fail, or those of before, says nothing about this commit.
+            // Failures of another controller's pods, or of earlier ones, say nothing about this commit.
             if !work.context.config.fail_fast || matches!(to, To::Back) {
                 continue;
             }
@@ -73,7 +73,7 @@ pub(super) async fn suspended(work: &RolloutTask) -> String {
     }
 }
 
-/// What is live of it, and how far an update of it is.
+/// Returns the live controller, and the progress of its update.
 pub(super) async fn begun(work: &RolloutTask) -> Result<(Begun, Option<Value>), Cancelled> {
     let key = &work.planned.wanted.key;
     let live = look(work).await?;
@@ -92,7 +92,7 @@ async fn look(work: &RolloutTask) -> Result<Live, Cancelled> {
 
 pub(super) fn ask(work: &RolloutTask) -> Ask {
     let wanted = &work.planned.wanted;
-    // What is held is rolled back to what it is held at.
+    // A held controller is rolled back to its held template.
     let held = work.apply.restores_held.then(|| work.apply.body.read());
     let marks = held.as_ref().map_or_else(|| TemplateMarks::of(&wanted.commit), TemplateMarks::on);
     let mut manifest = held.unwrap_or_else(|| wanted.value());

@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn thousands_of_rollouts_that_wait_are_small() {
-        // What one has besides its manifest and the object's text. Debug builds are the larger ones.
+        // The parts that a task has besides its manifest and the object's text. Debug builds are the larger ones.
         let run = size(RolloutTask::run);
         let apply = size(|(work, room): (&'static mut RolloutTask, RequestPermit)| work.apply_manifest(room));
         let work = size_of::<RolloutTask>();

@@ -47,7 +47,7 @@ pub(super) enum RolloutStart {
     Resume(Baseline),
     /// It had failed, and goes back.
     RollBack {
-        /// Why it failed.
+        /// The reason of the failure.
         reason: Reason,
         /// The baseline of the write that went back; `None` where it was not made, or not known to be.
         written: Option<Baseline>,
@@ -60,9 +60,10 @@ pub(super) enum RolloutStart {
 #[derive(Default)]
 pub(super) struct Resume {
     pub start: RolloutStart,
-    /// Whether it takes the place of a rollout that was under way, with the same pod template: that one goes on as this.
+    /// True when it takes the place of a rollout that was under way, with the same pod template: that one goes on as
+    /// this.
     pub continues_rollout: bool,
-    /// Whether what it takes the place of may not be well any more.
+    /// True when the state that it replaces may be unhealthy by now.
     pub was_unverified: bool,
     /// The corrections of the object before it.
     pub corrected: Option<PastCorrections>,
@@ -73,17 +74,18 @@ pub(super) struct Resume {
 pub(super) struct Cancelled;
 
 impl RolloutTask {
-    /// Whether there is a rollout to be judged.
+    /// Returns true when there is a rollout to be judged.
     pub(super) fn is_judged(&self) -> bool {
         self.is_of_template() || self.apply.scales
     }
 
-    /// Whether it is about a pod template, so that there may be an earlier one to go back to.
+    /// Returns true when it is about a pod template, so that there may be an earlier one to go back to.
     pub(super) fn is_of_template(&self) -> bool {
         self.apply.rolls_out || self.resume.continues_rollout
     }
 
-    /// From where the rollout that a write began is judged. What goes on may have failed already: that is its own failure.
+    /// From where the rollout that a write began is judged. A rollout that is continued may have failed already: that
+    /// is its own failure.
     pub(super) fn baseline(&self, written: &Value) -> Baseline {
         let baseline = Baseline::of(&self.planned.wanted.key, written);
         let baseline = Baseline { only_size: self.apply.scales && !self.is_of_template(), ..baseline };
@@ -94,7 +96,7 @@ impl RolloutTask {
         }
     }
 
-    /// Whether the live pod template is the one that this rollout's commit made, by its mark.
+    /// Returns true when the live pod template is the one that this rollout's commit made, by its mark.
     pub(super) fn is_ours(&self, live: &Value) -> bool {
         marks::annotation(live, marks::COMMIT) == Some(self.planned.wanted.commit.id.as_str())
     }
@@ -124,7 +126,7 @@ impl RolloutTask {
         self.end(Outcome::Suspended, Some(Reason::new(ReasonCode::Suspended, why.to_owned()))).await
     }
 
-    /// Why somebody has asked to leave it alone since it was planned, as far as the watch has told.
+    /// Returns why somebody has asked to leave it alone since it was planned, as far as the watch has reported.
     pub(super) fn suspension(&self) -> Option<String> {
         let live = self.live.borrow().clone()?.read();
         marks::annotation(&live, marks::SUSPEND).map(str::to_owned)

@@ -127,7 +127,7 @@ impl Source {
         self.on(Event::Looked { seen, kept, at: self.context.clock.now() });
     }
 
-    /// What the repository holds at its head.
+    /// Returns the content of the repository at its head.
     pub(super) fn desired(&self) -> Arc<DesiredState> {
         Arc::clone(&self.state.desired)
     }
@@ -140,7 +140,7 @@ impl Source {
 
     /// Forgets what the repository holds: the next look reads all of it again.
     pub(super) fn forget_head(&mut self) {
-        // What waits was read as a change from what is forgotten.
+        // The waiting head was read as a change from a state that is now forgotten.
         self.state.planning.awaiting = None;
         self.wait_task.take().inspect(AbortHandle::abort);
         self.set_desired(Arc::new(self.state.desired.emptied()));
@@ -183,7 +183,7 @@ impl Source {
                 self.on(Event::Fault { key: key.clone(), reason });
             }
         }
-        // Whoever waits for its end may go on, now that it is recorded.
+        // Dependents of its end may go on, now that it is recorded.
         handle.ended.cancel();
     }
 

@@ -1,4 +1,4 @@
-//! Whether a source is through, and whether all of it is well: what others wait for.
+//! Completion of a source: all rollouts have ended, and all objects are healthy. Other sources wait for it.
 
 use std::collections::BTreeSet;
 
@@ -53,7 +53,7 @@ impl Source {
         self.completion.judged.and_then(|(_, well)| well.then_some(looked))
     }
 
-    /// Whether everything that the head says is live, and complete where it rolls out.
+    /// Returns true when everything in the head is live, and complete if it rolls out.
     fn is_well(&self) -> bool {
         let source = Some(self.context.config.name.clone());
         let outcomes = Outcome::ALL.into_iter().filter(|outcome| outcome.is_final() && !is_well(*outcome)).collect();

@@ -11,7 +11,7 @@ use super::status::{Publisher, SourceStatus, Status};
 use crate::clock::Clock;
 use belay_core::manifest::ObjectKey;
 
-/// What others ask of a source.
+/// The requests of others to a source.
 #[derive(Debug, Default)]
 pub(super) struct DependencyRequest {
     /// To look at its repository at once.
@@ -41,7 +41,7 @@ impl DependencyRequest {
         self.awaited.store(true, Ordering::Relaxed);
     }
 
-    /// Whether anybody does, so that it must know whether it is complete.
+    /// Returns true when anybody waits for the source, so that it must know if it is complete.
     pub(super) fn is_awaited(&self) -> bool {
         self.awaited.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! What a source's configuration says to Git and to what renders.
+//! The options of a source for Git and for the tools that render, from its configuration.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::config::{HelmConfig, Render, SetValue, SourceConfig};
 use crate::git::{Credentials, Follow, Location};
 use crate::render::{Excluded, HelmOptions, Options, SourcePaths};
 
-/// What belay shows to the server of a source's repository, and only to that.
+/// Returns the credentials that belay shows to the server of a source's repository, and only to that.
 #[must_use]
 pub fn credentials(config: &SourceConfig, location: &Location) -> Credentials {
     let given = &config.credentials;
@@ -32,7 +32,7 @@ pub fn credentials(config: &SourceConfig, location: &Location) -> Credentials {
     credentials
 }
 
-/// How a source's folder is read.
+/// Returns the options for reading a source's folder.
 #[must_use]
 pub fn render_options(config: &SourceConfig) -> Options {
     let chart = |chart: &HelmConfig| HelmOptions {
@@ -64,7 +64,7 @@ fn json(value: &SetValue) -> Value {
 /// The branch, the newest tag or the commit that is followed.
 ///
 /// # Errors
-/// Where the configured commit is none.
+/// Fails when the configured commit is none.
 pub fn what_to_follow(config: &SourceConfig) -> Result<Follow, String> {
     match (&config.tag, &config.commit) {
         (Some(pattern), _) => Ok(Follow::Tag(pattern.clone())),

@@ -1,4 +1,4 @@
-//! Which objects of a source are not as its head says: published, and noted in the history for commands.
+//! The objects of a source that differ from its head: published, and recorded in the history for commands.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl Source {
         let mut standings: BTreeMap<ObjectKey, ObjectStanding> = BTreeMap::new();
         for record in ended {
             let is_newest = |newest: Record| newest.id == record.id;
-            // What was orphaned and is gone meanwhile is not noted any more.
+            // An orphan that has been deleted meanwhile is not recorded any more.
             let still = first || record.outcome != Outcome::Orphaned || noted.contains_key(&record.object);
             if still && self.context.newest_record(&record.object).is_some_and(is_newest) {
                 standings.insert(record.object.clone(), self.standing_of(&record));
@@ -140,8 +140,8 @@ impl Source {
         self.note_standing(key, Some(standing));
     }
 
-    /// A workload is taken up again: so are its revisions. Where that fails, an undo with kubectl to one of them suspends it again,
-    /// which its status shows.
+    /// A workload is taken up again: so are its revisions. If that fails, an undo with kubectl to one of them suspends
+    /// it again, which its status shows.
     pub(super) fn take_up_revisions(&mut self, key: &ObjectKey, live: &Value) {
         if Workload::of(key) != Some(Workload::Deployment) {
             return;
@@ -175,8 +175,8 @@ impl Source {
         self.context.status.change(|source| put_or_remove(&mut source.ended, key, standing));
     }
 
-    /// Forgets what is said of objects and files that have left the repository, or that are no longer complained about. What
-    /// is orphaned stays until it is mentioned again, or gone.
+    /// Forgets what is said of objects and files that have left the repository, or that are no longer complained about.
+    /// Orphans stay until they are mentioned again, or deleted.
     pub(super) fn forget_what_left(&self) {
         let desired = self.desired();
         let unread: BTreeSet<String> = desired.complained_files();
@@ -267,7 +267,7 @@ impl Source {
     }
 }
 
-/// What has left the repository and stays.
+/// The objects that have left the repository and stay.
 #[derive(Debug, Default)]
 pub(super) struct Orphans {
     why: &'static str,
@@ -292,8 +292,8 @@ impl Context {
         gone.map(record).collect()
     }
 
-    /// What is recorded of a rollout that has ended, where that is asked for: of one that went well and that nobody judged,
-    /// nothing is. It is read beside the loop.
+    /// Returns the record of a rollout that has ended, if that is needed; a good rollout that nobody judged has none.
+    /// It is read beside the loop.
     pub(super) async fn ended_record(
         self: &Arc<Context>,
         record: RecordId,
@@ -329,7 +329,7 @@ impl Context {
 }
 
 impl EndedRecord {
-    /// How long it took, and, of a commit that is complete, since when.
+    /// Returns how long it took, and, for a complete commit, since when.
     pub(super) fn took(&self, outcome: Outcome) -> Option<Took> {
         let seconds = |since: Timestamp| Some(self.record.ended?.duration_since(since).as_secs_f64());
         let is_commits = outcome == Outcome::Complete && self.record.trigger.is_commit();

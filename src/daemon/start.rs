@@ -371,7 +371,7 @@ struct RecordEnd {
     reason: Option<Reason>,
 }
 
-/// How the record of what nothing is to be done about ends.
+/// Returns the end of a record for an object that needs no action.
 fn end_of(id: RecordId, open: Option<&Record>, prepared: &Prepared) -> RecordEnd {
     let wanted = &prepared.planned.wanted;
     let (outcome, reason) = match &prepared.planned.step {
@@ -394,7 +394,7 @@ fn superseded_by(commit: &CommitId) -> Reason {
     Reason::new(ReasonCode::Superseded, format!("commit {} took its place", commit.short()))
 }
 
-/// What a complaint about a file is filed under when no object could be read from it.
+/// Returns the key for complaints about a file from which no object could be read.
 fn file_key(complaint: &Complaint) -> ObjectKey {
     ObjectKey { group: String::new(), kind: "File".to_owned(), namespace: None, name: complaint.place.path.to_string() }
 }

@@ -1,4 +1,4 @@
-//! What the loop of one source knows, by what it is about. Only the loop changes it.
+//! The state of the loop of one source, by subject. Only the loop changes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -51,13 +51,13 @@ pub(super) use retry_events::{cause_of, is_definition_of};
 pub(super) struct Source {
     pub context: Arc<Context>,
     pub stop: CancellationToken,
-    /// What runs beside the loop.
+    /// The tasks beside the loop.
     pub tasks: Tasks,
-    /// What is known of it.
+    /// The known state.
     pub state: State,
     pub fetching: Fetching,
     pub watches: Watches,
-    /// What leads to the rollouts under way.
+    /// The handles of the rollouts under way.
     pub handles: BTreeMap<ObjectKey, RolloutHandle>,
     /// The task that makes a plan.
     pub plan_task: Option<AbortHandle>,
@@ -66,15 +66,15 @@ pub(super) struct Source {
     pub recorded: Recorded,
     pub completion: Completion,
     pub liveness: Arc<LoopHeartbeat>,
-    /// What is to be told as soon as nothing else is to be done.
+    /// The Events to send as soon as nothing else is to be done.
     pub events: EventQueue,
 }
 
-/// What the repository is read with.
+/// The parts that read the repository.
 pub(super) struct Fetching {
     pub repository: Repository,
     pub follow: Follow,
-    /// What the repository holds at its head. The loop alone puts another in its place.
+    /// The content of the repository at its head. The loop alone puts another in its place.
     pub desired: watch::Sender<Arc<DesiredState>>,
     /// Notices a push to a repository on this machine; only a hint to look.
     pub wake: Option<Arc<Wake>>,
@@ -91,13 +91,13 @@ impl Fetching {
     }
 }
 
-/// What the cluster tells by itself.
+/// The watches of the cluster.
 pub(super) struct Watches {
     pub watched: Watched,
     pub seen: mpsc::Receiver<Seen>,
     /// Kinds that are watched only when the first plan is carried out.
     pub deferred: DeferredKinds,
-    /// Why watches are in trouble, by what they watch.
+    /// The errors of watches, by what they watch.
     pub faults: BTreeMap<String, ClusterError>,
     /// The number of the plan whose kinds the cluster is asked for, until it has answered.
     pub asked_for: Option<u64>,
@@ -109,7 +109,7 @@ pub(super) struct Watches {
 }
 
 impl Watches {
-    /// Nothing is watched yet. Of a source's own kinds, the objects with its label are.
+    /// Nothing is watched yet. In the source's own kinds, only objects with its label are watched.
     pub(super) fn new(cluster: &Cluster, source: &str) -> Watches {
         let (watched, seen) = cluster.watched(&format!("{}={source}", marks::SOURCE));
         let (autoscalers, autoscalers_seen) = cluster.watched("");
@@ -132,21 +132,22 @@ impl Watches {
     }
 }
 
-/// What the loop knows of what is in the history.
+/// The loop's facts about the history.
 pub(super) struct Recorded {
-    /// Where the source stands, as the history was told last.
+    /// The standing of the source, as it was written to the history last.
     pub standing: Option<SourceStanding>,
     /// When that may be noted again, after it could not be.
     pub note_after: Instant,
-    /// Why it could not be noted.
+    /// The reason for which it could not be recorded.
     pub note_trouble: Option<String>,
-    /// Which history the source was planned into, by [`crate::history::History::begun`].
+    /// The history into which the source was planned, by [`crate::history::History::begun`].
     pub history: u32,
     /// When old records are forgotten next.
     pub next_tidy: Instant,
     /// True once that was done since the start.
     pub tidied: bool,
-    /// Whether it was read what an earlier daemon has left of commits that go back as a whole.
+    /// True when the failed commits that an earlier daemon left behind, of those that go back as a whole, have been
+    /// read.
     pub failed_commits_read: bool,
 }
 
@@ -165,11 +166,11 @@ impl Recorded {
     }
 }
 
-/// Whether all of the source is through, for those who wait for it.
+/// The completion of the whole source, for those who wait for it.
 pub(super) struct Completion {
     /// Asked by who waits for this source.
     pub asked: Arc<DependencyRequest>,
-    /// Whether everything was complete, as of a look.
+    /// The last judgement if everything was complete, with the time of its look.
     pub judged: Option<(Timestamp, bool)>,
 }
 
@@ -179,7 +180,7 @@ impl Completion {
     }
 }
 
-/// What leads to the task of a rollout.
+/// The handle of a rollout's task.
 pub(super) struct RolloutHandle {
     pub cancel: CancellationToken,
     /// Cancelled when the rollout's task has ended.

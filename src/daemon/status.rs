@@ -1,4 +1,4 @@
-//! What the daemon says of itself: published whenever something changes, for systemd, metrics and pages.
+//! The daemon's status: published after every change, for systemd, metrics and pages.
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,39 +47,39 @@ pub struct SourceStatus {
     /// The live workloads of this source, by object.
     #[serde(skip)]
     pub workloads: BTreeMap<ObjectKey, LiveWorkload>,
-    /// How many rollouts are planned or begun; of some of them `under_way` does not tell yet.
+    /// The number of rollouts that are planned or begun; some of them are not in `under_way` yet.
     pub open: usize,
-    /// How many objects there are in the repository.
+    /// The number of objects in the repository.
     pub objects: usize,
-    /// Whether everything that the head says is through, and nothing is being looked into.
+    /// True when all rollouts of the head have ended, and no object is being checked.
     pub settled: bool,
     /// The newest look at the repository as of which everything that the head says is live and complete; `None` while
     /// anything is not.
     pub complete: Option<Timestamp>,
-    /// What is in the way.
+    /// The obstacles.
     #[serde(flatten)]
     pub obstacles: Obstacles,
     /// The daemon that publishes this.
     pub follower: Follower,
 }
 
-/// What keeps a source from being followed as it should be.
+/// The obstacles to following a source as it should be.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Obstacles {
-    /// What is in the way, by where: the repository, the cluster, a manifest.
+    /// Trouble by place: the repository, the cluster, a manifest.
     pub trouble: BTreeMap<String, String>,
-    /// What is odd about how its repository is followed, and in nobody's way, by the path of the file.
+    /// Warnings about the repository that block nothing, by the path of the file.
     pub warnings: BTreeMap<String, String>,
     /// The units that a tool has rendered for long by now.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub rendering: BTreeSet<Arc<str>>,
-    /// What all of it waits for: another source, or another daemon.
+    /// The other source, or the other daemon, that the whole source waits for.
     pub waits: Option<String>,
-    /// Why its repository can't be followed, where that does not pass by itself: a branch or a folder that is not there, a
-    /// refused credential.
+    /// The reason for which its repository can't be followed, if that does not pass by itself: a missing branch or
+    /// folder, a refused credential.
     pub unreadable: Option<String>,
-    /// Whether it waits for another daemon, which follows this source.
+    /// True when it waits for another daemon, which follows this source.
     pub standby: bool,
 }
 
@@ -92,7 +92,7 @@ pub(super) const SIZE: &str = ", size";
 /// The same of what somebody else keeps changing.
 pub(super) const DISAGREEMENT: &str = ", disagreement";
 
-/// What is said of a unit that takes long.
+/// The message about a unit that takes long.
 const RENDERING: &str = "is being rendered, for more than 2 s by now; a tool may take 60 s, and a newer commit ends it";
 
 /// The places of what keeps all of a source from being read, applied or written down.
@@ -123,7 +123,7 @@ impl SourceStatus {
         })
     }
 
-    /// How many objects are in which state.
+    /// Counts the objects in each state.
     #[must_use]
     pub fn counts(&self) -> StateCounts {
         let told: BTreeSet<&ObjectKey> =
@@ -144,7 +144,7 @@ impl SourceStatus {
         SourceState::of(facts, &self.counts())
     }
 
-    /// What keeps all of it from being read, applied or written down.
+    /// Returns why nothing of it can be read, applied or recorded, if that is so.
     #[must_use]
     pub fn blocked_by(&self) -> Option<&str> {
         let trouble = BLOCKS.iter().find_map(|place| self.obstacles.trouble.get(*place));
@@ -157,7 +157,7 @@ impl SourceStatus {
         self.standing().summary()
     }
 
-    /// What is odd, and which units take long to render, by the path of the file.
+    /// Returns the warnings, and the units that take long to render, by the path of the file.
     #[must_use]
     pub fn warnings(&self) -> BTreeMap<String, String> {
         let mut warnings = self.obstacles.warnings.clone();
@@ -166,7 +166,7 @@ impl SourceStatus {
         warnings
     }
 
-    /// What is not through yet and what is in the way, a line each.
+    /// Returns the unfinished rollouts and the obstacles, a line each.
     #[must_use]
     pub fn unfinished(&self) -> Vec<String> {
         let mut lines: Vec<String> = self.obstacles.waits.iter().cloned().collect();
@@ -180,7 +180,8 @@ impl SourceStatus {
         lines
     }
 
-    /// Takes back what was said to be in the way at a place, unless something else is said there by now. Whether it was.
+    /// Takes back what was said to be in the way at a place, unless something else is said there by now. Returns true
+    /// when it was.
     pub(super) fn take_back(&mut self, place: &str, said: &str) -> bool {
         let is_said = self.obstacles.trouble.get(place).is_some_and(|trouble| trouble == said);
         is_said && self.obstacles.trouble.remove(place).is_some()
@@ -253,10 +254,10 @@ impl Status {
 pub struct UnderWay {
     /// The commit.
     pub commit: CommitId,
-    /// Where it stands.
+    /// The present outcome.
     #[serde(serialize_with = "as_state")]
     pub outcome: Outcome,
-    /// How far it is.
+    /// The progress.
     pub counters: CountersStatus,
     /// One sentence.
     pub message: String,
@@ -264,11 +265,11 @@ pub struct UnderWay {
     pub until: Option<Timestamp>,
     /// The infrastructure fault that is in its way.
     pub in_the_way: Option<Reason>,
-    /// What is wrong with its new pods already.
+    /// The trouble with its new pods so far.
     pub wrong: Option<String>,
 }
 
-/// How many pods are how far.
+/// The numbers of pods by their progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CountersStatus {
     /// Pods wanted.
@@ -290,7 +291,7 @@ impl From<Counters> for CountersStatus {
 pub struct HeldStatus {
     /// The commit that brought it.
     pub commit: CommitId,
-    /// Why it is held.
+    /// The reason for the hold.
     pub reason: String,
     /// Since when.
     pub since: Timestamp,
@@ -330,7 +331,7 @@ impl Publisher {
         self.metrics.rollout_ended(&self.source, trigger, outcome.word(), took);
     }
 
-    /// What somebody else changed was put right.
+    /// Counts a corrected change by others.
     pub(super) fn drift_corrected(&self) {
         self.metrics.drift_corrected(&self.source);
     }
@@ -345,7 +346,7 @@ impl Publisher {
         });
     }
 
-    /// What is published of the source, as far as `look` wants to know it.
+    /// Returns the part of the source's published status that `look` selects.
     pub(super) fn read<T>(&self, look: impl FnOnce(&SourceStatus) -> T) -> Option<T> {
         self.status.borrow().sources.get(&self.source).map(look)
     }

@@ -23,11 +23,11 @@ use crate::state_folder::StateFolder;
 const SOCKET: &str = "status.sock";
 /// The longest path of a socket that every kernel takes.
 const LONGEST_PATH: usize = 100;
-/// How long an answer may take, on either side.
+/// The longest time for an answer, on either side.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 /// The largest answer that is read, in bytes.
 const LARGEST_ANSWER: u64 = 64 << 20;
-/// How often is looked whether the socket is still in its folder.
+/// The period between two checks that the socket is still in its folder.
 const CHECK: Duration = Duration::from_secs(5);
 
 /// Answers commands with the published state, for as long as the daemon publishes any. A socket that somebody has taken

@@ -17,7 +17,7 @@ use crate::history::Query;
 use belay_core::rollout::health::is_ready;
 use belay_core::rollout::{Outcome, Wanted, marks};
 
-/// How often the pods are looked at.
+/// The period between two inspections of the pods.
 const EVERY: Duration = Duration::from_secs(5);
 
 /// Deletes the stuck pods of revisions that never were complete, for as long as it is polled.
@@ -69,7 +69,7 @@ async fn once(context: &Context, wanted: &Wanted, served: &Served) -> Result<(),
     Ok(())
 }
 
-/// What the history knows of how a commit's rollout ended.
+/// The end of a commit's rollout, as far as the history knows.
 #[derive(PartialEq, Eq)]
 enum RevisionStanding {
     /// It was complete once: its pods may hold the data of a revision that was fine.

@@ -1,4 +1,4 @@
-//! What a source does about a panic: the loop goes on, and a rollout is taken up again.
+//! Handles a panic of a source's task: the loop goes on, and a rollout is continued.
 
 use tokio::time::Instant;
 use tracing::error;

@@ -1,4 +1,4 @@
-//! What ran beside the loop of a source, and what came of it.
+//! The tasks beside the loop of a source, and their results.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::history::HistoryError;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{CommitId, Reason, Record, RecordId};
 
-/// What ran beside the loop, and is through.
+/// The result of a task beside the loop.
 pub(super) enum TaskResult {
     /// The repository was looked at.
     Looked(Box<LookEnd>),
@@ -29,11 +29,11 @@ pub(super) enum TaskResult {
     Served(FoundKinds),
     /// A live object, with this digest, was compared with its manifest: whether it is as that says.
     Compared(ObjectKey, u64, bool),
-    /// What was planned first is applied, or takes long.
+    /// The first objects of a plan are applied, or take long.
     Idle,
     /// Objects were looked into, under the plan of this number.
     Checked(u64, Vec<Prepared>),
-    /// What has left the repository was looked for.
+    /// The search for objects that have left the repository is done.
     Searched(CheckResult),
     /// An object was tried again, under this number.
     Retried(ObjectKey, u64, Option<Box<Prepared>>),
@@ -66,25 +66,25 @@ pub(super) struct FoundKinds {
     pub missed: BTreeSet<(String, String)>,
 }
 
-/// What came of looking for what has left the repository.
+/// The result of the search for objects that have left the repository.
 pub(super) struct CheckResult {
     /// The number of the plan that was in force when that began.
     pub plan: u64,
     pub prepared: Vec<Prepared>,
-    /// Whether all kinds were looked through for what has left, where they were.
+    /// True when all kinds were searched; `None` if they were not to be.
     pub searched: Option<bool>,
     /// The kinds of what is suspended and left, to be watched.
     pub suspended: Vec<Served>,
 }
 
-/// What a commit touched, of which an object failed; each part that goes back is a `P`.
+/// The parts of a commit of which an object failed; each part that goes back is a `P`.
 pub(super) struct FailedCommit<P> {
     pub object: ObjectKey,
-    /// Why the other objects go back.
+    /// The reason for which the other objects go back.
     pub reason: Reason,
-    /// What is still rolled out, under which record.
+    /// The rollouts still under way, with their records.
     pub under_way: Vec<(ObjectKey, RecordId)>,
-    /// What is complete.
+    /// The complete objects.
     pub complete: Vec<P>,
 }
 
@@ -94,7 +94,7 @@ pub(super) type UnservedCommit = FailedCommit<Charged>;
 /// The same, with the resources that serve what goes back.
 pub(super) type ServedCommit = FailedCommit<(Served, Charged)>;
 
-/// What is recorded of a rollout that has ended.
+/// The record of a rollout that has ended.
 pub(super) struct EndedRecord {
     pub record: Record,
     /// When the commit was written that it is about.
@@ -117,13 +117,13 @@ pub(super) struct PlanRecord {
     pub records: Vec<Record>,
     pub rejected: usize,
     pub orphaned: usize,
-    /// What is planned, in the order of its records.
+    /// The new rollouts, in the order of their records.
     pub new: Vec<Prepared>,
-    /// What is planned and goes on under a record that is there.
+    /// The rollouts that continue under an existing record.
     pub known: Vec<Prepared>,
     /// The numbers of the records, or why they could not be written.
     pub written: Result<Vec<RecordId>, HistoryError>,
-    /// Which history they were written into, by [`crate::history::History::begun`].
+    /// The history into which they were written, by [`crate::history::History::begun`].
     pub history: u32,
 }
 
@@ -131,7 +131,7 @@ pub(super) struct PlanRecord {
 #[derive(Debug)]
 pub(super) struct HeadPlan {
     pub prepared: Vec<Prepared>,
-    /// Whether all kinds were looked through for what has left, where they were.
+    /// True when all kinds were searched; `None` if they were not to be.
     pub searched: Option<bool>,
     /// The kinds of what is suspended and left, to be watched.
     pub suspended: Vec<Served>,
@@ -139,16 +139,16 @@ pub(super) struct HeadPlan {
     pub unread: Vec<ObjectKey>,
 }
 
-/// How a look at the repository ended.
+/// The end of a look at the repository.
 pub(super) struct LookEnd {
     pub looked: Result<Looked, GitError>,
-    /// What the mirror holds, where the repository did not answer and nothing is known of it yet.
+    /// The content of the mirror, if the repository did not answer and nothing is known of it yet.
     pub kept: Option<Box<HeadChange>>,
-    /// What was known of the repository when the look began: what it brought differs from that.
+    /// The state that was known when the look began: the result is relative to that.
     pub known: Arc<DesiredState>,
 }
 
-/// What a look at the repository brought.
+/// The result of a look at the repository.
 pub(super) enum Looked {
     /// Nothing new.
     Same(Option<CommitId>),

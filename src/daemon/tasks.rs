@@ -1,4 +1,4 @@
-//! What runs beside a source's loop. What is logged of it says whose it is, as what the loop itself logs does.
+//! The tasks beside a source's loop. Their log lines name the source, like those of the loop itself.
 
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tracing::Instrument as _;

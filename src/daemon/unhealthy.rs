@@ -1,5 +1,5 @@
-//! A revision that is not well is not gone back to, though it was complete once, or was replaced before it was judged. Whether
-//! it is well is looked at when another takes its place, and written into its record.
+//! A revision that is not well is not gone back to, though it was complete once, or was replaced before it was judged.
+//! Its health is checked when another takes its place, and is written into its record.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(super) struct Unhealthy {
 }
 
 impl Unhealthy {
-    /// Whether a template with these marks is one of them.
+    /// Returns true when a template with these marks is one of them.
     pub(super) fn has(&self, marks: &TemplateMarks) -> bool {
         let commit = marks.commit.as_deref().and_then(|commit| commit.parse().ok());
         commit.is_some_and(|commit: CommitId| self.commits.contains(&commit))
@@ -36,15 +36,15 @@ impl Unhealthy {
 }
 
 impl LiveFacts {
-    /// Whether there is reason to look at its pods.
+    /// Returns true when there is reason to inspect its pods.
     pub(super) fn is_unverified(&self) -> bool {
         !self.complete || self.faltered.is_some_and(|at: Instant| at.elapsed() < DOUBTED)
     }
 }
 
 impl RolloutTask {
-    /// Looks whether what this rollout takes the place of is well, and writes down where it is not. What can't be seen is
-    /// believed to be well, as it was when it was complete.
+    /// Looks whether what this rollout takes the place of is well, and writes down where it is not. A revision whose
+    /// health can't be read counts as healthy, as it was when it was complete.
     pub(super) async fn look_at_replaced(&self) -> Result<(), Cancelled> {
         let (context, key) = (&self.context, &self.planned.wanted.key);
         let replaces = !self.apply.respects_undo && self.apply.replaces_template();

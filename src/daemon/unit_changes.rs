@@ -1,4 +1,4 @@
-//! What a commit changes of the units of a source, and what they render to.
+//! The changes of a commit to the units of a source, and to their renderings.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,7 @@ use crate::render::{
 use belay_core::manifest::{File, ManifestHash, ObjectKey, Scopes, is_manifest, is_passed_over};
 use belay_core::rollout::{Commit, CommitId};
 
-/// How many commits are looked through for the newest that changed what a unit renders to.
+/// The number of commits that are searched for the newest that changed a unit's rendering.
 const COMMITS: usize = 50;
 
 impl Repository {
@@ -44,7 +44,7 @@ impl Repository {
         Ok(())
     }
 
-    /// What is doubtful about the units, by the path of the file.
+    /// Returns the warnings about the units, by the path of the file.
     pub(super) fn warnings(&self, head: &CommitId) -> Result<BTreeMap<String, String>, GitError> {
         let plan = self.plan_at(head)?;
         let _attempt = self.mirror.attempt();
@@ -55,11 +55,11 @@ impl Repository {
         Ok(warnings.into_iter().map(told).collect())
     }
 
-    /// What differs in the source's folder between two commits; all of it is new where `from` is `None`.
+    /// Returns the differences in the source's folder between two commits; everything is new if `from` is `None`.
     pub(super) fn changes(&self, from: Option<&CommitId>, to: &CommitId) -> Result<SourceChanges, GitError> {
         let changes = self.mirror.changes(from, to, &self.folder)?;
         self.has_all_folders(to)?;
-        // Where no kustomization, no chart and no .belayignore comes or goes, a commit has none because another has none.
+        // If no kustomization, no chart and no .belayignore comes or goes, a commit has none because another has none.
         let same = !changes.changes.iter().any(|change| Unit::may_change_with(&change.path));
         let same = same && !self.is_ignored_from_above(to)?;
         let same = same && !from.map_or(Ok(false), |from| self.is_ignored_from_above(from))?;
@@ -113,8 +113,8 @@ impl Repository {
         }
     }
 
-    /// Whether a folder above the source's has a word in which files count: what changes there is not among the source's
-    /// changes.
+    /// Returns true when a folder above the source's helps decide which files count: its changes are not among the
+    /// source's changes.
     fn is_ignored_from_above(&self, at: &CommitId) -> Result<bool, GitError> {
         let tree = CommitTree::new(&self.mirror, at);
         for above in ignoring_above(&self.folder) {
@@ -165,7 +165,7 @@ impl Repository {
         Ok(SourceChange { path, before, after, is_manifest })
     }
 
-    /// Whether a path is that of a link to a folder with manifests.
+    /// Returns true when a path is that of a link to a folder with manifests.
     fn is_linked_folder(&self, at: &CommitId, path: &str, content: Option<Content>) -> Result<bool, GitError> {
         match content {
             Some(Content::Entry(Entry { kind: EntryKind::Symlink, .. })) => {
@@ -194,8 +194,8 @@ impl Repository {
         Ok(unknown.map(change).collect())
     }
 
-    /// Renders what is rendered of these changes, several units at once, and gives up what is rendered for another head. What
-    /// takes longer than a head waits for is rendered on, and read when it is done.
+    /// Renders what is rendered of these changes, several units at once, and gives up what is rendered for another
+    /// head. A rendering that takes longer than a head waits goes on, and is read when it is done.
     pub(super) fn render_changed(&self, to: &CommitId, changes: &[SourceChange]) -> Result<(), GitError> {
         let _turn = self.units.renderer.begin(to.as_str());
         if !changes.iter().any(SourceChange::is_rendered) {
@@ -272,7 +272,7 @@ impl Repository {
         Ok(is_known)
     }
 
-    /// What a unit renders to.
+    /// Returns the objects of a unit's rendering.
     pub(super) fn read_rendered(&self, path: &str, id: RenderId, scopes: &Scopes) -> Result<File, GitError> {
         if self.units.is_late(id) {
             return Ok(File::unreadable(path.into(), Vec::new()));
@@ -287,8 +287,8 @@ impl Repository {
 }
 
 impl HeadReading<'_> {
-    /// The newest commit up to `head` that changed what a unit makes of an object. Where an object need not be told from
-    /// its unit, the newest that changed what the unit is made from.
+    /// The newest commit up to `head` that changed what a unit makes of an object. If an object need not be told from
+    /// its unit, returns the newest that changed the unit's sources.
     pub(super) fn charge_unit(
         &mut self,
         path: &str,
@@ -304,7 +304,7 @@ impl HeadReading<'_> {
             for parent in &commit.parents {
                 let before = match self.unit_at(path, parent) {
                     Ok(before) => before,
-                    // What is beyond the mirror was not here.
+                    // A commit that the mirror does not hold was not followed here.
                     Err(GitError::NoCommit { .. }) => None,
                     Err(error) => return Err(error),
                 };
@@ -330,7 +330,7 @@ impl HeadReading<'_> {
         Ok(self.repository.plan_at(at)?.units.get(path).map(|unit| unit.id))
     }
 
-    /// What a unit renders of an object. `None` where that would take longer than is left for older commits.
+    /// Returns a unit's rendering of an object. `None` where that would take longer than is left for older commits.
     fn object_in(
         &self,
         path: &str,

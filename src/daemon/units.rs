@@ -10,18 +10,18 @@ use crate::git::{Entry, EntryKind, OddPath};
 use crate::render::{Capabilities, Plan, RenderId, Renderer, Unit, are_patterns_too_many};
 use belay_core::rollout::CommitId;
 
-/// Of how many commits it is remembered which units they have.
+/// The number of commits whose units are remembered.
 const PLANS: usize = 128;
 
 /// The longest wait of a head for its units by default. A unit that takes longer follows when it is rendered.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What a source renders.
+/// The rendering of a source.
 #[derive(Clone)]
 pub(super) struct Units {
     pub renderer: Arc<Renderer>,
     plans: Arc<Mutex<Plans>>,
-    /// Whether units that could not be rendered are to be rendered again, for what was in the way may be gone.
+    /// True when units that could not be rendered are to be rendered again, for the cause may be gone.
     pub again: Arc<AtomicBool>,
     /// The longest wait of a head for its units.
     pub patience: Duration,
@@ -46,12 +46,12 @@ pub(super) struct Plans {
     others: VecDeque<(CommitId, Arc<Plan>)>,
 }
 
-/// What a file of a source is read from.
+/// The content from which a file of a source is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Content {
-    /// What Git has at its path.
+    /// Git's entry at its path.
     Entry(Entry),
-    /// What a unit renders to.
+    /// A unit's rendering.
     Rendered(RenderId),
 }
 
@@ -62,20 +62,20 @@ pub(super) struct SourceChange {
     pub path: String,
     pub before: Option<Content>,
     pub after: Option<Content>,
-    /// Whether it may hold manifests.
+    /// True when it may hold manifests.
     pub is_manifest: bool,
 }
 
-/// What differs between two commits.
+/// The differences between two commits.
 #[derive(Debug, Default)]
 pub(super) struct SourceChanges {
     pub changes: Vec<SourceChange>,
-    /// What is new or differs and has a path that can't be used.
+    /// The new or changed files whose paths can't be used.
     pub odd: Vec<OddPath>,
 }
 
 impl SourceChange {
-    /// Whether it is a unit's.
+    /// Returns true when it is a unit's.
     pub(super) fn is_rendered(&self) -> bool {
         [self.before, self.after].iter().any(|content| matches!(content, Some(Content::Rendered(_))))
     }
@@ -92,7 +92,7 @@ impl Content {
 }
 
 impl Units {
-    /// What a renderer renders.
+    /// Returns the units that a renderer renders.
     pub(super) fn new(renderer: Renderer, patience: Duration, look: LookRequest) -> Units {
         let (plans, again, late) = (Arc::default(), Arc::default(), Arc::default());
         Units { renderer: Arc::new(renderer), plans, again, patience, late, look }
@@ -125,7 +125,7 @@ impl Units {
         done
     }
 
-    /// Notes that these units are done, well or not. Where their head did not wait for them, they are read now.
+    /// Notes that these units are done, well or not. If their head did not wait for them, they are read now.
     pub(super) fn end_late(&self, units: &[Unit]) {
         let mut late = self.late();
         let were_late = units.iter().filter(|unit| late.rendering.remove(&unit.id)).count() > 0;
@@ -150,7 +150,7 @@ impl Units {
         self.late.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether something may be rendered by now that could not be.
+    /// Returns true when a unit that failed before may be rendered by now.
     pub(super) fn may_render_now(&self) -> bool {
         let late = self.late();
         // A reading that failed or was given up has not read them.
@@ -160,7 +160,7 @@ impl Units {
         self.again.fetch_or(now, Ordering::Relaxed) || now
     }
 
-    /// Takes in what the cluster can do. Where that is something else than before, charts are rendered again.
+    /// Takes in what the cluster can do. If they have changed, charts are rendered again.
     pub(super) fn set_capabilities(&self, capabilities: Capabilities) {
         if self.renderer.set_capabilities(capabilities) {
             *self.plans() = Plans::default();

@@ -1,5 +1,5 @@
-//! How long a rollout waits for one object that a ready API server can't serve: it keeps no other object waiting meanwhile, and
-//! is given up after `outage_timeout`.
+//! Limits the wait of a rollout for one object that a ready API server can't serve: it keeps no other object waiting
+//! meanwhile, and is given up after `outage_timeout`.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,4 +1,4 @@
-//! What the watches tell of live objects: what is kept of it, and what the state makes of it.
+//! Takes the watches' events about live objects: which facts stay, and how the state changes.
 
 use serde_json::Value;
 use tokio::time::Instant;
@@ -22,7 +22,7 @@ impl Source {
                 self.context.status.trouble(&format!("{key}{SIZE}"), None);
                 let mut live = text.read();
                 if self.context.config.prune && !self.state.live.contains_key(&key) && !self.desired().mentions(&key) {
-                    // What has left, or what somebody marked as if it had.
+                    // An object has left the repository, or somebody marked it as if it had.
                     self.state.pruned.search_due.get_or_insert_with(|| Instant::now() + DEBOUNCE);
                 }
                 self.note(&key, &live);
@@ -105,7 +105,7 @@ impl Source {
         before.keeps(&manifest, desired.configuration_of(key).as_deref()).then(|| before.clone())
     }
 
-    /// Whether a manifest is just rolled out to an object, and not taken back.
+    /// Returns true when a manifest is just being rolled out to an object, and not rolled back.
     fn is_going_forth(&self, key: &ObjectKey) -> bool {
         let goes_back =
             |source: &SourceStatus| source.under_way.get(key).is_some_and(|way| way.outcome == Outcome::RollingBack);
@@ -123,7 +123,7 @@ impl Source {
         }
         self.context.holds.saw(key, live);
         let released = self.released(key, hold.as_ref());
-        // How it was before it was seen first nobody knows.
+        // Nobody knows its health before the first observation.
         let faltered = (!self.state.rollouts.under_way.contains_key(key)).then(Instant::now);
         let facts =
             self.state.live.entry(key.clone()).or_insert_with(|| LiveFacts { faltered, ..LiveFacts::default() });
@@ -137,7 +137,7 @@ impl Source {
             facts.faltered = Some(Instant::now());
         }
         if facts.suspended {
-            // What it is to be may change meanwhile.
+            // Its manifest may change meanwhile.
             facts.well = None;
         }
         let taken_off = released.is_some();
@@ -171,7 +171,7 @@ impl Source {
         }
         let held = hold.filter(|hold| self.desired().hash(key).is_none_or(|hash| hash.to_string() == hold.manifest));
         self.context.status.change(|source| {
-            // What is told of it already may say more.
+            // The published hold may say more.
             let told = |hold: &Hold| source.held.get(key).is_some_and(|told| told.since == hold.since);
             if held.as_ref().is_some_and(told) {
                 return false;

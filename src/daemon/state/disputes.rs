@@ -10,9 +10,9 @@ use crate::daemon::dispute::{AT_ONCE, Dispute, PastCorrections, WAITS};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::ForeignField;
 
-/// How long a correction counts.
+/// The time for which a correction counts.
 const COUNTS_FOR: Duration = Duration::from_hours(1);
-/// How long an object stays as Git says at least before the disagreement is over.
+/// The least time that an object stays as in Git before the disagreement is over.
 const QUIET: Duration = Duration::from_mins(1);
 /// The most fields that are remembered of one object.
 const FIELDS: usize = 50;
@@ -57,7 +57,7 @@ impl Disputes {
             let corrections = known.get(field).filter(|corrections| corrections.counts(now))?;
             Some(corrections.last + corrections.wait()?)
         };
-        // Where one of them is new, all are put right: an apply is about the whole object.
+        // If one of them is new, all are corrected: an apply is about the whole object.
         let all: Option<Vec<Instant>> = fields.iter().map(next).collect();
         all?.into_iter().min().filter(|at| *at > now)
     }

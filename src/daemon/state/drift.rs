@@ -9,7 +9,7 @@ use super::disputes::Disputes;
 use crate::backoff::Backoff;
 use belay_core::manifest::ObjectKey;
 
-/// How long changes of live objects gather before they are checked together.
+/// The time for which changes of live objects gather before they are checked together.
 pub const DEBOUNCE: Duration = Duration::from_millis(200);
 
 /// The waits before something is tried again that was tried in vain.
@@ -24,15 +24,15 @@ pub struct DriftState {
     pub later: BTreeMap<ObjectKey, Instant>,
     /// Live objects that are being compared with their manifests, as they were seen.
     pub comparing: BTreeMap<ObjectKey, u64>,
-    /// What is being looked into, as it was seen before: `None` where it was not there.
+    /// The objects under check, with the digest seen before: `None` if it did not exist.
     pub under_check: BTreeMap<ObjectKey, Option<u64>>,
-    /// What has drifted and is only reported, as it was seen then: `None` where it was not there.
+    /// Drift that is only reported, with the digest seen then: `None` if it did not exist.
     pub reported: BTreeMap<ObjectKey, Option<u64>>,
-    /// How often something was tried in vain of an object since it was complete last.
+    /// The number of vain tries for an object since it was complete last.
     pub in_vain: BTreeMap<ObjectKey, u32>,
-    /// What somebody else keeps changing.
+    /// The fields that somebody else keeps changing.
     pub disputes: Disputes,
-    /// Whether a check is under way.
+    /// True while a check is under way.
     pub checking: bool,
 }
 

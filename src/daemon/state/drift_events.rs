@@ -21,8 +21,8 @@ use belay_core::rollout::{
 
 /// The waits before what could not be looked through for what has left the repository is looked through again.
 const SEARCH_AGAIN: Backoff = Backoff::between(Duration::from_secs(30), Duration::from_mins(10));
-/// How long a controller that somebody is rolling by hand may stand still before it is put right. The command itself gives
-/// up after 5 minutes, if nobody said otherwise.
+/// The longest time that a controller whose pods somebody replaces by hand may make no progress before it is corrected.
+/// The command itself gives up after 5 minutes, if nobody said otherwise.
 const ROLLED_FOR: Duration = Duration::from_mins(10);
 
 /// Looks into the objects whose time has come. Nothing is looked into while a head is planned, or another check is under way.
@@ -57,7 +57,7 @@ pub fn look_into(state: &mut State, now: Instant) -> Vec<Effect> {
     effects
 }
 
-/// What has left the repository was looked for.
+/// Takes the result of the search for objects that have left the repository.
 pub fn looked_for(
     state: &mut State,
     plan: u64,
@@ -90,7 +90,7 @@ fn take_up_all(state: &mut State, prepared: Vec<Prepared>, now: Instant) -> Vec<
     effects
 }
 
-/// What a check has brought.
+/// Takes the result of a check.
 pub fn checked(state: &mut State, plan: u64, prepared: Vec<Prepared>, now: Instant) -> Vec<Effect> {
     state.drift.checking = false;
     if plan != state.planning.plans {
@@ -108,7 +108,7 @@ pub fn take_up(state: &mut State, mut prepared: Prepared, effects: &mut Vec<Effe
         return;
     }
     if state.rollouts.resumed.contains_key(&key) {
-        // What was applied before it waited is judged on.
+        // An object that was applied before it waited is still judged.
         state.note_continued(&mut prepared);
     }
     if let Some(record) = state.rollouts.resumed.remove(&key) {
@@ -179,7 +179,7 @@ fn overtaken(state: &mut State, prepared: Vec<Prepared>, now: Instant) {
 fn correct(state: &mut State, mut prepared: Prepared, effects: &mut Vec<Effect>, start: &mut Start, now: Instant) {
     let key = prepared.planned.wanted.key.clone();
     if let Some(hold) = rolled_by_command(state, &prepared) {
-        // It is looked into again where this fails. Where it does not, what the watch then tells ends that.
+        // It is looked into again where this fails. If it succeeds, the watch's next report ends that.
         state.drift.recheck_later(&key, now);
         effects.push(Effect::Adopt { prepared: Box::new(prepared), hold });
         return;
@@ -210,7 +210,8 @@ fn name_writer(prepared: &mut Prepared) {
     }
 }
 
-/// Whether an object may be put right now. Of what somebody else keeps changing each correction is later than the one before.
+/// Returns true when an object may be corrected now. Corrections of a field that somebody else keeps changing become
+/// rarer each time.
 fn may_correct(state: &mut State, prepared: &Prepared, effects: &mut Vec<Effect>, now: Instant) -> bool {
     let key = &prepared.planned.wanted.key;
     let unknown = || {
@@ -251,7 +252,7 @@ fn rolled_by_command(state: &State, prepared: &Prepared) -> Option<Hold> {
     state.live.get(&wanted.key)?.hold.clone().filter(|_| adopts)
 }
 
-/// What was to be begun without a new head is: it is written down.
+/// Records a rollout that was to begin without a new head.
 pub fn begun(state: &mut State, key: &ObjectKey) -> Vec<Effect> {
     if let Some(facts) = state.live.get_mut(key) {
         facts.released = None;
@@ -265,8 +266,8 @@ pub fn disturbed(state: &mut State, key: &ObjectKey, dispute: &Dispute, now: Ins
     vec![Effect::Disagree { key: key.clone(), dispute: state.drift.disputes.about(key, now) }]
 }
 
-/// Whether the hold went together with the template that it kept: an undo with kubectl brings the annotations of another
-/// revision along. Who only takes the hold off leaves the template.
+/// Returns true when the hold went together with the template that it kept: an undo with kubectl brings the annotations
+/// of another revision along. A person who only removes the hold leaves the template.
 fn lost_its_hold_with_its_template(state: &State, prepared: &Prepared) -> bool {
     let held_at = state.live.get(&prepared.planned.wanted.key).and_then(|facts| facts.released.as_ref());
     let held_at = held_at.map(|hold| &hold.template).filter(|template| !template.is_empty());
@@ -282,7 +283,7 @@ pub fn search_on(state: &mut State, now: Instant) {
     }
 }
 
-/// A live object was compared with its manifest. What is not certain is looked into.
+/// A live object was compared with its manifest. If the result is not certain, the object is checked.
 pub fn compared(state: &mut State, key: ObjectKey, digest: u64, in_sync: bool, now: Instant) -> Vec<Effect> {
     if state.drift.comparing.get(&key) != Some(&digest) {
         return Vec::new();
@@ -354,7 +355,8 @@ pub fn rescaled(state: &mut State, keys: Vec<ObjectKey>, now: Instant) -> Vec<Ef
 }
 
 impl State {
-    /// Whether what has left the repository is being looked for, is due to be, or has not been since the start.
+    /// Returns true when the search for objects that have left the repository is under way, is due, or has not been
+    /// done since the start.
     pub fn awaits_search(&self, now: Instant) -> bool {
         let never = self.settings.prune && !self.pruned.searched && self.pruned.failures == 0;
         self.pruned.searching || never || self.pruned.search_due.is_some_and(|due| due <= now)
@@ -375,7 +377,7 @@ impl State {
         self.drift.next_due().into_iter().chain(search).min()
     }
 
-    /// What is known of an object that may have to be applied again.
+    /// Returns the known facts about an object that may have to be applied again.
     pub fn recheck(&self, key: &ObjectKey) -> Option<Recheck> {
         if self.planning.contradicted.contains_key(key) || !self.desired.has(key) {
             return None;
@@ -388,7 +390,7 @@ impl State {
         Some(Recheck { key: key.clone(), resumed: self.rollouts.resumed.get(key).cloned(), released, dependencies })
     }
 
-    /// How an object stands that others wait for, without what the history knows.
+    /// Returns the standing of an object that others wait for, without the history's facts.
     pub fn dependency(&self, name: &ObjectKey) -> DependencyStanding {
         DependencyStanding {
             under_way: self.rollouts.under_way.contains_key(name) || self.rollouts.resumed.contains_key(name),

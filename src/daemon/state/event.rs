@@ -1,4 +1,4 @@
-//! What can happen to a source, and what can be done about it.
+//! The events of a source, and the effects that answer them.
 
 use std::collections::BTreeSet;
 
@@ -33,12 +33,12 @@ pub enum Event {
     Due,
     /// Objects were looked into, under the plan of this number.
     Checked { plan: u64, prepared: Vec<Prepared> },
-    /// What has left the repository was looked for, under the plan of this number; whether all kinds were looked through, where
-    /// they were.
+    /// The search for objects that have left the repository is done, under the plan of this number; `searched` is true
+    /// when all kinds were searched, if they were to be.
     Searched { plan: u64, prepared: Vec<Prepared>, searched: Option<bool> },
     /// An object was tried again, under this number; with what is planned for it, where anything is.
     Retried { key: ObjectKey, number: u64, prepared: Option<Box<Prepared>> },
-    /// What was to be begun without a new head is written down.
+    /// A rollout that was to begin without a new head is recorded.
     Begun { key: ObjectKey },
     /// A live object with this digest was compared with its manifest.
     Compared { key: ObjectKey, digest: u64, in_sync: bool },
@@ -127,21 +127,21 @@ pub enum Effect {
     Finish { key: ObjectKey, record: RecordId, outcome: Outcome, reason: Reason },
 }
 
-/// What is begun without a new head.
+/// The rollouts that begin without a new head.
 #[derive(Debug, Default, PartialEq)]
 pub struct Start {
-    /// What is taken up again under its record.
+    /// The rollouts that continue under their records.
     pub resumed: Vec<(Record, Prepared)>,
-    /// What is begun under a record of its own.
+    /// The rollouts that begin under a record of their own.
     pub new: Vec<Prepared>,
-    /// What somebody else has changed and is put right, in the order of ranks among these.
+    /// The corrections of changes by others, in the order of ranks among these.
     pub corrections: Vec<Prepared>,
 }
 
-/// What a look has seen.
+/// The result of a look at the repository.
 #[derive(Debug)]
 pub enum HeadSeen {
-    /// What is to be followed is not there yet.
+    /// The branch, tag or commit to follow does not exist yet.
     Unborn(String),
     /// Nothing new.
     Same,

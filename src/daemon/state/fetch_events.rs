@@ -24,8 +24,8 @@ pub fn look(state: &mut State, at: Timestamp, now: Instant) -> Vec<Effect> {
     vec![Effect::Look { known: refused.or(awaiting).or_else(|| state.desired.at.clone()) }]
 }
 
-/// A look is through. Where nothing was known of the repository yet, and it did not answer, or its head must wait for another
-/// source, what the mirror holds is `kept` up.
+/// A look is through. If nothing was known of the repository yet, and it did not answer, or its head must wait for
+/// another source, the daemon upholds the mirror's content, `kept`.
 pub fn looked(
     state: &mut State,
     seen: HeadSeen,

@@ -14,7 +14,7 @@ const BETWEEN_PUSHES: Duration = Duration::from_secs(1);
 /// The repository: when it was looked at, when it is next, and what is in the way.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FetchState {
-    /// What is in the way of reading the repository.
+    /// The trouble with reading the repository.
     pub trouble: Option<Trouble>,
     /// A head that was refused, and why.
     pub refused: Option<(CommitId, String)>,
@@ -27,7 +27,7 @@ pub struct FetchState {
     pub look_began: Option<Instant>,
     /// Until when the repository is left alone, because reading it has brought belay down.
     pub rests_until: Option<Instant>,
-    /// Whether all that is known comes from the mirror, since the repository has not answered yet.
+    /// True when all knowledge comes from the mirror, since the repository has not answered yet.
     pub is_away: bool,
 }
 

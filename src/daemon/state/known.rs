@@ -1,4 +1,4 @@
-//! What is known of a source, in plain values: no channel, no lock, no task. The loop alone changes it.
+//! The known state of a source, in plain values: no channel, no lock, no task. The loop alone changes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,34 +17,34 @@ use crate::daemon::live::LiveFacts;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{CommitId, Outcome, Reason, Record, RecordId, Trigger};
 
-/// What is known of a source.
+/// The known state of a source.
 pub struct State {
     pub planning: Planning,
     pub rollouts: Rollouts,
-    /// What is known of each live object of this source.
+    /// The facts about each live object of this source.
     pub live: BTreeMap<ObjectKey, LiveFacts>,
     pub drift: DriftState,
-    /// What is tried again by itself.
+    /// The objects that are tried again.
     pub retries: Retries,
     pub pruned: Pruned,
     pub fetch: FetchState,
-    /// What the repository holds at its head.
+    /// The content of the repository at its head.
     pub desired: Arc<DesiredState>,
     pub settings: Settings,
 }
 
-/// What of its configuration decides something.
+/// The parts of its configuration that decisions need.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// The source's name.
     pub source: String,
-    /// Whether what has left the repository is deleted.
+    /// True when objects that have left the repository are deleted.
     pub prune: bool,
-    /// What is done about what somebody else has changed.
+    /// The reaction to changes by others.
     pub drift: Drift,
-    /// Whether it comes after another source, for which each new head waits.
+    /// True when it comes after another source, for which each new head waits.
     pub comes_after: bool,
-    /// How often the repository is looked at.
+    /// The period between two looks at the repository.
     pub interval: Duration,
     /// The folders that are followed, for people.
     pub folders: String,
@@ -74,16 +74,16 @@ pub struct Planning {
     pub planned: Option<CommitId>,
     /// The number of the plan that is being made.
     pub running: Option<u64>,
-    /// Whether it is made, and is being written down.
+    /// True when it is made, and is being recorded.
     pub is_recording: bool,
     /// The newest head, while it waits for another source, and the number of that wait. Until then all goes on as the head
     /// before says.
     pub awaiting: Option<(u64, Box<HeadChange>)>,
     /// The newest head that came meanwhile.
     pub next: Option<Box<HeadChange>>,
-    /// How many times a head began to wait for another source.
+    /// The number of times that a head began to wait for another source.
     pub waits: u64,
-    /// How many plans were begun.
+    /// The number of plans that were begun.
     pub plans: u64,
     /// Workloads whose rollouts were given up for the next plan.
     pub interrupted: BTreeSet<ObjectKey>,
@@ -103,13 +103,13 @@ pub struct Rollouts {
     pub resumed: BTreeMap<ObjectKey, Record>,
     /// Planned objects that wait for others, with what is told of it. Their records are among `resumed`.
     pub waiting: BTreeMap<ObjectKey, String>,
-    /// Of how many ends is being read whether something else goes back with them.
+    /// The number of ended rollouts for which it is being read if others go back with them.
     pub ends_read: usize,
-    /// What commands did that is not written down yet.
+    /// The actions of commands that are not recorded yet.
     pub manual_rollbacks: BTreeMap<(ObjectKey, Timestamp), ByHand>,
     /// Controllers that somebody is just rolling: how they last looked, and since when.
     pub rolled_by_others: BTreeMap<ObjectKey, (u64, Instant)>,
-    /// How often the rollouts under these records ended by a panic.
+    /// The number of panics of the rollouts under these records.
     pub panics: BTreeMap<RecordId, u32>,
 }
 
@@ -117,9 +117,9 @@ pub struct Rollouts {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rollout {
     pub record: RecordId,
-    /// What set it off.
+    /// The trigger.
     pub trigger: Trigger,
-    /// Whether it is judged, so that whoever takes its place must judge on.
+    /// True when it is judged, so that its successor must be judged, too.
     pub judged: bool,
     /// The same of one that only changes the number of pods.
     pub scales: bool,
@@ -127,29 +127,30 @@ pub struct Rollout {
     pub superseded_by: Option<CommitId>,
 }
 
-/// What somebody did by hand, or an autoscaler, as it was found on an object, to be written down.
+/// A change by hand, or by an autoscaler, as it was found on an object, to be recorded.
 #[derive(Clone, Debug)]
 pub struct ByHand {
     pub trigger: Trigger,
     pub outcome: Outcome,
     pub since: Timestamp,
-    /// Whose manifest it is about; where nobody said, the one that was charged with the object last.
+    /// The commit of the manifest that it is about; if nobody named one, the commit that was charged with the object
+    /// last.
     pub commit: Option<CommitId>,
     pub manifest: Option<String>,
     pub reason: Option<Reason>,
-    /// Whose template the object has now, where that is an earlier one.
+    /// The commit of the object's present template, if that is an earlier one.
     pub back_to: Option<CommitId>,
 }
 
-/// What has left the repository.
+/// The objects that have left the repository.
 #[derive(Default)]
 pub struct Pruned {
     /// When what has left the repository before is looked for.
     pub search_due: Option<Instant>,
-    /// Whether all kinds of the cluster have been looked through for it since the start.
+    /// True when all kinds of the cluster have been searched since the start.
     pub searched: bool,
-    /// Whether it is being looked for.
+    /// True while they are searched.
     pub searching: bool,
-    /// How often in a row not all kinds could be looked through.
+    /// The number of times in a row that not all kinds could be searched.
     pub failures: u32,
 }

@@ -1,5 +1,5 @@
-//! What becomes of an event: the state changes, and the effects say what is to be done. Nothing here waits, asks or writes:
-//! the same state, event and time always give the same effects. What a decision needs to know comes with its event.
+//! The decision about an event: the state changes, and the effects follow. Nothing here waits, asks or writes: the same
+//! state, event and time always give the same effects. The facts that a decision needs come with its event.
 
 use tokio::time::Instant;
 

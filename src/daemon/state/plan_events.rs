@@ -10,8 +10,8 @@ use super::known::State;
 use crate::daemon::head_change::HeadChange;
 use crate::daemon::task_result::{FinishedPlan, PlanRecord};
 
-/// A new head was read. Where the source comes after another, the head waits for that, and the one before stays in force:
-/// what it has begun goes on, and drift from it is put right.
+/// A new head was read. If the source comes after another, the head waits for that, and the one before stays in force:
+/// its rollouts go on, and drift from it is corrected.
 pub fn new_head(state: &mut State, news: Box<HeadChange>) -> Vec<Effect> {
     if !state.settings.comes_after {
         return head_to_plan(state, news);
@@ -22,7 +22,7 @@ pub fn new_head(state: &mut State, news: Box<HeadChange>) -> Vec<Effect> {
     vec![Effect::Await(number, head)]
 }
 
-/// What a head waited for is complete: it is planned, unless a newer one waits by now.
+/// Plans a head whose source dependency is complete, unless a newer one waits by now.
 pub fn awaited(state: &mut State, number: u64) -> Vec<Effect> {
     match state.planning.awaiting.take_if(|(waiting, _)| *waiting == number) {
         Some((_, news)) => head_to_plan(state, news),
@@ -42,7 +42,7 @@ pub fn head_to_plan(state: &mut State, news: Box<HeadChange>) -> Vec<Effect> {
 /// A plan is made. It is written down, unless a newer head has come meanwhile.
 pub fn planned(state: &mut State, number: u64, plan: Box<FinishedPlan>) -> Vec<Effect> {
     if state.planning.running != Some(number) {
-        // What it found among all kinds is not taken up: it is looked for again.
+        // Its findings among all kinds are discarded: the search begins again.
         state.pruned.searched = false;
         return Vec::new();
     }

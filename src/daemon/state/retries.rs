@@ -15,17 +15,17 @@ const WAITS: Backoff = Backoff::between(Duration::from_millis(500), Duration::fr
 const REFUSED: Backoff = Backoff::between(Duration::from_secs(5), Duration::from_mins(5));
 /// For so many objects the waits are as they are; for more of them they are longer, so that the requests stay as few.
 const FEW: usize = 50;
-/// How soon a newer head tries again what was refused: what it changes may be what was in the way.
+/// The delay before a newer head tries refused objects again: its changes may remove the cause.
 const AFTER_A_HEAD: Duration = Duration::from_secs(5);
 /// The most objects that are tried at once.
 pub const MAX_CONCURRENT_RETRIES: usize = 32;
 
-/// Why an object is tried again.
+/// The reason for which an object is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryCause {
     /// It waits for something; its record, where it has one, is open.
     Waits,
-    /// The API server is ready, and can't serve this object. That wait has an end.
+    /// The API server is ready, and can't serve this object. This wait has an end.
     NotServed,
     /// It was refused, or given up; its record has ended.
     Refused,
@@ -35,7 +35,7 @@ pub enum RetryCause {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Retries {
     objects: BTreeMap<ObjectKey, Retry>,
-    /// How many tries were begun.
+    /// The number of tries that were begun.
     begun: u64,
 }
 
@@ -44,7 +44,7 @@ struct Retry {
     cause: RetryCause,
     /// Since when it is on the list for this cause.
     since: Instant,
-    /// How often it was put off since then.
+    /// The number of times that it was put off since then.
     times: u32,
     at: Instant,
     /// The number of the try that is under way.
@@ -75,7 +75,7 @@ impl Retries {
         }
     }
 
-    /// Takes an object off the list. What a try brings that is under way is not taken up.
+    /// Takes an object off the list. The result of a try under way is discarded.
     pub fn forget(&mut self, key: &ObjectKey) {
         self.objects.remove(key);
     }
@@ -92,7 +92,7 @@ impl Retries {
         }
     }
 
-    /// Why an object is on the list; `None` where it is not.
+    /// Returns why an object is on the list; `None` if it is not.
     pub fn cause(&self, key: &ObjectKey) -> Option<RetryCause> {
         self.objects.get(key).map(|retry| retry.cause)
     }

@@ -86,20 +86,21 @@ impl State {
         }
     }
 
-    /// Whether the definition of an object's kind is about to change: the object is not tried against the old one.
+    /// Returns true when the definition of an object's kind is about to change: the object is not tried against the old
+    /// one.
     fn definition_is_open(&self, key: &ObjectKey) -> bool {
         let defines = |other: &ObjectKey| is_definition_of(other, key);
         self.rollouts.under_way.keys().any(defines) || self.rollouts.resumed.keys().any(defines)
     }
 }
 
-/// Whether an object defines kinds of the group of another one.
+/// Returns true when an object defines kinds of the group of another one.
 pub fn is_definition_of(definition: &ObjectKey, key: &ObjectKey) -> bool {
     let group = definition.name.split_once('.').map(|(_, group)| group);
     is_definition(definition) && group == Some(key.group.as_str())
 }
 
-/// Why an object that waits is tried again.
+/// Returns why a waiting object is tried again.
 pub fn cause_of(reason: &Reason) -> RetryCause {
     if reason.code == ReasonCode::NotServed { RetryCause::NotServed } else { RetryCause::Waits }
 }

@@ -11,11 +11,11 @@ use crate::telemetry::Took;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{CommitId, Outcome, Reason, Record, Trigger};
 
-/// How often a rollout is taken up again that ended by a panic, before it counts as failed.
+/// The number of times that a rollout is continued after a panic, before it counts as failed.
 const FAULTS: u32 = 3;
 
-/// What is under way for objects of a new head gives way to it. What is not through yet is judged on as the new head's,
-/// where that leaves its template alone.
+/// Ends the rollouts of a new head's objects that are under way. An unfinished rollout is still judged as the new
+/// head's, if that leaves its template alone.
 pub fn superseded(state: &mut State, keys: &BTreeSet<ObjectKey>, by: &CommitId) -> Vec<Effect> {
     let mut effects = Vec::new();
     for (key, rollout) in state.rollouts.under_way.iter_mut().filter(|(key, _)| keys.contains(*key)) {
@@ -39,7 +39,7 @@ pub fn ended(
     now: Instant,
 ) -> Vec<Effect> {
     let Some(rollout) = state.rollouts.under_way.remove(key) else { return Vec::new() };
-    // What looked like drift may have turned out to be an undo by hand.
+    // A seeming drift may have turned out to be an undo by hand.
     let may_differ = matches!(rollout.trigger, Trigger::Drift(_)) && outcome != Outcome::Complete;
     let trigger = recorded.filter(|_| may_differ).unwrap_or(rollout.trigger);
     let mut effects = Vec::new();

@@ -64,7 +64,7 @@ async fn a_disagreement_is_said_until_it_has_been_quiet_for_long_enough() {
         disputes.count(&key("web"), &image(), at);
         assert_eq!(said(&disputes, at), expected, "{second}");
     }
-    // Who writes every two minutes writes again.
+    // A writer that writes every two minutes writes again.
     assert_eq!(said(&disputes, start + 599 * S), Some((4, 599, 10)));
     assert_eq!(said(&disputes, start + 600 * S), None);
 }

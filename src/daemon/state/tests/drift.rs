@@ -87,7 +87,7 @@ async fn what_is_tried_again_waits_for_nothing_else_and_counts_once() {
     assert_eq!(state.retries.next_due(), None);
 }
 
-/// What was reported is not looked into again until somebody changes it once more.
+/// Reported drift is not checked again until somebody changes it once more.
 #[tokio::test(start_paused = true)]
 async fn drift_that_is_reported_is_known_as_it_was_seen() {
     let (mut state, start) = (state(), Instant::now());
@@ -112,7 +112,7 @@ async fn a_check_that_a_newer_head_has_overtaken_is_made_again() {
     assert!(!state.pruned.searched && state.pruned.search_due.is_some(), "what was to be deleted is looked for again");
 }
 
-/// What it is, what the state was before, what a check brings, and what becomes of that.
+/// The name, the state before, the result of a check, and the expected effects.
 type Case = (&'static str, fn(&mut State), Prepared, Vec<&'static str>);
 
 fn by(by: &str, prepared: Prepared) -> Prepared {

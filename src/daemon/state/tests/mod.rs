@@ -29,7 +29,7 @@ use belay_core::rollout::{
 
 const S: Duration = Duration::from_secs(1);
 
-/// What `shop/` holds: `db` waits for nobody, `web` for `db`.
+/// The content of `shop/`: `db` waits for nobody, `web` for `db`.
 const WEB: &str = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, annotations: {belay.dev/after: Deployment/db}}\n\
                    spec: {selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: a, image: a}]}}}\n";
 const DB: &str = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: db}\n\

@@ -1,4 +1,4 @@
-//! Which plan takes the place of which.
+//! Tests of plans that take the place of others.
 
 use super::*;
 use crate::daemon::state::event::HeadSeen;
@@ -67,7 +67,7 @@ async fn a_plan_of_before_a_panic_is_not_begun() {
     let (mut state, now) = (state(), Instant::now());
     plan(&mut state);
     words(&mut state, planned(2, 'b'), now);
-    // What the loop does after a panic of its own.
+    // The loop does this after a panic of its own.
     (state.planning.running, state.planning.is_recording) = (None, false);
     plan(&mut state);
     assert_eq!(words(&mut state, recorded(2, 'b', Ok(Vec::new()), false), now), ["drop bbbbbbb"]);
@@ -81,7 +81,7 @@ async fn a_head_waits_for_another_source_and_the_one_before_stays_in_force() {
     let nothing: [&str; 0] = [];
     assert_eq!(head(&mut state, 'b'), ["wait 1 for bbbbbbb"]);
     assert_eq!(words(&mut state, Event::LookDue { at: Timestamp::UNIX_EPOCH }, now), ["look, bbbbbbb is known"]);
-    // What somebody changes meanwhile is looked into, as the head before says.
+    // A change by others meanwhile is checked against the head before.
     state.drift.recheck_after(key("db"), Duration::ZERO, now);
     assert!(state.next_check().is_some());
     assert_eq!(head(&mut state, 'c'), ["wait 2 for ccccccc"]);

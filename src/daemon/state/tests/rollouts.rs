@@ -1,4 +1,4 @@
-//! What gives way to a newer commit, and what comes of an end.
+//! Tests of rollouts that give way to a newer commit, and of their ends.
 
 use super::*;
 
