@@ -1,4 +1,4 @@
-//! What is wrong with a manifest, and what to write instead.
+//! Complaints: the fault of a manifest, and a better text.
 
 use std::fmt;
 
@@ -12,13 +12,13 @@ use super::{ObjectKey, Place};
 /// Neither the message, nor the hint, nor an excerpt ever holds a value of a Secret, nor of what may be one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Complaint {
-    /// Where it is.
+    /// The place.
     pub place: Place,
     /// The object that it is about, where that much could be read.
     pub object: Option<ObjectKey>,
-    /// What is wrong: one sentence, no full stop.
+    /// The fault: one sentence, no full stop.
     pub message: String,
-    /// What to write instead.
+    /// A better text.
     pub hint: Option<String>,
     /// The line that it is about, for showing it without the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -31,9 +31,9 @@ pub struct Complaint {
 /// Another place that belongs to a [`Complaint`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Note {
-    /// Where.
+    /// The place.
     pub place: Place,
-    /// What is there.
+    /// The description.
     pub message: String,
     /// The line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -45,14 +45,14 @@ pub struct Note {
 pub struct Excerpt {
     /// The line, cut where it is long; of what may be secret only the key.
     pub line: String,
-    /// Where the part begins, in characters of `line`.
+    /// The beginning of the part, in characters of `line`.
     pub start: u32,
     /// Behind its end, in characters of `line`.
     pub end: u32,
 }
 
 impl Complaint {
-    /// What is wrong with a file as a whole, or with what is at a place of it.
+    /// Returns a complaint about a file as a whole, or about a place of it.
     #[must_use]
     pub fn of_file(place: Place, message: String, hint: Option<String>) -> Complaint {
         Complaint { place, object: None, message, hint, excerpt: None, also: Vec::new() }

@@ -1,4 +1,4 @@
-//! What a manifest says, in 32 bytes.
+//! The content of a manifest as a hash of 32 bytes.
 
 use std::fmt;
 

@@ -17,7 +17,7 @@ const DELETE_POLICY: &str = "helm.sh/hook-delete-policy";
 /// Annotation on a hook that was rendered: the hash of what it runs for, after [`ONCE`] where it does not run again for
 /// another, and after [`UPGRADE`] where it does not run for the first.
 pub const HOOK_RUN: &str = "belay.dev/hook-run";
-/// What [`HOOK_RUN`] begins with on a hook that runs when its chart is installed, and not when it is upgraded.
+/// The beginning of [`HOOK_RUN`] on a hook that runs when its chart is installed, and not when it is upgraded.
 pub const ONCE: &str = "once-";
 /// The beginning of [`HOOK_RUN`] on a hook that runs when its chart is upgraded, and not when it is installed.
 pub const UPGRADE: &str = "upgrade-";
@@ -33,7 +33,7 @@ enum HookPhase {
     After,
 }
 
-/// What an object of a chart is.
+/// The role of an object in its chart.
 enum HookRole {
     /// Not a hook.
     Object,
@@ -42,7 +42,7 @@ enum HookRole {
     Hook(HookPhase, HookFrequency),
 }
 
-/// How often a hook runs.
+/// The frequency with which a hook runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum HookFrequency {
     Once,
@@ -60,7 +60,7 @@ pub enum HookDeletion {
     Failed,
 }
 
-/// Whether an object is a hook that is deleted after such a run.
+/// Returns true when an object is a hook that is deleted after such a run.
 #[must_use]
 pub fn deletes_hook(object: &Value, policy: HookDeletion) -> bool {
     let word = match policy {
@@ -100,7 +100,7 @@ pub(super) fn order(manifests: &mut Vec<Manifest>) {
                 run_at(&mut manifests[at], runs, &inputs);
             }
             wait(&mut manifests[at], &before);
-            // What is no Job is there as soon as it was applied.
+            // Any other object than a Job is ready as soon as it was applied.
             before.extend(waited_for(&manifests[at]).filter(|_| is_job(&manifests[at])));
         }
     }
@@ -117,7 +117,7 @@ fn role(object: &Value) -> HookRole {
         (false, true) => HookFrequency::AtUpgrades,
         (false, false) => return HookRole::LeftOut,
     };
-    // Where installing and upgrading differ, the first time must be able to succeed.
+    // If installing and upgrading differ, the first time must be able to succeed.
     let before = if installs { has("pre-install") } else { has("pre-upgrade") };
     HookRole::Hook(if before { HookPhase::Before } else { HookPhase::After }, runs)
 }
@@ -134,7 +134,7 @@ fn in_order(manifests: &[Manifest], roles: &[HookRole], phase: HookPhase) -> Vec
     hooks
 }
 
-/// What hooks run for: all of their chart, in one hash.
+/// Returns the reason for which hooks run: all of their chart, in one hash.
 fn inputs(manifests: &[Manifest], roles: &[HookRole]) -> String {
     let mut of: Vec<Value> = Vec::new();
     for (manifest, role) in manifests.iter().zip(roles) {
@@ -193,7 +193,7 @@ fn is_definition(manifest: &Manifest) -> bool {
     matches!(&*manifest.key.kind, "Namespace" | "CustomResourceDefinition")
 }
 
-/// What others say to wait for an object: `shop/job/migrate`. `None` for what nobody can wait for.
+/// Returns the name by which others wait for an object: `shop/job/migrate`. `None` for what nobody can wait for.
 fn waited_for(manifest: &Manifest) -> Option<String> {
     let key = &manifest.key;
     let waits = matches!(

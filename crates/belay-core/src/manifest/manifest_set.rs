@@ -8,7 +8,7 @@ use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
 use super::schema::Definition;
 use super::{Complaint, File, GroupKind, ManifestHash, Note, ObjectKey, Place};
 
-/// What the files of a folder hold: names, places and hashes, not the manifests themselves, so that it stays small.
+/// An index of a folder's files: names, places and hashes, not the manifests themselves, so that it stays small.
 ///
 /// A clone shares everything with its original, and a file that is replaced in one of them costs that file's work: two heads
 /// of a repository of 10,000 files can be kept side by side.
@@ -31,20 +31,20 @@ use super::{Complaint, File, GroupKind, ManifestHash, Note, ObjectKey, Place};
 #[derive(Clone, Debug, Default)]
 pub struct ManifestSet {
     files: RedBlackTreeMapSync<Arc<str>, Arc<Entry>>,
-    /// Where each object is written: mostly once.
+    /// The places of each object: mostly one.
     objects: RedBlackTreeMapSync<Arc<ObjectKey>, Box<[Written]>>,
     /// Those that are written more than once.
     twice: RedBlackTreeSetSync<Arc<ObjectKey>>,
 }
 
-/// Where an object is written, and what it says there.
+/// The place of an object, and the hash of its manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Located {
-    /// Where.
+    /// The place.
     pub place: Place,
     /// The file that it was read from: another than that of its place where it was rendered.
     pub file: Arc<str>,
-    /// What its manifest says.
+    /// The hash of its manifest.
     pub hash: ManifestHash,
 }
 
@@ -95,7 +95,7 @@ impl ManifestSet {
         kinds.filter(|kind| before.get(kind) != after.get(kind)).cloned().collect()
     }
 
-    /// Where an object is written, if it is written once and nothing is wrong with it.
+    /// Returns the place of an object that is written once and has no complaint.
     #[must_use]
     pub fn locate(&self, key: &ObjectKey) -> Option<Located> {
         match &**self.objects.get(key)? {
@@ -106,13 +106,13 @@ impl ManifestSet {
         }
     }
 
-    /// Whether an object is written anywhere, also where something is wrong with it: it is meant to be there.
+    /// Returns true when an object is written anywhere, valid or not: somebody wants it to exist.
     #[must_use]
     pub fn mentions(&self, key: &ObjectKey) -> bool {
         self.objects.contains_key(key)
     }
 
-    /// Files that hold something of which not even the name could be read. What they held before may still be meant.
+    /// Files that hold something of which not even the name could be read. Their former objects may still be meant.
     pub fn unreadable(&self) -> impl Iterator<Item = &Arc<str>> {
         self.files.iter().filter(|(_, entry)| entry.unreadable).map(|(path, _)| path)
     }
@@ -137,13 +137,13 @@ impl ManifestSet {
         self.files.keys()
     }
 
-    /// How many files there are.
+    /// Returns the number of files.
     #[must_use]
     pub fn len(&self) -> usize {
         self.files.size()
     }
 
-    /// Whether there is no file.
+    /// Returns true when there is no file.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()

@@ -1,6 +1,6 @@
-//! Which names and labels an API server takes.
+//! The names and labels that an API server accepts.
 
-/// What is wrong with a name; the messages say what it may be.
+/// The fault of a name; the messages say what is allowed.
 pub(super) type Fault = &'static str;
 
 const SUBDOMAIN: Fault =
@@ -9,7 +9,7 @@ const LABEL: Fault = "may only have lower case letters, digits and -, and begins
 const TOO_LONG_63: Fault = "has more than 63 characters";
 const TOO_LONG_253: Fault = "has more than 253 characters";
 
-/// What is wrong with the name of an object of a kind.
+/// Returns the fault in the name of an object of a kind.
 pub(super) fn object_name(group: &str, kind: &str, name: &str) -> Option<Fault> {
     match (group, kind) {
         ("" | "core", "Namespace" | "Service") => dns_label(name),
@@ -47,12 +47,12 @@ fn is_subdomain_kind(group: &str, kind: &str) -> bool {
     }
 }
 
-/// What is wrong with the name of an API group; the empty one is Kubernetes' own first group.
+/// Returns the fault in the name of an API group; the empty one is Kubernetes' own first group.
 pub(super) fn api_group(group: &str) -> Option<Fault> {
     if group.is_empty() { None } else { subdomain(group) }
 }
 
-/// What is wrong with the name of a version: a DNS label that begins with a letter.
+/// Returns the fault in the name of a version: a DNS label that begins with a letter.
 pub(super) fn api_version(version: &str) -> Option<Fault> {
     match version {
         version if version.len() > 63 => Some(TOO_LONG_63),
@@ -63,7 +63,7 @@ pub(super) fn api_version(version: &str) -> Option<Fault> {
     }
 }
 
-/// What is wrong with a kind: what a version may be, in which capitals are allowed.
+/// Returns the fault in a kind: the rules are those of a version, but capitals are allowed.
 pub(super) fn kind(kind: &str) -> Option<Fault> {
     match api_version(&kind.to_ascii_lowercase()) {
         Some(TOO_LONG_63) => Some(TOO_LONG_63),
@@ -72,7 +72,7 @@ pub(super) fn kind(kind: &str) -> Option<Fault> {
     }
 }
 
-/// What is wrong with a name that stands in a path.
+/// Returns the fault in a name that stands in a path.
 pub(super) fn segment(name: &str) -> Option<Fault> {
     match name {
         "" => Some("is empty"),
@@ -83,7 +83,7 @@ pub(super) fn segment(name: &str) -> Option<Fault> {
     }
 }
 
-/// What is wrong with a DNS label, the name of a namespace.
+/// Returns the fault in a DNS label, the name of a namespace.
 pub(super) fn dns_label(name: &str) -> Option<Fault> {
     match name {
         name if name.len() > 63 => Some(TOO_LONG_63),
@@ -107,7 +107,7 @@ fn is_label(part: &str) -> bool {
         && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
 }
 
-/// What is wrong with the key of a label.
+/// Returns the fault in the key of a label.
 pub(super) fn label_key(key: &str) -> Option<Fault> {
     let (prefix, name) = match key.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
@@ -126,12 +126,12 @@ pub(super) fn label_key(key: &str) -> Option<Fault> {
     }
 }
 
-/// What is wrong with the key of an annotation: as for a label, but the domain may have capitals.
+/// Returns the fault in the key of an annotation: as for a label, but the domain may have capitals.
 pub(super) fn annotation_key(key: &str) -> Option<Fault> {
     label_key(&key.to_lowercase())
 }
 
-/// What is wrong with the value of a label.
+/// Returns the fault in the value of a label.
 pub(super) fn label_value(value: &str) -> Option<Fault> {
     match value {
         "" => None,

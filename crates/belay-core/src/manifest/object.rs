@@ -1,4 +1,4 @@
-//! What an object is called, and where it is written.
+//! The name of an object, and the place of its manifest.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ impl fmt::Display for ObjectKey {
     }
 }
 
-/// Where something is written. Lines and columns count from 1; columns count characters.
+/// A place in a file. Lines and columns count from 1; columns count characters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Place {
     /// The path of the file, from the root of the repository.

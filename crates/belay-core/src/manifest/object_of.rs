@@ -9,11 +9,11 @@ use super::secrecy::MaybeSecret;
 use super::yaml::{At, Span};
 use super::{Compact, Manifest, ManifestHash, ObjectKey, Scopes, doubts, names, rules, secrecy};
 
-/// What became of it.
+/// The result of reading.
 pub(super) enum Read {
     /// It is no object of Kubernetes at all, and nothing was said about it yet.
     Stranger,
-    /// What tells kustomize what to render: no object of the cluster.
+    /// Instructions for kustomize: no object of the cluster.
     Kustomization,
     /// Something is wrong with it, and it isn't known which object it is.
     Nameless,
@@ -86,7 +86,7 @@ impl<'o> Object<'o, '_> {
             let span = self.metadata("name").map_or_else(|| self.first(), |name| name.span());
             self.report.add(&self.subject, Words::at_value(span, format!("the name of a {kind} {fault}")));
         }
-        // Who shows an object's name may trust that it holds nothing that moves a terminal's cursor.
+        // Code that shows an object's name may trust that it holds nothing that moves a terminal's cursor.
         let plain = names::segment(&key.name).is_none()
             && names::api_group(group).is_none()
             && kind.chars().all(char::is_alphanumeric);
@@ -120,7 +120,7 @@ impl<'o> Object<'o, '_> {
         doubts::warn(self.report, &self.subject, &key, self.at);
         let place = self.report.place(self.at.span());
         let hash = ManifestHash::of(placed.value());
-        // Where in the file it is, who reads the file knows.
+        // The reader of the file knows the document's number in it.
         let (value, starts) = (Compact::of(placed.value()), placed.starts());
         let manifest =
             Manifest { key, api_version, place, rendered_by: None, hash, document: 0, item: None, value, starts };
@@ -161,7 +161,7 @@ impl<'o> Object<'o, '_> {
     fn name(&mut self) -> Option<String> {
         match self.metadata("name").map(At::value) {
             Some(Value::String(name)) if !name.is_empty() => return Some(name.clone()),
-            // What is no text, the shape complains about.
+            // A check of the shape complains about anything but a text.
             Some(Value::Number(_) | Value::Bool(_) | Value::Array(_) | Value::Object(_)) => self.fail(),
             None | Some(Value::Null | Value::String(_)) => {
                 self.fail();

@@ -9,23 +9,24 @@ use super::{Compact, ManifestHash, ObjectKey, Place};
 /// One Kubernetes object as written in a file; nothing is wrong with it that can be seen without a cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Manifest {
-    /// What the object is called. Its namespace is the one that it will be in, also where the manifest names none.
+    /// The object's name. Its namespace is the one that it will be in, also where the manifest names none.
     pub key: ObjectKey,
     /// `apps/v1`.
     pub api_version: String,
-    /// Where it is written: its first key.
+    /// The place of its first key.
     pub place: Place,
-    /// What it was rendered by: the path of the kustomization or the chart. `None` for one that is read as it is written.
+    /// The path of the kustomization or the chart that it was rendered by. `None` for one that is read as it is
+    /// written.
     pub rendered_by: Option<Arc<str>>,
-    /// What it says, as one number.
+    /// The hash of its content.
     pub hash: ManifestHash,
-    /// Which document of the file it is in, as [`yaml::documents`](super::yaml::documents) counts them, from 0.
+    /// The number of its document in the file, as [`yaml::documents`](super::yaml::documents) counts them, from 0.
     pub document: usize,
-    /// Which item it is, from 0, where the document is a list.
+    /// The number of its item, from 0, if the document is a list.
     pub item: Option<usize>,
-    /// What it says. Thousands of manifests are handed on at once, and kept in several places.
+    /// Its content. Thousands of manifests are handed on at once, and kept in several places.
     pub(super) value: Compact,
-    /// Where each part of it is written.
+    /// The place of each of its parts.
     pub(super) starts: Arc<[Start]>,
 }
 
@@ -57,7 +58,7 @@ impl Manifest {
         self.value.read()
     }
 
-    /// How many bytes of memory it takes, near enough.
+    /// Returns its approximate size in memory, in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
         size_of::<Manifest>() + self.value.text().len() + self.starts.len() * size_of::<Start>()
@@ -69,13 +70,14 @@ impl Manifest {
         self.api_version.rsplit('/').next().unwrap_or_default()
     }
 
-    /// Where a field is written: its key, or the item itself. Where there is no such field, what of it there is nearest.
+    /// Returns the place of a field: its key, or the item itself. If there is no such field, returns its nearest
+    /// parent.
     ///
     /// Understands paths as API servers write them in errors: `spec.template.spec.containers[0].image`,
     /// `.spec.ports[name="http"].port`, `metadata.annotations[example.com/a.b]`, `spec.hard.requests.cpu`.
     #[must_use]
     pub fn place_of(&self, field_path: &str) -> Place {
-        // What was rendered is written nowhere as it is.
+        // Rendered objects are not written in any file as they are.
         if self.starts.is_empty() {
             return self.place.clone();
         }
@@ -134,7 +136,7 @@ fn select<'p>(at: At<'p>, selector: &str) -> Option<(At<'p>, Span)> {
         })
     };
     let named = |value: &Value| wanted.iter().any(|(key, _)| key.is_empty() || value.get(key).is_some());
-    // Where a key is left to its default, the server's path has it all the same.
+    // A key that is left to its default is in the server's path all the same.
     let exact = at.children().find(|child| all(child.at.value(), false));
     let child = exact.or_else(|| at.children().find(|child| named(child.at.value()) && all(child.at.value(), true)))?;
     Some((child.at, child.key))

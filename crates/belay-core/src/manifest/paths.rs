@@ -1,6 +1,6 @@
-//! Which files of a folder are manifests.
+//! The files of a folder that are manifests.
 
-/// Whether a file counts, by its path below the folder that is followed.
+/// Returns true when a file counts, by its path below the folder that is followed.
 ///
 /// Every `.yaml`, `.yml` and `.json` file does, at any depth, but for those whose name, or one of whose folders, begins with
 /// `.` or `_`: that is how a file is kept out (`_values/production.yaml`, `.github/workflows/ci.yaml`).
@@ -9,19 +9,20 @@ pub fn is_manifest(path: &str) -> bool {
     !is_passed_over(path) && [".yaml", ".yml", ".json"].iter().any(|ending| path.ends_with(ending))
 }
 
-/// Whether a file or folder is kept out by a name that begins with `.` or `_`, by its path below the folder that is followed.
+/// Returns true when a file or folder is kept out by a name that begins with `.` or `_`, by its path below the folder
+/// that is followed.
 #[must_use]
 pub fn is_passed_over(path: &str) -> bool {
     path.split('/').any(|part| part.starts_with(['.', '_']))
 }
 
-/// Whether a file is what a tool renders from, where its name says so: no manifest, and nothing is wrong with it.
+/// Returns true when the name of a file says that a tool renders from it: it is no manifest, and not a fault.
 pub(super) fn is_rendered_from(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     matches!(name, "kustomization.yaml" | "kustomization.yml" | "Chart.yaml" | "values.yaml" | "values.schema.json")
 }
 
-/// What a file is instead of manifests, where its name says so: a sentence, and what to do.
+/// Returns what a file is instead of manifests, if its name says so: a sentence, and advice.
 pub(super) fn other_tool(path: &str) -> Option<(&'static str, &'static str)> {
     let name = path.rsplit('/').next().unwrap_or(path);
     match name {

@@ -7,7 +7,7 @@ use annotate_snippets::{AnnotationKind, Element, Group, Level, Origin, Renderer,
 use super::report::harmless;
 use super::{Complaint, Excerpt, Place};
 
-/// Whether text is coloured.
+/// The choice of coloured text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colour {
     /// With escapes for a terminal.

@@ -1,4 +1,4 @@
-//! What a tool rendered: text to manifests, each with the file that it came from as its place.
+//! The output of a tool: text to manifests, each with its original file as its place.
 
 use std::sync::Arc;
 
@@ -14,26 +14,26 @@ const ORIGIN: &str = "config.kubernetes.io/origin";
 /// The comment in which Helm does.
 const SOURCE: &str = "# Source: ";
 
-/// How a tool says where an object came from.
+/// The way in which a tool names the origin of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origins {
     /// Kustomize's annotation, with paths from the unit's folder.
     Annotation {
-        /// Whether the kustomization itself asks for it; else it is taken out again.
+        /// True when the kustomization itself asks for it; else it is taken out again.
         kept: bool,
     },
     /// Helm's comment, with paths that begin with the chart's name instead of its folder.
     Comment,
 }
 
-/// What was rendered.
+/// The output of rendering.
 #[derive(Clone, Debug)]
 pub struct Rendered<'a> {
-    /// What it is known by: the path of the file that makes a folder a unit.
+    /// The path of the file that makes a folder a unit.
     pub path: &'a str,
     /// The unit's folder; empty for the root.
     pub folder: &'a str,
-    /// How the tool says where an object came from.
+    /// The way in which the tool names the origin of an object.
     pub origins: Origins,
 }
 
@@ -73,14 +73,14 @@ pub fn read_rendered(rendered: &Rendered<'_>, bytes: &[u8], scopes: &Scopes) -> 
     file
 }
 
-/// What a unit is that could not be rendered: one complaint. What it held before is still meant.
+/// Returns a unit that could not be rendered: one complaint. Its former objects are still meant.
 #[must_use]
 pub fn not_rendered(path: &str, place: Place, message: String, hint: Option<String>) -> File {
     let message = super::report::harmless(&message);
     File::unreadable(path.into(), vec![Complaint::of_file(place, message, hint)])
 }
 
-/// Where each part of a rendered text came from.
+/// The origin of each part of a rendered text.
 struct Places {
     unit: Arc<str>,
     /// The first line of each document, and its file.
@@ -114,7 +114,7 @@ fn annotated(text: &str, lines: &Lines, folder: &str, unit: &Arc<str>) -> Vec<(u
         Some((placed.root().span().start.line, path.map_or_else(|| Arc::clone(unit), Into::into)))
     };
     let mut origins = Vec::new();
-    // What is wrong with the text was said when its objects were read.
+    // The faults of the text were reported when its objects were read.
     let _ = yaml::each_document(text, lines, |document| origins.extend(origin(&document)));
     origins
 }

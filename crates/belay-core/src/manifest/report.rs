@@ -7,7 +7,7 @@ use serde::de::IgnoredAny;
 use super::yaml::{Limits, Lines, Span, YamlComplaint};
 use super::{Complaint, Excerpt, Note, ObjectKey, Place};
 
-/// How much of the text may be shown.
+/// The amount of the text that may be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Showing {
     /// Lines as they are.
@@ -18,17 +18,17 @@ pub(super) enum Showing {
     Nothing,
 }
 
-/// What complaints are about.
+/// The subject of complaints.
 #[derive(Clone, Debug)]
 pub(super) struct Subject {
     pub(super) object: Option<ObjectKey>,
     pub(super) showing: Showing,
 }
 
-/// What a complaint says, and where.
+/// The message of a complaint, and its place.
 pub(super) struct Words {
     pub(super) span: Span,
-    /// Whether `span` is a key, which may be shown where values may not.
+    /// True when `span` is a key, which may be shown even if values may not.
     pub(super) key: bool,
     pub(super) message: String,
     pub(super) hint: Option<String>,
@@ -73,12 +73,12 @@ pub(super) struct Report<'t> {
     text: &'t str,
     lines: &'t Lines,
     complaints: Vec<Complaint>,
-    /// How many there are, with those that are not kept.
+    /// The number of complaints, with those that are not kept.
     count: usize,
     warnings: Vec<Complaint>,
 }
 
-/// How many complaints are kept until the file is read; what is left out is counted.
+/// The number of complaints that are kept until the file is read; the rest is only counted.
 const KEPT: usize = 1000;
 
 impl<'t> Report<'t> {
@@ -94,17 +94,17 @@ impl<'t> Report<'t> {
         self.lines
     }
 
-    /// How many there are so far.
+    /// Returns the number of complaints so far.
     pub(super) fn count(&self) -> usize {
         self.count
     }
 
-    /// Whether there are so many that no more are kept.
+    /// Returns true when there are so many that no more are kept.
     pub(super) fn is_full(&self) -> bool {
         self.count >= KEPT
     }
 
-    /// Whether there are so few yet that looking for what was meant is worth the while.
+    /// Returns true when there are so few yet that suggestions are worth their time.
     pub(super) fn is_short(&self) -> bool {
         self.count < Limits::default().complaints
     }
@@ -199,8 +199,8 @@ impl<'t> Report<'t> {
     }
 }
 
-/// Whether a text looks like the name of a field. What stands where a name should, but doesn't look like one, may be a value
-/// that a slip made a key.
+/// Returns true when a text looks like the name of a field. A key that does not look like a name may be a value that a
+/// slip made a key.
 pub(super) fn is_name(text: &str) -> bool {
     let fine = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'/' | b'$' | b'<');
     !text.is_empty() && text.len() <= 253 && text.bytes().all(fine)
@@ -227,7 +227,7 @@ pub fn brief(message: &str) -> String {
 /// The longest key of a Secret that is shown, in bytes. A longer one may be a value that a slip made a key.
 pub(super) const KEY: usize = 32;
 
-/// Whether a key of what may be secret is shown.
+/// Returns true when a key of a possible Secret is shown.
 pub(super) fn is_short_key(key: &str) -> bool {
     is_name(key) && key.len() <= KEY
 }

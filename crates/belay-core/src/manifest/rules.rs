@@ -1,4 +1,4 @@
-//! What an API server refuses beyond the shape of an object, as far as that is certain without a cluster.
+//! The API server's refusals beyond the shape of an object, as far as they are certain without a cluster.
 
 use std::collections::BTreeSet;
 

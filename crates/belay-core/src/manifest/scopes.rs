@@ -1,4 +1,4 @@
-//! Which kinds there are, and whether their objects live in a namespace.
+//! The kinds that exist, and if their objects live in a namespace.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ pub struct GroupKind {
     pub kind: String,
 }
 
-/// What is known about kinds: Kubernetes' own, those that the repository defines, and those that a cluster serves.
+/// The facts about kinds: Kubernetes' own, those that the repository defines, and those that a cluster serves.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scopes {
     /// The namespace of objects that name none.
@@ -25,7 +25,7 @@ pub struct Scopes {
     served: BTreeMap<GroupKind, (BTreeSet<String>, bool)>,
 }
 
-/// What is known about one kind in one version.
+/// The facts about one kind in one version.
 #[derive(Clone, Debug)]
 pub(super) enum Known<'s> {
     /// One of Kubernetes' own, with the name of its type.
@@ -38,7 +38,7 @@ pub(super) enum Known<'s> {
     Custom,
 }
 
-/// Why there is no such kind.
+/// The reason for which there is no such kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NoSuchKind {
     pub(super) message: String,
@@ -75,7 +75,7 @@ impl Scopes {
         served.1 = namespaced;
     }
 
-    /// Whether objects of a kind live in a namespace; `None` where nobody has said so.
+    /// Returns true when objects of a kind live in a namespace; `None` if that is unknown.
     #[must_use]
     pub fn namespaced(&self, kind: &GroupKind) -> Option<bool> {
         if let Some(built_in) = facts().kinds.iter().find(|fact| fact.group == kind.group && fact.kind == kind.kind) {
@@ -123,7 +123,8 @@ fn other_version(kind: &str, known: &str) -> NoSuchKind {
     }
 }
 
-/// Why Kubernetes has no such kind itself; `None` for what may be a custom kind, or one that a newer Kubernetes has.
+/// Returns why Kubernetes has no such kind itself; `None` for a possible custom kind, or one that a newer Kubernetes
+/// has.
 fn no_such_built_in(group: &str, version: &str, kind: &str) -> Option<NoSuchKind> {
     let kinds = &facts().kinds;
     let same_kind = |fact: &&Kind| fact.kind == kind;

@@ -1,4 +1,4 @@
-//! How much of a text complaints may show. In doubt less.
+//! The amount of a text that complaints may show. In doubt less.
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
@@ -19,13 +19,13 @@ impl MaybeSecret<'_> {
         MaybeSecret { text, showing: OnceCell::new() }
     }
 
-    /// How much may be shown where it can't be read: nothing, if it may hold a Secret.
+    /// Returns the amount that may be shown of a text that can't be read: nothing, if it may hold a Secret.
     pub(super) fn showing(&self) -> Showing {
         *self.showing.get_or_init(|| of_text(self.text))
     }
 }
 
-/// Of an object that could be read. `maybe_secret` is about its document, for where it doesn't say what it is.
+/// Decides for an object that could be read. `maybe_secret` is about its document, for where it doesn't say what it is.
 pub(super) fn of_object(object: &Value, maybe_secret: &MaybeSecret<'_>) -> Showing {
     let Some(kind) = object["kind"].as_str().filter(|kind| !kind.is_empty()) else {
         return match maybe_secret.showing() {
@@ -41,7 +41,7 @@ pub(super) fn of_object(object: &Value, maybe_secret: &MaybeSecret<'_>) -> Showi
     if secret { Showing::Keys } else { of_kind(kind, object) }
 }
 
-/// Of an object of a kind. What only looks like a Secret is taken for one: it may be one whose kind is misspelt.
+/// Decides for an object of a kind. An object that only looks like a Secret counts as one: its kind may be misspelt.
 pub(super) fn of_kind(kind: &str, object: &Value) -> Showing {
     let data = object.get("data").is_some() && !matches!(kind, "ConfigMap" | "ControllerRevision");
     let secret = kind.to_lowercase().contains("secret") || object.get("stringData").is_some() || data;
@@ -82,7 +82,8 @@ pub fn secret_lines(text: &str) -> BTreeSet<usize> {
     lines
 }
 
-/// Of a document from its first line to its last. Of a list only the items that are Secrets, and what is around them.
+/// Returns the secret lines of a document from its first line to its last. In a list, only the items that are Secrets
+/// count, and the lines around them.
 fn of_placed(placed: &Placed, maybe_secret: &MaybeSecret<'_>, first: usize, last: usize) -> BTreeSet<usize> {
     if is_kustomization(placed.value()) {
         return of_kustomization(placed, maybe_secret.text, first, last);
@@ -97,7 +98,7 @@ fn of_placed(placed: &Placed, maybe_secret: &MaybeSecret<'_>, first: usize, last
     of_parts(&items.collect::<Vec<_>>(), first, last)
 }
 
-/// Of the parts of a document, in the order of the text, those that are secret, and what is around them.
+/// Returns the secret lines among the parts of a document, in the order of the text, with the lines around them.
 fn of_parts(parts: &[(At<'_>, bool)], first: usize, last: usize) -> BTreeSet<usize> {
     let line = |position: Position| position.line.saturating_sub(1) as usize;
     let mut lines = BTreeSet::new();
@@ -128,7 +129,7 @@ const NAMES: [&str; 12] = [
     "buildMetadata",
 ];
 
-/// Whether this is a kustomization, which needs not say so.
+/// Returns true when this is a kustomization, which needs not say so.
 fn is_kustomization(value: &Value) -> bool {
     match value["kind"].as_str() {
         Some(kind) => matches!(kind, "Kustomization" | "Component"),
@@ -136,7 +137,8 @@ fn is_kustomization(value: &Value) -> bool {
     }
 }
 
-/// Of a kustomization the fields that may hold a value of a Secret, as generators and patches do, and what is around them.
+/// Returns the lines of a kustomization's fields that may hold a value of a Secret, as generators and patches do, with
+/// the lines around them.
 fn of_kustomization(placed: &Placed, text: &str, first: usize, last: usize) -> BTreeSet<usize> {
     if of_text(text) == Showing::Everything {
         return BTreeSet::new();
@@ -161,8 +163,8 @@ pub(super) fn of_text(text: &str) -> Showing {
 const REFERENCES: [&str; 6] =
     ["secretRef", "secretKeyRef", "secretName", "imagePullSecrets", "secrets", "secretProviderClass"];
 
-/// Whether the word around a place in a text only refers to Secrets. Any other word with a secret in it may be a kind that is
-/// misspelt.
+/// Returns true when the word around a place in a text only refers to Secrets. Any other word with a secret in it may
+/// be a kind that is misspelt.
 fn is_reference(text: &str, at: usize) -> bool {
     let begins = text[..at]
         .rfind(|c: char| !c.is_alphanumeric())

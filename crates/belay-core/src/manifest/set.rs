@@ -13,10 +13,10 @@ use super::secrecy::MaybeSecret;
 use super::yaml::{self, At, Document, Limits, Lines, Placed, Span};
 use super::{Complaint, Manifest, ObjectKey, Scopes, paths, secrecy};
 
-/// How a file begins whose content lies in Git LFS.
+/// The beginning of a file whose content lies in Git LFS.
 const LFS: &str = "version https://git-lfs.github.com/spec/";
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct File {
     /// Its path, from the root of the repository.
@@ -29,7 +29,8 @@ pub struct File {
     pub warnings: Vec<Complaint>,
     /// The objects that something is wrong with: they are meant to be there, so nothing may take them for deleted.
     pub rejected: BTreeSet<ObjectKey>,
-    /// Whether it holds something of which not even the name could be read. What the file held before may be meant.
+    /// True when it holds something of which not even the name could be read. The former objects of the file may be
+    /// meant.
     pub unreadable: bool,
     /// The definitions of custom kinds in it.
     pub definitions: Vec<Definition>,
@@ -62,7 +63,7 @@ impl File {
         File { unreadable: false, ..File::unreadable(path.into(), Vec::new()) }
     }
 
-    /// A file of which nothing is known but what is wrong with it. What it held before is still meant.
+    /// A file of which nothing is known but what is wrong with it. Its former objects are still meant.
     #[must_use]
     pub fn unreadable(path: Arc<str>, complaints: Vec<Complaint>) -> File {
         File {
@@ -86,7 +87,7 @@ pub(super) fn nothing_but(path: Arc<str>, text: &str, complaint: yaml::YamlCompl
     File::unreadable(path, report.finish())
 }
 
-/// Whether every key of a document is written once.
+/// The keys of a document: each written once, or not.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Keys {
     Once,
@@ -102,9 +103,9 @@ pub(super) struct Reader<'r, 't> {
     unreadable: bool,
     definitions: Vec<Definition>,
     custom: BTreeSet<GroupKind>,
-    /// Where the first document is that is no object at all.
+    /// The place of the first document that is no object at all.
     first_non_object: Option<Span>,
-    /// Where each object begins that has a name.
+    /// The beginning of each object that has a name.
     named: Vec<(ObjectKey, Span)>,
 }
 
@@ -136,7 +137,7 @@ impl<'r, 't> Reader<'r, 't> {
             let lost = complaint.lost.clone().map(|lost| text.get(lost).unwrap_or_default());
             self.unreadable |= lost.is_some();
             let complaint = template_hint(complaint, lost.unwrap_or_default());
-            // What belongs to which object is not known where the text can't be read.
+            // In a text that can't be read, nobody knows the object of a part.
             let showing = maybe_secret.showing();
             self.report.add_yaml(&Subject { object: None, showing }, complaint);
         }
@@ -235,7 +236,7 @@ impl<'r, 't> Reader<'r, 't> {
                 self.named.push((manifest.key.clone(), at.span()));
                 self.custom.extend(custom);
                 if keys == Keys::Twice {
-                    // Which of two values of a key was meant is not known.
+                    // Nobody knows which of two values of a key was meant.
                     self.rejected.insert(manifest.key);
                 } else {
                     self.definitions.extend(definition);
@@ -284,8 +285,8 @@ impl<'r, 't> Reader<'r, 't> {
     }
 }
 
-/// Whether a key that is written twice may say which object is meant, or which there are. A key with anything odd in how it
-/// is written counts as one that does.
+/// Returns true when a key that is written twice may say which object is meant, or which there are. A key with anything
+/// odd in how it is written counts as one that does.
 fn may_name(text: &str, key: Span) -> bool {
     const NAMING: [&str; 6] = ["apiVersion", "kind", "metadata", "name", "namespace", "items"];
     let written = text.get(key.range()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What people write on a manifest for belay, and what is wrong with it.
+//! The annotations that people write on a manifest for belay, and complaints about them.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::marks;
 use crate::manifest::{Complaint, Manifest};
 use crate::rollout::plan::after;
 
-/// What a manifest asks to be done when its rollout fails, instead of the source's choice.
+/// The request of a manifest for the case that its rollout fails, instead of the source's choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailurePolicy {
     /// `belay.dev/on-failure: report`
@@ -15,7 +15,7 @@ pub enum FailurePolicy {
     RollBack,
 }
 
-/// What a manifest asks for, else the live object.
+/// Returns the request of a manifest, else of the live object.
 #[must_use]
 pub fn failure_policy(manifest: &Value, live: &Value) -> Option<FailurePolicy> {
     [manifest, live].into_iter().find_map(|object| match marks::annotation(object, marks::ON_FAILURE)? {
@@ -25,7 +25,7 @@ pub fn failure_policy(manifest: &Value, live: &Value) -> Option<FailurePolicy> {
     })
 }
 
-/// What is wrong with what a manifest asks of belay; empty where nothing is.
+/// Returns the complaints about a manifest's requests to belay.
 #[must_use]
 pub fn complaints(manifest: &Manifest, complaint: impl Fn(&str, &str) -> Complaint) -> Vec<Complaint> {
     let value = manifest.value();

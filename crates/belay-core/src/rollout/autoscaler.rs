@@ -1,4 +1,4 @@
-//! What a HorizontalPodAutoscaler scales.
+//! The target of a HorizontalPodAutoscaler.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! What a live workload says of itself, in the few words that a status needs.
+//! The facts of a live workload's status, in the few words that a status needs.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -14,22 +14,22 @@ pub struct LiveWorkload {
     pub commit: Option<CommitId>,
     /// The hold that is on it, where it is about the template that is live.
     pub hold: Option<Hold>,
-    /// Why somebody asked belay to leave it alone; `None` where nobody has.
+    /// The reason for which somebody asked belay to leave it alone; `None` if nobody has.
     pub suspended: Option<String>,
-    /// Where it stands; `None` for kinds that do not say.
+    /// Its standing; `None` for kinds without one.
     pub standing: Option<Standing>,
     /// Its pods.
     pub counters: Counters,
     /// One sentence for people.
     pub message: String,
-    /// What it says of a failure.
+    /// The failure in its status.
     pub failure: Option<String>,
     /// When its rollout has made no progress for too long, as its controller counts; of Deployments.
     pub deadline: Option<Timestamp>,
 }
 
 impl LiveWorkload {
-    /// What a live object says.
+    /// Returns the facts of a live object.
     #[must_use]
     pub fn of(key: &ObjectKey, live: &Value) -> LiveWorkload {
         // A hold that an undo brought back, or somebody's hand, is not about the template that is live: it holds nothing.

@@ -1,4 +1,4 @@
-//! What belay writes on objects, and what people write for it.
+//! The annotations and labels that belay writes on objects, and those that people write for it.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -36,7 +36,7 @@ pub const FINISHED_JOBS: &str = "belay.dev/finished-jobs";
 pub const RETRY: &str = "belay.dev/retry";
 /// Annotation of Kubernetes: why the pod template is what it is; copied to the revision.
 pub const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
-/// What somebody says of a retry, or of taking an object up again: JSON.
+/// The note of a person about a retry, or about taking an object up again: JSON.
 pub const NOTE: &str = "belay.dev/note";
 /// The annotation of a pod template by which Kubernetes' tools make new pods without changing anything else.
 pub const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
@@ -44,7 +44,7 @@ pub const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
 pub const REVISION: &str = "deployment.kubernetes.io/revision";
 /// Annotation of Kubernetes: the numbers that a ReplicaSet's revision had before it was used again.
 pub const REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-history";
-/// What a failed revision's change-cause says after it.
+/// The end of a failed revision's change-cause, before the reason.
 pub const FAILED: &str = " — failed: ";
 /// The name under which belay owns fields.
 pub const FIELD_MANAGER: &str = "belay";
@@ -59,7 +59,8 @@ pub fn annotation<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
     object["metadata"]["annotations"].get(name)?.as_str()
 }
 
-/// What an annotation of an object says in JSON. A text that says something else (somebody wrote it by hand) says nothing.
+/// Returns the JSON value of an object's annotation. A text that says something else (somebody wrote it by hand) says
+/// nothing.
 #[must_use]
 pub fn read<T: DeserializeOwned>(object: &Value, name: &str) -> Option<T> {
     serde_json::from_str(annotation(object, name)?).ok()
@@ -68,7 +69,7 @@ pub fn read<T: DeserializeOwned>(object: &Value, name: &str) -> Option<T> {
 /// The text of an annotation that [`read`] reads.
 ///
 /// # Panics
-/// Where `said` is not plain data, which all that belay writes is.
+/// Panics when `said` is not plain data, which all that belay writes is.
 #[must_use]
 pub fn written(said: &impl Serialize) -> String {
     serde_json::to_string(said).expect("what is written on objects is plain data")

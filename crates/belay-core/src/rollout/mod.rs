@@ -1,4 +1,4 @@
-//! WHAT TO DO. Pure: no I/O, no clock, no async; facts and the present moment are arguments.
+//! DECISIONS. Pure: no I/O, no clock, no async; facts and the present moment are arguments.
 
 mod annotations;
 mod autoscaler;

@@ -1,4 +1,4 @@
-//! How many pods a workload has of each of its revisions.
+//! The numbers of a workload's pods of each of its revisions.
 
 use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
@@ -21,22 +21,22 @@ pub struct RevisionPods {
     pub commit: Option<CommitId>,
     /// Its change-cause; null where it has none.
     pub change_cause: Option<String>,
-    /// Whether it has the workload's present template.
+    /// True when it has the workload's present template.
     pub present: bool,
-    /// How many pods are wanted of it.
+    /// The number of pods that are wanted of it.
     pub desired: i64,
-    /// How many of its pods have the present template: all, or none.
+    /// The number of its pods with the present template: all, or none.
     pub updated: i64,
-    /// How many of its pods are ready.
+    /// The number of its ready pods.
     pub ready: i64,
-    /// How many of its pods are not ready.
+    /// The number of its pods that are not ready.
     pub not_ready: i64,
-    /// How many of its pods are available: ready for as long as the workload asks for.
+    /// The number of its available pods: ready for as long as the workload asks for.
     pub available: i64,
 }
 
 impl RevisionPods {
-    /// Whether it is the present one, or has pods, or is to have some.
+    /// Returns true when it is the present one, or has pods, or is to have some.
     #[must_use]
     pub fn is_in_use(&self) -> bool {
         self.present || self.desired > 0 || self.ready + self.not_ready > 0
@@ -69,7 +69,7 @@ pub fn revision_pods(
     all
 }
 
-/// How many pods there are.
+/// The numbers of pods.
 #[derive(Default)]
 struct Counts {
     desired: i64,
@@ -79,7 +79,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// What a ReplicaSet says of itself.
+    /// Returns the counts in a ReplicaSet's status.
     fn told(keeper: &Value) -> Counts {
         let number = |path: &str| keeper.pointer(path).and_then(Value::as_i64).unwrap_or_default();
         Counts {
@@ -90,7 +90,8 @@ impl Counts {
         }
     }
 
-    /// What the pods of a ControllerRevision say. A StatefulSet labels them with its name, a DaemonSet with its hash.
+    /// Returns the counts of a ControllerRevision's pods. A StatefulSet labels them with its name, a DaemonSet with its
+    /// hash.
     fn of(live: &Value, keeper: &Value, pods: &[Value], now: Timestamp) -> Counts {
         const LABEL: &str = "controller-revision-hash";
         let rest = SignedDuration::from_secs(live["spec"]["minReadySeconds"].as_i64().unwrap_or_default());
@@ -139,8 +140,8 @@ fn named(revision: Revision, present: bool, counts: &Counts) -> RevisionPods {
     }
 }
 
-/// What is wanted of each ControllerRevision, which says nothing of that: all of the present one, but for what a partition,
-/// or an update that waits for somebody to delete pods, leaves to those there are.
+/// Sets how many pods are wanted of each ControllerRevision, which does not say so itself: all of the present one, but
+/// for those that a partition, or an update that waits for somebody to delete pods, leaves to the others.
 fn share_what_is_wanted(live: &Value, all: &mut [RevisionPods]) {
     let number = |path: &str| live.pointer(path).and_then(Value::as_i64);
     let wanted = number("/spec/replicas").or_else(|| number("/status/desiredNumberScheduled")).unwrap_or_default();

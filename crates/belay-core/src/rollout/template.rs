@@ -6,8 +6,8 @@ use sha2::{Digest as _, Sha256};
 /// Labels that controllers add to a template of their own: they tell revisions apart, they don't make them.
 const ADDED_BY_CONTROLLERS: [&str; 2] = ["pod-template-hash", "controller-revision-hash"];
 
-/// Whether two pod templates, both as the API server gives them, make the same pods: equal but for the labels that
-/// controllers add, and for what is empty in one and absent in the other.
+/// Returns true when two pod templates, both as the API server gives them, make the same pods: equal but for the labels
+/// that controllers add, and for fields that are empty in one and absent in the other.
 #[must_use]
 pub fn same_template(one: &Value, other: &Value) -> bool {
     comparable(one) == comparable(other)

@@ -1,4 +1,4 @@
-//! Which kinds have rollouts, and where their pod templates are.
+//! The kinds that have rollouts, and the paths of their pod templates.
 
 use serde_json::Value;
 
@@ -39,21 +39,22 @@ impl Workload {
         }
     }
 
-    /// Whether its controller replaces the pods when the template changes. A ReplicationController's does not.
+    /// Returns true when its controller replaces the pods after a change of the template. A ReplicationController's
+    /// does not.
     #[must_use]
     pub fn replaces_pods(self) -> bool {
         self != Workload::ReplicationController
     }
 
-    /// Whether it has earlier templates that belay can go back to: kept by the cluster, or, of a ReplicationController, by
-    /// the history and Git.
+    /// Returns true when it has earlier templates that belay can go back to: kept by the cluster, or, for a
+    /// ReplicationController, by the history and Git.
     #[must_use]
     pub fn can_go_back(self) -> bool {
         self != Workload::Job
     }
 }
 
-/// Whether an object is a Job.
+/// Returns true when an object is a Job.
 #[must_use]
 pub fn is_job(key: &ObjectKey) -> bool {
     Workload::of(key) == Some(Workload::Job)
@@ -65,7 +66,8 @@ pub fn template(object: &Value) -> Option<&Value> {
     object["spec"].get("template").filter(|template| template.is_object())
 }
 
-/// Where the pods' own specification is in an object of that kind, key by key; `None` for a kind without pods.
+/// Returns the path of the pods' own specification in an object of that kind, key by key; `None` for a kind without
+/// pods.
 #[must_use]
 pub fn pod_spec_path(group: &str, kind: &str) -> Option<&'static [&'static str]> {
     match (group, kind) {
@@ -82,8 +84,8 @@ pub fn pod_spec_path(group: &str, kind: &str) -> Option<&'static [&'static str]>
 /// server sets each from the other.
 pub(super) const ACCOUNT_FIELDS: [&str; 2] = ["serviceAccountName", "serviceAccount"];
 
-/// The ServiceAccount that a pod's specification names, and the field that names it. Where the two fields differ the server
-/// takes the first.
+/// The ServiceAccount that a pod's specification names, and the field that names it. If the two fields differ, the
+/// server takes the first.
 #[must_use]
 pub fn service_account(spec: &Value) -> Option<(&'static str, &str)> {
     let named = |field: &'static str| Some((field, spec.get(field)?.as_str().filter(|name| !name.is_empty())?));

@@ -9,7 +9,7 @@ use super::{Patch, before, content_end, line_end};
 /// The patch that adds a key with a value to a mapping.
 ///
 /// # Errors
-/// What the node is, where it is none.
+/// Fails with the node's form if it is no mapping.
 pub(super) fn entry(document: &Document<'_>, id: NodeId, key: &str, new: &New) -> Result<Patch, &'static str> {
     match &document.node(id).content {
         Content::Mapping { entries, .. }
@@ -47,7 +47,7 @@ pub(super) fn entry(document: &Document<'_>, id: NodeId, key: &str, new: &New) -
 /// The patch that adds an item to a list.
 ///
 /// # Errors
-/// What the node is, where it is none.
+/// Fails with the node's form if it is no list.
 pub(super) fn item(document: &Document<'_>, id: NodeId, new: &New) -> Result<Patch, &'static str> {
     match &document.node(id).content {
         Content::Sequence { items, layout: Layout::Block } => {
@@ -96,7 +96,7 @@ fn nested(document: &Document<'_>, id: NodeId, new: &New) -> Result<Patch, &'sta
     Ok(Patch { range: end..end, text: lines })
 }
 
-/// What stands before the keys of a mapping on lines of their own.
+/// Returns the text before the keys of a mapping on lines of their own.
 fn indentation(document: &Document<'_>, first: NodeId, column: usize) -> Result<String, &'static str> {
     let line = before(document.text(), document.node(first).span.start);
     // The first key may stand behind a dash, a `?`, or its anchor.
@@ -138,7 +138,7 @@ fn behind(document: &Document<'_>, content_end: usize, line: &str) -> Patch {
     Patch { range: at..at, text: format!("{end}{line}") }
 }
 
-/// Where a line ends, before its line break.
+/// Returns the end of a line, before its line break.
 fn end_of_line(text: &str, from: usize) -> usize {
     let rest = &text[from..];
     let line = &rest[..rest.find('\n').unwrap_or(rest.len())];

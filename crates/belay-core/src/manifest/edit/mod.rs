@@ -24,7 +24,7 @@ pub enum Step {
     Item(usize),
 }
 
-/// Why a text can't be changed so.
+/// The reason for which a text can't be changed so.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EditError {
     /// The text has no such document, or no such part.
@@ -35,7 +35,7 @@ pub enum EditError {
     Shared {
         /// The part.
         path: String,
-        /// Where it is written.
+        /// The line of it.
         line: u32,
     },
     /// The part is not what can be changed so.
@@ -43,7 +43,7 @@ pub enum EditError {
     WrongKind {
         /// The part.
         path: String,
-        /// What it is.
+        /// Its form.
         found: &'static str,
     },
     /// The text can't be read, or would not say what was wanted: it is written in a way that this does not know.
@@ -256,18 +256,18 @@ fn display(path: &[Step]) -> String {
     if shown.is_empty() { "the document".to_owned() } else { shown }
 }
 
-/// How the lines of a text end.
+/// Returns the line ending of a text.
 fn line_end(text: &str) -> &'static str {
     if text.contains("\r\n") { "\r\n" } else { "\n" }
 }
 
-/// What stands before a position on its line.
+/// Returns the text before a position on its line.
 fn before(text: &str, at: Position) -> &str {
     let start = text[..at.offset as usize].rfind('\n').map_or(0, |end| end + 1);
     &text[start..at.offset as usize]
 }
 
-/// Where the content of a node ends: the line breaks behind a block scalar are not content.
+/// Returns the end of a node's content: the line breaks behind a block scalar are not content.
 fn content_end(document: &Document<'_>, node: NodeId) -> usize {
     let written = document.node(node);
     let end = written.span.end.offset as usize;

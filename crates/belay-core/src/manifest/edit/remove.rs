@@ -8,7 +8,7 @@ use super::{Patch, content_end};
 /// taking lines away.
 ///
 /// # Errors
-/// What the node is, where it is none.
+/// Fails with the node's form if it is no mapping.
 pub(super) fn entry(document: &Document<'_>, id: NodeId, key: &str) -> Result<Patch, &'static str> {
     let Content::Mapping { entries, layout } = &document.node(id).content else { return Err("not a mapping") };
     let found = entries.iter().position(|(there, _)| document.key_text(*there).as_deref() == Some(key));
@@ -20,7 +20,7 @@ pub(super) fn entry(document: &Document<'_>, id: NodeId, key: &str) -> Result<Pa
 /// The patch that takes an item out of a list; not the last one that is left.
 ///
 /// # Errors
-/// What the node is, where it is none.
+/// Fails with the node's form if it is no list.
 pub(super) fn item(document: &Document<'_>, id: NodeId, at: usize) -> Result<Patch, &'static str> {
     let Content::Sequence { items, layout } = &document.node(id).content else { return Err("not a list") };
     if at >= items.len() {
@@ -94,7 +94,7 @@ fn whole_lines(text: &str, line: usize, end: usize) -> std::ops::Range<usize> {
     }
 }
 
-/// Where the dash of an item stands.
+/// Returns the place of an item's dash.
 fn dash(document: &Document<'_>, item: usize) -> Option<usize> {
     let text = document.text();
     let line = text[..item].rfind('\n').map_or(0, |end| end + 1);
@@ -106,7 +106,7 @@ fn dash(document: &Document<'_>, item: usize) -> Option<usize> {
     (lead[..dash].trim().is_empty() && plain).then_some(line + dash)
 }
 
-/// Whether a list has just one item.
+/// Returns true when a list has just one item.
 pub(super) fn is_alone(document: &Document<'_>, id: NodeId) -> bool {
     match &document.node(id).content {
         Content::Sequence { items, .. } => items.len() == 1,

@@ -8,7 +8,7 @@ use super::{Patch, content_end};
 /// The patch that gives a node a new single value.
 ///
 /// # Errors
-/// What the node is, where it is none.
+/// Fails with the node's form if it is no scalar.
 pub(super) fn scalar(document: &Document<'_>, id: NodeId, new: &New) -> Result<Patch, &'static str> {
     let node = document.node(id);
     if matches!(new, New::Mapping(_) | New::List(_)) {
@@ -38,7 +38,7 @@ pub(super) fn scalar(document: &Document<'_>, id: NodeId, new: &New) -> Result<P
     Ok(Patch { range: start..end.max(start), text })
 }
 
-/// Whether a node stands between brackets.
+/// Returns true when a node stands between brackets.
 pub(super) fn in_brackets(document: &Document<'_>, id: NodeId) -> bool {
     let inside = document.node(id).span;
     document.nodes().any(|node| {

@@ -124,7 +124,7 @@ pub(super) fn written(text: &str, between: Between, style: Option<Style>) -> Str
     }
 }
 
-/// Whether a text may stand without quotes, and nobody takes it for anything else.
+/// Returns true when a text may stand without quotes, and nobody takes it for anything else.
 fn plain(text: &str, between: Between) -> bool {
     let first = text.chars().next().unwrap_or(' ');
     let begins = first.is_alphanumeric() || matches!(first, '/' | '_' | '.' | '$' | '(' | '+');

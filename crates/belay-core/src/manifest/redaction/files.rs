@@ -1,4 +1,4 @@
-//! Which values of a file may be secret.
+//! The values of a file that may be secret.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::super::secrecy::{self, MaybeSecret};
 use super::super::yaml::{self, Content, Document};
 use super::{Certainty, Redaction, may_be_secret};
 
-/// What a file that a folder is rendered from holds.
+/// The content of a file that a folder is rendered from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileContent {
     /// Objects, of which the Secrets are secret.
@@ -328,7 +328,7 @@ impl Redaction {
     }
 }
 
-/// What a server says of an object, without the values that were sent, where that is or may be a Secret.
+/// Returns a server's message about an object, without the values that were sent, if the object is or may be a Secret.
 #[must_use]
 pub fn without_values(sent: &Value, text: &str) -> String {
     if !is_secret(sent) {
@@ -397,7 +397,7 @@ mod tests {
 
     const SECRET: &str = "hunter2-Geheim";
 
-    /// What a program would say that repeats all that it reads.
+    /// Returns the message of a program that repeats all that it reads.
     fn repeated(content: FileContent, text: &str) -> String {
         let mut redaction = Redaction::of(&text.split_whitespace().collect::<Vec<_>>().join(" "));
         redaction.hide_file(content, text.as_bytes());

@@ -16,7 +16,7 @@ use base64::engine::general_purpose::STANDARD;
 pub use files::{FileContent, NamedFiles, files_of_kustomization, short_keys, without_values};
 pub use secret_values::may_be_secret;
 
-/// What stands in the place of a value.
+/// The replacement for a value.
 const MASK: &str = "***";
 /// The length of a piece of a value that gives it away, in bytes.
 const PIECE: usize = 8;
@@ -26,7 +26,7 @@ const WITHIN_WORDS: usize = 5;
 const BEGINNING: usize = 3;
 /// The most of a text that is kept, in bytes: its beginning and its end.
 const KEPT: usize = 16 << 10;
-/// How many lines of one value are hidden by themselves.
+/// The number of lines of one value that are hidden by themselves.
 const LINES: usize = 100_000;
 /// Words of tools that say what is wrong: as the value of a setting they are none that anybody hides.
 const TOOL_WORDS: [&str; 40] = [
@@ -81,7 +81,7 @@ pub enum Certainty {
     Certain,
 }
 
-/// Where a piece of the text must stand to be hidden.
+/// The places at which a piece of the text is hidden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum PiecePlace {
     Anywhere,
@@ -113,12 +113,12 @@ pub struct Redaction {
     names: BTreeSet<String>,
     /// Bits of the hashes of the pieces: most values have no piece in common with the text.
     filter: Vec<u64>,
-    /// How many pieces of values were looked up.
+    /// The number of pieces of values that were looked up.
     steps: u64,
 }
 
 impl Redaction {
-    /// A text from which nothing is taken out yet. Of a long one the beginning and the end are kept.
+    /// A text from which nothing is taken out yet. A long text is shortened to its beginning and its end.
     #[must_use]
     pub fn of(text: &str) -> Redaction {
         let (text, gap) = bounded(text);
@@ -139,7 +139,7 @@ impl Redaction {
         redaction
     }
 
-    /// How many pieces of values were looked up.
+    /// Returns the number of pieces of values that were looked up.
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.steps
@@ -336,7 +336,7 @@ fn joins(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte >= 0x80
 }
 
-/// Whether a part of a text stands by itself. The number of a line or of a column is none that is a value.
+/// Returns true when a part of a text stands by itself. The number of a line or of a column is none that is a value.
 fn is_word(bytes: &[u8], at: usize, length: usize) -> bool {
     let (before, after) = (&bytes[..at], &bytes[at + length..]);
     let alone = before.last().is_none_or(|byte| !joins(*byte)) && after.first().is_none_or(|byte| !joins(*byte));

@@ -35,7 +35,7 @@ impl Redaction {
         let mut rest = text;
         while let Some(at) = rest.find(|c: char| c.is_whitespace() || "\"'{}[],:=|>".contains(c)) {
             let (word, behind) = rest.split_at(at);
-            // What a colon follows is a key.
+            // A word before a colon is a key.
             if word.len() >= WITHIN_WORDS && !behind.trim_start_matches(['"', '\'']).starts_with(':') {
                 self.hide(word, Certainty::Certain);
             }
@@ -77,7 +77,7 @@ impl Redaction {
     }
 }
 
-/// Where a literal ends that begins with its quote.
+/// Returns the end of a literal that begins with its quote.
 fn end_of_literal(quoted: &str) -> usize {
     let quote = quoted.as_bytes()[0];
     let mut escaped = false;

@@ -8,7 +8,7 @@ use kube_facts::Type;
 
 use crate::manifest::Compact;
 
-/// What a custom resource definition says about one kind.
+/// The facts of a custom resource definition about one kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Definition {
     /// The name of the definition, `backups.example.com`.
@@ -17,7 +17,7 @@ pub struct Definition {
     pub group: String,
     /// The kind.
     pub kind: String,
-    /// Whether objects live in a namespace.
+    /// True when objects live in a namespace.
     pub namespaced: bool,
     /// The versions that are served, with the shape of their objects where one is given.
     pub versions: Arc<[(String, Option<CustomShape>)]>,
@@ -36,7 +36,7 @@ impl CustomShape {
         CustomShape { schema: Compact::of(schema), made: OnceLock::new() }
     }
 
-    /// What the objects look like.
+    /// Returns the type of the objects.
     #[must_use]
     pub fn get(&self) -> &Type {
         self.made.get_or_init(|| shape(&self.schema.read(), true))

@@ -1,4 +1,4 @@
-//! Where a field belongs that stands too far out.
+//! The right place for a field that stands too far out.
 
 use kube_facts::{Struct, Type};
 
@@ -7,7 +7,7 @@ const ON_THE_WAY: [&str; 6] = ["spec", "template", "jobTemplate", "containers", 
 
 /// The nearest place below a struct that has a field of this name: `template.spec.containers`.
 pub(super) fn below(name: &str, inner: &Struct) -> Option<String> {
-    /// How many levels down it is looked for, and at how many structs.
+    /// The number of levels down, and of structs, to search for it.
     const LEVELS: usize = 4;
     const MOST: usize = 2000;
     let mut level: Vec<(String, &Struct)> = vec![(String::new(), inner)];

@@ -1,7 +1,7 @@
 //! Objects against the shape of their kind: every field that an API server would refuse, all at once.
 //!
-//! The measure is a server's strict answer to the apply that belay sends. What such a server takes is never a complaint;
-//! what it refuses for reasons that need the cluster is left to its dry run.
+//! The measure is a server's strict answer to the apply that belay sends. An object that such a server accepts is never
+//! a complaint; refusals that need the cluster are left to its dry run.
 
 mod custom;
 mod meant;
@@ -22,7 +22,7 @@ pub use custom::{CustomShape, Definition};
 pub use nearest::nearest;
 pub(super) use path::{FieldPath, Step};
 
-/// Which server's rules count.
+/// The server whose rules count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rules {
     /// Kubernetes' own types.
@@ -51,7 +51,7 @@ struct Walk<'w, 't, 'p> {
     path: FieldPath<'p>,
     /// The structs that are entered, outermost first, and how long the path to each is.
     ancestors: Vec<(&'p Struct, usize)>,
-    /// Whether this is below `status`, which an apply leaves alone.
+    /// True when this is below `status`, which an apply leaves alone.
     in_status: bool,
     unknown_fields: UnknownFields,
 }
@@ -181,7 +181,7 @@ impl<'w, 't, 'p> Walk<'w, 't, 'p> {
                     0 => format!("{field} is missing"),
                     _ => format!("{field} is missing in {}", self.path),
                 };
-                // Where there is no key, the object itself begins with one.
+                // If there is no key, the object itself begins with one.
                 let span =
                     Span { start: key.start, end: if key.start.line == key.end.line { key.end } else { key.start } };
                 self.report.add(self.subject, Words::at_key(span, message));
@@ -286,7 +286,7 @@ impl<'w, 't, 'p> Walk<'w, 't, 'p> {
     }
 
     fn complain(&mut self, at: At<'p>, key: Span, message: String, hint: Option<String>) {
-        // What may be secret is not shown, its key is.
+        // A value that may be secret is not shown, its key is.
         let open = self.subject.showing == Showing::Everything;
         let words = if open { Words::at_value(at.span(), message) } else { Words::at_key(key, message) };
         self.report.add(self.subject, words.maybe_hint(hint));
@@ -301,7 +301,8 @@ impl<'w, 't, 'p> Walk<'w, 't, 'p> {
         self.report.add(self.subject, words);
     }
 
-    /// What was meant by an unknown field: one with nearly the same name, or one of the same name elsewhere.
+    /// Returns the likely meaning of an unknown field: one with nearly the same name, or one of the same name
+    /// elsewhere.
     fn meant(&self, name: &str, inner: &Struct) -> Option<String> {
         if !self.report.is_short() {
             return None;

@@ -1,7 +1,7 @@
 //! The known name that is nearest to a written one.
 
 /// The candidate that was most likely meant: the same but for case, or at most a third of the letters away (and at most
-/// three). Of several equally near ones the first.
+/// three). For several equally near ones, returns the first.
 #[must_use]
 pub fn nearest<'c>(written: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
     const LONGEST: usize = 100;
@@ -24,7 +24,7 @@ pub fn nearest<'c>(written: &str, candidates: impl Iterator<Item = &'c str>) -> 
     best.map(|(_, candidate)| candidate)
 }
 
-/// How many letters must be changed, added, dropped, or swapped with their neighbour.
+/// Returns how many letters must be changed, added, dropped, or swapped with their neighbour.
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut before_last: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();

@@ -1,4 +1,4 @@
-//! Where in an object something is: `spec.template.spec.containers[0].image`.
+//! A path inside an object: `spec.template.spec.containers[0].image`.
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
-//! Whether a text is an amount, `500m`, as an API server takes it.
+//! Checks that a text is an amount, `500m`, as an API server accepts it.
 
-/// What is wrong with an amount; `None` where nothing is.
+/// Returns the fault of an amount; `None` if it has none.
 pub(super) fn wrong(text: &str) -> Option<&'static str> {
     let text = text.trim();
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
@@ -25,7 +25,7 @@ pub(super) fn wrong(text: &str) -> Option<&'static str> {
     }
 }
 
-/// How many digits the exponent has, if this is one.
+/// Returns the number of digits of an exponent, if this is one.
 fn exponent(suffix: &str) -> Option<usize> {
     let digits = suffix.strip_prefix(['e', 'E'])?;
     let digits = digits.strip_prefix(['+', '-']).unwrap_or(digits);

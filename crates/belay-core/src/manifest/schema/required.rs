@@ -24,7 +24,7 @@ pub(super) fn fields(type_name: &str) -> &'static [&'static str] {
     if type_name.is_empty() { &[] } else { FIELDS.get(type_name).map_or(&[], Vec::as_slice) }
 }
 
-/// Whether a list that must be there must also hold something.
+/// Returns true when a required list must also hold something.
 pub(super) fn not_empty(type_name: &str, field: &str) -> bool {
     type_name == "io.k8s.api.core.v1.PodSpec" && field == "containers"
 }

@@ -8,15 +8,15 @@ use kube_facts::Scalar;
 
 use super::{Rules, quantity};
 
-/// Why a value doesn't fit.
+/// The fault of a value.
 pub(super) struct Wrong {
-    /// What it must be: `text`.
+    /// The required form: `text`.
     pub(super) expected: &'static str,
-    /// What it is: `a number`.
+    /// The form found: `a number`.
     pub(super) found: &'static str,
-    /// What to write instead, with the value in it.
+    /// The advice, with the value in it.
     pub(super) hint: Option<String>,
-    /// What to write instead, without the value.
+    /// The advice, without the value.
     pub(super) general_hint: Option<String>,
 }
 
@@ -44,7 +44,7 @@ fn describe(value: &Value) -> &'static str {
     }
 }
 
-/// What is wrong with a value; `written` is the text of it in the file.
+/// Returns the fault of a value; `written` is the text of it in the file.
 pub(super) fn wrong(value: &Value, scalar: Scalar, rules: Rules, written: &str) -> Option<Wrong> {
     match scalar {
         Scalar::String => text(value, written),

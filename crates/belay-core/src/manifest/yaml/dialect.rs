@@ -1,6 +1,6 @@
-//! Where kubectl's YAML 1.1 and the parser of events, which knows YAML 1.2, part ways.
+//! The differences between kubectl's YAML 1.1 and the parser of events, which knows YAML 1.2.
 //!
-//! What kubectl refuses or reads in another way is refused here, with what to write so that both agree.
+//! Text that kubectl refuses or reads in another way is refused here, with a text on which both agree.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ pub(super) const BREAKS: [char; 3] = ['\u{85}', '\u{2028}', '\u{2029}'];
 /// Looks at a node as it is written; `flow` says that it stands between brackets.
 ///
 /// # Errors
-/// What kubectl would not read, or not in this way.
+/// Refuses text that kubectl would not read, or not in this way.
 pub(super) fn check(text: &str, here: Span, tag: Option<Span>, style: Style, flow: bool) -> Result<(), YamlComplaint> {
     let tabs = YamlComplaint::new(here, "a tab stands where only spaces may indent").hint("indent with spaces");
     if !flow && tab_indents(text, here) {
@@ -75,7 +75,7 @@ fn tab_indents(text: &str, here: Span) -> bool {
     before.is_empty() || before.ends_with(['\n', '\r', '-', '?'])
 }
 
-/// Whether the first line of a block scalar begins with a tab, which kubectl does not take for text.
+/// Returns true when the first line of a block scalar begins with a tab, which kubectl does not take for text.
 fn begins_with_tab(written: &str) -> bool {
     let (header, lines) = written.split_once('\n').unwrap_or((written, ""));
     let told = header.split('#').next().unwrap_or_default().contains(|c: char| c.is_ascii_digit());
@@ -123,8 +123,8 @@ fn breaks(text: &str, here: Span, style: Style) -> Result<(), YamlComplaint> {
         .hint(format!("write it as \\u{:04x} in double quotes", u32::from(c))))
 }
 
-/// What stands between the nodes that kubectl reads in another way: a line end of YAML 1.1, mostly in a comment, so that what
-/// follows it would be content; or a tab that begins a line, before a comment or nothing.
+/// Returns the text between the nodes that kubectl reads in another way: a line end of YAML 1.1, mostly in a comment,
+/// so that what follows it would be content; or a tab that begins a line, before a comment or nothing.
 pub(super) fn between(text: &str, range: &Range<usize>, nodes: &[Node<'_>]) -> Option<(usize, &'static str)> {
     let part = &text[range.clone()];
     if !part.contains(BREAKS) && !part.contains('\t') {
@@ -146,10 +146,10 @@ pub(super) fn between(text: &str, range: &Range<usize>, nodes: &[Node<'_>]) -> O
     outside(tabs, nodes).map(|at| (at, "a tab stands where only spaces may indent"))
 }
 
-/// What ends a document, at the beginning of a line.
+/// The end of a document, at the beginning of a line.
 pub(super) const END: &str = "...";
 
-/// Where a part begins with the end of a document, which kubectl refuses.
+/// Returns the place of a document's end that begins a part, which kubectl refuses.
 pub(super) fn end_without_content(part: &str) -> Option<usize> {
     let mut start = 0;
     let mut lines = part.split_inclusive(['\n', '\r']).map(|line| {
@@ -172,7 +172,8 @@ fn outside(mut places: impl Iterator<Item = usize>, nodes: &[Node<'_>]) -> Optio
     })
 }
 
-/// Where the header of a block scalar begins, its `|` or `>`: between what the parser had passed before it and its text.
+/// Returns the beginning of a block scalar's header, its `|` or `>`: between the place that the parser had passed
+/// before it and its text.
 pub(super) fn header(text: &str, passed: usize, until: usize) -> usize {
     let mut at = passed.min(until);
     let bytes = text.as_bytes();

@@ -22,7 +22,7 @@ enum Ordered {
 /// Writes a value as kubectl writes YAML; the fields of a struct keep their order.
 ///
 /// # Errors
-/// Where it has no form in JSON: a key that is no text, or too many levels.
+/// Fails for a value without a form in JSON: a key that is no text, or too many levels.
 pub fn to_text<T: Serialize + ?Sized>(value: &T) -> Result<String, serde_json::Error> {
     let ordered: Ordered = serde_json::from_str(&serde_json::to_string(value)?)?;
     let mut writer = Writer { text: String::new() };
@@ -159,7 +159,7 @@ fn on_one_line(text: &str) -> Cow<'_, str> {
     if is_plain(text) { text.into() } else { format!("'{}'", text.replace('\'', "''")).into() }
 }
 
-/// Whether a text can stand without quotes.
+/// Returns true when a text can stand without quotes.
 fn is_plain(text: &str) -> bool {
     let first = text.chars().next().unwrap_or(' ');
     let second = text.chars().nth(1).unwrap_or(' ');
@@ -176,12 +176,12 @@ fn is_of_base_60(text: &str) -> bool {
         && number.chars().all(|c| c.is_ascii_digit() || matches!(c, ':' | '.' | '_'))
 }
 
-/// Whether quotes or lines can hold a text as it is.
+/// Returns true when quotes or lines can hold a text as it is.
 fn is_printable(text: &str) -> bool {
     text.chars().all(|c| c == '\n' || !(c.is_control() || is_odd(c)))
 }
 
-/// What ends a line, begins a file or is no character to readers of YAML.
+/// Returns true for characters that end a line, begin a file or are no character to readers of YAML.
 fn is_odd(c: char) -> bool {
     matches!(c, '\u{2028}' | '\u{2029}' | '\u{FEFF}' | '\u{FFFE}' | '\u{FFFF}')
 }

@@ -35,7 +35,7 @@ pub(super) fn documents<'t>(
     }
 }
 
-/// Whether text is meant as JSON: it begins with `{` and a quoted key.
+/// Returns true when text is meant as JSON: it begins with `{` and a quoted key.
 pub(super) fn looks_like_json(text: &str) -> bool {
     text.trim_start().strip_prefix('{').is_some_and(|rest| rest.trim_start().starts_with('"'))
 }
@@ -286,7 +286,7 @@ fn hex(text: &str) -> Option<u16> {
     u16::from_str_radix(digits, 16).ok()
 }
 
-/// How long the number at the beginning is: `-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?`.
+/// Returns the length of the number at the beginning: `-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?`.
 fn number(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let digits = |from: usize| bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();

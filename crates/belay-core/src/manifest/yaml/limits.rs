@@ -1,6 +1,6 @@
-//! What is refused because of its size alone.
+//! Limits of size.
 
-/// The limits of one file and of one document. What is larger is a complaint, never a slow or an empty answer.
+/// The limits of one file and of one document. A larger text is a complaint, never a slow or an empty answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes in a file: 8 MiB. Bundles of definitions that projects publish reach 5.
@@ -11,7 +11,7 @@ pub struct Limits {
     pub document_bytes: usize,
     /// Keys, values and items in a document, aliases expanded: 200,000.
     pub nodes: usize,
-    /// How deep mappings and lists may be nested, aliases expanded: 100 levels.
+    /// The depth to which mappings and lists may be nested, aliases expanded: 100 levels.
     pub depth: usize,
     /// Complaints about one file: 100. One more says how many were left out.
     pub complaints: usize,

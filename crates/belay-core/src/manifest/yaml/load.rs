@@ -15,7 +15,7 @@ type Events<'t> = Parser<'t, StrInput<'t>>;
 /// Reads one document, and says what follows it in its part of the text: kubectl reads only the first.
 ///
 /// # Errors
-/// What is wrong with it, where it can't be read.
+/// Fails with a complaint if it can't be read.
 pub(super) fn document<'t>(
     text: &'t str,
     lines: &Lines,
@@ -65,10 +65,10 @@ struct Part<'s, 't> {
 /// The nodes of a document, and what follows it.
 type Nodes<'t> = (Vec<Node<'t>>, Option<YamlComplaint>);
 
-/// Why a document can't be read.
+/// The reason for which a document can't be read.
 struct Unread {
     complaint: YamlComplaint,
-    /// Whether a line of a quoted text is not indented as the parser wants it.
+    /// True when a line of a quoted text is not indented as the parser wants it.
     indent: bool,
 }
 
@@ -124,7 +124,7 @@ impl<'t> Part<'_, 't> {
     }
 }
 
-/// What stands behind the first document of a part.
+/// Returns a complaint about text behind the first document of a part.
 fn trailing(events: &mut Events<'_>, base: Base<'_>) -> Option<YamlComplaint> {
     let span = match events.next_event()? {
         Ok((Event::StreamEnd, _)) => return None,
@@ -139,7 +139,7 @@ fn trailing(events: &mut Events<'_>, base: Base<'_>) -> Option<YamlComplaint> {
 struct Loader<'l, 't> {
     text: &'t str,
     lines: &'l Lines,
-    /// How far the parser's events have come.
+    /// The progress of the parser's events.
     passed: usize,
     base: Base<'l>,
     limits: Limits,

@@ -1,9 +1,9 @@
 //! Text to documents, exactly as kubectl would read them, each key and value with its place.
 //!
-//! kubectl splits a file into documents at lines that begin with `---`. What a file begins with it reads as JSON where it is
-//! JSON, everything else as YAML 1.1 (with the rules of its own library). [`documents`] does the same, but goes on after a
-//! broken document and refuses in the open what kubectl would drop in silence: a key written twice, text after `...`, bytes
-//! that are no text.
+//! kubectl splits a file into documents at lines that begin with `---`. If a file begins with JSON, kubectl reads that
+//! as JSON, and everything else as YAML 1.1 (with the rules of its own library). [`documents`] does the same, but goes
+//! on after a broken document and refuses in the open what kubectl would drop in silence: a key written twice, text
+//! after `...`, bytes that are no text.
 //!
 //! Everything is bounded, see [`Limits`]; nothing panics, and the work grows linearly with the text.
 
@@ -37,11 +37,11 @@ pub(super) use text::Lines;
 /// One thing wrong with a text, before anything is known about Kubernetes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct YamlComplaint {
-    /// What it is about.
+    /// The text that it is about.
     pub span: Span,
-    /// What is wrong: one sentence, no full stop. Never text from a value, which may be secret.
+    /// The fault: one sentence, no full stop. Never text from a value, which may be secret.
     pub message: String,
-    /// What to write instead.
+    /// The advice.
     pub hint: Option<String>,
     /// Another place that belongs to it, and what is there.
     pub also: Option<(Span, String)>,
@@ -63,7 +63,7 @@ impl YamlComplaint {
 /// All documents of a text, in order, and what is wrong with it.
 ///
 /// A document that is broken gives one complaint (with [`YamlComplaint::lost`]) and does not hide the others. Documents
-/// that hold nothing (comments only, `null`) are left out. What a document's scalars mean is found out later, by
+/// that hold nothing (comments only, `null`) are left out. The scalars of a document are interpreted later, by
 /// [`Document::read`].
 #[must_use]
 pub fn documents(text: &str) -> (Vec<Document<'_>>, Vec<YamlComplaint>) {
@@ -142,7 +142,8 @@ fn json_documents<'t>(text: &'t str, lines: &Lines, range: &Range<usize>, limits
     (documents, complaints)
 }
 
-/// What is wrong behind the first JSON value of a file that also has separators: kubectl reads what is there as YAML.
+/// Returns the complaint about text behind the first JSON value of a file that also has separators: kubectl reads that
+/// as YAML.
 fn behind_json(text: &str, lines: &Lines, range: &Range<usize>, read: &[Document<'_>]) -> Option<YamlComplaint> {
     let (first, more) = read.split_first().filter(|_| range.end < text.len())?;
     if let Some(second) = more.first() {
@@ -156,7 +157,7 @@ fn behind_json(text: &str, lines: &Lines, range: &Range<usize>, read: &[Document
     Some(YamlComplaint { lost: Some(rest), ..complaint })
 }
 
-/// What follows a value in its part, without the blanks in its line.
+/// Returns the text behind a value in its part, without the blanks in its line.
 fn behind(text: &str, range: &Range<usize>, value: &Document<'_>) -> Range<usize> {
     let rest = &text[value.range().end..range.end];
     range.end - rest.trim_start_matches([' ', '\t']).len()..range.end

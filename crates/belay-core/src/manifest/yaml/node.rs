@@ -54,7 +54,7 @@ pub struct Document<'t> {
     pub(super) text: &'t str,
     /// Every node, a parent before its children.
     pub(super) nodes: Vec<Node<'t>>,
-    /// Whether it was read as JSON: its scalars then mean what JSON says.
+    /// True when it was read as JSON: its scalars then have the meaning of JSON.
     pub(super) json: bool,
     pub(super) range: Range<usize>,
 }
@@ -98,7 +98,7 @@ impl<'t> Document<'t> {
 }
 
 impl Document<'_> {
-    /// Whether it was read as JSON.
+    /// Returns true when it was read as JSON.
     #[must_use]
     pub fn is_json(&self) -> bool {
         self.json
@@ -109,7 +109,7 @@ impl Document<'_> {
         self.nodes.iter()
     }
 
-    /// What every alias in it stands for, one for each.
+    /// Returns the target of every alias in it, one for each.
     pub fn aliases(&self) -> impl Iterator<Item = NodeId> {
         self.nodes.iter().filter_map(|node| match node.content {
             Content::Alias { target } => Some(target),
@@ -121,7 +121,7 @@ impl Document<'_> {
 /// A key, a value, or an item.
 #[derive(Clone, Debug)]
 pub struct Node<'t> {
-    /// Where its content is written, quotes and brackets included, anchor and tag not.
+    /// The place of its content, quotes and brackets included, anchor and tag not.
     ///
     /// An empty value has an empty span, where its text would begin at the earliest.
     pub span: Span,
@@ -129,43 +129,43 @@ pub struct Node<'t> {
     pub tag: Option<Tag>,
     /// The name of its anchor, where it has one.
     pub anchor: Option<Cow<'t, str>>,
-    /// What it is.
+    /// Its content.
     pub content: Content<'t>,
-    /// How many nodes it is with everything below it, aliases expanded.
+    /// The number of nodes of it and everything below it, aliases expanded.
     pub(super) weight: Weight,
 }
 
-/// What a node expands to.
+/// The size of a node with its aliases expanded.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Weight {
     pub(super) nodes: usize,
     pub(super) bytes: usize,
-    /// How many levels there are below it.
+    /// The number of levels below it.
     pub(super) height: usize,
 }
 
-/// What a node is.
+/// The content of a node.
 #[derive(Clone, Debug)]
 pub enum Content<'t> {
     /// A single value.
     Scalar {
         /// The text, quotes and escapes resolved.
         text: Cow<'t, str>,
-        /// How it is written.
+        /// Its style.
         style: Style,
     },
     /// A list.
     Sequence {
         /// Its items.
         items: Vec<NodeId>,
-        /// How it is written.
+        /// Its layout.
         layout: Layout,
     },
     /// Keys with values, in the order in which they are written.
     Mapping {
         /// Its keys and values.
         entries: Vec<(NodeId, NodeId)>,
-        /// How it is written.
+        /// Its layout.
         layout: Layout,
     },
     /// `*name`: the node with that anchor.
@@ -175,7 +175,7 @@ pub enum Content<'t> {
     },
 }
 
-/// How a scalar is written.
+/// The style of a scalar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// Without quotes.
@@ -190,7 +190,7 @@ pub enum Style {
     Folded,
 }
 
-/// How a list or mapping is written.
+/// The layout of a list or mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// A line for each entry.

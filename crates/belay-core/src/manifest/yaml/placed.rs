@@ -1,4 +1,4 @@
-//! What a document means: a JSON value, and for each part of it where it is written.
+//! The meaning of a document: a JSON value, with the place of each part of it.
 
 mod namespace;
 
@@ -21,17 +21,17 @@ pub struct Placed {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Spot {
-    /// Where the key is written that the value belongs to; the value's own place for an item.
+    /// The place of the key that the value belongs to; the value's own place for an item.
     key: Span,
     value: Span,
-    /// How many spots there are from here to the end of this value.
+    /// The number of spots from here to the end of this value.
     size: u32,
 }
 
-/// Where a part of a value begins: what is kept of the places of a manifest.
+/// The beginning of a part of a value: the only place of a manifest's parts that is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::manifest) struct Start {
-    /// Of the key that the part belongs to; of an item itself.
+    /// The line of the key that the part belongs to; for an item, of the item itself.
     line: u32,
     column: u32,
     /// As in [`Spot`].
@@ -49,7 +49,7 @@ impl Placed {
         Placed { value, spots: starts.iter().map(spot).collect() }
     }
 
-    /// Where its parts begin.
+    /// Returns the beginnings of its parts.
     pub(in crate::manifest) fn starts(&self) -> Arc<[Start]> {
         let start = |spot: &Spot| {
             let Position { line, column, .. } = spot.key.start;
@@ -115,7 +115,7 @@ pub struct At<'p> {
 pub struct Child<'p> {
     /// The key; empty for an item.
     pub name: &'p str,
-    /// Where the key is written; for an item, where the value is.
+    /// The place of the key; for an item, of the value.
     pub key: Span,
     /// The value.
     pub at: At<'p>,
@@ -128,7 +128,7 @@ impl<'p> At<'p> {
         self.value
     }
 
-    /// Where it is written.
+    /// Returns its place.
     #[must_use]
     pub fn span(self) -> Span {
         self.spots.first().map_or_else(Span::default, |spot| spot.value)
@@ -174,7 +174,7 @@ impl<'p> At<'p> {
 }
 
 impl Document<'_> {
-    /// What kubectl makes of the document, aliases and merge keys resolved, and what is wrong with it.
+    /// Returns the document as kubectl reads it, aliases and merge keys resolved, and the complaints about it.
     ///
     /// `None` where it can't be read at all: a tag that its value doesn't fit, a key that is no text, an infinity, a merge
     /// of what is no mapping. A key written twice is a complaint, and the last one counts.
@@ -184,7 +184,7 @@ impl Document<'_> {
         let span = self.node(self.root()).span;
         let value = reader.value(self.root(), span);
         let PlacedReader { spots, mut complaints, unreadable, .. } = reader;
-        // What an alias stands for is read once for each alias.
+        // The target of an alias is read once for each alias.
         complaints.sort_by(|a, b| (a.span, &a.message).cmp(&(b.span, &b.message)));
         complaints.dedup();
         (if unreadable { None } else { Some(Placed { value, spots }) }, complaints)

@@ -19,13 +19,13 @@ pub(super) struct Indented {
 /// A line that begins with more blanks than it was written with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Moved {
-    /// Where it begins in the new text, in bytes.
+    /// Its beginning in the new text, in bytes.
     at: usize,
     /// Its number, from 1.
     line: usize,
-    /// How many blanks it has more.
+    /// The number of blanks that it has more.
     blanks: usize,
-    /// How many all lines up to this one have more.
+    /// The number that all lines up to this one have more.
     total: usize,
 }
 
@@ -52,7 +52,8 @@ impl Indented {
         Some(Indented { text: new, moved })
     }
 
-    /// Whether each moved line lies in a quoted text of these nodes; `base` is where the text begins in theirs.
+    /// Returns true when each moved line lies in a quoted text of these nodes; `base` is the beginning of the text in
+    /// theirs.
     pub(super) fn moves_only(&self, nodes: &[Node<'_>], base: usize) -> bool {
         let quoted =
             |node: &&Node<'_>| matches!(node.content, Content::Scalar { style: Style::Single | Style::Double, .. });
@@ -70,7 +71,7 @@ impl Indented {
     }
 }
 
-/// Where the part begins that the parser counts from, and which of its lines have been moved.
+/// The beginning of the part that the parser counts from, and the lines of it that have been moved.
 #[derive(Clone, Copy)]
 pub(super) struct Base<'m> {
     pub(super) line: u32,
@@ -114,7 +115,7 @@ struct Found {
     blanks: usize,
 }
 
-/// Finds quoted texts without reading what they mean. What it takes for one by mistake, [`Indented::moves_only`] tells.
+/// Finds quoted texts without reading what they mean. [`Indented::moves_only`] finds its mistakes.
 struct Scan<'t> {
     bytes: &'t [u8],
     at: usize,
@@ -122,7 +123,7 @@ struct Scan<'t> {
     line_start: usize,
     /// The column of the key or dash that was read last.
     indent: Option<usize>,
-    /// How many brackets are open.
+    /// The number of open brackets.
     flow: usize,
     found: Vec<Found>,
 }
@@ -161,7 +162,7 @@ impl Scan<'_> {
         self.at - self.line_start
     }
 
-    /// Whether a blank, a line's end or the end follows.
+    /// Returns true when a blank, a line's end or the end follows.
     fn is_blank(&self, ahead: usize) -> bool {
         self.peek(ahead).is_none_or(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r'))
     }
@@ -237,7 +238,7 @@ impl Scan<'_> {
         }
     }
 
-    /// What stands at this column was a key, where a `:` follows.
+    /// Notes that the text at this column was a key, if a `:` follows.
     fn key(&mut self, column: usize) {
         if self.flow > 0 {
             return;

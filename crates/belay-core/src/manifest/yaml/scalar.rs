@@ -1,4 +1,4 @@
-//! What a scalar means to kubectl's YAML library: YAML 1.1, where `yes` is true and `0755` is 493.
+//! The meaning of a scalar in kubectl's YAML library: YAML 1.1, in which `yes` is true and `0755` is 493.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use serde_json::{Number, Value};
 
 use super::{Style, Tag};
 
-/// What a scalar is.
+/// The value of a scalar.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Scalar<'t> {
     Null,
@@ -23,7 +23,7 @@ pub(super) enum Scalar<'t> {
     Merge,
 }
 
-/// Why a scalar can't be read.
+/// The reason for which a scalar can't be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unreadable {
     /// Its tag asks for something else than it is.
@@ -32,7 +32,7 @@ pub(super) enum Unreadable {
     NotBase64,
 }
 
-/// What the scalar means.
+/// Returns the meaning of the scalar.
 pub(super) fn resolve<'t>(text: &Cow<'t, str>, style: Style, tag: Option<Tag>) -> Result<Scalar<'t>, Unreadable> {
     let text_itself = || Scalar::Text(text.clone());
     let Some(tag) = tag else {
@@ -56,12 +56,12 @@ pub(super) fn resolve<'t>(text: &Cow<'t, str>, style: Style, tag: Option<Tag>) -
     fits.map(Scalar::Float).ok_or(Unreadable::NotWhatItsTagSays)
 }
 
-/// Whether a plain scalar stands for nothing.
+/// Returns true when a plain scalar stands for nothing.
 pub(super) fn is_null(text: &str) -> bool {
     matches!(text, "" | "~" | "null" | "Null" | "NULL")
 }
 
-/// Whether a text without quotes is read as text.
+/// Returns true when a text without quotes is read as text.
 pub(in crate::manifest) fn plain_is_text(text: &str) -> bool {
     matches!(plain(&Cow::Borrowed(text)), Scalar::Text(_))
 }
@@ -163,7 +163,7 @@ fn pointed(text: &str) -> Option<f64> {
     if bytes.iter().enumerate().all(between) { decimal(&text.replace('_', "")) } else { None }
 }
 
-/// Whether a text is what `!!timestamp` takes: a day; a day, a time and a zone; or a day and a time after a blank.
+/// Returns true when `!!timestamp` accepts a text: a day; a day, a time and a zone; or a day and a time after a blank.
 pub(super) fn timestamp(text: &str) -> bool {
     let Some((day, rest)) = text.split_at_checked(text.find(['T', 't', ' ']).unwrap_or(text.len())) else {
         return false;

@@ -1,4 +1,4 @@
-//! Where one document ends and the next begins: at lines, before any YAML is read.
+//! Splits a text into documents: at lines, before any YAML is read.
 //!
 //! kubectl splits a file at every line that begins with `---`, wherever that is, also inside a quoted text. After the
 //! dashes only blanks and a comment may follow.
@@ -45,12 +45,13 @@ fn push(text: &str, mut range: Range<usize>, chunks: &mut Vec<Chunk>) {
     }
 }
 
-/// Whether a text holds nothing but blanks and comments.
+/// Returns true when a text holds nothing but blanks and comments.
 pub(super) fn holds_nothing(text: &str) -> bool {
     text.lines().all(is_nothing)
 }
 
-/// Whether kubectl reads nothing of a line. A tab may not begin one, and what ends a line in YAML 1.1 ends a comment.
+/// Returns true when kubectl reads nothing of a line. A tab may not begin one, and what ends a line in YAML 1.1 ends a
+/// comment.
 fn is_nothing(line: &str) -> bool {
     let line = line.trim_start_matches([' ', '\r']);
     line.trim_start_matches(dialect::BREAKS).is_empty() || line.starts_with('#') && !line.contains(dialect::BREAKS)

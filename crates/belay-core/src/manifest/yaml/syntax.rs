@@ -1,4 +1,4 @@
-//! What the parser of events refuses, in words for people who write manifests.
+//! The refusals of the parser of events, in words for people who write manifests.
 
 use granit_parser::{ErrorKind, ScanError};
 

@@ -41,7 +41,7 @@ fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Result<Cow<'_, str>, YamlCom
     }
 }
 
-/// Where the lines of a text begin. A line ends with `\n`, `\r\n`, or a `\r` alone.
+/// The beginnings of the lines of a text. A line ends with `\n`, `\r\n`, or a `\r` alone.
 pub(in crate::manifest) struct Lines {
     starts: Vec<u32>,
 }

@@ -21,8 +21,9 @@ const AFTER: [(&str, i64); 5] = [
 /// The restarts of one pod after which it is given up.
 const RESTARTS: i32 = 3;
 
-/// Whether a pod of what was complete says that its revision is not well any more: it crashes, can't start again, or is not
-/// ready, and neither its node nor a lack of room for it is to blame. What has only just begun may still become ready.
+/// Returns true when a pod of a revision that was complete says that its revision is unhealthy now: it crashes, can't
+/// start again, or is not ready, and neither its node nor a lack of room for it is to blame. A pod that has only just
+/// begun may still become ready.
 #[must_use]
 pub fn is_unwell(pod: &PodAccount) -> bool {
     let fails = pod.fault == Fault::Commit && pod.seen.node.is_some();
@@ -30,7 +31,7 @@ pub fn is_unwell(pod: &PodAccount) -> bool {
     fails || pod.fault == Fault::None && pod.seen.state == "Running" && pod.seen.restarts >= RESTARTS
 }
 
-/// What has been seen of a rollout's pods so far.
+/// The observations of a rollout's pods so far.
 #[derive(Clone, Debug, Default)]
 pub struct FailFast {
     /// Since when some pod has been in a group of states that may heal.
@@ -38,7 +39,7 @@ pub struct FailFast {
 }
 
 impl FailFast {
-    /// Looks at the pods of the present template. Why the rollout is given up at once, or `None` where it goes on.
+    /// Looks at the pods of the present template. Returns why the rollout is given up at once, or `None` if it goes on.
     pub fn look(&mut self, pods: &[PodAccount], now: Timestamp) -> Option<Reason> {
         let stuck = || pods.iter().filter(|pod| pod.fault.blames_the_commit());
         let gives_up =
@@ -56,7 +57,7 @@ impl FailFast {
             .filter_map(|pod| AFTER.iter().find(|(state, _)| *state == pod.seen.state))
             .map(|(state, seconds)| (*seconds, *state))
             .collect();
-        // What has healed meanwhile begins anew.
+        // A pod that has healed meanwhile begins anew.
         self.since.retain(|seconds, _| waiting.contains_key(seconds));
         for (seconds, state) in waiting {
             let since = *self.since.entry(seconds).or_insert(now);

@@ -3,8 +3,8 @@
 //! The judge believes the object's own status, once it is about the generation that belay's write produced, with two
 //! exceptions. A failure that stood there before the write is not this rollout's. And where the cluster's own deadline
 //! can't fire (a revision that existed before keeps its `NewReplicaSetAvailable` until something moves; some kinds have
-//! no deadline), the judge keeps one of its own. What looks like failure is only a suspicion until the pods have been
-//! looked at: a fault of the infrastructure is not the commit's.
+//! no deadline), the judge keeps one of its own. A seeming failure is only a suspicion until the pods have been
+//! inspected: a fault of the infrastructure is not the commit's.
 
 pub(in crate::rollout) mod fail_fast;
 pub mod health;
@@ -22,22 +22,23 @@ use self::reason_texts::{blame, in_the_way};
 use super::{Observation, Outages, Reason, ReasonCode, Workload, marks, progress_deadline_seconds};
 use crate::manifest::ObjectKey;
 
-/// What the judge's own deadline allows beyond the cluster's, which should have the first word.
+/// The time that the judge's own deadline allows beyond the cluster's, which should come first.
 pub const GRACE: SignedDuration = SignedDuration::from_secs(15);
 
-/// How long a fault of the infrastructure is waited out where nothing else is said.
+/// The default time for which a fault of the infrastructure is waited out.
 pub const OUTAGE_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
 
-/// What a write left behind: where its judging starts. Kept in the history, so that a restart judges by the same measure.
+/// The state after a write, from which its judging starts. Kept in the history, so that a restart judges by the same
+/// measure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Baseline {
     /// The generation that the write produced.
     pub generation: i64,
     /// The mark of a failure that the object spoke of already when it was written.
     pub old_failure: Option<String>,
-    /// Which object was written; empty where that is not known.
+    /// The object that was written; empty if that is not known.
     pub uid: String,
-    /// Whether the write changed the number of pods alone: there is no other template to go back to.
+    /// True when the write changed the number of pods alone: there is no other template to go back to.
     pub only_size: bool,
     /// When the rollout has moved last, where that was before a restart.
     pub moved: Option<Timestamp>,
@@ -65,7 +66,7 @@ pub struct Judge {
     outage_timeout: SignedDuration,
     /// Since when outages of the API server count: since it has moved last.
     outages_from: Timestamp,
-    /// How long the API server did not answer since.
+    /// The time for which the API server did not answer since.
     outage: SignedDuration,
     /// Until when it is left alone because the infrastructure is at fault.
     excused_until: Option<Timestamp>,
@@ -77,7 +78,7 @@ pub struct Judge {
     deadline: Option<SignedDuration>,
 }
 
-/// What the judge says of what it has seen so far.
+/// The judge's answer to its observations so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Not there yet.
@@ -88,12 +89,12 @@ pub enum Verdict {
     Suspect(Reason),
 }
 
-/// Why a rollout is not there yet.
+/// The reason for which a rollout is not complete yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
-    /// What it waits for.
+    /// The thing that it waits for.
     pub on: WaitingOn,
-    /// How far it is.
+    /// The progress.
     pub counters: Counters,
     /// One sentence for people.
     pub message: String,
@@ -101,7 +102,7 @@ pub struct Waiting {
     pub until: Option<Timestamp>,
 }
 
-/// What a rollout waits for.
+/// The thing that a rollout waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitingOn {
     /// The controller to see the write at all.
@@ -112,7 +113,7 @@ pub enum WaitingOn {
     Pods,
 }
 
-/// What the judge rules when it has seen the pods.
+/// The judge's ruling after it has inspected the pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judgement {
     /// The commit failed.
@@ -166,22 +167,22 @@ impl Judge {
         self.outage = outages.within(self.outages_from, now);
     }
 
-    /// Whether this is another object of the same name, whose generations are counted anew.
+    /// Returns true when this is another object of the same name, whose generations are counted anew.
     #[must_use]
     pub fn is_of_another(&self, object: &Value) -> bool {
         !self.baseline.uid.is_empty() && self.baseline.uid != marks::uid(object)
     }
 
-    /// Whether an object is as it was before the write: a watch may tell of it late, or the cluster's store was set back to an
-    /// older state, where nobody will ever see the write.
+    /// Returns true when an object is as it was before the write: a watch may report it late, or the cluster's store
+    /// was set back to an older state, from which the write is gone.
     #[must_use]
     pub fn is_from_before(&self, object: &Value) -> bool {
         let generation = marks::generation(object);
         generation != 0 && generation < self.baseline.generation
     }
 
-    /// Whether an object may have another specification than the write left: it is of a later generation, or of a kind
-    /// without any. What is of an earlier one is from before the write: a watch may still tell of it.
+    /// Returns true when an object may have another specification than after the write: it is of a later generation, or
+    /// of a kind without any. An object of an earlier generation is from before the write: a watch may still report it.
     #[must_use]
     pub fn is_written_since(&self, object: &Value) -> bool {
         let generation = marks::generation(object);
@@ -238,7 +239,7 @@ impl Judge {
         self.after_progress(self.outage_timeout)
     }
 
-    /// Whether even a fault of the infrastructure has been waited out for long enough.
+    /// Returns true when even a fault of the infrastructure has been waited out for long enough.
     #[must_use]
     pub fn is_at_its_limit(&self, now: Timestamp) -> bool {
         self.limit().is_some_and(|limit| limit.max(self.own_due().unwrap_or(limit)) <= now)
@@ -249,14 +250,15 @@ impl Judge {
         self.progress_at.checked_add(deadline.saturating_add(more)).ok()
     }
 
-    /// Whether the controller's word that the deadline has passed is the last one. A way back has its budget, however short
-    /// that deadline is; and the controller does not know of an outage of the API server, which it waited out itself.
+    /// Returns true when the judge accepts the controller's statement that the deadline has passed. A way back has its
+    /// budget, however short that deadline is; and the controller does not know of an outage of the API server, which
+    /// it waited out itself.
     fn believes_the_controller(&self, now: Timestamp) -> bool {
         let alone = self.budget.is_none() && self.outage.is_zero();
         alone || self.own_due().is_none_or(|due| due <= now)
     }
 
-    /// Whether the judge's own deadline has passed at `now`, and what that looks like.
+    /// Returns the judge's own reason for failure if its deadline has passed at `now`.
     #[must_use]
     pub fn overdue(&self, now: Timestamp) -> Option<Reason> {
         (now >= self.due()?).then(|| {
@@ -276,7 +278,7 @@ impl Judge {
             let message = format!("the API server did not answer for {seconds} s: its deadline ends so much later");
             return Judgement::Infrastructure(Reason::new(ReasonCode::ApiServerAway, message));
         }
-        // What has no pods of its own, and a Job, which does not try again, are believed.
+        // A workload without pods of its own, and a Job, which does not try again, are believed.
         let own_word = suspicion.code != ReasonCode::ProgressDeadlineExceeded
             && matches!(Workload::of(&self.key), None | Some(Workload::Job));
         let worst = observation.pods.iter().max_by_key(|pod| pod.fault);
@@ -338,7 +340,7 @@ impl Judge {
         if moved || paused || self.paused {
             self.progress_at = now;
             self.excused_until = None;
-            // What it has come to before a restart is not known.
+            // The progress before a restart is not known.
             if self.best.is_some() || self.baseline.moved.is_none() {
                 self.outages_from = now;
             }

@@ -35,7 +35,7 @@ impl Outages {
         self.answered = Some(self.answered.map_or(now, |before| before.max(now)));
     }
 
-    /// How long the server did not answer, from `from` until `now`.
+    /// Returns how long the server did not answer, from `from` until `now`.
     #[must_use]
     pub fn within(&self, from: Timestamp, now: Timestamp) -> SignedDuration {
         let all = self.over.iter().copied().chain(self.since.map(|since| (since, now)));

@@ -1,4 +1,4 @@
-//! What a verdict says of the pods that it was ruled by.
+//! The sentences of a verdict about the pods that it was ruled by.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::health::{Fault, told_by_event};
 use super::observation::Observation;
 use crate::rollout::{CommitId, PodSeen, Reason, ReasonCode, TemplateMarks};
 
-/// What is in the way of a rollout whose pods are not at fault; `worst` is the worst of them.
+/// Describes the obstacle of a rollout whose pods are not at fault; `worst` is the worst of them.
 pub(in crate::rollout) fn in_the_way(
     suspicion: &Reason,
     worst: Option<(Fault, &PodSeen)>,

@@ -1,5 +1,6 @@
-//! What belay has applied to an object, read back from the object: the API server keeps for every manager which fields are
-//! its own (`managedFields`). A command that changes one thing of it repeats the rest, or the server would take it away.
+//! The fields that belay has applied to an object, read back from the object: the API server keeps for every manager
+//! which fields are its own (`managedFields`). A command that changes one thing of it repeats the rest, or the server
+//! would take it away.
 
 use serde_json::{Map, Value, json};
 
@@ -64,7 +65,7 @@ fn emptied(value: &Value) -> Value {
     }
 }
 
-/// Whether a key of `managedFields` (`k:{"name":"app"}`, `v:"value"`, `i:0`) means this item.
+/// Returns true when a key of `managedFields` (`k:{"name":"app"}`, `v:"value"`, `i:0`) names this item.
 fn owns_item(key: &str, index: usize, item: &Value) -> bool {
     match key.split_once(':') {
         Some(("v", value)) => serde_json::from_str::<Value>(value).is_ok_and(|value| value == *item),

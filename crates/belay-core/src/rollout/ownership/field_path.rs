@@ -28,7 +28,7 @@ pub(in crate::rollout) enum Step {
     ItemWith(String, String),
 }
 
-/// Why a text is no place of fields that can be left alone.
+/// The reason for which a text is no path of fields that can be ignored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("field {text:?} {why}")]
 pub struct InvalidFieldPath {
@@ -36,7 +36,7 @@ pub struct InvalidFieldPath {
     why: &'static str,
 }
 
-/// What says which object this is, or is belay's own: it can't be left alone.
+/// Fields that identify the object, or are belay's own: they can't be ignored.
 const NOT_TO_BE_LEFT_ALONE: [&[&str]; 7] = [
     &["apiVersion"],
     &["kind"],

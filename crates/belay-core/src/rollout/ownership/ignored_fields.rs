@@ -1,7 +1,7 @@
 //! Fields that belay writes when it creates an object and leaves alone afterwards.
 //!
-//! What belay has applied it owns, and what it owns and does not send is removed. So of a field that is left alone it sends
-//! what it owns as that is live, which changes nothing, until somebody else changes it: then it is theirs, and not sent.
+//! Server-side apply removes owned fields that are not sent. So belay sends the live value of an ignored field until
+//! somebody else owns it.
 
 use serde_json::{Map, Value, json};
 
@@ -33,19 +33,19 @@ impl IgnoredFields {
         self
     }
 
-    /// Whether nothing is left alone.
+    /// Returns true when no field is ignored.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.fields.is_empty()
     }
 
-    /// Whether the number of pods is left alone.
+    /// Returns true when the number of pods is ignored.
     #[must_use]
     pub fn leaves_replicas(&self) -> bool {
         self.fields.iter().any(|field| field.text == "/spec/replicas")
     }
 
-    /// Whether something of the pod template is left alone.
+    /// Returns true when a field of the pod template is ignored.
     #[must_use]
     pub fn is_in_template(&self) -> bool {
         self.of_template().next().is_some()
@@ -56,7 +56,7 @@ impl IgnoredFields {
         self.of_template().cloned().collect()
     }
 
-    /// Whether the steps to one of the fields fit.
+    /// Returns true when the steps to one of the fields fit.
     pub(super) fn covers(&self, fits: impl Fn(&[Step]) -> bool) -> bool {
         self.fields.iter().any(|field| fits(&field.steps))
     }
@@ -68,8 +68,8 @@ impl IgnoredFields {
         self.fields.iter().filter(move |field| first(field, "spec", 0) && first(field, "template", 1))
     }
 
-    /// Returns what is sent of `body` to an object that is `live`. Where there is none yet, all of it but the fields that the
-    /// cluster writes itself.
+    /// Returns what is sent of `body` to an object that is `live`. If there is none yet, it is all of `body` but the
+    /// fields that the cluster writes itself.
     #[must_use]
     pub fn leave(&self, mut body: Value, live: Option<&Value>) -> Value {
         let clusters = cluster_fields(&body);
@@ -95,7 +95,8 @@ impl IgnoredFields {
     }
 }
 
-/// What belay owns of a value, from `managedFields`: nothing, all of it (without fields in it), or these fields.
+/// The part of a value that belay owns, from `managedFields`: nothing, all of it (without fields in it), or these
+/// fields.
 type Owned<'a> = Option<&'a Map<String, Value>>;
 
 fn is_whole(owned: &Map<String, Value>) -> bool {
@@ -191,7 +192,7 @@ fn counterpart<'a>(item: &Value, at: usize, live: &'a [Value], owned: Owned<'a>)
 
 static EMPTY: std::sync::LazyLock<Map<String, Value>> = std::sync::LazyLock::new(Map::new);
 
-/// What belay owns of a value, as it is live.
+/// Returns the part of a live value that belay owns.
 fn part(live: &Value, owned: &Map<String, Value>) -> Value {
     if is_whole(owned) {
         return live.clone();

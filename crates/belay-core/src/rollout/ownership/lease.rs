@@ -1,4 +1,5 @@
-//! Which of several daemons of one source may write: the one that holds its Lease (`coordination.k8s.io/v1`).
+//! The daemon that may write, of several that follow one source: the one that holds its Lease
+//! (`coordination.k8s.io/v1`).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,7 +18,7 @@ pub const LONGEST_HELD: Duration = Duration::from_mins(3);
 /// A Lease, as it was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// Who holds it; `None` where it was released.
+    /// The holder; `None` if it was released.
     pub holder: Option<String>,
     /// For how long it is held, since it was last renewed; at most [`LONGEST_HELD`].
     pub lasts: Duration,
@@ -25,13 +26,13 @@ pub struct Lease {
     pub version: String,
     /// Its uid.
     pub uid: String,
-    /// How often it has gone from one to another.
+    /// The number of times that it has gone from one to another.
     pub transitions: i64,
-    /// What a person asked to be tried again last.
+    /// The last request of a person to try objects again.
     pub retry: Option<RetryRequest>,
 }
 
-/// What a person asks to be tried again: objects that were refused, or wait, and may not be live themselves.
+/// The request of a person to try objects again: those that were refused, or wait, and may not be live themselves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetryRequest {
     /// The objects: `Secret shop/key`.
@@ -64,15 +65,15 @@ impl Lease {
         }
     }
 
-    /// Whether `who` may take it, when it has not changed for as long as that. How its times compare to this machine's
-    /// plays no part, so that clocks may differ.
+    /// Returns true when `who` may take it, if it has not changed for as long as that. Its times are not compared to
+    /// this machine's, so that clocks may differ.
     #[must_use]
     pub fn is_free_for(&self, who: &str, unchanged: Duration) -> bool {
         self.holder.as_deref().is_none_or(|holder| holder == who) || unchanged >= self.lasts
     }
 }
 
-/// What is written to hold a Lease from `now` on; `before` is what it was.
+/// Returns the Lease that is written to hold it from `now` on; `before` is its former content.
 #[must_use]
 pub fn holding(who: &str, lasts: Duration, before: Option<&Lease>, now: Timestamp) -> Value {
     let mine = before.is_some_and(|lease| lease.holder.as_deref() == Some(who));
@@ -85,7 +86,7 @@ pub fn holding(who: &str, lasts: Duration, before: Option<&Lease>, now: Timestam
     spec
 }
 
-/// What is written to let go of a Lease.
+/// Returns the Lease that is written to release it.
 #[must_use]
 pub fn releasing(now: Timestamp) -> Value {
     json!({"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": micros(now)})

@@ -1,13 +1,13 @@
-//! Who owns the fields of a live object, written over to belay.
+//! The owner of a live object's fields, written over to belay.
 
 use serde_json::{Value, json};
 
-/// How an object is taken over from `kubectl apply`, or from who has made it anew.
+/// The way in which an object is taken over from `kubectl apply`, or from a person who has created it anew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Takeover {
-    /// Whether fields stay behind in the pod template, so that taking over is a rollout.
+    /// True when fields stay behind in the pod template, so that taking over is a rollout.
     pub in_template: bool,
-    /// Whether fields stay behind at all.
+    /// True when fields stay behind at all.
     pub leaves_fields: bool,
     /// The JSON patch that makes the fields belay's alone. It fails where the object has changed meanwhile.
     pub patch: Value,

@@ -1,4 +1,4 @@
-//! Which fields and objects are belay's, which somebody else's, and what is left alone.
+//! Ownership: the fields and objects that are belay's, those of others, and ignored fields.
 
 pub(in crate::rollout) mod cluster_fields;
 pub(in crate::rollout) mod extract;

@@ -1,43 +1,44 @@
-//! Whether a live object still is what belay applied, told from the object alone.
+//! Tells from a live object alone if it still is as belay applied it.
 //!
-//! The API server keeps, for every manager, the set of fields that it owns (`managedFields`). Where belay owns exactly the
+//! The API server keeps, for every manager, the set of fields that it owns (`managedFields`). If belay owns exactly the
 //! fields that it would send, and they have the values that it would send, another apply changes nothing, and needs no
-//! request to find out. The other way round is not certain (the server may write a value in another form), so a "no" only
-//! means: ask the server.
+//! request to find out. The other way round is not certain (the server may write a value in another form), so a "no"
+//! only means: ask the server.
 
 use serde_json::{Map, Value};
 
 use crate::rollout::marks;
 
-/// Whether applying `body` again would certainly change nothing.
+/// Returns true when applying `body` again would certainly change nothing.
 #[must_use]
 pub fn is_as_applied(live: &Value, body: &Value) -> bool {
     let Some(owned) = owned_fields(live) else { return false };
     let Some(fields) = body.as_object() else { return false };
     fields.iter().all(|(name, sent)| match name.as_str() {
-        // Which object it is belongs to nobody.
+        // Fields that identify the object belong to nobody.
         "apiVersion" | "kind" => true,
         "metadata" => metadata_is(&live["metadata"], sent, child(owned, "f:metadata")),
         _ => field_is(live.get(name), sent, child(owned, &format!("f:{name}"))),
     }) && owned.keys().all(|key| key == "." || key.strip_prefix("f:").is_some_and(|name| body.get(name).is_some()))
 }
 
-/// Whether belay owns the field at this path of `managedFields` by applying it.
+/// Returns true when belay owns the field at this path of `managedFields` by applying it.
 pub(in crate::rollout) fn owns(live: &Value, path: &[&str]) -> bool {
     let Some((first, rest)) = path.split_first() else { return false };
     let field = owned_fields(live).and_then(|fields| fields.get(*first));
     rest.iter().try_fold(field, |field, name| field.map(|field| field.get(*name))).flatten().is_some()
 }
 
-/// Whether belay has applied an object and somebody else has written its label since: what it says is not belay's word.
+/// Returns true when belay has applied an object and somebody else has written its label since: the label is not
+/// belay's.
 #[must_use]
 pub fn is_label_of_others(live: &Value) -> bool {
     let label = format!("f:{}", marks::SOURCE);
     owned_fields(live).is_some() && !owns(live, &["f:metadata", "f:labels", &label])
 }
 
-/// Whether none of an object's fields are belay's, although it has the label that belay writes and the API server keeps
-/// whose they are: somebody has made it anew, as it was.
+/// Returns true when none of an object's fields are belay's, although it has the label that belay writes and the API
+/// server keeps their owners: somebody has created it anew, as it was.
 pub(in crate::rollout) fn is_disowned(live: &Value) -> bool {
     let kept = live["metadata"]["managedFields"].as_array().is_some_and(|entries| !entries.is_empty());
     kept && marks::label(live, marks::SOURCE).is_some() && owned_fields(live).is_none()
@@ -60,7 +61,7 @@ pub(in crate::rollout) fn owned_fields(live: &Value) -> Option<&Map<String, Valu
     entries.find(|entry| is_belays(entry))?["fieldsV1"].as_object()
 }
 
-/// Whether an entry of `managedFields` is of what belay applies.
+/// Returns true when an entry of `managedFields` is of belay's applies.
 pub(in crate::rollout) fn is_belays(entry: &Value) -> bool {
     entry["manager"] == marks::FIELD_MANAGER && entry["operation"] == "Apply" && entry.get("subresource").is_none()
 }
@@ -69,7 +70,7 @@ fn child<'a>(owned: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
     owned.get(key)
 }
 
-/// Whether a field has the value that would be sent, and belay owns just what would be sent of it.
+/// Returns true when a field has the value that would be sent, and belay owns just the fields that would be sent of it.
 fn field_is(live: Option<&Value>, sent: &Value, owned: Option<&Value>) -> bool {
     let Some(owned) = owned.and_then(Value::as_object) else {
         // An empty map or list that nobody owns: the server has dropped it.
@@ -106,7 +107,7 @@ fn item_is(live: Option<&Value>, sent: &Value, owned: &Value) -> bool {
     field_is(live, sent, Some(owned))
 }
 
-/// Whether a key of `managedFields` (`k:{"name":"app"}`, `v:"value"`) names this item of a list.
+/// Returns true when a key of `managedFields` (`k:{"name":"app"}`, `v:"value"`) names this item of a list.
 pub(in crate::rollout) fn names_item(key: &str, item: &Value) -> bool {
     if let Some(value) = key.strip_prefix("v:") {
         return serde_json::from_str::<Value>(value).is_ok_and(|value| value == *item);

@@ -1,9 +1,9 @@
 //! Objects that somebody has made anew as they were, with `kubectl replace --force` or from a backup.
 //!
-//! Whoever does owns every field, belay's marks among them, and belay none. Were it left so, the marks could never be taken
-//! off, and a field that the repository stops to have would stay for ever: no apply takes away what another manager owns.
-//! So the marks are written over to belay, and what the maker owns beside them is kept under a name of its own,
-//! [`BEFORE`]. What belay stops to send is taken out of that entry too, and of no other's.
+//! The new creator owns every field, belay's marks among them, and belay none. Were it left so, the marks could never be
+//! taken off, and a field that the repository stops to have would stay for ever: no apply takes away what another
+//! manager owns. So the marks are written over to belay, and what the maker owns beside them is kept under a name of
+//! its own, [`BEFORE`]. Fields that belay stops to send are taken out of that entry too, and of no other's.
 
 use serde_json::{Map, Value, json};
 
@@ -13,7 +13,7 @@ use crate::rollout::marks;
 
 /// The manager of what was there before belay took an object up again.
 pub(super) const BEFORE: &str = "before-belay";
-/// How the names of belay's labels and annotations begin among the fields of an entry.
+/// The beginning of belay's labels and annotations among the fields of an entry.
 const MARK: &str = "f:belay.dev/";
 
 /// The JSON patch that makes belay's own marks belay's again, on an object that somebody has made anew as it was, and sets
@@ -57,7 +57,8 @@ fn marks_of(entry: &mut Value) -> Vec<(&'static str, String, Value)> {
     own
 }
 
-/// What belay stops to send with `body`, and what would stay since whoever made the object anew owns it too.
+/// Returns the fields that belay stops to send with `body`, and that would stay since the person who created the object
+/// anew owns them too.
 pub(in crate::rollout) fn left_behind(live: &Value, body: &Value) -> Option<Takeover> {
     let gone = not_sent(owned_fields(live)?, Some(body));
     let mut entries = live["metadata"]["managedFields"].as_array()?.clone();

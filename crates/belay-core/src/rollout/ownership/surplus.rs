@@ -42,9 +42,9 @@ pub enum Reach {
 pub struct Surplus {
     /// The fields, with the managers that have added them.
     pub fields: Vec<ForeignField>,
-    /// Whether some of it is in the pod template.
+    /// True when some of it is in the pod template.
     pub in_template: bool,
-    /// Whether the server may write some of it again, as a default.
+    /// True when the server may write some of it again, as a default.
     pub may_be_defaults: bool,
     /// The set of the fields, as `managedFields` has it.
     set: Map<String, Value>,
@@ -204,7 +204,7 @@ fn taken(
 struct Leaf {
     path: String,
     in_template: bool,
-    /// Whether it is a whole item of a list, which no server adds by itself.
+    /// True when it is a whole item of a list, which no server adds by itself.
     is_item: bool,
 }
 
@@ -301,13 +301,14 @@ impl Walk<'_> {
         self.template.is_some_and(|template| template.starts_with(&self.path))
     }
 
-    /// Whether the manifest alone decides about this place: the whole of a pod template, and a list of which an item is gone.
+    /// Returns true when the manifest alone decides about this place: the whole of a pod template, and a list of which
+    /// an item is gone.
     fn is_decided_by_manifest(&self, is_item: bool) -> bool {
         let template = self.template.is_some_and(|template| self.path.len() > template.len());
         (template && self.is_in_template()) || (is_item && !self.leads_to_template())
     }
 
-    /// Whether a list outside the pod template lacks an item that is sent: somebody has changed its key.
+    /// Returns true when a list outside the pod template lacks an item that is sent: somebody has changed its key.
     fn is_keyed_with_a_missing_item(&self, fields: &Map<String, Value>, seen: Seen<'_>) -> bool {
         let Some(key) = fields.keys().find(|key| key.starts_with("k:")) else { return false };
         let Some(names) = keys_of(key) else { return false };
@@ -321,7 +322,7 @@ impl Walk<'_> {
         sent.iter().any(|item| !live.iter().any(|live| is(item, live)))
     }
 
-    /// Whether somebody else may have this field all the same.
+    /// Returns true when somebody else may have this field all the same.
     fn is_exempt(&self) -> bool {
         let within = self.template.map(|template| self.path.get(template.len()..).unwrap_or_default());
         let annotation = match within {
@@ -335,12 +336,12 @@ impl Walk<'_> {
     }
 }
 
-/// Whether the server writes the same value by itself.
+/// Returns true when the server writes the same value by itself.
 fn is_default(seen: Seen<'_>) -> bool {
     seen.defaulted.is_some_and(|defaulted| seen.live == Some(defaulted))
 }
 
-/// Whether these steps lead to a place in `managedFields`, or above it.
+/// Returns true when these steps lead to a place in `managedFields`, or above it.
 fn covers(steps: &[Step], path: &[String]) -> bool {
     let fits = |(step, key): (&Step, &String)| match (step, key.strip_prefix("f:")) {
         (Step::Name(name), Some(own)) => name == own,

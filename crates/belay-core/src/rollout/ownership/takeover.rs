@@ -17,11 +17,11 @@ use crate::rollout::plan::strategy_default::own_strategy_default;
 
 /// The manager of `kubectl apply`.
 const CLIENT_SIDE: &str = "kubectl-client-side-apply";
-/// What `kubectl apply` keeps on the object for itself.
+/// The annotation that `kubectl apply` keeps on the object for itself.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// How a live object is taken over, where `kubectl apply` made it and belay has not applied it yet, or where somebody has
-/// made it anew. `body` is what belay would send.
+/// Returns how a live object is taken over, if `kubectl apply` created it and belay has not applied it yet, or if
+/// somebody has created it anew. `body` is what belay would send.
 #[must_use]
 pub fn takeover(live: &Value, body: &Value) -> Option<Takeover> {
     let entries = live["metadata"]["managedFields"].as_array()?;
@@ -74,7 +74,7 @@ fn without_last_applied(fields: &Value) -> Value {
     fields
 }
 
-/// Whether fields of a set are not in what is sent.
+/// Returns true when some fields of a set are not sent.
 fn stays_behind(fields: &Value, sent: Option<&Value>) -> bool {
     let Some(fields) = fields.as_object() else { return false };
     fields.iter().filter(|(key, _)| *key != ".").any(|(key, inner)| {

@@ -1,4 +1,4 @@
-//! Which rollouts wait for which: `belay.dev/after` on an object names the workloads that must be complete before.
+//! The order of rollouts: `belay.dev/after` on an object names the workloads that must be complete before.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -14,15 +14,15 @@ const LINKS: usize = 12;
 pub struct After {
     /// The object.
     pub object: ObjectKey,
-    /// Where it says so.
+    /// The place of the annotation.
     pub place: Place,
     /// The workloads that it waits for, in the order in which they are written.
     pub names: Vec<ObjectKey>,
 }
 
 impl After {
-    /// What a manifest waits for. `None` where it waits for nothing, or where what it says can't be read: then planning
-    /// complains.
+    /// Returns the dependencies of a manifest. `None` where it waits for nothing, or where what it says can't be read:
+    /// then planning complains.
     #[must_use]
     pub fn of(manifest: &Manifest) -> Option<After> {
         let value = manifest.value();
@@ -85,8 +85,8 @@ fn name(text: &str, namespace: Option<&str>) -> Option<ObjectKey> {
     })
 }
 
-/// What is wrong with who waits for whom: names that the repository does not mention, and cycles, each told at all its
-/// places. `objects` are all that could have been meant.
+/// Returns the complaints about dependencies: names that the repository does not mention, and cycles, each reported at
+/// all its places. `objects` are all that could have been meant.
 #[must_use]
 pub fn wrong_order(all: &[After], mentions: impl Fn(&ObjectKey) -> bool, objects: &[&ObjectKey]) -> Vec<Complaint> {
     let mut complaints = Vec::new();
@@ -191,18 +191,18 @@ fn complaint(after: &After, message: String, hint: Option<String>) -> Complaint 
     }
 }
 
-/// How a workload stands that others wait for.
+/// The standing of a workload that others wait for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DependencyStanding {
-    /// Whether something is being done about it, or is about to be.
+    /// True when it is being rolled out, or is about to be.
     pub under_way: bool,
-    /// What became of it last, and why, as far as that is known.
+    /// Its last outcome, and the reason for it, as far as that is known.
     pub newest: Option<(Outcome, Option<Reason>)>,
-    /// Whether the live one says that it is complete; `None` where there is none.
+    /// True when the status of the live one says that it is complete; `None` if there is none.
     pub complete: Option<bool>,
 }
 
-/// Whether an object may be rolled out.
+/// The decision if an object may be rolled out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Gate {
     /// All that it waits for is complete.
@@ -213,7 +213,7 @@ pub enum Gate {
     Skip(Reason),
 }
 
-/// Whether what an object waits for is complete.
+/// Decides if the dependencies of an object are complete.
 #[must_use]
 pub fn gate(after: &After, standing: impl Fn(&ObjectKey) -> DependencyStanding) -> Gate {
     let mut waits = Vec::new();
@@ -233,7 +233,7 @@ pub fn gate(after: &After, standing: impl Fn(&ObjectKey) -> DependencyStanding) 
     if waits.is_empty() { Gate::Open } else { Gate::Shut(format!("waits for {}", waits.join(", "))) }
 }
 
-/// Whether the manifest of a record with this end is what is live, as far as anybody knows.
+/// Returns true when the manifest of a record with this end is live, as far as anybody knows.
 #[must_use]
 pub fn is_well(outcome: Outcome) -> bool {
     use Outcome::{Complete, Orphaned, Pruned, Superseded, Unchanged, Unknown};

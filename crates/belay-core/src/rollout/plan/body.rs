@@ -1,11 +1,11 @@
-//! What is sent for a manifest: the manifest, belay's marks, and nothing that is not belay's to say.
+//! The body that is sent for a manifest: the manifest, belay's marks, and no field that belay must not set.
 
 use serde_json::{Map, Value, json};
 
 use crate::rollout::ownership::string_data;
 use crate::rollout::{Commit, CommitId, Hold, marks, template, workload};
 
-/// What a workload's marks say about its pod template.
+/// The marks of a workload about its pod template.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TemplateMarks {
     /// `kubernetes.io/change-cause`
@@ -38,10 +38,9 @@ impl TemplateMarks {
     }
 }
 
-/// What is sent for `manifest` in the name of `source`, before [`crate::rollout::IgnoredFields::leave`] takes ignored fields
-/// out of it.
-/// `template_marks` are those of the template that it has; they must
-/// be repeated in every apply, or the server would take them away.
+/// Returns the body that is sent for `manifest` in the name of `source`, before
+/// [`crate::rollout::IgnoredFields::leave`] takes ignored fields out of it. `template_marks` are those of the template
+/// that it has; they must be repeated in every apply, or the server would take them away.
 #[must_use]
 pub fn body(manifest: &Value, source: &str, template_marks: &TemplateMarks, hold: Option<&Hold>) -> Value {
     let mut body = manifest.clone();
@@ -66,8 +65,8 @@ pub fn body(manifest: &Value, source: &str, template_marks: &TemplateMarks, hold
     with_both_accounts(body)
 }
 
-/// What is sent for an object whose manifest is held, so that everything but what is held is as the manifest says.
-/// `template` is the pod template that it is to have meanwhile.
+/// Returns the body for an object whose manifest is held, so that everything but the held template follows the
+/// manifest. `template` is the pod template that it is to have meanwhile.
 #[must_use]
 pub fn held_body(
     manifest: &Value,
@@ -92,8 +91,8 @@ pub fn with_template(mut body: Value, template: &Value) -> Value {
     with_both_accounts(body)
 }
 
-/// The body with the account of its pods under both names. An apply that leaves both out then removes both. Of one name
-/// alone the server would keep the other, which nobody owns, and set the first from it again.
+/// The body with the account of its pods under both names. An apply that leaves both out then removes both. If only one
+/// name were left out, the server would keep the other, which nobody owns, and set the first from it again.
 fn with_both_accounts(mut body: Value) -> Value {
     let api_version = body["apiVersion"].as_str().unwrap_or_default();
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
@@ -102,7 +101,7 @@ fn with_both_accounts(mut body: Value) -> Value {
     let Some(spec) = spec.filter(|spec| !path.is_empty() && spec.is_object()) else { return body };
     let Some(account) = workload::service_account(spec).map(|(_, name)| name.to_owned()) else { return body };
     for name in workload::ACCOUNT_FIELDS {
-        // What is no text is for the server to refuse.
+        // The server refuses anything but a text.
         if spec.get(name).is_none_or(|value| value.is_string() || value.is_null()) {
             spec[name] = json!(account);
         }

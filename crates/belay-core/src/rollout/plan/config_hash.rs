@@ -7,37 +7,38 @@ use sha2::{Digest as _, Sha256};
 use crate::manifest::{ManifestHash, ObjectKey};
 use crate::rollout::{Workload, marks, workload};
 
-/// What makes these hashes differ from all others of the same texts.
+/// The prefix that makes these hashes differ from all others of the same texts.
 const PURPOSE: &str = "belay.dev/config-hash 1\n";
-/// What a ConfigMap or Secret holds. Labels and annotations are not read by pods.
+/// The contents of a ConfigMap or Secret. Labels and annotations are not read by pods.
 const CONTENTS: [&str; 3] = ["data", "binaryData", "stringData"];
 
-/// What the pod template of one workload is to say of its configuration.
+/// The configuration hash for the pod template of one workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConfigHash {
     /// The hash of the configuration as the repository has it; `None` where a change of it is not to roll the workload
     /// out, or where it names none of the repository's.
     pub asked: Option<String>,
-    /// Where that is asked for only under a condition.
+    /// The condition under which it is asked for, if there is one.
     pub only: Option<Only>,
-    /// Whether what is planned is about a change of the configuration. A template without a hash gets one with that, or with
+    /// True when the plan is about a change of the configuration. A template without a hash gets one with that, or with
     /// another change of the template, and not for being asked for alone.
     pub changed: bool,
-    /// What is sent: decided when the live object is known.
+    /// The hash that is sent: decided when the live object is known.
     pub sent: Option<String>,
 }
 
-/// Of which workloads a hash is asked for.
+/// The workloads for which a hash is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Only {
-    /// Of one whose template has a hash already: nobody knows what its source says.
+    /// A workload whose template has a hash already: nobody knows its source's setting.
     WhereSaid,
-    /// Of a new one: what the live one reads stays as it is for now.
+    /// A new workload: the hash of a live one stays as it is for now.
     New,
 }
 
 impl ConfigHash {
-    /// What is known when the live object is: `said` is the hash that its template has. `None` where there is no object.
+    /// Decides the hash when the live object is known: `said` is the hash that its template has. `None` where there is
+    /// no object.
     #[must_use]
     pub fn decided(self, said: Option<Option<&str>>) -> ConfigHash {
         let fits = match self.only {
@@ -53,7 +54,7 @@ impl ConfigHash {
         }
     }
 
-    /// What is sent for as long as nothing else of the template changes.
+    /// Returns the hash that is sent for as long as nothing else of the template changes.
     fn beside(&self, said: Option<&str>) -> Option<String> {
         match said {
             None if !self.changed => None,
@@ -61,21 +62,21 @@ impl ConfigHash {
         }
     }
 
-    /// What a new object is to say, and one whose template changes.
+    /// Returns the hash of a new object, and of one whose template changes.
     #[must_use]
     pub fn anew(self) -> ConfigHash {
         ConfigHash { sent: self.asked.clone(), ..self }
     }
 
-    /// What keeps a template as it was rolled out, whatever the repository says now.
+    /// Returns a hash that keeps a template as it was rolled out, whatever the repository holds now.
     #[must_use]
     pub fn as_it_was(rolled_out: Option<String>) -> ConfigHash {
         ConfigHash { asked: rolled_out.clone(), sent: rolled_out, ..ConfigHash::default() }
     }
 }
 
-/// Whether a change of the configuration rolls a workload out: its manifest says so, else its source. A Job's template can't
-/// change.
+/// Returns true when a change of the configuration rolls a workload out: its manifest decides, else its source. A Job's
+/// template can't change.
 #[must_use]
 pub fn rolls_on_config(key: &ObjectKey, manifest: &Value, of_source: bool) -> bool {
     let own = marks::annotation(manifest, marks::ROLL_ON_CONFIG).map(|text| text == "true");

@@ -1,4 +1,4 @@
-//! What changes inside one object, for people: values of Secrets masked, what the server keeps for itself left out.
+//! The differences inside one object, for people: values of Secrets masked, the server's bookkeeping left out.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use crate::rollout::marks;
 /// One field that differs.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Change {
-    /// Where, `spec.template.spec.containers[0].image`.
+    /// The path, `spec.template.spec.containers[0].image`.
     pub path: String,
     /// The value before; `None` where there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,7 +50,8 @@ pub fn changes(before: &Value, after: &Value) -> Vec<Change> {
     found
 }
 
-/// Whether a write would change anything that people or controllers could tell: all but what the server counts.
+/// Returns true when a write would change anything that people or controllers could tell: all but the server's
+/// bookkeeping.
 #[must_use]
 pub fn differs(before: &Value, after: &Value) -> bool {
     without_bookkeeping(before) != without_bookkeeping(after)
@@ -144,8 +145,8 @@ fn join(path: &str, name: &str) -> String {
     }
 }
 
-/// Whether only belay's own bookkeeping differs: its label and annotations. Said in plans, so that a first take-over does
-/// not look like a change of the workload.
+/// Returns true when only belay's own bookkeeping differs: its label and annotations. Said in plans, so that a first
+/// take-over does not look like a change of the workload.
 #[must_use]
 pub fn only_marks(changes: &[Change]) -> bool {
     let own = [marks::SOURCE, marks::COMMIT, marks::HOLD, marks::CHANGE_CAUSE];

@@ -1,5 +1,5 @@
-//! Whether a Job that is not there is to be made. A Job runs once for its manifest: one that is gone because its time is over,
-//! because a hook's policy or a person deleted it, has run all the same.
+//! Decides if a Job that is not live is to be created. A Job runs once for its manifest: one that is gone because its
+//! time is over, because a hook's policy or a person deleted it, has run all the same.
 
 use serde_json::Value;
 
@@ -15,11 +15,11 @@ pub struct RunFacts<'a> {
     /// The hash of the manifest that it was complete for, as the cluster itself remembers it. It counts where there is no
     /// record.
     pub remembered: Option<&'a str>,
-    /// Whether its chart was rolled out before, by another commit.
+    /// True when its chart was rolled out before, by another commit.
     pub installed: bool,
 }
 
-/// Whether an object that is not live has run for its manifest, or is not to run, so that it is not made.
+/// Returns true when an object that is not live has run for its manifest, or is not to run, so that it is not created.
 #[must_use]
 pub fn is_over(wanted: &Wanted, facts: &RunFacts<'_>) -> bool {
     let manifest = wanted.manifest.value();
@@ -38,7 +38,7 @@ pub fn is_over(wanted: &Wanted, facts: &RunFacts<'_>) -> bool {
         Some(last) if run.is_some_and(|run| run.starts_with(ONCE)) && last.outcome != Outcome::Failed => true,
         Some(last) if last.manifest_hash.as_deref() != Some(&*wanted.hash) => is_first,
         Some(last) if last.outcome != Outcome::Failed => true,
-        // What goes by itself is no sign that somebody wants it to run again.
+        // A Job that is deleted by itself is no sign that somebody wants it to run again.
         Some(_) => matches!(wanted.trigger, Trigger::Drift(_)) && goes_by_itself(&manifest),
     }
 }
@@ -55,7 +55,7 @@ fn last_run(records: &[Record]) -> Option<&Record> {
     (!matches!(newest.outcome, Outcome::Pruned | Outcome::Orphaned)).then_some(newest)
 }
 
-/// Whether a Job goes by itself after its end: by its time to live, or by a hook's policy.
+/// Returns true when a Job is deleted by itself after its end: by its time to live, or by a hook's policy.
 #[must_use]
 pub fn goes_by_itself(manifest: &Value) -> bool {
     let policies = [HookDeletion::Succeeded, HookDeletion::Failed];
@@ -67,7 +67,7 @@ pub fn goes_by_itself(manifest: &Value) -> bool {
 const FAILURES: [&str; 5] =
     ["BackoffLimitExceeded", "DeadlineExceeded", "FailedIndexes", "MaxFailedIndexesExceeded", "PodFailurePolicy"];
 
-/// How a Job has ended, as the events of its controller say, the newest first; `None` where none says so.
+/// Returns how a Job has ended, by the Events of its controller, the newest first; `None` if none says so.
 #[must_use]
 pub fn job_end(events: &[EventSeen]) -> Option<Result<(), Reason>> {
     events.iter().find_map(|event| match event.reason.as_str() {
@@ -136,7 +136,7 @@ mod tests {
             (&[("same", Unchanged)], [true, true]),
             (&[("other", Complete)], [false, false]),
             (&[("other", Complete), ("same", Complete)], [false, false]),
-            // What was refused, and taken back, has not run in between.
+            // A manifest that was refused, and taken back, has not run in between.
             (&[("other", Rejected), ("same", Complete)], [true, true]),
             (&[("other", Skipped), ("same", Complete)], [true, true]),
             // The present one was refused: somebody made room for it.

@@ -2,7 +2,7 @@
 //!
 //! Planning one object has two halves with the API server between them. [`intent`] says from the manifest and the live
 //! object whether anything is to be tried, and with which body; the server answers that body in a dry run; [`settle`]
-//! turns the answer into the [`Action`]. Whether an object changes is thus the server's word, not a comparison of texts.
+//! turns the answer into the [`Action`]. The server thus decides if an object changes, not a comparison of texts.
 
 pub(in crate::rollout) mod after;
 pub(in crate::rollout) mod body;
@@ -45,13 +45,13 @@ pub struct Wanted {
     pub hash: String,
     /// The hash of the ConfigMaps and Secrets of the repository that its pod template names.
     pub config: Option<String>,
-    /// What its pod template says of them, where their changes roll it out.
+    /// The configuration hash of its pod template, if changes of the configuration roll it out.
     pub config_hash: ConfigHash,
     /// The newest commit that changed it.
     pub commit: Arc<Commit>,
-    /// What sets it off.
+    /// The trigger.
     pub trigger: Trigger,
-    /// What of it is left alone where it is there.
+    /// The fields that are left alone on a live object.
     pub ignored_fields: IgnoredFields,
 }
 
@@ -71,7 +71,7 @@ impl Wanted {
         }
     }
 
-    /// What is to be live: what the manifest says, and what its pod template is to say of the configuration.
+    /// Returns the object to apply: the manifest, with the configuration hash of its pod template.
     #[must_use]
     pub fn value(&self) -> Value {
         let mut value = self.manifest.value();
@@ -100,7 +100,7 @@ impl Wanted {
     }
 }
 
-/// What [`intent`] decides.
+/// The decision of [`intent`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Intent {
     /// Nothing is to be tried.
@@ -113,10 +113,10 @@ pub enum Intent {
     Keep(Hold),
 }
 
-/// What the label of another source on a live object means.
+/// The meaning of another source's label on a live object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OtherLabel {
-    /// That source has the object, as far as anybody knows.
+    /// The other source has the object, as far as anybody knows.
     Claim,
     /// Nothing: this source made the object and still has its manifest. Somebody changed the label, and it is put right
     /// like any other field.
@@ -140,8 +140,8 @@ pub fn claimed_twice(key: &ObjectKey, owner: &str) -> Reason {
     Reason::new(ReasonCode::ClaimedTwice, message)
 }
 
-/// What is to be tried for a manifest, by what is live and by the hold that was known last. `hash` knows the manifests of the
-/// repository.
+/// Returns the body to try for a manifest, by the live object and by the hold that was known last. `hash` knows the
+/// manifests of the repository.
 #[must_use]
 pub fn intent(
     wanted: &Wanted,
@@ -328,7 +328,7 @@ pub fn make(wanted: &Wanted, sent: &Value) -> PlanStep {
     PlanStep::Apply(Apply { creates: true, rolls_out, ..Apply::of(Compact::of(sent)) })
 }
 
-/// How a hook of a chart that is there already is to be run.
+/// The way in which a hook of a chart that exists already is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HookRun {
     /// It has run, and does not run again.
@@ -337,7 +337,7 @@ pub enum HookRun {
     Again,
 }
 
-/// How a hook that is live is to be run. `None` for what is none, or is put right like any object.
+/// Returns how a live hook is run. `None` for what is none, or is put right like any object.
 #[must_use]
 pub fn hook_run(wanted: &Wanted, live: &Value) -> Option<HookRun> {
     let manifest = wanted.value();
@@ -349,7 +349,7 @@ pub fn hook_run(wanted: &Wanted, live: &Value) -> Option<HookRun> {
     let same = marks::annotation(live, marks::HOOK_RUN) == Some(run);
     let failed = has_failed(live);
     let again = match wanted.trigger {
-        // What somebody did to it is no reason to run it.
+        // A change by others is no reason to run it.
         Trigger::Drift(_) => false,
         Trigger::Retry if failed => true,
         _ => !same && (!once || failed),
@@ -357,7 +357,7 @@ pub fn hook_run(wanted: &Wanted, live: &Value) -> Option<HookRun> {
     Some(if again { HookRun::Again } else { HookRun::Done })
 }
 
-/// Whether a Job has failed, by its own controller's word.
+/// Returns true when a Job has failed, by its own status.
 fn has_failed(job: &Value) -> bool {
     let conditions = job["status"]["conditions"].as_array().into_iter().flatten();
     conditions.into_iter().any(|condition| condition["type"] == "Failed" && condition["status"] == "True")
@@ -374,12 +374,13 @@ fn new_marks(wanted: &Wanted) -> TemplateMarks {
     if Workload::of(&wanted.key).is_some() { TemplateMarks::of(&wanted.commit) } else { TemplateMarks::default() }
 }
 
-/// Whether fields must become belay's before an apply, whatever it changes.
+/// Returns true when fields must become belay's before an apply, whatever it changes.
 fn must_own_first(live: &Value, sent: &Value) -> bool {
     is_disowned(live) || own_strategy_default(live, sent).is_some()
 }
 
-/// Whether another number of pods is to have the template: their number changes, or how many of them a StatefulSet updates.
+/// Returns true when another number of pods is to have the template: their number changes, or how many of them a
+/// StatefulSet updates.
 fn scales(live: &Value, would_be: &Value) -> bool {
     ["/spec/replicas", "/spec/updateStrategy/rollingUpdate/partition"]
         .iter()

@@ -1,4 +1,4 @@
-//! Which kinds go first. Objects of one rank are applied side by side; a rank begins when the one before is through.
+//! The ranks of kinds. Objects of one rank are applied side by side; a rank begins when the one before is through.
 
 use crate::manifest::ObjectKey;
 
@@ -7,13 +7,13 @@ use crate::manifest::ObjectKey;
 pub enum Rank {
     /// Namespaces and definitions: others are in or of them.
     Definitions,
-    /// Who may do what, and limits that must stand before what they limit.
+    /// Rights, and limits that must exist before the objects that they limit.
     Rights,
-    /// What workloads read or mount, and how they are reached.
+    /// Objects that workloads read or mount, and those by which they are reached.
     Configuration,
     /// Workloads, and kinds that belay knows nothing about.
     Workloads,
-    /// What points at workloads.
+    /// Objects that point at workloads.
     Pointers,
 }
 

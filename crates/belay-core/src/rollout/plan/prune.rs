@@ -1,4 +1,4 @@
-//! Which objects may be deleted when their manifests have left the repository, and how many at once.
+//! The objects that may be deleted when their manifests have left the repository, and the limit for one commit.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::rollout::{Commit, marks};
 /// The trailer by which a commit allows more deletions than the limit: `Belay-Allow-Prune: 12`.
 const TRAILER: &str = "Belay-Allow-Prune";
 
-/// Whether an object may be deleted.
+/// The decision if an object may be deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Prunable {
     /// It may.
@@ -19,8 +19,8 @@ pub enum Prunable {
     Stays(&'static str),
 }
 
-/// Whether a live object whose manifest has left the repository may be deleted. `own_namespace` is the one that belay
-/// itself is in.
+/// Decides if a live object whose manifest has left the repository may be deleted. `own_namespace` is the one that
+/// belay itself is in.
 #[must_use]
 pub fn prunable(key: &ObjectKey, live: &Value, source: &str, own_namespace: &str) -> Prunable {
     let managed = live["metadata"]["managedFields"].as_array().into_iter().flatten();
@@ -53,7 +53,7 @@ pub fn allowed_by_trailer(commits: &[Commit]) -> Option<usize> {
     allowed.filter_map(|(_, number)| number.trim().parse().ok()).max()
 }
 
-/// What is said when a commit would delete more than it may.
+/// Returns the message for a commit that would delete more than it may.
 #[must_use]
 pub fn too_many(objects: &[ObjectKey], limit: usize) -> String {
     const NAMED: usize = 20;

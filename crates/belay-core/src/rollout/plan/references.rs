@@ -1,4 +1,4 @@
-//! Which ConfigMaps and Secrets a pod template names.
+//! The ConfigMaps and Secrets that a pod template names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,13 +11,13 @@ use sha2::{Digest as _, Sha256};
 use crate::manifest::ObjectKey;
 use crate::rollout::{Change, Only, PlanStep, Planned, Wanted, Workload, template};
 
-/// Whether an object is a ConfigMap or a Secret.
+/// Returns true when an object is a ConfigMap or a Secret.
 #[must_use]
 pub fn is_configuration(key: &ObjectKey) -> bool {
     key.group.is_empty() && ["ConfigMap", "Secret"].contains(&key.kind.as_str())
 }
 
-/// How the pods of a template read one ConfigMap or Secret.
+/// The way in which the pods of a template read one ConfigMap or Secret.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(clippy::struct_excessive_bools, reason = "each is one way of reading, and a pod may use all")]
@@ -28,12 +28,12 @@ pub struct Reading {
     pub sub_path: bool,
     /// As files: the kubelet changes them, and the program has to read them again.
     pub files: bool,
-    /// Whether pods begin without it where it is not there.
+    /// True when pods begin without it if it does not exist.
     pub optional: bool,
 }
 
 impl Reading {
-    /// Whether running pods can't notice a change, whatever their program does.
+    /// Returns true when running pods can't notice a change, whatever their program does.
     #[must_use]
     pub fn is_once(&self) -> bool {
         self.environment || self.sub_path
@@ -45,11 +45,11 @@ impl Reading {
 pub struct Unnoticed {
     /// The workload.
     pub workload: ObjectKey,
-    /// How it reads it.
+    /// The way in which it is read.
     pub reading: Reading,
 }
 
-/// How the contents of a ConfigMap or Secret change.
+/// A change of the contents of a ConfigMap or Secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contents {
     /// It is new.
@@ -58,7 +58,7 @@ pub enum Contents {
     Other,
 }
 
-/// Whether a plan changes the contents of a ConfigMap or Secret, and how.
+/// Returns how a plan changes the contents of a ConfigMap or Secret, if it does.
 #[must_use]
 pub fn changes_contents(key: &ObjectKey, action: &PlanStep) -> Option<Contents> {
     let PlanStep::Apply(apply) = action else { return None };
@@ -71,8 +71,8 @@ pub fn changes_contents(key: &ObjectKey, action: &PlanStep) -> Option<Contents> 
 }
 
 impl Unnoticed {
-    /// Whether a workload that reads changed contents that way is worth telling: its pods may run on without them. Without
-    /// what is new they would not have begun, unless it is optional. A Job reads it once.
+    /// Returns true when a workload that reads changed contents that way should be reported: its pods may run on
+    /// without them. Without what is new they would not have begun, unless it is optional. A Job reads it once.
     #[must_use]
     pub fn is_to_be_told(workload: &ObjectKey, reading: Reading, contents: Contents) -> bool {
         let reads = reading.is_once() || reading.files;
@@ -102,8 +102,8 @@ impl fmt::Display for Unnoticed {
     }
 }
 
-/// The ConfigMaps and Secrets that the programs of a pod template read, in environments and in volumes, and how. What only
-/// the kubelet reads, to pull images and to reach storage, is not among them.
+/// The ConfigMaps and Secrets that the programs of a pod template read, in environments and in volumes, and how.
+/// Objects that only the kubelet reads, to pull images and to reach storage, are not among them.
 #[must_use]
 pub fn readings(template: &Value, namespace: Option<&str>) -> BTreeMap<ObjectKey, Reading> {
     let mut found: BTreeMap<ObjectKey, Reading> = BTreeMap::new();
@@ -144,7 +144,7 @@ pub fn readings(template: &Value, namespace: Option<&str>) -> BTreeMap<ObjectKey
     found
 }
 
-/// How the containers of a pod mount a volume.
+/// Returns how the containers of a pod mount a volume.
 fn mounted(spec: &Value, volume: &Value) -> Reading {
     let mounts = containers(spec).flat_map(|container| items(&container["volumeMounts"]));
     let mut how = Reading::default();

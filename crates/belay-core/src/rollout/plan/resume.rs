@@ -1,5 +1,5 @@
-//! Whether a rollout is under way already. A daemon that is started again, and a newer commit that leaves the pod template
-//! alone, go on with it: they watch it from where it began, or take it back.
+//! Decides if a rollout is under way already. A daemon that is started again, and a newer commit that leaves the pod
+//! template alone, go on with it: they watch it from where it began, or take it back.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -11,27 +11,28 @@ use crate::rollout::{
     Baseline, GRACE, Outcome, Reason, ReasonCode, Record, Trigger, is_job, progress_deadline_seconds,
 };
 
-/// How a live workload stands.
+/// The progress of a live workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LiveProgress {
-    /// Whether it says that it is complete.
+    /// True when its status says that it is complete.
     pub complete: bool,
     /// A rolling update of this ReplicationController is under way. Its hold is written before its pods go back.
     pub is_rolling_update: bool,
-    /// Whether its pod template is the one of the wanted manifest's commit, by its mark.
+    /// True when its pod template is the one of the wanted manifest's commit, by its mark.
     pub ours: bool,
-    /// Whether some commit of belay's is said to have made its pod template.
+    /// True when a mark names a commit of belay's for its pod template.
     pub marked: bool,
     /// The hash of its pod template.
     pub template: Option<String>,
-    /// Whether its rollout was over long ago, by all that the cluster says; see [`has_settled`].
+    /// True when its rollout was over long ago, by all that the cluster says; see [`has_settled`].
     pub settled: bool,
-    /// Where judging it would begin.
+    /// The baseline from which it would be judged.
     pub baseline: Baseline,
 }
 
-/// Whether the rollout of a workload's present template was over long ago, though the workload is not well and nobody here has
-/// seen the end: the cluster says so, or the time that any rollout has for its verdict has passed since belay's last write.
+/// Returns true when the rollout of a workload's present template was over long ago, though the workload is unhealthy
+/// and nobody here has seen the end: the cluster says so, or the time that any rollout has for its verdict has passed
+/// since belay's last write.
 #[must_use]
 pub fn has_settled(
     key: &ObjectKey,
@@ -47,50 +48,50 @@ pub fn has_settled(
     over || was_complete(key, live)
 }
 
-/// What the history knows of a planned object. What decides nothing about it is left out.
+/// The history's facts about a planned object. Facts that decide nothing about it are left out.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RecordedFacts {
-    /// What became of it last, and when that began.
+    /// Its last outcome, and its beginning.
     pub newest: Option<(Outcome, Timestamp)>,
-    /// Whether its last rollout came to an end that was its own. One that a newer commit took the place of did not, nor did
+    /// True when its last rollout came to an end of its own. One that a newer commit took the place of did not, nor did
     /// one of which the history knows nothing.
     pub has_ended: bool,
-    /// Where the judging of its open record began, once it was applied.
+    /// The baseline of its open record, once it was applied.
     pub applied: Option<Baseline>,
     /// The same, once it went back.
     pub went_back: Option<Baseline>,
-    /// Why it is given up as soon as it is looked at: another object of its commit has failed, and all of that goes back.
+    /// The reason for which it is given up at once: another object of its commit has failed, and all of that goes back.
     pub commit_failed: Option<Reason>,
 }
 
 impl RecordedFacts {
-    /// Whether the last that is known of a workload is that it went back, or was suspended.
+    /// Returns true when the last known outcome of a workload is that it went back, or was suspended.
     #[must_use]
     pub fn was_broken_off(&self) -> bool {
         self.newest.is_some_and(|(outcome, _)| is_broken_off(outcome))
     }
 }
 
-/// Whether a rollout that ended like that leaves something else live than what was to be rolled out.
+/// Returns true when a rollout with this outcome leaves another template live than the one that was to be rolled out.
 #[must_use]
 pub fn is_broken_off(outcome: Outcome) -> bool {
     matches!(outcome, Outcome::RolledBack | Outcome::RollbackFailed | Outcome::Suspended)
 }
 
-/// What says whether a rollout is under way.
+/// The facts that decide if a rollout is under way.
 #[derive(Clone, Copy, Debug)]
 pub struct ResumeFacts<'a> {
     /// The open record of the object from before a restart, where there is one.
     pub open: Option<&'a Record>,
-    /// How the live workload stands; `None` where it is none, or not there.
+    /// The progress of the live workload; `None` if it is no workload, or not live.
     pub live: Option<&'a LiveProgress>,
-    /// What the history knows.
+    /// The history's facts.
     pub recorded: &'a RecordedFacts,
-    /// Whether a rollout of the same pod template was under way, which goes on as this one.
+    /// True when a rollout of the same pod template was under way, which goes on as this one.
     pub continues_rollout: bool,
-    /// Whether a change of the number of pods was under way, which goes on as this one.
+    /// True when a change of the number of pods was under way, which goes on as this one.
     pub continues_scaling: bool,
-    /// Whether the open record is of the very manifest that is planned.
+    /// True when the open record is of the very manifest that is planned.
     pub is_same_manifest: bool,
 }
 
@@ -110,7 +111,7 @@ pub fn resume(step: PlanStep, facts: &ResumeFacts<'_>) -> PlanStep {
         PlanStep::Unchanged => facts.unfinished_rollout().map_or(PlanStep::Unchanged, PlanStep::Resume),
         // A Job that went meanwhile has run, perhaps: how it ended is found out before it is made again.
         PlanStep::Apply(_) if let Some(applied) = facts.job_that_went() => PlanStep::Resume(applied),
-        // What was applied before a restart and is not live any more may have been undone by hand meanwhile.
+        // An object that was applied before a restart and is not live any more may have been undone by hand meanwhile.
         PlanStep::Apply(apply) if facts.open.is_some() && facts.recorded.applied.is_some() => {
             let respects_undo = apply.respects_undo || apply.replaces_template();
             PlanStep::Apply(Apply { respects_undo, ..apply })
@@ -127,13 +128,13 @@ impl ResumeFacts<'_> {
         open.and(self.recorded.applied.clone())
     }
 
-    /// Whether it was on its way back. What goes back with another has done nothing else from its beginning.
+    /// Returns true when it was going back. A rollout that goes back with another has done so from its beginning.
     fn was_going_back(&self) -> bool {
         let goes_along = |record: &Record| matches!(record.trigger, Trigger::Together(_));
         self.open.is_some_and(|record| record.outcome == Outcome::RollingBack || goes_along(record))
     }
 
-    /// Why what was going back had failed, as its record says.
+    /// Returns why a rollout that was going back had failed, by its record.
     fn failure(&self, otherwise: &str) -> Reason {
         let recorded = self.open.filter(|_| self.was_going_back()).and_then(|record| record.reason.clone());
         recorded.unwrap_or_else(|| Reason::new(ReasonCode::Failed, otherwise.to_owned()))
@@ -207,7 +208,7 @@ mod tests {
         PlanStep::Apply(Apply { rolls_out: true, creates, ..Apply::of(body) })
     }
 
-    /// What becomes of the step, in a word and what it starts from.
+    /// Returns the name of the resulting step, with its baseline.
     fn word(step: &PlanStep) -> String {
         match step {
             PlanStep::Resume(from) if from.only_size => format!("resume {} for size", from.generation),
@@ -224,8 +225,8 @@ mod tests {
         }
     }
 
-    /// What it is, the step as planned, the open record's outcome, how the workload stands, the generations that are
-    /// recorded as applied and as gone back, whether a rollout or a scaling goes on, and the step that it becomes.
+    /// The name, the planned step, the open record's outcome, the workload's standing, the generations that are
+    /// recorded as applied and as gone back, two flags for a continued rollout and scaling, and the expected step.
     type Case = (
         &'static str,
         PlanStep,

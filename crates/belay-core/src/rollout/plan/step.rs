@@ -1,4 +1,4 @@
-//! What a plan says: a step for each object, in the order in which they are taken.
+//! The steps of a plan, one for each object, in the order in which they are taken.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use super::order::{Rank, rank};
 use crate::manifest::{Compact, Complaint};
 use crate::rollout::{Baseline, CommitId, Hold, Reason, ReasonCode, Trigger, Workload};
 
-/// What is to be done about one object.
+/// The step for one object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PlanStep {
     /// Send its manifest.
@@ -18,7 +18,7 @@ pub enum PlanStep {
     Resume(Baseline),
     /// Go back: the rollout failed before a restart, or the manifest is held and that was not through.
     RollBack {
-        /// Why it failed.
+        /// The reason of the failure.
         reason: Reason,
         /// The baseline of the write that went back; `None` where it was not made, or not known to be.
         written: Option<Baseline>,
@@ -38,7 +38,7 @@ pub enum PlanStep {
 }
 
 impl PlanStep {
-    /// Whether a rollout carries it through: something is written, or watched.
+    /// Returns true when a rollout performs it: something is written, or watched.
     #[must_use]
     pub fn is_carried_through(&self) -> bool {
         matches!(self, PlanStep::Apply(_) | PlanStep::Resume(_) | PlanStep::RollBack { .. } | PlanStep::Prune)
@@ -48,23 +48,24 @@ impl PlanStep {
 /// One write.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Apply {
-    /// What is sent.
+    /// The body that is sent.
     pub body: Compact,
-    /// Whether the object is new.
+    /// True when the object is new.
     pub creates: bool,
-    /// Whether the pod template changes, so that there is a rollout.
+    /// True when the pod template changes, so that there is a rollout.
     pub rolls_out: bool,
-    /// Whether the number of pods of the present template changes (`replicas`, a StatefulSet's partition), so that there is
-    /// something to wait for, though no template to go back to.
+    /// True when the number of pods of the present template changes (`replicas`, a StatefulSet's partition), so that
+    /// there is something to wait for, though no template to go back to.
     pub scales: bool,
-    /// Whether it gives a workload whose manifest is held the template again that it is held at.
+    /// True when it restores the held template of a workload whose manifest is held.
     pub restores_held: bool,
-    /// Whether it was first made by `kubectl apply`, whose fields are to be written over to belay before; see
+    /// True when it was first created by `kubectl apply`, whose fields are to be written over to belay before; see
     /// [`crate::rollout::ownership::takeover`].
     pub takes_over: bool,
-    /// Whether somebody may have taken the object back by hand, which is respected: it is looked at before anything is sent.
+    /// True when somebody may have rolled the object back by hand, which is respected: it is read before anything is
+    /// sent.
     pub respects_undo: bool,
-    /// What changes; empty for a new object.
+    /// The changes; empty for a new object.
     pub changes: Vec<Change>,
 }
 
@@ -93,13 +94,13 @@ impl Apply {
         Apply { rolls_out: is_workload, ..Apply::of(Compact::of(&body)) }
     }
 
-    /// Whether it puts another pod template in the place of a live one.
+    /// Returns true when it puts another pod template in the place of a live one.
     #[must_use]
     pub fn replaces_template(&self) -> bool {
         self.rolls_out && !self.creates
     }
 
-    /// Whether somebody else has given the object another pod template than it is to have.
+    /// Returns true when somebody else has given the object another pod template than its own.
     #[must_use]
     pub fn corrects_template(&self) -> bool {
         self.replaces_template() || self.restores_held
@@ -111,7 +112,7 @@ impl Apply {
 pub struct Planned {
     /// The manifest.
     pub wanted: Wanted,
-    /// What is to be done.
+    /// The step.
     pub step: PlanStep,
 }
 
@@ -130,7 +131,7 @@ pub struct Plan {
     pub source: String,
     /// The commit that was planned.
     pub head: CommitId,
-    /// What is to be done, by rank, then by object.
+    /// The steps, by rank, then by object.
     pub planned: Vec<Planned>,
 }
 
@@ -145,14 +146,15 @@ impl Plan {
         Plan { source, head, planned }
     }
 
-    /// Whether it changes nothing.
+    /// Returns true when it changes nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.planned.iter().any(|planned| matches!(planned.step, PlanStep::Apply(_) | PlanStep::Prune))
     }
 }
 
-/// Why a manifest is not applied: it is held. A commit that has gone back to what failed by another one is told so.
+/// Returns why a manifest is not applied: it is held. A commit that has gone back to what failed by another one is told
+/// so.
 #[must_use]
 pub fn held_reason(hold: &Hold, commit: &CommitId, trigger: &Trigger) -> Reason {
     if hold.commit == *commit || !trigger.is_commit() {

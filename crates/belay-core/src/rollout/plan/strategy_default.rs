@@ -2,8 +2,8 @@
 //!
 //! The API server writes `rollingUpdate` with its defaults into every Deployment and StatefulSet that rolls, and nobody owns
 //! what it wrote. An apply of `type: Recreate`, or of a StatefulSet's `OnDelete`, leaves it where it is, and the server
-//! refuses the two together. What belay owns and does not send is removed: so the field is made belay's before, in
-//! `managedFields` alone.
+//! refuses the two together. An apply removes only fields that belay owns and does not send: so the field is made
+//! belay's before, in `managedFields` alone.
 
 use serde_json::{Value, json};
 
@@ -60,8 +60,8 @@ pub(in crate::rollout) fn own_strategy_default(live: &Value, body: &Value) -> Op
     (!is_owned(entries)).then(|| with_managers(live, owned))
 }
 
-/// What the server can be asked to try of `body`, and what it would answer to the whole, once it has answered that: `None`
-/// where `body` itself can be tried.
+/// Returns the part of `body` that the server can be asked to try, and how its answer becomes that to the whole: `None`
+/// if `body` itself can be tried.
 #[must_use]
 pub fn without_strategy(live: &Value, body: &Value) -> Option<(Value, impl Fn(&mut Value) + use<>)> {
     let field = forbidden_on(live, body)?;

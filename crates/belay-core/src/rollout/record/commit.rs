@@ -75,7 +75,7 @@ impl fmt::Debug for CommitId {
     }
 }
 
-/// Who wrote a commit. Texts that are not UTF-8 have been replaced by U+FFFD.
+/// The author of a commit. Texts that are not UTF-8 have been replaced by U+FFFD.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Person {
     /// The name.
@@ -84,7 +84,7 @@ pub struct Person {
     pub email: String,
 }
 
-/// What belay keeps of a commit: never its body.
+/// The parts of a commit that belay keeps: never its body.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Commit {
     /// Its id.

@@ -1,4 +1,4 @@
-//! What became of a manifest of a commit.
+//! Records of manifests: one for each manifest of a commit.
 
 pub(in crate::rollout) mod commit;
 pub(in crate::rollout) mod note;
@@ -21,7 +21,7 @@ use crate::manifest::{Complaint, ObjectKey, Place};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct RecordId(pub i64);
 
-/// What became of one manifest of one commit. There is exactly one record for each that the daemon acted on; until it
+/// The record of one manifest of one commit. There is exactly one record for each that the daemon acted on; until it
 /// has an end its outcome says where it stands.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -34,22 +34,22 @@ pub struct Record {
     pub commit: CommitId,
     /// The object.
     pub object: ObjectKey,
-    /// Where the manifest is written; unknown for what was rebuilt from the cluster.
+    /// The place of the manifest; unknown for records that were rebuilt from the cluster.
     pub place: Option<Place>,
-    /// What the manifest was rendered by: the path of the kustomization or the chart.
+    /// The path of the kustomization or the chart that rendered the manifest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rendered_by: Option<String>,
-    /// What set it off.
+    /// The trigger.
     pub trigger: Trigger,
-    /// What became of it.
+    /// The outcome.
     #[serde(serialize_with = "as_state")]
     #[schemars(with = "ObjectState")]
     pub outcome: Outcome,
-    /// Why, for everything but complete and unchanged.
+    /// The reason, for everything but complete and unchanged.
     pub reason: Option<Reason>,
     /// The hash of the manifest, by which a hold knows it again.
     pub manifest_hash: Option<String>,
-    /// Whether the pod template changed, so that there is a rollout.
+    /// True when the pod template changed, so that there is a rollout.
     pub rolls_out: bool,
     /// The revision that the cluster gave to the new template.
     pub revision: Option<i64>,
@@ -59,7 +59,7 @@ pub struct Record {
     pub back_to_revision: Option<i64>,
     /// The complaints about a rejected manifest.
     pub complaints: Vec<Complaint>,
-    /// What was seen when it failed.
+    /// The observations at its failure.
     pub evidence: Option<Evidence>,
     /// When belay took it up; of one that was rebuilt, the earliest time that is known of it.
     pub started: Timestamp,
@@ -100,8 +100,8 @@ impl Record {
         Record { place: Some(place), rendered_by, ..self }
     }
 
-    /// Whether its workload is back, though the way back was said to have failed: it is complete, held for the manifest of this
-    /// record, and has another commit's template, as its marks say.
+    /// Returns true when its workload is back, though its rollback was recorded as failed: it is complete, held for the
+    /// manifest of this record, and has another commit's template, as its marks say.
     #[must_use]
     pub fn is_back(&self, hold: &Hold, marks: &TemplateMarks) -> bool {
         self.outcome == Outcome::RollbackFailed
@@ -109,8 +109,8 @@ impl Record {
             && marks.commit.as_deref() != Some(self.commit.as_str())
     }
 
-    /// Whether an object of which belay's last apply was at that time was applied under this record, though it does not say so: belay
-    /// was killed in between. The API server cuts its times to whole seconds.
+    /// Returns true when an object with belay's last apply at that time was applied under this record, though it does
+    /// not say so: belay was killed in between. The API server cuts its times to whole seconds.
     #[must_use]
     pub fn was_applied(&self, last_apply: Option<Timestamp>) -> bool {
         let began = self.started.as_second();
@@ -118,7 +118,7 @@ impl Record {
             && last_apply.is_some_and(|applied| applied.as_second() >= began)
     }
 
-    /// How it ends where a newer commit takes its place. What had failed by then stays a failure, with its reason.
+    /// Returns its end if a newer commit takes its place. A failure by then stays a failure, with its reason.
     #[must_use]
     pub fn superseded(&self, by: &CommitId) -> (Outcome, Reason) {
         let took_place = format!("commit {} took its place", by.short());
@@ -130,7 +130,7 @@ impl Record {
         }
     }
 
-    /// Where the manifest is written and, where that is another file, what it was rendered by.
+    /// Returns the place of the manifest and, if that is another file, of the kustomization or chart that rendered it.
     #[must_use]
     pub fn written_at(&self) -> Option<String> {
         let place = self.place.as_ref()?;
@@ -140,12 +140,12 @@ impl Record {
     }
 }
 
-/// What users see of an outcome.
+/// Serializes an outcome as the state that users see.
 fn as_state<S: serde::Serializer>(outcome: &Outcome, serializer: S) -> Result<S::Ok, S::Error> {
     outcome.state().serialize(serializer)
 }
 
-/// What was seen when a rollout failed. Never a value of a Secret.
+/// The observations at the failure of a rollout. Never a value of a Secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
     /// The workload's own conditions, one line each.
@@ -154,7 +154,7 @@ pub struct Evidence {
     pub pods: Vec<PodSeen>,
     /// The newest events about it and its pods; bounded.
     pub events: Vec<EventSeen>,
-    /// What could not be read, and why.
+    /// The parts that could not be read, and the reasons.
     pub missing: Vec<String>,
 }
 
@@ -166,15 +166,15 @@ pub struct PodSeen {
     pub name: String,
     /// The node that it was bound to.
     pub node: Option<String>,
-    /// What kubectl would show as its status, `ImagePullBackOff`.
+    /// The status that kubectl would show, `ImagePullBackOff`.
     pub state: String,
     /// The container that is the cause.
     pub container: Option<String>,
-    /// What the kubelet says of it.
+    /// The kubelet's message about it.
     pub message: String,
     /// The exit code of that container's last run.
     pub exit_code: Option<i32>,
-    /// How often its containers were restarted.
+    /// The number of restarts of its containers.
     pub restarts: i32,
     /// The last lines that it wrote; bounded.
     pub log: Vec<String>,
@@ -200,13 +200,13 @@ pub struct EventSeen {
 pub struct Step {
     /// When.
     pub at: Timestamp,
-    /// What.
+    /// The kind of step.
     pub kind: StepKind,
     /// In a few words.
     pub detail: String,
 }
 
-/// What a step is.
+/// The kind of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StepKind {
@@ -220,7 +220,7 @@ pub enum StepKind {
     Progress,
     /// The judge has ruled.
     Verdict,
-    /// What was seen has been saved.
+    /// The evidence has been saved.
     Evidence,
     /// About to go back.
     GoingBack,
@@ -230,13 +230,13 @@ pub enum StepKind {
     Marked,
     /// A fault of the infrastructure is in the way; belay waits.
     Waiting,
-    /// Which workloads read what was changed and are not rolled out for it.
+    /// The workloads that read a changed configuration and are not rolled out for it.
     Unnoticed,
     /// belay started again and took it up where it was.
     Resumed,
     /// It was not well when another took its place.
     Unwell,
-    /// What the person said who asked for it.
+    /// The note of the person who asked for it.
     Note,
     /// The end.
     Ended,

@@ -1,4 +1,4 @@
-//! What a person says of what they ask belay to do: written on the object, and from there taken into the history.
+//! Notes of people about their requests to belay: written on the object, and from there taken into the history.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -10,14 +10,14 @@ use crate::rollout::marks;
 /// The most characters of a note.
 const LIMIT: usize = 400;
 
-/// What a person says of what they ask for.
+/// The note of a person about a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
     /// When.
     pub at: Timestamp,
-    /// Who.
+    /// The person.
     pub by: String,
-    /// What.
+    /// The text.
     pub text: String,
 }
 

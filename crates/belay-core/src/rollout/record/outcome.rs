@@ -1,10 +1,10 @@
-//! Where a record stands, or how it ended.
+//! The standing of a record, or its end.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Where a record stands, or how it ended, as the history keeps it. What users see of it is its [`Outcome::state`].
+/// The standing of a record, or its end, as the history keeps it. Users see its [`Outcome::state`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -68,7 +68,7 @@ impl Outcome {
         Outcome::Unknown,
     ];
 
-    /// Whether it is final.
+    /// Returns true when it is final.
     #[must_use]
     pub fn is_final(self) -> bool {
         !matches!(self, Outcome::Planned | Outcome::Waiting | Outcome::UnderWay | Outcome::RollingBack)

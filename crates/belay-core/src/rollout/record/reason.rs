@@ -1,4 +1,4 @@
-//! Why something ended as it did.
+//! The reason for an end.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::rollout::ReasonCode;
 
-/// Why something ended as it did.
+/// The reason for an end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Reason {
     /// One word that programs can rely on, `ProgressDeadlineExceeded`.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 macro_rules! reason_codes {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
-        /// Why something ended as it did, as one word: the same in JSON, in the history and in metrics. The words are stable.
+        /// The reason for an end, as one word: the same in JSON, in the history and in metrics. The words are stable.
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
         #[serde(from = "String")]
         #[non_exhaustive]
@@ -71,7 +71,7 @@ reason_codes! {
     InternalError,
     /// The manifest is not valid.
     InvalidManifest,
-    /// What the manifest needs is not in the cluster: its kind, or its namespace.
+    /// The manifest's kind or namespace is not in the cluster.
     Missing,
     /// The new pods are well, and the rollout does not end.
     NotFinishing,
@@ -102,7 +102,7 @@ reason_codes! {
     Suspended,
     /// A person has taken it back.
     UndoneByHand,
-    /// What it waits for failed, or is held.
+    /// A dependency failed, or is held.
     WaitsForAnother,
 }
 

@@ -1,4 +1,4 @@
-//! What the cluster still says of rollouts whose records are lost: the marks on a workload and on its revisions.
+//! The cluster's traces of rollouts whose records are lost: the marks on a workload and on its revisions.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,16 @@ use crate::rollout::{
     same_template, template,
 };
 
-/// What was made of a workload and its revisions.
+/// The records that were rebuilt from a workload and its revisions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rebuilt {
-    /// One record for each commit that is named, the oldest first. What is not known is left out of them.
+    /// One record for each commit that is named, the oldest first. Unknown facts are left out of them.
     pub records: Vec<Record>,
-    /// What the change-causes say of the commits.
+    /// The commits' change-causes.
     pub causes: BTreeMap<CommitId, String>,
     /// The pod templates of those that are complete, to go back to.
     pub templates: Vec<(ObjectKey, CommitId, Value)>,
-    /// How many revisions name no commit: others made them.
+    /// The number of revisions that name no commit: others made them.
     pub nameless: usize,
 }
 
@@ -35,7 +35,7 @@ impl Rebuilt {
     }
 }
 
-/// What one commit did to a workload, as far as its revisions tell.
+/// The effect of one commit on a workload, as far as its revisions tell.
 struct CommitRevisions<'r> {
     began: Timestamp,
     revisions: Vec<&'r Revision>,
@@ -114,7 +114,7 @@ fn blank(source: &str, key: &ObjectKey, commit: &CommitId, began: Timestamp) -> 
     }
 }
 
-/// What became of a commit.
+/// Sets the end of a commit.
 fn end(record: &mut Record, key: &ObjectKey, live: &Value, told: &CommitRevisions<'_>, held: Option<&Hold>) {
     let present = template(live);
     let is_present = |revision: &&Revision| present.is_some_and(|now| same_template(now, &revision.template));
@@ -132,13 +132,13 @@ fn end(record: &mut Record, key: &ObjectKey, live: &Value, told: &CommitRevision
     }
 }
 
-/// Where the present template stands, by the workload's own account.
+/// Returns the standing of the present template, by the workload's own status.
 fn standing(key: &ObjectKey, live: &Value) -> (Outcome, Option<Reason>) {
     let Some(health) = health(key, live) else { return (Outcome::Unknown, None) };
     match health.standing {
         _ if health.observed_generation < marks::generation(live) => (Outcome::UnderWay, None),
         Standing::Complete => (Outcome::Complete, None),
-        // What has become of its pods since is no rollout.
+        // A later change of its pods is no rollout.
         _ if was_complete(key, live) => (Outcome::Complete, None),
         Standing::Failed => (Outcome::Failed, health.failure.map(|failure| failure.reason)),
         Standing::Moving | Standing::Paused => (Outcome::UnderWay, None),

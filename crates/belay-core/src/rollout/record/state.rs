@@ -50,18 +50,18 @@ pub enum ObjectState {
     Unknown,
 }
 
-/// What is known of an object, from which its state follows.
+/// The known facts about an object, from which its state follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ObjectFacts {
     /// The state of its rollout, where one is open.
     pub open: Option<ObjectState>,
-    /// How its newest rollout ended.
+    /// The end of its newest rollout.
     pub ended: Option<ObjectState>,
-    /// Whether a hold is on it.
+    /// True when a hold is on it.
     pub held: bool,
-    /// Whether somebody asked belay to leave it alone.
+    /// True when somebody asked belay to leave it alone.
     pub suspended: bool,
-    /// What the live object says of itself; `None` where it says nothing.
+    /// The standing in the live object's status; `None` if there is none.
     pub live: Option<Standing>,
 }
 
@@ -87,8 +87,9 @@ impl ObjectState {
         ObjectState::Unknown,
     ];
 
-    /// The state that follows from what is known. What is open comes before what has ended, and that before what the live
-    /// object says: a workload that runs well at an older commit is not complete while its newest manifest is rejected.
+    /// The state that follows from what is known. An open record comes before an ended one, and that before the live
+    /// object's status: a workload that is healthy at an older commit is not complete while its newest manifest is
+    /// rejected.
     #[must_use]
     pub fn of(known: &ObjectFacts) -> ObjectState {
         if let Some(open) = known.open {
@@ -116,7 +117,7 @@ impl ObjectState {
         }
     }
 
-    /// Whether something is still to become of it.
+    /// Returns true when its end is still to come.
     #[must_use]
     pub fn is_open(self) -> bool {
         matches!(
@@ -129,7 +130,7 @@ impl ObjectState {
         )
     }
 
-    /// Whether Git and the cluster differ by a failure: what makes a source degraded.
+    /// Returns true when Git and the cluster differ by a failure: such a state makes a source degraded.
     #[must_use]
     pub fn is_wrong(self) -> bool {
         matches!(
@@ -199,7 +200,7 @@ impl Outcome {
     }
 }
 
-/// How many objects are in which state.
+/// The number of objects in each state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct StateCounts(pub BTreeMap<ObjectState, usize>);
@@ -210,14 +211,14 @@ impl StateCounts {
         *self.0.entry(state).or_default() += 1;
     }
 
-    /// How many are in a state.
+    /// Returns how many are in a state.
     #[must_use]
     pub fn of(&self, state: ObjectState) -> usize {
         self.0.get(&state).copied().unwrap_or_default()
     }
 
     /// The counts of a source with so many objects in its head, of which these states are told, each with whether it is of
-    /// one of those objects. Of the rest so many are pending, and the others complete.
+    /// one of those objects. So many of the rest are pending, and the others complete.
     pub fn of_source(
         objects: usize,
         pending: usize,
@@ -271,16 +272,16 @@ pub enum SourceState {
     Blocked,
 }
 
-/// What is known of a source besides its objects.
+/// The known facts about a source besides its objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SourceFacts {
-    /// Whether its repository or its cluster can't be reached, its history can't be written, or another daemon leads.
+    /// True when its repository or its cluster can't be reached, its history can't be written, or another daemon leads.
     pub blocked: bool,
-    /// Whether its head waits until another source is complete.
+    /// True when its head waits until another source is complete.
     pub waits: bool,
-    /// Whether anything else is reported that is in its way.
+    /// True when any other obstacle is reported.
     pub troubled: bool,
-    /// Whether its head was planned, and nothing of it is being looked into.
+    /// True when its head was planned, and none of its objects is being checked.
     pub idle: bool,
 }
 
@@ -294,7 +295,7 @@ impl SourceState {
         SourceState::Blocked,
     ];
 
-    /// The state that follows from the states of the objects. What is wrong is never hidden by what goes on beside it.
+    /// The state that follows from the states of the objects. A failure is never hidden by other rollouts.
     #[must_use]
     pub fn of(known: SourceFacts, counts: &StateCounts) -> SourceState {
         let fine = |state: ObjectState| {

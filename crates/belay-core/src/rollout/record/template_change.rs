@@ -1,14 +1,14 @@
-//! What a commit changed of a pod template, as it is told.
+//! The change of a pod template by a commit, as it is reported.
 
 use serde_json::Value;
 
 use crate::rollout::marks::{CONFIG_HASH, RESTARTED_AT};
 use crate::rollout::{Change, PlanStep, Trigger};
 
-/// Where the pod template is in a workload.
+/// The path of the pod template in a workload.
 const TEMPLATE: &str = "spec.template.";
 
-/// Where its annotations are.
+/// The path of its annotations.
 const ANNOTATIONS: &str = "spec.template.metadata.annotations";
 
 impl Trigger {
@@ -22,7 +22,7 @@ impl Trigger {
     }
 }
 
-/// What a commit is that changes these fields of a workload which had a pod template before.
+/// Returns the trigger for a commit that changes these fields of a workload which had a pod template before.
 fn of_changes(changes: &[Change]) -> Trigger {
     let template: Vec<&Change> = changes.iter().filter(|change| change.path.starts_with(TEMPLATE)).collect();
     let only = |name: &str| !template.is_empty() && template.iter().all(|change| is_annotation(change, name));
@@ -37,7 +37,7 @@ fn of_changes(changes: &[Change]) -> Trigger {
     }
 }
 
-/// Whether it is the image of a container, and not another container in its place.
+/// Returns true when it is the image of a container, and not another container in its place.
 fn is_image(change: &Change, all: &[&Change]) -> bool {
     let Some(container) = change.path.strip_suffix(".image") else { return false };
     let of_pod = ["containers[", "initContainers["].iter().any(|list| {
@@ -47,7 +47,7 @@ fn is_image(change: &Change, all: &[&Change]) -> bool {
     of_pod && all.iter().all(|other| other.path != format!("{container}.name"))
 }
 
-/// Whether this annotation of the pod template is all that changes.
+/// Returns true when this annotation of the pod template is all that changes.
 fn is_annotation(change: &Change, name: &str) -> bool {
     let only = |side: &Option<Value>| match side {
         Some(Value::Object(annotations)) => annotations.keys().all(|key| key == name),

@@ -1,4 +1,4 @@
-//! What sets a record off: who, or what of the pod template changed.
+//! The trigger of a record: a person or a program, or the change of the pod template.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::manifest::ObjectKey;
 
-/// What set a record off.
+/// The trigger of a record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "by", content = "who")]
 pub enum Trigger {
@@ -38,12 +38,12 @@ pub enum Trigger {
         #[schemars(with = "String")]
         ObjectKey,
     ),
-    /// What it waited for is complete; what that is, as its annotation lists it.
+    /// Its dependencies are complete; the text lists them like its annotation.
     After(String),
     /// Somebody replaced the pods of a ReplicationController with `belay rolling-update`; the manager that wrote it.
     RollingUpdate(String),
-    /// Not known any more: the history was lost, and this record was made of what the cluster and Git still say. What
-    /// they do not say is left out of it.
+    /// Not known any more: the history was lost, and this record was made of what the cluster and Git still say. Facts
+    /// that neither of them has are left out of it.
     Rebuilt,
 }
 
@@ -104,7 +104,7 @@ impl Trigger {
         })
     }
 
-    /// Whose hand it was, or with what; `None` for the triggers that are nobody's.
+    /// Returns the person or program behind it; `None` for the triggers without one.
     #[must_use]
     pub fn who(&self) -> Option<Cow<'_, str>> {
         match self {
@@ -126,7 +126,7 @@ impl Trigger {
         }
     }
 
-    /// Whether a commit set it off, whatever that changed.
+    /// Returns true when a commit triggered it, whatever that changed.
     #[must_use]
     pub fn is_commit(&self) -> bool {
         matches!(self, Trigger::Commit | Trigger::NewImage | Trigger::ConfigChange | Trigger::Restart(None))

@@ -1,4 +1,4 @@
-//! What is known of a rollout that failed.
+//! The known facts about a rollout that failed.
 
 use std::sync::Arc;
 
@@ -9,34 +9,34 @@ use super::{NoRollbackTarget, RollbackTarget};
 use crate::manifest::{Manifest, ObjectKey};
 use crate::rollout::{Commit, Companion, FailurePolicy, Reason, Wanted};
 
-/// What is known of a rollout that failed. What is `None` is not known yet.
+/// The known facts about a rollout that failed. A fact that is `None` is not known yet.
 #[derive(Clone, Debug)]
 pub struct RollbackFacts<'a> {
     /// The manifest that failed.
     pub wanted: &'a Wanted,
     /// The source that it belongs to.
     pub source: &'a str,
-    /// Why it failed.
+    /// The reason of the failure.
     pub reason: Reason,
     /// The live object; null where it was deleted meanwhile: then it is made anew.
     pub live: &'a Value,
-    /// Whether the rollout was of another pod template, and not of the number of pods alone.
+    /// True when the rollout was of another pod template, and not of the number of pods alone.
     pub changes_template: bool,
-    /// What the source asks for where the object itself does not.
+    /// The source's policy, for objects without one.
     pub policy: FailurePolicy,
     /// The object that failed, where this one only goes back with it.
     pub culprit: Option<Companion>,
-    /// Of a ConfigMap or Secret: the workloads that read it.
+    /// The workloads that read a ConfigMap or Secret.
     pub readers: Vec<Companion>,
     /// The present moment.
     pub now: Timestamp,
-    /// Where it goes back to.
+    /// The rollback target.
     pub target: Option<Result<RollbackTarget, NoRollbackTarget>>,
     /// The pod template that the server makes of what is to be sent, or its words where it refuses that.
     pub trial: Option<Result<Value, String>>,
     /// The ConfigMaps and Secrets that its pod template names, and that its commit changed too.
     pub configuration: Option<Vec<ChangedConfiguration>>,
-    /// Of an object without a pod template: its manifest before the commit; `Some(None)` where there was none.
+    /// The manifest before the commit of an object without a pod template; `Some(None)` if there was none.
     pub former: Option<Option<FormerManifest>>,
 }
 

@@ -13,8 +13,8 @@ use crate::rollout::{CommitId, marks};
 /// The most companions that one hold names, so that the annotation stays small.
 const COMPANIONS: usize = 20;
 
-/// What is held, and why. Written as JSON into the annotation [`marks::HOLD`], in the same write that takes the workload
-/// back; so it survives lost history files, restarts and moved daemons.
+/// The held manifest, and the reason. Written as JSON into the annotation [`marks::HOLD`], in the same write that takes
+/// the workload back; so it survives lost history files, restarts and moved daemons.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Hold {
     /// The hash of the manifest that is held.
@@ -31,14 +31,15 @@ pub struct Hold {
     pub ignored_fields: Vec<FieldPath>,
     /// The commit that brought the held manifest.
     pub commit: CommitId,
-    /// Why, in a sentence.
+    /// The reason, in a sentence.
     pub reason: String,
     /// Since when.
     pub since: Timestamp,
     /// The objects that failed, where this one only went back with them. It is let go when one of their manifests changes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub with: Vec<Companion>,
-    /// Who took it back by hand with `belay undo`; `None` where belay did so itself. The daemon writes it down.
+    /// The person who rolled it back by hand with `belay undo`; `None` if belay did so itself. The daemon writes it
+    /// down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }
@@ -87,14 +88,14 @@ impl Hold {
         marks::written(self)
     }
 
-    /// Whether it keeps this manifest from being applied. A hold for another manifest, or from when the configuration
-    /// that it names was another, does nothing: it is let go by what changed.
+    /// Returns true when it keeps this manifest from being applied. A hold for another manifest, or from when the
+    /// configuration that it names was another, does nothing: it is let go by what changed.
     #[must_use]
     pub fn keeps(&self, manifest: &str, config: Option<&str>) -> bool {
         self.manifest == manifest && self.config.as_deref() == config
     }
 
-    /// Whether it is about a workload that has this pod template.
+    /// Returns true when it is about a workload that has this pod template.
     #[must_use]
     pub fn is_about(&self, template: &Value) -> bool {
         IgnoredFields::of(&self.ignored_fields).template_hash(template) == self.template
@@ -113,7 +114,8 @@ impl Hold {
         self.about(template, &ignored_fields)
     }
 
-    /// Whether the manifests of all that it went back with still are the ones that failed; `hash` knows the repository's.
+    /// Returns true when the manifests of all objects that it went back with still are the ones that failed; `hash`
+    /// knows the repository's.
     #[must_use]
     pub fn keeps_companions(&self, hash: impl Fn(&ObjectKey) -> Option<String>) -> bool {
         self.with.iter().all(|companion| hash(&companion.object).as_ref() == Some(&companion.manifest))

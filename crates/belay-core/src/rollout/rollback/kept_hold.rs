@@ -13,7 +13,7 @@ pub struct KeptHold {
     pub hold: Hold,
     /// The pod template that the object has while it is held; `None` for what has none.
     pub template: Option<Value>,
-    /// What the object says of that template.
+    /// The marks of that template.
     pub marks: TemplateMarks,
     /// The object that has the hold; empty before it was written.
     pub uid: String,
@@ -39,7 +39,7 @@ impl KeptHold {
         Some(KeptHold { hold, template, marks, uid, generation: marks::generation(live) })
     }
 
-    /// What is kept when a hold is seen that was kept as `before`. A template that is known stays known.
+    /// Returns the hold to keep when this one is seen after `before`. A template that is known stays known.
     #[must_use]
     pub fn after(self, before: Option<&KeptHold>) -> KeptHold {
         let Some(before) = before.filter(|before| before.hold == self.hold) else { return self };
@@ -51,8 +51,8 @@ impl KeptHold {
         KeptHold { template, marks, generation, ..self }
     }
 
-    /// Whether a live object has lost this hold, so that it is to be written again. Who takes it off an object that has
-    /// it leaves the object's identity and generation as they were: that lets go.
+    /// Returns true when a live object has lost this hold, so that it is to be written again. A person who takes it off
+    /// an object leaves the object's identity and generation as they were: that releases it.
     #[must_use]
     pub fn is_lost_on(&self, live: &Value) -> bool {
         let is_the_same = !self.uid.is_empty() && self.uid == marks::uid(live);
@@ -84,7 +84,7 @@ mod tests {
     fn it_is_in_force_where_the_cluster_has_lost_it() {
         let kept = KeptHold::on(&live("1", 7, "web:1", Some(&hold()))).unwrap();
         let unwritten = KeptHold { uid: String::new(), generation: 0, ..kept.clone() };
-        // What it is, what is kept, the live object, and whether the hold is lost there.
+        // Each case is a name, the kept hold, the live object, and true if the hold is lost there.
         for (case, kept, live, expected) in [
             ("it has the hold", &kept, live("1", 7, "web:1", Some(&hold())), false),
             ("somebody took it off", &kept, live("1", 7, "web:1", None), false),

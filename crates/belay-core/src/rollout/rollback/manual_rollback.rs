@@ -1,14 +1,14 @@
-//! Whether a pod template that somebody else wrote is one of the workload's own earlier ones: then the workload was taken back
-//! by hand, which is respected. Everything else by hand is drift.
+//! Decides if a pod template that somebody else wrote is one of the workload's own earlier ones: then the workload was
+//! rolled back by hand, which is respected. Everything else by hand is drift.
 //!
-//! Which revision came before which is told by their numbers, by the numbers that they had before (a revision that is used
-//! again gets a new one), and by what belay has recorded of its commits. Two revisions may be made within one second.
+//! The order of revisions follows from their numbers, the numbers that they had before (a revision that is used again
+//! gets a new one), and belay's records of its commits. Two revisions may be made within one second.
 
 use serde_json::Value;
 
 use crate::rollout::{Revision, same_template, template_hash};
 
-/// What belay had rolled out when somebody else wrote the template.
+/// The template that belay had rolled out when somebody else wrote the template.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RolledOut {
     /// The hash of its template, as applied or as recorded; the surest first.
@@ -17,10 +17,10 @@ pub struct RolledOut {
     pub commits: Vec<String>,
 }
 
-/// What belay has recorded of one commit and the workload.
+/// The recorded facts about one commit and the workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
-    /// Whether it was rolled out.
+    /// True when it was rolled out.
     pub rolled_out: bool,
     /// The hash of its template, where that was seen complete.
     pub template: Option<String>,
@@ -32,7 +32,7 @@ impl RolledOut {
         let by_hash = |hash: &String| revisions.iter().find(|one| template_hash(&one.template) == *hash);
         let by_commit = |commit: &String| {
             let of_it = revisions.iter().filter(|one| one.marks.commit.as_ref() == Some(commit));
-            // What somebody else wrote on top of it bears its mark, too, and came later.
+            // A template that somebody else wrote on top of it bears its mark, too, and came later.
             of_it.min_by_key(|one| one.first_number())
         };
         let known = self.templates.iter().find_map(by_hash);
@@ -65,8 +65,8 @@ pub fn manual_rollback<'a>(
     is_earlier.then_some(back_to)
 }
 
-/// Whether a revision that bears the mark of a commit is not what that commit made: somebody has changed the template, and
-/// left the mark.
+/// Returns true when a revision that bears the mark of a commit is not the one that the commit made: somebody has
+/// changed the template, and left the mark.
 fn is_made_by_hand(revision: &Revision, commit: &str, revisions: &[Revision], recorded: Option<&str>) -> bool {
     if let Some(recorded) = recorded {
         return recorded != template_hash(&revision.template);
@@ -75,7 +75,7 @@ fn is_made_by_hand(revision: &Revision, commit: &str, revisions: &[Revision], re
     revisions.iter().filter(bears_it).any(|other| other.first_number() < revision.first_number())
 }
 
-/// Whether a revision of which belay knows nothing was there before `ours`: it is from before belay's time.
+/// Returns true when a revision of which belay knows nothing existed before `ours`: it is from before belay's time.
 fn was_there_before(revision: &Revision, ours: &Revision) -> bool {
     if revision.first_number() < ours.number {
         return true;

@@ -1,5 +1,5 @@
-//! How a rollout that failed goes back: facts in, one plan out. What is not known yet is asked for, so that nothing is read
-//! from the cluster or from Git that the plan does not need.
+//! The rollback of a failed rollout: facts in, one plan out. The plan asks for unknown facts, so that nothing is read
+//! from the cluster or from Git that it does not need.
 
 mod by_hand;
 mod facts;

@@ -11,7 +11,7 @@ use crate::rollout::{
     marks, rolling_update, same_template, template,
 };
 
-/// What is made of the facts.
+/// The result of planning with the facts.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Planning {
     /// Something more must be known first.
@@ -20,7 +20,7 @@ pub enum Planning {
     Made(RollbackPlan),
 }
 
-/// What must be known before there is a plan.
+/// A fact that must be known before there is a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Question {
     /// [`RollbackFacts::target`]
@@ -33,7 +33,7 @@ pub enum Question {
     Former,
 }
 
-/// What becomes of an object whose rollout failed.
+/// The plan for an object whose rollout failed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RollbackPlan {
     /// It may not go back, or can't: it stays as it is.
@@ -44,18 +44,18 @@ pub enum RollbackPlan {
     IsBack(Reason),
     /// It was taken back with `belay undo`, which left its hold.
     WasUndone {
-        /// Why, and by whom.
+        /// The reason, and the person.
         reason: Reason,
         /// The commit whose template it has.
         back_to: Option<CommitId>,
-        /// What is written down of it.
+        /// The target, as it is recorded.
         to: String,
     },
     /// The write that goes back was made before a restart: it is watched to its end.
     Watched(Reason),
-    /// What would take it back is refused by the server.
+    /// The server refuses the rollback.
     Refused {
-        /// Why it failed.
+        /// The reason of the failure.
         reason: Reason,
         /// The server's words.
         error: String,
@@ -67,31 +67,31 @@ pub enum RollbackPlan {
 /// One object that goes back.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rollback {
-    /// What it is.
+    /// The kind of rollback.
     pub kind: RollbackKind,
-    /// Why it failed.
+    /// The reason of the failure.
     pub reason: Reason,
-    /// What it is held by.
+    /// The hold for it.
     pub hold: Hold,
     /// The manifest that is sent, but for its pod template.
     pub manifest: Value,
     /// The pod template; `None` for what has none.
     pub template: Option<Value>,
-    /// What goes onto the object with it.
+    /// The marks for the object.
     pub marks: TemplateMarks,
     /// The revision that it goes back to, where the cluster has it still.
     pub revision: Option<i64>,
     /// The commit that it goes back to, where that is known.
     pub commit: Option<CommitId>,
-    /// Where it goes back to, for people.
+    /// The target, for people.
     pub to: String,
     /// The ConfigMaps and Secrets that go back with it.
     pub with: Vec<Manifest>,
-    /// Why others, which its commit changed too, stay.
+    /// The reasons for which others, which its commit changed too, stay.
     pub stays: Vec<String>,
 }
 
-/// What goes back, and so how it is proved that it did.
+/// The kind of object that goes back, and so the proof that it did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RollbackKind {
     /// A workload: it is watched until it is complete.
@@ -103,7 +103,7 @@ pub enum RollbackKind {
 }
 
 impl Rollback {
-    /// What is sent in the name of a source.
+    /// Returns the body that is sent in the name of a source.
     #[must_use]
     pub fn sent(&self, source: &str) -> Value {
         held_body(&self.manifest, source, &self.marks, &self.hold, self.template.as_ref())
@@ -138,7 +138,7 @@ pub fn plan(facts: &RollbackFacts<'_>) -> Planning {
     }
 }
 
-/// Whether a failure is answered by going back: the object's own word, else the source's, and the kind.
+/// Decides if a failure is answered by a rollback: the object's own policy, else the source's, and the kind.
 fn may_go_back(facts: &RollbackFacts<'_>, workload: Workload, live: &Value) -> Result<(), &'static str> {
     if !workload.can_go_back() {
         return Err("a workload of this kind is not taken back");
@@ -196,8 +196,8 @@ fn to_target(facts: &RollbackFacts<'_>, target: &RollbackTarget) -> Rollback {
     }
 }
 
-/// Of the configuration that a failed commit changed, what goes back with a workload, and why the rest stays: what another
-/// workload needs that has not failed.
+/// Returns the parts of a failed commit's configuration that go back with a workload, and why the rest stays: another
+/// workload that has not failed needs it.
 #[must_use]
 pub fn also_goes_back(changed: &[ChangedConfiguration]) -> (Vec<Manifest>, Vec<String>) {
     let (goes, stays): (Vec<_>, Vec<_>) = changed.iter().partition(|changed| changed.needed_by.is_empty());

@@ -1,4 +1,4 @@
-//! Which revision to go back to, and what the workload then looks like.
+//! The revision to go back to, and the workload with its template.
 
 use std::fmt;
 
@@ -18,11 +18,11 @@ pub struct Revision {
     pub name: String,
     /// The template, without what controllers add.
     pub template: Value,
-    /// What it says of the commit that made it.
+    /// Its marks about the commit that made it.
     pub marks: TemplateMarks,
-    /// Whether it is marked as failed.
+    /// True when it is marked as failed.
     pub failed: bool,
-    /// Why, as the mark says.
+    /// The reason in the mark.
     pub why: Option<String>,
     /// When the object that keeps it was made.
     pub created: Option<Timestamp>,
@@ -74,16 +74,16 @@ pub struct Known {
     pub commit: Option<CommitId>,
     /// The template.
     pub template: Value,
-    /// What goes onto the workload with it.
+    /// The marks for the workload.
     pub marks: TemplateMarks,
 }
 
-/// Where a workload goes back to.
+/// The rollback target of a workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RollbackTarget {
     /// The template.
     pub template: Value,
-    /// What goes onto the workload with it.
+    /// The marks for the workload.
     pub marks: TemplateMarks,
     /// The number of the revision, where the cluster still has it.
     pub revision: Option<i64>,
@@ -103,7 +103,7 @@ impl fmt::Display for RollbackTarget {
     }
 }
 
-/// Why there is no way back.
+/// The reason for which there is no rollback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoRollbackTarget {
     /// The workload has had no other template.

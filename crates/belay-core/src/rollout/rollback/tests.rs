@@ -143,7 +143,7 @@ fn who_may_go_back() {
             false,
             "stays: too late; only the number of pods was changed: there is no template to go back to",
         ),
-        // Of what has no template, the source says nothing.
+        // The source's policy does not cover objects without a template.
         ("ConfigMap", plain("ConfigMap"), back, true, "stays: too late"),
         ("ConfigMap", asks("ConfigMap", "roll-back"), report, true, "asks for the former manifest"),
     ];
@@ -216,7 +216,7 @@ fn where_it_goes_back_to() {
         ("Deployment", kept(), would_be("web:1"), &whole, "asks for the configuration"),
         ("Deployment", kept(), would_be("web:2"), &whole, first),
         ("Deployment", kept(), Some(Err("no such image".to_owned())), &whole, "refused: no such image"),
-        // What the server makes of its template is seen when its pods are back.
+        // The server's version of its template is seen when its pods are back.
         ("ReplicationController", kept(), None, &whole, "asks for the configuration"),
     ];
     for (kind, target, trial, ignored_fields, expected) in table {

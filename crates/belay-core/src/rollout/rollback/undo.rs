@@ -15,7 +15,7 @@ const ITS_OWN: [&str; 6] = [
     "deprecated.deployment.rollback.to",
 ];
 
-/// Why no revision is meant. The texts are kubectl's where kubectl refuses too.
+/// The reason for which no revision matches. The texts are kubectl's where kubectl refuses too.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoTarget {
     /// The cluster keeps none.

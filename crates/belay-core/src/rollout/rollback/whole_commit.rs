@@ -1,8 +1,8 @@
-//! What becomes of an object that a commit touched when another object of it fails and all of the commit goes back.
+//! The plan for an object that a commit touched when another object of it fails and all of the commit goes back.
 
 use crate::rollout::{Outcome, Record, Trigger};
 
-/// What a commit has made of one object, by its records of it.
+/// The effect of a commit on one object, by its records of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommitPart {
     /// It failed: the others go back with it.
@@ -35,7 +35,7 @@ impl CommitPart {
     fn of_newest(record: &Record) -> CommitPart {
         let goes_back = matches!(record.trigger, Trigger::Together(_));
         match record.outcome {
-            // What has gone back with another failed for that one's sake.
+            // An object that has gone back with another failed only because of that one.
             _ if goes_back => CommitPart::Nothing,
             Outcome::Failed | Outcome::RolledBack | Outcome::RollbackFailed => match record.trigger {
                 Trigger::UndoByHand(_) => CommitPart::Nothing,
@@ -58,7 +58,7 @@ impl CommitPart {
     }
 }
 
-/// Whether a record is of something that leaves what the commit has made of the object as it was.
+/// Returns true when a record is of a change that leaves the commit's effect on the object as it was.
 fn is_in_passing(record: &Record) -> bool {
     let by_others = matches!(
         record.trigger,

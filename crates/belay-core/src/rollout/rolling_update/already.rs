@@ -1,4 +1,4 @@
-//! What the same command finds after its end, or when somebody has deleted the old controller before it.
+//! The same command after its end, or after somebody has deleted the old controller before it.
 
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ impl RollingUpdate {
             let present = next.image(self.ask.container.as_deref()).to_owned();
             return Err(Refused::Replaced { old: old.clone(), next: next.name().to_owned(), present });
         }
-        // Where somebody deleted the old one half way, the size that was meant counts.
+        // If somebody deleted the old one half way, the wanted size counts.
         match written_size(next, DESIRED)? {
             Some(desired) if desired > next.size() => return Ok(scale(next, desired, "up")),
             Some(desired) if desired < next.size() => return Ok(scale(next, desired, "down")),
@@ -36,7 +36,7 @@ impl RollingUpdate {
         }))
     }
 
-    /// Whether the next controller is what this update asks for.
+    /// Returns true when the next controller is the one that this update asks for.
     fn is_asked_for(&self, next: Controller<'_>) -> bool {
         match &self.ask.to {
             To::Image(image) => next.image(self.ask.container.as_deref()) == image,

@@ -1,4 +1,4 @@
-//! What is asked for.
+//! The request for a rolling update.
 
 use serde_json::Value;
 
@@ -11,14 +11,14 @@ pub const DEFAULT_LABEL_KEY: &str = "deployment";
 /// The label that the daemon tells pods apart with.
 pub const TEMPLATE_LABEL: &str = "belay.dev/template";
 
-/// What somebody wants of a rolling update.
+/// The request of a person for a rolling update.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ask {
     /// The controller whose pods are replaced.
     pub old: String,
     /// The name of the controller that replaces it. Without one, a new image ends under the old name.
     pub new: Option<String>,
-    /// What it becomes.
+    /// The target.
     pub to: To,
     /// The label that tells the pods of the two controllers apart.
     pub label_key: String,
@@ -26,15 +26,15 @@ pub struct Ask {
     pub container: Option<String>,
     /// `imagePullPolicy` of that container; needed where the image stays the same.
     pub pull_policy: Option<String>,
-    /// What the new controller says of the commit that made it.
+    /// The new controller's marks about the commit that made it.
     pub marks: TemplateMarks,
-    /// How many pods more, and how many fewer, there may be meanwhile.
+    /// The numbers of pods above and below the wanted one that are allowed meanwhile.
     pub bounds: Bounds,
     /// The person who asks; `None` for the daemon.
     pub by: Option<ByHand>,
 }
 
-/// What a controller becomes.
+/// The target of a controller.
 #[derive(Clone, Debug, PartialEq)]
 pub enum To {
     /// The same with another image.
@@ -43,7 +43,7 @@ pub enum To {
     Manifest(Box<Value>),
     /// The same, with the pod template of a manifest of its own name.
     Template(Box<Value>),
-    /// What it was before the update that is under way.
+    /// Its template before the update that is under way.
     Back,
     /// The controller that [`Ask::new`] names, which is there already: goes on with an update, or takes it back where the
     /// two names have traded places.
@@ -97,22 +97,22 @@ impl Ask {
         Ok(())
     }
 
-    /// Whether the new controller ends under the old one's name.
+    /// Returns true when the new controller ends under the old one's name.
     pub(super) fn renames(&self) -> bool {
         self.labels() && self.new.is_none()
     }
 
-    /// Whether the two controllers are told apart by a label that this update adds.
+    /// Returns true when a label that this update adds tells the two controllers apart.
     pub(super) fn labels(&self) -> bool {
         matches!(self.to, To::Image(_) | To::Template(_))
     }
 
-    /// What the last line says where everything had been done before.
+    /// Returns the last line for an update that had been done before.
     pub(super) fn success_before(&self, next: &str) -> String {
         format!("{} already", self.success(next))
     }
 
-    /// What the last line says.
+    /// Returns the last line.
     pub(super) fn success(&self, next: &str) -> String {
         match &self.to {
             To::Image(_) | To::Template(_) if self.new.is_none() => {

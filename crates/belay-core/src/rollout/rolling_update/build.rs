@@ -1,4 +1,4 @@
-//! What the next controller looks like.
+//! Builds the next controller.
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
@@ -51,7 +51,7 @@ pub(super) fn next(ask: &Ask, old: Controller<'_>, name: Option<String>) -> Resu
     let source = marks::label(old.0, marks::SOURCE).map(str::to_owned);
     let by_hand =
         ask.by.clone().map(|hand| ByHand { source, from: Some(old.name().to_owned()), ..hand }.to_annotation());
-    // What is held stays held while a person rolls it to something else; an undo brings its own hold.
+    // A held template stays held while a person rolls the controller to another one; an undo brings its own hold.
     let stays_held = ask.by.as_ref().is_some_and(|hand| !hand.hold_follows);
     let hold = old.annotation(marks::HOLD).filter(|_| stays_held).map(str::to_owned);
     let annotations = [
@@ -93,8 +93,7 @@ pub(super) fn original_size(of: Controller<'_>) -> Result<Option<i64>, Refused> 
     written_size(of, ORIGINAL)
 }
 
-/// What is kept of a controller when another is made after it: not what the server has said of it, and nothing that is
-/// about one rolling update.
+/// Returns the parts of a controller that its successor takes over: no status, and nothing about one rolling update.
 pub(super) fn kept(of: Controller<'_>) -> Value {
     let mut metadata = json!({});
     for field in ["namespace", "labels", "annotations"] {
@@ -152,7 +151,7 @@ fn with_template(ask: &Ask, old: Controller<'_>, manifest: &Value, name: Option<
     let digits = digits(&changed);
     let mut body = kept(old);
     if let Some(annotations) = body["metadata"]["annotations"].as_object_mut() {
-        // What people say to belay stands in the manifest.
+        // Annotations for belay belong into the manifest.
         annotations.retain(|name, _| !name.starts_with("belay.dev/"));
     }
     for field in ["labels", "annotations"] {

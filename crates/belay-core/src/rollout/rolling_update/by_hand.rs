@@ -7,11 +7,11 @@ use serde_json::Value;
 use super::super::{Hold, marks};
 use super::{NEXT, ORIGINAL, RENAMED_FROM};
 
-/// Who rolls a controller by hand. Written as JSON into the annotation [`marks::ROLLED`] of the next controller, and of the
-/// one that ends under the old name.
+/// The person who rolls a controller by hand. Written as JSON into the annotation [`marks::ROLLED`] of the next
+/// controller, and of the one that ends under the old name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ByHand {
-    /// Who typed the command.
+    /// The person who typed the command.
     pub by: String,
     /// When.
     pub since: Timestamp,
@@ -21,13 +21,13 @@ pub struct ByHand {
     /// The controller whose pods this one has replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// Whether a hold is to follow, so that nothing is to be put right before it is there.
+    /// True when a hold is to follow, so that nothing is corrected before it exists.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hold_follows: bool,
 }
 
 impl ByHand {
-    /// Who rolled this controller, as far as a text on it says so.
+    /// Returns who rolled this controller, as far as a text on it says so.
     #[must_use]
     pub fn on(controller: &Value) -> Option<ByHand> {
         marks::read(controller, marks::ROLLED)
@@ -39,7 +39,7 @@ impl ByHand {
         marks::written(self)
     }
 
-    /// Who rolled it, where that is over: nothing is left to be done or to be written.
+    /// Returns who rolled it, if that is over: nothing is left to be done or to be written.
     #[must_use]
     pub fn through(controller: &Value) -> Option<ByHand> {
         ByHand::on(controller).filter(|_| !is_under_way(controller))
@@ -53,7 +53,7 @@ pub fn has_begun(controller: &Value) -> bool {
     [NEXT, ORIGINAL, RENAMED_FROM].into_iter().any(has) || is_under_way(controller)
 }
 
-/// Whether a person is just rolling this controller, or was broken off in it.
+/// Returns true when a person is just rolling this controller, or was broken off in it.
 #[must_use]
 pub fn is_under_way(controller: &Value) -> bool {
     let hold_follows = || ByHand::on(controller).is_some_and(|hand| hand.hold_follows);
@@ -61,7 +61,8 @@ pub fn is_under_way(controller: &Value) -> bool {
         || (hold_follows() && Hold::on(controller).is_none())
 }
 
-/// Whether an annotation is there, and was written by a person's rolling update: the daemon's own have another manager.
+/// Returns true when an annotation exists, and was written by a person's rolling update: the daemon's own have another
+/// manager.
 fn wrote_by_hand(controller: &Value, name: &str) -> bool {
     if marks::annotation(controller, name).is_none() {
         return false;

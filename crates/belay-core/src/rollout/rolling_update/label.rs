@@ -9,7 +9,7 @@ use super::build::digits;
 use super::names::{Controller, labels, owner};
 use super::{Ask, Live, NEXT, Step, Write};
 
-/// What is to be done next so that `old` has the label, and remembers the name of the next controller.
+/// Returns the next step by which `old` gets the label, and remembers the name of the next controller.
 pub(super) fn step(ask: &Ask, old: Controller<'_>, next: &str, live: &Live) -> Option<Step> {
     let key = &ask.label_key;
     let remembers = old.annotation(NEXT) == Some(next);

@@ -39,7 +39,7 @@ pub use step::{Left, Step, Write};
 use super::marks;
 use names::Controller;
 
-/// What is live in one namespace.
+/// The live objects of one namespace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Live {
     /// All its ReplicationControllers.
@@ -59,7 +59,7 @@ impl Live {
     }
 }
 
-/// How far an update is that was begun before, by what is live.
+/// The progress of an update that was begun before, by its live objects.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Begun {
     /// There is none.
@@ -76,7 +76,7 @@ pub enum Begun {
 }
 
 impl Begun {
-    /// Of the controller of that name.
+    /// Returns the progress for the controller of that name.
     #[must_use]
     pub fn of(old: &str, live: &Live) -> Begun {
         let successor = live.successor_of(old).filter(|next| next.name() != old);
@@ -101,19 +101,19 @@ impl Begun {
 #[derive(Clone, Debug)]
 pub struct RollingUpdate {
     ask: Ask,
-    /// Whether the update period has passed since something was scaled up.
+    /// True when the update period has passed since something was scaled up.
     rested: bool,
-    /// Whether an update that was found under way has been told of.
+    /// True when an update that was found under way has been reported.
     found_told: bool,
-    /// Whether the sizes that are aimed at have been told of.
+    /// True when the wanted sizes have been reported.
     sizes_told: bool,
     /// The controller that this run has made.
     created: Option<String>,
-    /// Whether this run has finished a renaming: what follows is only to wait.
+    /// True when this run has finished a renaming: only waiting is left.
     renamed: bool,
-    /// Whether the controller that is renamed has been seen gone once already.
+    /// True when the controller that is renamed has been seen gone once already.
     gone_seen: bool,
-    /// Whether this run has written anything.
+    /// True when this run has written anything.
     acted: bool,
 }
 
@@ -121,7 +121,7 @@ impl RollingUpdate {
     /// An update that has been asked for; whether it begins or goes on is for what is live to say.
     ///
     /// # Errors
-    /// Where what was asked for can't be meant, whatever is live.
+    /// Fails when the request makes no sense, whatever is live.
     pub fn new(ask: Ask) -> Result<RollingUpdate, Refused> {
         ask.check()?;
         Ok(RollingUpdate {
@@ -162,7 +162,7 @@ impl RollingUpdate {
         self.rested = true;
     }
 
-    /// What is to be done next.
+    /// Returns the next step.
     ///
     /// # Errors
     /// [`Refused`], with what can be done about it.
@@ -185,7 +185,7 @@ impl RollingUpdate {
         }
     }
 
-    /// What a dry run says: the names of the two controllers.
+    /// Returns the result of a dry run: the names of the two controllers.
     ///
     /// # Errors
     /// As [`RollingUpdate::step`].

@@ -12,9 +12,9 @@ use super::{Ask, Left, Live, Refused, RollingUpdate, Step, Write};
 pub(super) struct ModelCluster {
     pub controllers: BTreeMap<String, Value>,
     pub pods: BTreeMap<String, Value>,
-    /// Whether pods of an image become ready.
+    /// Returns true when pods of an image become ready.
     pub ready: fn(&str) -> bool,
-    /// How many pods become ready at one look; the rest waits.
+    /// The number of pods that become ready at one look; the rest waits.
     pub pace: usize,
     count: u64,
     /// Everything that was said.
@@ -24,7 +24,7 @@ pub(super) struct ModelCluster {
     pub fewest: usize,
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Debug, PartialEq)]
 pub(super) enum Ended {
     Done(String),

@@ -1,4 +1,4 @@
-//! What is written on the controllers, and how it is read.
+//! The texts on the controllers, and their parsers.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ impl<'a> Controller<'a> {
         marks::annotation(self.0, name)
     }
 
-    /// Whether its mark says that it is to take the place of the controller of that name.
+    /// Returns true when its mark says that it is to take the place of the controller of that name.
     pub(super) fn replaces(self, old: &str) -> bool {
         self.annotation(SOURCE_ID).and_then(|source| source.split_once(':')).is_some_and(|(name, _)| name == old)
     }
@@ -47,12 +47,12 @@ impl<'a> Controller<'a> {
         self.0["spec"]["replicas"].as_i64().unwrap_or(1)
     }
 
-    /// Whether its own controller has seen its present shape, and it has as many pods as it should.
+    /// Returns true when its own controller has seen its present specification, and it has as many pods as it should.
     pub(super) fn is_settled(self) -> bool {
         self.is_observed() && self.0["status"]["replicas"].as_i64().unwrap_or_default() == self.size()
     }
 
-    /// Whether its own controller has seen its present shape.
+    /// Returns true when its own controller has seen its present specification.
     pub(super) fn is_observed(self) -> bool {
         self.0["status"]["observedGeneration"].as_i64().unwrap_or_default() >= marks::generation(self.0)
     }
@@ -87,12 +87,12 @@ impl<'a> Controller<'a> {
         found.and_then(|one| one["image"].as_str()).unwrap_or_default()
     }
 
-    /// Whether it controls a pod.
+    /// Returns true when it controls a pod.
     pub(super) fn owns(self, pod: &Value) -> bool {
         owner(pod).is_some_and(|owner| owner["uid"] == self.uid())
     }
 
-    /// How many of its pods serve: ready, and not on their way out.
+    /// Returns how many of its pods serve: ready, and not being deleted.
     pub(super) fn ready(self, pods: &[Value]) -> i64 {
         let serves =
             |pod: &&Value| self.owns(pod) && pod["metadata"].get("deletionTimestamp").is_none() && is_ready(pod);

@@ -1,12 +1,12 @@
-//! How far an update is, in numbers.
+//! The progress of an update, in numbers.
 
 use super::names::Controller;
 use super::{DESIRED, Live, ORIGINAL, RENAMED_FROM, RollingUpdate, To};
 use crate::rollout::Counters;
 
 impl RollingUpdate {
-    /// How many pods are how far, by what is live. Those of the template that is aimed at count as updated; all that serve
-    /// count as available.
+    /// Returns the numbers of pods by progress, from the live objects. Those of the template that is aimed at count as
+    /// updated; all that serve count as available.
     #[must_use]
     pub fn counters(&self, live: &Live) -> Counters {
         let old = live.controller(&self.ask.old);

@@ -1,6 +1,6 @@
-//! Why a rolling update is not begun, or not gone on with.
+//! The reason for which a rolling update is not begun, or not continued.
 
-/// Why a rolling update is not begun, or not gone on with; what to do about it stands behind it.
+/// The reason for which a rolling update is not begun, or not continued, with advice.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// There is no such controller.
@@ -30,7 +30,7 @@ pub enum Refused {
         "Found existing in-progress update to image ({present}).\nEither continue in-progress update with --image={present} or rollback with --rollback"
     )]
     OtherImage {
-        /// That image.
+        /// The image.
         present: String,
     },
     /// A template of another commit is being rolled out.
@@ -81,7 +81,7 @@ pub enum Refused {
     /// The two controllers have one name.
     #[error("{name} cannot have the same name as the existing ReplicationController {name}")]
     SameName {
-        /// That name.
+        /// The name.
         name: String,
     },
     /// The manifest is of another controller than the one that was named.
@@ -134,9 +134,9 @@ pub enum Refused {
         name: String,
         /// The annotation.
         annotation: &'static str,
-        /// What it should say.
+        /// The expected value.
         expected: String,
-        /// What it says.
+        /// The value found.
         found: String,
     },
     /// A size is not a number.
@@ -146,7 +146,7 @@ pub enum Refused {
         name: String,
         /// The annotation.
         annotation: &'static str,
-        /// What it says.
+        /// The value found.
         found: String,
     },
     /// Nobody knows how large the controller was.

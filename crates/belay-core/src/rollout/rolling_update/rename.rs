@@ -15,12 +15,12 @@ use super::names::Controller;
 use super::{ByHand, DESIRED, Left, Live, RENAMED_FROM, RENAMING, Refused, RollingUpdate, Step, Write};
 
 impl RollingUpdate {
-    /// What is done where the old controller is gone: the rest of a renaming, or nothing.
+    /// Returns the step if the old controller is gone: the rest of a renaming, or nothing.
     pub(super) fn without_old(&self, live: &Live) -> Result<Step, Refused> {
         let not_found = || Refused::NotFound { name: self.ask.old.clone() };
         let next = live.successor_of(&self.ask.old).ok_or_else(not_found)?;
         let says = vec![format!("Renaming {} to {}", next.name(), self.ask.old)];
-        // Where somebody deleted the old one half way, the size that was meant counts.
+        // If somebody deleted the old one half way, the wanted size counts.
         let size = written_size(next, DESIRED)?.unwrap_or_else(|| next.size());
         Ok(Step::Write { write: Write::Create(self.parked(next, size)), says, last: None })
     }

@@ -90,7 +90,7 @@ impl RollingUpdate {
     /// One step of the roll.
     pub(super) fn roll(&mut self, pair: Pair<'_>, live: &Live) -> Result<Step, Refused> {
         let Pair { from, to } = pair;
-        // Of a controller without pods only what was written on it tells that it has been rolled.
+        // Only the annotations of a controller without pods say that it has been rolled.
         let was_empty = original_size(from)? == Some(0);
         let finished = from.size() == 0 && to.annotation(DESIRED).is_none() && (to.size() > 0 || was_empty);
         let desired = match written_size(to, DESIRED)? {
@@ -161,7 +161,7 @@ impl RollingUpdate {
     }
 }
 
-/// What must be written down before the first size changes.
+/// Returns the annotations that must be written before the first size changes.
 fn remember(pair: Pair<'_>, desired: i64) -> Option<Step> {
     let Pair { from, to } = pair;
     if to.annotation(DESIRED).is_none() || to.annotation(SOURCE_ID).is_none() {
@@ -184,7 +184,7 @@ pub(super) fn unmark(of: Controller<'_>) -> Option<Step> {
     })
 }
 
-/// Whether `next` is what an update that is under way puts in the place of `old`.
+/// Returns true when `next` is the successor of `old` in an update that is under way.
 pub(super) fn is_update_of(old: Controller<'_>, next: Controller<'_>) -> bool {
     let rolled_from = || ByHand::on(next.0).and_then(|hand| hand.from);
     next.replaces(old.name())

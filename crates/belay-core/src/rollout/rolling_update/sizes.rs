@@ -1,11 +1,11 @@
-//! How far up, how far down: arithmetic only.
+//! Steps up and down: arithmetic only.
 
-/// How many pods more than wanted, and how many fewer, there may be on the way.
+/// The numbers of pods above and below the wanted one that are allowed on the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// How many pods more there may be.
+    /// The number of additional pods.
     pub surge: i64,
-    /// How many fewer may serve.
+    /// The number of pods that may be missing.
     pub unavailable: i64,
 }
 
@@ -19,32 +19,32 @@ impl Default for Bounds {
 /// The sizes of the two controllers on the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
-    /// What the next one is to have in the end.
+    /// The final size of the next one.
     pub desired: i64,
-    /// What the old one has.
+    /// The size of the old one.
     pub old: i64,
-    /// What the next one has.
+    /// The size of the next one.
     pub next: i64,
-    /// How many pods of the next one serve.
+    /// The number of pods of the next one that serve.
     pub next_ready: i64,
-    /// How many more and fewer there may be.
+    /// The allowed numbers above and below.
     pub bounds: Bounds,
 }
 
 impl Sizes {
-    /// How many pods must serve.
+    /// Returns how many pods must serve.
     #[must_use]
     pub fn floor(&self) -> i64 {
         (self.desired - self.bounds.unavailable).max(0)
     }
 
-    /// How many pods there may be.
+    /// Returns how many pods there may be.
     #[must_use]
     pub fn ceiling(&self) -> i64 {
         self.desired.saturating_add(self.bounds.surge)
     }
 
-    /// Whether both are where they should be.
+    /// Returns true when both have their final sizes.
     #[must_use]
     pub fn are_reached(&self) -> bool {
         self.next == self.desired && self.old == 0

@@ -1,33 +1,33 @@
-//! What is to be done next.
+//! The next step.
 
 use serde_json::Value;
 
 use super::Sizes;
 
-/// What is to be done next.
+/// The next step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// One write; then look again.
     Write {
         /// The write.
         write: Write,
-        /// What is told of it.
+        /// The lines about it.
         says: Vec<String>,
-        /// What is told when it is done and nothing else is to do.
+        /// The line after it, if nothing else is left to do.
         last: Option<String>,
     },
     /// A controller has not caught up yet: look again after the poll interval.
     Wait {
         /// For what, for people.
         what: String,
-        /// What is told of it.
+        /// The lines about it.
         says: Vec<String>,
     },
     /// Nothing may grow now: the update period is to pass, then [`super::RollingUpdate::rested`].
     Rest {
-        /// How far it is.
+        /// The progress.
         sizes: Sizes,
-        /// What is told of it.
+        /// The lines about it.
         says: Vec<String>,
     },
     /// Everything is done; the last line.
@@ -52,7 +52,7 @@ pub enum Write {
         name: String,
         /// Its uid.
         uid: String,
-        /// What becomes of its pods.
+        /// The treatment of its pods.
         pods: Left,
     },
     /// Change a pod, by a merge patch.
@@ -71,7 +71,7 @@ pub enum Write {
     },
 }
 
-/// What becomes of the pods of a controller that is deleted.
+/// The treatment of the pods of a controller that is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
     /// They stay, without a controller.

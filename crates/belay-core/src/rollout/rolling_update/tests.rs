@@ -304,8 +304,8 @@ fn without_pods_it_goes_through_and_may_be_killed() {
     assert_ended(&world, "foo", "v1", 0);
 }
 
-/// What is written on the two controllers before the first size changes: a label with the digits of each, under the key that
-/// was asked for; the size that is aimed at, and the one that was; each other's names.
+/// The two controllers bear these before the first size changes: a label with the digest of each, under the requested
+/// key; the wanted size, and the former one; each other's names.
 #[test]
 fn the_two_controllers_are_marked_before_anything_grows() {
     for key in [super::DEFAULT_LABEL_KEY, "colour"] {

@@ -22,7 +22,7 @@ impl Placed {
 }
 
 impl At<'_> {
-    /// How many spots lie before that of the value of a key.
+    /// Returns how many spots lie before that of the value of a key.
     fn index(self, name: &str) -> Option<usize> {
         self.value.get(name)?;
         let before = self.children().take_while(|child| child.name != name);

@@ -19,8 +19,8 @@ pub(super) fn health(object: &Value) -> Health {
     Health { observed_generation: number(object, "/status/observedGeneration"), standing, failure, counters, message }
 }
 
-/// Whether all of its pods have the present template, and were available once. The condition alone may be about the template
-/// before.
+/// Returns true when all of its pods have the present template, and were available once. The condition alone may be
+/// about the template before.
 pub(super) fn was_complete(object: &Value) -> bool {
     let Counters { desired, total, updated, .. } = health(object).counters;
     let progressing = condition(object, "Progressing");

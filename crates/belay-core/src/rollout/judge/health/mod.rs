@@ -20,22 +20,22 @@ pub use pod::{Fault, PodAccount, account_of_pod};
 pub(in crate::rollout) use silent_pod::told_by_event;
 pub use wrong_pods::wrong_pods;
 
-/// What an object says of itself.
+/// The status of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     /// The generation that the status is about; 0 where the kind does not say.
     pub observed_generation: i64,
-    /// Where it stands.
+    /// Its standing.
     pub standing: Standing,
-    /// What it says of a failure, also where its counters say that it is complete nevertheless.
+    /// The failure in its status, even if its counters say that it is complete nevertheless.
     pub failure: Option<Failure>,
-    /// How many pods it has, and how far they are.
+    /// The numbers of its pods, by their progress.
     pub counters: Counters,
     /// One sentence for people.
     pub message: String,
 }
 
-/// Where an object stands.
+/// The standing of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Everything that it should have is there.
@@ -51,13 +51,13 @@ pub enum Standing {
 /// An object's own word that it has failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Why.
+    /// The reason.
     pub reason: Reason,
     /// A text that differs for every new failure, so that an old one is known again: the condition's time.
     pub mark: String,
 }
 
-/// How many pods a workload has. Their growth is progress.
+/// The numbers of a workload's pods. Their growth is progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Pods wanted.
@@ -73,7 +73,8 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Whether these show progress against earlier ones: more new pods, fewer old ones, more ready, more available.
+    /// Returns true when these show progress against earlier ones: more new pods, fewer old ones, more ready, more
+    /// available.
     #[must_use]
     pub fn progressed_since(&self, earlier: &Counters) -> bool {
         self.updated > earlier.updated
@@ -82,8 +83,8 @@ impl Counters {
             || self.available > earlier.available
     }
 
-    /// The furthest of these and earlier ones. Where there are more new pods or fewer old ones than ever, what is ready
-    /// is counted anew, for it may now be others.
+    /// The furthest of these and earlier ones. If there are more new pods or fewer old ones than ever, ready pods are
+    /// counted anew, for they may now be others.
     #[must_use]
     pub fn best_of(&self, earlier: &Counters) -> Counters {
         let old = |counters: &Counters| counters.total - counters.updated;
@@ -96,7 +97,8 @@ impl Counters {
     }
 }
 
-/// What a live object says of itself; `None` for kinds that are healthy as soon as they exist (ConfigMap, Service …).
+/// Returns the health of a live object by its status; `None` for kinds that are healthy as soon as they exist
+/// (ConfigMap, Service …).
 #[must_use]
 pub fn health(key: &ObjectKey, object: &Value) -> Option<Health> {
     match Workload::of(key) {
@@ -126,8 +128,8 @@ pub fn progress_deadline_seconds(key: &ObjectKey, object: &Value) -> Option<i64>
     Some(seconds.unwrap_or(DEFAULT)).filter(|seconds| (1..NEVER).contains(seconds))
 }
 
-/// Whether the cluster itself still says that the present template of a workload was complete before, whatever has become of its
-/// pods since. Of kinds that do not say so it is not known.
+/// Returns true when the cluster itself still says that the present template of a workload was complete before,
+/// whatever has become of its pods since. For kinds that do not say so, the answer is false.
 #[must_use]
 pub fn was_complete(key: &ObjectKey, object: &Value) -> bool {
     if number(object, "/status/observedGeneration") < number(object, "/metadata/generation") {
@@ -148,7 +150,7 @@ fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
 }
 
-/// Whether a pod or a node says that it is ready.
+/// Returns true when a pod or a node says that it is ready.
 #[must_use]
 pub fn is_ready(object: &Value) -> bool {
     condition(object, "Ready").is_some_and(|condition| condition["status"] == "True")
@@ -162,7 +164,7 @@ fn time(value: &Value) -> Option<Timestamp> {
     value.as_str()?.parse().ok()
 }
 
-/// What a failed condition says.
+/// Returns the failure in a failed condition.
 fn failure(condition: &Value, code: &str, message: String) -> Failure {
     let at =
         ["lastUpdateTime", "lastTransitionTime"].iter().map(|field| text(condition, field)).find(|at| !at.is_empty());

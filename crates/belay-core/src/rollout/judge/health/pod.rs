@@ -1,4 +1,4 @@
-//! Why a pod is stuck, and whose fault that is.
+//! The cause of a stuck pod, and who is to blame for it.
 
 use std::collections::BTreeSet;
 
@@ -8,16 +8,16 @@ use super::{condition, text, time};
 use crate::rollout::PodSeen;
 use jiff::{SignedDuration, Timestamp};
 
-/// What a pod tells about its rollout.
+/// An account of a pod in a rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodAccount {
-    /// What is kept as evidence.
+    /// The part that is kept as evidence.
     pub seen: PodSeen,
-    /// Whose fault it is that it is not ready.
+    /// The cause for which it is not ready.
     pub fault: Fault,
 }
 
-/// Whose fault it is that a pod is not ready.
+/// The cause for which a pod is not ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
     /// It is ready, has ended well, or is on its way out: nobody's.
@@ -34,7 +34,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Whether the commit is to blame where nobody else is.
+    /// Returns true when the commit is to blame if nobody else is.
     #[must_use]
     pub fn blames_the_commit(self) -> bool {
         matches!(self, Fault::Commit | Fault::Young)
@@ -57,7 +57,7 @@ const TAKEN_AWAY: [&str; 9] = [
 /// The time that a kubelet gets to say the first word about a pod that is bound to its node.
 const KUBELET_PATIENCE: SignedDuration = SignedDuration::from_secs(60);
 
-/// What `pod` tells at `now`. `lost_nodes` are those that are not Ready, or gone.
+/// Returns the account of `pod` at `now`. `lost_nodes` are those that are not Ready, or gone.
 #[must_use]
 pub fn account_of_pod(pod: &Value, lost_nodes: &BTreeSet<String>, now: Timestamp) -> PodAccount {
     let mut seen = PodSeen {
@@ -116,7 +116,7 @@ fn fault(pod: &Value, lost_nodes: &BTreeSet<String>, now: Timestamp, seen: &mut 
     unready(pod, statuses, now, seen)
 }
 
-/// What the containers' states say, the worst first.
+/// Reads the containers' states, the worst first.
 fn containers(statuses: &[&Value], seen: &mut PodSeen) -> Option<Fault> {
     for status in statuses {
         let waiting = &status["state"]["waiting"];

@@ -33,8 +33,8 @@ pub(super) fn health(object: &Value) -> Health {
     }
 }
 
-/// Whether its controller has made the present revision the current one, which it does when all pods are ready. The first one is
-/// current from its beginning.
+/// Returns true when its controller has made the present revision the current one, which it does when all pods are
+/// ready. The first one is current from its beginning.
 pub(super) fn was_complete(object: &Value) -> bool {
     let status = &object["status"];
     let is_current = status["currentRevision"] == status["updateRevision"] && status["updateRevision"].is_string();

@@ -1,4 +1,4 @@
-//! What is wrong already with the pods of a rollout under way, in a line.
+//! Faults of the pods of a rollout under way, in a line.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use crate::rollout::Observation;
 /// States through which every pod passes.
 const PASSING: [&str; 4] = ["ContainerCreating", "PodInitializing", "NotReady", "Pending"];
 
-/// What is wrong with new pods: `1 new pod: ImagePullBackOff web:404`. `None` where nothing is, or they have only begun.
-/// `template` is the pod template that they were made from.
+/// Returns the faults of new pods: `1 new pod: ImagePullBackOff web:404`. `None` where nothing is, or they have only
+/// begun. `template` is the pod template that they were made from.
 #[must_use]
 pub fn wrong_pods(observed: &Observation, template: &Value) -> Option<String> {
     let pods = &observed.pods;

@@ -36,7 +36,7 @@ fn paths(surplus: Option<Surplus>) -> Vec<String> {
     surplus.map(|found| found.fields.into_iter().map(|field| field.path).collect()).unwrap_or_default()
 }
 
-/// What somebody has added to a pod template, how `managedFields` has it, and where it is.
+/// Each case is an addition to a pod template, its entry in `managedFields`, and its path.
 #[test]
 fn what_others_add_to_a_pod_template_is_surplus() {
     let app = json!({"name": "app", "image": "web:1", "env": [{"name": "A", "value": "1"}]});
