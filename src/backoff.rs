@@ -1,5 +1,5 @@
-//! How long is waited before something is tried again: each wait is a multiple of the one before, up to the longest. Without
-//! chance, so that a simulated run repeats.
+//! The waits between tries: each is a multiple of the one before, up to the longest. Without chance, so that a
+//! simulated run repeats.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ pub struct Backoff {
     first: Duration,
     longest: Duration,
     factor: u32,
-    /// How many waits there were.
+    /// The number of waits so far.
     tried: u32,
 }
 
@@ -20,19 +20,19 @@ impl Backoff {
         Backoff { first, longest, factor: 2, tried: 0 }
     }
 
-    /// The same with another factor than two.
+    /// Returns the same with another factor than two.
     #[must_use]
     pub const fn growing_by(self, factor: u32) -> Backoff {
         Backoff { factor, ..self }
     }
 
-    /// The wait that comes after so many others.
+    /// Returns the wait that comes after so many others.
     #[must_use]
     pub fn wait_number(&self, waits: u32) -> Duration {
         self.first.saturating_mul(self.factor.saturating_pow(waits)).min(self.longest)
     }
 
-    /// The next wait.
+    /// Returns the next wait.
     pub fn wait(&mut self) -> Duration {
         let wait = self.wait_number(self.tried);
         self.tried = self.tried.saturating_add(1);

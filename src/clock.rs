@@ -32,21 +32,21 @@ enum ClockSource {
 }
 
 impl Clock {
-    /// The machine's own clock.
+    /// Returns the machine's own clock.
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "this is the clock")]
     pub fn system() -> Clock {
         Clock(ClockSource::System { began: Timestamp::now(), uptime: uptime().unwrap_or_default() })
     }
 
-    /// A clock that shows `epoch` now and moves with tokio's clock: with `tokio::time::pause`, only as far as the test
-    /// lets it. Needs a running tokio runtime.
+    /// Returns a clock that shows `epoch` now and moves with tokio's clock: with `tokio::time::pause`, only as far as
+    /// the test lets it. Needs a running tokio runtime.
     #[must_use]
     pub fn tokio(epoch: Timestamp) -> Clock {
         Clock(ClockSource::Tokio { epoch, started: Instant::now(), set: Arc::default(), slept: Arc::default() })
     }
 
-    /// A clock that shows the machine's time now and goes `speed` times as fast from here on.
+    /// Returns a clock that shows the machine's time now and goes `speed` times as fast from here on.
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "this is the clock")]
     pub fn fast(speed: f64) -> Clock {
@@ -70,12 +70,13 @@ impl Clock {
         }
     }
 
-    /// How much time has passed since some fixed moment, whoever sets the clock; also while the machine was suspended,
-    /// which tokio's clock does not count.
+    /// Returns how much time has passed since some fixed moment, whoever sets the clock; also while the machine was
+    /// suspended, which tokio's clock does not count.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         match &self.0 {
-            // Where the machine does not say, the time of day does; who sets it forward makes belay stop writing for a moment.
+            // If the machine does not say, the time of day does; a person who sets it forward makes belay stop writing
+            // for a moment.
             ClockSource::System { .. } => uptime().unwrap_or_else(|| self.since_1970()),
             ClockSource::Tokio { started, slept, .. } => {
                 started.elapsed() + Duration::from_secs(slept.load(Ordering::Relaxed))
@@ -84,8 +85,8 @@ impl Clock {
         }
     }
 
-    /// The present moment by a clock that nobody sets: what lasts for minutes is measured by it, so that a machine whose clock is
-    /// put right fails no rollout.
+    /// Returns the present moment by a clock that nobody sets: what lasts for minutes is measured by it, so that a
+    /// machine whose clock is put right fails no rollout.
     #[must_use]
     pub fn steady(&self) -> Timestamp {
         let passed = |began: Timestamp, passed: Duration| {
@@ -102,7 +103,7 @@ impl Clock {
         }
     }
 
-    /// The time of day at a moment of [`Clock::steady`].
+    /// Returns the time of day at a moment of [`Clock::steady`].
     #[must_use]
     pub fn shown(&self, steady: Timestamp) -> Timestamp {
         steady.saturating_add(self.now().duration_since(self.steady())).unwrap_or(steady)
@@ -112,7 +113,7 @@ impl Clock {
         Duration::try_from(self.now().duration_since(Timestamp::UNIX_EPOCH)).unwrap_or_default()
     }
 
-    /// The present moment.
+    /// Returns the present moment.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         match &self.0 {
@@ -132,8 +133,8 @@ impl Clock {
     }
 }
 
-/// How long the machine has been up, the time that it was suspended included; `None` where it does not say. Asked of the
-/// kernel, not of `/proc/uptime`: under the unit's `ProcSubset=pid` there is none.
+/// Returns how long the machine has been up, the time that it was suspended included; `None` if the machine does not
+/// say. Asked of the kernel, not of `/proc/uptime`: under the unit's `ProcSubset=pid` there is none.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "a function of the C library")]
 fn uptime() -> Option<Duration> {
@@ -181,7 +182,7 @@ mod tests {
         #[cfg(target_os = "linux")]
         {
             let up = super::uptime().expect("Linux tells");
-            // What it writes into /proc has steps of 10 ms; asked itself it is more exact.
+            // The time in /proc has steps of 10 ms; the call is more exact.
             assert!(
                 (0..1000)
                     .any(|_| super::uptime().is_some_and(|later| later > up && later < up + Duration::from_millis(9)))

@@ -11,7 +11,7 @@ use std::path::Path;
 /// Opens a regular file, or a link to one. Never waits for somebody to write.
 ///
 /// # Errors
-/// Where it can't be opened, or is something else; the error says what.
+/// Fails when it can't be opened, or is no regular file; the error says so.
 pub fn open_regular(path: &Path) -> Result<File> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     check_regular(&file.metadata()?)?;
@@ -43,7 +43,7 @@ pub fn read_regular_text(path: &Path, limit: u64) -> Result<String> {
 /// Checks that this is a regular file.
 ///
 /// # Errors
-/// Where it is something else; the error says what.
+/// Fails when it is no regular file; the error says so.
 pub fn check_regular(metadata: &Metadata) -> Result<()> {
     let kind = metadata.file_type();
     let word = match () {

@@ -19,7 +19,7 @@ pub use process::Process;
 use sd_notify::NotifyState;
 use tracing_subscriber::EnvFilter;
 
-/// How logs look.
+/// The format of logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
     /// For people, without times where journald adds its own.
@@ -29,7 +29,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// What is logged when `-v` was said so often, but for [`without_answers`].
+/// Returns the filter of log lines for the number of `-v`, but for [`without_answers`].
 #[must_use]
 pub fn what_is_logged(verbosity: u8) -> &'static str {
     match verbosity {
@@ -54,33 +54,34 @@ pub fn start_logging(verbosity: u8, format: LogFormat) {
         (LogFormat::Json, true) => logs.with_writer(Journal(std::io::stderr)).json().try_init(),
         (LogFormat::Text, false) => logs.with_writer(LogWriter { to: std::io::stderr, coloured }).try_init(),
         (LogFormat::Text, true) => {
-            // What a panic says is an error like any other.
+            // The text of a panic is an error like any other.
             std::panic::set_hook(Box::new(|panic| tracing::error!("belay's own fault: {panic}")));
             logs.with_writer(LogWriter { to: Journal(std::io::stderr), coloured }).without_time().try_init()
         }
     };
 }
 
-/// A line that says why the program ends, as standard error should have it: with an error's priority for the journal.
+/// Returns a line that says why the program ends, as standard error should have it: with an error's priority for the
+/// journal.
 #[must_use]
 pub fn as_error(line: &str) -> String {
     if journal::is_read_by_it() { journal::with_priority(journal::ERROR, line) } else { line.to_owned() }
 }
 
-/// The filter, whatever it lets through, with no more of kube's client than what is an error: it logs a whole answer that
-/// it can't read, and that may be one with Secrets that broke off.
+/// Returns the filter, whatever it lets through, with no more of kube's client than what is an error: it logs a whole
+/// answer that it can't read, and that may be one with Secrets that broke off.
 #[must_use]
 pub fn without_answers(filter: EnvFilter) -> EnvFilter {
     let quiet = ["kube_client=error", "kube_client::client=error"];
     quiet.iter().fold(filter, |filter, quiet| filter.add_directive(quiet.parse().expect("a directive")))
 }
 
-/// The line to systemd. What is said never waits: a socket that nobody reads must not keep the service from its work, nor
+/// The line to systemd. A message never waits: a socket that nobody reads must not keep the service from its work, nor
 /// from its end. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Systemd {
     socket: Option<PathBuf>,
-    /// Whether the last that was said was not taken, so that the log says so once.
+    /// True when the last message was not taken, so that the log says so once.
     unheard: Arc<AtomicBool>,
 }
 
@@ -91,7 +92,7 @@ impl Systemd {
         Systemd { socket: std::env::var_os("NOTIFY_SOCKET").map(PathBuf::from), unheard: Arc::default() }
     }
 
-    /// Whoever reads the datagram socket at this path.
+    /// Returns the line to the reader of the datagram socket at this path.
     #[must_use]
     pub fn at(socket: PathBuf) -> Systemd {
         Systemd { socket: Some(socket), unheard: Arc::default() }
@@ -121,7 +122,7 @@ impl Systemd {
         self.tell(&NotifyState::Watchdog)
     }
 
-    /// Whether it was taken, or nobody asked.
+    /// Returns true when it was taken, or nobody asked.
     fn tell(&self, state: &NotifyState<'_>) -> bool {
         let Some(socket) = &self.socket else { return true };
         let said = send(socket, &format!("{state}\n"));
@@ -138,8 +139,8 @@ impl Systemd {
     }
 }
 
-/// How often [`Systemd::alive`] must be said: half the time after which systemd would restart the service; `None` where it
-/// does not watch.
+/// Returns the period at which [`Systemd::alive`] must be called: half the time after which systemd would restart the
+/// service; `None` if it does not watch.
 #[must_use]
 pub fn watchdog_interval() -> Option<Duration> {
     sd_notify::watchdog_enabled().map(|interval| interval / 2)

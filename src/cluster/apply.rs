@@ -9,7 +9,7 @@ use super::{Cluster, ClusterError, Served, ServerRefusal};
 use belay_core::manifest::{Compact, ObjectKey, without_values};
 use belay_core::rollout::{CommitId, Revision, marks, revisions, same_template, template};
 
-/// Whether a write is stored.
+/// The choice if a write is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// The server only says what the write would do.
@@ -18,18 +18,18 @@ pub enum Mode {
     Real,
 }
 
-/// What a write led to.
+/// The result of a write.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Written {
     /// The object after it.
     pub object: Value,
-    /// What the server warns of.
+    /// The warnings of the server.
     pub warnings: Vec<String>,
-    /// Whether the object is new.
+    /// True when the object is new.
     pub created: bool,
 }
 
-/// A body as a server stores it: an object of a cluster-wide kind has no namespace, whatever its manifest says.
+/// Returns a body as a server stores it: an object of a cluster-wide kind has no namespace, whatever its manifest says.
 fn in_its_scope(served: &Served, body: Compact) -> Compact {
     if served.namespaced {
         return body;
@@ -192,8 +192,9 @@ impl Cluster {
     }
 }
 
-/// An apply that takes what it names, whoever owns it and whichever version is stored, is in conflict only with a write of
-/// the same moment, which the server has given up trying again by itself. That is a fault of the infrastructure.
+/// Returns an apply that takes what it names, whoever owns it and whichever version is stored, is in conflict only with
+/// a write of the same moment, which the server has given up trying again by itself. Such a conflict is a fault of the
+/// infrastructure.
 fn lost_a_race(what: String, error: ClusterError) -> ClusterError {
     match error {
         ClusterError::Refused(ServerRefusal { code: 409, message, .. }) => {

@@ -19,12 +19,12 @@ const ERROR_LIMIT: usize = 1024 * 1024;
 /// The most characters of a path in an error.
 const PATH_SHOWN: usize = 300;
 
-/// What a request is for; told in errors.
+/// The purpose of a request; named in errors.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Purpose<'a> {
     /// `apply Deployment shop/web`
     pub what: &'a str,
-    /// Whether the request or its answer carries the values of a Secret, which must not get into an error.
+    /// True when the request or its answer carries the values of a Secret, which must not get into an error.
     pub secret: bool,
 }
 
@@ -205,7 +205,7 @@ fn warnings(response: &Response<Body>) -> Vec<String> {
     headers.filter_map(|header| warning_text(header.to_str().ok()?)).collect()
 }
 
-/// The text of `299 - "text"`.
+/// Returns the text of `299 - "text"`.
 fn warning_text(header: &str) -> Option<String> {
     let quoted = header.split_once('"')?.1;
     let text = quoted.rsplit_once('"')?.0;
@@ -243,7 +243,7 @@ pub(super) fn refusal(purpose: Purpose<'_>, code: u16, body: &[u8]) -> ClusterEr
                           kubeconfig's token or certificate is valid";
             ClusterError::Denied { what, message: format!("{message}: {advice}") }
         }
-        // How the API server says that an applied object does not fit its schema.
+        // The API server answers so when an applied object does not fit its schema.
         500 if message.contains("failed to create typed patch object") => {
             ClusterError::Refused(refused(purpose, code, "Invalid".to_owned(), message, details))
         }
@@ -275,8 +275,8 @@ fn refused(purpose: Purpose<'_>, code: u16, reason: String, message: String, det
     ServerRefusal { code, reason, message, causes }
 }
 
-/// Why a Secret is refused, as far as the server says it in words that hold none of its values. A policy or a webhook may
-/// quote a value behind its name.
+/// Returns why a Secret is refused, as far as the server says it in words that hold none of its values. A policy or a
+/// webhook may quote a value behind its name.
 fn without_values(message: &str) -> Option<String> {
     const IMMUTABLE: &str = "field is immutable";
     let between = |begin: &str, end: &str| {

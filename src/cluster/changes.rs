@@ -20,7 +20,7 @@ use super::pages::{LIST, Listing, Pages};
 use super::{Backoff, Cluster, ClusterError, ObjectText, Served};
 use belay_core::manifest::ObjectKey;
 
-/// What a watch has seen.
+/// The observation of a watch.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Seen {
     /// An object as it is now.
@@ -37,9 +37,9 @@ pub enum Seen {
     Denied(Served, Option<String>),
 }
 
-/// How many objects a page of the first list has: all of a page are in memory at once.
+/// The number of objects of a page of the first list: all of a page are in memory at once.
 const PAGE: usize = 100;
-/// How long one watch lasts, as the server is asked; it ends it then, and the next one begins.
+/// The length of one watch, as the server is asked; it ends it then, and the next one begins.
 const LASTS: Duration = Duration::from_secs(290);
 /// A watch that ends sooner is waited after before the next one.
 const SOON: Duration = Duration::from_secs(1);
@@ -48,7 +48,7 @@ const SELDOM: Duration = Duration::from_mins(1);
 /// The longest revision, in bytes; it stands in the address of the next watch.
 const REVISION_BYTES: usize = 256;
 
-/// What is watched.
+/// The subject of the watch.
 #[derive(Clone)]
 pub(super) struct Scope {
     pub cluster: Cluster,
@@ -58,7 +58,7 @@ pub(super) struct Scope {
     pub namespace: Option<String>,
     /// The objects that were told of, of all scopes of the kind.
     pub known: Arc<Mutex<BTreeSet<ObjectKey>>>,
-    /// Where objects are told of.
+    /// The receiver of objects.
     pub send: mpsc::Sender<Seen>,
     /// The room for what is told there.
     pub room: TextRoom,
@@ -66,7 +66,7 @@ pub(super) struct Scope {
     pub synced: mpsc::Sender<Option<String>>,
 }
 
-/// Why a scope is watched no longer.
+/// The reason for which a scope is watched no longer.
 #[derive(Debug)]
 pub(super) enum WatchEnd {
     /// Nobody listens.
@@ -75,7 +75,7 @@ pub(super) enum WatchEnd {
     Denied(ClusterError),
 }
 
-/// How one watch ended.
+/// The end of one watch.
 enum Over {
     Ended(WatchEnd),
     /// After its time; whether anything was heard, and be it a bookmark.
@@ -84,7 +84,7 @@ enum Over {
     },
     /// Before its time, without an error.
     Early,
-    /// What changed since the revision can't be known any more.
+    /// The changes since the revision can't be known any more.
     Outdated,
     Trouble(ClusterError),
 }
@@ -204,7 +204,7 @@ impl Scope {
         }
     }
 
-    /// One watch from a revision on; that of its newest event is the revision then.
+    /// Returns one watch from a revision on; that of its newest event is the revision then.
     async fn watch(&self, revision: &mut String, trouble: &mut WatchFault) -> Over {
         let what = format!("watch {}", self.served.resource);
         let purpose = Purpose { what: &what, secret: self.served.kind == "Secret" };
@@ -224,7 +224,7 @@ impl Scope {
                 Ok(Some(Err(error))) => return away(format!("it broke off: {}", without_credentials(&error))),
                 Ok(Some(Ok(frame))) => frame,
             };
-            // What always has something to say is over in time, too.
+            // A watch that never pauses is over in time, too.
             if Instant::now() >= end {
                 return Over::InTime { heard };
             }
@@ -384,7 +384,7 @@ impl Scope {
         Ok(())
     }
 
-    /// What is watched, in a word that no other watch of the source has.
+    /// Returns the name of the watch's subject, which no other watch of the source has.
     fn name(&self) -> String {
         self.served.path(self.namespace.as_deref(), "")
     }

@@ -18,12 +18,12 @@ use super::credentials::without_credentials;
 use super::redirect::Redirect;
 use super::unreachable::Unreachable;
 
-/// How often is looked whether the files have changed, at most: only when something is asked of the server.
+/// The shortest period between two checks that the files have changed: only when something is asked of the server.
 const LOOK: Duration = Duration::from_secs(10);
-/// How long an answer of the files is believed that did not help.
+/// The time for which an answer of the files is believed that did not help.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
 
-/// How to connect to an API server.
+/// The way to connect to an API server.
 pub struct Connector {
     /// The server, as a person would look for it: its URL.
     pub server: String,
@@ -33,9 +33,9 @@ pub struct Connector {
     pub connect: Box<dyn Fn() -> BoxFuture<'static, Result<Client, String>> + Send + Sync>,
 }
 
-/// What an error says with all that it comes from, each once.
+/// Returns the text of an error with all its causes, each once.
 fn whole(error: &(dyn Error + 'static)) -> String {
-    // What the client calls it says nothing to anybody.
+    // The client's own name for it helps nobody.
     let error = error.downcast_ref::<kube::Error>().and_then(kube::Error::source).unwrap_or(error);
     let mut text = String::new();
     let mut cause = Some(error);
@@ -54,16 +54,16 @@ fn whole(error: &(dyn Error + 'static)) -> String {
     text
 }
 
-/// What is used at present.
+/// The connection in use.
 struct Present {
     client: Client,
-    /// How often it was made anew.
+    /// The number of times that it was made anew.
     number: u64,
     stamp: u64,
     looked: Instant,
     /// When it was made anew last, or tried to be.
     renewed: Option<Instant>,
-    /// Why it could not be.
+    /// The reason for which it could not be.
     trouble: Option<String>,
 }
 
@@ -74,10 +74,11 @@ struct Connection {
     renewing: tokio::sync::Mutex<()>,
 }
 
-/// A client whose connection is made anew where the server does not accept its credentials, and where the files change.
+/// Returns a client whose connection is made anew where the server does not accept its credentials, and where the files
+/// change.
 ///
 /// # Errors
-/// Where no client can be made in the first place.
+/// Fails when no client can be made in the first place.
 pub async fn connect(connector: Connector) -> Result<Client, String> {
     let stamp = (connector.stamp)();
     let client = (connector.connect)().await?;
@@ -140,8 +141,9 @@ impl Connection {
         }
     }
 
-    /// Makes the connection anew, unless somebody did since it had this number. Whether it is another one now. The task is polled
-    /// also while the caller waits for something else: the lock is never held by a future that stands still.
+    /// Makes the connection anew, unless somebody did since it had this number. Returns true when it is another one
+    /// now. The task is polled also while the caller waits for something else: the lock is never held by a future that
+    /// stands still.
     async fn renewed(self: &Arc<Self>, number: u64, why: &'static str) -> bool {
         let connection = Arc::clone(self);
         let renewing = tokio::spawn(async move { connection.renew(number, why).await }.in_current_span());
@@ -196,7 +198,7 @@ mod tests {
     use std::convert::Infallible;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// A client of a server that accepts nobody but whoever shows `valid`.
+    /// Returns a client of a server that accepts nobody but whoever shows `valid`.
     fn client(shown: u64, valid: &Arc<AtomicU64>) -> Client {
         let valid = Arc::clone(valid);
         let service = tower::service_fn(move |request: Request<Body>| {
@@ -210,7 +212,7 @@ mod tests {
         Client::new(service, "shop")
     }
 
-    /// A connection, what its file holds, and what the server accepts.
+    /// Returns a connection, what its file holds, and what the server accepts.
     async fn connection() -> (Client, Arc<AtomicU64>, Arc<AtomicU64>) {
         let (file, valid) = (Arc::new(AtomicU64::new(1)), Arc::new(AtomicU64::new(1)));
         let (stamp, of, shown) = (Arc::clone(&file), Arc::clone(&valid), Arc::clone(&file));

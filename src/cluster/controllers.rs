@@ -11,16 +11,16 @@ use belay_core::manifest::ObjectKey;
 use belay_core::rollout::marks;
 use belay_core::rollout::rolling_update::{Left, Live, RollingUpdate, Write};
 
-/// What a write came to.
+/// The result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
     /// It is done.
     Done,
-    /// What it was about has changed since it was looked at: look again.
+    /// The object has changed since it was read: read it again.
     Outdated,
 }
 
-/// Where something is written, and under which name.
+/// The place of a write, and its name.
 #[derive(Clone, Copy)]
 struct FoundBy<'a> {
     namespace: &'a str,
@@ -28,7 +28,7 @@ struct FoundBy<'a> {
 }
 
 impl Cluster {
-    /// What is live of what a rolling update is about: the controllers of a namespace, and those pods that it needs.
+    /// Returns the live objects of a rolling update: the controllers of a namespace, and those pods that it needs.
     ///
     /// # Errors
     /// As [`ClusterError`] sorts them.

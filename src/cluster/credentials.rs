@@ -7,10 +7,11 @@ use kube::client::AuthError;
 use super::redirect::Redirect;
 use super::unreachable::Unreachable;
 
-/// How much of what such a program says on standard error is shown, in characters.
+/// The length of such a program's standard error that is shown, in characters.
 const SAID_LIMIT: usize = 300;
 
-/// What an error says, without the credentials that it may quote: what a program printed is one, or a piece of one.
+/// Returns the text of an error, without the credentials that it may quote: the output of a program is one, or a piece
+/// of one.
 #[must_use]
 pub fn without_credentials(error: &(dyn Error + 'static)) -> String {
     let mut cause = Some(error);

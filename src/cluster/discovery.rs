@@ -1,4 +1,4 @@
-//! What a cluster says of itself: its version, and which kinds it serves.
+//! Discovery of a cluster: its version, and the kinds that it serves.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::{Cluster, ClusterError};
 /// All kinds of all groups in one answer, where the server can do that; else the groups alone.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 
-/// What a cluster says of itself.
+/// The facts that a cluster gives about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Discovered {
     /// `v1.36.3`.
@@ -37,7 +37,7 @@ impl Cluster {
     }
 }
 
-/// The versions, and the kinds, of an answer in either form.
+/// Returns the versions, and the kinds, of an answer in either form.
 fn served(answer: &Value) -> Vec<String> {
     let text = |value: &Value| value.as_str().map(ToOwned::to_owned);
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();

@@ -1,8 +1,8 @@
-//! What can go wrong with a cluster, and whose fault it is.
+//! The errors of a cluster, and who is to blame for them.
 
 use belay_core::rollout::{Reason, ReasonCode};
 
-/// Why a request did not do what it was made for.
+/// The reason for which a request did not do its work.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClusterError {
     /// The API server understood the object and refuses it: the commit's fault. Trying again changes nothing.
@@ -11,29 +11,29 @@ pub enum ClusterError {
     /// Something that the object needs is not there yet: its namespace, or its kind.
     #[error("failed to find {what}: {message}")]
     Missing {
-        /// What is missing, `namespace shop`.
+        /// The missing thing, `namespace shop`.
         what: String,
-        /// What the API server says.
+        /// The API server's message.
         message: String,
     },
     /// belay may not do this.
     #[error("failed to {what}: the API server does not allow it: {message}")]
     Denied {
-        /// What was tried.
+        /// The attempt.
         what: String,
-        /// What the API server says.
+        /// The API server's message.
         message: String,
     },
     /// There was no answer, or the answer that it can't be done now: a fault of the infrastructure, to be tried again.
     #[error("failed to {what}: {message}")]
     Away {
-        /// What was tried.
+        /// The attempt.
         what: String,
-        /// What happened.
+        /// The event.
         message: String,
         /// After how many seconds the server asks to be tried again.
         retry_after_seconds: Option<u32>,
-        /// Why it could not be done.
+        /// The reason for which it could not be done.
         because: AwayCause,
     },
 }
@@ -41,7 +41,7 @@ pub enum ClusterError {
 /// The message of a write that is given up because this daemon may not write.
 pub(super) const NOT_ENTITLED: &str = "this daemon does not hold the Lease of its source now, and does not write";
 
-/// Why the API server could not do now what it was asked to do.
+/// The reason for which the API server could not do now what it was asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AwayCause {
     /// It did not answer at all: that is logged once, not for each request.
@@ -63,13 +63,13 @@ pub struct ServerRefusal {
     pub code: u16,
     /// The reason in one word, `Invalid`.
     pub reason: String,
-    /// What is wrong; for Secrets without any text of the server that could repeat a value.
+    /// The fault; for Secrets without any text of the server that could repeat a value.
     pub message: String,
     /// The fields that are wrong, `spec.replicas`, with what is wrong with each.
     pub causes: Vec<(String, String)>,
 }
 
-/// The reason of a refusal, where it is one word. A webhook may write anything into it.
+/// Returns the reason of a refusal, where it is one word. A webhook may write anything into it.
 fn in_one_word(reason: String) -> String {
     const LONGEST: usize = 40;
     let is_word = reason.len() <= LONGEST && reason.chars().all(|c| c.is_ascii_alphabetic());
@@ -97,7 +97,7 @@ impl ClusterError {
         }
     }
 
-    /// The same in words from which something is taken out.
+    /// Returns the same in words from which something is taken out.
     pub(super) fn in_words(self, words: impl Fn(&str) -> String) -> ClusterError {
         match self {
             ClusterError::Refused(refusal) => ClusterError::Refused(ServerRefusal {
@@ -114,25 +114,25 @@ impl ClusterError {
         }
     }
 
-    /// Whether there was no answer at all: that is logged once, not for each request.
+    /// Returns true when there was no answer at all: that is logged once, not for each request.
     #[must_use]
     pub fn is_silence(&self) -> bool {
         matches!(self, ClusterError::Away { because: AwayCause::Silent, .. })
     }
 
-    /// Whether the API server can do nothing at all now. Whatever else is asked of it meanwhile waits too.
+    /// Returns true when the API server can do nothing at all now. Whatever else is asked of it meanwhile waits too.
     #[must_use]
     pub fn is_outage(&self) -> bool {
         matches!(self, ClusterError::Away { because: AwayCause::Silent | AwayCause::Busy, .. })
     }
 
-    /// Whether only this object or kind can't be served now, by an API server that is ready.
+    /// Returns true when only this object or kind can't be served now, by an API server that is ready.
     #[must_use]
     pub fn is_own(&self) -> bool {
         matches!(self, ClusterError::Away { because: AwayCause::Own, .. })
     }
 
-    /// The same error, of an API server that is ready all the same.
+    /// Returns the same error, of an API server that is ready all the same.
     pub(super) fn of_ready_server(self) -> ClusterError {
         match self {
             ClusterError::Away { what, message, retry_after_seconds, because: AwayCause::Silent | AwayCause::Busy } => {
@@ -142,7 +142,8 @@ impl ClusterError {
         }
     }
 
-    /// Whether somebody else has written between the reading and the writing: what is read again may be written.
+    /// Returns true when somebody else has written between the reading and the writing: after another reading it may be
+    /// written.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         match self {
@@ -155,13 +156,13 @@ impl ClusterError {
         }
     }
 
-    /// Whether trying again may help without anybody changing the repository.
+    /// Returns true when trying again may help without a change of the repository.
     #[must_use]
     pub fn is_the_worlds(&self) -> bool {
         !matches!(self, ClusterError::Refused(_))
     }
 
-    /// The error as the reason of a record.
+    /// Returns the error as the reason of a record.
     #[must_use]
     pub fn to_reason(&self) -> Reason {
         let code = match self {

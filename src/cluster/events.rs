@@ -12,7 +12,7 @@ use belay_core::rollout::marks;
 /// The most characters of an event's message.
 const MESSAGE_LIMIT: usize = 1000;
 
-/// How grave an event is.
+/// The severity of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// As it should be.
@@ -21,10 +21,10 @@ pub enum EventKind {
     Warning,
 }
 
-/// What is told about an object.
+/// An Event about an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// How grave it is.
+    /// The severity.
     pub kind: EventKind,
     /// One word, `RolledBack`.
     pub reason: &'static str,

@@ -1,4 +1,4 @@
-//! What is to be seen of a workload that does not come up: pods, their last lines, events. Read before anything is done.
+//! Observes a workload that does not come up: pods, their last lines, events. Read before anything is done.
 
 use std::collections::BTreeSet;
 
@@ -26,23 +26,23 @@ const LINES: usize = 10;
 const LINE_LIMIT: usize = 400;
 /// The most events that are kept.
 const EVENTS: usize = 20;
-/// How long after a refusal its event still tells why there are too few pods: a controller tries again every quarter of an
-/// hour at the latest.
+/// The time after a refusal for which its event still explains why there are too few pods: a controller tries again
+/// every quarter of an hour at the latest.
 const REFUSED_LATELY: SignedDuration = SignedDuration::from_mins(20);
 /// The most nodes that are looked at.
 const NODES: usize = 10;
 
-/// What is to be seen, and what the judge needs of it.
+/// The observation, with the facts that the judge needs of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObservedWorkload {
-    /// What the judge rules by.
+    /// The facts that the judge rules by.
     pub observation: Observation,
-    /// What is kept.
+    /// The evidence that is kept.
     pub evidence: Evidence,
 }
 
 impl ObservedWorkload {
-    /// A workload whose pods can't be seen, and why.
+    /// Returns a workload whose pods can't be seen, and why.
     #[must_use]
     pub fn hidden(why: String) -> ObservedWorkload {
         let evidence = Evidence { missing: vec![format!("pods: {why}")], ..Evidence::default() };
@@ -54,8 +54,8 @@ impl Cluster {
     /// Looks at a workload's present template: its pods, whose fault it is, their last lines, events.
     ///
     /// # Errors
-    /// Where the pods themselves can't be read: without them nothing can be ruled. What else can't be read is named in
-    /// [`Evidence::missing`].
+    /// Fails when the pods themselves can't be read: without them nothing can be ruled. Other parts that can't be read
+    /// are named in [`Evidence::missing`].
     pub async fn observe(&self, key: &ObjectKey, live: &Value) -> Result<ObservedWorkload, ClusterError> {
         if Workload::of(key).is_none() {
             let evidence = Evidence { conditions: conditions(live), ..Evidence::default() };
@@ -91,7 +91,7 @@ impl Cluster {
         Ok(ObservedWorkload { observation, evidence })
     }
 
-    /// The selector of the pods that the present template makes; `None` where nothing keeps that template yet.
+    /// Returns the selector of the pods that the present template makes; `None` where nothing keeps that template yet.
     pub(super) async fn selector_of_present_template(
         &self,
         key: &ObjectKey,
@@ -123,7 +123,7 @@ impl Cluster {
         }))
     }
 
-    /// The nodes of unready pods that are not Ready, or gone.
+    /// Returns the nodes of unready pods that are not Ready, or gone.
     pub(super) async fn lost_nodes(&self, pods: &[Value], missing: &mut Vec<String>) -> BTreeSet<String> {
         let named: BTreeSet<&str> =
             pods.iter().filter(|pod| !is_ready(pod)).filter_map(|pod| pod["spec"]["nodeName"].as_str()).collect();
@@ -183,7 +183,7 @@ impl Cluster {
     /// Returns how a Job of this name has ended since a time, as its controller's events say; `None` where none says so.
     ///
     /// # Errors
-    /// Where events can't be read.
+    /// Fails when events can't be read.
     pub async fn job_end(
         &self,
         key: &ObjectKey,

@@ -37,7 +37,7 @@ pub(super) enum TooMuch {
 pub(super) struct Items {
     /// The list without its items.
     rest: Vec<u8>,
-    /// What there is of the present item.
+    /// The bytes of the present item so far.
     item: Vec<u8>,
     /// Whether it has more bytes than it may have; what there is of it is its beginning then.
     is_too_long: bool,
@@ -59,7 +59,7 @@ impl Items {
         Ok(())
     }
 
-    /// The list without its items.
+    /// Returns the list without its items.
     pub(super) fn rest(&self) -> &[u8] {
         &self.rest
     }
@@ -132,7 +132,7 @@ impl Items {
         Ok(())
     }
 
-    /// Whether the present text ends with this byte.
+    /// Returns true when the present text ends with this byte.
     fn ends_text(&mut self, byte: u8) -> bool {
         match byte {
             _ if self.escaped => self.escaped = false,
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    /// What a list comes apart into, given in pieces of this size.
+    /// Returns the parts of a list that arrives in pieces of this size.
     fn apart(text: &str, size: usize) -> (Vec<Value>, Value) {
         let (mut items, mut found) = (Items::default(), Vec::new());
         for piece in text.as_bytes().chunks(size) {

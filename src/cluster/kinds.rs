@@ -1,4 +1,4 @@
-//! Which resource serves a kind: asked of the cluster's discovery, a group and version at a time, and remembered.
+//! The resource that serves a kind: asked of the cluster's discovery, a group and version at a time, and remembered.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use super::call::{Purpose, get};
 use super::{Cluster, ClusterError};
 use belay_core::manifest::{Manifest, ObjectKey, other_tool};
 
-/// How long the answer that a kind does not exist is believed.
+/// The time for which the answer that a kind does not exist is believed.
 const MISSING_FOR: Duration = Duration::from_secs(2);
 /// The most characters of a kind that are shown of an answer that is of another kind.
 const KIND_SHOWN: usize = 60;
@@ -30,7 +30,7 @@ pub struct Served {
     pub kind: String,
     /// The plural in paths.
     pub resource: String,
-    /// Whether objects live in a namespace.
+    /// True when objects live in a namespace.
     pub namespaced: bool,
 }
 
@@ -41,7 +41,7 @@ impl Served {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
 
-    /// Where the API server has the objects of this kind: `/apis/apps/v1/deployments`.
+    /// Returns the path of this kind's objects on the API server: `/apis/apps/v1/deployments`.
     #[must_use]
     pub fn address(&self) -> String {
         self.path(None, "")
@@ -56,7 +56,7 @@ impl Served {
         between.is_some_and(|between| between == "/" || between.starts_with("/namespaces/"))
     }
 
-    /// The path of one object, or of all of them where `name` is empty.
+    /// Returns the path of one object, or of all of them where `name` is empty.
     pub(super) fn path(&self, namespace: Option<&str>, name: &str) -> String {
         let mut path = if self.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", escape(&self.group)) };
         path.push('/');
@@ -74,20 +74,20 @@ impl Served {
         path
     }
 
-    /// What an object of this kind is known by.
+    /// Returns the key of an object of this kind.
     pub fn key_of(&self, object: &Value) -> ObjectKey {
         let text = |field: &str| object["metadata"][field].as_str().map(str::to_owned);
         let (group, kind) = (self.group.clone(), self.kind.clone());
         ObjectKey { group, kind, namespace: text("namespace"), name: text("name").unwrap_or_default() }
     }
 
-    /// The path of the object with that name.
+    /// Returns the path of the object with that name.
     pub(super) fn path_of(&self, key: &ObjectKey) -> String {
         self.path(key.namespace.as_deref(), &key.name)
     }
 }
 
-/// What is known of the cluster's kinds.
+/// The known facts about the cluster's kinds.
 #[derive(Default)]
 pub(super) struct Kinds(Mutex<BTreeMap<String, Version>>);
 
@@ -98,7 +98,7 @@ struct Version {
 }
 
 impl Cluster {
-    /// The resource that serves a kind.
+    /// Returns the resource that serves a kind.
     ///
     /// # Errors
     /// [`ClusterError::Missing`] where the cluster does not know it (yet).
@@ -138,12 +138,12 @@ impl Cluster {
     }
 }
 
-/// The group of `apps/v1`; empty for `v1`.
+/// Returns the group of `apps/v1`; empty for `v1`.
 fn group_of(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
-/// Where an API server says which kinds a version has.
+/// Returns the path at which an API server lists the kinds of a version.
 fn version_path(api_version: &str) -> String {
     match api_version.split_once('/') {
         Some((group, version)) => format!("/apis/{}/{}", escape(group), escape(version)),
@@ -151,8 +151,8 @@ fn version_path(api_version: &str) -> String {
     }
 }
 
-/// The paths of the requests that a manifest leads to, before the cluster has said how its kind is served: which kinds its
-/// version has, and the object, below the plural that most kinds have.
+/// Returns the paths of the requests that a manifest leads to, before the cluster has said how its kind is served:
+/// which kinds its version has, and the object, below the plural that most kinds have.
 ///
 /// # Errors
 /// [`ClusterError::Refused`] where its names make no request.
@@ -223,7 +223,7 @@ fn resources(api_version: &str, text: &str) -> Result<BTreeMap<String, Served>, 
     Ok(stored.map(served).map(|served| (served.kind.clone(), served)).collect())
 }
 
-/// A name as one segment of a path.
+/// Returns a name as one segment of a path.
 pub(super) fn escape(name: &str) -> String {
     let mut escaped = String::with_capacity(name.len());
     for byte in name.bytes() {

@@ -14,15 +14,16 @@ const ALL_KINDS: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroup
                          application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
 /// Objects without what they say: of Secrets, nothing secret.
 const ONLY_METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-/// What must be possible with the objects of a kind before anybody can have applied one, and it can be deleted.
+/// The verbs that a kind must support before anybody can have applied an object of it, and it can be deleted.
 const NEEDED: [&str; 3] = ["delete", "list", "patch"];
 
 impl Cluster {
-    /// The kinds whose objects can be listed, patched and deleted, each in the version that its group prefers, but for
-    /// Events, of which there are many and which nobody writes. Of a group whose own server does not answer, none.
+    /// Returns the kinds whose objects can be listed, patched and deleted, each in the version that its group prefers,
+    /// but for Events, of which there are many and which nobody writes. A group whose own server does not answer has
+    /// none.
     ///
     /// # Errors
-    /// Where the API server does not answer, or does not allow it.
+    /// Fails when the API server does not answer, or does not allow it.
     pub async fn all_kinds(&self) -> Result<Vec<Served>, ClusterError> {
         let mut kinds = Vec::new();
         for path in ["/api", "/apis"] {
@@ -34,11 +35,11 @@ impl Cluster {
         Ok(kinds)
     }
 
-    /// The objects of a kind that carry `labels` (a selector), everywhere, or in those of `namespaces` that belay may list
-    /// where it may not list everywhere, with nothing but their metadata.
+    /// Returns the objects of a kind that carry `labels` (a selector), everywhere, or in those of `namespaces` that
+    /// belay may list where it may not list everywhere, with nothing but their metadata.
     ///
     /// # Errors
-    /// Where the API server does not answer, or does not allow it.
+    /// Fails when the API server does not answer, or does not allow it.
     pub async fn labelled(
         &self,
         served: &Served,

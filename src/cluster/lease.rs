@@ -41,27 +41,27 @@ pub struct Until {
 }
 
 impl Until {
-    /// The moment after so long from now on.
+    /// Returns the moment after so long from now on.
     #[must_use]
     pub fn after(wait: Duration, clock: &Clock) -> Until {
         Until { at: Instant::now() + wait, elapsed: clock.elapsed() + wait }
     }
 
-    /// Whether it is still to come, by both clocks.
+    /// Returns true when it is still to come, by both clocks.
     fn is_to_come(self, clock: &Clock) -> bool {
         Instant::now() < self.at && clock.elapsed() < self.elapsed
     }
 }
 
 impl Cluster {
-    /// The same cluster, to which nothing is written, but for dry runs, unless `entitled` says that it may. A write that
-    /// may not be made fails as if the cluster were away.
+    /// Returns the same cluster, to which nothing is written, but for dry runs, unless `entitled` says that it may. A
+    /// write that may not be made fails as if the cluster were away.
     #[must_use]
     pub fn writing_while(self, entitled: Entitled) -> Cluster {
         Cluster { entitled: Some(Arc::new(entitled)), ..self }
     }
 
-    /// A Lease; `None` where there is none.
+    /// Returns a Lease; `None` where there is none.
     ///
     /// # Errors
     /// As [`ClusterError`] sorts them.
@@ -69,7 +69,7 @@ impl Cluster {
         Ok(self.lease_object(namespace, name).await?.as_ref().map(Lease::of))
     }
 
-    /// A Lease as the API server tells it; `None` where there is none.
+    /// Returns a Lease as the API server tells it; `None` where there is none.
     ///
     /// # Errors
     /// As [`ClusterError`] sorts them.
@@ -82,7 +82,7 @@ impl Cluster {
         }
     }
 
-    /// Writes an annotation of a Lease. Whoever holds it reads it again before he renews it.
+    /// Writes an annotation of a Lease. The holder reads it again before renewing it.
     ///
     /// # Errors
     /// As [`ClusterError`] sorts them.
@@ -133,7 +133,7 @@ impl Cluster {
         }
     }
 
-    /// Tells of a Lease whenever it changes: one watch, that begins again by itself. What is in its way is told as an error.
+    /// Tells of a Lease whenever it changes: one watch, that begins again by itself. Obstacles are reported as errors.
     pub fn watch_lease(
         &self,
         namespace: &str,
@@ -189,7 +189,7 @@ impl Cluster {
     }
 }
 
-/// Whether a request changes anything.
+/// Returns true when a request changes anything.
 fn is_write(method: &Method, uri: &Uri) -> bool {
     let tries = || uri.query().is_some_and(|query| query.split('&').any(|part| part == "dryRun=All"));
     *method != Method::GET && !tries()
@@ -204,8 +204,8 @@ fn path(namespace: &str, name: &str) -> String {
     format!("/apis/{API_VERSION}/namespaces/{}/leases{name}", escape(namespace))
 }
 
-/// A client whose requests end: a list that is not answered in time is given up, and so is a watch that does not begin.
-/// Then the watch tries again, as after any other trouble.
+/// Returns a client whose requests end: a list that is not answered in time is given up, and so is a watch that does
+/// not begin. Then the watch tries again, as after any other trouble.
 fn impatient(client: Client, limit: Duration) -> Client {
     let namespace = client.default_namespace().to_owned();
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -246,7 +246,8 @@ mod tests {
 
     const CONFIG_MAP: &str = "/api/v1/namespaces/default/configmaps/a";
 
-    /// A cluster that answers after so long, how many requests have reached it, and who says until when it may be written.
+    /// Returns a cluster that answers after so long, how many requests have reached it, and who says until when it may
+    /// be written.
     fn cluster(takes: Duration) -> (Cluster, Arc<AtomicUsize>, watch::Sender<Option<Until>>) {
         let count = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&count);

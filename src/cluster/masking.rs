@@ -1,4 +1,4 @@
-//! What programs print may hold the Secrets that they were given. It is taken out before anything is kept of it.
+//! The output of programs may hold the Secrets that they were given. It is taken out before anything is kept of it.
 
 use std::collections::BTreeSet;
 
@@ -10,15 +10,15 @@ use super::{Cluster, ClusterError};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{named_configuration, template};
 
-/// How long a piece of a value is that gives it away, in bytes.
+/// The length of a piece of a value that gives it away, in bytes.
 const PIECE: usize = 8;
 /// A shorter value is a word like `true` or a port, and everywhere.
 const SHORTEST: usize = 5;
-/// How much of one value is looked for, in bytes; a Secret has at most 1 MiB.
+/// The length of one value that is looked for, in bytes; a Secret has at most 1 MiB.
 const VALUE_LIMIT: usize = 64 << 10;
-/// How many Secrets are read for one workload.
+/// The number of Secrets that are read for one workload.
 const SECRETS: usize = 20;
-/// What stands in the place of a value.
+/// The replacement for a value.
 const MASK: &str = "***";
 
 /// The values that must not be shown.
@@ -29,9 +29,9 @@ pub(super) struct Masking {
 }
 
 impl Cluster {
-    /// What the pods of a workload may know and nobody should read: the Secrets that its template names, and those that
-    /// the pods themselves do, to which others (webhooks, for one) may have added some. What can't be read is named in
-    /// `missing`: a Secret that belay may not read can't be looked for.
+    /// Returns the values that the pods of a workload may know and nobody should read: the Secrets that its template
+    /// names, and those that the pods themselves do, to which others (webhooks, for one) may have added some. A Secret
+    /// that belay may not read can't be looked for: it is named in `missing`.
     pub(super) async fn masking(
         &self,
         key: &ObjectKey,
@@ -101,7 +101,7 @@ impl Masking {
         }
     }
 
-    /// A text without them.
+    /// Returns a text without them.
     pub(super) fn apply(&self, text: &str) -> String {
         if self.pieces.is_empty() && self.whole.is_empty() {
             return text.to_owned();

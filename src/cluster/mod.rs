@@ -75,14 +75,14 @@ pub struct Cluster {
     readiness: Arc<readiness::Readiness>,
     /// Until when it may be written to, where that is not always.
     entitled: Option<Arc<Entitled>>,
-    /// Where its requests are counted.
+    /// The counters of its requests.
     metrics: Metrics,
     /// When its API server did not answer, as far as belay has noticed.
     outages: Arc<Mutex<Outages>>,
 }
 
 impl Cluster {
-    /// The cluster behind `client`.
+    /// Returns the cluster behind `client`.
     #[must_use]
     pub fn new(client: Client, clock: Clock) -> Cluster {
         Cluster {
@@ -99,19 +99,19 @@ impl Cluster {
         }
     }
 
-    /// The same with another limit for one request.
+    /// Returns the same with another limit for one request.
     #[must_use]
     pub fn with_request_timeout(self, limit: Duration) -> Cluster {
         Cluster { request_timeout: limit, ..self }
     }
 
-    /// The same, said to be behind this API server.
+    /// Returns the same, said to be behind this API server.
     #[must_use]
     pub fn of_server(self, server: &str) -> Cluster {
         Cluster { server: Some(server.into()), ..self }
     }
 
-    /// The address of its API server; `None` where it is not known.
+    /// Returns the address of its API server; `None` where it is not known.
     #[must_use]
     pub fn server(&self) -> Option<&str> {
         self.server.as_deref()
@@ -135,7 +135,7 @@ impl Cluster {
         if answered { outages.answered(self.clock.steady()) } else { outages.silent(began) }
     }
 
-    /// The namespace of objects whose manifests name none.
+    /// Returns the namespace of objects whose manifests name none.
     #[must_use]
     pub fn default_namespace(&self) -> &str {
         self.client.default_namespace()

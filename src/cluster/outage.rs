@@ -8,21 +8,21 @@ use tracing::{info, warn};
 
 use crate::backoff::Backoff;
 
-/// How long nothing more is told of it, the first time.
+/// The time for which no more of it is logged, the first time.
 const QUIET: Duration = Duration::from_mins(1);
 /// The longest.
 const QUIET_LONGEST: Duration = Duration::from_mins(16);
 
-/// Whether the server answers.
+/// The state of the server: it answers, or not.
 #[derive(Debug, Default)]
 pub(super) struct Outage(Mutex<OutageState>);
 
 #[derive(Debug)]
 struct OutageState {
     since: Option<Instant>,
-    /// How many requests have failed since.
+    /// The number of requests that have failed since.
     failed: u64,
-    /// Whether it was told of this outage.
+    /// True when this outage was reported.
     told: bool,
     /// Until when nothing more is told.
     quiet_until: Option<Instant>,

@@ -13,7 +13,7 @@ use super::object_text::ObjectHead;
 use super::{Cluster, ClusterError, ObjectText, Served};
 use belay_core::manifest::ObjectKey;
 
-/// How many objects one page of a list has at most.
+/// The largest number of objects of one page of a list.
 const PAGE: usize = 500;
 /// How many bytes a page may have. One that has more is given up, and asked for again with fewer objects.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
@@ -21,10 +21,10 @@ const PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// [`PAGE_COUNTS`] at least.
 pub(super) const LIST: usize = 1_000_000;
 const PAGE_COUNTS: usize = 100;
-/// What a request costs besides its answer, in bytes of an answer: what a list saves over reading one by one.
+/// The cost of a request besides its answer, in bytes of an answer: the saving of a list over reading one by one.
 const REQUEST_COSTS: u64 = 64 * 1024;
 
-/// What is listed.
+/// The subject of a list.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Listing<'a> {
     pub served: &'a Served,
@@ -34,7 +34,7 @@ pub(super) struct Listing<'a> {
     pub labels: &'a str,
     /// The form of the answer.
     pub accept: &'static str,
-    /// How many objects the first page has at most.
+    /// The largest number of objects of the first page.
     pub limit: usize,
 }
 
@@ -47,23 +47,23 @@ pub(super) struct Page {
     pub token: String,
     /// The revision of the list.
     pub revision: String,
-    /// How many objects come behind it, where the server says so.
+    /// The number of objects behind it, if the server says so.
     pub remaining: u64,
-    /// How many objects it has, and bytes.
+    /// Its numbers of objects and bytes.
     pub items: usize,
     pub bytes: usize,
-    /// How many bytes the objects have that were kept.
+    /// The number of bytes of the kept objects.
     pub kept_bytes: usize,
 }
 
-/// What became of asking for a page.
+/// The result of a request for a page.
 pub(super) enum PageRequest {
     Page(Page),
     /// It has too many bytes, after so many objects.
     TooLarge(usize),
 }
 
-/// What a list says of itself.
+/// The metadata of a list.
 #[derive(Default, Deserialize)]
 struct ListMetadata {
     #[serde(default, rename = "continue")]
@@ -98,7 +98,7 @@ pub(super) struct Pages<'a> {
     limit: usize,
     token: String,
     over: bool,
-    /// How many objects have come.
+    /// The number of objects that have come.
     seen: usize,
 }
 
@@ -110,7 +110,7 @@ impl<'a> Pages<'a> {
     /// The next page, with those of its objects that `keep` wants; `None` behind the last.
     ///
     /// # Errors
-    /// Where the API server does not answer, or does not allow it.
+    /// Fails when the API server does not answer, or does not allow it.
     pub(super) async fn next(
         &mut self,
         cluster: &Cluster,
@@ -163,7 +163,7 @@ impl Cluster {
         Ok(found)
     }
 
-    /// A list of everywhere, or, where belay may not list that, of those of `namespaces` that it may list.
+    /// Returns a list of everywhere, or, where belay may not list that, of those of `namespaces` that it may list.
     ///
     /// # Errors
     /// Where the API server does not answer, or does not allow any of it.
@@ -191,11 +191,11 @@ impl Cluster {
         if allowed { Ok(found) } else { Err(denied) }
     }
 
-    /// The live objects among `wanted`, as far as listing their kind is cheaper than reading them one by one: the second is
-    /// what was not found while it was.
+    /// Returns the live objects among `wanted`, as far as listing their kind is cheaper than reading them one by one:
+    /// the second is what was not found while it was.
     ///
     /// # Errors
-    /// Where the API server does not answer, or does not allow it.
+    /// Fails when the API server does not answer, or does not allow it.
     pub async fn list_wanted(
         &self,
         served: &Served,
@@ -274,10 +274,11 @@ impl Cluster {
         Ok(PageRequest::Page(Page { token, revision, remaining: remaining.unwrap_or_default(), ..page }))
     }
 
-    /// The revision of the newest write that the API server knows of, as a list of nothing but metadata says it.
+    /// Returns the revision of the newest write that the API server knows of, as a list of nothing but metadata says
+    /// it.
     ///
     /// # Errors
-    /// Where the API server does not answer, or does not allow it.
+    /// Fails when the API server does not answer, or does not allow it.
     pub(super) async fn newest_revision(&self, listing: &Listing<'_>) -> Result<String, ClusterError> {
         match self.page(listing, 1, "", |_| false).await? {
             PageRequest::Page(page) => Ok(page.revision),
@@ -297,7 +298,7 @@ mod tests {
     use http::{Request, Response};
     use kube::client::Body;
 
-    /// An API server whose lists always go on, and how often it was asked.
+    /// Returns an API server whose lists always go on, and how often it was asked.
     fn endless(items: &str) -> (Cluster, Arc<AtomicUsize>) {
         let asked = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&asked);

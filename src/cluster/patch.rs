@@ -26,7 +26,7 @@ pub enum Patch {
 pub enum Part {
     /// The object.
     Whole,
-    /// How many pods it has.
+    /// The number of its pods.
     Scale,
 }
 

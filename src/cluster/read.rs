@@ -20,10 +20,10 @@ pub const WORKLOADS: [(&str, &str); 5] = [
 ];
 
 impl Cluster {
-    /// A live object; `None` where there is none.
+    /// Returns a live object; `None` where there is none.
     ///
     /// # Errors
-    /// Where the API server does not answer, does not allow it, or does not know the kind.
+    /// Fails when the API server does not answer, does not allow it, or does not know the kind.
     pub async fn get(&self, key: &ObjectKey, served: &Served) -> Result<Option<Value>, ClusterError> {
         let what = format!("read {key}");
         let purpose = Purpose { what: &what, secret: key.kind == "Secret" };
@@ -36,10 +36,10 @@ impl Cluster {
         }
     }
 
-    /// All objects of a kind that carry `labels` (a selector, empty for all), in `namespace` or everywhere.
+    /// Returns all objects of a kind that carry `labels` (a selector, empty for all), in `namespace` or everywhere.
     ///
     /// # Errors
-    /// Where the API server does not answer, or does not allow it.
+    /// Fails when the API server does not answer, or does not allow it.
     pub async fn list(
         &self,
         served: &Served,
@@ -49,10 +49,10 @@ impl Cluster {
         self.pages(Listing::of(served, namespace, labels), |_, object| without_unasked(served, object.read())).await
     }
 
-    /// The live workloads with these labels, in `namespace` or everywhere, kind by kind.
+    /// Returns the live workloads with these labels, in `namespace` or everywhere, kind by kind.
     ///
     /// # Errors
-    /// Where the API server does not answer, or does not allow it.
+    /// Fails when the API server does not answer, or does not allow it.
     pub async fn workloads(
         &self,
         namespace: Option<&str>,
@@ -68,11 +68,11 @@ impl Cluster {
         Ok(found)
     }
 
-    /// The live workloads with these labels, everywhere, or where belay may list them only in namespaces, in those. Kinds
-    /// that it may not list at all are left out.
+    /// Returns the live workloads with these labels, everywhere, or where belay may list them only in namespaces, in
+    /// those. Kinds that it may not list at all are left out.
     ///
     /// # Errors
-    /// Where the API server does not answer, or does not allow any of it.
+    /// Fails when the API server does not answer, or does not allow any of it.
     pub async fn workloads_where_allowed(
         &self,
         namespaces: &BTreeSet<String>,
@@ -97,19 +97,19 @@ impl Cluster {
         }
     }
 
-    /// The revisions that the cluster keeps of a workload, the newest first: of a Deployment its ReplicaSets, of a
-    /// StatefulSet or DaemonSet its ControllerRevisions.
+    /// Returns the revisions that the cluster keeps of a workload, the newest first: of a Deployment its ReplicaSets,
+    /// of a StatefulSet or DaemonSet its ControllerRevisions.
     ///
     /// # Errors
-    /// Where the API server does not answer, or does not allow it.
+    /// Fails when the API server does not answer, or does not allow it.
     pub async fn revisions(&self, key: &ObjectKey, live: &Value) -> Result<Vec<Revision>, ClusterError> {
         Ok(revisions(&self.revision_keepers(key, live).await?))
     }
 
-    /// The objects that keep a workload's revisions: ReplicaSets or ControllerRevisions.
+    /// Returns the objects that keep a workload's revisions: ReplicaSets or ControllerRevisions.
     ///
     /// # Errors
-    /// Where the API server does not answer, or does not allow it.
+    /// Fails when the API server does not answer, or does not allow it.
     pub async fn revision_keepers(&self, key: &ObjectKey, live: &Value) -> Result<Vec<Value>, ClusterError> {
         let kind = match Workload::of(key) {
             Some(Workload::Deployment) => "ReplicaSet",
@@ -134,13 +134,13 @@ fn without_unasked(served: &Served, mut object: Value) -> Value {
     object
 }
 
-/// Whether the controller of `object` is the object with that uid.
+/// Returns true when the controller of `object` is the object with that uid.
 pub(super) fn is_owned(object: &Value, uid: &str) -> bool {
     let owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
     owners.clone().any(|owner| owner["uid"] == uid && owner["controller"] == true)
 }
 
-/// A LabelSelector (or the plain map of a ReplicationController) as the text that lists take.
+/// Returns a LabelSelector (or the plain map of a ReplicationController) as the text that lists take.
 pub(super) fn selector_text(selector: &Value) -> String {
     let structured = selector.get("matchLabels").is_some() || selector.get("matchExpressions").is_some();
     let equal = if structured { &selector["matchLabels"] } else { selector };

@@ -1,4 +1,4 @@
-//! Whether the API server itself is ready, asked by a second request that no webhook, no conversion and no aggregated server
+//! Asks if the API server itself is ready, by a second request that no webhook, no conversion and no aggregated server
 //! guards. A request that failed says little about the server: its webhook may be away, and everything else be well.
 
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::{Cluster, ClusterError};
 
 /// The time within which a server that is ready answers.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long an answer is believed. Thousands of requests that fail together ask once.
+/// The time for which an answer is believed. Thousands of requests that fail together ask once.
 const BELIEVED_FOR: Duration = Duration::from_secs(1);
 
 /// The last answer, and when it came.
@@ -67,8 +67,8 @@ mod tests {
     use kube::Client;
     use kube::client::Body;
 
-    /// A cluster that answers a probe with one code, and everything else with another; `None` is no answer. With it the
-    /// number of probes.
+    /// Returns a cluster that answers a probe with one code, and everything else with another; `None` is no answer.
+    /// With it the number of probes.
     fn cluster(ready: Option<u16>, other: Option<u16>) -> (Cluster, Arc<AtomicUsize>) {
         let probes = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&probes);

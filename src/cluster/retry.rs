@@ -13,7 +13,7 @@ const FIRST: Duration = Duration::from_millis(500);
 /// The longest wait.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// What was logged of something that is tried again: the same is logged once.
+/// The last log line about something that is tried again: the same is logged once.
 #[derive(Debug, Default)]
 pub struct LoggedTrouble(Option<String>);
 
@@ -53,7 +53,7 @@ impl kube::runtime::utils::Backoff for Backoff {
 }
 
 impl Backoff {
-    /// The next wait, after an error. A server that says when to come back is believed, up to a minute.
+    /// Returns the next wait, after an error. A server that says when to come back is believed, up to a minute.
     pub fn after(&mut self, error: &ClusterError) -> Duration {
         let wait = self.wait();
         match error {
@@ -64,8 +64,8 @@ impl Backoff {
         }
     }
 
-    /// Does something until it is answered: for as long as the API server can do nothing at all. That it does not allow it, or
-    /// can't serve only this, is an answer.
+    /// Does something until it is answered: for as long as the API server can do nothing at all. A server that does not
+    /// allow it, or can't serve only this, has answered.
     ///
     /// # Errors
     /// Everything but an outage, and a write of somebody else at the same moment.

@@ -12,10 +12,10 @@ use belay_core::rollout::health::{PodAccount, account_of_pod, is_ready};
 use belay_core::rollout::{Observation, RevisionPods, Workload, health, marks, revision_pods};
 
 impl Cluster {
-    /// The pods of a StatefulSet that are of one of its revisions.
+    /// Returns the pods of a StatefulSet that are of one of its revisions.
     ///
     /// # Errors
-    /// Where the API server does not answer, or does not allow it.
+    /// Fails when the API server does not answer, or does not allow it.
     pub async fn pods_of_revision(
         &self,
         key: &ObjectKey,
@@ -30,11 +30,11 @@ impl Cluster {
         Ok(pods)
     }
 
-    /// How many pods a workload has of each of its revisions: one request, and for a StatefulSet or DaemonSet, whose revisions do not
-    /// count them, another. Empty for other kinds.
+    /// Returns how many pods a workload has of each of its revisions: one request, and for a StatefulSet or DaemonSet,
+    /// whose revisions do not count them, another. Empty for other kinds.
     ///
     /// # Errors
-    /// Where the API server does not answer, or does not allow it.
+    /// Fails when the API server does not answer, or does not allow it.
     pub async fn revision_pods(&self, key: &ObjectKey, live: &Value) -> Result<Vec<RevisionPods>, ClusterError> {
         let keepers = self.revision_keepers(key, live).await?;
         let mut pods = Vec::new();
@@ -60,15 +60,16 @@ impl Cluster {
         }
     }
 
-    /// Those of these pods that can't run by what their own manifest says, and not for a fault of the infrastructure.
+    /// Returns those of these pods that can't run by what their own manifest says, and not for a fault of the
+    /// infrastructure.
     pub async fn failing_by_themselves(&self, pods: Vec<Value>) -> Vec<Value> {
         let accounts = self.accounts(&pods, &mut Vec::new()).await;
         let failing = pods.into_iter().zip(accounts).filter(|(_, account)| account.fault.blames_the_commit());
         failing.map(|(pod, _)| pod).collect()
     }
 
-    /// The pods of a StatefulSet that are not among `present` and not ready: its controller waits for each of them before
-    /// it goes on. None for other kinds, whose controllers take the unready first.
+    /// Returns the pods of a StatefulSet that are not among `present` and not ready: its controller waits for each of
+    /// them before it goes on. None for other kinds, whose controllers take the unready first.
     pub(super) async fn unready_pods_of_other_revisions(
         &self,
         key: &ObjectKey,

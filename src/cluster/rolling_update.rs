@@ -1,4 +1,4 @@
-//! Carries a rolling update out: looks, writes, looks again. What is written is for [`RollingUpdate`] to say.
+//! Carries a rolling update out: looks, writes, looks again. [`RollingUpdate`] decides about the writes.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ use super::{Backoff, Cluster, ClusterError, Sent};
 use belay_core::rollout::Counters;
 use belay_core::rollout::rolling_update::{Refused, RollingUpdate, Sizes, Step};
 
-/// How fast a rolling update goes.
+/// The pace of a rolling update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// How long new pods are left alone before old ones go.
+    /// The time for which new pods are left alone before old ones go.
     pub update_period: Duration,
-    /// How often the cluster is looked at.
+    /// The period between two looks at the cluster.
     pub poll_interval: Duration,
-    /// How long it may take until something moves.
+    /// The longest time without progress.
     pub timeout: Duration,
 }
 
 impl Default for Pace {
-    /// What `rolling-update` does: a minute, 3 s, 5 minutes.
+    /// Returns the pace of `rolling-update`: a minute, 3 s, 5 minutes.
     fn default() -> Pace {
         Pace {
             update_period: Duration::from_mins(1),
@@ -31,7 +31,7 @@ impl Default for Pace {
     }
 }
 
-/// Why a rolling update ended before its end. The same request goes on where it was.
+/// The reason for which a rolling update ended before its end. The same request goes on where it was.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RollError {
     /// It can't be begun, or gone on with.
@@ -43,7 +43,7 @@ pub enum RollError {
     /// Nothing moved.
     #[error("timed out waiting for any update progress to be made: {}", .waiting_for)]
     TimedOut {
-        /// What it was that did not come.
+        /// The awaited thing that did not come.
         waiting_for: String,
     },
 }
@@ -73,7 +73,7 @@ impl Cluster {
             match step {
                 Step::Done(last) => return Ok(last),
                 Step::Write { write, says, last } => {
-                    // What is told of a write comes before it: killed in it, the last line says where.
+                    // The line about a write comes before it: after a kill in it, the last line says where.
                     says.iter().filter(|line| !told.contains(line)).for_each(|line| say(line, counters));
                     told.extend(says);
                     let Some(sent) =
@@ -110,7 +110,7 @@ fn waiting_for(sizes: &Sizes) -> String {
     format!("{} of {} new pods are ready", sizes.next_ready, sizes.next)
 }
 
-/// How long is waited, since something moved.
+/// The time of waiting since the last progress.
 struct ProgressTimeout {
     timeout: Duration,
     until: Instant,
@@ -140,7 +140,7 @@ impl ProgressTimeout {
         self.wait(poll_interval.min(Duration::from_millis(200)), "others kept changing the controllers").await
     }
 
-    /// An answer; `None` where the cluster did not give one and is to be asked again.
+    /// Returns an answer; `None` where the cluster did not give one and is to be asked again.
     async fn ask<T>(&mut self, answer: Result<T, ClusterError>) -> Result<Option<T>, RollError> {
         match answer {
             Ok(answer) => Ok(Some(answer)),

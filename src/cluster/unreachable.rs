@@ -22,7 +22,7 @@ impl fmt::Display for Unreachable {
 
 impl Error for Unreachable {}
 
-/// What can be done about it.
+/// Returns advice about it.
 fn advice(cause: &str) -> Option<&'static str> {
     let says = |words: &[&str]| words.iter().any(|word| cause.contains(word));
     if says(&["refused"]) {

@@ -16,7 +16,7 @@ use super::pages::Listing;
 use super::{Backoff, Cluster, ClusterError, Served};
 use belay_core::manifest::ObjectKey;
 
-/// How many changes may wait to be looked at; a watch that fills it is not read further until there is room.
+/// The number of changes that may wait to be handled; a watch that fills it is not read further until there is room.
 const WAITING: usize = 64;
 
 /// The watches of one source. Dropping it ends them.
@@ -77,19 +77,19 @@ impl Watched {
         });
     }
 
-    /// The watched resource that serves a kind, in whatever version.
+    /// Returns the watched resource that serves a kind, in whatever version.
     #[must_use]
     pub fn serving_group(&self, group: &str, kind: &str) -> Option<Served> {
         self.watches.keys().find(|served| served.kind == kind && served.group == group).cloned()
     }
 
-    /// The watched resource that serves a kind.
+    /// Returns the watched resource that serves a kind.
     #[must_use]
     pub fn serving(&self, api_version: &str, kind: &str) -> Option<Served> {
         self.watches.keys().find(|served| served.kind == kind && served.api_version() == api_version).cloned()
     }
 
-    /// Whether this kind is watched.
+    /// Returns true when this kind is watched.
     #[must_use]
     pub fn has(&self, served: &Served) -> bool {
         self.watches.contains_key(served)
@@ -146,7 +146,7 @@ impl WatchedKind {
         }
     }
 
-    /// Why it may not be watched everywhere; `None` when nobody listens any more.
+    /// Returns why it may not be watched everywhere; `None` when nobody listens any more.
     async fn everywhere(&self, backoff: &mut Backoff) -> Option<ClusterError> {
         let (scope, mut synced) = self.scope(None);
         let mut following = std::pin::pin!(scope.follow());
@@ -291,7 +291,7 @@ async fn in_namespace(
     }
 }
 
-/// How rights are looked at again: from 5 s on, doubling to a minute.
+/// Returns the periods between checks of rights: from 5 s on, doubling to a minute.
 fn until_rights_change() -> Backoff {
     Backoff::between(Duration::from_secs(5), Duration::from_mins(1))
 }

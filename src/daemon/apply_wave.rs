@@ -19,7 +19,7 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// The place of what is planned.
+    /// Returns the place of what is planned.
     pub(super) fn of(planned: &Planned) -> Place {
         match planned.step {
             PlanStep::Prune => Place::Prune(Reverse(planned.rank())),
@@ -46,7 +46,7 @@ struct WaveCounts {
 }
 
 impl Ranks {
-    /// The ranks of a plan whose objects have these places.
+    /// Returns the ranks of a plan whose objects have these places.
     pub(super) fn new<P: Into<Place>>(places: impl IntoIterator<Item = P>) -> Ranks {
         let mut waiting: Vec<(Place, usize)> = Vec::new();
         for rank in places.into_iter().map(Into::into) {
@@ -74,7 +74,7 @@ impl Ranks {
         waiting.iter().all(|(rank, count)| *rank >= place || *count == 0)
     }
 
-    /// The turn of one object at that place.
+    /// Returns the turn of one object at that place.
     pub(super) fn turn(&self, place: impl Into<Place>) -> WaveTurn {
         WaveTurn { ranks: self.clone(), rank: place.into(), through: AtomicBool::new(false) }
     }

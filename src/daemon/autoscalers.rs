@@ -37,7 +37,7 @@ impl Autoscalers {
         self.targets().values().any(|target| target == key)
     }
 
-    /// The one that scales this object.
+    /// Returns the one that scales this object.
     pub(super) fn of(&self, key: &ObjectKey) -> Option<ObjectKey> {
         self.targets().iter().find(|(_, target)| *target == key).map(|(autoscaler, _)| autoscaler.clone())
     }

@@ -29,7 +29,7 @@ impl Context {
         history.begin(source, head, records, now)
     }
 
-    /// The commits of these records that the history does not know, as the mirror has them.
+    /// Returns the commits of these records that the history does not know, as the mirror has them.
     fn charged_and_unknown(&self, records: &[Record]) -> Result<Vec<Commit>, HistoryError> {
         let charged: BTreeSet<&CommitId> = records.iter().map(|record| &record.commit).collect();
         let mut unknown = Vec::new();

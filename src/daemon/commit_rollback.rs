@@ -167,7 +167,7 @@ impl Context {
         parts.find(|(part, _)| *part == CommitPart::Failed).map(|(_, failed)| commit_failed(failed))
     }
 
-    /// The manifest that a commit gave an object, where that is live.
+    /// Returns the manifest that a commit gave an object, where that is live.
     fn live_part(&self, desired: &DesiredState, part: CommitPart, record: &Record) -> Option<Charged> {
         let (key, commit) = (&record.object, &record.commit);
         let is_its = |manifest: &Manifest| match part {
@@ -182,7 +182,7 @@ impl Context {
         Some(Charged { manifest, commit: self.commit(commit)? })
     }
 
-    /// The resources that serve what goes back.
+    /// Returns the resources that serve what goes back.
     async fn served(&self, failed: UnservedCommit) -> ServedCommit {
         let FailedCommit { object, reason, under_way, complete } = failed;
         let mut served = Vec::new();
@@ -198,7 +198,7 @@ impl Context {
         FailedCommit { object, reason, under_way, complete: served }
     }
 
-    /// The records of each object that a commit touched. It blocks.
+    /// Returns the records of each object that a commit touched. It blocks.
     fn touched_by(&self, commit: &CommitId) -> BTreeMap<ObjectKey, Vec<Record>> {
         let source = Some(self.config.name.clone());
         let query = Query { source, commit: Some(commit.to_string()), ..Query::default() };

@@ -17,7 +17,7 @@ pub struct CommitTree<'a> {
 type TreeFolder = Arc<Vec<(String, Listed)>>;
 
 impl<'a> CommitTree<'a> {
-    /// The files of a commit of a mirror.
+    /// Returns the files of a commit of a mirror.
     #[must_use]
     pub fn new(mirror: &'a Mirror, at: &'a CommitId) -> CommitTree<'a> {
         CommitTree { mirror, at, folders: Mutex::default() }

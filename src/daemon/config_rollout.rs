@@ -22,7 +22,7 @@ use belay_core::rollout::{
 /// The most workloads that one record names.
 const NAMED: usize = 20;
 
-/// The ConfigMaps and Secrets that a new head has changed, each with the newest commit that did.
+/// Returns the ConfigMaps and Secrets that a new head has changed, each with the newest commit that did.
 pub(super) fn changed_configuration(news: &HeadChange) -> BTreeMap<ObjectKey, Arc<Commit>> {
     let changed = news.changed.iter().map(|charged| (&charged.manifest.key, &charged.commit));
     let removed = news.removed.iter().map(|(key, charged)| (key, &charged.commit));
@@ -38,7 +38,8 @@ impl Context {
         ConfigHash { asked: hash, only: (!known).then_some(Only::New), ..ConfigHash::default() }
     }
 
-    /// The hash of what a workload reads of this repository, where that is asked for, and whether all of it is known.
+    /// Returns the hash of what a workload reads of this repository, where that is asked for, and whether all of it is
+    /// known.
     fn hash_of_what_it_reads(&self, desired: &DesiredState, manifest: &Manifest) -> (Option<String>, bool) {
         if Workload::of(&manifest.key).is_none() {
             return (None, true);
@@ -61,7 +62,8 @@ impl Context {
         (config_hash(here), known)
     }
 
-    /// The hash that the template of a workload said when it was rolled out last; `None` where that is not known.
+    /// Returns the hash that the template of a workload said when it was rolled out last; `None` where that is not
+    /// known.
     pub(super) fn rolled_out_hash(&self, key: &ObjectKey) -> Option<Option<String>> {
         let newest = self.newest_rollout(key)?;
         let template = self.history.template(&self.config.name, key, &newest.commit).ok().flatten()?;
@@ -143,7 +145,7 @@ impl Source {
     }
 }
 
-/// The newer of two commits, as far as those that came together, the newest first, tell.
+/// Returns the newer of two commits, as far as those that came together, the newest first, tell.
 fn newer(commits: &[Commit], one: &Arc<Commit>, other: &Arc<Commit>) -> Arc<Commit> {
     let place = |commit: &Commit| commits.iter().position(|known| known.id == commit.id).unwrap_or(usize::MAX);
     Arc::clone(if place(other) < place(one) { other } else { one })

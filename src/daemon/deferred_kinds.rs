@@ -21,7 +21,7 @@ pub(super) struct DeferredKinds {
 }
 
 impl DeferredKinds {
-    /// The kinds of which a plan for these objects has many.
+    /// Returns the kinds of which a plan for these objects has many.
     pub(super) fn of<'a>(planned: impl Iterator<Item = &'a ObjectKey>) -> DeferredKinds {
         let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
         for key in planned {

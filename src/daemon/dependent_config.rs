@@ -18,21 +18,22 @@ use belay_core::rollout::{
     template,
 };
 
-/// The object that failed, where this one only goes back with it.
+/// Returns the object that failed, where this one only goes back with it.
 pub(super) fn culprit(work: &RolloutTask) -> Option<Companion> {
     let Trigger::Together(object) = &work.planned.wanted.trigger else { return None };
     let manifest = work.context.repository.desired().hash(object)?.to_string();
     Some(Companion { object: object.clone(), manifest })
 }
 
-/// The workloads that read this object.
+/// Returns the workloads that read this object.
 pub(super) fn readers(work: &RolloutTask) -> Vec<Companion> {
     let desired = work.context.repository.desired();
     let named = desired.named_by(&work.planned.wanted.key).into_iter();
     named.filter_map(|object| Some(Companion { manifest: desired.hash(&object)?.to_string(), object })).collect()
 }
 
-/// The ConfigMaps and Secrets that a workload names and that its commit changed, and who else needs them as they are.
+/// Returns the ConfigMaps and Secrets that a workload names and that its commit changed, and who else needs them as
+/// they are.
 pub(super) async fn changed(work: &RolloutTask) -> Result<Vec<ChangedConfiguration>, Cancelled> {
     let wanted = &work.planned.wanted;
     let manifest = wanted.manifest.value();
@@ -55,8 +56,8 @@ pub(super) async fn changed(work: &RolloutTask) -> Result<Vec<ChangedConfigurati
     Ok(changed)
 }
 
-/// The present manifest of a ConfigMap or Secret that the failed commit, or one before it that failed too, has changed, and that no
-/// later one has.
+/// Returns the present manifest of a ConfigMap or Secret that the failed commit, or one before it that failed too, has
+/// changed, and that no later one has.
 async fn turned(work: &RolloutTask, key: &ObjectKey) -> Option<Manifest> {
     let context = &work.context;
     if !context.repository.desired().has(key) || !context.is_of_failed(key, &work.planned.wanted.commit.id).await {
@@ -81,8 +82,8 @@ async fn failed_too(work: &RolloutTask, other: &ObjectKey) -> Result<bool, Cance
     Ok(hold.is_some_and(|hold| hold.manifest == manifest.hash.to_string() && hold.commit == *commit))
 }
 
-/// The task of an object that goes back with a workload, under a record of its own, and the object as it is. `None` where it
-/// is not there, or where it can't be recorded.
+/// Returns the task of an object that goes back with a workload, under a record of its own, and the object as it is.
+/// `None` where it is not there, or where it can't be recorded.
 pub(super) async fn task(
     work: &RolloutTask,
     manifest: &Manifest,
@@ -99,7 +100,8 @@ pub(super) async fn task(
     Ok(record.map(|record| (dependent_task(work, manifest.clone(), served, record), Arc::new(live))))
 }
 
-/// The record of what goes back with a workload. Without one it does not: what has not been recorded must not be done.
+/// Returns the record of what goes back with a workload. Without one it does not: what has not been recorded must not
+/// be done.
 fn begin(work: &RolloutTask, manifest: &Manifest, reason: &Reason) -> Option<RecordId> {
     let context = &work.context;
     let now = context.clock.now();

@@ -57,7 +57,7 @@ pub(super) enum Contents {
 }
 
 impl DesiredState {
-    /// A desired state without objects. Objects that name no namespace go into `default_namespace`.
+    /// Returns a desired state without objects. Objects that name no namespace go into `default_namespace`.
     pub(super) fn new(default_namespace: &str) -> DesiredState {
         DesiredState {
             at: None,
@@ -71,7 +71,7 @@ impl DesiredState {
         }
     }
 
-    /// The same repository with nothing in it: the next look reads all of it again.
+    /// Returns the same repository with nothing in it: the next look reads all of it again.
     pub(super) fn emptied(&self) -> DesiredState {
         DesiredState::new(&self.scopes.default_namespace)
     }
@@ -161,17 +161,17 @@ impl DesiredState {
         }
     }
 
-    /// The paths of its files.
+    /// Returns the paths of its files.
     pub(super) fn paths(&self) -> impl Iterator<Item = &Arc<str>> {
         self.set.paths()
     }
 
-    /// The kinds of its objects, as `apiVersion` and kind.
+    /// Returns the kinds of its objects, as `apiVersion` and kind.
     pub(super) fn kinds(&self) -> BTreeSet<(String, String)> {
         self.kinds.keys().map(|kind| (**kind).clone()).collect()
     }
 
-    /// All objects.
+    /// Returns all objects.
     pub(super) fn keys(&self) -> impl Iterator<Item = &ObjectKey> {
         self.set.iter().map(|(key, _)| key)
     }
@@ -198,7 +198,7 @@ impl DesiredState {
         Some(self.set.locate(&definition)?.place)
     }
 
-    /// The files that hold something of which not even the name can be read.
+    /// Returns the files that hold something of which not even the name can be read.
     pub(super) fn unreadable(&self) -> impl Iterator<Item = &Arc<str>> {
         self.set.unreadable()
     }
@@ -208,7 +208,7 @@ impl DesiredState {
         self.set.locate(key)
     }
 
-    /// The hash of an object's manifest.
+    /// Returns the hash of an object's manifest.
     pub(super) fn hash(&self, key: &ObjectKey) -> Option<ManifestHash> {
         self.set.locate(key).map(|located| located.hash)
     }
@@ -225,7 +225,7 @@ impl DesiredState {
         complaints
     }
 
-    /// The paths of files with complaints that are about no object.
+    /// Returns the paths of files with complaints that are about no object.
     pub(super) fn complained_files(&self) -> BTreeSet<String> {
         let complaints = self.set.complaints().into_iter().filter(|complaint| complaint.object.is_none());
         complaints.map(|complaint| complaint.place.path.to_string()).collect()
@@ -236,7 +236,7 @@ impl DesiredState {
         !self.set.complaints().is_empty() || !self.contradictions().is_empty()
     }
 
-    /// The objects that wait for others.
+    /// Returns the objects that wait for others.
     pub(super) fn after(&self) -> impl Iterator<Item = &After> {
         self.waiting.iter().filter_map(|path| self.files.get(path)).flat_map(|facts| &facts.after)
     }
@@ -247,20 +247,20 @@ impl DesiredState {
         self.files.get(&path)?.after.iter().find(|after| after.object == *key).cloned()
     }
 
-    /// The objects of a file, with their hashes. `None` where the file itself must be read to know them: it is not
-    /// here, or something is wrong with one of them.
+    /// Returns the objects of a file, with their hashes. `None` where the file itself must be read to know them: it is
+    /// not here, or something is wrong with one of them.
     pub(super) fn known(&self, path: &str) -> Option<Vec<(ObjectKey, ManifestHash)>> {
         self.files.get(path)?.content?;
         let hash = |key: &ObjectKey| Some((key.clone(), self.set.locate(key)?.hash));
         self.set.objects_in(path).map(hash).collect()
     }
 
-    /// The objects that a file holds, also those that something is wrong with.
+    /// Returns the objects that a file holds, also those that something is wrong with.
     pub(super) fn objects_in(&self, path: &str) -> impl Iterator<Item = &ObjectKey> {
         self.set.objects_in(path)
     }
 
-    /// The manifest of an object, whose file `read_file` reads.
+    /// Returns the manifest of an object, whose file `read_file` reads.
     pub(super) fn manifest(
         &self,
         key: &ObjectKey,
@@ -273,13 +273,13 @@ impl DesiredState {
         Ok(file.manifests.iter().find(|manifest| manifest.key == *key).cloned())
     }
 
-    /// The hash of the ConfigMaps and Secrets of this repository that the template of a manifest names.
+    /// Returns the hash of the ConfigMaps and Secrets of this repository that the template of a manifest names.
     pub(super) fn configuration(&self, manifest: &Manifest) -> Option<String> {
         let names = named_configuration(template(&manifest.value())?, manifest.key.namespace.as_deref());
         self.configuration_hash(names.iter())
     }
 
-    /// The same of an object's manifest here.
+    /// Returns the same of an object's manifest here.
     pub(super) fn configuration_of(&self, key: &ObjectKey) -> Option<String> {
         let facts = self.files.get(&self.set.locate(key)?.file)?;
         self.configuration_hash(facts.names.iter().filter(|name| name.user == *key).map(|name| &name.object))
@@ -311,7 +311,7 @@ impl DesiredState {
         names.iter().find(|name| name.object == *object && name.user == *user)?.reading
     }
 
-    /// The workloads of this repository whose templates name a ConfigMap or Secret.
+    /// Returns the workloads of this repository whose templates name a ConfigMap or Secret.
     pub(super) fn named_by(&self, key: &ObjectKey) -> BTreeSet<ObjectKey> {
         self.users.get(key).into_iter().flat_map(|users| users.iter().cloned()).collect()
     }

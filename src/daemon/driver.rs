@@ -27,12 +27,12 @@ pub(super) enum WorkloadDriver {
 }
 
 impl WorkloadDriver {
-    /// The driver of what a rollout is about.
+    /// Returns the driver of what a rollout is about.
     pub(super) fn of(work: &RolloutTask) -> WorkloadDriver {
         WorkloadDriver::of_object(&work.planned.wanted.key)
     }
 
-    /// The driver of an object.
+    /// Returns the driver of an object.
     pub(super) fn of_object(key: &ObjectKey) -> WorkloadDriver {
         match Workload::of(key) {
             Some(Workload::StatefulSet) => WorkloadDriver::StatefulSet,

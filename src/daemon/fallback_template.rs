@@ -34,7 +34,7 @@ impl RolloutTask {
         Ok(())
     }
 
-    /// The fallback template that was kept of this very object.
+    /// Returns the fallback template that was kept of this very object.
     pub(super) fn fallback_template(&self, live: &Value) -> Option<Known> {
         let (context, key) = (&self.context, &self.planned.wanted.key);
         let FallbackTemplate { uid: of, template, marks } =

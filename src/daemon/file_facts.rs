@@ -79,7 +79,7 @@ impl WorkloadFacts {
     }
 }
 
-/// The configuration that a workload names, each with the workload.
+/// Returns the configuration that a workload names, each with the workload.
 fn named_by(user: &ObjectKey, manifest: &Value) -> Vec<NamedConfig> {
     let Some(template) = template(manifest) else { return Vec::new() };
     let namespace = user.namespace.as_deref();

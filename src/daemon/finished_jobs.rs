@@ -28,13 +28,13 @@ pub(super) struct FinishedJobs {
 }
 
 impl FinishedJobs {
-    /// Those of the source with this Lease; none of them is known yet.
+    /// Returns those of the source with this Lease; none of them is known yet.
     pub(super) fn new(namespace: &str, name: String) -> FinishedJobs {
         let lease = (namespace.to_owned(), name);
         FinishedJobs { lease, recalled: std::sync::Mutex::default(), writing: Mutex::default() }
     }
 
-    /// The hash of the manifest that a Job was complete for before the history was lost.
+    /// Returns the hash of the manifest that a Job was complete for before the history was lost.
     pub(super) fn recalled(&self, key: &ObjectKey) -> Option<String> {
         self.recalled.lock().unwrap_or_else(PoisonError::into_inner).get(&key.to_string()).cloned()
     }
@@ -70,7 +70,7 @@ impl FinishedJobs {
         }
     }
 
-    /// The Jobs that the Lease names; `None` where there is no Lease.
+    /// Returns the Jobs that the Lease names; `None` where there is no Lease.
     async fn read(&self, cluster: &Cluster) -> Result<Option<Finished>, ClusterError> {
         let (namespace, name) = &self.lease;
         let lease = cluster.lease_object(namespace, name).await?;

@@ -30,7 +30,8 @@ pub(super) struct HeadChange {
 }
 
 impl HeadChange {
-    /// The commits to be noted with it: those that came, and where none did, as after a branch was set back, the head alone.
+    /// Returns the commits to be noted with it: those that came, and where none did, as after a branch was set back,
+    /// the head alone.
     pub(super) fn came(&self) -> &[Commit] {
         if self.commits.is_empty() { std::slice::from_ref(&*self.head) } else { &self.commits }
     }

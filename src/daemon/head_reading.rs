@@ -37,7 +37,7 @@ pub(super) struct HeadReading<'a> {
 }
 
 impl<'a> HeadReading<'a> {
-    /// A comparison in which nothing has been read yet.
+    /// Returns a comparison in which nothing has been read yet.
     pub(super) fn new(repository: &'a Repository, scopes: &'a Arc<Scopes>, head: &'a CommitId) -> HeadReading<'a> {
         // No less than the head waits for its own units.
         let left = Cell::new(OLDER.max(repository.units.patience));
@@ -122,8 +122,9 @@ impl<'a> HeadReading<'a> {
         Ok(())
     }
 
-    /// The commits that are charged with the objects of a change, which are `now` as these hashes say. In a first look, of a
-    /// unit the newest that changed what it is made from: to tell objects apart, all of its past would have to be rendered.
+    /// Returns the commits that are charged with the objects of a change, which are `now` as these hashes say. In a
+    /// first look, of a unit the newest that changed what it is made from: to tell objects apart, all of its past would
+    /// have to be rendered.
     fn charge_change(
         &mut self,
         change: &SourceChange,
@@ -149,8 +150,8 @@ impl<'a> HeadReading<'a> {
         Ok(now.into_keys().map(|key| (key, Arc::clone(&commit))).collect())
     }
 
-    /// The newest commits that made these very objects of a file what they are `now`; others may have changed the file since.
-    /// Each version of the file is read once for all of them.
+    /// Returns the newest commits that made these very objects of a file what they are `now`; others may have changed
+    /// the file since. Each version of the file is read once for all of them.
     pub(super) fn charge(
         &mut self,
         path: &str,
@@ -180,8 +181,8 @@ impl<'a> HeadReading<'a> {
         Ok(hashes(&*self.repository.read_lately(path, content, self.scopes)?).into_iter().collect())
     }
 
-    /// One side of a change; `None` where there is no file that can be read, or where it is a unit that would take longer to
-    /// render than is left for older commits.
+    /// Returns one side of a change; `None` where there is no file that can be read, or where it is a unit that would
+    /// take longer to render than is left for older commits.
     pub(super) fn side(&self, path: &str, content: Option<&Content>) -> Result<Option<Arc<File>>, GitError> {
         let Some(content) = Content::readable(content) else { return Ok(None) };
         if let Some(file) = self.parsed.get(&(path.to_owned(), content)) {

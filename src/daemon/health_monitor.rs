@@ -83,12 +83,12 @@ pub(super) struct HealthMonitor<'a> {
 }
 
 impl RolloutTask {
-    /// A judge of the rollout that a write began.
+    /// Returns a judge of the rollout that a write began.
     pub(super) fn judge(&self, baseline: Baseline) -> Judge {
         self.judge_since(baseline, self.context.clock.steady())
     }
 
-    /// The same of a rollout that has moved last at that time.
+    /// Returns the same of a rollout that has moved last at that time.
     pub(super) fn judge_since(&self, baseline: Baseline, moved: Timestamp) -> Judge {
         let limit = SignedDuration::try_from(self.context.config.outage_timeout.0).unwrap_or(SignedDuration::MAX);
         let judge = Judge::new(self.planned.wanted.key.clone(), baseline, moved);
@@ -299,7 +299,7 @@ impl<'a> HealthMonitor<'a> {
         }
     }
 
-    /// The next state of the object, or the same one when it is time to look again; `None` when it is gone.
+    /// Returns the next state of the object, or the same one when it is time to look again; `None` when it is gone.
     async fn next(&mut self, live: &Compact) -> Result<Option<Compact>, Cancelled> {
         let quiet_until = self.quiet_until;
         let now = self.work.context.clock.steady();
@@ -324,7 +324,7 @@ impl<'a> HealthMonitor<'a> {
         }
     }
 
-    /// The object as it is, where the watch should have told of it by now and has not; otherwise as it was.
+    /// Returns the object as it is, where the watch should have told of it by now and has not; otherwise as it was.
     async fn read_unheard_of(&mut self, live: &Compact) -> Result<Option<Compact>, Cancelled> {
         let over = self.unheard.take_if(|until| *until <= tokio::time::Instant::now()).is_some();
         let is_told = || self.work.live.borrow().as_ref().is_some_and(|told| !self.judge.is_from_before(&told.read()));
@@ -373,7 +373,7 @@ impl<'a> HealthMonitor<'a> {
     }
 }
 
-/// The next state of the object that is not as `known`: the watch tells also of belay's own write.
+/// Returns the next state of the object that is not as `known`: the watch tells also of belay's own write.
 async fn another(seen: &mut LiveObject, known: &Compact) -> Result<Option<Compact>, Cancelled> {
     loop {
         // The source is stopping, where nobody is left to say so.

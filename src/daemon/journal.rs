@@ -87,7 +87,7 @@ impl Context {
             .await;
     }
 
-    /// A write, and from where the rollout that it began is judged.
+    /// Returns a write, and from where the rollout that it began is judged.
     fn written(&self, of: JudgedWrite, baseline: &Baseline) -> Update {
         let step = self.now(of.step(), &format!("as generation {}", baseline.generation));
         let baseline = JudgedBaseline { of, at: step.at, baseline: baseline.clone() };
@@ -132,7 +132,7 @@ impl Context {
         kept.inspect_err(|error| warn!(object = %wanted.key, %error, "failed to keep the template")).ok()
     }
 
-    /// The newest record of an object, as far as the history knows.
+    /// Returns the newest record of an object, as far as the history knows.
     pub(super) fn newest_record(&self, key: &ObjectKey) -> Option<Record> {
         self.history.newest(&self.config.name, key).unwrap_or_else(|error| {
             warn!(object = %key, %error, "failed to read its newest record; going on as if there were none");
@@ -151,7 +151,7 @@ impl Context {
             .is_some_and(|outcome| outcome != Pruned)
     }
 
-    /// The newest record of a workload whose pod template changed.
+    /// Returns the newest record of a workload whose pod template changed.
     pub(super) fn newest_rollout(&self, key: &ObjectKey) -> Option<Record> {
         let applied = |record: &Record| {
             !matches!(record.outcome, Outcome::Rejected | Outcome::Held | Outcome::Planned | Outcome::Waiting)
@@ -159,7 +159,7 @@ impl Context {
         self.newest_records(key).into_iter().find(|record| record.rolls_out && record.object == *key && applied(record))
     }
 
-    /// The newest records of an object, the newest first.
+    /// Returns the newest records of an object, the newest first.
     pub(super) fn newest_records(&self, key: &ObjectKey) -> Vec<Record> {
         /// The number of records that are searched.
         const RECORDS: u32 = 50;
@@ -170,7 +170,7 @@ impl Context {
         })
     }
 
-    /// The hash of the template that was seen complete for a commit.
+    /// Returns the hash of the template that was seen complete for a commit.
     pub(super) fn kept_template(&self, key: &ObjectKey, commit: &str) -> Option<String> {
         let template = self.history.template(&self.config.name, key, &commit.parse().ok()?).ok().flatten()?;
         Some(template_hash(&template))
@@ -184,12 +184,12 @@ impl Context {
         Recorded { rolled_out, template: self.kept_template(key, commit) }
     }
 
-    /// The newest template of a workload that was seen complete.
+    /// Returns the newest template of a workload that was seen complete.
     pub(super) fn last_good(&self, key: &ObjectKey) -> Option<Known> {
         self.known_good(key, self.history.last_good(&self.config.name, key))
     }
 
-    /// The same of other commits than this one, which goes back.
+    /// Returns the same of other commits than this one, which goes back.
     pub(super) fn last_good_beside(&self, key: &ObjectKey, commit: &CommitId) -> Option<Known> {
         self.known_good(key, self.history.last_good_beside(&self.config.name, key, commit))
     }

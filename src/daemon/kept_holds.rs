@@ -30,7 +30,7 @@ impl KeptHolds {
         KeptHolds { history: history.clone(), source: source.to_owned(), by_object }
     }
 
-    /// The hold on an object, as it was known last.
+    /// Returns the hold on an object, as it was known last.
     pub(super) fn of(&self, key: &ObjectKey) -> Option<KeptHold> {
         self.lock().get(key).cloned()
     }

@@ -122,7 +122,7 @@ impl BlockedSince {
             .collect()
     }
 
-    /// Those that were not told since they began, or not for a day.
+    /// Returns those that were not told since they began, or not for a day.
     fn disagreements(&self, noted: &NotedLasting, now: Timestamp) -> Vec<Lasting> {
         let is_due = |place: &(String, String), since: Timestamp| {
             let told = noted.disagreements.get(place).filter(|told| **told >= since);
@@ -197,7 +197,7 @@ mod tests {
         format!("{number:040x}").parse().unwrap()
     }
 
-    /// A source that is blocked, or followed.
+    /// Returns a source that is blocked, or followed.
     fn source(blocked: bool) -> SourceStatus {
         let mut source = SourceStatus { looked: Some(at(0)), planned: Some(commit(1)), ..SourceStatus::default() };
         if blocked {

@@ -36,7 +36,7 @@ pub(super) struct LiveFacts {
     pub scaled: Option<Instant>,
 }
 
-/// A number that changes when anybody changes an object, and not when its controllers report on it.
+/// Returns a number that changes when anybody changes an object, and not when its controllers report on it.
 pub(super) fn digest(object: &Value) -> u64 {
     // The answer stays in this process, so that the hasher may change with the compiler.
     let mut hasher = DefaultHasher::new();

@@ -12,8 +12,8 @@ use belay_core::rollout::Wanted;
 const LIST_FROM: usize = 50;
 
 impl Planner<'_> {
-    /// The live objects of these manifests, as far as a list says them; why not, of those that belay may not read, or that
-    /// can't be served. Those that are not in it are read one by one, by [`Planner::read_live`].
+    /// Returns the live objects of these manifests, as far as a list says them; why not, of those that belay may not
+    /// read, or that can't be served. Those that are not in it are read one by one, by [`Planner::read_live`].
     pub(super) async fn live_objects(
         &self,
         served: &Served,
@@ -38,7 +38,7 @@ impl Planner<'_> {
         Ok(live)
     }
 
-    /// The live object of a manifest, read by itself.
+    /// Returns the live object of a manifest, read by itself.
     pub(super) async fn read_live(&self, served: &Served, key: &ObjectKey) -> Result<Live, ClusterError> {
         let live = self.ask(key, || self.cluster.get(key, served)).await;
         match self.or_nothing(live) {

@@ -62,7 +62,7 @@ impl Context {
         self.ask_git(move |repository| repository.change_by(&key, &commit)).await.is_some()
     }
 
-    /// Those of `keys` that this source made: that its history, or a commit of its repository, names.
+    /// Returns those of `keys` that this source made: that its history, or a commit of its repository, names.
     pub(super) async fn made(&self, keys: &BTreeSet<ObjectKey>) -> BTreeSet<ObjectKey> {
         let (mut made, unknown): (BTreeSet<ObjectKey>, BTreeSet<ObjectKey>) =
             keys.iter().cloned().partition(|key| self.records_of(&self.config.name, key).iter().any(applied));
@@ -164,7 +164,7 @@ fn is_owner(records: &[Record]) -> bool {
 }
 
 impl Repository {
-    /// Those of `keys` that a manifest of some commit up to `head` named, as far back as belay looks.
+    /// Returns those of `keys` that a manifest of some commit up to `head` named, as far back as belay looks.
     fn named(&self, head: &CommitId, keys: &BTreeSet<ObjectKey>) -> Result<BTreeSet<ObjectKey>, GitError> {
         let scopes = self.desired().scopes.clone();
         let mut named = BTreeSet::new();

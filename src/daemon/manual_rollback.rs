@@ -184,7 +184,7 @@ async fn adopt(
     context.cluster.apply(key, served, &body, Mode::Real).await.map(drop)
 }
 
-/// The end of a rollout that another belay has taken back: its hold is there already. Two of them never fight.
+/// Returns the end of a rollout that another belay has taken back: its hold is there already. Two of them never fight.
 pub(super) async fn held_by_another(work: &RolloutTask, live: &Value) -> Result<Option<Outcome>, Cancelled> {
     let wanted = &work.planned.wanted;
     let keeps = |hold: &Hold| hold.by.is_none() && hold.keeps(&wanted.hash, wanted.config.as_deref());

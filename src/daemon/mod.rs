@@ -207,7 +207,7 @@ struct DaemonOptions {
 }
 
 impl Daemon {
-    /// A daemon without sources yet. It stops when `stop` is cancelled.
+    /// Returns a daemon without sources yet. It stops when `stop` is cancelled.
     #[must_use]
     pub fn new(history: History, clock: Clock, stop: CancellationToken) -> Daemon {
         Daemon {

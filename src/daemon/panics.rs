@@ -13,12 +13,12 @@ pub(super) async fn contained<T>(future: impl Future<Output = T>) -> Result<T, S
     AssertUnwindSafe(future).catch_unwind().await.map_err(|panic| text_of(&*panic))
 }
 
-/// The same for what does not wait.
+/// Returns the same for what does not wait.
 pub(super) fn contained_now<T>(act: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(act)).map_err(|panic| text_of(&*panic))
 }
 
-/// The reason of a record that ends by a panic.
+/// Returns the reason of a record that ends by a panic.
 pub(super) fn internal_error(what: &impl std::fmt::Display, panic: &str) -> Reason {
     error!(object = %what, panic, "belay's own fault: a panic");
     let message = format!("belay's own fault, not the manifest's: {panic}; please report it, with this manifest");

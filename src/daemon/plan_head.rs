@@ -190,7 +190,7 @@ impl Source {
         }
     }
 
-    /// A commit, from the history or the mirror. It blocks.
+    /// Returns a commit, from the history or the mirror. It blocks.
     pub(super) fn commit(&self, id: &CommitId) -> Option<Arc<Commit>> {
         self.context.commit(id)
     }

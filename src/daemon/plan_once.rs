@@ -61,7 +61,7 @@ pub async fn plan_once(
     Ok(Plan::new(source.to_owned(), head.clone(), planned))
 }
 
-/// The objects of a source that its manifests do not mention: deleted, or left as they are, and why.
+/// Returns the objects of a source that its manifests do not mention: deleted, or left as they are, and why.
 ///
 /// # Errors
 /// Fails when the API server does not answer.
@@ -103,7 +103,7 @@ pub async fn plan_leaving(cluster: &Cluster, leaving: Leaving<'_>) -> Result<Vec
     Ok(planned.collect())
 }
 
-/// The live objects of the source that its manifests do not mention, as far as they may be listed.
+/// Returns the live objects of the source that its manifests do not mention, as far as they may be listed.
 async fn left_out(cluster: &Cluster, leaving: &Leaving<'_>) -> Result<Vec<(ObjectKey, Served, Value)>, ClusterError> {
     let source = &leaving.config.name;
     let labels = format!("{}={source}", marks::SOURCE);

@@ -48,12 +48,12 @@ pub(super) enum ConfigChange {
 pub(super) type PlanRequests = BTreeMap<ObjectKey, PlanRequest>;
 
 impl PlanRequest {
-    /// A manifest that a new head has changed.
+    /// Returns a manifest that a new head has changed.
     pub(super) fn changed(Charged { manifest, commit }: Charged) -> PlanRequest {
         PlanRequest { manifest: Some(manifest.clone()), ..PlanRequest::read(&manifest.key, commit) }
     }
 
-    /// A manifest that is read at the head, charged to a commit that comes with it.
+    /// Returns a manifest that is read at the head, charged to a commit that comes with it.
     pub(super) fn read(key: &ObjectKey, commit: Arc<Commit>) -> PlanRequest {
         let (charged, config) = (ChargedCommit::Known(commit), ConfigChange::None);
         PlanRequest { key: key.clone(), manifest: None, charged, trigger: Trigger::Commit, config }
@@ -106,7 +106,7 @@ impl Context {
         Some(Wanted { config_hash, ..wanted })
     }
 
-    /// A manifest with what else must be known of it.
+    /// Returns a manifest with what else must be known of it.
     pub(super) fn want(&self, desired: &DesiredState, charged: Charged, trigger: Trigger) -> Wanted {
         let Charged { manifest, commit } = charged;
         let config = desired.configuration(&manifest);
@@ -115,8 +115,8 @@ impl Context {
         Wanted { config, config_hash, ignored_fields, ..Wanted::of(manifest, commit, trigger) }
     }
 
-    /// The manifest of an object in a desired state. It blocks. A manifest that can't be read is logged, and treated as
-    /// missing.
+    /// Returns the manifest of an object in a desired state. It blocks. A manifest that can't be read is logged, and
+    /// treated as missing.
     pub(super) fn read_manifest(&self, desired: &DesiredState, key: &ObjectKey) -> Option<Manifest> {
         let read = desired.manifest(key, |path, content, scopes| self.repository.read_lately(path, content, scopes));
         read.unwrap_or_else(|error| {
@@ -125,7 +125,7 @@ impl Context {
         })
     }
 
-    /// A commit, from the history or the mirror. It blocks.
+    /// Returns a commit, from the history or the mirror. It blocks.
     pub(super) fn commit(&self, id: &CommitId) -> Option<Arc<Commit>> {
         let known = self.history.commit(id).ok().flatten();
         known.or_else(|| blocking(|| self.repository.mirror.commit(id)).ok()).map(Arc::new)

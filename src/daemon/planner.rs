@@ -219,7 +219,7 @@ impl Planner<'_> {
         Ok(would_be)
     }
 
-    /// The hash of the repository's manifest of an object.
+    /// Returns the hash of the repository's manifest of an object.
     fn hash(&self, key: &ObjectKey) -> Option<String> {
         match &self.holds {
             Holds::Repository(repository) => repository.desired().hash(key).map(|hash| hash.to_string()),
@@ -281,7 +281,7 @@ impl Planner<'_> {
     }
 }
 
-/// A hook that is to run again is in the way of itself, and belay deletes only what it made.
+/// Returns a hook that is to run again is in the way of itself, and belay deletes only what it made.
 fn not_made(wanted: &Wanted) -> PlanStep {
     let key = &wanted.key;
     let message = format!("the hook {key} is to run again, and the one that is there was not made by belay");

@@ -65,7 +65,7 @@ impl Repository {
         Ok(self.change_by(key, commit)?.is_some())
     }
 
-    /// The commit that made the present manifest of an object what it is.
+    /// Returns the commit that made the present manifest of an object what it is.
     fn brought(&self, key: &ObjectKey) -> Result<Option<CommitId>, GitError> {
         let desired = self.desired();
         let (Some(located), Some(at)) = (desired.locate(key), desired.at.clone()) else { return Ok(None) };

@@ -167,7 +167,7 @@ impl Candidates {
         }
     }
 
-    /// The most that may be deleted.
+    /// Returns the most that may be deleted.
     pub(super) fn limit(&self, context: &Context) -> usize {
         let count = context.repository.desired().keys().count() + self.objects.len();
         match context.cleanup.pruning {
@@ -256,13 +256,14 @@ impl SearchResult {
 }
 
 impl Context {
-    /// The commit that took an object's manifest away while nothing was deleted, as far as the history knows. It blocks.
+    /// Returns the commit that took an object's manifest away while nothing was deleted, as far as the history knows.
+    /// It blocks.
     fn orphaned_by(&self, key: &ObjectKey) -> Option<CommitId> {
         let newest = self.newest_record(key)?;
         (newest.outcome == Outcome::Orphaned).then_some(newest.commit)
     }
 
-    /// The same of several, read beside the loop.
+    /// Returns the same of several, read beside the loop.
     async fn orphaned_by_commits(self: &Arc<Context>, keys: Vec<ObjectKey>) -> BTreeMap<ObjectKey, Arc<Commit>> {
         let reader = Arc::clone(self);
         let read = move || {

@@ -36,7 +36,7 @@ const SHARE: usize = 200;
 type Placed = (Arc<str>, Option<ReadFile>);
 
 impl Repository {
-    /// The manifest of an object at the head.
+    /// Returns the manifest of an object at the head.
     pub(super) fn manifest(&self, key: &ObjectKey) -> Result<Option<Manifest>, GitError> {
         self.desired().manifest(key, |path, content, scopes| self.read_lately(path, content, scopes))
     }
@@ -183,7 +183,7 @@ impl Repository {
         })
     }
 
-    /// A file, unless it and those before it take more memory than belay gives the manifests of a head.
+    /// Returns a file, unless it and those before it take more memory than belay gives the manifests of a head.
     fn has_room_for(&self, placed: Placed, held: &AtomicUsize) -> Result<Placed, GitError> {
         let size = |read: &ReadFile| read.file.manifests.iter().map(Manifest::size).sum::<usize>();
         let size = placed.1.as_ref().map_or(0, size) + FILE;
@@ -199,7 +199,7 @@ impl Repository {
         Err(GitError::TooLarge { what, size: all as u64, limit: HELD as u64 })
     }
 
-    /// The file at the place of a change, as it is after it. `None` for what is no manifest's.
+    /// Returns the file at the place of a change, as it is after it. `None` for what is no manifest's.
     fn file(&self, change: &SourceChange, scopes: &Scopes) -> Result<Option<Placed>, GitError> {
         if !change.is_manifest {
             return Ok(None);
@@ -266,7 +266,7 @@ fn known_objects(desired: &DesiredState, changes: &SourceChanges) -> Known {
     paths.filter_map(|path| Some((path.to_owned(), desired.known(path)?))).collect()
 }
 
-/// The paths of units that are not rendered yet: nothing can be read of them, and nothing is wrong with them.
+/// Returns the paths of units that are not rendered yet: nothing can be read of them, and nothing is wrong with them.
 fn pending_units(files: &HeadFiles) -> BTreeSet<Arc<str>> {
     let is_pending = |read: &Option<ReadFile>| {
         read.as_ref().is_some_and(|read| read.file.unreadable && read.file.complaints.is_empty())
@@ -274,7 +274,7 @@ fn pending_units(files: &HeadFiles) -> BTreeSet<Arc<str>> {
     files.iter().filter(|(_, read)| is_pending(read)).map(|(path, _)| Arc::clone(path)).collect()
 }
 
-/// The files that the objects and complaints of units come from, where those changed.
+/// Returns the files that the objects and complaints of units come from, where those changed.
 fn rendered_places(changes: &[SourceChange], files: &HeadFiles) -> BTreeSet<String> {
     let changed = changes.iter().filter(|change| change.is_rendered());
     let read = changed.filter_map(|change| files.get(change.path.as_str())?.as_ref());
@@ -289,13 +289,13 @@ fn odd_file(odd: &OddPath) -> File {
     complained(odd.complaint())
 }
 
-/// A file that is not read.
+/// Returns a file that is not read.
 fn refused(path: &Arc<str>, message: &str, hint: &str) -> File {
     let place = Place { path: Arc::clone(path), line: 1, column: 1 };
     complained(Complaint::of_file(place, format!("the file {message}"), Some(hint.to_owned())))
 }
 
-/// A file that holds nothing but a complaint.
+/// Returns a file that holds nothing but a complaint.
 fn complained(complaint: Complaint) -> File {
     File::unreadable(Arc::clone(&complaint.place.path), vec![complaint])
 }

@@ -76,8 +76,8 @@ impl Context {
         })
     }
 
-    /// The commit that was charged with an object last, as far as the history knows; else the one that was planned. It
-    /// blocks.
+    /// Returns the commit that was charged with an object last, as far as the history knows; else the one that was
+    /// planned. It blocks.
     pub(super) fn last_charged(&self, planned: Option<&CommitId>, key: &ObjectKey) -> Option<Arc<Commit>> {
         let newest = self.newest_record(key);
         newest.and_then(|record| self.commit(&record.commit)).or_else(|| self.commit(planned?))

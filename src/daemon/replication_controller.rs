@@ -236,7 +236,7 @@ async fn is_back(work: &RolloutTask, wanted: Option<&Value>) -> Result<bool, Can
     Ok(so_far == Begun::Nothing && present.zip(wanted).is_some_and(|(present, wanted)| same_template(present, wanted)))
 }
 
-/// The controller as it is: what it goes back to when the pods of the next one are gone.
+/// Returns the controller as it is: what it goes back to when the pods of the next one are gone.
 fn as_it_is(live: &Value) -> RollbackTarget {
     let marks = TemplateMarks::on(live);
     RollbackTarget {

@@ -143,7 +143,7 @@ impl Context {
     }
 }
 
-/// The sentence of a disagreement: who, about which fields, since when.
+/// Returns the sentence of a disagreement: who, about which fields, since when.
 fn message(dispute: &Dispute, now: Timestamp) -> String {
     let lasted = SignedDuration::try_from(dispute.lasted).unwrap_or_default();
     let since = now.checked_sub(lasted).unwrap_or(now);
@@ -157,7 +157,7 @@ fn message(dispute: &Dispute, now: Timestamp) -> String {
     )
 }
 
-/// The fields with who has changed them: `kubectl-set: spec.replicas`.
+/// Returns the fields with who has changed them: `kubectl-set: spec.replicas`.
 pub(super) fn named(fields: &[ForeignField]) -> String {
     if fields.is_empty() {
         return String::new();
@@ -182,7 +182,7 @@ fn paths(fields: &[ForeignField]) -> String {
     format!("{}{more}", names.join(", "))
 }
 
-/// The place that is published of an object.
+/// Returns the place that is published of an object.
 fn place(key: &ObjectKey, of: &str) -> String {
     format!("{key}{of}")
 }

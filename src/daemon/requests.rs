@@ -64,12 +64,12 @@ pub(super) struct RequestPermit {
 }
 
 impl Requests {
-    /// The room of a daemon.
+    /// Returns the room of a daemon.
     pub(super) fn of_daemon() -> Arc<Semaphore> {
         Arc::new(Semaphore::new(AT_ONCE))
     }
 
-    /// One more source that shares it.
+    /// Returns one more source that shares it.
     pub(super) fn share(all: &Arc<Semaphore>) -> Requests {
         Requests {
             own: Arc::new(Semaphore::new(OF_ONE_SOURCE)),

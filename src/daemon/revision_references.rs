@@ -62,7 +62,7 @@ async fn named(context: &Context, key: &ObjectKey) -> NamedConfiguration {
     NamedConfiguration::These(kept.chain(good).flat_map(names).collect())
 }
 
-/// The objects that keep the revisions of these workloads, all of one namespace.
+/// Returns the objects that keep the revisions of these workloads, all of one namespace.
 async fn keepers(
     context: &Context,
     namespace: Option<&str>,
@@ -83,7 +83,7 @@ fn is_of(keeper: &Value, workload: &ObjectKey) -> bool {
     owners.any(|owner| owner["controller"] == true && owner["kind"] == workload.kind && owner["name"] == workload.name)
 }
 
-/// The workloads of the repository in a namespace that can go back.
+/// Returns the workloads of the repository in a namespace that can go back.
 fn workloads(context: &Context, namespace: Option<&str>) -> BTreeSet<ObjectKey> {
     let can_go_back = |key: &&ObjectKey| Workload::of(key).is_some_and(Workload::can_go_back);
     let desired = context.repository.desired();

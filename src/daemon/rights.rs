@@ -15,7 +15,7 @@ use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Outcome, Planned, Reason, ReasonCode, Record, RecordId};
 
 impl Repository {
-    /// The namespaces of the objects that it has.
+    /// Returns the namespaces of the objects that it has.
     pub(super) fn namespaces(&self) -> BTreeSet<String> {
         self.desired().keys().filter_map(|key| key.namespace.clone()).collect()
     }

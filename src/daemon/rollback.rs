@@ -130,7 +130,7 @@ async fn take_along_what_is_free_now(work: &RolloutTask, rollback: &Rollback) ->
     take_along(work, &free, &rollback.reason).await
 }
 
-/// The one write that goes back: template, marks and hold.
+/// Returns the one write that goes back: template, marks and hold.
 async fn write(
     work: &RolloutTask,
     rollback: &Rollback,

@@ -57,8 +57,8 @@ fn was_there_before(work: &RolloutTask, live: &Value) -> bool {
     made.zip(began).is_some_and(|(made, began)| began.duration_since(made) >= SignedDuration::from_secs(1))
 }
 
-/// The newest version in Git, before the failed commit, that has neither failed itself nor given way before it was seen
-/// complete.
+/// Returns the newest version in Git, before the failed commit, that has neither failed itself nor given way before it
+/// was seen complete.
 async fn from_git(work: &RolloutTask, unwell: &Unhealthy) -> Option<Known> {
     let wanted = &work.planned.wanted;
     let query = Query {

@@ -123,7 +123,7 @@ async fn mark_failed(work: &RolloutTask, reason: &Reason) {
     }
 }
 
-/// A reason that fits behind a change-cause.
+/// Returns a reason that fits behind a change-cause.
 fn short(message: &str) -> String {
     const LIMIT: usize = 160;
     if message.chars().count() <= LIMIT {

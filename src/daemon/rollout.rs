@@ -213,14 +213,14 @@ impl RolloutTask {
         }
     }
 
-    /// The reason to leave an object that another source of this daemon has applied meanwhile.
+    /// Returns the reason to leave an object that another source of this daemon has applied meanwhile.
     pub(super) fn claimed_meanwhile(&self, live: &Value) -> Option<Reason> {
         let key = &self.planned.wanted.key;
         self.context.taken_by_another_source(key, live).map(|owner| claimed_twice(key, &owner))
     }
 
-    /// A failure with the commit that the pod template is of, where the rollout goes on under a newer one that changed only
-    /// something beside it: a deadline, a label.
+    /// Returns a failure with the commit that the pod template is of, where the rollout goes on under a newer one that
+    /// changed only something beside it: a deadline, a label.
     fn with_the_templates_commit(&self, reason: Reason, live: &Value) -> Reason {
         let by = marks::annotation(live, marks::COMMIT).and_then(|by| by.parse::<CommitId>().ok());
         match by.filter(|by| self.resume.continues_rollout && *by != self.planned.wanted.commit.id) {
@@ -283,7 +283,7 @@ mod tests {
     use super::*;
     use crate::daemon::requests::RequestPermit;
 
-    /// The size of the future that a function of this kind makes.
+    /// Returns the size of the future that a function of this kind makes.
     fn size<A, F: Future>(_: impl FnOnce(A) -> F) -> usize {
         size_of::<F>()
     }

@@ -101,7 +101,7 @@ impl RolloutTask {
         marks::annotation(live, marks::COMMIT) == Some(self.planned.wanted.commit.id.as_str())
     }
 
-    /// The live object, read anew.
+    /// Returns the live object, read anew.
     pub(super) async fn read(&self) -> Result<Option<Arc<Value>>, Cancelled> {
         let key = &self.planned.wanted.key;
         let live = self.until_served(key, || self.context.cluster.get(key, &self.served)).await?.unwrap_or_default();

@@ -61,7 +61,7 @@ fn json(value: &SetValue) -> Value {
     }
 }
 
-/// The branch, the newest tag or the commit that is followed.
+/// Returns the branch, the newest tag or the commit that is followed.
 ///
 /// # Errors
 /// Fails when the configured commit is none.

@@ -277,7 +277,7 @@ impl Source {
         }
     }
 
-    /// The record of what is planned for a manifest.
+    /// Returns the record of what is planned for a manifest.
     pub(super) fn record(&self, planned: &Planned) -> Record {
         let wanted = &planned.wanted;
         let (reason, complaints) = match &planned.step {

@@ -99,7 +99,7 @@ const RENDERING: &str = "is being rendered, for more than 2 s by now; a tool may
 const BLOCKS: [&str; 4] = ["repository", "cluster", "lease", "history"];
 
 impl SourceStatus {
-    /// The state of an object of which something is to be said; of all others it is `complete`.
+    /// Returns the state of an object of which something is to be said; of all others it is `complete`.
     #[must_use]
     pub fn state_of(&self, key: &ObjectKey) -> ObjectState {
         ObjectState::of(&ObjectFacts {
@@ -110,7 +110,7 @@ impl SourceStatus {
         })
     }
 
-    /// The state of a live workload, by what it says itself too.
+    /// Returns the state of a live workload, by what it says itself too.
     #[must_use]
     pub fn state_of_workload(&self, key: &ObjectKey) -> ObjectState {
         let live = self.workloads.get(key);
@@ -134,7 +134,7 @@ impl SourceStatus {
         StateCounts::of_source(self.objects, pending, told.into_iter().map(|key| (self.state_of(key), in_head(key))))
     }
 
-    /// The state of the source.
+    /// Returns the state of the source.
     #[must_use]
     pub fn state(&self) -> SourceState {
         let troubled = !self.obstacles.trouble.is_empty();
@@ -151,7 +151,7 @@ impl SourceStatus {
         self.obstacles.waits.as_ref().filter(|_| self.obstacles.standby).or(trouble).map(String::as_str)
     }
 
-    /// Its state in a line: `degraded (1 rejected, 12 complete)`.
+    /// Returns its state in a line: `degraded (1 rejected, 12 complete)`.
     #[must_use]
     pub fn summary(&self) -> String {
         self.standing().summary()
@@ -202,13 +202,13 @@ impl SourceStatus {
         waits.chain(ended).chain(held).chain(waiting).collect()
     }
 
-    /// The objects about which somebody else and belay disagree, each with what is said of it.
+    /// Returns the objects about which somebody else and belay disagree, each with what is said of it.
     pub fn disagreements(&self) -> impl Iterator<Item = (&str, &str)> {
         let troubles = self.obstacles.trouble.iter();
         troubles.filter_map(|(place, message)| Some((place.strip_suffix(DISAGREEMENT)?, message.as_str())))
     }
 
-    /// Its published state, without that of its objects.
+    /// Returns its published state, without that of its objects.
     #[must_use]
     pub fn standing(&self) -> SourceStanding {
         SourceStanding {
@@ -224,7 +224,7 @@ impl SourceStatus {
         }
     }
 
-    /// Its published state.
+    /// Returns its published state.
     #[must_use]
     pub fn published(&self) -> PublishedSource {
         let rollout = |(key, way): (&ObjectKey, &UnderWay)| {
@@ -241,7 +241,7 @@ impl SourceStatus {
 }
 
 impl Status {
-    /// The published state of every source.
+    /// Returns the published state of every source.
     #[must_use]
     pub fn published(&self) -> BTreeMap<String, PublishedSource> {
         self.sources.iter().map(|(name, source)| (name.clone(), source.published())).collect()
@@ -307,7 +307,7 @@ pub(super) struct Publisher {
 }
 
 impl Publisher {
-    /// A publisher for `source`, which `follower` follows.
+    /// Returns a publisher for `source`, which `follower` follows.
     pub(super) fn new(source: &str, follower: Follower, status: watch::Sender<Status>, metrics: Metrics) -> Publisher {
         let publisher = Publisher { source: source.to_owned(), follower, status, metrics };
         publisher.forget();
@@ -351,7 +351,7 @@ impl Publisher {
         self.status.borrow().sources.get(&self.source).map(look)
     }
 
-    /// The commit whose plan was made last.
+    /// Returns the commit whose plan was made last.
     pub(super) fn planned(&self) -> Option<CommitId> {
         self.status.borrow().sources.get(&self.source).and_then(|source| source.planned.clone())
     }

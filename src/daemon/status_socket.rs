@@ -54,7 +54,7 @@ pub async fn answer_commands(status: watch::Receiver<Status>, folder: StateFolde
     }
 }
 
-/// The published state of the daemon whose state folder this is; `None` where none answers.
+/// Returns the published state of the daemon whose state folder this is; `None` where none answers.
 pub async fn ask_daemon(folder: &Path) -> Option<BTreeMap<String, PublishedSource>> {
     let asked = async {
         let (path, _folder) = reachable(folder)?;
@@ -124,7 +124,7 @@ fn bind(folder: &Path) -> io::Result<(UnixListener, u64)> {
     Ok((listener, fs::metadata(&socket)?.ino()))
 }
 
-/// A path of the socket that is short enough for the kernel, and the open folder that it may go through.
+/// Returns a path of the socket that is short enough for the kernel, and the open folder that it may go through.
 fn reachable(folder: &Path) -> io::Result<(PathBuf, Option<fs::File>)> {
     let path = folder.join(SOCKET);
     if path.as_os_str().len() <= LONGEST_PATH {

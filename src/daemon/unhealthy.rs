@@ -71,7 +71,8 @@ impl RolloutTask {
         Ok(())
     }
 
-    /// The revisions of its workload that were not well when they were replaced, and were not complete anew since.
+    /// Returns the revisions of its workload that were not well when they were replaced, and were not complete anew
+    /// since.
     pub(super) fn unwell(&self) -> Unhealthy {
         let (context, key) = (&self.context, &self.planned.wanted.key);
         let records = context.history.unwell(&context.config.name, key).unwrap_or_else(|error| {
@@ -82,8 +83,8 @@ impl RolloutTask {
         Unhealthy { commits: records.into_iter().map(|record| record.commit).collect(), manifests }
     }
 
-    /// The record of what a live workload is on: its last good revision, or one that a newer commit replaces before it was
-    /// judged.
+    /// Returns the record of what a live workload is on: its last good revision, or one that a newer commit replaces
+    /// before it was judged.
     fn record_of(&self, live: &Value) -> Option<Record> {
         let (context, key) = (&self.context, &self.planned.wanted.key);
         let commit = TemplateMarks::on(live).commit;

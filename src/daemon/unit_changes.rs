@@ -26,7 +26,7 @@ use belay_core::rollout::{Commit, CommitId};
 const COMMITS: usize = 50;
 
 impl Repository {
-    /// The units that a commit has.
+    /// Returns the units that a commit has.
     pub(super) fn plan_at(&self, at: &CommitId) -> Result<Arc<Plan>, GitError> {
         if let Some(plan) = self.units.planned(at) {
             return Ok(plan);
@@ -125,7 +125,7 @@ impl Repository {
         Ok(false)
     }
 
-    /// The plain files that differ where a folder became a unit, or is none any more.
+    /// Returns the plain files that differ where a folder became a unit, or is none any more.
     fn plain_between(
         &self,
         from: Option<(&CommitId, &Plan)>,
@@ -149,7 +149,7 @@ impl Repository {
         differs.map(|path| self.plain_change(from, to, path.clone(), sides(path))).collect()
     }
 
-    /// A change of what Git has at a path.
+    /// Returns a change of what Git has at a path.
     fn plain_change(
         &self,
         from: Option<&CommitId>,
@@ -175,8 +175,8 @@ impl Repository {
         }
     }
 
-    /// The units that were in the way and may not be any more, and those that an older reading did not wait for, as if they
-    /// were new.
+    /// Returns the units that were in the way and may not be any more, and those that an older reading did not wait
+    /// for, as if they were new.
     pub(super) fn units_to_try_again(&self, head: &CommitId) -> Result<Vec<SourceChange>, GitError> {
         let (again, unread) = (self.units.again.swap(false, Ordering::Relaxed), self.units.unread());
         if !again && unread.is_empty() {
@@ -287,8 +287,8 @@ impl Repository {
 }
 
 impl HeadReading<'_> {
-    /// The newest commit up to `head` that changed what a unit makes of an object. If an object need not be told from
-    /// its unit, returns the newest that changed the unit's sources.
+    /// Returns the newest commit up to `head` that changed what a unit makes of an object. If an object need not be
+    /// told from its unit, returns the newest that changed the unit's sources.
     pub(super) fn charge_unit(
         &mut self,
         path: &str,

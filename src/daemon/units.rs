@@ -82,7 +82,7 @@ impl SourceChange {
 }
 
 impl Content {
-    /// A file that can be read; a link and a submodule are none.
+    /// Returns a file that can be read; a link and a submodule are none.
     pub(super) fn readable(content: Option<&Content>) -> Option<Content> {
         content.copied().filter(|content| match content {
             Content::Entry(entry) => entry.kind == EntryKind::File,
@@ -136,7 +136,7 @@ impl Units {
         }
     }
 
-    /// The paths of the units that are still to be read.
+    /// Returns the paths of the units that are still to be read.
     pub(super) fn unread(&self) -> BTreeSet<Arc<str>> {
         self.late().unread.clone()
     }
@@ -185,7 +185,7 @@ impl Units {
         plans.others.push_back((at.clone(), Arc::clone(plan)));
     }
 
-    /// A unit as it was when it was made from this, and a commit that has it so.
+    /// Returns a unit as it was when it was made from this, and a commit that has it so.
     pub(super) fn find(&self, path: &str, id: RenderId) -> Option<(CommitId, Unit)> {
         let plans = self.plans();
         plans.head.iter().chain(plans.others.iter().rev()).find_map(|(commit, plan)| {

@@ -11,7 +11,7 @@ use belay_core::rollout::CommitId;
 pub(super) struct Unmanaged(Mutex<(Option<CommitId>, BTreeSet<ObjectKey>)>);
 
 impl Unmanaged {
-    /// Those of `keys` that are not known to be strangers at this head.
+    /// Returns those of `keys` that are not known to be strangers at this head.
     pub(super) fn unknown(&self, head: &CommitId, keys: BTreeSet<ObjectKey>) -> BTreeSet<ObjectKey> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.0.as_ref() != Some(head) {

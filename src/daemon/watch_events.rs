@@ -96,8 +96,8 @@ impl Source {
         self.context.status.trouble("cluster", outage);
     }
 
-    /// The hold that somebody has taken off an object, which has `now`. One that a newer commit has let go of is gone with
-    /// that commit's own write, however late the watch tells of it; who goes back writes none without.
+    /// Returns the hold that somebody has taken off an object, which has `now`. One that a newer commit has let go of
+    /// is gone with that commit's own write, however late the watch tells of it; who goes back writes none without.
     fn released(&self, key: &ObjectKey, now: Option<&Hold>) -> Option<Hold> {
         let before = self.state.live.get(key)?.hold.as_ref().filter(|_| now.is_none() && !self.is_going_forth(key))?;
         let desired = self.desired();

@@ -1,4 +1,4 @@
-//! What can go wrong with a repository, told to the person who runs belay: what, where, what to do.
+//! The errors of a repository, for the person who runs belay: the event, the place, advice.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use belay_core::manifest::is_hidden;
 use belay_core::rollout::CommitId;
 
-/// Why something about a repository failed. None of the texts has a credential in it.
+/// The reason for which an operation on a repository failed. None of the texts has a credential in it.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
     /// There is no repository at that path.
@@ -14,7 +14,7 @@ pub enum GitError {
     NoRepository {
         /// The path, as configured.
         path: PathBuf,
-        /// What was found instead.
+        /// The thing found instead.
         why: String,
     },
     /// The repository on this machine belongs to another user, who could make belay run or read what they like.
@@ -32,7 +32,7 @@ pub enum GitError {
     Unsupported {
         /// The repository.
         repository: String,
-        /// Which feature, and what to do.
+        /// The feature, and advice.
         what: String,
     },
     /// A shallow clone has no history to tell who changed what.
@@ -84,7 +84,7 @@ pub enum GitError {
         repository: String,
         /// The branch or tag.
         reference: String,
-        /// What it is.
+        /// Its kind.
         kind: String,
     },
     /// The folder to follow is not in that commit.
@@ -112,7 +112,7 @@ pub enum GitError {
         commit: CommitId,
         /// The path.
         folder: String,
-        /// What it is.
+        /// Its kind.
         kind: &'static str,
     },
     /// A newer head came while this one was read.
@@ -126,7 +126,7 @@ pub enum GitError {
     Unreachable {
         /// The repository.
         repository: String,
-        /// What happened.
+        /// The event.
         message: String,
     },
     /// The server wants other credentials, or any at all.
@@ -134,7 +134,7 @@ pub enum GitError {
     Refused {
         /// The repository.
         repository: String,
-        /// What happened, and what to do.
+        /// The event, and advice.
         message: String,
     },
     /// The server can't prove that it is the one.
@@ -142,23 +142,23 @@ pub enum GitError {
     Untrusted {
         /// The repository.
         repository: String,
-        /// What is wrong with its key or certificate, and what to do.
+        /// The fault of its key or certificate, and advice.
         message: String,
     },
     /// A file with a credential can't be used.
     #[error("failed to read the {what} {}: {why}", path.display())]
     Credential {
-        /// Which credential.
+        /// The credential.
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why; never what is in it.
+        /// The reason; never the content.
         why: String,
     },
     /// Something is larger than belay reads.
     #[error("{what} has {size} bytes; the limit is {limit}")]
     TooLarge {
-        /// What.
+        /// The thing.
         what: String,
         /// Its size.
         size: u64,
@@ -168,7 +168,7 @@ pub enum GitError {
     /// There is more of something than belay reads.
     #[error("{what}: more than {limit}")]
     TooMany {
-        /// What.
+        /// The thing.
         what: String,
         /// The limit.
         limit: usize,
@@ -183,9 +183,9 @@ pub enum GitError {
     TooMuchMemory {
         /// The repository.
         repository: String,
-        /// How much was asked for at last.
+        /// The size of the last request.
         wanted: usize,
-        /// How much there is.
+        /// The limit.
         limit: usize,
     },
     /// A fetch took longer than it may.
@@ -204,7 +204,7 @@ pub enum GitError {
     DamagedSource {
         /// The repository.
         repository: String,
-        /// What is wrong.
+        /// The fault.
         message: String,
     },
     /// belay's own copy can't be read. [`super::Mirror::start_over`] helps.
@@ -212,7 +212,7 @@ pub enum GitError {
     DamagedMirror {
         /// The folder of the copy.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         message: String,
     },
     /// Another process holds the mirror.
@@ -224,7 +224,7 @@ pub enum GitError {
     /// The working copy is not in a state in which belay edits it.
     #[error("{why}")]
     WorkingCopy {
-        /// What, and what to do.
+        /// The fault, and advice.
         why: String,
     },
     /// A push was refused.
@@ -232,31 +232,32 @@ pub enum GitError {
     PushRefused {
         /// The repository.
         repository: String,
-        /// What it said.
+        /// Its message.
         message: String,
     },
     /// The file system refused something.
     #[error("failed to {doing} {}: {source}", path.display())]
     Io {
-        /// What belay was doing.
+        /// The action of belay.
         doing: &'static str,
         /// With what.
         path: PathBuf,
-        /// Why it failed.
+        /// The reason of the failure.
         source: std::io::Error,
     },
     /// libgit2 refused something.
     #[error("failed to {doing}: {message}")]
     Git {
-        /// What belay was doing.
+        /// The action of belay.
         doing: String,
-        /// What libgit2 says.
+        /// The message of libgit2.
         message: String,
     },
 }
 
 impl GitError {
-    /// The same error, where it says that a repository is beyond a limit of reading: reading it again says the same.
+    /// Returns the same error, where it says that a repository is beyond a limit of reading: reading it again says the
+    /// same.
     #[must_use]
     pub fn of_limits(&self) -> Option<GitError> {
         match self {
@@ -271,13 +272,13 @@ impl GitError {
         }
     }
 
-    /// Whether reading was given up for a newer head, which is to be read instead.
+    /// Returns true when reading was given up for a newer head, which is to be read instead.
     #[must_use]
     pub fn is_given_up(&self) -> bool {
         matches!(self, GitError::GivenUp { .. })
     }
 
-    /// Whether trying again later may help without anybody doing anything.
+    /// Returns true when trying again later may help without an action of anybody.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         matches!(
@@ -286,7 +287,7 @@ impl GitError {
         )
     }
 
-    /// Whether [`super::Mirror::start_over`] is what helps.
+    /// Returns true when [`super::Mirror::start_over`] helps.
     #[must_use]
     pub fn wants_a_new_mirror(&self) -> bool {
         matches!(self, GitError::DamagedMirror { .. })
@@ -317,7 +318,7 @@ fn listed(names: &[String], none: &str) -> String {
     }
 }
 
-/// What is wrong with a working copy.
+/// Returns an error for a faulty working copy.
 pub(super) fn wrong(why: String) -> GitError {
     GitError::WorkingCopy { why }
 }

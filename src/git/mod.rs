@@ -1,7 +1,7 @@
 //! IN. The only room that says git2 and notify: where the branch stands, what changed between two commits, who changed
 //! it, texts at a commit.
 //!
-//! | part | what it is |
+//! | part | contents |
 //! |---|---|
 //! | [`Location`], [`Credentials`], [`Follow`], [`Limits`] | which repository, as whom, what of it, how much of it |
 //! | [`answer_ssh`] | the passphrase of a key, where `ssh` starts belay to ask for it |

@@ -1,17 +1,17 @@
-//! What can go wrong with the history file.
+//! The errors of the history file.
 
 use std::path::{Path, PathBuf};
 
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Outcome, RecordId};
 
-/// Why something about the history failed.
+/// The reason for which an operation on the history failed.
 #[derive(Debug, thiserror::Error)]
 pub enum HistoryError {
     /// There is no history file to read.
     #[error("there is no history at {}: no daemon has run with this state folder yet", path.display())]
     Missing {
-        /// Where it would be.
+        /// The path where it would be.
         path: PathBuf,
     },
     /// A newer belay wrote the file. It is left alone.
@@ -47,7 +47,7 @@ pub enum HistoryError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What SQLite says.
+        /// The message of SQLite.
         message: String,
     },
     /// The file is there and can't be opened, and nothing says that it is damaged. It is left alone.
@@ -55,9 +55,9 @@ pub enum HistoryError {
     Closed {
         /// The file.
         path: PathBuf,
-        /// What the system or SQLite says.
+        /// The message of the system or of SQLite.
         message: String,
-        /// What to do.
+        /// The advice.
         advice: &'static str,
     },
     /// The file was deleted while it was in use, and can't be made again.
@@ -65,7 +65,7 @@ pub enum HistoryError {
     Gone {
         /// The file.
         path: PathBuf,
-        /// What the system or SQLite says.
+        /// The message of the system or of SQLite.
         message: String,
     },
     /// Another file is in the place of the one that is in use. Nothing is written into it.
@@ -106,7 +106,7 @@ pub enum HistoryError {
     /// Another process has been writing for too long.
     #[error("failed to {doing}: another process is writing the history")]
     Busy {
-        /// What belay was doing.
+        /// The action of belay.
         doing: &'static str,
     },
     /// There is no such record.
@@ -120,7 +120,7 @@ pub enum HistoryError {
     Ended {
         /// Its number.
         id: RecordId,
-        /// How it ended.
+        /// The outcome.
         outcome: Outcome,
     },
     /// A record ends with [`super::History::finish`] and nothing else, and only in what is an end.
@@ -128,13 +128,13 @@ pub enum HistoryError {
     WrongOutcome {
         /// Its number.
         id: RecordId,
-        /// What was asked for.
+        /// The outcome that was asked for.
         outcome: Outcome,
     },
     /// A history that was opened for reading.
     #[error("this history was opened for reading only")]
     ReadOnly,
-    /// What is in a Secret is never written down.
+    /// The content of a Secret is never written down.
     #[error("{object} is a Secret: nothing of it is kept")]
     Secret {
         /// The object.
@@ -143,7 +143,7 @@ pub enum HistoryError {
     /// Something is larger than the history keeps.
     #[error("{what} has {size} bytes; the history keeps {limit} at most")]
     TooLarge {
-        /// What.
+        /// The thing.
         what: String,
         /// Its size.
         size: usize,
@@ -153,25 +153,25 @@ pub enum HistoryError {
     /// The file system refused something.
     #[error("failed to {doing} {}: {source}", path.display())]
     Io {
-        /// What belay was doing.
+        /// The action of belay.
         doing: &'static str,
         /// With what.
         path: PathBuf,
-        /// Why it failed.
+        /// The reason of the failure.
         source: std::io::Error,
     },
     /// SQLite refused something.
     #[error("failed to {doing}: {message}")]
     Sql {
-        /// What belay was doing.
+        /// The action of belay.
         doing: &'static str,
-        /// What SQLite says.
+        /// The message of SQLite.
         message: String,
     },
 }
 
 impl HistoryError {
-    /// Whether [`super::History::mend`] is what helps.
+    /// Returns true when [`super::History::mend`] helps.
     #[must_use]
     pub fn wants_a_new_file(&self) -> bool {
         matches!(self, HistoryError::Damaged { .. })

@@ -1,4 +1,4 @@
-//! Where a receiver is, and which addresses are nobody's but this network's.
+//! The address of a receiver, and the addresses that belong to this network only.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -46,7 +46,7 @@ impl Destination {
         matches!(self.uri.scheme_str(), Some("https" | "smtps"))
     }
 
-    /// The host without the brackets of an IPv6 address.
+    /// Returns the host without the brackets of an IPv6 address.
     pub(super) fn host(&self) -> &str {
         self.uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']')
     }
@@ -60,18 +60,19 @@ impl Destination {
         })
     }
 
-    /// What `Host` says.
+    /// Returns the value of `Host`.
     pub(super) fn authority(&self) -> &str {
         self.uri.authority().map(http::uri::Authority::as_str).unwrap_or_default()
     }
 
-    /// What is asked for: the part that may be a secret.
+    /// Returns the requested path: the part that may be a secret.
     pub(super) fn path(&self) -> &str {
         self.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str)
     }
 }
 
-/// Whether an address is one of the internet's, and not this machine's, its network's, or one with a meaning of its own.
+/// Returns true when an address is one of the internet's, and not this machine's, its network's, or one with a meaning
+/// of its own.
 #[must_use]
 pub fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
@@ -110,7 +111,8 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         // Documentation, Teredo and other protocols' own.
         [0x2001, 0xdb8, ..] => false,
         [0x2001, second, ..] if second < 0x200 => false,
-        // What is given out at all (RFC 4291): everything else is loopback, link-local, local, multicast or nothing.
+        // Only these addresses are given out (RFC 4291): everything else is loopback, link-local, local, multicast or
+        // nothing.
         [first, ..] => first & 0xe000 == 0x2000,
     }
 }

@@ -1,6 +1,6 @@
 //! A connection over which only so much is taken from the other side, however it is divided into lines, headers and bodies.
 //!
-//! What reads a line or a header reads until it ends. A receiver that never ends one would fill belay's memory.
+//! A reader of a line or a header reads until it ends. A receiver that never ends one would fill belay's memory.
 
 use std::io::{Error, Result};
 use std::net::SocketAddr;
@@ -10,7 +10,8 @@ use std::task::{Context, Poll, ready};
 use lettre::transport::smtp::client::AsyncTokioStream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// How many bytes a receiver may send over one connection, TLS and all: some twenty certificates and answers.
+/// The largest number of bytes that a receiver may send over one connection, TLS and all: some twenty certificates and
+/// answers.
 pub(super) const RECEIVED: usize = 256 << 10;
 
 /// The connection.

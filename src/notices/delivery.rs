@@ -24,11 +24,11 @@ pub struct Delivery {
     pub method: Method,
     /// Authorities that are trusted beside those that the machine trusts.
     pub(super) authorities: Vec<CertificateDer<'static>>,
-    /// Which way it goes as a mail; over HTTP where it is none.
+    /// The route of a mail; HTTP if it is none.
     pub(super) mail: Option<MailRoute>,
-    /// What is never shown of an answer.
+    /// The texts that are never shown of an answer.
     pub(super) secrets: Secrets,
-    /// What is sent.
+    /// The body.
     pub body: Vec<u8>,
 }
 
@@ -39,20 +39,20 @@ impl fmt::Debug for Delivery {
 }
 
 impl Delivery {
-    /// What is asked for there.
+    /// Returns the requested path.
     #[must_use]
     pub fn path(&self) -> &str {
         self.target.path()
     }
 
-    /// The host that it goes to.
+    /// Returns the host that it goes to.
     #[must_use]
     pub fn host(&self) -> &str {
         self.target.host()
     }
 }
 
-/// What a receiver answered.
+/// The answer of a receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpAnswer {
     /// The status.
@@ -63,18 +63,18 @@ pub struct HttpAnswer {
     pub text: String,
 }
 
-/// Why there was no answer. Never says the address but for its host.
+/// The reason for which there was no answer. Never says the address but for its host.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SendError(pub String);
 
-/// What takes messages to receivers.
+/// The transport of messages to receivers.
 pub trait Post: Send + Sync + 'static {
     /// Sends one, and says what came back.
     fn post(&self, delivery: Delivery) -> Pin<Box<dyn Future<Output = Result<HttpAnswer, SendError>> + Send + '_>>;
 }
 
-/// Which way a mail goes.
+/// The route of a mail.
 #[derive(Clone)]
 pub(super) struct MailRoute {
     /// From whom, and to whom.
@@ -84,13 +84,13 @@ pub(super) struct MailRoute {
 }
 
 impl HttpAnswer {
-    /// Whether the message was taken.
+    /// Returns true when the message was taken.
     #[must_use]
     pub fn is_taken(&self) -> bool {
         (200..300).contains(&self.status)
     }
 
-    /// Whether the same message will never be taken, whatever is done about the receiver.
+    /// Returns true when the same message will never be taken, whatever is done about the receiver.
     pub(super) fn is_refusal(&self) -> bool {
         matches!(self.status, 400 | 413 | 422)
     }

@@ -10,12 +10,12 @@ use super::message::{NoticeEvent, Notification};
 use super::plain_line::plain_line;
 use crate::config::{NotifyEvent, NotifyKind};
 
-/// How many characters GitHub takes of a description.
+/// The number of characters that GitHub takes of a description.
 const GITHUB: usize = 140;
 /// The same of the others.
 const OTHERS: usize = 255;
 
-/// What a commit's status is.
+/// The state of a commit's status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CommitState {
     Pending,
@@ -47,18 +47,19 @@ impl CommitState {
     }
 }
 
-/// The address of the status of a commit, in the repository with this address; of the repository where no commit is named.
+/// Returns the address of the status of a commit, in the repository with this address; of the repository where no
+/// commit is named.
 pub(super) fn address(repository: &str, commit: Option<&str>) -> String {
     let repository = repository.trim().trim_end_matches('/');
     commit.map_or_else(|| repository.to_owned(), |commit| format!("{repository}/statuses/{commit}"))
 }
 
-/// What asks for it: of a repository is only read.
+/// Returns the method of the request: a repository is only read.
 pub(super) fn method(commit: Option<&str>) -> Method {
     if commit.is_some() { Method::POST } else { Method::GET }
 }
 
-/// How the token is shown to the forge.
+/// Returns the headers that show the token to the forge.
 pub(super) fn headers(kind: NotifyKind, token: &str) -> Vec<(&'static str, String)> {
     match kind {
         NotifyKind::Gitlab => vec![("private-token", token.to_owned())],
@@ -71,7 +72,7 @@ pub(super) fn headers(kind: NotifyKind, token: &str) -> Vec<(&'static str, Strin
     }
 }
 
-/// The status.
+/// Returns the status.
 pub(super) fn body(kind: NotifyKind, state: CommitState, notification: &Notification, branch: Option<&str>) -> Value {
     let longest = if kind == NotifyKind::Github { GITHUB } else { OTHERS };
     let name = if kind == NotifyKind::Gitlab { "name" } else { "context" };
@@ -109,7 +110,7 @@ fn description(state: CommitState, notification: &Notification) -> String {
     }
 }
 
-/// Whether the status was as it should be already: GitLab refuses to make one pending that is.
+/// Returns true when the status was as it should be already: GitLab refuses to make one pending that is.
 pub(super) fn was_so(kind: NotifyKind, state: CommitState, answer: &HttpAnswer) -> bool {
     kind == NotifyKind::Gitlab
         && state == CommitState::Pending
@@ -117,7 +118,7 @@ pub(super) fn was_so(kind: NotifyKind, state: CommitState, answer: &HttpAnswer) 
         && answer.text.contains("Cannot transition status via :enqueue from :")
 }
 
-/// What is to be done about a refusal.
+/// Returns advice about a refusal.
 pub(super) fn advice(kind: NotifyKind, status: u16) -> Option<&'static str> {
     match (status, kind) {
         (401, NotifyKind::Github | NotifyKind::Gitlab | NotifyKind::Gitea) => {

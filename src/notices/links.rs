@@ -1,15 +1,15 @@
-//! Where messages link to.
+//! The links in messages.
 
 use std::collections::BTreeMap;
 
 use super::message::{NoticeEvent, Notification, Test};
 
-/// What messages say of a source beside what its history tells.
+/// The facts in messages about a source beside those of its history.
 #[derive(Clone, Debug, Default)]
 pub struct Links {
-    /// Where people reach belay's pages.
+    /// The address at which people reach belay's pages.
     pub public_url: Option<String>,
-    /// Where the forges of the sources show a commit, with `{commit}` in the place of its id.
+    /// The forges' pages of commits by source, with `{commit}` in the place of its id.
     pub commit_urls: BTreeMap<String, String>,
     /// The branches that the sources follow, where they follow one.
     pub branches: BTreeMap<String, String>,

@@ -1,4 +1,4 @@
-//! Which addresses of a receiver may be connected to.
+//! The addresses of a receiver that may be connected to.
 
 use std::net::SocketAddr;
 
@@ -7,10 +7,10 @@ use tokio::net::lookup_host;
 use super::address::{Destination, is_public};
 use super::delivery::SendError;
 
-/// How many addresses of one name are tried.
+/// The number of addresses of one name that are tried.
 const ADDRESSES: usize = 4;
 
-/// The addresses of a receiver that may be connected to, at least one.
+/// Returns the addresses of a receiver that may be connected to, at least one.
 pub(super) async fn allowed_addresses(target: &Destination, allow_private: bool) -> Result<Vec<SocketAddr>, SendError> {
     let host = target.host();
     let found = lookup_host((host, target.port())).await;

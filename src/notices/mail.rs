@@ -24,13 +24,13 @@ use super::message::Notification;
 use super::message_text::{Style, text};
 use super::plain_line::plain_line;
 
-/// How many characters of a text from elsewhere are shown.
+/// The number of characters of a text from elsewhere that are shown.
 const TEXT: usize = 1000;
-/// How many characters a subject has.
+/// The largest number of characters of a subject.
 const SUBJECT: usize = 150;
-/// How long a server that has taken a mail may take to say goodbye.
+/// The longest time that a server that has taken a mail may take to say goodbye.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// How mail shows a text.
+/// The style of texts in a mail.
 const STYLE: Style =
     Style { quoted: |text| plain_line(text, TEXT), strong: str::to_owned, link: |url, name| format!("{name}: {url}") };
 
@@ -48,7 +48,7 @@ impl MailRoute {
     }
 }
 
-/// The mail, as it is sent.
+/// Returns the mail, as it is sent.
 pub(super) fn mail(notification: &Notification, from: &Mailbox, to: &[Mailbox]) -> Result<Vec<u8>, SendError> {
     let text = text(notification, &STYLE);
     let headline = text.lines().next().unwrap_or_default();
@@ -92,7 +92,7 @@ pub(super) async fn send(
     Err(unsent(delivery.host(), &failed))
 }
 
-/// Why a mail was not taken.
+/// The reason for which a mail was not taken.
 pub(super) enum MailError {
     /// Something is wrong with the connection. Another address of the server may be better.
     Connection(String),
@@ -150,8 +150,9 @@ where
     Ok(answer)
 }
 
-/// What is said of a server where no address took the mail. Each may have another reason: a certificate that is refused
-/// after STARTTLS counts as a connection that failed, and the next address may refuse to be connected to at all.
+/// Returns the message about a server if no address took the mail. Each may have another reason: a certificate that is
+/// refused after STARTTLS counts as a connection that failed, and the next address may refuse to be connected to at
+/// all.
 fn unsent(host: &str, failed: &[String]) -> SendError {
     if failed.is_empty() {
         SendError(format!("{host} has no address"))
@@ -160,7 +161,7 @@ fn unsent(host: &str, failed: &[String]) -> SendError {
     }
 }
 
-/// What STARTTLS begins with.
+/// Returns the parameters for STARTTLS.
 fn tls_parameters(delivery: &Delivery) -> Result<TlsParameters, SendError> {
     let unusable = |error| SendError(format!("TLS: {error}"));
     let mut parameters = TlsParameters::builder(delivery.host().to_owned());

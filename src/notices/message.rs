@@ -1,4 +1,4 @@
-//! What is told: what became of a commit, in the history's words.
+//! The content of a message: the outcome of a commit, in the history's words.
 
 use std::collections::BTreeMap;
 
@@ -13,17 +13,17 @@ use crate::history::{CommitOutcome, History, HistoryError, Notice, NoticeAbout};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{CommitId, ObjectState, Outcome, Reason, Record};
 
-/// How many objects that went wrong a message names.
+/// The number of objects that went wrong and that a message names.
 const OBJECTS: usize = 20;
 /// Among how many objects of a commit that went wrong is looked for those that are held.
 const HELD: usize = 1000;
 
-/// What a webhook is sent. Fields are only ever added.
+/// The body of a webhook. Fields are only ever added.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Notification {
-    /// What happened: the worst that became of an object of the commit; `held` also for what has been held for long, and
-    /// `blocked`, `unblocked` and `disagreement` of sources. `test` for `belay notify test`.
+    /// The event: the worst outcome of an object of the commit; `held` also for a long hold, and `blocked`, `unblocked`
+    /// and `disagreement` of sources. `test` for `belay notify test`.
     pub event: NoticeEvent,
     /// The id of this message; the same when it is sent again.
     pub delivery: String,
@@ -39,22 +39,22 @@ pub struct Notification {
     pub subject: Option<String>,
     /// Its author.
     pub author: Option<Person>,
-    /// Whether nothing of the commit was under way any more. Where something was, another message follows if it ends in
+    /// True when nothing of the commit was under way any more. If a rollout was, another message follows if it ends in
     /// another way.
     #[serde(rename = "final")]
     pub is_final: bool,
-    /// Whether it is about the commits before this one, which a source had when belay began to follow it.
+    /// True when it is about the commits before this one, which a source had when belay began to follow it.
     pub past: bool,
     /// Since when it is so, of holds and of sources that are blocked.
     pub since: Option<Timestamp>,
     /// The sources that are blocked, or no longer are; for `disagreement`, those with an object that somebody else and belay
     /// keep changing.
     pub sources: Vec<SourceNotice>,
-    /// How many objects are in each state.
+    /// The number of objects in each state.
     pub objects: BTreeMap<ObjectState, u64>,
     /// The objects that went wrong, the worst first; at most 20.
     pub wrong: Vec<WrongObject>,
-    /// How many more went wrong.
+    /// The number of further ones that went wrong.
     pub more: u64,
     /// The page of the commit, where `[web] public_url` is set.
     pub page: Option<String>,
@@ -70,7 +70,8 @@ pub struct SourceNotice {
     pub source: String,
     /// Since when.
     pub since: Option<Timestamp>,
-    /// Why it is blocked, or who disagrees about which field; null where it is no longer blocked.
+    /// The reason for which it is blocked, or the field manager and the field of a disagreement; null if it is no
+    /// longer blocked.
     pub reason: Option<String>,
 }
 
@@ -86,13 +87,13 @@ pub struct WrongObject {
     pub commit: CommitId,
     /// Its state.
     pub state: ObjectState,
-    /// Why.
+    /// The reason.
     pub reason: Option<Reason>,
-    /// What runs now, where it went back.
+    /// The revision that runs now, if it went back.
     pub runs_now: Option<Runs>,
 }
 
-/// What a workload went back to.
+/// The revision that a workload went back to.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Runs {
@@ -104,7 +105,7 @@ pub struct Runs {
     pub revision: Option<i64>,
 }
 
-/// Who wrote a commit.
+/// The author of a commit.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Person {
     /// The name.
@@ -113,7 +114,7 @@ pub struct Person {
     pub email: String,
 }
 
-/// What happened.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum NoticeEvent {
@@ -132,7 +133,7 @@ pub enum Test {
 }
 
 impl NoticeEvent {
-    /// The word for it.
+    /// Returns the word for it.
     pub(super) fn word(self) -> String {
         match serde_json::to_value(self) {
             Ok(Value::String(word)) => word,
@@ -141,7 +142,7 @@ impl NoticeEvent {
     }
 }
 
-/// The JSON schema (draft 2020-12) of what a webhook is sent.
+/// Returns the JSON schema (draft 2020-12) of what a webhook is sent.
 #[must_use]
 pub fn schema() -> Value {
     let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
@@ -150,7 +151,7 @@ pub fn schema() -> Value {
     schema
 }
 
-/// What a notice says happened.
+/// Returns the event of a notice.
 pub(super) fn event(outcome: Outcome) -> NotifyEvent {
     match outcome {
         Outcome::RolledBack => NotifyEvent::RolledBack,
@@ -165,8 +166,8 @@ pub(super) fn event(outcome: Outcome) -> NotifyEvent {
 }
 
 impl Notification {
-    /// What is to be said of notices that are told together, as the history says now; `None` where there is nothing to be said
-    /// any more.
+    /// Returns the message of notices that are sent together, as the history has it now; `None` if there is nothing to
+    /// say any more.
     pub(super) fn read(history: &History, told: &[&Notice]) -> Result<Option<Notification>, HistoryError> {
         let Some(first) = told.first() else { return Ok(None) };
         let read = match &first.about {
@@ -182,7 +183,7 @@ impl Notification {
         Ok(has_something.then_some(read))
     }
 
-    /// One by which somebody tries whether messages arrive.
+    /// Returns one by which somebody tries whether messages arrive.
     pub(super) fn test(at: Timestamp) -> Notification {
         Notification {
             event: NoticeEvent::Test(Test::Test),
@@ -255,7 +256,7 @@ fn of_outcome(
     })
 }
 
-/// The objects that are still held, of the commits that the notices name.
+/// Returns the objects that are still held, of the commits that the notices name.
 fn of_holds(history: &History, told: &[&Notice]) -> Result<Notification, HistoryError> {
     let mut found: Vec<Record> = Vec::new();
     let mut since: Option<Timestamp> = None;
@@ -313,7 +314,7 @@ fn of_sources(told: &[&Notice]) -> Notification {
     }
 }
 
-/// What all of these are, where they are the same.
+/// Returns the common value of all of these, if they are the same.
 fn only<'v, T: Clone + PartialEq + 'v>(mut values: impl Iterator<Item = &'v T>) -> Option<T> {
     let first = values.next()?;
     values.all(|value| value == first).then(|| first.clone())

@@ -5,20 +5,20 @@ use std::fmt::Write as _;
 use super::message::{NoticeEvent, Notification, Test, WrongObject};
 use crate::config::NotifyEvent;
 
-/// How many objects are named.
+/// The number of objects that are named.
 const OBJECTS: usize = 10;
 
-/// How a text is shown.
+/// The style of a text.
 pub(super) struct Style {
-    /// What commits, clusters and people say.
+    /// The form of texts of commits, clusters and people.
     pub(super) quoted: fn(&str) -> String,
-    /// What is to be seen first.
+    /// The form of the most important text.
     pub(super) strong: fn(&str) -> String,
     /// A link with its name.
     pub(super) link: fn(&str, &str) -> String,
 }
 
-/// The message, in this style.
+/// Returns the message, in this style.
 pub(super) fn text(notification: &Notification, style: &Style) -> String {
     if notification.event == NoticeEvent::Test(Test::Test) {
         return "A test of belay: messages arrive here.".to_owned();
@@ -54,7 +54,7 @@ pub(super) fn text(notification: &Notification, style: &Style) -> String {
     text
 }
 
-/// The first line: which source, what happened, since when, to which commit.
+/// Returns the first line: which source, what happened, since when, to which commit.
 fn headline(notification: &Notification, style: &Style) -> String {
     let quoted = style.quoted;
     let source = notification.source.as_deref().map_or_else(|| "several sources".to_owned(), quoted);

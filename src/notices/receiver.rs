@@ -33,11 +33,11 @@ use belay_core::rollout::{CommitId, Outcome};
 
 /// The largest `ca_file`, in bytes.
 const CA_FILE: u64 = 1 << 20;
-/// How often a receiver looks whether there is something to tell it.
+/// The period between two looks of a receiver for new notices.
 const LOOK: Duration = Duration::from_secs(5);
 /// The same of a forge, which is told at once that something begins.
 const LOOK_OF_FORGE: Duration = Duration::from_secs(1);
-/// How old a notice is before it is sent: what goes wrong together is told together.
+/// The age of a notice at which it is sent: troubles of one moment are sent together.
 const SETTLES: Duration = Duration::from_secs(5);
 /// The longest wait, also where a receiver asks for a longer one.
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
@@ -45,25 +45,25 @@ const LONGEST_WAIT: Duration = Duration::from_hours(1);
 pub(super) const IN_VAIN: Backoff = Backoff::between(Duration::from_secs(10), LONGEST_WAIT);
 /// For how long a message is tried.
 const GIVES_UP: Duration = Duration::from_hours(24);
-/// How many bytes the id of a message has.
+/// The number of bytes of a message's id.
 const ID: usize = 16;
 
 /// One receiver.
 #[derive(Clone, Debug)]
 pub struct Receiver(NotifyConfig);
 
-/// What telling needs.
+/// The settings of a receiver.
 #[derive(Clone)]
 pub struct Settings {
-    /// What holds what is to be told.
+    /// The history with the notices.
     pub history: History,
     /// The time.
     pub clock: Clock,
-    /// What counts messages.
+    /// The counters of messages.
     pub metrics: Metrics,
-    /// Where messages link to.
+    /// The links in messages.
     pub links: Links,
-    /// What takes messages to receivers.
+    /// The transport of messages to receivers.
     pub post: Arc<dyn Post>,
 }
 
@@ -124,7 +124,7 @@ impl Sender {
         }
         // A clock that was set back is no reason to wait for longer.
         let retry = pending.retry.map(|retry| until(clock.now(), retry)).filter(|wait| *wait <= LONGEST_WAIT);
-        // That something has begun is told at once.
+        // A notice that something has begun is sent at once.
         let settles = if is_begun(notice) { Duration::ZERO } else { SETTLES };
         let wait = retry.unwrap_or_default().max(settles.saturating_sub(age));
         if !wait.is_zero() {
@@ -182,23 +182,23 @@ impl Sender {
 }
 
 impl Receiver {
-    /// The receiver that a configuration describes.
+    /// Returns the receiver that a configuration describes.
     #[must_use]
     pub fn new(config: NotifyConfig) -> Receiver {
         Receiver(config)
     }
 
-    /// Sends a message by which somebody tries whether messages arrive, and says what came back. Of a forge the repository is
-    /// read, and no status is written.
+    /// Sends a message by which somebody tries whether messages arrive, and says what came back. For a forge the
+    /// repository is read, and no status is written.
     ///
     /// # Errors
     ///
-    /// Where there is no answer, or a file can't be read.
+    /// Fails when there is no answer, or a file can't be read.
     pub async fn try_out(&self, now: Timestamp, links: &Links, post: &dyn Post) -> Result<HttpAnswer, SendError> {
         let id = digest(&[&self.0.name, "test", &now.to_string()]);
         let mut answer = self.send(Notification::test(now), CommitState::Success, id, links, post).await?;
         if self.0.kind.is_forge() && answer.is_taken() {
-            // What the forge says of the repository.
+            // The forge's text about the repository is of no use.
             answer.text.clear();
         }
         if let Some(advice) = forge::advice(self.0.kind, answer.status) {
@@ -207,13 +207,13 @@ impl Receiver {
         Ok(answer)
     }
 
-    /// Whether it is a forge.
+    /// Returns true when it is a forge.
     #[must_use]
     pub fn is_forge(&self) -> bool {
         self.0.kind.is_forge()
     }
 
-    /// An answer that only says that all is as it should be is one that takes the message.
+    /// Returns an answer that only says that all is as it should be is one that takes the message.
     fn judged(&self, state: CommitState, answer: HttpAnswer) -> HttpAnswer {
         match forge::was_so(self.0.kind, state, &answer) {
             true => HttpAnswer { status: 200, ..answer },
@@ -297,7 +297,7 @@ impl Receiver {
         Ok(Delivery { target, allow_private, headers, method, authorities, mail: None, secrets, body })
     }
 
-    /// The message as a mail.
+    /// Returns the message as a mail.
     fn mail(&self, notification: &Notification, address: &str) -> Result<Delivery, SendError> {
         let NotifyConfig { from, to, user, password_file, allow_private, .. } = &self.0;
         let from = from.as_ref().ok_or_else(|| SendError("from is not said".to_owned()))?;
@@ -323,7 +323,7 @@ impl Receiver {
         })
     }
 
-    /// The certificates of `ca_file`.
+    /// Returns the certificates of `ca_file`.
     fn authorities(&self) -> Result<Vec<CertificateDer<'static>>, SendError> {
         let Some(file) = &self.0.ca_file else { return Ok(Vec::new()) };
         let unusable = |why: &dyn fmt::Display| SendError(format!("ca_file {}: {why}", file.display()));
@@ -345,17 +345,17 @@ impl Receiver {
     }
 }
 
-/// Whether a notice only says that something has begun, which is a forge's to know.
+/// Returns true when a notice only says that a rollout has begun, which only forges are sent.
 fn is_begun(notice: &Notice) -> bool {
     matches!(notice.about, NoticeAbout::Commit(_, Outcome::Planned))
 }
 
-/// An address of mail, with or without a name.
+/// Returns an address of mail, with or without a name.
 fn mailbox(text: &str) -> Result<Mailbox, SendError> {
     text.parse().map_err(|error| SendError(format!("{text:?} is no address of mail: {error}")))
 }
 
-/// What a notice is about, for the log.
+/// Returns the subject of a notice, for the log.
 fn about(notice: &Notice) -> String {
     match &notice.about {
         NoticeAbout::Source(_) | NoticeAbout::Disagreement(_) => format!("source {}", notice.source),
@@ -365,7 +365,7 @@ fn about(notice: &Notice) -> String {
     }
 }
 
-/// The same for each attempt at a message, and for no other message.
+/// Returns the same for each attempt at a message, and for no other message.
 fn delivery_id(receiver: &str, pending: &Pending) -> String {
     let notice = &pending.notice;
     let commit = notice.commit().map(CommitId::as_str).unwrap_or_default();
@@ -384,18 +384,18 @@ fn digest(parts: &[&str]) -> String {
     })
 }
 
-/// How long ago something was; nothing where a clock was set back.
+/// Returns the age of something; zero if a clock was set back.
 fn age(at: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(at)).unwrap_or_default()
 }
 
-/// The time when so long has passed.
+/// Returns the time when so long has passed.
 fn after(now: Timestamp, wait: Duration) -> Timestamp {
     let then = SignedDuration::try_from(wait).ok().and_then(|wait| now.checked_add(wait).ok());
     then.unwrap_or(Timestamp::MAX)
 }
 
-/// How long it is until then; nothing where it is over.
+/// Returns the time until then; zero if it is over.
 fn until(now: Timestamp, then: Timestamp) -> Duration {
     Duration::try_from(then.duration_since(now)).unwrap_or_default()
 }

@@ -1,12 +1,12 @@
-//! What is never shown of an answer: a receiver's address, a token, a password, also where an answer repeats only a part of
-//! one, or repeats it with escapes.
+//! The texts that are never shown of an answer: a receiver's address, a token, a password, also if an answer repeats
+//! only a part of one, or repeats it with escapes.
 
 use std::collections::HashSet;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// How many characters an answer and a secret have in common before they are hidden, wherever they stand.
+/// The number of common characters of an answer and a secret from which on they are hidden, wherever they stand.
 const PART: usize = 8;
 /// From how many characters on a part between separators is hidden where it stands as a word.
 const WORD: usize = 4;
@@ -25,7 +25,7 @@ impl Secrets {
     pub fn add(&mut self, secret: &str) {
         let read: Vec<char> = plain(secret.trim()).into_iter().map(|(c, _)| c).collect();
         let written: Vec<char> = secret.trim().to_ascii_lowercase().chars().collect();
-        // Of one with escapes in it a part may be repeated that begins in the middle of an escape.
+        // A repeated part of a text with escapes may begin in the middle of an escape.
         let forms = if read == written { vec![read] } else { vec![read, written] };
         self.whole.extend(forms.into_iter().filter(|form| !form.is_empty()));
     }
@@ -63,7 +63,7 @@ impl Secrets {
         shown
     }
 
-    /// Which of these characters belong to a secret.
+    /// Returns the characters that belong to a secret.
     fn hidden(&self, text: &[char]) -> Vec<bool> {
         let mut hidden = vec![false; text.len()];
         let parts: HashSet<&[char]> = self.whole.iter().flat_map(|secret| secret.windows(PART)).collect();
@@ -90,7 +90,7 @@ impl Secrets {
     }
 }
 
-/// Where one text stands in another.
+/// Returns the places at which one text stands in another.
 fn occurrences<'t>(text: &'t [char], part: &'t [char]) -> impl Iterator<Item = usize> + 't {
     text.windows(part.len().max(1)).enumerate().filter(move |(_, window)| *window == part).map(|(at, _)| at)
 }

@@ -32,15 +32,15 @@ use super::plain_line::plain_line;
 use super::secrets::Secrets;
 use crate::clock::Clock;
 
-/// How long one message may take, from the first question for the address to the last byte of the answer.
+/// The longest time for one message, from the first question for the address to the last byte of the answer.
 const SEND_TIMEOUT: Duration = Duration::from_secs(20);
-/// How much of an answer is read, in bytes.
+/// The number of bytes of an answer that are read.
 const ANSWER: usize = 4096;
 /// How long the body of an answer is listened to. Its status has said by then whether the message was taken.
 const LISTENS: Duration = Duration::from_secs(2);
 /// How many bytes the first line and the headers of an answer may have.
 const HEADERS: usize = 64 << 10;
-/// How much of it is shown, in characters.
+/// The number of characters of it that are shown.
 const SHOWN: usize = 200;
 
 /// Over HTTP, or HTTPS with what this machine trusts.
@@ -60,7 +60,7 @@ impl Http {
     #[must_use]
     pub fn new() -> Http {
         let mut roots = RootCertStore::empty();
-        // What can't be read is not trusted; a receiver that needs it says so with each attempt.
+        // A certificate that can't be read is not trusted; a receiver that needs it says so with each attempt.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         Http::trusting(roots)
     }
@@ -69,7 +69,7 @@ impl Http {
         Http { tls: connector(roots.clone()), roots }
     }
 
-    /// What connects to a receiver with authorities of its own.
+    /// Returns the connector to a receiver with authorities of its own.
     pub(super) fn connector(&self, authorities: &[CertificateDer<'static>]) -> Result<TlsConnector, SendError> {
         if authorities.is_empty() {
             return Ok(self.tls.clone());
@@ -131,7 +131,7 @@ impl Http {
     }
 }
 
-/// A connection to an address that may be connected to: the one that is checked is the one that is used.
+/// Returns a connection to an address that may be connected to: the one that is checked is the one that is used.
 async fn connect(target: &Destination, allow_private: bool) -> Result<TcpStream, SendError> {
     let host = target.host();
     let mut last = SendError(format!("{host} has no address"));
@@ -173,7 +173,7 @@ where
         let response = sender.send_request(request).await.map_err(failed)?;
         Ok(read(response, &secrets).await)
     };
-    // The connection moves while the answer is waited for. Where it breaks, the exchange says so.
+    // The connection moves while the answer is waited for. If it breaks, the exchange reports it.
     let moves = async {
         drop(connection.await);
         std::future::pending::<()>().await;

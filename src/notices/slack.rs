@@ -1,7 +1,7 @@
 //! A message as Slack's incoming webhooks take it: JSON with `text`, in Slack's own marks.
 //!
-//! What commits, clusters and people say is shown as code, in which neither Slack nor what is compatible with it sees names,
-//! channels or links, and with the characters replaced that Slack gives a meaning.
+//! The texts of commits, clusters and people are shown as code, in which neither Slack nor compatible programs see
+//! names, channels or links, and with the characters replaced that Slack gives a meaning.
 
 use serde_json::{Value, json};
 
@@ -9,17 +9,17 @@ use super::message::Notification;
 use super::message_text::{Style, text};
 use super::plain_line::plain_line;
 
-/// How many characters of a text from elsewhere are shown.
+/// The number of characters of a text from elsewhere that are shown.
 const TEXT: usize = 300;
-/// How Slack shows a text.
+/// The style of texts in Slack.
 const STYLE: Style = Style { quoted: code, strong: |text| format!("*{text}*"), link };
 
-/// The body.
+/// Returns the body.
 pub(super) fn body(notification: &Notification) -> Value {
     json!({"text": text(notification, &STYLE), "unfurl_links": false, "unfurl_media": false})
 }
 
-/// A text from elsewhere, in one line, as code.
+/// Returns a text from elsewhere, in one line, as code.
 pub(super) fn code(text: &str) -> String {
     // A backtick would end the code.
     let plain = plain_line(text, TEXT).replace('`', "'");
@@ -30,7 +30,7 @@ fn link(url: &str, name: &str) -> String {
     format!("<{}|{name}>", escaped(url))
 }
 
-/// The three characters that Slack wants written so.
+/// Returns the three characters that Slack wants written so.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -1,4 +1,4 @@
-//! What is sent, to whom it may be sent, and what is read of the answer: against a receiver on loopback.
+//! Tests of sending, of the allowed receivers, and of reading the answer: against a receiver on loopback.
 
 use rustls::pki_types::pem::PemObject as _;
 use std::io::{Read as _, Write as _};
@@ -24,7 +24,7 @@ use super::signature::signature;
 use super::slack;
 use crate::config::{Config, NotifyConfig};
 
-/// A receiver that takes one message and answers so. Its port, and what it was sent.
+/// Returns a receiver that takes one message and answers so. Its port, and what it was sent.
 fn answering(answer: impl Into<Vec<u8>>) -> (u16, JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -248,8 +248,8 @@ fn tls_config() -> (Arc<rustls::ServerConfig>, String) {
     (Arc::new(server), made.cert.pem())
 }
 
-/// A server that answers one request over TLS, with a certificate of its own for `localhost`: its port, the certificate in
-/// PEM, and whether it was asked.
+/// Returns a server that answers one request over TLS, with a certificate of its own for `localhost`: its port, the
+/// certificate in PEM, and whether it was asked.
 fn tls_server() -> (u16, String, std::thread::JoinHandle<bool>) {
     let (server, own) = tls_config();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -278,7 +278,7 @@ async fn an_authority_of_its_own_is_trusted() {
     let answer = tried(&format!("{}ca_file = \"{own}\"", url(port))).await;
     assert_eq!(answer.unwrap().to_string(), "200 OK: ok");
     answers.join().unwrap();
-    // Of another authority it is not trusted.
+    // A server of another authority is not trusted.
     let (port, _, answers) = tls_server();
     let error = tried(&format!("{}ca_file = \"{own}\"", url(port))).await.unwrap_err().to_string();
     assert!(error.starts_with("TLS with localhost: "), "{error}");

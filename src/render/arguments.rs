@@ -1,4 +1,4 @@
-//! How a tool is called.
+//! The command lines of the tools.
 
 use std::ffi::OsString;
 
@@ -8,12 +8,12 @@ use super::helm;
 use super::tools::Tool;
 use super::unit::{HelmOptions, Unit, UnitKind};
 
-/// The namespace of a chart's objects that name none.
+/// Returns the namespace of a chart's objects that name none.
 pub(super) fn namespace(options: &HelmOptions) -> &str {
     options.namespace.as_deref().unwrap_or("default")
 }
 
-/// How Helm is told of a single value. Its `--set` knows whole numbers only; others would become text.
+/// Returns Helm's argument for a single value. Its `--set` knows whole numbers only; others would become text.
 fn set(name: &str, value: &Value) -> String {
     match value {
         Value::String(text) => format!("--set={name}={text}"),
@@ -22,7 +22,7 @@ fn set(name: &str, value: &Value) -> String {
     }
 }
 
-/// How the tool is called, in the root of what was exported.
+/// Returns the arguments of the tool, in the root of the exported files.
 pub(super) fn arguments(unit: &Unit, tool: Tool) -> Vec<OsString> {
     let folder = if unit.folder.is_empty() { "." } else { &unit.folder };
     let mut arguments: Vec<OsString> = Vec::new();

@@ -1,4 +1,4 @@
-//! What was rendered, on disk, by what it was rendered from.
+//! The cache of renderings, on disk, by their inputs.
 #![allow(
     clippy::disallowed_methods,
     reason = "a child process and the files of this machine live in the machine's own time"
@@ -22,7 +22,7 @@ const LIMITS: KeptLimits = KeptLimits { bytes: 256 << 20, renderings: 10_000 };
 const LEFT: u64 = 75;
 /// The name of a rendering that is not written to its end.
 const NEW: &str = "new";
-/// How old a mark of use may become before it is renewed.
+/// The age of a mark of use at which it is renewed.
 const USED: Duration = Duration::from_hours(1);
 
 /// Renderings in a folder of their own.
@@ -30,7 +30,7 @@ const USED: Duration = Duration::from_hours(1);
 pub(super) struct Cache {
     folder: StateFolder,
     limits: KeptLimits,
-    /// What is kept by now; `None` until the folder was looked through.
+    /// The size of the cache by now; `None` until the folder was read.
     kept: Mutex<Option<KeptSize>>,
 }
 
@@ -52,7 +52,7 @@ impl Cache {
         Cache { folder, limits: LIMITS, kept: Mutex::default() }
     }
 
-    /// What was rendered from these inputs, by a tool of this identity; by any, where none is known.
+    /// Returns the rendering of these inputs, by a tool of this identity; by any, if none is known.
     pub(super) fn get(&self, id: RenderId, tool: Option<&str>) -> Option<Vec<u8>> {
         let mut file = File::open(self.path(id)).ok()?;
         let mut bytes = Vec::new();
@@ -70,7 +70,7 @@ impl Cache {
         Some(bytes)
     }
 
-    /// Keeps what was rendered. Where that fails it is rendered again.
+    /// Keeps what was rendered. If that fails it is rendered again.
     pub(super) fn put(&self, id: RenderId, tool: &str, bytes: &[u8]) {
         let write = || -> std::io::Result<()> {
             self.folder.make()?;

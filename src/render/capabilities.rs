@@ -1,4 +1,4 @@
-//! What a chart is told of the cluster that it is rendered for.
+//! The capabilities of the cluster that a chart is rendered for.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 /// After how long the cluster is asked again.
 const RENEWED: Duration = Duration::from_mins(10);
 
-/// What `.Capabilities` says in a chart.
+/// The content of `.Capabilities` in a chart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
     /// `v1.36.3`; empty where it is not known.
@@ -19,7 +19,7 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// How Helm is told of them.
+    /// Returns Helm's arguments for them.
     pub(super) fn arguments(&self) -> impl Iterator<Item = OsString> {
         let version = (!self.kube_version.is_empty()).then(|| format!("--kube-version={}", self.kube_version));
         let apis = (!self.api_versions.is_empty()).then(|| format!("--api-versions={}", self.api_versions.join(",")));
@@ -27,7 +27,7 @@ impl Capabilities {
     }
 }
 
-/// What a renderer knows of its cluster.
+/// A renderer's knowledge of its cluster.
 #[derive(Clone, Debug, Default)]
 pub(super) enum KnownCapabilities {
     /// It renders for no cluster: Helm assumes what it likes.

@@ -22,14 +22,14 @@ use super::orphans::RunningTool;
 use super::program::ProgramKind;
 use crate::backoff::Backoff;
 
-/// How much a tool may take.
+/// The limits of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChildLimits {
-    /// How long it may run, and for how long on a processor.
+    /// The longest run, and the longest time on a processor.
     pub time: Duration,
     /// The memory of its own, in bytes.
     pub memory: u64,
-    /// What it prints, in bytes; also the largest file that it writes.
+    /// The size of its output, in bytes; also of the largest file that it writes.
     pub output: u64,
 }
 
@@ -39,7 +39,7 @@ impl Default for ChildLimits {
     }
 }
 
-/// Why a tool did not render.
+/// The reason for which a tool did not render.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChildFailure {
     /// It says so, in these words.
@@ -53,7 +53,7 @@ pub enum ChildFailure {
 }
 
 impl ChildFailure {
-    /// What is wrong.
+    /// Returns the message.
     #[must_use]
     pub fn message(&self) -> &str {
         match self {
@@ -62,21 +62,21 @@ impl ChildFailure {
         }
     }
 
-    /// Whether the same inputs may render another time.
+    /// Returns true when the same inputs may render another time.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         !matches!(self, ChildFailure::Said(_))
     }
 }
 
-/// What is run.
+/// The run of a tool.
 #[derive(Debug)]
 pub(super) struct Run<'a> {
     pub program: &'a Path,
     pub arguments: Vec<OsString>,
-    /// Where it is run.
+    /// The folder in which it runs.
     pub folder: PathBuf,
-    /// What it may write; its home.
+    /// The folder that it may write to; its home.
     pub private: &'a Path,
 }
 
@@ -88,10 +88,10 @@ const GO_MEMORY: &str = "GOMEMLIMIT";
 const PAUSES: Backoff = Backoff::between(Duration::from_millis(1), Duration::from_millis(20));
 /// After how long it is told that a tool runs.
 const SLOW: Duration = Duration::from_secs(2);
-/// How long what was ended may take to let go of its output.
+/// The longest time until ended processes close their output.
 const LETTING_GO: Duration = Duration::from_secs(2);
 
-/// What the kernel keeps tools from on this machine.
+/// Returns the kernel's limits of tools on this machine.
 #[must_use]
 pub fn confinement() -> Confinement {
     let nothing = Confinement { files: false, network: false };
@@ -155,7 +155,7 @@ fn group(child: &Child) -> Option<Pid> {
 #[expect(unsafe_code, reason = "what a child does before its program")]
 fn bound(command: &mut Command, kind: &ProgramKind, limits: &ChildLimits) -> io::Result<()> {
     use super::refused_calls::{before_program, no_pairs, no_processes};
-    // What is mapped and not written counts for nothing here: Go programs map much more than they use.
+    // Memory that is mapped and not written counts for nothing here: Go programs map much more than they use.
     let bounds = [
         (libc::RLIMIT_DATA, limits.memory),
         (libc::RLIMIT_CPU, limits.time.as_secs().max(1)),
@@ -202,18 +202,18 @@ fn hear(pipe: Option<impl Read + Send + 'static>, limit: u64, rest: Rest) -> Rec
         let complete = (&mut pipe).take(limit).read_to_end(&mut bytes).is_ok();
         let more = match rest {
             Rest::Refused => pipe.read(&mut [0]).is_ok_and(|read| read > 0),
-            // What is not read would stop the tool.
+            // Output that is not read would stop the tool.
             Rest::PassedOver => io::copy(&mut pipe, &mut io::sink()).is_err(),
         };
-        // Who asked may have given up.
+        // The asker may have given up.
         let _ = tell.send(if complete && !more { Heard::All(bytes) } else { Heard::TooMuch });
     };
-    // Where no thread can be had, nothing is ever heard, and the tool is ended at its limit of time.
+    // If no thread can be had, nothing is ever heard, and the tool is ended at its limit of time.
     let _ = thread::Builder::new().spawn(read);
     heard
 }
 
-/// What becomes of output beyond the limit.
+/// The treatment of output beyond the limit.
 enum Rest {
     Refused,
     PassedOver,
@@ -278,13 +278,13 @@ fn attend(
     }
 }
 
-/// Whether a child has ended. It is not waited for yet: its process group keeps its number.
+/// Returns true when a child has ended. It is not waited for yet: its process group keeps its number.
 fn has_ended(child: &Child) -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     group(child).is_none_or(|pid| !matches!(waitid(WaitId::Pid(pid), options), Ok(None)))
 }
 
-/// What a tool says that has failed, in its own words.
+/// Returns the message of a tool that has failed, in its own words.
 fn failure(status: &std::process::ExitStatus, said: &[u8], limits: &ChildLimits) -> ChildFailure {
     let said = String::from_utf8_lossy(said);
     let memory = limits.memory >> 20;

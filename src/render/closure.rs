@@ -1,4 +1,4 @@
-//! What a kustomization is made from: the files that it names, and those that they name.
+//! The inputs of a kustomization: the files that it names, and those that they name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,7 +47,7 @@ const WITHOUT_PATHS: [&str; 18] = [
     "$schema",
 ];
 
-/// The unit of a folder with a kustomization. `None` for a component, which is only a part of others.
+/// Returns the unit of a folder with a kustomization. `None` for a component, which is only a part of others.
 pub(super) fn kustomization<T: Tree>(tree: &T, folder: &str, name: &str) -> Result<Option<Unit>, T::Error> {
     let mut walk = Walk {
         tree,
@@ -77,7 +77,7 @@ pub(super) fn kustomization<T: Tree>(tree: &T, folder: &str, name: &str) -> Resu
     Ok(Some(Unit::new(below(folder, name), folder, kind, inputs, (files, bases), walk.refusal)))
 }
 
-/// The path of the kustomization in a folder.
+/// Returns the path of the kustomization in a folder.
 ///
 /// # Errors
 ///
@@ -95,7 +95,7 @@ struct Walk<'t, T> {
     tree: &'t T,
     nodes: BTreeMap<String, Option<Node>>,
     folders: BTreeSet<String>,
-    /// Whether all that the tool may look at is known.
+    /// True when all paths that the tool may read are known.
     certain: bool,
     reaches_out: bool,
     asks_origin: bool,
@@ -176,7 +176,7 @@ impl<T: Tree> Walk<'_, T> {
             } else if name == "openapi" {
                 field.at.get("path").map_or(Ok(()), |path| self.named(reading, path))?;
             } else if name == "buildMetadata" {
-                // Of the first one, which is the unit's own.
+                // Only the first one counts, which is the unit's own.
                 self.asks_origin |= self.folders.len() == 1 && asks_origin(field.at.value());
             } else if !WITHOUT_PATHS.contains(&name) {
                 self.certain = false;
@@ -241,7 +241,7 @@ impl<T: Tree> Walk<'_, T> {
     }
 }
 
-/// Whether a text is a path, and no patch that stands where its path could.
+/// Returns true when a text is a path, and no patch that stands where its path could.
 fn is_path(text: &str) -> bool {
     !text.trim_end().contains('\n') && !text.contains(": ") && !text.trim_start().starts_with(['{', '['])
 }
@@ -250,7 +250,7 @@ fn is_empty(value: &Value) -> bool {
     value.is_null() || value.as_array().is_some_and(Vec::is_empty)
 }
 
-/// Whether kustomize would fetch what is not there, rather than miss it.
+/// Returns true when kustomize would fetch a missing file, rather than miss it.
 fn is_remote(path: &str) -> bool {
     let host = path.split('/').next().unwrap_or_default();
     path.contains("://")
@@ -281,7 +281,7 @@ mod tests {
         unit.unwrap()
     }
 
-    /// What a unit is made from, without what is not there.
+    /// Returns the inputs of a unit, without missing ones.
     fn inputs(unit: &Unit) -> Vec<&str> {
         unit.inputs.nodes.iter().filter(|(_, node)| node.is_some()).map(|(path, _)| path.as_str()).collect()
     }

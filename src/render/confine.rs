@@ -1,23 +1,23 @@
 //! Takes from the present thread, and from what it starts, what a tool that renders does not need. Both of the kernel's means
 //! are a thread's own and are handed on to its children: a thread that is confined and then starts the tool needs no code
-//! between fork and exec. What has been taken can't be had again; the thread ends with the tool.
+//! between fork and exec. A right that has been taken can't be had again; the thread ends with the tool.
 
 use std::path::{Path, PathBuf};
 
 use super::program::ProgramKind;
 
-/// What a tool may see.
+/// The paths that a tool may see.
 #[derive(Debug)]
 pub(super) struct AllowedPaths<'a> {
-    /// What it may write.
+    /// The folder that it may write to.
     pub private: &'a Path,
     /// The program that it is.
     pub program: &'a Path,
-    /// How that is started.
+    /// The kind of program.
     pub kind: &'a ProgramKind,
 }
 
-/// What the kernel keeps a tool from.
+/// The limits that the kernel enforces on a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Confinement {
     /// Other files.
@@ -26,14 +26,14 @@ pub struct Confinement {
     pub network: bool,
 }
 
-/// What every program may read: how the kernel manages memory.
+/// The files that every program may read: the kernel's memory management.
 #[cfg(target_os = "linux")]
 const KERNEL: [&str; 1] = ["/sys/kernel/mm/transparent_hugepage"];
-/// Where the libraries of what a script starts lie.
+/// The folders of the libraries that a script's programs need.
 #[cfg(target_os = "linux")]
 const LIBRARIES: [&str; 8] =
     ["/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache", "/nix/store", "/gnu/store"];
-/// What loads programs that have libraries.
+/// The loaders of programs that have libraries.
 #[cfg(target_os = "linux")]
 const LOADERS: [&str; 4] = [
     "/lib64/ld-linux-x86-64.so.2",
@@ -41,10 +41,10 @@ const LOADERS: [&str; 4] = [
     "/lib/ld-musl-x86_64.so.1",
     "/lib/ld-musl-aarch64.so.1",
 ];
-/// Where the loader looks up libraries.
+/// The loader's cache of libraries.
 #[cfg(target_os = "linux")]
 const LOADER_CACHE: &str = "/etc/ld.so.cache";
-/// Where the programs lie that a script starts.
+/// The folders of the programs that a script starts.
 #[cfg(target_os = "linux")]
 const PROGRAMS: [&str; 6] = ["/bin", "/usr/bin", "/usr/local/bin", "/nix/store", "/gnu/store", "/usr/lib"];
 
@@ -52,7 +52,7 @@ const PROGRAMS: [&str; 6] = ["/bin", "/usr/bin", "/usr/local/bin", "/nix/store",
 #[cfg(target_os = "linux")]
 pub(super) fn confine(allowed: &AllowedPaths<'_>) -> Confinement {
     let files = restrict_files(allowed).unwrap_or(false);
-    // Who may not drop them has none.
+    // A process that may not drop them has none.
     let _ = super::refused_calls::drop_capabilities();
     Confinement { files, network: super::refused_calls::refuse_calls().is_ok() }
 }

@@ -1,4 +1,5 @@
-//! Which files of a source do not count: what `path`, `include`, `exclude` and the files `.belayignore` say, in gitignore's language.
+//! The files of a source that do not count: by `path`, `include`, `exclude` and the files `.belayignore`, in
+//! gitignore's language.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -11,7 +12,7 @@ use super::tree::{ContentId, Node, Tree, below, folders_above};
 pub const IGNORE_FILE: &str = ".belayignore";
 /// The most that the files of one commit say together.
 const LIMITS: PatternSize = PatternSize { bytes: 64 << 10, patterns: 10_000, globs: 256, glob_bytes: 4 << 10 };
-/// How many of them are read.
+/// The number of them that are read.
 const FILES: usize = 1000;
 /// The most memory that the patterns of all remembered commits of all sources take, in bytes.
 const TAKEN: usize = 32 << 20;
@@ -19,13 +20,13 @@ const TAKEN: usize = 32 << 20;
 /// Patterns that were read, by their text: files that say the same are kept once.
 static SHARED: Mutex<BTreeMap<ContentId, Weak<Patterns>>> = Mutex::new(BTreeMap::new());
 
-/// Whether the patterns of all remembered commits take more memory than they may.
+/// Returns true when the patterns of all remembered commits take more memory than they may.
 #[must_use]
 pub fn are_patterns_too_many() -> bool {
     taken() > TAKEN
 }
 
-/// Which files of a source do not count.
+/// The files of a source that do not count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Excluded {
     /// The folders that count, where that is not all of one folder.
@@ -34,7 +35,7 @@ pub struct Excluded {
     exclude: Option<SharedPatterns>,
     /// Those of the repository, the deepest last, each with its folder.
     files: Vec<(String, SharedPatterns)>,
-    /// How much those are together.
+    /// The size of those together.
     size: PatternSize,
 }
 
@@ -71,14 +72,14 @@ impl SharedPatterns {
     }
 }
 
-/// The folders above a source's whose files [`IGNORE_FILE`] count for it too, the outermost first.
+/// Returns the folders above a source's whose files [`IGNORE_FILE`] count for it too, the outermost first.
 pub fn ignoring_above(folder: &str) -> impl Iterator<Item = &str> {
     let folder = folder.trim_matches('/');
     (!folder.is_empty()).then_some("").into_iter().chain(folders_above(folder))
 }
 
 impl Excluded {
-    /// What a configuration says.
+    /// Returns the exclusions of a configuration.
     #[must_use]
     pub fn of(include: &[String], exclude: &[String]) -> Excluded {
         let lines =
@@ -87,13 +88,13 @@ impl Excluded {
         Excluded { include: read(include), exclude: read(exclude), ..Excluded::default() }
     }
 
-    /// The same where only what lies in these folders counts.
+    /// Returns the same where only what lies in these folders counts.
     #[must_use]
     pub fn outside_of(self, paths: &SourcePaths) -> Excluded {
         Excluded { paths: (!paths.is_one_folder()).then(|| paths.clone()), ..self }
     }
 
-    /// Whether every file counts.
+    /// Returns true when every file counts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.paths.is_none() && self.include.is_none() && self.exclude.is_none() && self.files.is_empty()
@@ -124,7 +125,7 @@ impl Excluded {
         Ok(None)
     }
 
-    /// Whether a file does not count: it or a folder that it lies in is excluded, or neither is included.
+    /// Returns true when a file does not count: it or a folder that it lies in is excluded, or neither is included.
     #[must_use]
     pub fn has(&self, path: &str) -> bool {
         if self.is_empty() {
@@ -144,7 +145,7 @@ impl Excluded {
             || self.paths.as_ref().is_some_and(|paths| !paths.has(path))
     }
 
-    /// Whether a folder and all in it does not count.
+    /// Returns true when a folder and all in it does not count.
     pub(super) fn has_folder(&self, folder: &str) -> bool {
         self.excludes(folder, true) || self.paths.as_ref().is_some_and(|paths| !paths.leads(folder))
     }
@@ -254,8 +255,8 @@ mod tests {
         assert!(excluded.has("apps/a.test.yaml") && !excluded.has("apps/b.yaml") && excluded.has("apps/c.yaml"));
     }
 
-    /// What twenty-five commits say with four files of 64 KiB, all of them different: none of them is read beyond the limits
-    /// of one commit, and what is the same is there once.
+    /// Twenty-five commits have four files of 64 KiB, all of them different: none of them is read beyond the limits of
+    /// one commit, and equal patterns are there once.
     #[test]
     fn all_files_of_a_commit_share_one_budget() {
         let file = |number: usize| {

@@ -16,7 +16,7 @@ const ENTRIES: usize = 100_000;
 /// The longest path that a link leads to.
 const TARGET: u64 = 4096;
 
-/// Why it could not be written.
+/// The reason for which it could not be written.
 #[derive(Debug)]
 pub(super) enum ExportError<E> {
     /// The tree can't be read.
@@ -27,7 +27,7 @@ pub(super) enum ExportError<E> {
     TooMuch(String),
 }
 
-/// Writes the inputs of a unit into a folder, which is empty. Of links only those are written that lead to what is there.
+/// Writes the inputs of a unit into a folder, which is empty. Links are written only if their targets exist.
 pub(super) fn export<T: Tree>(tree: &T, inputs: &Inputs, into: &Path) -> Result<(), ExportError<T::Error>> {
     let mut export = Export { tree, into, bytes: 0, entries: 0, links: Vec::new() };
     for (path, node) in &inputs.nodes {
@@ -104,7 +104,7 @@ impl<T: Tree> Export<'_, T> {
     }
 }
 
-/// Whether a name is one of a file in a folder, and not Git's own.
+/// Returns true when a name is one of a file in a folder, and not Git's own.
 fn is_usable(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.eq_ignore_ascii_case(".git") && !name.contains(['/', '\0'])
 }

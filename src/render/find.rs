@@ -8,12 +8,12 @@ use super::{closure, helm};
 /// The most folders that are looked through for units.
 const FOLDERS: usize = 100_000;
 
-/// How deep folders may lie within each other.
+/// The depth to which folders may lie within each other.
 const DEPTH: usize = 100;
 
-/// The units of a folder, from the top down: a folder with a kustomization or a chart is one, and nothing below it is read
-/// by itself. Charts that the options name are units wherever they lie. Names that begin with `.` or `_` are passed over, and
-/// what is excluded.
+/// Returns the units of a folder, from the top down: a folder with a kustomization or a chart is one, and nothing below
+/// it is read by itself. Charts that the options name are units wherever they lie. Names that begin with `.` or `_` are
+/// passed over, and what is excluded.
 ///
 /// # Errors
 ///
@@ -23,7 +23,7 @@ pub fn find<T: Tree>(tree: &T, folder: &str, options: &Options) -> Result<Plan, 
     let for_cluster = |chart: HelmOptions| HelmOptions { capabilities: options.capabilities.clone(), ..chart };
     let folder = folder.trim_matches('/');
     plan.covered.excluded = options.excluded.clone();
-    // What the folders above it say counts, too; what itself says is read with it.
+    // The patterns of the folders above it count, too; its own are read with it.
     for above in ignoring_above(folder) {
         if let Some(problem) = plan.covered.excluded.read(tree, above)? {
             plan.refuse(folder, above, &problem);
@@ -120,7 +120,7 @@ mod tests {
         assert!(off.is_empty());
     }
 
-    /// What does not count is not known then: nothing of the folder is read, and nothing of it is deleted.
+    /// The excluded files are not known then: nothing of the folder is read, and nothing of it is deleted.
     #[test]
     fn a_folder_with_too_many_patterns_is_refused() {
         let mut tree =
@@ -149,7 +149,7 @@ mod tests {
             "leave out what is only a base: exclude = [\"/base/\"]",
         );
         assert_eq!(told, [wanted]);
-        // What it says to do leaves nothing else out: plain files beside the units stay.
+        // Its advice leaves nothing else out: plain files beside the units stay.
         let excluded = Excluded::of(&[], &["/base/".to_owned()]);
         let Ok(plan) = find(&tree, "", &Options { excluded, ..Options::default() });
         let units: Vec<&str> = plan.units.keys().map(|path| &**path).collect();

@@ -1,4 +1,4 @@
-//! What a chart is made from: its folder, and files with values.
+//! The inputs of a chart: its folder, and files with values.
 
 use serde_json::Value;
 
@@ -13,19 +13,19 @@ const LARGEST: u64 = 1 << 20;
 /// The most entries of a chart's folder that are looked at for links.
 const ENTRIES: usize = 20_000;
 
-/// The folder of a chart, from the root.
+/// Returns the folder of a chart, from the root.
 pub(super) fn folder(options: &HelmOptions) -> String {
     join("", options.chart.trim_matches('/')).unwrap_or_default()
 }
 
-/// The name of the release.
+/// Returns the name of the release.
 pub(super) fn release(options: &HelmOptions) -> String {
     let folder = folder(options);
     let of_folder = || folder.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("release").to_owned();
     options.release.clone().unwrap_or_else(of_folder)
 }
 
-/// The path of a file with values, from the root. `None` where it lies outside of the repository.
+/// Returns the path of a file with values, from the root. `None` where it lies outside of the repository.
 pub(super) fn values_path(options: &HelmOptions, values: &str) -> Option<String> {
     match values.strip_prefix('/') {
         Some(from_root) => join("", from_root),
@@ -33,7 +33,8 @@ pub(super) fn values_path(options: &HelmOptions, values: &str) -> Option<String>
     }
 }
 
-/// The unit of a chart. `None` for a library, which renders nothing by itself, and where there is no such folder.
+/// Returns the unit of a chart. `None` for a library, which renders nothing by itself, and where there is no such
+/// folder.
 pub(super) fn chart<T: Tree>(tree: &T, options: &HelmOptions) -> Result<Option<Unit>, T::Error> {
     let folder = folder(options);
     let path = below(&folder, "Chart.yaml");
@@ -84,7 +85,7 @@ pub(super) fn chart<T: Tree>(tree: &T, options: &HelmOptions) -> Result<Option<U
     Ok(Some(Unit::new(path, &folder, kind, inputs, (files, Vec::new()), refusal)))
 }
 
-/// Whether a dependency lies in the chart: as a folder, or packed.
+/// Returns true when a dependency lies in the chart: as a folder, or packed.
 fn is_vendored<T: Tree>(tree: &T, folder: &str, name: &str) -> Result<bool, T::Error> {
     let packed = format!("{name}-");
     let charts = tree.list(&below(folder, "charts"))?;
@@ -92,7 +93,8 @@ fn is_vendored<T: Tree>(tree: &T, folder: &str, name: &str) -> Result<bool, T::E
     Ok(names.any(|entry| entry == name || (entry.starts_with(&packed) && entry.ends_with(".tgz"))))
 }
 
-/// Whether a link lies anywhere in a folder, or there is more than is looked at. What links lead to may lie anywhere.
+/// Returns true when a link lies anywhere in a folder, or the folder is too large to be searched. The target of a link
+/// may lie anywhere.
 fn has_links<T: Tree>(tree: &T, folder: &str) -> Result<bool, T::Error> {
     if matches!(tree.node(folder)?, Some(Node::Link)) || matches!(tree.node(parent(folder))?, Some(Node::Link)) {
         return Ok(true);

@@ -9,7 +9,8 @@ const TARGET: u64 = 4096;
 /// The most entries of a folder that are looked at for manifests.
 const ENTRIES: usize = 10_000;
 
-/// Whether a link leads to a folder of the tree that holds manifests, so that somebody may mean these to be read.
+/// Returns true when a link leads to a folder of the tree that holds manifests, so that somebody may mean these to be
+/// read.
 ///
 /// # Errors
 ///

@@ -13,15 +13,15 @@ const LARGEST: u64 = 1 << 20;
 /// The most files and folders of a chart's templates that are looked at.
 const ENTRIES: usize = 1000;
 const FUNCTION: &str = "lookup";
-/// Of how many charts it is kept.
+/// The number of charts for which it is kept.
 const KEPT: usize = 1000;
 
-/// Where charts call `lookup`, by what they are made from.
+/// The places at which charts call `lookup`, by their inputs.
 #[derive(Debug, Default)]
 pub(super) struct Lookups(Mutex<BTreeMap<RenderId, Option<Place>>>);
 
 impl Lookups {
-    /// The first place where a chart does.
+    /// Returns the first place where a chart does.
     pub(super) fn of<T: Tree>(&self, tree: &T, chart: &Unit) -> Result<Option<Place>, T::Error> {
         let kept = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = kept().get(&chart.id) {
@@ -37,7 +37,7 @@ impl Lookups {
     }
 }
 
-/// The first place where a chart's own templates call `lookup`.
+/// Returns the first place where a chart's own templates call `lookup`.
 fn called<T: Tree>(tree: &T, chart: &str) -> Result<Option<Place>, T::Error> {
     let mut next = vec![below(chart, "templates")];
     let mut left = ENTRIES;
@@ -61,7 +61,7 @@ fn called<T: Tree>(tree: &T, chart: &str) -> Result<Option<Place>, T::Error> {
     Ok(None)
 }
 
-/// The line and the column of the first call in a template.
+/// Returns the line and the column of the first call in a template.
 fn call_in(text: &str) -> Option<(u32, u32)> {
     let mut from = 0;
     while let Some(start) = text[from..].find("{{").map(|at| from + at + 2) {
@@ -80,7 +80,7 @@ fn call_in(text: &str) -> Option<(u32, u32)> {
     None
 }
 
-/// Where the function stands as a word of its own, and is given something.
+/// Returns the place at which the function stands as a word of its own, with an argument.
 fn call_in_action(action: &str) -> Option<usize> {
     let joins = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '$' | '"' | '-');
     action.match_indices(FUNCTION).map(|(at, _)| at).find(|at| {

@@ -35,7 +35,7 @@ impl MemoryTree {
         self.files.remove(path);
     }
 
-    /// The paths of all files.
+    /// Returns the paths of all files.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.files.keys().map(String::as_str)
     }

@@ -1,10 +1,10 @@
 //! RENDER. Folders that a tool turns into manifests: which there are in a tree, what each is made from, and the tool's run.
 //!
-//! | part | what it is |
+//! | part | contents |
 //! |---|---|
 //! | [`Tree`] | the files of a commit, or of a folder on this machine, as the parts below read them |
-//! | [`SourcePaths`] | which folders of a tree a source follows |
-//! | [`Options`], [`find`] | which folders are units: read from the top down, nothing below a unit is read by itself |
+//! | [`SourcePaths`] | the folders of a tree that a source follows |
+//! | [`Options`], [`find`] | the folders that are units: read from the top down, nothing below a unit is read by itself |
 //! | [`Unit`] | one of them, with its inputs: the files that its kustomization or chart names, in one hash |
 //! | [`Renderer`] | runs the tool, and keeps what it rendered by the hash of the inputs |
 //! | [`Tools`] | the programs: kustomize, or kubectl, and helm |

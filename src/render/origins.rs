@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use belay_core::manifest::yaml::{decode, documents};
 
-/// What has the objects say where they came from.
+/// The option by which the objects name their origin.
 const ORIGIN: &str = "originAnnotations";
 
-/// Whether a value of `buildMetadata` has the objects say where they came from.
+/// Returns true when a value of `buildMetadata` has the objects name their origin.
 pub(super) fn asks_origin(value: &Value) -> bool {
     value.as_array().is_some_and(|options| options.iter().any(|option| option == ORIGIN))
 }

@@ -1,8 +1,8 @@
-//! What a tool started and left behind. A process that makes a group of its own is no part of the group that is ended with
-//! the tool. It can't get away from its parent, though: while a tool runs, this process is the one that orphans fall to
-//! (`PR_SET_CHILD_SUBREAPER`), and what fell to it and is confined as only tools are is ended.
+//! The processes that a tool started and left behind. A process that makes a group of its own is no part of the group
+//! that is ended with the tool. It can't get away from its parent, though: while a tool runs, this process is the one
+//! that orphans fall to (`PR_SET_CHILD_SUBREAPER`), and what fell to it and is confined as only tools are is ended.
 //!
-//! Where the kernel has no seccomp, or `/proc` is not there, only the process group is ended.
+//! If the kernel has no seccomp, or `/proc` is missing, only the process group is ended.
 
 #![allow(
     clippy::disallowed_methods,
@@ -21,7 +21,7 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use crate::backoff::Backoff;
 
-/// How long ended processes may take until they are gone.
+/// The longest time until ended processes are gone.
 const GOING: Duration = Duration::from_secs(2);
 const PAUSES: Backoff = Backoff::between(Duration::from_millis(1), Duration::from_millis(20));
 
@@ -61,12 +61,12 @@ impl Drop for RunningTool {
     }
 }
 
-/// Whether processes without a parent, of those that this process started, become its children. Others must wait for them,
-/// so this holds only while a tool runs.
+/// Sets if processes without a parent, of those that this process started, become its children. Others must wait for
+/// them, so this holds only while a tool runs.
 #[cfg(target_os = "linux")]
 fn take_orphans(take: bool) {
     use rustix::process::{getpid, set_child_subreaper};
-    // Where the kernel refuses, they stay with its first process.
+    // If the kernel refuses, they stay with its first process.
     let _ = set_child_subreaper(take.then(getpid));
 }
 
@@ -111,7 +111,7 @@ fn orphans(tools: &BTreeSet<u32>) -> Vec<Pid> {
     confined.filter_map(|id| Pid::from_raw(i32::try_from(id).ok()?)).collect()
 }
 
-/// How many seccomp filters a process has. What belay starts besides tools has as many as belay.
+/// Returns how many seccomp filters a process has. Other programs that belay starts have as many as belay.
 fn filters(process: &str) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("Seccomp_filters:"))?.trim().parse().ok()

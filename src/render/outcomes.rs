@@ -1,4 +1,4 @@
-//! What became of units: what they render to, or why they could not be rendered.
+//! The outcomes of units: their rendering, or the reason for which they could not be rendered.
 #![allow(clippy::disallowed_methods, reason = "a tool lives in the machine's own time")]
 
 use std::collections::{BTreeMap, VecDeque};
@@ -17,10 +17,10 @@ const BYTES: usize = 128 << 20;
 /// After how long a tool is run again that took more than its limits, or that the machine did not let run.
 const AGAIN: Duration = Duration::from_mins(10);
 
-/// What became of a unit.
+/// The outcome of a unit.
 pub(super) type Outcome = Result<Arc<[u8]>, FailedRender>;
 
-/// Why a unit was not rendered.
+/// The reason for which a unit was not rendered.
 #[derive(Clone, Debug)]
 pub(super) struct FailedRender {
     pub place: Place,
@@ -35,7 +35,7 @@ pub(super) enum Passes {
     Never,
     /// As soon as the tool is there.
     WithTheTool(Tool),
-    /// What the machine did not let happen may happen later.
+    /// A failure of the machine may pass later.
     After(Instant),
     /// It was given up, and says nothing of the unit.
     AtOnce,
@@ -48,7 +48,7 @@ impl Passes {
     }
 }
 
-/// A unit for which no tool is installed.
+/// Returns a unit for which no tool is installed.
 pub(super) fn no_tool(kind: &UnitKind, place: Place) -> FailedRender {
     let (tool, message, hint) = match kind {
         UnitKind::Kustomize { .. } => (
@@ -65,12 +65,12 @@ pub(super) fn no_tool(kind: &UnitKind, place: Place) -> FailedRender {
     FailedRender { place, message: message.to_owned(), hint: Some(hint.to_owned()), passes: Passes::WithTheTool(tool) }
 }
 
-/// A unit that could not be rendered.
+/// Returns a unit that could not be rendered.
 pub(super) fn failed(place: Place, message: String, passes: Passes) -> FailedRender {
     FailedRender { place, message, hint: None, passes }
 }
 
-/// What became of a unit, as one file.
+/// Returns the outcome of a unit, as one file.
 pub(super) fn read(unit: &Unit, outcome: Outcome, scopes: &Scopes) -> File {
     let bytes = match outcome {
         Ok(bytes) => bytes,
@@ -92,7 +92,8 @@ pub(super) fn read(unit: &Unit, outcome: Outcome, scopes: &Scopes) -> File {
     }
 }
 
-/// What can't be kept on disk: failures, and all of it where there is no folder. Within limits; the oldest goes first.
+/// The outcomes that can't be kept on disk: failures, and all of them if there is no folder. Within limits; the oldest
+/// goes first.
 #[derive(Debug, Default)]
 pub(super) struct HeldOutcomes {
     outcomes: BTreeMap<RenderId, Outcome>,
@@ -105,7 +106,7 @@ impl HeldOutcomes {
         self.outcomes.get(&id)
     }
 
-    /// Holds an outcome. What was given up is forgotten at once.
+    /// Holds an outcome. A unit that was given up is forgotten at once.
     pub(super) fn hold(&mut self, id: RenderId, outcome: &Outcome) {
         if matches!(outcome, Err(FailedRender { passes: Passes::AtOnce, .. })) {
             return;
@@ -146,7 +147,7 @@ impl HeldOutcomes {
     }
 }
 
-/// What an outcome takes, in bytes.
+/// Returns the size of an outcome, in bytes.
 fn size(outcome: &Outcome) -> usize {
     match outcome {
         Ok(bytes) => bytes.len(),

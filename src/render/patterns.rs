@@ -4,20 +4,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// How much patterns may be, of one file or of all files of a commit.
+/// The size of patterns, of one file or of all files of a commit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PatternSize {
     /// The bytes of the texts.
     pub bytes: usize,
     pub patterns: usize,
-    /// Of the patterns that are tested one after the other: those with more than one `*`, with `?`, `[` or `**`.
+    /// The number of patterns that are tested one after the other: those with more than one `*`, with `?`, `[` or `**`.
     pub globs: usize,
     /// The bytes of these.
     pub glob_bytes: usize,
 }
 
 impl PatternSize {
-    /// Both together.
+    /// Returns both together.
     pub(super) fn with(self, other: PatternSize) -> PatternSize {
         PatternSize {
             bytes: self.bytes + other.bytes,
@@ -27,7 +27,7 @@ impl PatternSize {
         }
     }
 
-    /// The limit that is exceeded, for people.
+    /// Returns the limit that is exceeded, for people.
     pub(super) fn beyond(self, limits: PatternSize) -> Option<String> {
         if self.bytes > limits.bytes {
             Some(format!("{} KiB", limits.bytes >> 10))
@@ -43,15 +43,15 @@ impl PatternSize {
     }
 }
 
-/// What all patterns of this process take in memory, in bytes, near enough.
+/// The approximate size of all patterns of this process in memory, in bytes.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
-/// What all patterns of this process take in memory, in bytes, near enough.
+/// Returns the approximate size of all patterns of this process in memory, in bytes.
 pub(super) fn taken() -> usize {
     TAKEN.load(Ordering::Relaxed)
 }
 
-/// What a pattern takes beside its text, in bytes, near enough.
+/// The approximate size of a pattern beside its text, in bytes.
 const OVERHEAD: usize = 96;
 
 /// The patterns of one file. The last that matches decides.
@@ -78,14 +78,14 @@ impl Drop for Patterns {
     }
 }
 
-/// What the last pattern with one text decides of everything, and of folders.
+/// The decisions of the last pattern with one text about everything, and about folders.
 #[derive(Clone, Copy, Debug, Default)]
 struct Decisions {
     any: Option<Decision>,
     folder: Option<Decision>,
 }
 
-/// That a pattern excludes, or brings back, and its line.
+/// The decision of a pattern, which excludes or brings back, and its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Decision {
     line: usize,
@@ -131,7 +131,7 @@ impl Affixes {
 struct Glob {
     decision: Decision,
     only_folders: bool,
-    /// Whether it is of a name, wherever that is; else of a path.
+    /// True when it is of a name, wherever that is; else of a path.
     of_name: bool,
     /// The names of its path; `**` for any number of folders.
     parts: Vec<String>,
@@ -151,7 +151,7 @@ impl Patterns {
         patterns
     }
 
-    /// How much they are.
+    /// Returns their size.
     pub(super) fn size(&self) -> PatternSize {
         self.size
     }
@@ -202,7 +202,7 @@ impl Patterns {
         }
     }
 
-    /// Whether the last pattern that matches excludes a path; `None` where none matches.
+    /// Returns true when the last pattern that matches excludes a path; `None` if none matches.
     pub(super) fn excludes(&self, path: &str, is_folder: bool) -> Option<bool> {
         let name = path.rsplit('/').next().unwrap_or(path);
         let found = [
@@ -228,7 +228,7 @@ impl Glob {
         }
         let names: Vec<&str> = path.split('/').collect();
         let (mut part, mut at) = (0, 0);
-        // Where the last `**` stands, and which name comes behind the folders that it stands for.
+        // The place of the last `**`, and the name behind the folders that it stands for.
         let mut any: Option<(usize, usize)> = None;
         while at < names.len() {
             *steps += 1;
@@ -258,7 +258,7 @@ impl Glob {
     }
 }
 
-/// A line without the spaces at its end, unless they are escaped.
+/// Returns a line without the spaces at its end, unless they are escaped.
 fn without_end(line: &str) -> &str {
     let mut line = line.strip_suffix('\r').unwrap_or(line);
     while let Some(shorter) = line.strip_suffix(' ').filter(|shorter| !ends_escaped(shorter)) {
@@ -267,12 +267,13 @@ fn without_end(line: &str) -> &str {
     line
 }
 
-/// Whether what follows is escaped: an odd number of backslashes stands before it.
+/// Returns true when the next character is escaped: an odd number of backslashes stands before it.
 fn ends_escaped(text: &str) -> bool {
     (text.len() - text.trim_end_matches('\\').len()) % 2 == 1
 }
 
-/// The text that a pattern without wildcards stands for; `None` where it has one, or its last backslash escapes nothing.
+/// Returns the text that a pattern without wildcards stands for; `None` where it has one, or its last backslash escapes
+/// nothing.
 fn literal(pattern: &str) -> Option<String> {
     let mut text = String::with_capacity(pattern.len());
     let mut chars = pattern.chars();
@@ -286,7 +287,7 @@ fn literal(pattern: &str) -> Option<String> {
     Some(text)
 }
 
-/// What one element of a pattern is.
+/// One element of a pattern.
 enum Element {
     Stars,
     One(Match),
@@ -296,8 +297,8 @@ enum Element {
 
 struct Match(bool);
 
-/// Whether a name is as a pattern says. Only the last `*` is ever tried again: the steps are at most the product of the
-/// lengths.
+/// Returns true when a name matches a pattern. Only the last `*` is ever tried again: the steps are at most the product
+/// of the lengths.
 fn is_like(pattern: &str, name: &str, steps: &mut u64) -> bool {
     let (mut at, mut rest) = (pattern, name);
     let mut star: Option<(&str, &str)> = None;
@@ -323,7 +324,7 @@ fn is_like(pattern: &str, name: &str, steps: &mut u64) -> bool {
     }
 }
 
-/// The first element of a pattern, against a character, and what is behind it.
+/// Returns the first element of a pattern, against a character, and what is behind it.
 fn element<'p>(pattern: &'p str, c: char, steps: &mut u64) -> (Element, &'p str) {
     let mut chars = pattern.chars();
     match chars.next() {
@@ -342,7 +343,8 @@ fn element<'p>(pattern: &'p str, c: char, steps: &mut u64) -> (Element, &'p str)
     }
 }
 
-/// Whether a character is one of a class, whose text follows its `[`, and what is behind it. `None` where it has no end.
+/// Returns true when a character is one of a class, whose text follows its `[`, and the text behind it. `None` where it
+/// has no end.
 fn class<'p>(text: &'p str, c: char, steps: &mut u64) -> Option<(bool, &'p str)> {
     let (negated, mut rest) = match text.strip_prefix(['!', '^']) {
         Some(rest) => (true, rest),
@@ -375,7 +377,7 @@ fn class<'p>(text: &'p str, c: char, steps: &mut u64) -> Option<(bool, &'p str)>
     }
 }
 
-/// A character of a class, which may be escaped, and what is behind it.
+/// Returns a character of a class, which may be escaped, and what is behind it.
 fn one_of_class(text: &str) -> Option<(char, &str)> {
     let mut chars = text.chars();
     let c = match chars.next()? {
@@ -385,7 +387,7 @@ fn one_of_class(text: &str) -> Option<(char, &str)> {
     Some((c, chars.as_str()))
 }
 
-/// Whether a character is of a class that POSIX names; `None` where it names none so.
+/// Returns true when a character is of a class that POSIX names; `None` for an unknown name.
 fn named_class(name: &str, c: char) -> Option<bool> {
     Some(match name {
         "alnum" => c.is_ascii_alphanumeric(),

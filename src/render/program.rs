@@ -1,4 +1,4 @@
-//! What a program needs to be started: nothing, its loader and libraries, or whatever a script may start.
+//! The files that a program needs to be started: none, its loader and libraries, or whatever a script may start.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-/// How a program is started.
+/// The kind of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ProgramKind {
     /// It needs no other file.
@@ -26,7 +26,7 @@ const INTERPRETER: u32 = 3;
 static LISTED: Mutex<BTreeMap<(PathBuf, PathBuf), Vec<PathBuf>>> = Mutex::new(BTreeMap::new());
 
 impl ProgramKind {
-    /// How a program is started. One that can't be read is taken for one that needs nothing.
+    /// Returns the kind of a program. One that can't be read is taken for one that needs nothing.
     pub(super) fn of(program: &Path) -> ProgramKind {
         let mut headers = Vec::new();
         let read = File::open(program).and_then(|file| file.take(HEADERS).read_to_end(&mut headers));
@@ -43,7 +43,7 @@ impl ProgramKind {
     }
 }
 
-/// The loader that the headers of an ELF program name.
+/// Returns the loader that the headers of an ELF program name.
 fn loader(headers: &[u8]) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStrExt;
     // The identification of a 64-bit program whose numbers have their lowest byte first.
@@ -64,7 +64,7 @@ fn loader(headers: &[u8]) -> Option<PathBuf> {
     Some(Path::new(std::ffi::OsStr::from_bytes(name)).to_owned()).filter(|loader| loader.is_absolute())
 }
 
-/// The loader of a program, and the libraries that it finds for it.
+/// Returns the loader of a program, and the libraries that it finds for it.
 fn libraries(program: &Path, loader: PathBuf) -> Vec<PathBuf> {
     let key = (program.to_owned(), loader);
     let mut listed = LISTED.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,19 +1,19 @@
-//! Why a unit is not rendered at all.
+//! Refusals of units before rendering.
 
 use belay_core::manifest::Place;
 
-/// Why a unit is not rendered: something that is known before anything runs.
+/// The reason for which a unit is not rendered, known before anything runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Where it is written.
+    /// The place.
     pub place: Place,
-    /// What is wrong.
+    /// The fault.
     pub message: String,
-    /// What to do.
+    /// The advice.
     pub hint: String,
 }
 
-/// A path or an address as it may be shown: without a login, and without what asks its server for something.
+/// Returns a path or an address as it may be shown: without a login, and without what asks its server for something.
 pub(super) fn shown_path(path: &str) -> String {
     let (address, query) = path.split_once('?').unwrap_or((path, ""));
     let shown = match address.split_once("://") {

@@ -8,7 +8,7 @@ use seccompiler::{
     apply_filter,
 };
 
-/// What rendering needs none of. `setsid` would leave the process group that is ended with the tool.
+/// The system calls that rendering needs not. `setsid` would leave the process group that is ended with the tool.
 const REFUSED: &[i64] = &[
     // The network.
     libc::SYS_socket,
@@ -40,7 +40,7 @@ const REFUSED: &[i64] = &[
     libc::SYS_setsid,
     libc::SYS_setns,
     libc::SYS_unshare,
-    // What outlives it: shared memory, queues and semaphores.
+    // Objects that outlive it: shared memory, queues and semaphores.
     libc::SYS_shmget,
     libc::SYS_shmat,
     libc::SYS_shmctl,
@@ -102,7 +102,7 @@ const REFUSED_HERE: &[i64] = &[libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_kexec
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_HERE: &[i64] = &[];
 
-/// What marks a call in the numbering of x32, in which some calls have numbers of their own.
+/// The bit of calls in the numbering of x32, in which some calls have numbers of their own.
 #[cfg(target_arch = "x86_64")]
 const X32: i64 = 0x4000_0000;
 #[cfg(target_arch = "x86_64")]
@@ -133,7 +133,7 @@ pub(super) fn refuse_calls() -> Result<(), seccompiler::Error> {
     apply_filter(&filter(rules, libc::EPERM)?)
 }
 
-/// A filter for what the start of a tool needs, and a tool does not: pairs of sockets.
+/// Returns a filter for what the start of a tool needs, and a tool does not: pairs of sockets.
 pub(super) fn no_pairs() -> Result<BpfProgram, seccompiler::Error> {
     let mut rules: Rules = BTreeMap::from([(libc::SYS_socketpair, Vec::new())]);
     #[cfg(target_arch = "x86_64")]
@@ -181,8 +181,8 @@ pub(super) fn drop_capabilities() -> io::Result<()> {
     }
 }
 
-/// What a tool does between its start and its program: it ends when belay is killed, takes no more than its limits, and
-/// makes no processes where `filters` say so.
+/// Prepares a tool between its start and its program: it ends when belay is killed, takes no more than its limits, and
+/// makes no processes if `filters` forbid it.
 #[expect(unsafe_code, reason = "functions of the C library")]
 pub(super) fn before_program(belay: u32, bounds: &[(u32, u64)], filters: &[BpfProgram]) -> io::Result<()> {
     // SAFETY: the calls take numbers, and a pointer to a value that lives until they return. None of them allocates.
@@ -199,7 +199,7 @@ pub(super) fn before_program(belay: u32, bounds: &[(u32, u64)], filters: &[BpfPr
             if libc::getrlimit(*resource, &raw mut limit) != 0 {
                 return Err(io::Error::last_os_error());
             }
-            // Where belay itself may take less, so may the tool.
+            // If belay itself has a lower limit, so has the tool.
             let bound = limit.rlim_max.min(*bound);
             limit = libc::rlimit { rlim_cur: bound, rlim_max: bound };
             if libc::setrlimit(*resource, &raw const limit) != 0 {

@@ -41,11 +41,11 @@ pub struct Renderer {
     work: Option<StateFolder>,
     cache: Option<Cache>,
     held: Mutex<HeldOutcomes>,
-    /// What charts are told of the cluster.
+    /// The cluster's capabilities for charts.
     capabilities: Mutex<KnownCapabilities>,
-    /// Where charts ask the cluster, by what they are made from.
+    /// The places at which charts ask the cluster, by their inputs.
     lookups: Lookups,
-    /// How often a tool was run.
+    /// The number of runs of a tool.
     runs: AtomicU64,
     asking: Asking,
     turn: HeadTurn,
@@ -53,7 +53,7 @@ pub struct Renderer {
 }
 
 impl Renderer {
-    /// One that keeps what it renders in a folder of its own, where one is given; else in memory.
+    /// Returns one that keeps what it renders in a folder of its own, where one is given; else in memory.
     #[must_use]
     pub fn new(options: Options, tools: Tools, folder: Option<StateFolder>) -> Renderer {
         let work = folder.as_ref().map(|folder| folder.below("rendering"));
@@ -77,13 +77,13 @@ impl Renderer {
         }
     }
 
-    /// The same until this is cancelled: then what is running ends, and nothing more is rendered.
+    /// Returns the same until this is cancelled: then what is running ends, and nothing more is rendered.
     #[must_use]
     pub fn until(self, stop: CancellationToken) -> Renderer {
         Renderer { turn: HeadTurn::until(stop), ..self }
     }
 
-    /// The same that tells which units a tool has rendered for long, whenever that changes.
+    /// Returns the same that tells which units a tool has rendered for long, whenever that changes.
     #[must_use]
     pub fn telling(self, tell: impl Fn(&BTreeSet<Arc<str>>) + Send + Sync + 'static) -> Renderer {
         Renderer { slow: SlowUnits::telling(tell), ..self }
@@ -95,37 +95,37 @@ impl Renderer {
         self.turn.begin(head)
     }
 
-    /// Whether it is the turn of a head, and it goes on.
+    /// Returns true when it is the turn of a head, and it goes on.
     #[must_use]
     pub fn has_turn(&self, head: &str) -> bool {
         self.turn.is_of(head)
     }
 
-    /// Whether a tool renders a unit for long.
+    /// Returns true when a tool renders a unit for long.
     #[must_use]
     pub fn is_slow(&self) -> bool {
         self.slow.are_there()
     }
 
-    /// The same for a cluster that has not said yet what it can do: charts wait for that.
+    /// Returns the same for a cluster that has not said yet what it can do: charts wait for that.
     #[must_use]
     pub fn of_a_cluster(self) -> Renderer {
         Renderer { capabilities: Mutex::new(KnownCapabilities::Awaited), ..self }
     }
 
-    /// Whether charts wait for what their cluster can do.
+    /// Returns true when charts wait for the capabilities of their cluster.
     #[must_use]
     pub fn awaits_capabilities(&self) -> bool {
         self.capabilities().are_awaited()
     }
 
-    /// Whether it was long ago that the cluster said what it can do.
+    /// Returns true when the cluster's last answer about its capabilities is old.
     #[must_use]
     pub fn are_capabilities_old(&self) -> bool {
         self.capabilities().are_old()
     }
 
-    /// What charts are told of their cluster from now on. Whether that is something else than before.
+    /// Sets the capabilities for charts from now on. Returns true when they have changed.
     pub fn set_capabilities(&self, capabilities: Capabilities) -> bool {
         let mut known = self.capabilities();
         let differs = known.known().is_none_or(|known| *known != capabilities);
@@ -137,19 +137,19 @@ impl Renderer {
         self.capabilities.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same with other limits.
+    /// Returns the same with other limits.
     #[must_use]
     pub fn with_limits(self, limits: ChildLimits) -> Renderer {
         Renderer { limits, ..self }
     }
 
-    /// How often a tool was run.
+    /// Returns how often a tool was run.
     #[must_use]
     pub fn runs(&self) -> u64 {
         self.runs.load(Ordering::Relaxed)
     }
 
-    /// The units of a folder.
+    /// Returns the units of a folder.
     ///
     /// # Errors
     ///
@@ -160,7 +160,7 @@ impl Renderer {
         find(tree, folder, &Options { capabilities, ..self.options.clone() })
     }
 
-    /// What is doubtful about the units: what is rolled out twice, and charts that ask the cluster.
+    /// Returns the warnings about the units: those that are rolled out twice, and charts that ask the cluster.
     ///
     /// # Errors
     ///
@@ -194,7 +194,7 @@ impl Renderer {
         let (next, given_up) = (AtomicUsize::new(0), self.turn.now());
         let work = || -> Result<(), T::Error> {
             while let Some(unit) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
-                // What it is, is kept.
+                // The outcome is kept.
                 let _ = self.outcome(tree, unit, &self.limits, &given_up)?;
             }
             Ok(())
@@ -212,7 +212,7 @@ impl Renderer {
         })
     }
 
-    /// What a unit renders to, as one file. Where it can't be rendered, that has one complaint.
+    /// Returns a unit's rendering, as one file. If it can't be rendered, the file has one complaint.
     ///
     /// # Errors
     ///
@@ -248,7 +248,7 @@ impl Renderer {
         self.held().forget_passing(kustomize, helm)
     }
 
-    /// Whether it is known what a unit renders to, or why not.
+    /// Returns true when the outcome of a unit is known.
     #[must_use]
     pub fn is_known(&self, unit: &Unit) -> bool {
         self.known(unit).is_some()
@@ -392,7 +392,7 @@ enum RunError<E> {
     GivenUp,
 }
 
-/// Whether a path is a file of a tree. One that can't be read is none.
+/// Returns true when a path is a file of a tree. One that can't be read is none.
 fn is_file<T: Tree>(tree: &T, path: &str) -> bool {
     matches!(tree.node(path), Ok(Some(Node::File(_))))
 }

@@ -1,5 +1,5 @@
-//! What a tool says that has failed, as complaints say it: without the private folder that it was run in, and without
-//! values that may be secret.
+//! The message of a tool that has failed, as complaints show it: without the private folder that it was run in, and
+//! without values that may be secret.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +17,7 @@ const ENTRIES: usize = 20_000;
 /// The most words of a tool that are looked up as places.
 const PLACES: usize = 64;
 
-/// A tool's words without the folder that it was shown the repository in, which is there no more.
+/// Returns a tool's words without the folder that it was shown the repository in, which is there no more.
 pub(super) fn without_folder(failure: ChildFailure, exported: &Path) -> ChildFailure {
     let real = fs::canonicalize(exported).unwrap_or_else(|_| exported.to_owned());
     let shorten = |message: String| {
@@ -36,8 +36,8 @@ pub(super) fn without_folder(failure: ChildFailure, exported: &Path) -> ChildFai
     }
 }
 
-/// A tool's words without the values that the Secrets, generators, patches, values and environment files of its unit hold.
-/// Nothing of them, where there is more than is looked through.
+/// Returns a tool's words without the values that the Secrets, generators, patches, values and environment files of its
+/// unit hold. Nothing of them, where there is more than is looked through.
 pub(super) fn without_values<T: Tree>(tree: &T, unit: &Unit, message: &str) -> Result<String, T::Error> {
     let mut search = Search { tree, redaction: Redaction::of(message), bytes: BYTES, entries: ENTRIES };
     let complete = match &unit.kind {
@@ -68,7 +68,7 @@ pub(super) fn without_values<T: Tree>(tree: &T, unit: &Unit, message: &str) -> R
     read.map(|()| shown)
 }
 
-/// The path of a file that Helm names: with the chart's name in the place of its folder.
+/// Returns the path of a file that Helm names: with the chart's name in the place of its folder.
 fn in_chart(word: &str, folder: &str) -> Option<String> {
     join(folder, word.split_once('/')?.1)
 }
@@ -116,7 +116,7 @@ impl<T: Tree> Search<'_, T> {
         Ok(true)
     }
 
-    /// The files that a unit is made from; `None` where there are too many.
+    /// Returns the files that a unit is made from; `None` where there are too many.
     fn files(&mut self, unit: &Unit) -> Result<Option<BTreeSet<String>>, T::Error> {
         let mut files = BTreeSet::new();
         let mut next: Vec<(String, Node)> = Vec::new();
@@ -136,7 +136,7 @@ impl<T: Tree> Search<'_, T> {
         Ok(Some(files))
     }
 
-    /// What is in a file; `None` where that is more than is left to look through.
+    /// Returns the content of a file; `None` if that is larger than the rest of the budget.
     fn read(&mut self, path: &str) -> Result<Option<Vec<u8>>, T::Error> {
         let bytes = self.tree.read(path, self.bytes)?;
         self.bytes = self.bytes.saturating_sub(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64));
@@ -148,7 +148,7 @@ fn is_kustomization(path: &str) -> bool {
     KUSTOMIZATIONS.contains(&path.rsplit('/').next().unwrap_or(path))
 }
 
-/// What a file of a chart holds, by its path in the chart; `None` where no value of it can be printed.
+/// Returns the kind of a chart's file, by its path in the chart; `None` if no value of it can be printed.
 fn content_in_chart(path: &str) -> Option<FileContent> {
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
     let within = |wanted: &str| folder.split('/').any(|part| part == wanted);
@@ -164,7 +164,7 @@ fn content_in_chart(path: &str) -> Option<FileContent> {
     }
 }
 
-/// The place in a chart that Helm names: `web/templates/a.yaml:3:14`, where `web` is the chart's name.
+/// Returns the place in a chart that Helm names: `web/templates/a.yaml:3:14`, where `web` is the chart's name.
 pub(super) fn place_in(message: &str, folder: &str) -> Option<Place> {
     let words = message.split(|c: char| c.is_whitespace() || matches!(c, '(' | ')' | '"' | '<' | '>'));
     words.filter(|word| word.contains("/templates/") || word.contains("/charts/")).find_map(|word| {

@@ -1,4 +1,4 @@
-//! How many tools run at once: as many as there are processors, over all sources, and each source its share.
+//! The slots of tools that run at once: as many as there are processors, over all sources, and each source its share.
 #![allow(clippy::disallowed_methods, reason = "a tool lives in the machine's own time")]
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::child::ChildLimits;
 
-/// How often a waiting tool looks whether it is given up.
+/// The period between two checks if a waiting tool is given up.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The slots of this process.
@@ -21,7 +21,7 @@ static SLOTS: Slots = Slots::new();
 /// The next number of a renderer.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// Who asks for slots: one for each renderer.
+/// The asker for slots: one for each renderer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Asking(u64);
 
@@ -39,10 +39,10 @@ impl Asking {
     }
 }
 
-/// What belay itself takes of the memory that it may have, in bytes.
+/// The memory that belay itself takes of its limit, in bytes.
 const OWN_MEMORY: u64 = 256 << 20;
 
-/// How many tools may run at once in this process.
+/// Returns how many tools may run at once in this process.
 fn at_once() -> usize {
     static AT_ONCE: OnceLock<usize> = OnceLock::new();
     *AT_ONCE.get_or_init(|| {
@@ -51,13 +51,13 @@ fn at_once() -> usize {
     })
 }
 
-/// How many tools that take so much memory there is room for: one in any case.
+/// Returns how many tools that take so much memory there is room for: one in any case.
 fn with_room(processors: usize, memory: Option<u64>, tool: u64) -> usize {
     let room = memory.map_or(u64::MAX, |memory| memory.saturating_sub(OWN_MEMORY) / tool);
     processors.min(usize::try_from(room).unwrap_or(usize::MAX)).max(1)
 }
 
-/// The memory that the control group of this process may have, in bytes; `None` where there is no limit.
+/// Returns the memory that the control group of this process may have, in bytes; `None` where there is no limit.
 fn memory_limit() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let own = groups.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
@@ -117,7 +117,8 @@ impl Slots {
     }
 }
 
-/// Who runs how many tools, and who waits. The next is of who runs the fewest, then of who began one longest ago.
+/// The queue of those that run tools, and of those that wait. The next is of who runs the fewest, then of who began one
+/// longest ago.
 #[derive(Debug)]
 struct Queue {
     running: BTreeMap<Asking, usize>,
@@ -140,7 +141,7 @@ impl Queue {
         self.tickets
     }
 
-    /// The ticket whose turn it is.
+    /// Returns the ticket whose turn it is.
     fn next(&self) -> Option<u64> {
         let rank = |(ticket, of): &(&u64, &Asking)| {
             let count = |counts: &BTreeMap<Asking, u64>| counts.get(of).copied().unwrap_or(0);
@@ -190,7 +191,7 @@ mod tests {
         queue.ended(one);
         assert!(queue.begin(tickets[2], 2));
         queue.ended(other);
-        // Where all run the same number, who began one longest ago is next.
+        // If all run the same number, the one that began one longest ago is next.
         let again = queue.ask(one);
         assert!(queue.begin(again, 2) && !queue.begin(tickets[3], 2));
     }

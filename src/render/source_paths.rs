@@ -1,4 +1,4 @@
-//! Which folders of a repository a source follows: what its `path` says.
+//! The folders of a repository that a source follows: its `path`.
 
 use super::tree::{Node, Tree, below};
 
@@ -21,13 +21,13 @@ impl SourcePaths {
         if paths.is_empty() { SourcePaths::default() } else { SourcePaths(paths) }
     }
 
-    /// Each of them, without empty names and `.`.
+    /// Returns each of them, without empty names and `.`.
     #[must_use]
     pub fn written(&self) -> &[String] {
         &self.0
     }
 
-    /// The deepest folder that all of them lie in, or that is the only one.
+    /// Returns the deepest folder that all of them lie in, or that is the only one.
     #[must_use]
     pub fn common(&self) -> String {
         let literal =
@@ -35,13 +35,13 @@ impl SourcePaths {
         self.0.iter().map(literal).reduce(|one, other| common_folder(&one, &other)).unwrap_or_default()
     }
 
-    /// Whether this is one folder with all that is in it.
+    /// Returns true when this is one folder with all that is in it.
     #[must_use]
     pub fn is_one_folder(&self) -> bool {
         matches!(&self.0[..], [only] if !only.contains('*'))
     }
 
-    /// Whether a file lies in one of the folders.
+    /// Returns true when a file lies in one of the folders.
     #[must_use]
     pub fn has(&self, file: &str) -> bool {
         self.0.iter().any(|path| {
@@ -51,12 +51,12 @@ impl SourcePaths {
         })
     }
 
-    /// Whether a folder lies in one of the folders, is one, or may have one in it.
+    /// Returns true when a folder lies in one of the folders, is one, or may have one in it.
     pub(super) fn leads(&self, folder: &str) -> bool {
         self.0.iter().any(|path| names(path).zip(names(folder)).all(|(name, other)| matches(name, other)))
     }
 
-    /// The first of them that is no folder of a tree, or that no folder matches.
+    /// Returns the first of them that is no folder of a tree, or that no folder matches.
     ///
     /// # Errors
     ///
@@ -76,7 +76,7 @@ pub(super) fn plain_path(path: &str) -> String {
     path.split('/').filter(|name| !matches!(*name, "" | ".")).collect::<Vec<_>>().join("/")
 }
 
-/// Whether a folder below another matches the rest of a path.
+/// Returns true when a folder below another matches the rest of a path.
 fn is_there<T: Tree>(tree: &T, folder: &str, rest: &[&str]) -> Result<bool, T::Error> {
     let Some((first, rest)) = rest.split_first() else { return Ok(true) };
     for (name, node) in tree.list(folder)? {
@@ -87,7 +87,7 @@ fn is_there<T: Tree>(tree: &T, folder: &str, rest: &[&str]) -> Result<bool, T::E
     Ok(false)
 }
 
-/// The folder that two folders lie in.
+/// Returns the folder that two folders lie in.
 fn common_folder(one: &str, other: &str) -> String {
     let same = one.split('/').zip(other.split('/')).take_while(|(one, other)| one == other);
     same.map(|(part, _)| part).collect::<Vec<_>>().join("/")
@@ -98,8 +98,8 @@ fn names(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter(|name| !name.is_empty())
 }
 
-/// Whether a name is as a pattern says, where `*` stands for any characters. A name with a dot before it is matched only
-/// by a pattern with one, as in a shell.
+/// Returns true when a name matches a pattern, in which `*` stands for any characters. A name with a dot before it is
+/// matched only by a pattern with one, as in a shell.
 fn matches(pattern: &str, name: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == name };
     if first.is_empty() && name.starts_with('.') {

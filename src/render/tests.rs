@@ -22,7 +22,7 @@ mod turns;
 
 const CONFIG_MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: ";
 
-/// The real tools. Without them a test says that it has nothing to run.
+/// Returns the real tools. Without them a test says that it has nothing to run.
 fn real_tools() -> Option<Tools> {
     let folder =
         std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from).filter(|folder| folder.join("helm").exists());
@@ -33,7 +33,7 @@ fn real_tools() -> Option<Tools> {
     Some(Tools { kustomize: Some(folder.join("kubectl")), helm: Some(folder.join("helm")) })
 }
 
-/// A tool that is a script, in a folder of its own.
+/// Returns a tool that is a script, in a folder of its own.
 fn script(text: &str) -> (tempfile::TempDir, Tools) {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("kustomize");
@@ -65,7 +65,7 @@ fn kustomized() -> MemoryTree {
     tree
 }
 
-/// What a kustomization says with one tool, as its only complaint.
+/// Returns the only complaint about a kustomization with one tool.
 fn complaint_of(text: &str, limits: ChildLimits) -> String {
     let (_folder, tools) = script(text);
     let mut tree = MemoryTree::default();
@@ -139,7 +139,8 @@ fn what_a_tool_says_is_the_complaint() {
     assert!(complaints[1].contains("no size"), "{complaints:?}");
 }
 
-/// What a hostile repository may hold that only shows when it is rendered: the real tools end, with a complaint.
+/// A hostile repository may hold these trees, which only show their size when they are rendered: the real tools end,
+/// with a complaint.
 #[test]
 fn trees_that_grow_when_they_are_rendered_end_in_a_complaint() {
     let Some(tools) = real_tools() else { return };
@@ -221,7 +222,7 @@ fn a_tool_that_is_missing_is_named_and_looked_for_again() {
 fn a_tool_that_hangs_is_ended_with_what_it_started() {
     let limits = ChildLimits { time: Duration::from_secs(1), ..ChildLimits::default() };
     let began = Instant::now();
-    // What it started keeps the output open.
+    // A process that it started keeps the output open.
     let complaint = complaint_of("sleep 1000 & sleep 1000", limits);
     assert!(complaint.contains("ran for more than 1 s"), "{complaint}");
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
@@ -266,7 +267,7 @@ fn what_hides_in_a_group_of_its_own_ends_with_the_tool() {
     if !confined.network || !Path::new("/proc/self/task").exists() {
         return;
     }
-    // The shell gives each job a group when it has job control. What it starts there has children of its own.
+    // The shell gives each job a group when it has job control. A process that it starts there has children of its own.
     let text = "set -m; (sleep 1000 & echo left=$! >&2; sleep 1000) & echo left=$! >&2; sleep 0.3; exit 1";
     let complaint = complaint_of(text, ChildLimits::default());
     let left: Vec<&str> = complaint.split_whitespace().filter_map(|word| word.strip_prefix("left=")).collect();
@@ -314,7 +315,7 @@ fn a_tool_sees_neither_files_nor_the_environment_nor_the_network() {
         port = port.local_addr().unwrap().port(),
         pid = std::os::unix::process::parent_id(),
     );
-    // Of the shells only bash connects.
+    // Only bash connects, no other shell.
     let text = if Path::new("/bin/bash").exists() { format!("exec /bin/bash -c '{text}'") } else { text };
     let complaint = complaint_of(&text, ChildLimits::default());
     assert!(complaint.contains("home") && complaint.contains("path="), "{complaint}");

@@ -22,7 +22,7 @@ pub enum Tool {
     Helm,
 }
 
-/// Where the programs are looked for.
+/// The places at which the programs are looked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tools {
     /// The program that renders kustomizations, kustomize or kubectl; by default the first of them on the PATH.
@@ -34,14 +34,14 @@ pub struct Tools {
 /// A program that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundTool {
-    /// Which one it is.
+    /// The tool.
     pub tool: Tool,
-    /// Where it is.
+    /// Its path.
     pub program: PathBuf,
 }
 
 impl Tools {
-    /// What renders kustomizations. It is looked for anew each time.
+    /// Returns the tool that renders kustomizations. It is looked for anew each time.
     #[must_use]
     pub fn kustomize(&self) -> Option<FoundTool> {
         match &self.kustomize {
@@ -53,7 +53,7 @@ impl Tools {
         }
     }
 
-    /// What renders charts. It is looked for anew each time.
+    /// Returns the tool that renders charts. It is looked for anew each time.
     #[must_use]
     pub fn helm(&self) -> Option<FoundTool> {
         match &self.helm {
@@ -64,7 +64,7 @@ impl Tools {
 }
 
 impl FoundTool {
-    /// What the program says of its version.
+    /// Returns the version that the program prints.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ impl FoundTool {
         words.map(ToOwned::to_owned).ok_or_else(|| ChildFailure::Said("it does not tell its version".to_owned()))
     }
 
-    /// What tells this program from another version of it, without running it.
+    /// Returns the identity of this program, to tell it from another version of it, without running it.
     pub(super) fn identity(&self) -> String {
         let (size, modified) = fs::metadata(&self.program).map_or((0, 0), |data| (data.size(), data.mtime()));
         format!("{} {size} {modified}", self.program.display())
@@ -99,7 +99,7 @@ impl FoundTool {
 }
 
 impl Tool {
-    /// What its program is called.
+    /// Returns the name of its program.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

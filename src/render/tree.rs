@@ -2,18 +2,18 @@
 
 use sha2::{Digest, Sha256};
 
-/// What is in a file, or in a folder with all that is below it, as one number: equal ids are equal contents.
+/// The content of a file, or of a folder with all that is below it, as one number: equal ids are equal contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContentId([u8; 32]);
 
 impl ContentId {
-    /// The id of bytes that are known by nothing else.
+    /// Returns the id of bytes that are known by nothing else.
     #[must_use]
     pub fn of(bytes: &[u8]) -> ContentId {
         ContentId(Sha256::digest(bytes).into())
     }
 
-    /// The id that Git gives a file or a folder.
+    /// Returns the id that Git gives a file or a folder.
     #[must_use]
     pub fn of_git(id: &[u8]) -> ContentId {
         let mut bytes = [0; 32];
@@ -22,14 +22,14 @@ impl ContentId {
         ContentId(bytes)
     }
 
-    /// Its bytes.
+    /// Returns its bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 }
 
-/// What is at a path.
+/// The node at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Node {
     /// A file.
@@ -44,24 +44,25 @@ pub enum Node {
 
 /// The files of a commit, or of a folder on this machine. Paths begin at the root, which is the empty path.
 pub trait Tree: Sync {
-    /// Why it can't be read.
+    /// The reason for which it can't be read.
     type Error: Send;
 
-    /// What is at a path. `None` where there is nothing.
+    /// Returns the node at a path. `None` where there is nothing.
     ///
     /// # Errors
     ///
     /// When the tree can't be read.
     fn node(&self, path: &str) -> Result<Option<Node>, Self::Error>;
 
-    /// What is in a folder, by name; nothing where there is no such folder.
+    /// Returns the content of a folder, by name; nothing if there is no such folder.
     ///
     /// # Errors
     ///
     /// When the tree can't be read.
     fn list(&self, folder: &str) -> Result<Vec<(String, Node)>, Self::Error>;
 
-    /// What is in a file, or where a link leads. `None` where that is more than `limit` bytes, or there is no file.
+    /// Returns the content of a file, or the target of a link. `None` where that is more than `limit` bytes, or there
+    /// is no file.
     ///
     /// # Errors
     ///
@@ -69,18 +70,18 @@ pub trait Tree: Sync {
     fn read(&self, path: &str, limit: u64) -> Result<Option<Vec<u8>>, Self::Error>;
 }
 
-/// A folder and a name in it, as one path.
+/// Returns a folder and a name in it, as one path.
 #[must_use]
 pub fn below(folder: &str, name: &str) -> String {
     if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
 }
 
-/// The folders that a path lies in, the outermost first, without the root.
+/// Returns the folders that a path lies in, the outermost first, without the root.
 pub fn folders_above(path: &str) -> impl Iterator<Item = &str> {
     path.match_indices('/').map(|(at, _)| &path[..at])
 }
 
-/// The folder that a path is in.
+/// Returns the folder that a path is in.
 pub(super) fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }

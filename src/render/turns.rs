@@ -1,4 +1,4 @@
-//! Whose turn it is: the head that is rendered now, and which of its units take long.
+//! The turn of a head: the head that is rendered now, and its units that take long.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
-/// Who is told which units a tool has rendered for long, whenever that changes.
+/// The receiver of the units that a tool has rendered for long, whenever they change.
 type Tell = Box<dyn Fn(&BTreeSet<Arc<str>>) + Send + Sync>;
 
-/// Whose head is rendered.
+/// The head that is rendered.
 #[derive(Debug, Default)]
 pub(super) struct HeadTurn {
     /// When cancelled, nothing more is rendered, and what is running ends.
@@ -47,7 +47,7 @@ impl SlowUnits {
         self.change(|units| units.remove(unit));
     }
 
-    /// Whether there are any.
+    /// Returns true when there are any.
     pub(super) fn are_there(&self) -> bool {
         !self.units.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
@@ -82,13 +82,13 @@ impl HeadTurn {
         begun
     }
 
-    /// Whether it is the turn of a head, and it goes on.
+    /// Returns true when it is the turn of a head, and it goes on.
     pub(super) fn is_of(&self, head: &str) -> bool {
         let turn = self.head.lock().unwrap_or_else(PoisonError::into_inner);
         turn.as_ref().is_some_and(|(other, given_up)| other == head && !given_up.is_cancelled())
     }
 
-    /// What is cancelled when the present turn ends.
+    /// Returns the token that is cancelled when the present turn ends.
     pub(super) fn now(&self) -> CancellationToken {
         let head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
         head.as_ref().map_or(&self.stop, |(_, given_up)| given_up).clone()

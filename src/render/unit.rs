@@ -1,4 +1,4 @@
-//! Which folders are units, and what each is made from.
+//! The folders that are units, and the inputs of each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
@@ -19,21 +19,21 @@ const LISTED: usize = 8;
 /// The names of a kustomization, in kustomize's order.
 pub(super) const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
-/// How a source's folder is read.
+/// The options for reading a source's folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Whether nothing is rendered.
+    /// True when nothing is rendered.
     pub off: bool,
     /// The charts that are named.
     pub helm: Vec<HelmOptions>,
-    /// What does not count, as far as the repository does not say it.
+    /// The files that do not count, by the configuration.
     pub excluded: Excluded,
-    /// What charts are told of their cluster; what Helm assumes where it is not known.
+    /// The cluster's capabilities for charts; Helm's assumptions if they are not known.
     pub capabilities: Option<Arc<Capabilities>>,
 }
 
 impl Options {
-    /// Whether a unit is a chart that is named, and so is one wherever it lies.
+    /// Returns true when a unit is a chart that is named, and so is one wherever it lies.
     #[must_use]
     pub fn names(&self, unit: &Unit) -> bool {
         matches!(unit.kind, UnitKind::Helm(_))
@@ -41,66 +41,66 @@ impl Options {
     }
 }
 
-/// How a chart is rendered.
+/// The options for rendering a chart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HelmOptions {
     /// Its folder, from the root of the repository.
     pub chart: String,
     /// The release's name; by default the folder's.
     pub release: Option<String>,
-    /// Where objects go that name no namespace.
+    /// The namespace of objects that name none.
     pub namespace: Option<String>,
     /// The files with values, from the chart's folder, or from the repository's root where they begin with `/`.
     pub values: Vec<String>,
     /// Single values: text, numbers, true or false.
     pub set: BTreeMap<String, Value>,
-    /// What it is told of the cluster.
+    /// The capabilities of the cluster.
     pub capabilities: Option<Arc<Capabilities>>,
 }
 
-/// What renders a unit.
+/// The tool for a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnitKind {
     /// A kustomization.
     Kustomize {
-        /// Whether a file is read from outside of its kustomization's folder.
+        /// True when a file is read from outside of its kustomization's folder.
         reaches_out: bool,
-        /// Whether it has the objects say where they came from.
+        /// True when it has the objects name their origin.
         asks_origin: bool,
     },
     /// A chart.
     Helm(HelmOptions),
 }
 
-/// What a unit is made from: equal ids render the same, and what is rendered is known by it.
+/// The identity of a unit's inputs: equal ids render the same, and a rendering is known by it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RenderId([u8; 32]);
 
 /// The files that a unit is made from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inputs {
-    /// What is at each path that the tool may look at; `None` where nothing is. Of a folder, all that is below it. The
-    /// root alone, where it can't be told which paths those are.
+    /// The node at each path that the tool may read; `None` if there is none. A folder stands for all that is below it.
+    /// The root alone, where it can't be told which paths those are.
     pub nodes: BTreeMap<String, Option<Node>>,
 }
 
 /// One folder that a tool renders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unit {
-    /// What it is known by: the path of the file that makes its folder a unit. A second release of one chart has the
-    /// release's name behind it.
+    /// The path of the file that makes its folder a unit. A second release of one chart has the release's name behind
+    /// it.
     pub path: Arc<str>,
     /// The folder.
     pub folder: Arc<str>,
-    /// What renders it.
+    /// The tool that renders it.
     pub kind: UnitKind,
-    /// What it is made from.
+    /// Its inputs.
     pub inputs: Inputs,
     /// The files that it names, also where it may be made from others.
     pub files: Vec<String>,
     /// The folders of the other kustomizations that it is built on.
     pub bases: Vec<String>,
-    /// Why it is not rendered.
+    /// The reason for which it is not rendered.
     pub refusal: Option<Refusal>,
     /// All of this in one number.
     pub id: RenderId,
@@ -111,11 +111,11 @@ pub struct Unit {
 pub struct Plan {
     /// By what they are known by.
     pub units: BTreeMap<Arc<str>, Unit>,
-    /// What is no plain manifest.
+    /// The files that are no plain manifests.
     pub(super) covered: Covered,
 }
 
-/// What is no plain manifest: read by no one but a tool, or by no one at all.
+/// The files that are no plain manifests: read by no one but a tool, or by no one at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Covered {
     pub folders: BTreeSet<String>,
@@ -129,25 +129,26 @@ pub(super) struct Covered {
 pub struct RolledOutTwice<'p> {
     /// It.
     pub base: &'p Unit,
-    /// What is wrong.
+    /// The fault.
     pub message: String,
-    /// What to do.
+    /// The advice.
     pub advice: String,
 }
 
-/// What is doubtful about a unit.
+/// A warning about a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnitWarning {
-    /// Where.
+    /// The place.
     pub place: Place,
-    /// What.
+    /// The message.
     pub message: String,
-    /// What to do.
+    /// The advice.
     pub advice: String,
 }
 
 impl Plan {
-    /// Whether a path is no plain manifest's: it lies in the folder of a unit, a unit is made from it, or it does not count.
+    /// Returns true when a path is no plain manifest's: it lies in the folder of a unit, a unit is made from it, or it
+    /// does not count.
     #[must_use]
     pub fn covers(&self, path: &str) -> bool {
         self.covered.files.contains(path)
@@ -156,13 +157,13 @@ impl Plan {
             || self.covered.excluded.has(path)
     }
 
-    /// Whether a chart is among them.
+    /// Returns true when a chart is among them.
     #[must_use]
     pub fn has_charts(&self) -> bool {
         self.units.values().any(|unit| matches!(unit.kind, UnitKind::Helm(_)))
     }
 
-    /// Whether both leave the same files to be read as plain manifests.
+    /// Returns true when both leave the same files to be read as plain manifests.
     #[must_use]
     pub fn leaves_the_same(&self, other: &Plan) -> bool {
         self.covered == other.covered
@@ -188,13 +189,13 @@ impl Plan {
         self.units.insert(Arc::clone(&unit.path), unit);
     }
 
-    /// Whether there are no units, and every file counts.
+    /// Returns true when there are no units, and every file counts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.units.is_empty() && self.covered.folders.is_empty() && self.covered.excluded.is_empty()
     }
 
-    /// The units that others are built on: objects that are written once are rolled out twice.
+    /// Returns the units that others are built on: objects that are written once are rolled out twice.
     #[must_use]
     pub fn rolled_out_twice(&self) -> Vec<RolledOutTwice<'_>> {
         let based_on = self.based_on();
@@ -207,7 +208,7 @@ impl Plan {
         based_on.into_values().map(twice).collect()
     }
 
-    /// Each unit that others are built on, with those, by its path.
+    /// Returns each unit that others are built on, with those, by its path.
     fn based_on(&self) -> BTreeMap<&str, (&Unit, Vec<&Unit>)> {
         let mut in_folder: BTreeMap<&str, Vec<&Unit>> = BTreeMap::new();
         self.units.values().for_each(|unit| in_folder.entry(&unit.folder).or_default().push(unit));
@@ -222,7 +223,7 @@ impl Plan {
     }
 }
 
-/// Whose folder is, or whose folders are.
+/// Returns the subject of a sentence about one folder, or several.
 fn are_or_is(units: &[&Unit]) -> String {
     match units {
         [] => String::new(),
@@ -231,28 +232,29 @@ fn are_or_is(units: &[&Unit]) -> String {
     }
 }
 
-/// Says how bases are not rolled out by themselves. What is built on them reads them all the same, and nothing else is left out.
+/// Says how bases are not rolled out by themselves. The units that are built on them read them all the same, and
+/// nothing else is left out.
 fn without(bases: BTreeSet<&str>) -> String {
     let patterns = bases.iter().map(|folder| format!("\"/{folder}/\"")).collect::<Vec<_>>().join(", ");
     format!("leave out what is only a base: exclude = [{patterns}]")
 }
 
-/// Whether a file with this name makes its folder a unit.
+/// Returns true when a file with this name makes its folder a unit.
 #[must_use]
 fn makes_a_unit(name: &str) -> bool {
     name == "Chart.yaml" || KUSTOMIZATIONS.contains(&name)
 }
 
 impl Unit {
-    /// Whether a change at these paths can make other units than there were, or other files count.
+    /// Returns true when a change at these paths can make other units than there were, or other files count.
     #[must_use]
     pub fn may_change_with(path: &str) -> bool {
         let name = path.rsplit('/').next().unwrap_or(path);
         makes_a_unit(name) || name == IGNORE_FILE
     }
 
-    /// The files with values that a chart is rendered with, its own first, whether they are there or not. None of a
-    /// kustomization.
+    /// Returns the files with values that a chart is rendered with, its own first, whether they are there or not. None
+    /// of a kustomization.
     #[must_use]
     pub fn values_files(&self) -> Vec<String> {
         let UnitKind::Helm(options) = &self.kind else { return Vec::new() };
@@ -260,20 +262,20 @@ impl Unit {
         std::iter::once(below(&self.folder, "values.yaml")).chain(named).collect()
     }
 
-    /// What complaints call the folder.
+    /// Returns the folder's name in complaints.
     #[must_use]
     pub fn shown(&self) -> &str {
         shown(&self.folder)
     }
 }
 
-/// What complaints call a folder.
+/// Returns a folder's name in complaints.
 fn shown(folder: &str) -> &str {
     if folder.is_empty() { "/" } else { folder }
 }
 
 impl Inputs {
-    /// The single files among them.
+    /// Returns the single files among them.
     pub(super) fn files(&self) -> Vec<String> {
         let files = self.nodes.iter().filter(|(_, node)| matches!(node, Some(Node::File(_))));
         files.map(|(path, _)| path.clone()).collect()
@@ -311,7 +313,7 @@ impl fmt::Debug for RenderId {
 }
 
 impl Unit {
-    /// A unit whose inputs are known.
+    /// Returns a unit whose inputs are known.
     pub(super) fn new(
         path: String,
         folder: &str,
@@ -325,7 +327,7 @@ impl Unit {
     }
 }
 
-/// The whole repository, for where it can't be told what a unit is made from.
+/// Returns the whole repository, for where it can't be told what a unit is made from.
 pub(super) fn whole<T: Tree>(tree: &T) -> Result<Inputs, T::Error> {
     Ok(Inputs { nodes: BTreeMap::from([(String::new(), tree.node("")?)]) })
 }

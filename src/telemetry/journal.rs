@@ -12,15 +12,15 @@ use tracing_subscriber::fmt::MakeWriter;
 /// The priority of an error.
 pub(super) const ERROR: u8 = 3;
 
-/// Whether standard error goes to the journal: systemd names the stream that it gave the service, and what the service
-/// starts may have sent its own elsewhere.
+/// Returns true when standard error goes to the journal: systemd names the stream that it gave the service, and a child
+/// of the service may have sent its own elsewhere.
 pub(super) fn is_read_by_it() -> bool {
     let Some(stream) = std::env::var_os("JOURNAL_STREAM") else { return false };
     let own = io::stderr().as_fd().try_clone_to_owned().and_then(|own| File::from(own).metadata());
     own.is_ok_and(|own| stream == *format!("{}:{}", own.dev(), own.ino()))
 }
 
-/// A text with its priority in front of each line.
+/// Returns a text with its priority in front of each line.
 pub(super) fn with_priority(priority: u8, text: &str) -> String {
     text.split_inclusive('\n').map(|line| format!("<{priority}>{line}")).collect()
 }

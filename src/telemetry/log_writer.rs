@@ -45,7 +45,7 @@ impl<W: Write> Write for LogLine<W> {
     }
 }
 
-/// A text without line breaks, and without characters that are not seen; colours stay where they are wanted.
+/// Returns a text without line breaks, and without characters that are not seen; colours stay where they are wanted.
 fn in_one_line(text: &str, coloured: bool) -> String {
     let (mut line, mut rest) = (String::with_capacity(text.len()), text);
     while let Some(next) = rest.chars().next() {
@@ -65,7 +65,7 @@ fn in_one_line(text: &str, coloured: bool) -> String {
     line
 }
 
-/// The length of the sequence that sets a colour, where the text begins with one.
+/// Returns the length of the sequence that sets a colour, where the text begins with one.
 fn colour(text: &str) -> Option<usize> {
     let numbers = text.strip_prefix("\x1b[")?;
     let end = numbers.find(|c: char| !c.is_ascii_digit() && c != ';')?;

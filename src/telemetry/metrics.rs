@@ -1,4 +1,4 @@
-//! What has happened since the process was started, as counters and histograms. They begin at 0 with it and never go back.
+//! The counters and histograms since the start of the process. They begin at 0 with it and never go back.
 
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ const ROLLOUT_BUCKETS: [f64; 13] =
 const LEAD_BUCKETS: [f64; 12] =
     [10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 14_400.0, 28_800.0, 86_400.0, 604_800.0];
 
-/// What a rollout ends with that is counted.
+/// The outcomes of a rollout that are counted.
 const ENDS: [&str; 4] = ["complete", "failed", "rolled-back", "rollback-failed"];
-/// How a look at a repository ends.
+/// The results of a look at a repository.
 const FETCHES: [&str; 2] = ["ok", "error"];
 
 /// Labels are known words, and names from the configuration.
@@ -65,7 +65,7 @@ impl MetricConstructor<Histogram> for Buckets {
     }
 }
 
-/// What became of a message to a receiver.
+/// The result of a message to a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoticeLabels {
     /// The receiver has taken it.
@@ -88,7 +88,7 @@ impl NoticeLabels {
     }
 }
 
-/// What became of a hook: of who asks for a look at a source.
+/// The result of a hook, by which others ask for a look at a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hooked {
     /// The source is looked at.
@@ -114,7 +114,7 @@ impl Hooked {
     }
 }
 
-/// How long a rollout took.
+/// The duration of a rollout.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Took {
     /// Seconds from its beginning to its end.
@@ -152,18 +152,18 @@ impl Metrics {
         }
     }
 
-    /// How many rollouts have ended so.
+    /// Returns how many rollouts have ended so.
     #[must_use]
     pub fn rollouts(&self, source: &str, trigger: &'static str, outcome: &'static str) -> u64 {
         self.0.rollouts.get(&rollout(source, trigger, outcome)).map_or(0, |counter| counter.get())
     }
 
-    /// What somebody else changed was put right.
+    /// Counts a corrected change by others.
     pub fn drift_corrected(&self, source: &str) {
         self.0.corrections.get_or_create(&of_source(source)).inc();
     }
 
-    /// How many objects of a source were put right.
+    /// Returns how many objects of a source were corrected.
     #[must_use]
     pub fn drift_corrections(&self, source: &str) -> u64 {
         self.0.corrections.get(&of_source(source)).map_or(0, |counter| counter.get())
@@ -193,7 +193,7 @@ impl Metrics {
         self.0.notices.get_or_create(&notice(receiver, noticed)).inc();
     }
 
-    /// How many messages to a receiver, or attempts, ended so.
+    /// Returns how many messages to a receiver, or attempts, ended so.
     #[must_use]
     pub fn notices(&self, receiver: &str, noticed: NoticeLabels) -> u64 {
         self.0.notices.get(&notice(receiver, noticed)).map_or(0, |counter| counter.get())
@@ -211,7 +211,7 @@ impl Metrics {
         self.0.hooks.get_or_create(&hook(source, hooked)).inc();
     }
 
-    /// How many hooks of a source ended so.
+    /// Returns how many hooks of a source ended so.
     #[must_use]
     pub fn hooks(&self, source: &str, hooked: Hooked) -> u64 {
         self.0.hooks.get(&hook(source, hooked)).map_or(0, |counter| counter.get())

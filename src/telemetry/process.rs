@@ -1,4 +1,4 @@
-//! What the system says of this process, under the names that every Prometheus client uses.
+//! The system's figures about this process, under the names that every Prometheus client uses.
 
 use std::fmt;
 use std::fs;
@@ -50,7 +50,7 @@ fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: f64
     gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)
 }
 
-/// The number that stands behind a word at the beginning of a line.
+/// Returns the number that stands behind a word at the beginning of a line.
 fn number_after(text: &str, word: &str) -> Option<f64> {
     text.lines().find_map(|line| line.strip_prefix(word))?.split_whitespace().next()?.parse().ok()
 }

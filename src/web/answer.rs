@@ -1,4 +1,4 @@
-//! Which page is asked for.
+//! The choice of the page.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::daemon::{SourceStatus, Status};
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// The pages, which only read, and what takes hooks. Answers to these names only.
+/// Returns the pages, which only read, and what takes hooks. Answers to these names only.
 pub(super) fn router(room: Room, hosts: Hosts) -> Router {
     Router::new()
         .route("/", get(pages::overview))
@@ -99,8 +99,8 @@ async fn with_headers(request: Request, next: Next) -> Response {
     response
 }
 
-/// What belay is not ready for, one line each: it is ready when every source has been planned once, and what becomes of
-/// them can be written down.
+/// Returns the reasons for which belay is not ready, one line each: it is ready when every source has been planned
+/// once, and outcomes can be recorded.
 fn unready(status: &Status, lives: bool) -> String {
     if !lives {
         return "the daemon has ended\n".to_owned();

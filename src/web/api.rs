@@ -17,14 +17,14 @@ use crate::history::query::source_histories::{SourceHistories, refine};
 use crate::history::{History, HistoryError, Query, Resolved};
 use belay_core::rollout::{Record, Workload};
 
-/// What `/api/v1/workloads` answers.
+/// The answer of `/api/v1/workloads`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct WorkloadsAnswer {
     /// The workloads that belay has applied, or is to apply; as `belay status --watch -o json` prints each.
     pub workloads: Vec<WorkloadAnswer>,
 }
 
-/// Which workloads are asked for.
+/// The parameters that select workloads.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct WorkloadsAsked {
@@ -87,7 +87,7 @@ pub(super) async fn stats(
     }))
 }
 
-/// What became of a commit, by the digits that its id begins with.
+/// Returns the outcome of a commit, by the digits that its id begins with.
 pub(super) async fn show(room: &Room, digits: String) -> Result<ShowAnswer, Problem> {
     let asked = digits.clone();
     let found = room.history.ask(move |history| {
@@ -114,14 +114,14 @@ pub(super) async fn show(room: &Room, digits: String) -> Result<ShowAnswer, Prob
     })
 }
 
-/// The records as programs read them.
+/// Returns the records as programs read them.
 pub(super) fn answers(history: &History, records: &[Record]) -> Result<Vec<RecordAnswer>, HistoryError> {
     let answer = |record: &Record| Ok(RecordAnswer::of(history, record, history.told(&record.commit)?));
     records.iter().map(answer).collect()
 }
 
 impl Room {
-    /// What `belay status -A -o json` prints, of what the daemon watches.
+    /// Returns the output of `belay status -A -o json`, from the daemon's watches.
     pub(super) async fn status(&self) -> Result<StatusAnswer, Problem> {
         let (status, now) = (self.shown.status.borrow().clone(), self.shown.clock.now());
         let known = status.clone();

@@ -17,7 +17,7 @@ pub(super) async fn script() -> Response {
     ([(header::CONTENT_TYPE, "text/javascript; charset=utf-8")], SCRIPT).into_response()
 }
 
-/// The icon of a state, by word and shape like the states themselves: a browser's tab shows it.
+/// Returns the icon of a state, by word and shape like the states themselves: a browser's tab shows it.
 pub(super) async fn icon(Path(name): Path<String>) -> Response {
     let (colour, shape) = match name.as_str() {
         "good.svg" => ("#1a7f37", "M9 17l5 5 10-12"),

@@ -1,7 +1,7 @@
-//! Where a forge shows a commit, by the address of the repository.
+//! The forge's page of a commit, by the address of the repository.
 
-/// The page of a commit at a forge that is known by its name, with `{commit}` in the place of the id; `None` for others,
-/// for which `[web] commit_url` says it.
+/// Returns the page of a commit at a forge that is known by its name, with `{commit}` in the place of the id; `None`
+/// for others, for which `[web] commit_url` says it.
 #[must_use]
 pub fn commit_url(repository: &str) -> Option<String> {
     let (host, path) = host_and_path(repository)?;
@@ -25,7 +25,8 @@ pub fn commit_url(repository: &str) -> Option<String> {
     Some(format!("https://{host}/{path}/{commit}/{{commit}}"))
 }
 
-/// The host and the path of `https://user@host:port/path`, `ssh://git@host/path` and `git@host:path`; no user, no port.
+/// Returns the host and the path of `https://user@host:port/path`, `ssh://git@host/path` and `git@host:path`; no user,
+/// no port.
 fn host_and_path(repository: &str) -> Option<(String, &str)> {
     let without_user = |text: &str| text.rsplit('@').next().unwrap_or_default().to_ascii_lowercase();
     if let Some((scheme, rest)) = repository.split_once("://") {

@@ -9,9 +9,10 @@ use tokio::sync::Semaphore;
 use super::problem::Problem;
 use crate::history::{History, HistoryError};
 
-/// How many answers may read the history at once. SQLite reads are short; more would only wait for the disk together.
+/// The number of answers that may read the history at once. SQLite reads are short; more would only wait for the disk
+/// together.
 const AT_ONCE: usize = 4;
-/// How long an answer may wait for its turn and read.
+/// The longest time that an answer may wait for its turn and read.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The history, for reading. Cheap to clone.

@@ -1,5 +1,5 @@
-//! How forges prove that a hook is theirs: they know a secret of the source's. All comparisons take the same time, whatever
-//! is wrong.
+//! The proof that a hook is a forge's: the forge knows a secret of the source's. All comparisons take the same time,
+//! whatever is wrong.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,10 +13,10 @@ type Code = Hmac<Sha256>;
 /// Bitbucket's, Forgejo's and Gitea's. GitHub's `X-Hub-Signature` begins with `sha1=`, and is no proof.
 const DIGESTS: [&str; 5] =
     ["x-belay-signature-256", "x-hub-signature-256", "x-hub-signature", "x-forgejo-signature", "x-gitea-signature"];
-/// What GitLab's signing tokens begin with (Standard Webhooks).
+/// The prefix of GitLab's signing tokens (Standard Webhooks).
 const SIGNING: &str = "whsec_";
 
-/// What a request says to prove that its sender knows a secret.
+/// The proof in a request that its sender knows a secret.
 #[derive(Debug, Default)]
 pub(super) struct Proof {
     /// The secret itself, as GitLab says it.
@@ -29,7 +29,7 @@ pub(super) struct Proof {
 }
 
 impl Proof {
-    /// What the headers say; `None` where they say nothing that could be one.
+    /// Returns the proof in the headers; `None` if there is none.
     pub(super) fn of(headers: &HeaderMap) -> Option<Proof> {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let digest = |name: &&str| text(name).and_then(|text| digits(text.strip_prefix("sha256=").unwrap_or(text)));
@@ -67,7 +67,7 @@ pub(super) struct Checking {
     proof: Proof,
 }
 
-/// What one secret makes of it.
+/// The codes of one secret.
 struct Codes {
     secret: Vec<u8>,
     plain: Code,
@@ -87,7 +87,7 @@ impl Checking {
         }
     }
 
-    /// Whether the sender knows one of the secrets.
+    /// Returns true when the sender knows one of the secrets.
     pub(super) fn proves(self) -> bool {
         let Checking { codes, proof } = self;
         let fits = |mac: &Code, codes: &[Vec<u8>]| {
@@ -105,7 +105,8 @@ impl Checking {
     }
 }
 
-/// Whether a line of a secret file is a secret at all. `whsec_` without a key after it is one that everybody knows.
+/// Returns true when a line of a secret file is a secret at all. `whsec_` without a key after it is one that everybody
+/// knows.
 pub(super) fn is_secret(line: &str) -> bool {
     line.strip_prefix(SIGNING).is_none_or(|key| !key.trim_matches(['=', ' ']).is_empty())
 }
@@ -114,13 +115,13 @@ fn code(key: &[u8]) -> Code {
     Code::new_from_slice(key).expect("HMAC takes keys of any length")
 }
 
-/// The key in a signing token; of another secret it is the secret.
+/// Returns the key in a signing token; of another secret it is the secret.
 fn signing_key(secret: &str) -> Vec<u8> {
     let key = secret.strip_prefix(SIGNING).and_then(|key| STANDARD.decode(key).ok());
     key.unwrap_or_else(|| secret.as_bytes().to_vec())
 }
 
-/// The bytes that hexadecimal digits stand for.
+/// Returns the bytes that hexadecimal digits stand for.
 fn digits(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();

@@ -1,5 +1,5 @@
-//! `POST /hooks/SOURCE`: a forge, or a script, says that something was pushed. That is only a hint to look: nothing of what it
-//! says is believed, or kept, so that an old one that somebody sends again does no harm.
+//! `POST /hooks/SOURCE`: a forge, or a script, says that something was pushed. The request is only a hint to look:
+//! nothing of it is believed, or kept, so that an old one that somebody sends again does no harm.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,14 +22,14 @@ use crate::telemetry::Hooked;
 
 /// The largest body, in bytes: GitHub's own limit. It is read piece by piece.
 const LARGEST: u64 = 25 << 20;
-/// How long it may take to arrive.
+/// The longest time until it has arrived.
 const BODY_TIMEOUT: Duration = Duration::from_secs(20);
-/// How many secrets of a source count.
+/// The number of secrets of a source that count.
 const SECRETS: usize = 16;
-/// How often is told that hooks are refused.
+/// The least time between two warnings about refused hooks.
 const WARNINGS_APART: Duration = Duration::from_mins(1);
 
-/// Who may ask for a look at one source. Cheap to clone.
+/// The hook by which others ask for a look at one source. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Hook(Arc<HooksInner>);
 
@@ -41,7 +41,7 @@ struct HooksInner {
 }
 
 impl Hook {
-    /// Whoever knows one of the secrets in this file, a line each.
+    /// Returns a hook for everybody who knows one of the secrets in this file, a line each.
     #[must_use]
     pub fn new(secret_file: PathBuf, look: LookRequest) -> Hook {
         Hook(Arc::new(HooksInner { secret_file, look, warned: Mutex::default() }))
@@ -113,7 +113,7 @@ fn secrets_of(text: &str) -> (Vec<String>, Vec<String>) {
     (secrets, problems)
 }
 
-/// Why a hook is not taken.
+/// The reason for which a hook is not taken.
 #[derive(Debug)]
 enum HookRefusal {
     Unproven,
@@ -163,7 +163,7 @@ pub(super) async fn receive(State(room): State<Room>, Path(source): Path<String>
 async fn read(mut body: Body, checking: &mut Checking) -> Result<(), HookRefusal> {
     let mut length = 0_u64;
     while let Some(frame) = body.frame().await {
-        // What broke off has no answer.
+        // A request that broke off has no answer.
         let Ok(frame) = frame else { return Err(HookRefusal::TooSlow) };
         let bytes = frame.data_ref().map_or(&[][..], |data| &data[..]);
         length = length.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));

@@ -92,19 +92,19 @@ pub fn host_of_authority(text: &str) -> Option<String> {
 pub(super) struct Hosts(BTreeSet<String>);
 
 impl Hosts {
-    /// Those of the configuration, beside the machine's own.
+    /// Returns those of the configuration, beside the machine's own.
     pub(super) fn new(allowed: &[String]) -> Hosts {
         Hosts(allowed.iter().map(|host| name_of(host)).collect())
     }
 
-    /// Whether a name is this server's; `own` is the address that was reached.
+    /// Returns true when a name is this server's; `own` is the address that was reached.
     fn knows(&self, name: &str, own: Option<IpAddr>) -> bool {
         let is_own = |address: IpAddr| address.is_loopback() || own.is_some_and(|own| own.to_canonical() == address);
         name == "localhost" || name.parse().is_ok_and(is_own) || self.0.contains(name)
     }
 }
 
-/// The name that the configuration means, without a port and brackets, in lower case.
+/// Returns the name that the configuration means, without a port and brackets, in lower case.
 fn name_of(host: &str) -> String {
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),

@@ -15,15 +15,15 @@ use super::Room;
 use super::plain_text::text;
 use crate::daemon::Status;
 
-/// How many pages may listen at once: half of the connections, so that they never keep others out. One more shows what it
-/// showed when it was opened, and tries again.
+/// The number of pages that may listen at once: half of the connections, so that they never keep others out. One more
+/// shows what it showed when it was opened, and tries again.
 const LISTENERS: usize = 32;
 /// A page is told at most so often.
 const BETWEEN: Duration = Duration::from_secs(1);
 /// After how long of nothing a comment is sent, so that what lies between does not close the connection.
 const KEEP: Duration = Duration::from_secs(15);
 
-/// The room for listeners.
+/// Returns the room for listeners.
 pub(super) fn room() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(LISTENERS))
 }
@@ -32,14 +32,14 @@ pub(super) async fn events(State(room): State<Room>) -> Response {
     match Arc::clone(&room.listeners).try_acquire_owned() {
         Ok(permit) => {
             let told = Sse::new(changes(room.shown.status.clone(), permit)).keep_alive(KeepAlive::new().interval(KEEP));
-            // What lies between must not gather events before it hands them on.
+            // A proxy in between must not gather events before it hands them on.
             ([(header::HeaderName::from_static("x-accel-buffering"), "no")], told).into_response()
         }
         Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "too many pages listen\n"),
     }
 }
 
-/// An event for each change, none where the daemon has ended. The first says that somebody listens.
+/// Returns an event for each change, none where the daemon has ended. The first says that somebody listens.
 fn changes(
     mut status: watch::Receiver<Status>,
     permit: OwnedSemaphorePermit,
@@ -48,7 +48,7 @@ fn changes(
     let hello = Event::default().event("hello").retry(Duration::from_secs(3)).data("1");
     let later = stream::unfold((status, permit), |(mut status, permit)| async move {
         status.changed().await.ok()?;
-        // What comes in the meantime is told with it.
+        // Events of the meantime are sent with it.
         tokio::time::sleep(BETWEEN).await;
         status.mark_unchanged();
         Some((Event::default().event("change").data("1"), (status, permit)))

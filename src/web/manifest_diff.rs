@@ -1,4 +1,4 @@
-//! What a commit changed of its manifests, from the daemon's mirrors: field by field, values of Secrets masked.
+//! The changes of a commit to its manifests, from the daemon's mirrors: field by field, values of Secrets masked.
 //!
 //! Anybody who reaches the page may ask for any commit. So only the files of recorded objects are read, by one request at a
 //! time, up to a number of bytes, for as long as the request lasts; and what was read is kept for the next.
@@ -19,28 +19,28 @@ use belay_core::rollout::{Change, Commit, changes};
 
 /// The largest file that is compared, in bytes.
 const FILE: u64 = 1 << 20;
-/// How many bytes of files are read for one page, before and after the commit. One page at a time is read for, so that this
-/// is the bound for all requests together.
+/// The number of bytes of files that are read for one page, before and after the commit. One page at a time is read
+/// for, so that this is the bound for all requests together.
 const BYTES: u64 = 8 << 20;
-/// How many bytes the manifests may take that are held for one file.
+/// The largest number of bytes of the manifests that are held for one file.
 const HELD: usize = 16 << 20;
-/// How many fields of one object, and of all objects of a page, are shown.
+/// The number of fields of one object, and of all objects of a page, that are shown.
 const FIELDS: usize = 200;
 const FIELDS_OF_ALL: usize = 1000;
-/// How much of one value, and of the path of one field, is shown, in characters.
+/// The number of characters of one value, and of the path of one field, that are shown.
 const VALUE: usize = 500;
-/// How long a page waits until it is its turn to be read for. Then it is shown without differences.
+/// The time for which a page waits until it is its turn. Then it is shown without differences.
 const TURN: Duration = Duration::from_secs(10);
-/// How many pages are kept.
+/// The number of pages that are kept.
 const KEPT: usize = 8;
 
-/// What a commit changed of one object.
+/// The changes of a commit to one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ManifestDiff {
     pub source: String,
     pub object: ObjectKey,
     pub fields: Vec<FieldDiff>,
-    /// Whether there is more than is shown.
+    /// True when there is more than is shown.
     pub more: bool,
 }
 
@@ -63,13 +63,13 @@ pub(super) struct RecordedObject {
     pub object: ObjectKey,
 }
 
-/// What a commit changed.
+/// The changes of a commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct CommitDiff {
     pub diffs: Vec<ManifestDiff>,
-    /// Why some are not shown.
+    /// The reason for which some are not shown.
     pub missing: Option<String>,
-    /// How many bytes were read for it.
+    /// The number of bytes that were read for it.
     read: u64,
 }
 
@@ -93,7 +93,7 @@ impl DiffReader {
         DiffReader { state, turn: Arc::new(Semaphore::new(1)), kept: Arc::default() }
     }
 
-    /// What a commit changed against its first parent, of these objects. Reading ends with the future.
+    /// Returns the changes of a commit against its first parent, of these objects. Reading ends with the future.
     pub(super) async fn read(&self, commit: &Commit, objects: BTreeSet<RecordedObject>) -> Arc<CommitDiff> {
         let key = (commit.id.to_string(), objects);
         if let Some(kept) = self.kept(&key) {
@@ -145,7 +145,7 @@ impl<'s> Reading<'s> {
         Reading { stop, fields: FIELDS_OF_ALL, found: CommitDiff::default() }
     }
 
-    /// Where a mirror can't be read, there are no differences of its source.
+    /// If a mirror can't be read, there are no differences of its source.
     fn read(mut self, state: &Path, commit: &Commit, objects: &BTreeSet<RecordedObject>) -> CommitDiff {
         let mut files: BTreeMap<(&str, &str), Vec<&RecordedObject>> = BTreeMap::new();
         for object in objects.iter().filter(|object| is_manifest(&object.path)) {
@@ -197,7 +197,7 @@ impl<'s> Reading<'s> {
         Ok(())
     }
 
-    /// The manifests of these objects in a file, read a document at a time.
+    /// Returns the manifests of these objects in a file, read a document at a time.
     fn manifests(
         &mut self,
         mirror: &Mirror,
@@ -236,7 +236,7 @@ impl<'s> Reading<'s> {
     }
 }
 
-/// The documents of a file of YAML: a line that begins with `---` ends one.
+/// Returns the documents of a file of YAML: a line that begins with `---` ends one.
 fn documents(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(bytes);
     std::iter::from_fn(move || {
@@ -254,7 +254,7 @@ impl FieldDiff {
     }
 }
 
-/// A value as people write it, as far as there is room for it.
+/// Returns a value as people write it, as far as there is room for it.
 fn text(value: &Value) -> String {
     match value {
         Value::String(text) => cut(text),

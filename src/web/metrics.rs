@@ -1,4 +1,4 @@
-//! What the daemon says of itself as Prometheus reads it: the gauges of its status beside what it has counted.
+//! The daemon's metrics for Prometheus: the gauges of its status beside its counters.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ pub(super) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0
 /// The media type of the older text format.
 pub(super) const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// All of them, together.
+/// Returns all of them, together.
 pub(super) fn registry(status: watch::Receiver<Status>, counted: &Metrics) -> Registry {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Gauges(status)));
@@ -30,14 +30,15 @@ pub(super) fn registry(status: watch::Receiver<Status>, counted: &Metrics) -> Re
     registry
 }
 
-/// The text in the format of OpenMetrics.
+/// Returns the text in the format of OpenMetrics.
 pub(super) fn open_metrics(registry: &Registry) -> Result<String, fmt::Error> {
     let mut text = String::new();
     encode(&mut text, registry)?;
     Ok(text)
 }
 
-/// The same in Prometheus' own text format: a counter is named there as its lines are, and nothing tells where the text ends.
+/// Returns the same in Prometheus' own text format: a counter is named there as its lines are, and nothing tells where
+/// the text ends.
 pub(super) fn prometheus(open_metrics: &str) -> String {
     let counters: Vec<&str> =
         open_metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();
@@ -115,7 +116,8 @@ fn sources(page: &mut MetricsPage<'_>, status: &Status) -> fmt::Result {
     })
 }
 
-/// The state of each source, and how many objects are in which: a line for each word, so that none is ever missing.
+/// Returns the state of each source, and how many objects are in which: a line for each word, so that none is ever
+/// missing.
 fn states(page: &mut MetricsPage<'_>, status: &Status) -> fmt::Result {
     let each = status.sources.iter().flat_map(|(name, source)| {
         let now = source.state();
@@ -198,11 +200,11 @@ fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// What is written.
+/// The page of metrics.
 struct MetricsPage<'a>(DescriptorEncoder<'a>);
 
 impl MetricsPage<'_> {
-    /// A gauge with these labels and values.
+    /// Returns a gauge with these labels and values.
     fn family(&mut self, name: &str, help: &str, values: impl IntoIterator<Item = (GaugeLabels, i64)>) -> fmt::Result {
         let mut family = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
         for (labels, value) in values {
@@ -211,7 +213,7 @@ impl MetricsPage<'_> {
         Ok(())
     }
 
-    /// A gauge with a value for each source.
+    /// Returns a gauge with a value for each source.
     fn each(
         &mut self,
         status: &Status,

@@ -57,20 +57,20 @@ use rollout_progress::RolloutProgress;
 /// Connections that may be open at once. For one more the oldest is closed: an answer takes moments, so that what has been
 /// open for longest is what is slow or idle, and can't keep others out.
 const CONNECTIONS: usize = 64;
-/// How long a client may take to send the headers of a request.
+/// The longest time until a client has sent the headers of a request.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long one connection may last. Scrapers come back with another.
+/// The longest time of one connection. Scrapers come back with another.
 const LONGEST: Duration = Duration::from_mins(5);
 /// Bytes that the headers of a request may have.
 const HEADER_BYTES: usize = 16 * 1024;
 
-/// Why the pages can't be shown.
+/// The reason for which the pages can't be shown.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to listen on {address}: {source}")]
 pub struct WebError {
     /// The address asked for.
     address: SocketAddr,
-    /// What the system says.
+    /// The message of the system.
     source: std::io::Error,
 }
 
@@ -86,7 +86,7 @@ impl Web {
     /// address, and to `allowed_hosts`.
     ///
     /// # Errors
-    /// Where the address is taken, or not this machine's.
+    /// Fails when the address is taken, or not this machine's.
     pub async fn open(address: SocketAddr, allowed_hosts: &[String], shown: Shown) -> Result<Web, WebError> {
         let wrong = |source| WebError { address, source };
         let listener = TcpListener::bind(address).await.map_err(wrong)?;
@@ -114,7 +114,7 @@ impl Web {
         Ok(Web { address, stop })
     }
 
-    /// The address, with the port that was found.
+    /// Returns the address, with the port that was found.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -127,26 +127,26 @@ impl Drop for Web {
     }
 }
 
-/// What is shown.
+/// The content of the pages.
 #[derive(Clone)]
 pub struct Shown {
-    /// What the daemon says of itself.
+    /// The daemon's status.
     pub status: watch::Receiver<Status>,
-    /// What it has counted.
+    /// The daemon's counters.
     pub metrics: Metrics,
     /// The folder of the history.
     pub state: PathBuf,
     /// The clusters of the sources, by their names: for the pods of each revision.
     pub clusters: BTreeMap<String, Cluster>,
-    /// Where the forges of the sources show a commit, with `{commit}` in the place of its id.
+    /// The forges' pages of commits by source, with `{commit}` in the place of its id.
     pub commit_urls: BTreeMap<String, String>,
-    /// What time it is.
+    /// The clock.
     pub clock: Clock,
-    /// Who may ask for a look at which source.
+    /// The hooks by which others ask for a look at a source.
     pub hooks: BTreeMap<String, Hook>,
 }
 
-/// What every answer needs.
+/// The data that every answer needs.
 #[derive(Clone)]
 struct Room {
     shown: Shown,
@@ -177,7 +177,7 @@ impl Room {
 }
 
 impl Shown {
-    /// Whether the daemon runs: it publishes until it ends.
+    /// Returns true when the daemon runs: it publishes until it ends.
     fn lives(&self) -> bool {
         self.status.has_changed().is_ok()
     }

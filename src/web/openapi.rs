@@ -10,7 +10,7 @@ use super::problem::ProblemAnswer;
 use super::query::{HistoryAsked, StatsAsked};
 use crate::history::query::answers::{HistoryAnswer, ShowAnswer, StatsAnswer, StatusAnswer};
 
-/// The document.
+/// Returns the document.
 pub(super) fn document() -> Value {
     let mut settings = SchemaSettings::draft2020_12().for_serialize();
     settings.definitions_path = "/components/schemas".into();
@@ -69,7 +69,7 @@ pub(super) fn document() -> Value {
     })
 }
 
-/// The fields of a type as parameters of an address.
+/// Returns the fields of a type as parameters of an address.
 fn parameters<T: JsonSchema>() -> Vec<Value> {
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     let schema = SchemaGenerator::new(settings).into_root_schema_for::<T>().to_value();

@@ -1,4 +1,4 @@
-//! Why there is no answer.
+//! The reasons for which there is no answer.
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
@@ -6,10 +6,10 @@ use http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Why there is no answer.
+/// The reason for which there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Problem {
-    /// What was asked can't be understood.
+    /// The request can't be understood.
     Unclear(String),
     /// There is no such thing.
     Nothing(String),
@@ -17,10 +17,10 @@ pub(super) enum Problem {
     Unavailable(String),
 }
 
-/// What an answer says that is none.
+/// The body of a refusal.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct ProblemAnswer {
-    /// What is wrong, for people.
+    /// The fault, for people.
     pub error: String,
 }
 

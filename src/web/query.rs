@@ -1,4 +1,4 @@
-//! What an address asks for, as parameters.
+//! The parameters of an address.
 
 use axum::extract::FromRequestParts;
 use axum::extract::Query as Parameters;
@@ -13,11 +13,11 @@ use crate::config::Span;
 use crate::history::{By, FAILED, Query, StatsQuery};
 use belay_core::rollout::{Outcome, RecordId};
 
-/// How many records an answer has where nothing is said.
+/// The default number of records of an answer.
 const RECORDS: u32 = 100;
 /// The most.
 const MOST_RECORDS: u32 = 1000;
-/// Of how long numbers are given where nothing is said.
+/// The default period of the numbers.
 const STATS: SignedDuration = SignedDuration::from_hours(30 * 24);
 
 /// The parameters of an address; one that is not known is refused, for whoever wrote it meant something.
@@ -33,7 +33,7 @@ impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for QueryParams<T> {
     }
 }
 
-/// Which records are asked for.
+/// The parameters that select records.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct HistoryAsked {
@@ -62,7 +62,7 @@ pub(super) struct HistoryAsked {
 }
 
 impl HistoryAsked {
-    /// The question, at this time.
+    /// Returns the question, at this time.
     pub(super) fn query(self, now: Timestamp) -> Result<Query, Problem> {
         let HistoryAsked { source, name, kind, namespace, commit, author, since, failed, all, limit, before } = self;
         if kind.is_some() && name.is_none() {
@@ -89,19 +89,19 @@ impl HistoryAsked {
     }
 }
 
-/// Which numbers are asked for.
+/// The parameters that select numbers.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct StatsAsked {
     /// Only this source.
     pub source: Option<String>,
-    /// Of this last time: `7d`; 30 days where nothing is said.
+    /// The period of the numbers: `7d`; 30 days by default.
     pub since: Option<String>,
     /// One line for each source, workload or month.
     pub by: StatsGroup,
 }
 
-/// What one line of numbers is for.
+/// The subject of one line of numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum StatsGroup {
@@ -115,7 +115,7 @@ pub(super) enum StatsGroup {
 }
 
 impl StatsAsked {
-    /// The question, at this time.
+    /// Returns the question, at this time.
     pub(super) fn query(self, now: Timestamp) -> Result<StatsQuery, Problem> {
         let since = match &self.since {
             Some(since) => ago(since, now)?,

@@ -9,18 +9,18 @@ use super::Room;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{RevisionPods, Workload};
 
-/// How many may be asked at once.
+/// The number of questions at once.
 const AT_ONCE: usize = 4;
-/// How long a page waits for it.
+/// The time for which a page waits for it.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The room for questions.
+/// Returns the room for questions.
 pub(super) fn room() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(AT_ONCE))
 }
 
 impl Room {
-    /// The pods of each revision, the newest first; where they can't be told, why.
+    /// Returns the pods of each revision, the newest first; where they can't be told, why.
     pub(super) async fn revisions(&self, source: &str, key: &ObjectKey) -> Result<Vec<RevisionPods>, String> {
         let api_version = match Workload::of(key) {
             Some(Workload::Deployment | Workload::StatefulSet | Workload::DaemonSet) => "apps/v1",

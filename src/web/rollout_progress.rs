@@ -12,9 +12,9 @@ use crate::daemon::Status;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{CommitId, Counters};
 
-/// Of how many workloads the newest rollout is kept. What moved least lately goes first.
+/// The number of workloads whose newest rollout is kept. The one that moved least lately goes first.
 const WORKLOADS: usize = 500;
-/// How many moments of one.
+/// The number of moments of one.
 const MOMENTS: usize = 300;
 
 /// The pods of a workload at a moment.
@@ -40,8 +40,8 @@ pub(super) struct RolloutProgress {
     known: Arc<Mutex<BTreeMap<(String, ObjectKey), Rollout>>>,
 }
 
-/// How many new pods are available, at least: a workload counts its available pods whatever their revision, and old ones
-/// most often are.
+/// Returns how many new pods are available, at least: a workload counts its available pods whatever their revision, and
+/// old ones most often are.
 pub(super) fn new_and_available(counters: &Counters) -> i64 {
     let old = (counters.total - counters.updated).max(0);
     (counters.available - old).clamp(0, counters.updated.max(0))
@@ -69,7 +69,7 @@ impl RolloutProgress {
         }
     }
 
-    /// The commit of the newest rollout of a workload, and its moments.
+    /// Returns the commit of the newest rollout of a workload, and its moments.
     pub(super) fn of(&self, source: &str, key: &ObjectKey) -> Option<(CommitId, Vec<ProgressMoment>)> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(&(source.to_owned(), key.clone())).map(|rollout| (rollout.commit.clone(), rollout.moments.clone()))
@@ -135,7 +135,8 @@ const BELOW: i64 = 20;
 /// A layer's class, and how high it is.
 type Layer = (&'static str, fn(&Counters) -> i64);
 
-/// The progress as a picture: areas of what is new and available, new, and old above each other. Numbers and nothing else.
+/// Returns the progress as a picture: areas of what is new and available, new, and old above each other. Numbers and
+/// nothing else.
 pub(super) fn picture(moments: &[ProgressMoment], now: Option<Timestamp>, until: Option<Timestamp>) -> String {
     let (Some(first), Some(last)) = (moments.first(), moments.last()) else { return String::new() };
     // While it goes on, what was last so is still so.

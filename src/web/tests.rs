@@ -20,14 +20,14 @@ async fn open(allowed: &[&str]) -> (Web, watch::Sender<Status>) {
     (Web::open("127.0.0.1:0".parse().unwrap(), &allowed, shown).await.unwrap(), sender)
 }
 
-/// A connection over which this was sent.
+/// Returns a connection over which this was sent.
 async fn sends(web: &Web, sent: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(web.address()).await.unwrap();
     stream.write_all(sent).await.unwrap();
     stream
 }
 
-/// What asks for the events of a page that stays open.
+/// The request for the events of a page that stays open.
 const LISTEN: &[u8] = b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 async fn first_line(web: &Web, path: &str, host: &str) -> String {
@@ -75,7 +75,7 @@ async fn pages_that_listen_keep_nobody_out() {
     assert_eq!(first_line(&web, "/healthz", "localhost").await, "HTTP/1.1 200 OK");
 }
 
-/// A client that sends requests for as long as they are taken, and reads nothing; how many bytes were taken.
+/// Returns a client that sends requests for as long as they are taken, and reads nothing; how many bytes were taken.
 async fn never_reads(web: &Web, path: &str) -> (TcpStream, usize) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
@@ -123,12 +123,12 @@ async fn listeners_that_never_read_give_their_room_back() {
     assert!(told.starts_with("HTTP/1.1 200"), "{told}");
 }
 
-/// What is answered to this, until the connection is closed, and after how long that is.
+/// Returns the answer to this, until the connection is closed, and after how long that is.
 async fn until_closed(web: &Web, sent: &[u8]) -> (String, Duration) {
     let began = tokio::time::Instant::now();
     let mut stream = sends(web, sent).await;
     let mut answer = Vec::new();
-    // That it is cut off while something is sent is an end, too.
+    // An end in the middle of an answer is an end, too.
     let _ = stream.read_to_end(&mut answer).await;
     (String::from_utf8_lossy(&answer).into_owned(), began.elapsed())
 }

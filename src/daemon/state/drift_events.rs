@@ -241,8 +241,8 @@ pub fn quiet(state: &mut State, key: &ObjectKey, now: Instant) -> Option<Effect>
     Some(Effect::Disagree { key: key.clone(), dispute: None })
 }
 
-/// The hold of a controller that somebody has rolled with the command. It stays as it was rolled, and is in the history
-/// already: that its fields become belay's again is no drift.
+/// Returns the hold of a controller that somebody has rolled with the command. It stays as it was rolled, and is in the
+/// history already: that its fields become belay's again is no drift.
 fn rolled_by_command(state: &State, prepared: &Prepared) -> Option<Hold> {
     let wanted = &prepared.planned.wanted;
     let is_drift = matches!(wanted.trigger, Trigger::Drift(_)) && state.settings.drift == Drift::Correct;

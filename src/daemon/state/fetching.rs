@@ -32,7 +32,7 @@ pub struct FetchState {
 }
 
 impl FetchState {
-    /// A repository that is looked at at once.
+    /// Returns a repository that is looked at at once.
     pub fn new(now: Instant) -> FetchState {
         FetchState {
             trouble: None,

@@ -51,7 +51,7 @@ pub struct Settings {
 }
 
 impl State {
-    /// A source of which nothing is known yet.
+    /// Returns a source of which nothing is known yet.
     pub fn new(desired: Arc<DesiredState>, settings: Settings, now: Instant) -> State {
         let (planning, rollouts, live) = (Planning::default(), Rollouts::default(), BTreeMap::new());
         let (drift, retries, pruned) = (DriftState::default(), Retries::default(), Pruned::default());
@@ -61,7 +61,7 @@ impl State {
 }
 
 impl Rollouts {
-    /// The open records of what is to be taken up again.
+    /// Returns the open records of what is to be taken up again.
     pub fn open(&self) -> BTreeMap<ObjectKey, RecordId> {
         self.resumed.iter().map(|(key, record)| (key.clone(), record.id)).collect()
     }

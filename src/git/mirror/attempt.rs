@@ -17,7 +17,7 @@ use super::damage::sync_folder;
 use crate::backoff::Backoff;
 use crate::git::error::{GitError, with_file};
 
-/// How long the first attempt waits after a start, by how many in a row did not end.
+/// The rests before the first attempt after a start, by the number of attempts in a row that did not end.
 const RESTS: Backoff = Backoff::between(Duration::from_secs(30), Duration::from_hours(2)).growing_by(4);
 
 /// An attempt under way. It has ended when this is dropped.
@@ -45,7 +45,7 @@ impl Drop for Attempt<'_> {
 impl Mirror {
     /// Notes that something new is about to be brought over or read. An attempt within another one is part of it.
     ///
-    /// Where that can't be noted, it goes on: what is in the way of writing is told by what has to be written.
+    /// If that can't be noted, it goes on: later writes report the obstacle.
     #[must_use]
     pub fn attempt(&self) -> Attempt<'_> {
         let mut under_way = self.attempts_under_way();
@@ -75,7 +75,8 @@ impl Mirror {
         }
     }
 
-    /// How many attempts in a row did not end, because belay ended with them. To be asked before the next one begins.
+    /// Returns how many attempts in a row did not end, because belay ended with them. To be asked before the next one
+    /// begins.
     #[must_use]
     pub fn unended_attempts(&self) -> u32 {
         let Ok(text) = fs::read_to_string(self.attempt_file()) else { return 0 };
@@ -83,7 +84,7 @@ impl Mirror {
         text.trim().parse().unwrap_or(1)
     }
 
-    /// How long to leave the repository alone after so many attempts that did not end.
+    /// Returns how long to leave the repository alone after so many attempts that did not end.
     #[must_use]
     pub fn rest_after(unended: u32) -> Duration {
         match unended {

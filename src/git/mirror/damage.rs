@@ -1,5 +1,5 @@
-//! Whether the mirror is damaged, or the machine is short of something: the first is mended by fetching anew, the second
-//! only by who runs the machine. And what a process that was killed has left in it.
+//! Tells a damaged mirror from a machine that is short of something: the first is mended by fetching anew, the second
+//! only by the person who runs the machine. And what a process that was killed has left in it.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
@@ -9,11 +9,11 @@ use git2::ErrorClass;
 
 use crate::git::error::{GitError, with_file};
 
-/// How many bytes a mirror must be able to write, for a shortage of room to be ruled out.
+/// The number of bytes that a mirror must be able to write, for a shortage of room to be ruled out.
 const ROOM: usize = 64 << 10;
-/// How many files and folders of a mirror are looked at.
+/// The largest number of files and folders of a mirror that are examined.
 const MOST: usize = 100_000;
-/// What the C library says of errors that are the machine's and not the repository's, and that libgit2 quotes.
+/// The C library's messages about errors that are the machine's and not the repository's, and that libgit2 quotes.
 const OF_THE_MACHINE: [(&str, ErrorKind); 9] = [
     ("No space left on device", ErrorKind::StorageFull),
     ("Disk quota exceeded", ErrorKind::QuotaExceeded),
@@ -26,7 +26,7 @@ const OF_THE_MACHINE: [(&str, ErrorKind); 9] = [
     ("File too large", ErrorKind::FileTooLarge),
 ];
 
-/// What an error of libgit2 about the files below `path` means, if it is the machine's.
+/// Returns the meaning of a libgit2 error about the files below `path`, if it is the machine's.
 pub(in crate::git) fn of_the_machine(error: &git2::Error, path: &Path) -> Option<GitError> {
     let message = error.message();
     let known = OF_THE_MACHINE.iter().find(|(text, _)| message.contains(text));
@@ -39,8 +39,8 @@ pub(in crate::git) fn of_the_machine(error: &git2::Error, path: &Path) -> Option
     Some(GitError::Io { doing: "read or write", path: path.to_owned(), source })
 }
 
-/// What keeps the files below `folder` from being read, other than that they are not there: their rights, or too few
-/// descriptors. Nothing is written.
+/// Fails when the files below `folder` exist and can't be read: because of their rights, or too few descriptors.
+/// Nothing is written.
 pub(in crate::git) fn unreadable(folder: &Path) -> Result<(), GitError> {
     for file in files(folder)? {
         match File::open(&file).and_then(|mut file| file.read(&mut [0])) {
@@ -51,7 +51,7 @@ pub(in crate::git) fn unreadable(folder: &Path) -> Result<(), GitError> {
     Ok(())
 }
 
-/// What keeps belay from writing in `folder`: no room, no rights, a disk that is read-only.
+/// Fails when belay can't write in `folder`: no room, no rights, a disk that is read-only.
 pub(in crate::git) fn unwritable(folder: &Path) -> Result<(), GitError> {
     let test = folder.join("test");
     let written = File::create(&test).and_then(|mut file| file.write_all(&[0; ROOM]).and_then(|()| file.sync_all()));
@@ -62,8 +62,8 @@ pub(in crate::git) fn unwritable(folder: &Path) -> Result<(), GitError> {
     }
 }
 
-/// What is wrong with the files of a bare repository that libgit2 does not notice, or notices too late: a reference that is
-/// empty or no id, as a power cut leaves it, and a pack that is cut short.
+/// Returns the fault of a bare repository's files that libgit2 does not notice, or notices too late: a reference that
+/// is empty or no id, as a power cut leaves it, and a pack that is cut short.
 pub(in crate::git) fn wrong_files(repository: &Path) -> Result<Option<String>, GitError> {
     for file in files(&repository.join("refs"))? {
         if file.extension().is_some_and(|extension| extension == "lock") {
@@ -87,8 +87,8 @@ pub(in crate::git) fn wrong_files(repository: &Path) -> Result<Option<String>, G
     Ok(None)
 }
 
-/// Whether a pack ends with the checksum that its index names (gitformat-pack(5)): the index's last 40 bytes are that of the
-/// pack and its own.
+/// Returns true when a pack ends with the checksum that its index names (gitformat-pack(5)): the index's last 40 bytes
+/// are that of the pack and its own.
 fn is_whole(pack: &Path, index: &Path) -> io::Result<bool> {
     let end = |path: &Path, from: u64, bytes: &mut [u8]| -> io::Result<bool> {
         let mut file = File::open(path)?;
@@ -147,7 +147,7 @@ pub(in crate::git) fn sync_folder(folder: &Path) -> Result<(), GitError> {
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(with_file("sync", folder))
 }
 
-/// The files in a folder and below it; none where it is not there.
+/// Returns the files in a folder and below it; none where it is not there.
 pub(in crate::git) fn files(folder: &Path) -> Result<Vec<PathBuf>, GitError> {
     let (mut files, mut folders) = (Vec::new(), vec![folder.to_owned()]);
     while let Some(folder) = folders.pop() {

@@ -1,5 +1,5 @@
-//! What no reference of the mirror leads to any more: the objects of branches that were rewritten, once the history has
-//! forgotten them. They go, within bounds, when the pins are set anew.
+//! The objects to which no reference of the mirror leads any more: those of branches that were rewritten, once the
+//! history has forgotten them. They go, within bounds, when the pins are set anew.
 
 use std::collections::HashSet;
 use std::fs;
@@ -34,7 +34,7 @@ impl Mirror {
         }
         let needed = self.needed_objects(mirror)?;
         let garbage = there.iter().filter(|id| !needed.contains(id)).count();
-        // What is not in a pack was put there by somebody else, who knows why.
+        // A loose object was put there by somebody else, who knows why.
         if garbage < FEWEST || garbage < there.len() / SHARE || !needed.iter().all(|id| there.contains(id)) {
             return Ok(0);
         }
@@ -56,7 +56,7 @@ impl Mirror {
         Ok(garbage)
     }
 
-    /// All objects that a reference leads to.
+    /// Returns all objects that a reference leads to.
     fn needed_objects(&self, mirror: &Repository) -> Result<HashSet<Oid>, GitError> {
         let mut needed = HashSet::new();
         let mut open: Vec<Oid> = self.references(mirror)?.into_values().collect();

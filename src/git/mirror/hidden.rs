@@ -1,8 +1,9 @@
-//! What systemd keeps from a service: a folder that everybody else sees.
+//! The paths that systemd hides from a service: a folder that everybody else sees.
 
 use std::path::Path;
 
-/// Why a path of this machine may not be seen, where belay runs as a service of systemd, and how to show it to belay.
+/// Returns why a path of this machine may not be seen, if belay runs as a service of systemd, and how to show it to
+/// belay.
 #[must_use]
 pub fn hidden_by_systemd(path: &Path) -> Option<String> {
     // systemd sets it for whatever it starts.
@@ -13,7 +14,7 @@ pub fn hidden_by_systemd(path: &Path) -> Option<String> {
     })
 }
 
-/// The setting of `systemd/belay.service` that hides a path.
+/// Returns the setting of `systemd/belay.service` that hides a path.
 fn setting(path: &Path) -> Option<&'static str> {
     let below = |folders: &[&str]| folders.iter().any(|folder| path.starts_with(folder));
     match () {

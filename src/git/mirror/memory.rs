@@ -1,6 +1,7 @@
-//! How much memory libgit2 may take. What a repository holds decides how much it asks for: a pack of 564 KiB can hold an
-//! object of 400 MB, and an object that is stored as a difference is rebuilt from all that it differs from. libgit2 asks for
-//! the memory of an object before it inflates it, so a limit on what it may ask for is a limit on what is inflated.
+//! The limits of libgit2's memory. The content of a repository decides how much it asks for: a pack of 564 KiB can hold
+//! an object of 400 MB, and an object that is stored as a difference is rebuilt from all objects that it differs from.
+//! libgit2 asks for the memory of an object before it inflates it, so a limit on its requests also limits the inflated
+//! objects.
 //!
 //! Its allocator is replaced by one that counts. While an operation on a mirror runs ([`bounded`]), a request beyond the
 //! limits is answered as if the machine had no more memory: libgit2 gives the operation up, and the error says so.
@@ -9,23 +10,23 @@ use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many bytes one operation may hold at once: an index of 750,000 objects, or an object of 50 MB that is stored as a
-/// difference, with what it differs from and the difference.
+/// The largest number of bytes of one operation at once: an index of 750,000 objects, or an object of 50 MB that is
+/// stored as a difference, with its base and the difference.
 pub(in crate::git) const OPERATION: usize = 160 << 20;
-/// How many bytes all operations of the process may hold at once, with what libgit2 keeps between them.
+/// The largest number of bytes of all operations of the process at once, with those that libgit2 keeps between them.
 const PROCESS: usize = 192 << 20;
 /// From how many bytes on, held at the end of an operation, a mirror that keeps more than [`LITTLE`] lets go of it.
 const KEPT: usize = 24 << 20;
 /// From how many bytes on every mirror lets go of what it keeps: the rest is for operations.
 const KEPT_BY_ALL: usize = PROCESS / 2;
-/// What is worth giving back to the system, in bytes: that looks through all that the C library manages.
+/// The least amount that is worth giving back to the system, in bytes: the C library searches all its memory for that.
 const LITTLE: usize = 1 << 20;
 
-/// What libgit2 holds.
+/// The bytes that libgit2 holds.
 static HELD: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// What the operation of this thread holds, where one runs.
+    /// The bytes that the operation of this thread holds, if one runs.
     static OF_OPERATION: Cell<Option<isize>> = const { Cell::new(None) };
     /// The most that it held at once.
     static PEAK: Cell<isize> = const { Cell::new(0) };
@@ -33,17 +34,18 @@ thread_local! {
     static REFUSED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// What became of the memory of an operation.
+/// The memory of an operation after its end.
 pub(in crate::git) struct Used {
     /// The largest request that was refused, in bytes, where one was.
     pub(in crate::git) refused: Option<usize>,
     /// The most that it held at once, in bytes.
     pub(in crate::git) peak: usize,
-    /// How many bytes more libgit2 keeps after it than before. Handles that are closed give it back.
+    /// The number of bytes more that libgit2 keeps after it than before. Handles that are closed give it back.
     pub(in crate::git) kept: isize,
 }
 
-/// Whether libgit2 keeps more between operations than it should, and a mirror that keeps so many bytes is to let go of them.
+/// Returns true when libgit2 keeps more between operations than it should, and a mirror that keeps so many bytes is to
+/// release them.
 pub(in crate::git) fn is_too_much(kept: isize) -> bool {
     let held = HELD.load(Ordering::Relaxed);
     held > KEPT_BY_ALL || (held > KEPT && usize::try_from(kept).unwrap_or(0) > LITTLE)
@@ -59,7 +61,7 @@ pub(in crate::git) fn bounded<T>(operation: impl FnOnce() -> T) -> (T, Used) {
     }
     let ends = EndsOnDrop(outer.is_none());
     let result = operation();
-    // What is inside another operation is counted as that one's.
+    // An operation inside another is counted as that one's.
     let kept = if outer.is_none() { OF_OPERATION.get().unwrap_or(0) } else { 0 };
     drop(ends);
     let refused = REFUSED.get();
@@ -111,17 +113,17 @@ struct Allocator {
     free: unsafe extern "C" fn(*mut c_void),
 }
 
-/// Makes libgit2 use the counting allocator, and bounds what it can bound itself. What it allocated before stays good:
-/// both take memory from the C library.
+/// Makes libgit2 use the counting allocator, and bounds what it can bound itself. Its allocations from before stay
+/// good: both take memory from the C library.
 ///
 /// # Safety
 ///
 /// Nobody may use libgit2 meanwhile: it keeps this in globals without a lock.
 #[expect(unsafe_code, reason = "libgit2's allocator can only be replaced through its C interface")]
 pub(in crate::git) unsafe fn install() {
-    /// How many objects a pack may have that is fetched: what their index takes in memory must fit into an operation.
+    /// The largest number of objects of a pack that is fetched: the memory of their index must fit into an operation.
     const OBJECTS: usize = 750_000;
-    /// How large an object may be that is stored as a difference, in bytes.
+    /// The largest size of an object that is stored as a difference, in bytes.
     const DIFFERENCE: usize = 64 << 20;
     limit_arenas();
     let mut allocator = Allocator { allocate, reallocate, free };
@@ -139,7 +141,7 @@ pub(in crate::git) unsafe fn install() {
     }
 }
 
-/// Whether an operation may have so much more; if not, that is noted.
+/// Returns true when an operation may have so much more; if not, that is noted.
 fn may_have(more: usize) -> bool {
     let Some(held) = OF_OPERATION.get() else { return true };
     let of_operation = usize::try_from(held).unwrap_or(0).saturating_add(more);
@@ -153,7 +155,7 @@ fn may_have(more: usize) -> bool {
 
 fn count(taken: usize, given: usize) {
     HELD.fetch_add(taken, Ordering::Relaxed);
-    // What was allocated before the counting began is given back, too.
+    // Memory that was allocated before the counting began is given back, too.
     let less = |held: usize| Some(held.saturating_sub(given));
     let _: Result<usize, usize> = HELD.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     if let Some(held) = OF_OPERATION.get() {

@@ -19,7 +19,7 @@ use crate::state_folder::StateFolder;
 /// Under which name the mirror remembers whose copy it is.
 const WHOSE: &str = "belay.repository";
 
-/// How it is found.
+/// The state in which it is found.
 enum MirrorFound {
     Fine,
     Nothing,
@@ -37,8 +37,8 @@ pub(in crate::git) mod pins;
 pub(in crate::git) mod settings;
 mod state;
 
-/// How many open handles are kept. Each has its own view of the packs; one is enough for a daemon that asks one thing
-/// after the other.
+/// The number of open handles that are kept. Each has its own view of the packs; one is enough for a daemon that asks
+/// one thing after the other.
 const HANDLES: usize = 3;
 /// belay's own copy of a repository.
 ///
@@ -54,15 +54,15 @@ pub struct Mirror {
     pub(super) credentials: Credentials,
     pub(super) limits: Limits,
     handles: Mutex<Vec<Repository>>,
-    /// How many bytes the handles keep, about.
+    /// The approximate number of bytes that the handles keep.
     kept: AtomicIsize,
     writing: Mutex<()>,
     graph: Mutex<Graph>,
-    /// How many attempts to read it are under way, one within the other.
+    /// The number of attempts to read it that are under way, one within the other.
     attempts: Mutex<u32>,
 }
 
-/// How a mirror was found when it was opened.
+/// The state of a mirror when it was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Opened {
     /// As it was left.
@@ -71,16 +71,16 @@ pub enum Opened {
     Fresh,
     /// There was one of another repository. It has been set aside.
     OtherRepository {
-        /// Whose it was.
+        /// Its former repository.
         was: String,
-        /// Where it is now.
+        /// Its present path.
         set_aside: PathBuf,
     },
     /// It could not be read. It has been set aside.
     Damaged {
-        /// What was wrong.
+        /// The fault.
         why: String,
-        /// Where it is now.
+        /// Its present path.
         set_aside: PathBuf,
     },
 }
@@ -177,7 +177,7 @@ impl Mirror {
         Ok(self.beside("damaged"))
     }
 
-    /// Whether the copy's folders are there. Somebody may have deleted them while belay runs.
+    /// Returns true when the copy's folders exist. Somebody may have deleted them while belay runs.
     pub(super) fn is_there(&self) -> bool {
         let path = self.path();
         path.join("HEAD").is_file() && path.join("objects").is_dir() && path.join("refs").is_dir()
@@ -195,23 +195,23 @@ impl Mirror {
         self.folder.make().map_err(with_file("write into", self.folder.path()))
     }
 
-    /// Where it is noted that the repository is being read.
+    /// Returns the path of the note that the repository is being read.
     pub(super) fn attempt_file(&self) -> PathBuf {
         self.folder.join("attempt")
     }
 
-    /// How many attempts are under way.
+    /// Returns how many attempts are under way.
     pub(super) fn attempts_under_way(&self) -> std::sync::MutexGuard<'_, u32> {
         self.attempts.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// The repository that it is a copy of.
+    /// Returns the repository that it is a copy of.
     #[must_use]
     pub fn location(&self) -> &Location {
         &self.location
     }
 
-    /// The folder of the copy itself, a bare repository like any other.
+    /// Returns the folder of the copy itself, a bare repository like any other.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.folder.join("repository.git")
@@ -279,7 +279,7 @@ impl Mirror {
         memory::give_back(freed);
     }
 
-    /// An error, or what is behind it: a request for memory that was refused.
+    /// Returns an error, or what is behind it: a request for memory that was refused.
     pub(super) fn out_of_memory(&self, error: GitError, refused: Option<usize>) -> GitError {
         match refused {
             Some(wanted) if !matches!(error, GitError::Cancelled | GitError::TooMuchMemory { .. }) => {
@@ -296,7 +296,7 @@ impl Mirror {
         work(&mut self.graph.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 
-    /// What an unreadable object of the copy means.
+    /// Returns the error for an unreadable object of the copy.
     pub(super) fn damaged(&self, error: &git2::Error) -> GitError {
         let path = self.path();
         of_the_machine(error, &path)
@@ -313,7 +313,7 @@ impl Mirror {
         match file.try_lock() {
             Ok(()) => {
                 let lock = Lock { file, _threads: threads };
-                // Whoever held it before may have been killed.
+                // The former holder may have been killed.
                 if self.path().is_dir() {
                     clear_leftovers(&self.path())?;
                 }
@@ -348,12 +348,12 @@ impl Drop for Lock<'_> {
     }
 }
 
-/// The id that libgit2 knows a commit by.
+/// Returns the id that libgit2 knows a commit by.
 pub(super) fn oid(id: &belay_core::rollout::CommitId) -> Result<Oid, GitError> {
     Oid::from_str(id.as_str()).map_err(while_doing("read a commit id"))
 }
 
-/// The id that the other rooms know a commit by.
+/// Returns the id that the other rooms know a commit by.
 pub(super) fn commit_id(oid: Oid) -> belay_core::rollout::CommitId {
     oid.to_string().parse().expect("libgit2 without SHA-256 writes 40 hexadecimal digits")
 }

@@ -44,20 +44,20 @@ impl Mirror {
         odb.refresh().map_err(joining())
     }
 
-    /// What it means that the index of a pack can't be read.
+    /// Returns the error for the index of a pack that can't be read.
     pub(in crate::git) fn not_an_index(&self, pack: &Path) -> GitError {
         let message = format!("{} is not an index of a pack", pack.with_extension("idx").display());
         GitError::DamagedMirror { path: self.path(), message }
     }
 }
 
-/// The ids of the objects in a pack; `None` where its index is none.
+/// Returns the ids of the objects in a pack; `None` where its index is none.
 pub(in crate::git) fn ids(pack: &Path) -> Result<Option<Vec<Oid>>, GitError> {
     let index = pack.with_extension("idx");
     Ok(objects(&fs::read(&index).map_err(with_file("read", &index))?))
 }
 
-/// The packs in a folder that have an index.
+/// Returns the packs in a folder that have an index.
 pub(in crate::git) fn packs(folder: &Path) -> Result<Vec<PathBuf>, GitError> {
     let mut packs = Vec::new();
     for entry in fs::read_dir(folder).map_err(with_file("read", folder))? {
@@ -70,8 +70,9 @@ pub(in crate::git) fn packs(folder: &Path) -> Result<Vec<PathBuf>, GitError> {
     Ok(packs)
 }
 
-/// The ids of the objects in a pack, from its index of version 2: a magic number and the version; for each first byte how
-/// many ids begin with it or a lower one, 256 numbers of four bytes; then the ids, in order (gitformat-pack(5)).
+/// Returns the ids of the objects in a pack, from its index of version 2: a magic number and the version; for each
+/// first byte how many ids begin with it or a lower one, 256 numbers of four bytes; then the ids, in order
+/// (gitformat-pack(5)).
 fn objects(index: &[u8]) -> Option<Vec<Oid>> {
     const HEAD: usize = 8 + 256 * 4;
     let rest = index.strip_prefix(b"\xfftOc\0\0\0\x02")?;

@@ -8,7 +8,7 @@ use super::{Mirror, commit_id, oid};
 use crate::git::error::{GitError, while_doing};
 use belay_core::rollout::CommitId;
 
-/// How many commits are looked at before the whole graph is loaded.
+/// The number of commits that are searched before the whole graph is loaded.
 const SOON: usize = 256;
 /// Former heads of branches that were rewritten.
 const KEPT: &str = "refs/belay/kept/";
@@ -33,7 +33,8 @@ impl Mirror {
     }
 
     /// Pins these commits and no others, and lets go of the former heads that were kept when a branch was rewritten: for
-    /// when history has forgotten some. What nothing leads to any more is collected, where that is worth it. Returns those that the mirror does not have.
+    /// when history has forgotten some. Objects to which nothing leads any more are collected, if that is worth it.
+    /// Returns those that the mirror does not have.
     ///
     /// # Errors
     ///
@@ -53,7 +54,7 @@ impl Mirror {
         Ok(missing)
     }
 
-    /// The same, without collecting anything.
+    /// Returns the same, without collecting anything.
     ///
     /// # Errors
     ///
@@ -76,7 +77,7 @@ impl Mirror {
         })
     }
 
-    /// The commits that are pinned, in the order of their ids.
+    /// Returns the commits that are pinned, in the order of their ids.
     ///
     /// # Errors
     ///
@@ -94,7 +95,7 @@ impl Mirror {
         self.refer(mirror, KEPT, head)
     }
 
-    /// Whether a commit comes from another, where that is found out soon; if not, the answer is no.
+    /// Returns true when a commit comes from another, if that is found out soon; if not, the answer is no.
     pub(in crate::git) fn comes_from_soon(&self, mirror: &Repository, later: Oid, earlier: Oid) -> bool {
         let mut queue = VecDeque::from([later]);
         for _ in 0..SOON {
@@ -109,7 +110,7 @@ impl Mirror {
         false
     }
 
-    /// Which of these commits need a pin, given the references that `counts` says stay; and which are not there.
+    /// Returns the commits that need a pin, given the references that stay by `counts`; and the missing ones.
     fn needed(
         &self,
         mirror: &Repository,

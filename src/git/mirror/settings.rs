@@ -10,10 +10,10 @@ use crate::git::transport::register;
 /// How many bytes of objects libgit2 may keep in memory, all repositories together. Its own default is 256 MiB; belay
 /// reads almost every object once.
 const CACHE_BYTES: isize = 8 << 20;
-/// How many bytes of packs may be mapped into memory at once. Its own default is 8 GiB of address space; the mapped part
-/// counts as memory of the process when it is measured.
+/// The largest number of bytes of packs that may be mapped into memory at once. Its own default is 8 GiB of address
+/// space; the mapped part counts as memory of the process when it is measured.
 const MAPPED_BYTES: usize = 32 << 20;
-/// How many bytes one mapping has. Its own default is 1 GiB.
+/// The number of bytes of one mapping. Its own default is 1 GiB.
 const WINDOW_BYTES: usize = 8 << 20;
 
 static ONCE: Once = Once::new();

@@ -1,4 +1,4 @@
-//! How the copy is found at a start, and how it is made where it can't be used.
+//! The state of the copy at a start, and its repair.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -38,7 +38,7 @@ impl Mirror {
         Ok(found)
     }
 
-    /// Whose it is, and whether what its references name is there.
+    /// Reads its owner, and checks that the objects exist that its references name.
     fn examine(&self, path: &Path) -> Result<MirrorFound, git2::Error> {
         // Not `open`: the state folder is belay's own, and root may look at it too.
         let repository = Repository::open_bare(path)?;
@@ -94,8 +94,8 @@ impl Mirror {
     }
 }
 
-/// What the copy's own configuration says of writing: references and packs are on the disk before they count, and what is
-/// packed anew takes little memory (libgit2 reads the limit for large objects from `pack.deltaCacheSize`, too).
+/// Sets the copy's own configuration of writing: references and packs are on the disk before they count, and repacking
+/// takes little memory (libgit2 reads the limit for large objects from `pack.deltaCacheSize`, too).
 fn set_limits(config: &mut git2::Config) -> Result<(), git2::Error> {
     config.set_bool("core.fsyncObjectFiles", true)?;
     config.set_i64("pack.deltaCacheSize", 4 << 20)?;

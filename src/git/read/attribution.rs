@@ -1,8 +1,8 @@
-//! Who changed a file: for each path the commits that changed it, newest first, through merges.
+//! The commits that changed a file: for each path, newest first, through merges.
 //!
 //! A change that came in with a merge is charged to the commit on the side branch: from each commit the walk goes on to
 //! the first parent that has the same content, and only where no parent has it did the commit itself, be it a merge,
-//! change it. That is how `git log -- <path>` sees it. The order is that of the graph; clocks play no part.
+//! change it. `git log -- <path>` sees it in the same way. The order is that of the graph; clocks play no part.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -29,23 +29,23 @@ pub struct Chain {
 pub struct ChainLink {
     /// The commit.
     pub commit: CommitId,
-    /// What the file was after it; `None` when it deleted the file.
+    /// The file after it; `None` when it deleted the file.
     pub after: Option<Entry>,
-    /// What it was before, one for each parent. Empty when the walk reached its limit, or a commit that is beyond the limits,
-    /// and this commit is but a guess.
+    /// The file before it, one for each parent. Empty when the walk reached its limit, or a commit that is beyond the
+    /// limits, and this commit is but a guess.
     pub before: Vec<FileBefore>,
 }
 
-/// What the file was in one parent of a link.
+/// The file in one parent of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileBefore {
-    /// What it was; `None` when it was not there.
+    /// Its content; `None` when it did not exist.
     pub content: Option<Entry>,
-    /// Who had made it so.
+    /// The commit that had made it so.
     pub next: Next,
 }
 
-/// Who had made a file what it was before a link.
+/// The commit that made a file as it was before a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// The link with this index in the chain.
@@ -59,8 +59,9 @@ pub enum Next {
 }
 
 impl Chain {
-    /// The commits that are charged with things in the file, objects of several: for each the newest that made it what it is
-    /// `now`. `version` reads what a content makes of all of them; `None` stands for no file. Each version is read once.
+    /// Returns the commits that are charged with things in the file, objects of several: for each the newest that made
+    /// it what it is `now`. `version` reads what a content makes of all of them; `None` stands for no file. Each
+    /// version is read once.
     ///
     /// # Errors
     ///
@@ -95,9 +96,9 @@ impl Mirror {
     /// For each of these paths below `folder` the commits that changed it after `from` and up to `to`; in all of history
     /// where `from` is `None`. At most `links` commits are named for a path: 1 is enough where a file is one thing.
     ///
-    /// A path that differs always has a commit to be charged. Where a merge took the older of two versions, that is the
-    /// merge; where `to` has nothing that `from` had not, as after a branch was moved back, it is the commit that last
-    /// changed the file in the history of `to`; and where [`crate::git::Limits::walk`] commits did not tell, `to` itself.
+    /// A path that differs always has a commit to be charged. If a merge took the older of two versions, that is the
+    /// merge; if `to` has nothing that `from` had not, as after a branch was moved back, it is the commit that last
+    /// changed the file in the history of `to`; and if [`crate::git::Limits::walk`] commits did not tell, `to` itself.
     ///
     /// # Errors
     ///
@@ -140,7 +141,7 @@ impl Mirror {
         Ok((from.map(&mut load).transpose()?, load(to)?))
     }
 
-    /// What these paths are at both ends. Costs what differs, not what there is.
+    /// Returns these paths at both ends. Costs what differs, not what there is.
     fn ends(
         &self,
         repository: &Repository,
@@ -161,7 +162,7 @@ impl Mirror {
     }
 }
 
-/// What a file is at `from` and at `to`. Nothing twice for one that is the same.
+/// A file at `from` and at `to`. Nothing twice for one that is the same.
 type Ends = (Option<Entry>, Option<Entry>);
 
 fn guessed(to: &CommitId, paths: &[String], ends: &[Ends]) -> BTreeMap<String, Chain> {
@@ -174,14 +175,14 @@ fn guessed(to: &CommitId, paths: &[String], ends: &[Ends]) -> BTreeMap<String, C
 /// The index of a path among those that are asked for.
 type PathNumber = usize;
 
-/// Who wants to know who made a file what it is at a commit: the beginning of its chain, or one side of a link.
+/// The asker for the commit that made a file as it is at a commit: the beginning of its chain, or one side of a link.
 #[derive(Clone, Copy)]
 enum Waiter {
     Beginning,
     Side { link: usize, side: usize },
 }
 
-/// What is asked about one file at one commit.
+/// A question about one file at one commit.
 struct Question {
     content: Option<Entry>,
     waiters: Vec<Waiter>,
@@ -288,7 +289,7 @@ impl<'a> AttributionWalk<'a> {
             let before = self.trees.at(self.graph.id(*parent))?;
             match self.differs(before, after, &questions) {
                 Ok(paths) => differs.push(paths),
-                // A former commit was beyond the limits. That keeps nobody from following what came after it.
+                // A former commit was beyond the limits. Later commits can be followed nevertheless.
                 Err(GitError::TooMany { .. }) => {
                     self.guess(node, questions);
                     return Ok(());
@@ -323,7 +324,7 @@ impl<'a> AttributionWalk<'a> {
         Ok(())
     }
 
-    /// The paths that are asked about and differ between two trees, with what they were before.
+    /// Returns the paths that are asked about and differ between two trees, with what they were before.
     fn differs(
         &self,
         before: Option<Oid>,

@@ -1,4 +1,4 @@
-//! What is known of a commit, which one a few digits mean, and how two stand to each other.
+//! The facts about a commit, the commit that a few digits mean, and the relation of two.
 
 use git2::{ErrorCode, Repository};
 use jiff::Timestamp;
@@ -13,16 +13,16 @@ use belay_core::rollout::{Commit, CommitId, Person};
 const SUBJECT: usize = 1000;
 /// The longest name or address that is kept, in characters.
 const NAME: usize = 200;
-/// How much of a message is read, in bytes: what comes after it, trailers among it, is not seen.
+/// The largest part of a message that is read, in bytes: later text, trailers among it, is not seen.
 const MESSAGE: usize = 1 << 20;
-/// How many trailers are kept, and how long each may be.
+/// The number of trailers that are kept, and the longest one.
 const TRAILERS: usize = 100;
-/// How many digits libgit2 looks up by itself.
+/// The number of digits that libgit2 looks up by itself.
 const DIGITS: usize = 4;
-/// How many candidates are named when digits fit several commits.
+/// The number of candidates that are named when digits fit several commits.
 const CANDIDATES: usize = 20;
 
-/// Which commit some digits mean.
+/// The commit that some digits mean.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResolvedRevision {
     /// This one.
@@ -33,7 +33,7 @@ pub enum ResolvedRevision {
     None,
 }
 
-/// How the head of a branch stands to the one before.
+/// The relation of a branch's head to the one before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Relation {
     /// It is the same.
@@ -47,7 +47,7 @@ pub enum Relation {
 }
 
 impl Mirror {
-    /// What is known of a commit.
+    /// Returns the facts about a commit.
     ///
     /// # Errors
     ///
@@ -62,7 +62,7 @@ impl Mirror {
         })
     }
 
-    /// Whether the mirror has a commit.
+    /// Returns true when the mirror has a commit.
     ///
     /// # Errors
     ///
@@ -75,7 +75,7 @@ impl Mirror {
         }
     }
 
-    /// Which commit of the mirror begins with these digits.
+    /// Returns the commit of the mirror that begins with these digits.
     ///
     /// # Errors
     ///
@@ -107,7 +107,7 @@ impl Mirror {
         })
     }
 
-    /// How `to` stands to `from`. Exact, whatever the commits' clocks say.
+    /// Returns the relation of `to` to `from`. Exact, whatever the commits' clocks say.
     ///
     /// # Errors
     ///
@@ -134,8 +134,8 @@ impl Mirror {
         })
     }
 
-    /// The commits that `to` comes from and `from` does not, `to` first, each before all that it comes from; the first
-    /// `limit` of them.
+    /// Returns the commits that `to` comes from and `from` does not, `to` first, each before all that it comes from;
+    /// the first `limit` of them.
     ///
     /// # Errors
     ///
@@ -154,7 +154,7 @@ impl Mirror {
         })
     }
 
-    /// What it means that a commit could not be loaded: it, or one that it comes from, is not there.
+    /// Returns the error for a commit that could not be loaded: it, or one that it comes from, is missing.
     pub(in crate::git) fn missing(&self, id: &CommitId, error: &git2::Error) -> GitError {
         if error.code() == ErrorCode::NotFound && error.message().contains(id.as_str()) {
             return GitError::NoCommit { repository: self.location.to_string(), commit: id.clone() };
@@ -195,7 +195,7 @@ pub(in crate::git) fn told(commit: &git2::Commit<'_>) -> Commit {
     }
 }
 
-/// The trailers as Git reads them: `Key: value` lines at the end of the message.
+/// Returns the trailers as Git reads them: `Key: value` lines at the end of the message.
 fn trailers(message: &str) -> Vec<(String, String)> {
     // Without NUL, at which libgit2 would stop.
     let message = message.replace('\0', " ");
@@ -210,7 +210,7 @@ fn clean(text: &str, limit: usize) -> String {
     visible.take(limit).collect::<String>().trim().to_owned()
 }
 
-/// A time beyond what a [`Timestamp`] can be is its nearest.
+/// Returns a time beyond what a [`Timestamp`] can be is its nearest.
 fn time(when: git2::Time) -> Timestamp {
     Timestamp::from_second(when.seconds()).unwrap_or(if when.seconds() < 0 { Timestamp::MIN } else { Timestamp::MAX })
 }

@@ -1,4 +1,4 @@
-//! What of a repository is followed: a branch, the newest tag of a pattern, or one commit.
+//! The part of a repository that is followed: a branch, the newest tag of a pattern, or one commit.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use super::wildcard::matches;
 use crate::git::error::GitError;
 use belay_core::rollout::CommitId;
 
-/// What of a repository is followed.
+/// The part of a repository that is followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Follow {
     /// The branch that the repository's `HEAD` names.
@@ -35,14 +35,14 @@ impl fmt::Display for Follow {
     }
 }
 
-/// What a repository has to offer: its references, and which branch its `HEAD` names.
+/// The offer of a repository: its references, and the branch that its `HEAD` names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::git) struct Offer {
     pub(in crate::git) references: BTreeMap<String, Oid>,
     pub(in crate::git) default_branch: Option<String>,
 }
 
-/// What is to be fetched of it.
+/// The references to fetch of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::git) struct Choice {
     /// The references, by their whole names, that the mirror is to have too.
@@ -52,7 +52,7 @@ pub(in crate::git) struct Choice {
 }
 
 impl Offer {
-    /// What of this offer is wanted by who follows `follow`.
+    /// Returns the references of this offer that `follow` needs.
     pub(in crate::git) fn choose(&self, follow: &Follow, repository: &str) -> Result<Choice, GitError> {
         let branches = self.names("refs/heads/");
         if branches.is_empty() && self.names("refs/tags/").is_empty() {
@@ -101,7 +101,7 @@ impl Offer {
     }
 }
 
-/// The newest of the tags that a pattern fits.
+/// Returns the newest of the tags that a pattern fits.
 fn newest<'a>(pattern: &str, tags: &'a [String]) -> Option<&'a String> {
     let fitting = tags.iter().filter(|tag| matches(pattern.as_bytes(), tag.as_bytes()));
     fitting.max_by(|one, other| by_version(one, other))

@@ -1,4 +1,4 @@
-//! Which commit comes from which, held in memory, so that every question about it has an exact answer.
+//! The graph of commits, held in memory, so that every question about it has an exact answer.
 //!
 //! libgit2's own walks cut corners by the commits' clocks and can be wrong where those run backwards. Here every commit
 //! has a generation, one more than the largest of its parents': a commit can only come from commits of lower
@@ -13,7 +13,7 @@ use crate::git::error::GitError;
 /// The number of a commit in a [`Graph`].
 pub(in crate::git) type GraphNode = u32;
 
-/// How many parents the commits of a history may have on average. A few bytes can stand for a commit with thousands.
+/// The largest average number of parents of a history's commits. A few bytes can stand for a commit with thousands.
 const EDGES: usize = 2;
 
 /// The commits of a repository, as far as they were asked for.
@@ -21,7 +21,7 @@ const EDGES: usize = 2;
 pub(in crate::git) struct Graph {
     numbers: HashMap<Oid, GraphNode>,
     commits: Vec<Commit>,
-    /// How many parents the commits have that were read, all together.
+    /// The number of parents of the commits that were read, all together.
     edges: usize,
 }
 
@@ -91,7 +91,7 @@ impl Graph {
         self.commits[node as usize].id
     }
 
-    /// The ids of all commits that have been loaded.
+    /// Returns the ids of all commits that have been loaded.
     pub(in crate::git) fn ids(&self) -> impl Iterator<Item = Oid> + '_ {
         self.commits.iter().map(|commit| commit.id)
     }
@@ -112,8 +112,8 @@ impl Graph {
         }
     }
 
-    /// The commits that `to` comes from and `from` does not, `to` included, each before all that it comes from; the first
-    /// `limit` of them.
+    /// Returns the commits that `to` comes from and `from` does not, `to` included, each before all that it comes from;
+    /// the first `limit` of them.
     pub(in crate::git) fn between(&self, from: Option<GraphNode>, to: GraphNode, limit: usize) -> Vec<GraphNode> {
         let mut walk = GraphWalk::new(self, from, to);
         let mut between = Vec::new();
@@ -145,7 +145,7 @@ impl Graph {
         })
     }
 
-    /// The newest commit that both are or come from: of several, none comes from another.
+    /// Returns the newest commit that both are or come from: of several, none comes from another.
     pub(in crate::git) fn common(&self, one: GraphNode, other: GraphNode) -> Option<GraphNode> {
         let mut walk = GraphWalk::new(self, Some(one), other);
         loop {
@@ -166,7 +166,7 @@ struct GraphWalk<'a> {
     graph: &'a Graph,
     paints: HashMap<GraphNode, u8>,
     queue: BinaryHeap<(u32, GraphNode)>,
-    /// How many in the queue have so far been reached from `to` alone.
+    /// The number of commits in the queue that have so far been reached from `to` alone.
     only_to: usize,
 }
 

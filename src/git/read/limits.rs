@@ -1,8 +1,8 @@
-//! How much a repository may cost. Everything read from one is bounded by these.
+//! The limits of a repository's cost. Everything read from one is bounded by these.
 
 use std::time::Duration;
 
-/// How many branches, tags and other references a repository may have.
+/// The largest number of branches, tags and other references of a repository.
 pub(in crate::git) const REFERENCES: usize = 200_000;
 
 /// How many bytes their names may have, all together.
@@ -14,23 +14,24 @@ pub(in crate::git) const PARENTS: usize = 64;
 /// Bounds on what belay reads from a repository; each has a default that no repository of manifests comes near.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How many bytes one fetch may bring, 4 GiB by default.
+    /// The largest number of bytes of one fetch, 4 GiB by default.
     pub fetch_bytes: u64,
-    /// How long one fetch may take, 10 minutes by default. A server that says nothing at all is given up sooner: after
-    /// 15 s while connecting, after 60 s later on.
+    /// The longest time of one fetch, 10 minutes by default. A server that says nothing at all is given up sooner:
+    /// after 15 s while connecting, after 60 s later on.
     pub fetch_time: Duration,
-    /// How many files and folders one comparison or listing may touch, 1,000,000 by default.
+    /// The largest number of files and folders of one comparison or listing, 1,000,000 by default.
     pub entries: usize,
-    /// How many bytes of memory the paths of one comparison or listing may take, 48 MiB by default: some 300,000 paths.
+    /// The largest number of bytes of memory for the paths of one comparison or listing, 48 MiB by default: some
+    /// 300,000 paths.
     pub listing_bytes: usize,
-    /// How many folders may stand inside each other, 64 by default.
+    /// The depth to which folders may stand inside each other, 64 by default.
     pub depth: usize,
-    /// How many commits are looked at to find the one that changed a file, 50,000 by default.
+    /// The number of commits that are searched for the one that changed a file, 50,000 by default.
     pub walk: usize,
-    /// How many commits a history may have at all, 2,000,000 by default. Some 60 bytes of memory each, and only once a
+    /// The largest number of commits of a history, 2,000,000 by default. Some 60 bytes of memory each, and only once a
     /// question needs the whole graph.
     pub history: usize,
-    /// How many packs the mirror may have before the small ones are joined, 32 by default.
+    /// The number of packs that the mirror may have before the small ones are joined, 32 by default.
     pub packs: usize,
 }
 

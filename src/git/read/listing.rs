@@ -1,4 +1,4 @@
-//! What is in one folder at a commit, one level deep.
+//! The content of one folder at a commit, one level deep.
 
 use git2::ObjectType;
 
@@ -22,7 +22,7 @@ pub enum Listed {
 pub struct TreeId(git2::Oid);
 
 impl TreeId {
-    /// Its bytes.
+    /// Returns its bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.0.as_bytes()
@@ -30,7 +30,7 @@ impl TreeId {
 }
 
 impl BlobId {
-    /// Its bytes.
+    /// Returns its bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.0.as_bytes()
@@ -38,7 +38,7 @@ impl BlobId {
 }
 
 impl Mirror {
-    /// The id of everything that is at a commit.
+    /// Returns the id of everything that is at a commit.
     ///
     /// # Errors
     ///
@@ -47,7 +47,8 @@ impl Mirror {
         self.with(|repository| self.folder(repository, at, "").map(TreeId))
     }
 
-    /// What is at a path at a commit, beside a folder; `None` where there is nothing. Costs one read for each folder above it.
+    /// Returns the entry at a path at a commit, beside a folder; `None` if there is none. Costs one read for each
+    /// folder above it.
     ///
     /// # Errors
     ///
@@ -66,7 +67,8 @@ impl Mirror {
         })
     }
 
-    /// What is in a folder at a commit; nothing where there is no such folder. Names that can't be used are left out.
+    /// Returns the content of a folder at a commit; nothing if there is no such folder. Names that can't be used are
+    /// left out.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! What a repository says: its commits, trees and files, at a commit and between two.
+//! The content of a repository: its commits, trees and files, at a commit and between two.
 
 pub(in crate::git) mod attribution;
 pub(in crate::git) mod commits;

@@ -11,19 +11,19 @@ const PATH_LIMIT: usize = 4096;
 pub struct OddPath {
     /// The path, with what can't be shown escaped (`\xff`, `\n`).
     pub shown: String,
-    /// What is odd about it.
+    /// The oddity.
     pub why: &'static str,
 }
 
 impl OddPath {
-    /// The path of an entry of `folder`, which is empty or ends with `/`, where belay does not use it.
+    /// Returns the path of an entry of `folder`, which is empty or ends with `/`, where belay does not use it.
     #[must_use]
     pub fn of(folder: &str, name: &[u8]) -> Option<OddPath> {
         let why = usable(name, folder.len()).err()?;
         Some(OddPath { shown: format!("{}{}", shown(folder.as_bytes()), shown(name)), why })
     }
 
-    /// What is said of it.
+    /// Returns the complaint about it.
     #[must_use]
     pub fn complaint(&self) -> Complaint {
         let place = Place { path: self.shown.as_str().into(), line: 1, column: 1 };
@@ -35,7 +35,7 @@ impl OddPath {
     }
 }
 
-/// The name of an entry, if it can be used; `before` is how long the path of its folder is.
+/// Returns the name of an entry, if it can be used; `before` is how long the path of its folder is.
 pub(in crate::git) fn usable(name: &[u8], before: usize) -> Result<&str, &'static str> {
     let Ok(text) = std::str::from_utf8(name) else { return Err("its name is not UTF-8") };
     if text.chars().any(char::is_control) {
@@ -53,7 +53,7 @@ pub(in crate::git) fn usable(name: &[u8], before: usize) -> Result<&str, &'stati
     Ok(text)
 }
 
-/// A name with everything escaped that a terminal or a log could take amiss.
+/// Returns a name with everything escaped that a terminal or a log could take amiss.
 pub(in crate::git) fn shown(name: &[u8]) -> String {
     let mut text = String::new();
     for chunk in name.utf8_chunks() {

@@ -1,5 +1,5 @@
-//! What is in a folder at a commit, and what differs between two commits: trees compared by object id, folder by folder,
-//! so that a folder in which nothing changed is never opened.
+//! The content of a folder at a commit, and the differences between two commits: trees compared by object id, folder by
+//! folder, so that a folder in which nothing changed is never opened.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -33,13 +33,13 @@ impl fmt::Debug for BlobId {
 /// One entry of a folder that is not itself a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Entry {
-    /// What it is.
+    /// Its kind.
     pub kind: EntryKind,
-    /// What is in it; of a submodule, the commit that it stands at.
+    /// Its content; for a submodule, the commit that it stands at.
     pub blob: BlobId,
 }
 
-/// What an entry of a folder is.
+/// The kind of an entry of a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EntryKind {
     /// A file, executable or not.
@@ -55,33 +55,33 @@ pub enum EntryKind {
 pub struct Change {
     /// The path, from the root of the repository.
     pub path: String,
-    /// What was there before.
+    /// The former entry.
     pub before: Option<Entry>,
-    /// What is there now.
+    /// The present entry.
     pub after: Option<Entry>,
 }
 
-/// What differs between two commits.
+/// The differences between two commits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Where something differs, by path.
+    /// The differences, by path.
     pub changes: Vec<Change>,
-    /// What is new or differs and has a path that can't be used.
+    /// The new or changed entries whose paths can't be used.
     pub odd: Vec<OddPath>,
 }
 
 /// The files of a folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Files {
-    /// What there is, by path from the root of the repository.
+    /// The files, by path from the root of the repository.
     pub files: Vec<(String, Entry)>,
-    /// What has a path that can't be used.
+    /// The entries whose paths can't be used.
     pub odd: Vec<OddPath>,
 }
 
 impl Mirror {
-    /// What differs in `folder` between two commits; everything in it is new where `from` is `None`, or did not have the
-    /// folder. `""` is the whole repository. Costs one read for each folder that differs.
+    /// Returns the differences in `folder` between two commits; everything in it is new if `from` is `None`, or did not
+    /// have the folder. `""` is the whole repository. Costs one read for each folder that differs.
     ///
     /// # Errors
     ///
@@ -101,7 +101,7 @@ impl Mirror {
         })
     }
 
-    /// Everything in `folder` at a commit, and in the folders below it.
+    /// Returns everything in `folder` at a commit, and in the folders below it.
     ///
     /// # Errors
     ///
@@ -112,7 +112,7 @@ impl Mirror {
         Ok(Files { files, odd })
     }
 
-    /// What is in a file, if that is at most `limit` bytes.
+    /// Returns the content of a file, if that is at most `limit` bytes.
     ///
     /// # Errors
     ///
@@ -133,7 +133,7 @@ impl Mirror {
         })
     }
 
-    /// The tree of a folder at a commit.
+    /// Returns the tree of a folder at a commit.
     pub(in crate::git) fn folder(&self, repository: &Repository, at: &CommitId, folder: &str) -> Result<Oid, GitError> {
         let commit = match repository.find_commit(oid(at)?) {
             Ok(commit) => commit,
@@ -152,7 +152,7 @@ impl Mirror {
         }
     }
 
-    /// The tree of a folder at a commit that is known to be there; `None` where it has no such folder.
+    /// Returns the tree of a folder at a commit that is known to be there; `None` where it has no such folder.
     pub(in crate::git) fn folder_at(
         &self,
         repository: &Repository,
@@ -166,7 +166,7 @@ impl Mirror {
         }
     }
 
-    /// What differs between two trees, whose path is `folder`.
+    /// Compares two trees, whose path is `folder`.
     pub(in crate::git) fn compare(
         &self,
         repository: &Repository,
@@ -248,7 +248,7 @@ struct Comparison<'a> {
     repository: &'a Repository,
     found: Changes,
     entries: usize,
-    /// What the paths that were found take in memory.
+    /// The memory of the paths that were found.
     bytes: usize,
     /// The folder that is being compared, with a slash at its end; nothing for the root.
     path: String,
@@ -279,7 +279,7 @@ impl Raw<'_> {
         entry_of(&self.0)
     }
 
-    /// Whether belay sees them as the same; the executable bit is not looked at.
+    /// Returns true when belay sees them as the same; the executable bit is ignored.
     fn is_same_as(&self, other: &Raw<'_>) -> bool {
         let is_tree = self.is_tree();
         self.0.id() == other.0.id()
@@ -344,7 +344,7 @@ impl<'a> Comparison<'a> {
         Ok(())
     }
 
-    /// Whether one more path that differs may be held. Two trees of a few bytes can stand for any number of paths.
+    /// Fails when no more paths that differ may be held. Two trees of a few bytes can stand for any number of paths.
     fn has_room_for(&mut self, path: &str) -> Result<(), GitError> {
         self.bytes += size_of::<Change>() + path.len();
         if self.bytes <= self.mirror.limits.listing_bytes {
@@ -373,7 +373,7 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// The entries of a tree in Git's order.
+/// Returns the entries of a tree in Git's order.
 fn entries<'tree>(tree: &'tree Tree<'_>) -> Vec<Raw<'tree>> {
     let mut entries: Vec<Raw<'_>> = tree.iter().map(Raw).collect();
     // A tree that was not made by Git may have any order, and a name twice. The last one counts.
@@ -385,7 +385,7 @@ fn entries<'tree>(tree: &'tree Tree<'_>) -> Vec<Raw<'tree>> {
     entries
 }
 
-/// The folders of a path, without empty ones and `.`.
+/// Returns the folders of a path, without empty ones and `.`.
 pub(in crate::git) fn parts(folder: &str) -> impl Iterator<Item = &str> {
     folder.split('/').filter(|part| !part.is_empty() && *part != ".")
 }

@@ -41,14 +41,14 @@ impl Credentials {
         Credentials { origin: location.origin().cloned(), user, ..Credentials::default() }
     }
 
-    /// The user, where the location does not name one. `git` without it.
+    /// Returns the user, where the location does not name one. `git` without it.
     #[must_use]
     pub fn user(mut self, user: impl Into<String>) -> Credentials {
         self.user = Some(user.into());
         self
     }
 
-    /// The file with the password or token for `https`. One line; a line break at its end does not count.
+    /// Returns the file with the password or token for `https`. One line; a line break at its end does not count.
     #[must_use]
     pub fn token_file(mut self, path: impl Into<PathBuf>) -> Credentials {
         self.token_file = Some(path.into());
@@ -69,7 +69,7 @@ impl Credentials {
         self
     }
 
-    /// The file with the passphrase of that key.
+    /// Returns the file with the passphrase of that key.
     #[must_use]
     pub fn passphrase_file(mut self, path: impl Into<PathBuf>) -> Credentials {
         self.passphrase_file = Some(path.into());

@@ -19,10 +19,10 @@ use crate::git::read::limits::{NAMES, REFERENCES};
 use crate::git::read::wildcard;
 use belay_core::rollout::CommitId;
 
-/// How long a server may take to say which branches it has.
+/// The longest time until a server lists its branches.
 const GREETING: Duration = Duration::from_mins(2);
 
-/// What a fetch found.
+/// The result of a fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetched {
     /// The commit that is followed now.
@@ -85,7 +85,7 @@ impl Mirror {
         Ok(Fetched { head, before })
     }
 
-    /// What `follow` led to when it was last fetched, without looking again.
+    /// Returns the head of `follow` at the last fetch, without looking again.
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ impl Mirror {
                     }
                 }
             };
-            // What can't be a branch is none. git2 panics at a NUL.
+            // A name that can't be a branch is none. git2 panics at a NUL.
             if name.contains('\0') || (name != "HEAD" && !Reference::is_valid_name(&name)) {
                 return Ok(None);
             }
@@ -167,7 +167,7 @@ impl Mirror {
         })
     }
 
-    /// Moves a reference of the mirror. Where the new commit does not come from the old one, the old one is kept.
+    /// Moves a reference of the mirror. If the new commit does not come from the old one, the old one is kept.
     fn move_reference(&self, mirror: &Repository, name: &str, before: Option<Oid>, after: Oid) -> Result<(), GitError> {
         if let Some(before) = before
             && !self.comes_from_soon(mirror, after, before)
@@ -218,7 +218,7 @@ impl Mirror {
         })
     }
 
-    /// The branches and tags of the mirror.
+    /// Returns the branches and tags of the mirror.
     pub(in crate::git) fn references(&self, mirror: &Repository) -> Result<BTreeMap<String, Oid>, GitError> {
         let mut found = BTreeMap::new();
         for reference in mirror.references().map_err(|error| self.damaged(&error))? {

@@ -3,8 +3,8 @@
 //! libgit2 can fetch from a path, but it packs every object anew and takes all branches: 11 s for 83,000 objects, where
 //! copying the packs takes milliseconds. So the objects are brought over here:
 //!
-//! 1. The first time, the repository's packs are copied as they are. That is only a short cut; if it fails half way, or
-//!    the repository is repacked meanwhile, nothing depends on it.
+//! 1. The first time, the repository's packs are copied as they are. This copy is only a short cut; if it fails half
+//!    way, or the repository is repacked meanwhile, nothing depends on it.
 //! 2. Then every commit that is new is compared with its first parent, oldest first, and each object of it that the
 //!    mirror lacks is put into one new pack. A pack is there as a whole or not at all.
 //! 3. Only then are the references moved. So what a reference of the mirror leads to is complete, whatever happens to
@@ -29,9 +29,11 @@ use crate::git::mirror::hidden::hidden_by_systemd;
 use crate::git::read::follow::{Follow, Offer};
 use crate::git::read::limits::{Limits, REFERENCES};
 
-/// How often an import begins again because objects moved under it: `git gc` packs loose objects and deletes them.
+/// The number of times that an import begins again because objects moved under it: `git gc` packs loose objects and
+/// deletes them.
 const ATTEMPTS: usize = 3;
-/// How many objects one import may bring, beside the packs that are copied as they are: some 300 bytes of memory each.
+/// The largest number of objects of one import, beside the packs that are copied as they are: some 300 bytes of memory
+/// each.
 const OBJECTS: usize = 500_000;
 
 /// A repository on this machine, opened for reading.
@@ -157,7 +159,8 @@ impl PackSource {
     }
 }
 
-/// Why an import stopped: for good, or because an object of the repository could not be read, which may only have moved.
+/// The reason for which an import stopped: for good, or because an object of the repository could not be read, which
+/// may only have moved.
 enum ImportFault {
     Final(GitError),
     Object(git2::Error),
@@ -260,7 +263,7 @@ impl Import<'_> {
         odb.refresh().map_err(|error| self.failed("open the mirror", error))
     }
 
-    /// Why it is to be given up.
+    /// Returns why it is to be given up.
     fn over(&self) -> Option<GitError> {
         if self.stop.is_cancelled() {
             return Some(GitError::Cancelled);

@@ -20,13 +20,13 @@ use crate::git::error::{GitError, with_file};
 use crate::git::mirror::memory;
 use crate::regular_file::{check_regular, read_regular_text};
 
-/// How long opening a repository may take.
+/// The longest time to open a repository.
 pub(in crate::git) const OPEN_TIMEOUT: Duration = Duration::from_secs(15);
-/// How many attempts to open one repository may hang at once. A further one fails at once.
+/// The number of attempts to open one repository that may hang at once. A further one fails at once.
 const AT_ONCE: usize = 2;
-/// How many files the references, or the objects, of a repository may have.
+/// The largest number of files of a repository's references, or objects.
 const FILES: usize = 1_000_000;
-/// How deep folders of references may stand inside each other.
+/// The depth to which folders of references may stand inside each other.
 const DEPTH: usize = 64;
 /// The longest file that names a folder, in bytes.
 const FOLDER_NAME: u64 = 8 << 10;
@@ -34,7 +34,7 @@ const FOLDER_NAME: u64 = 8 << 10;
 const OPENED: [&str; 7] =
     ["HEAD", "config", "config.worktree", "packed-refs", "shallow", "info/grafts", "info/attributes"];
 
-/// Where the files of a repository lie. Of a linked working tree its own folder is another than the common one.
+/// The folders with the files of a repository. The folder of a linked working tree differs from the common one.
 struct Folders {
     path: PathBuf,
     own: PathBuf,
@@ -61,7 +61,7 @@ pub(in crate::git) fn check_objects(path: &Path) -> Result<(), GitError> {
     folders.walk(&folders.objects(), 2, Links::None)
 }
 
-/// Which links are let through.
+/// The links that are let through.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Links {
     /// None.
@@ -97,7 +97,7 @@ impl Folders {
     fn check_file(&self, file: &Path) -> Result<(), GitError> {
         match fs::metadata(file) {
             Ok(metadata) => check_regular(&metadata).map_err(|error| self.unsupported(file, &error.to_string())),
-            // What can't be read is told by libgit2, which knows whether it is needed.
+            // An unreadable file is reported by libgit2, which knows if it is needed.
             Err(_) => Ok(()),
         }
     }
@@ -164,7 +164,7 @@ fn is_absent(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-/// The folder that a file names, where there is such a file.
+/// Returns the folder that a file names, where there is such a file.
 fn named_folder(repository: &Path, file: &Path) -> Result<Option<String>, GitError> {
     match read_regular_text(file, FOLDER_NAME) {
         Ok(text) => Ok(Some(text)),
@@ -176,7 +176,7 @@ fn named_folder(repository: &Path, file: &Path) -> Result<Option<String>, GitErr
     }
 }
 
-/// How many attempts to open each repository were given up, and have not ended yet.
+/// The number of attempts to open each repository that were given up, and have not ended yet.
 static HANGING: Mutex<BTreeMap<PathBuf, usize>> = Mutex::new(BTreeMap::new());
 
 fn hanging() -> MutexGuard<'static, BTreeMap<PathBuf, usize>> {
@@ -251,7 +251,7 @@ mod tests {
         assert!(Command::new("git").arg("-C").arg(folder).args(args).output().unwrap().status.success(), "{args:?}");
     }
 
-    /// A bare repository with one commit.
+    /// Returns a bare repository with one commit.
     fn repository() -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let bare = folder.path().join("deploy.git");
@@ -352,7 +352,7 @@ mod tests {
             });
             let error = opened.unwrap_err().to_string();
             assert!(error.contains("/srv/hangs.git") && error.contains("took longer"), "{error}");
-            // What hangs already is not added to.
+            // No attempt is added to one that hangs already.
             assert!(attempt < AT_ONCE || began.elapsed() < limit);
         }
         assert_eq!(within(limit, Path::new("/srv/other.git"), || Ok(7)).unwrap(), 7);

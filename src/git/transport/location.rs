@@ -1,10 +1,10 @@
-//! Where a repository is: a path on this machine, or a URL of a few harmless kinds.
+//! The location of a repository: a path on this machine, or a URL of a few harmless kinds.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Where a repository is. It never carries a password or token, so that it can be shown anywhere.
+/// The location of a repository. It never carries a password or token, so that it can be shown anywhere.
 ///
 /// Three kinds are known: a path on this machine; `https://host[:port]/path`; and `ssh://[user@]host[:port]/path`, also
 /// written `[user@]host:path`. Plain `http` is accepted for this machine only. Everything else, above all what would
@@ -23,10 +23,10 @@ enum Kind {
     },
 }
 
-/// Whom credentials are for: exactly this scheme, host and port.
+/// The server that credentials are for: exactly this scheme, host and port.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin {
-    /// How it is spoken to.
+    /// The protocol.
     pub scheme: Scheme,
     /// The name or address, in lower case; an IPv6 address without brackets.
     pub host: String,
@@ -34,7 +34,7 @@ pub struct Origin {
     pub port: u16,
 }
 
-/// How a server is spoken to.
+/// The protocol of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scheme {
     /// `https`.
@@ -54,7 +54,7 @@ pub struct InvalidLocation {
 }
 
 impl Location {
-    /// The path, where it is one on this machine.
+    /// Returns the path, where it is one on this machine.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         match &self.0 {
@@ -80,7 +80,7 @@ impl Location {
         }
     }
 
-    /// The user of an `ssh` URL.
+    /// Returns the user of an `ssh` URL.
     #[must_use]
     pub fn user(&self) -> Option<&str> {
         match &self.0 {

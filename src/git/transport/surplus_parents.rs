@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use git2::{Oid, Repository};
 
-/// How many parents more than two the commits of one import may have, all together.
+/// The largest number of parents beyond two that the commits of one import may have, all together.
 pub(in crate::git) const SURPLUS: usize = 10_000;
 
 /// Returns the commit at which the commits that are new come to have more than `most` parents beyond two each, if there is one.

@@ -20,7 +20,7 @@ use super::local_files::{OPEN_TIMEOUT, check_references, within};
 use super::location::Location;
 use crate::git::error::while_doing;
 
-/// How long after the first notice is waited for the rest of a push: it writes a lock, renames it, and writes a log.
+/// The wait after the first notice for the rest of a push: it writes a lock, renames it, and writes a log.
 const CALM: Duration = Duration::from_millis(200);
 
 /// Wakes whoever follows a repository on this machine when something in it moves. Costs nothing while nothing happens.
@@ -30,7 +30,7 @@ pub struct Wake {
     path: PathBuf,
 }
 
-/// Whether a repository is being watched.
+/// The answer if a repository is being watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Watching {
     /// It is: a push is noticed within a second.
@@ -39,7 +39,7 @@ pub enum Watching {
     No(String),
 }
 
-/// What the watcher's own thread tells.
+/// The signal of the watcher's own thread.
 #[derive(Default)]
 struct Signal {
     notify: Notify,
@@ -54,13 +54,13 @@ struct WatchedFolder {
     identity: FileIdentity,
 }
 
-/// Which folders are watched, told apart from others of the same name that come later.
+/// The identity of the folders that are watched, to tell them from later ones of the same name.
 #[derive(PartialEq, Eq)]
 struct FileIdentity(Vec<(PathBuf, u64, u64)>);
 
 impl Wake {
-    /// Of a repository on this machine; `None` for one that is elsewhere. Nothing is opened, or watched, before the first call
-    /// of [`Wake::mend`].
+    /// Returns a watcher of a repository on this machine; `None` for one that is elsewhere. Nothing is opened, or
+    /// watched, before the first call of [`Wake::mend`].
     #[must_use]
     pub fn new(location: &Location) -> Option<Wake> {
         let path = location.path()?.to_owned();
@@ -74,7 +74,7 @@ impl Wake {
         let again = Again(&self.signal.notify);
         tokio::time::sleep(CALM).await;
         std::mem::forget(again);
-        // What came meanwhile is answered by the same look.
+        // Notices that came meanwhile are answered by the same look.
         let mut rest = std::pin::pin!(self.signal.notify.notified());
         rest.as_mut().enable();
     }
@@ -91,7 +91,7 @@ impl Wake {
             }
             let fresh = folders.watch(&self.signal, identity).map_err(|error| error.to_string())?;
             if watched.replace(fresh).is_some() {
-                // What moved while nothing was watched is found by looking.
+                // A push while nothing was watched is found by looking.
                 self.signal.notify.notify_one();
             }
             Ok(())
@@ -115,7 +115,7 @@ impl Drop for Again<'_> {
     }
 }
 
-/// What is to be watched: the folder of the repository, with the packed references in it; the one that it lies in, for
+/// The folders to watch: the folder of the repository, with the packed references in it; the one that it lies in, for
 /// when it is replaced; and all below the branches and tags.
 struct Folders {
     /// The path that is followed.
@@ -151,7 +151,7 @@ impl Folders {
         Ok(Folders { path: path.to_owned(), repository, folders })
     }
 
-    /// Which folders these are now.
+    /// Returns the present identity of these folders.
     fn identity(&self) -> io::Result<FileIdentity> {
         let identify = |(path, _): &(PathBuf, RecursiveMode)| {
             let metadata = fs::metadata(path)?;
@@ -179,8 +179,8 @@ impl Folders {
     }
 }
 
-/// Whether a notice may mean that a reference has moved. Reading the repository gives notices too, of files that are
-/// opened; and a working copy writes its index whenever somebody looks at it.
+/// Returns true when a notice may mean that a reference has moved. Reading the repository gives notices too, of files
+/// that are opened; and a working copy writes its index whenever somebody looks at it.
 fn is_move(event: &Event, path: &Path, repository: &Path) -> bool {
     let writes = match event.kind {
         EventKind::Access(kind) => kind == AccessKind::Close(AccessMode::Write),

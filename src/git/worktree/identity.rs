@@ -1,4 +1,4 @@
-//! Who writes a commit, found as Git finds it (git-commit(1), "Commit Information"): its environment, then its
+//! The author of a commit, found as Git finds it (git-commit(1), "Commit Information"): its environment, then its
 //! configuration.
 
 use git2::{Repository, Signature};
@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use crate::git::error::{GitError, wrong};
 use crate::git::read::user_config;
 
-/// The author, as of now where the environment says no other time.
+/// Returns the author, as of now where the environment says no other time.
 ///
 /// # Errors
 ///
@@ -17,7 +17,7 @@ pub(in crate::git) fn author(repository: &Repository, now: Timestamp) -> Result<
     signature(repository, "author", now, Repository::author_from_env)
 }
 
-/// The committer, as of now where the environment says no other time.
+/// Returns the committer, as of now where the environment says no other time.
 ///
 /// # Errors
 ///

@@ -11,7 +11,7 @@ use crate::git::transport::location::{InvalidLocation, Location};
 use crate::git::transport::session::ServerSession;
 
 impl WorkingCopy {
-    /// Where the present branch is pushed to.
+    /// Returns the location to which the present branch is pushed.
     ///
     /// # Errors
     ///

@@ -13,13 +13,13 @@ use crate::git::read::names::OddPath;
 use crate::git::read::tree::parts;
 use belay_core::rollout::Commit;
 
-/// How large a file may be that is read from a revision, in bytes.
+/// The largest size of a file that is read from a revision, in bytes.
 const LARGEST: usize = 64 << 20;
 
 /// The longest path that a link leads to, in bytes.
 const LONGEST_PATH: usize = 4096;
 
-/// What a revision holds.
+/// The content of a revision.
 #[derive(Clone, Debug)]
 pub struct Revision {
     /// The commit that it is.
@@ -30,7 +30,7 @@ pub struct Revision {
     pub links: BTreeMap<String, String>,
     /// The submodules among its wanted paths.
     pub submodules: BTreeSet<String>,
-    /// What has a path that can't be used.
+    /// The entries whose paths can't be used.
     pub odd: BTreeSet<OddPath>,
 }
 
@@ -44,7 +44,7 @@ struct RevisionWalk<'a, W> {
 }
 
 impl<W: Fn(&str) -> bool> RevisionWalk<'_, W> {
-    /// Takes up an entry. What is below one with an odd name is skipped.
+    /// Takes up an entry. The files below one with an odd name are skipped.
     fn entry(&mut self, root: &str, entry: &TreeEntry<'_>) -> Result<TreeWalkResult, git2::Error> {
         let folder = format!("{}{root}", self.prefix);
         if let Some(odd) = OddPath::of(&folder, entry.name_bytes()) {
@@ -74,7 +74,7 @@ impl<W: Fn(&str) -> bool> RevisionWalk<'_, W> {
 }
 
 impl WorkingCopy {
-    /// The commit that a name means (an id or how it begins, a branch, `HEAD~2`); `None` where it means none.
+    /// Returns the commit that a name means (an id or how it begins, a branch, `HEAD~2`); `None` where it means none.
     ///
     /// # Errors
     ///

@@ -12,7 +12,7 @@ use git2::{Oid, Repository, Signature};
 use crate::git::error::{GitError, while_doing, with_file, wrong};
 use crate::git::read::user_config;
 
-/// Whether a commit is signed.
+/// The choice if a commit is signed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Signing {
     /// If `commit.gpgSign` of Git's configuration says so, with `gpg.format`, `gpg.program` and `user.signingKey`.

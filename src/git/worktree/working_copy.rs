@@ -43,7 +43,7 @@ impl WorkingCopy {
     /// When it lies in none, or in one that belongs to another user.
     pub fn open(path: &Path) -> Result<WorkingCopy, GitError> {
         settings::apply();
-        // What Git itself reads of its environment, GIT_CONFIG_GLOBAL for one, counts here too.
+        // The variables that Git itself reads of its environment, GIT_CONFIG_GLOBAL for one, count here too.
         let flags = RepositoryOpenFlags::FROM_ENV | RepositoryOpenFlags::CROSS_FS;
         let found = Repository::open_ext(path, flags, std::iter::empty::<&Path>());
         let repository = found.map_err(|error| match error.code() {
@@ -99,26 +99,26 @@ impl WorkingCopy {
         config.set_str(&format!("branch.{branch}.merge"), &format!("refs/heads/{branch}")).map_err(naming())
     }
 
-    /// The folder that it is in.
+    /// Returns the folder that it is in.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Whether Git ignores a file, by its path from the root: it can't be committed by accident, and no commit has it. What can't
-    /// be found out is not ignored.
+    /// Returns true when Git ignores a file, by its path from the root: it can't be committed by accident, and no
+    /// commit has it. A file for which that can't be found out is not ignored.
     #[must_use]
     pub fn ignores(&self, path: &str) -> bool {
         let is_known = || self.repository.index().is_ok_and(|index| index.get_path(Path::new(path), 0).is_some());
         self.repository.is_path_ignored(path).unwrap_or(false) && !is_known()
     }
 
-    /// The repository behind it.
+    /// Returns the repository behind it.
     pub(in crate::git) fn repository(&self) -> &Repository {
         &self.repository
     }
 
-    /// The branch that it is on.
+    /// Returns the branch that it is on.
     ///
     /// # Errors
     ///
@@ -215,7 +215,7 @@ impl WorkingCopy {
         user_config::get(&self.repository, name)
     }
 
-    /// Where a path is on the disk, if nothing on the way there leads elsewhere.
+    /// Returns a path's place on the disk, if nothing on the way there leads elsewhere.
     fn place(&self, path: &str) -> Result<PathBuf, GitError> {
         let mut place = self.root.clone();
         for component in Path::new(path).components() {
@@ -233,7 +233,7 @@ impl WorkingCopy {
         Ok(place)
     }
 
-    /// The tree that the commit is to have: that of the parent, with these files in it.
+    /// Returns the tree that the commit is to have: that of the parent, with these files in it.
     fn tree(&self, edits: &[Edit], parent: Option<&git2::Commit<'_>>) -> Result<Oid, GitError> {
         let making = || while_doing("make the new tree");
         let base = match parent {
@@ -263,7 +263,7 @@ impl WorkingCopy {
         builder.create_updated(&self.repository, &base).map_err(making())
     }
 
-    /// What is in the files now.
+    /// Returns the present content of the files.
     fn read_files(&self, edits: &[Edit]) -> Result<Vec<Edit>, GitError> {
         let read = |edit: &Edit| {
             let content = match fs::read(self.place(&edit.path)?) {

@@ -1,7 +1,7 @@
 //! The notices of commits, written in the transaction that begins or ends the record that they tell of.
 //!
-//! What a source's first plan finds of commits before its head is told as one: that a repository's past has troubles is one
-//! message, however many commits it has.
+//! The findings of a source's first plan about commits before its head are one notice: the troubles of a repository's
+//! past are one message, however many commits it has.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,8 @@ use belay_core::rollout::{CommitId, Outcome, Record, Trigger};
 const WRONG: [Outcome; 6] =
     [Outcome::RollbackFailed, Outcome::Failed, Outcome::RolledBack, Outcome::Rejected, Outcome::Held, Outcome::Skipped];
 
-/// Of records, the newest of each object. What put right somebody else's change, or followed an autoscaler, says nothing of
-/// the commit unless it failed.
+/// Selects the newest record of each object. A record that corrected a change by others, or followed an autoscaler,
+/// says nothing of the commit unless it failed.
 const OF_EACH_OBJECT: &str = "NOT (\"trigger\" IN ('drift', 'autoscaler', 'rebuilt') AND outcome IN ('complete', \
                               'unchanged', 'superseded', 'unknown')) GROUP BY \"group\", kind, namespace, name";
 
@@ -76,7 +76,7 @@ fn note_commit(
     at: Timestamp,
 ) -> Result<(), Failure> {
     let said = subject.said(connection)?;
-    // That it has begun says nothing of what became of it, but an end is to follow.
+    // A notice that it has begun says nothing of its outcome, but an end is to follow.
     let begun = said.is_some_and(|said| said.outcome == Outcome::Planned);
     let said = said.filter(|_| !begun);
     let good = rank(ended.outcome).is_none();
@@ -90,7 +90,7 @@ fn note_commit(
         return Ok(());
     }
     let found = subject.found(connection)?;
-    // That the rest of it has ended well is no news where something else was told to be wrong, and still is.
+    // A good end of the rest is no news if another object was reported as wrong, and still is.
     let same = said.is_some_and(|said| {
         (said.outcome, said.wrong) == (found.outcome, found.wrong) && (said.is_final || rank(found.outcome).is_some())
     });
@@ -115,7 +115,7 @@ fn note_past(
     if is_news { subject.write(connection, found, at) } else { Ok(()) }
 }
 
-/// What a notice is about.
+/// The subject of a notice.
 struct Subject<'s> {
     source: &'s str,
     commit: &'s CommitId,
@@ -130,11 +130,11 @@ enum Kind {
     Past(i64),
 }
 
-/// What a notice says.
+/// The message of a notice.
 #[derive(Clone, Copy)]
 struct State {
     outcome: Outcome,
-    /// Of how many objects nothing good became.
+    /// The number of objects without a good outcome.
     wrong: i64,
     is_final: bool,
 }
@@ -147,7 +147,7 @@ impl Subject<'_> {
         }
     }
 
-    /// What was said of it last.
+    /// Returns the last notice about it.
     fn said(&self, connection: &Connection) -> Result<Option<State>, Failure> {
         let said = connection
             .prepare_cached(
@@ -161,7 +161,7 @@ impl Subject<'_> {
         Ok(said)
     }
 
-    /// Whether a record of it is open.
+    /// Returns true when a record of it is open.
     fn is_open(&self, connection: &Connection) -> Result<bool, Failure> {
         let commit = self.commit.as_str();
         let is_open = match self.kind {
@@ -181,7 +181,7 @@ impl Subject<'_> {
         Ok(is_open)
     }
 
-    /// What became of it.
+    /// Returns its present state.
     fn found(&self, connection: &Connection) -> Result<State, Failure> {
         let newest = match self.kind {
             Kind::Commit => newest(connection, self.source, self.commit)?,
@@ -235,25 +235,25 @@ pub(in crate::history) struct EndedRecord<'r> {
 }
 
 impl EndedRecord<'_> {
-    /// The one of the two that ended worse.
+    /// Returns the one of the two that ended worse.
     pub(in crate::history) fn worse(self, other: Self) -> Self {
         let rank = |ended: Self| rank(ended.outcome).unwrap_or(usize::MAX);
         if rank(other) < rank(self) { other } else { self }
     }
 }
 
-/// Whether a good end that was set off so says anything of its commit: nothing where belay put right what somebody else
-/// changed.
+/// Returns true when a good end with this trigger says anything of its commit: nothing if belay corrected a change by
+/// others.
 fn says_something(trigger: &Trigger) -> bool {
     !matches!(trigger, Trigger::Drift(_) | Trigger::Autoscaler(_) | Trigger::Rebuilt)
 }
 
-/// How bad an end is, 0 for the worst; `None` for one that is not bad.
+/// Returns how bad an end is, 0 for the worst; `None` for one that is not bad.
 pub(in crate::history) fn rank(outcome: Outcome) -> Option<usize> {
     WRONG.iter().position(|wrong| *wrong == outcome)
 }
 
-/// The worst of these; else that a newer commit took the place of some; else that all is complete.
+/// Returns the worst of these; else that a newer commit took the place of some; else that all is complete.
 fn worst(records: &[(i64, Outcome)]) -> Outcome {
     let outcomes = || records.iter().map(|(_, outcome)| *outcome);
     let wrong = outcomes().filter_map(rank).min().map(|rank| WRONG[rank]);
@@ -261,14 +261,14 @@ fn worst(records: &[(i64, Outcome)]) -> Outcome {
     wrong.or_else(superseded).unwrap_or(Outcome::Complete)
 }
 
-/// The head of a plan that is the first of its source, where the commit is an earlier one.
+/// Returns the head of a plan that is the first of its source, where the commit is an earlier one.
 fn past_of(connection: &Connection, plan: i64, commit: &CommitId) -> Result<Option<CommitId>, Failure> {
     let mut statement =
         connection.prepare_cached("SELECT head FROM plans WHERE number = ?1 AND head NOT IN (?2, '') AND is_first")?;
     Ok(statement.query_row(params![plan, commit.as_str()], |row| rows::parsed(row, 0)).optional()?)
 }
 
-/// The newest records of each object of a commit.
+/// Returns the newest records of each object of a commit.
 pub(in crate::history) fn newest(
     connection: &Connection,
     source: &str,
@@ -277,7 +277,7 @@ pub(in crate::history) fn newest(
     newest_where(connection, "source = ?1 AND \"commit\" = ?2", source, commit)
 }
 
-/// The same of the commits before a head at which a source was first followed.
+/// Returns the same of the commits before a head at which a source was first followed.
 pub(in crate::history) fn newest_of_past(
     connection: &Connection,
     source: &str,

@@ -10,31 +10,31 @@ use crate::history::store::file::{Failure, History};
 use crate::history::store::rows;
 use belay_core::rollout::CommitId;
 
-/// What lasts in a source.
+/// A lasting trouble of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lasting {
     /// The source.
     pub source: String,
     /// Since when.
     pub since: Timestamp,
-    /// What it is.
+    /// Its kind.
     pub what: LastingKind,
 }
 
-/// What lasts.
+/// The kind of a lasting trouble.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LastingKind {
     /// The source is blocked, and why.
     Blocked(String),
     /// It no longer is.
     Unblocked,
-    /// What this commit brought is held.
+    /// The manifest of this commit is held.
     Held(CommitId),
     /// Somebody else and belay disagree about an object; with what is said of it.
     Disagreement(String, String),
 }
 
-/// What was noted last of what lasts.
+/// The last notes of lasting trouble.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NotedLasting {
     /// The sources that were blocked.
@@ -73,7 +73,7 @@ impl History {
         })
     }
 
-    /// What was noted last of what lasts.
+    /// Returns the last notes of lasting trouble.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! The outbox: what became of commits and is to be told elsewhere, and how far each receiver has been told.
 //!
 //! A notice is written in the transaction that ends the record that it tells of. It says that something changed; what became
-//! of the commit is read when it is sent. Of several notices of one commit that a receiver has not been told, only the newest
+//! of the commit is read when it is sent. If several notices of one commit have not reached a receiver, only the newest
 //! counts, so that three hundred objects are not three hundred messages.
 
 pub(in crate::history) mod commit;
@@ -20,11 +20,11 @@ use commit::{newest, newest_of_past, rank};
 
 /// The columns that [`notice`] reads, in its order.
 const NOTICE: &str = "number, kind, source, \"commit\", state, final, at, since, reason";
-/// That no newer notice stands for one: of the same commit, or of the same source.
+/// The condition that no newer notice stands for one: of the same commit, or of the same source.
 const NEWEST: &str = "NOT EXISTS (SELECT 1 FROM notices AS newer INDEXED BY notices_by_commit WHERE newer.source = \
                       notices.source AND newer.\"commit\" = notices.\"commit\" AND newer.kind = notices.kind AND \
                       newer.number > notices.number)";
-/// How many notices one message tells of at most.
+/// The largest number of notices of one message.
 const TOGETHER: u32 = 1000;
 
 /// Something to be told of a source.
@@ -34,9 +34,9 @@ pub struct Notice {
     pub number: i64,
     /// The source.
     pub source: String,
-    /// What it is about.
+    /// Its subject.
     pub about: NoticeAbout,
-    /// Whether nothing of it was under way any more.
+    /// True when nothing of it was under way any more.
     pub is_final: bool,
     /// When that was so.
     pub at: Timestamp,
@@ -44,23 +44,23 @@ pub struct Notice {
     pub since: Option<Timestamp>,
 }
 
-/// What a notice is about.
+/// The subject of a notice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoticeAbout {
-    /// What became of a commit: the worst that became of one of its objects.
+    /// The outcome of a commit: the worst of its objects.
     Commit(CommitId, Outcome),
-    /// What became of the commits before this head, at which the source was first followed: the worst of it.
+    /// The worst outcome of the commits before this head, at which the source was first followed.
     Past(CommitId, Outcome),
-    /// That what a commit brought is held, for long.
+    /// A commit whose manifest has been held for long.
     Held(CommitId),
-    /// That the source is blocked, for long, and why; with `None`, that it no longer is.
+    /// A source that has been blocked for long, and the reason; with `None`, one that no longer is.
     Source(Option<String>),
-    /// That somebody else and belay disagree about an object; with what is said of it.
+    /// A disagreement of somebody else and belay about an object, with its description.
     Disagreement(String),
 }
 
 impl Notice {
-    /// The commit that it names.
+    /// Returns the commit that it names.
     #[must_use]
     pub fn commit(&self) -> Option<&CommitId> {
         match &self.about {
@@ -69,7 +69,7 @@ impl Notice {
         }
     }
 
-    /// Whether it tells of what lasts, of which one message tells together.
+    /// Returns true when it is about a lasting trouble; one message covers several of these.
     #[must_use]
     pub fn lasts(&self) -> bool {
         matches!(self.about, NoticeAbout::Held(_) | NoticeAbout::Source(_) | NoticeAbout::Disagreement(_))
@@ -83,16 +83,16 @@ pub struct Pending {
     pub notice: Notice,
     /// The notices of the same kind right after it, which are told together with it: only of what lasts.
     pub together: Vec<Notice>,
-    /// How often the receiver has been tried since it last took one. An attempt under way counts.
+    /// The number of tries of the receiver since it last took one. An attempt under way counts.
     pub attempts: u32,
     /// It is not to be tried again before.
     pub retry: Option<Timestamp>,
 }
 
-/// What became of a commit in a source.
+/// The outcome of a commit in a source.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CommitOutcome {
-    /// How many of its objects ended, or stand, so.
+    /// The number of its objects by outcome.
     pub objects: BTreeMap<Outcome, u64>,
     /// The records of those that went wrong, the worst first; only so many as were asked for.
     pub wrong: Vec<Record>,
@@ -121,7 +121,8 @@ impl History {
         })
     }
 
-    /// The oldest notice that a receiver has not been told, and that no newer one of the same commit stands for.
+    /// Returns the oldest notice that a receiver has not been told, and that no newer one of the same commit stands
+    /// for.
     ///
     /// # Errors
     ///
@@ -216,7 +217,7 @@ impl History {
         })
     }
 
-    /// What became of a commit in a source, with the records of at most `limit` objects that went wrong.
+    /// Returns the outcome of a commit in a source, with the records of at most `limit` objects that went wrong.
     ///
     /// # Errors
     ///
@@ -225,7 +226,8 @@ impl History {
         self.outcome_of("look what became of a commit", limit, |connection| newest(connection, source, commit))
     }
 
-    /// What became of the commits before a head at which a source was first followed, as [`History::became`] says it.
+    /// Returns the outcome of the commits before a head at which a source was first followed, as [`History::became`]
+    /// does.
     ///
     /// # Errors
     ///
@@ -259,19 +261,19 @@ impl History {
 }
 
 impl Pending {
-    /// The number of the last notice that is told with it.
+    /// Returns the number of the last notice that is told with it.
     #[must_use]
     pub fn last(&self) -> i64 {
         self.together.last().map_or(self.notice.number, |notice| notice.number)
     }
 
-    /// All that is told with it.
+    /// Returns all that is told with it.
     pub fn notices(&self) -> impl Iterator<Item = &Notice> {
         std::iter::once(&self.notice).chain(&self.together)
     }
 }
 
-/// The notices right after this one that are of its kind.
+/// Returns the notices right after this one that are of its kind.
 fn after(connection: &Connection, number: i64) -> Result<Vec<Notice>, Failure> {
     let sql = format!(
         "SELECT {NOTICE} FROM notices WHERE number > ?1 AND {NEWEST} AND kind = (SELECT kind FROM notices WHERE number = ?1) \

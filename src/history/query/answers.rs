@@ -1,5 +1,5 @@
-//! What the history says as programs read it: the types of `-o json` that the commands and the page's JSON share, and how
-//! they are made. Fields are only ever added.
+//! The history's answers for programs: the types of `-o json` that the commands and the page's JSON share, and their
+//! construction. Fields are only ever added.
 
 use std::collections::BTreeMap;
 
@@ -14,40 +14,40 @@ use belay_core::rollout::{
     Commit, CommitId, ObjectState, Person, Record, RevisionPods, SourceState, StateCounts, Unnoticed,
 };
 
-/// What `belay history` prints.
+/// The output of `belay history`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct HistoryAnswer {
-    /// What was rolled out, the newest first.
+    /// The rollouts, the newest first.
     pub records: Vec<RecordAnswer>,
-    /// What is not known, because the daemon's history is not here; empty where it is.
+    /// The facts that are missing, because the daemon's history is not here; empty if it is.
     pub missing: Vec<String>,
 }
 
-/// What became of one manifest of one commit, with what is known of the commit.
+/// The record of one manifest of one commit, with the known facts about the commit.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct RecordAnswer {
     /// The record.
     #[serde(flatten)]
     pub record: Record,
-    /// What it waits for; null where it waits for nothing.
+    /// The dependencies that it waits for; null if it waits for nothing.
     #[serde(rename = "waitsFor")]
     pub waits_for: Option<String>,
-    /// How far its rollout was when that was written down last, and what is wrong with its pods already; null where it has
+    /// The progress of its rollout when that was recorded last, and the trouble with its pods so far; null if it has
     /// ended.
     pub progress: Option<String>,
     /// The workloads that read it and were not rolled out for its change: they notice when they restart.
     pub unnoticed: Vec<Unnoticed>,
-    /// What the person said who asked for it, with who that was; null where nobody said anything.
+    /// The note of the person who asked for it, with the name; null if nobody left one.
     pub note: Option<String>,
     /// The first line of the commit's message; null where the commit is not known.
     pub subject: Option<String>,
-    /// Who wrote the commit; null where that is not known.
+    /// The author of the commit; null if that is not known.
     pub author: Option<AuthorAnswer>,
     /// When the commit was written; null where that is not known.
     pub authored: Option<Timestamp>,
 }
 
-/// Who wrote a commit.
+/// The author of a commit.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct AuthorAnswer {
     /// The name.
@@ -57,7 +57,7 @@ pub struct AuthorAnswer {
 }
 
 impl RecordAnswer {
-    /// A record, with what is known of its commit.
+    /// Returns a record, with what is known of its commit.
     #[must_use]
     pub fn of(history: &History, record: &Record, told: Option<CommitInfo>) -> RecordAnswer {
         let (subject, author, authored) = match told {
@@ -74,12 +74,12 @@ impl RecordAnswer {
     }
 }
 
-/// What is known of a commit, where not everything may be.
+/// The known facts about a commit, which may be incomplete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommitInfo {
     /// The first line of its message.
     pub subject: String,
-    /// Who wrote it.
+    /// The author.
     pub author: String,
     /// The author's address.
     pub email: Option<String>,
@@ -99,20 +99,20 @@ impl From<&Commit> for CommitInfo {
     }
 }
 
-/// What `belay show COMMIT` prints.
+/// The output of `belay show COMMIT`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ShowAnswer {
     /// The commit; null where only its id is known.
     pub commit: Option<Commit>,
-    /// What became of its manifests, the oldest first.
+    /// The records of its manifests, the oldest first.
     pub records: Vec<RecordAnswer>,
-    /// Why there are no records; null where there are.
+    /// The reason for which there are no records; null if there are.
     pub why: Option<String>,
-    /// What is not known, because the daemon's history is not here; empty where it is.
+    /// The facts that are missing, because the daemon's history is not here; empty if it is.
     pub missing: Vec<String>,
 }
 
-/// What `belay history --stats` prints.
+/// The output of `belay history --stats`.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StatsAnswer {
@@ -131,15 +131,15 @@ pub struct StatsAnswer {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LineAnswer {
-    /// Of what: `shop`, `shop: Deployment shop/web`, `2026-11`.
+    /// The subject: `shop`, `shop: Deployment shop/web`, `2026-11`.
     pub of: String,
-    /// How many rollouts ended.
+    /// The number of rollouts that ended.
     pub rollouts: u64,
-    /// How many of them failed.
+    /// The number of them that failed.
     pub failures: u64,
-    /// How many rollouts a day.
+    /// The number of rollouts a day.
     pub per_day: f64,
-    /// Which part of them failed, from 0 to 1.
+    /// The part of them that failed, from 0 to 1.
     pub change_failure_rate: f64,
     /// From the writing of the commit until it was complete; null where none was.
     pub lead_time: Option<SpreadAnswer>,
@@ -148,7 +148,7 @@ pub struct LineAnswer {
 }
 
 impl LineAnswer {
-    /// The numbers of a time that is so long.
+    /// Returns the numbers of a time that is so long.
     #[must_use]
     pub fn of(line: &Stats, time: SignedDuration) -> LineAnswer {
         let spread = |spread: Option<Spread>| {
@@ -171,25 +171,25 @@ impl LineAnswer {
     }
 }
 
-/// How many rollouts there were a day.
+/// Returns how many rollouts there were a day.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "a rate for people; nobody has 2^52 rollouts")]
 pub fn per_day(line: &Stats, time: SignedDuration) -> f64 {
     line.deployments as f64 / (time.as_secs_f64() / 86_400.0).max(1.0)
 }
 
-/// Which part of them failed.
+/// Returns the part of them that failed.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "a rate for people; nobody has 2^52 rollouts")]
 pub fn failure_rate(line: &Stats) -> f64 {
     if line.deployments == 0 { 0.0 } else { line.failures as f64 / line.deployments as f64 }
 }
 
-/// How times spread, in seconds.
+/// The distribution of times, in seconds.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SpreadAnswer {
-    /// How many there were.
+    /// The number of times.
     pub count: u64,
     /// The one in the middle.
     pub median_seconds: f64,
@@ -199,7 +199,7 @@ pub struct SpreadAnswer {
     pub longest_seconds: f64,
 }
 
-/// What `belay status` prints. With `--watch`, each workload that changes is a line of its own.
+/// The output of `belay status`. With `--watch`, each workload that changes is a line of its own.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusAnswer {
@@ -213,7 +213,7 @@ pub struct StatusAnswer {
     pub objects: Vec<WorkloadAnswer>,
 }
 
-/// Where one source is.
+/// The state of one source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SourceAnswer {
@@ -225,7 +225,7 @@ pub struct SourceAnswer {
     pub state: SourceState,
     /// The state in a line for people.
     pub summary: String,
-    /// How many of its objects are in which state.
+    /// The number of its objects in each state.
     pub objects: StateCounts,
     /// The source or the daemon that all of it waits for, in a sentence; null where it waits for none.
     pub waits_for: Option<String>,
@@ -235,25 +235,25 @@ pub struct SourceAnswer {
     pub cluster: Option<String>,
     /// When its daemon looked at the repository last, or tried to; null where it has not.
     pub looked: Option<Timestamp>,
-    /// What keeps the daemon from reading the repository, or what it finds there from being planned; null where nothing
-    /// does.
+    /// The trouble that keeps the daemon from reading the repository, or from planning its content; null if there is
+    /// none.
     pub trouble: Option<TroubleAnswer>,
-    /// What else is in its way, by where.
+    /// Other trouble, by place.
     pub troubles: BTreeMap<String, String>,
-    /// What is odd about how its repository is followed, and in nobody's way, by the path of the file.
+    /// Warnings about the repository that block nothing, by the path of the file.
     pub warnings: BTreeMap<String, String>,
 }
 
-/// What is in a source's way.
+/// The trouble of a source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TroubleAnswer {
-    /// What it is.
+    /// The message.
     pub message: String,
     /// Since when.
     pub since: Timestamp,
 }
 
-/// Where one workload is.
+/// The state of one workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadAnswer {
@@ -263,19 +263,19 @@ pub struct WorkloadAnswer {
     pub source: String,
     /// The commit that made its pod template; empty where none is named.
     pub commit: String,
-    /// Where it stands.
+    /// Its state.
     pub state: ObjectState,
     /// One sentence for people.
     pub message: String,
-    /// Where the manifest is written that the state is about; null where that is not known.
+    /// The place of the manifest that the state is about; null if that is not known.
     pub place: Option<Place>,
-    /// What it waits for; null where it waits for nothing.
+    /// The dependencies that it waits for; null if it waits for nothing.
     pub waits_for: Option<String>,
     /// Since when it is held, waits or differs from Git; null where it does not.
     pub since: Option<Timestamp>,
-    /// Who has changed it, which belay only reports; null where nobody has.
+    /// The field manager that has changed it, which belay only reports; null if nobody has.
     pub drifted_by: Option<String>,
-    /// Whether somebody paused its rollout.
+    /// True when somebody paused its rollout.
     pub paused: bool,
     /// Pods of the present template.
     pub updated: i64,
@@ -289,12 +289,12 @@ pub struct WorkloadAnswer {
     pub deadline: Option<Timestamp>,
     /// The pods of each revision that has any, the newest first; null where no workload was asked for by name.
     pub revisions: Option<Vec<RevisionPods>>,
-    /// Why those are not known; null where they are.
+    /// The reason for which those are not known; null if they are.
     pub revisions_missing: Option<String>,
 }
 
 impl WorkloadAnswer {
-    /// An object in a state, of which nothing else is known yet.
+    /// Returns an object in a state, of which nothing else is known yet.
     #[must_use]
     pub fn of_object(object: &ObjectKey, source: &str, state: ObjectState) -> WorkloadAnswer {
         WorkloadAnswer {
@@ -320,7 +320,7 @@ impl WorkloadAnswer {
 }
 
 impl History {
-    /// What is known of a commit.
+    /// Returns the known facts about a commit.
     ///
     /// # Errors
     ///

@@ -20,16 +20,16 @@ pub enum JudgedWrite {
 /// From where the rollout of a write is judged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JudgedBaseline {
-    /// Of which write.
+    /// The write.
     pub of: JudgedWrite,
     /// When that was.
     pub at: Timestamp,
-    /// What it left behind.
+    /// The baseline after it.
     pub baseline: Baseline,
 }
 
 impl JudgedWrite {
-    /// The step that is recorded with it.
+    /// Returns the step that is recorded with it.
     #[must_use]
     pub fn step(self) -> StepKind {
         match self {

@@ -1,4 +1,4 @@
-//! What each question costs in a history of 20,000 records, counted in steps of SQLite's machine, not in time.
+//! The cost of each question in a history of 20,000 records, counted in steps of SQLite's machine, not in time.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
@@ -44,7 +44,7 @@ impl Meter {
         });
     }
 
-    /// Everything that ran in `work` stays within `steps`, and none of it went through a whole table.
+    /// Returns everything that ran in `work` stays within `steps`, and none of it went through a whole table.
     fn within<T>(&self, what: &str, steps: i32, work: impl FnOnce() -> T) -> T {
         self.ran.lock().unwrap().clear();
         let result = work();

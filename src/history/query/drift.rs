@@ -20,7 +20,7 @@ pub struct Drifted {
 }
 
 impl History {
-    /// Notes that an object has drifted and is left so. What was noted before stays.
+    /// Notes that an object has drifted and is left so. An earlier note stays.
     ///
     /// # Errors
     ///
@@ -57,7 +57,7 @@ impl History {
         })
     }
 
-    /// The objects of a source that have drifted and are left so.
+    /// Returns the objects of a source that have drifted and are left so.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! What is asked of the history, by people, by the daemon and by programs.
+//! The questions to the history, of people, of the daemon and of programs.
 
 pub mod answers;
 pub(in crate::history) mod baselines;

@@ -1,4 +1,4 @@
-//! What people and the daemon ask: records by commit, workload, author, time and outcome.
+//! The questions of people and of the daemon: records by commit, workload, author, time and outcome.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::history::store::rows;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Commit, CommitId, Outcome, Person, Record, RecordId, Step};
 
-/// How many candidates are named when digits fit several commits.
+/// The number of candidates that are named when digits fit several commits.
 const CANDIDATES: i64 = 20;
 /// The outcomes that have an index of their own: few, and asked for often. The same as in the file's format.
 const TROUBLE: [Outcome; 5] =
@@ -21,20 +21,21 @@ const TROUBLE: [Outcome; 5] =
 /// The outcomes of what failed.
 pub const FAILED: [Outcome; 4] = [Outcome::Failed, Outcome::RolledBack, Outcome::RollbackFailed, Outcome::Rejected];
 
-/// Which records are asked for: those that fit everything that is said here, newest first.
+/// A query of records: those that fit all conditions, newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
-    /// Of this source.
+    /// Only records of this source.
     pub source: Option<String>,
-    /// Of objects with this name.
+    /// Only records of objects with this name.
     pub name: Option<String>,
-    /// Of objects of this kind. Only together with a name or a commit is this found without looking at all records.
+    /// Only records of objects of this kind. Only together with a name or a commit is this found without looking at all
+    /// records.
     pub kind: Option<String>,
-    /// Of objects in this namespace.
+    /// Only records of objects in this namespace.
     pub namespace: Option<String>,
     /// Charged to commits that begin with these digits.
     pub commit: Option<String>,
-    /// Of commits by people in whose name or address this stands, in upper or lower case.
+    /// Only records of commits by people in whose name or address this stands, in upper or lower case.
     pub author: Option<String>,
     /// Taken up at this time or later.
     pub since: Option<Timestamp>,
@@ -46,12 +47,12 @@ pub struct Query {
     pub own: bool,
     /// Older than this record: for the next page.
     pub older_than: Option<RecordId>,
-    /// How many at most; all where it is `None`.
+    /// The largest number of records; all if it is `None`.
     pub limit: Option<u32>,
 }
 
 impl Query {
-    /// The records of an object in a source, as far as they say what it is to be.
+    /// Returns the records of an object in a source, as far as they say what it is to be.
     #[must_use]
     pub fn of(source: &str, object: &ObjectKey) -> Query {
         Query {
@@ -65,7 +66,7 @@ impl Query {
     }
 }
 
-/// Which heads a source has had.
+/// The heads that a source has had.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heads {
     /// The newest head whose plan was written down.
@@ -74,7 +75,7 @@ pub struct Heads {
     pub finished: Option<CommitId>,
 }
 
-/// How a commit came to a source.
+/// The arrival of a commit at a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// The source.
@@ -85,7 +86,7 @@ pub struct Arrival {
     pub at: Timestamp,
 }
 
-/// Which commit some digits mean.
+/// The commit that some digits mean.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resolved {
     /// This one.
@@ -97,7 +98,7 @@ pub enum Resolved {
 }
 
 impl History {
-    /// The records that fit, newest first.
+    /// Returns the records that fit, newest first.
     ///
     /// # Errors
     ///
@@ -111,7 +112,8 @@ impl History {
         })
     }
 
-    /// The record of an object that was written last, of those that say what it is to be, whatever the clock said then.
+    /// Returns the record of an object that was written last, of those that say what it is to be, whatever the clock
+    /// said then.
     ///
     /// # Errors
     ///
@@ -127,7 +129,7 @@ impl History {
         })
     }
 
-    /// One record.
+    /// Returns one record.
     ///
     /// # Errors
     ///
@@ -140,7 +142,7 @@ impl History {
         })
     }
 
-    /// The steps of a record, in order.
+    /// Returns the steps of a record, in order.
     ///
     /// # Errors
     ///
@@ -154,7 +156,7 @@ impl History {
         })
     }
 
-    /// The records of a source that have not ended, oldest first: what a daemon that starts takes up.
+    /// Returns the records of a source that have not ended, oldest first: what a daemon that starts takes up.
     ///
     /// # Errors
     ///
@@ -168,7 +170,7 @@ impl History {
         })
     }
 
-    /// The heads that a source has had.
+    /// Returns the heads that a source has had.
     ///
     /// # Errors
     ///
@@ -183,7 +185,7 @@ impl History {
         })
     }
 
-    /// What is known of a commit that belay has seen.
+    /// Returns the facts about a commit that belay has seen.
     ///
     /// # Errors
     ///
@@ -194,7 +196,7 @@ impl History {
         })
     }
 
-    /// Which commit that belay has seen begins with these digits.
+    /// Returns the commit that belay has seen and that begins with these digits.
     ///
     /// # Errors
     ///
@@ -216,7 +218,7 @@ impl History {
         })
     }
 
-    /// How a commit came to the sources that have it, by their names.
+    /// Returns the arrivals of a commit at the sources that have it, by their names.
     ///
     /// # Errors
     ///
@@ -238,7 +240,7 @@ const NEWEST: &str = "WHERE records.source = ?1 AND records.name = ?2 AND record
                       NULL)) ORDER BY records.number DESC LIMIT 1";
 const OWN: &str = "(\"trigger\" <> 'autoscaler' AND (\"trigger\" <> 'restart' OR who IS NULL))";
 const OPEN: &str = "WHERE source = ? AND ended IS NULL ORDER BY number";
-// What was rebuilt belongs to no head.
+// A rebuilt record belongs to no head.
 const RECORDED: &str = "SELECT head FROM plans WHERE source = ? AND head <> '' ORDER BY number DESC LIMIT 1";
 const FINISHED: &str =
     "SELECT head FROM plans WHERE source = ? AND head <> '' AND ended IS NOT NULL ORDER BY number DESC LIMIT 1";
@@ -249,7 +251,8 @@ const RESOLVE: &str =
 const ARRIVALS: &str = "SELECT source, head, at FROM arrivals WHERE \"commit\" = ? ORDER BY source";
 
 impl Query {
-    /// The question in SQL. The index is named, so that no question ever goes through all records by a wrong guess.
+    /// Returns the question in SQL. The index is named, so that no question ever goes through all records by a wrong
+    /// guess.
     fn sql(&self) -> (String, Vec<Value>) {
         let mut conditions: Vec<String> = Vec::new();
         let mut values: Vec<Value> = Vec::new();
@@ -332,7 +335,7 @@ const AUTHOR: &str = "records.\"commit\" IN (SELECT commits.\"commit\" FROM comm
 const OLDER: &str = "(records.started, records.number) < (SELECT older.started, older.number FROM records AS older WHERE \
                      older.number = ?)";
 
-/// The first text after all that begin with these digits.
+/// Returns the first text after all that begin with these digits.
 fn after(digits: &str) -> String {
     format!("{digits}g")
 }

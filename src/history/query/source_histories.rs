@@ -1,5 +1,5 @@
-//! What is known of sources besides what is live: the published state of each, what is open and what it waits for, and what
-//! ended badly.
+//! The facts about sources besides the live objects: the published state of each, its open records and their
+//! dependencies, and its bad ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,21 +15,21 @@ use belay_core::rollout::{
     CommitId, LiveWorkload, ObjectFacts, ObjectState, Outcome, Reason, ReasonCode, Record, Workload,
 };
 
-/// What is known of each source that is followed.
+/// The facts about each source that is followed.
 #[derive(Debug, Default)]
 pub struct SourceHistories {
     /// By the names of the sources.
     pub sources: BTreeMap<String, SourceHistory>,
 }
 
-/// What is known of one source.
+/// The facts about one source.
 #[derive(Debug, Default)]
 pub struct SourceHistory {
     /// Its published state; `None` where no daemon has published any.
     standing: Option<SourceStanding>,
-    /// What is open.
+    /// The open records.
     pub open: BTreeMap<ObjectKey, Open>,
-    /// What ended badly, or was left alone.
+    /// The objects that ended badly, or were left alone.
     pub ended: BTreeMap<ObjectKey, ObjectStanding>,
 }
 
@@ -38,18 +38,18 @@ pub struct SourceHistory {
 pub struct Open {
     state: ObjectState,
     commit: CommitId,
-    /// Where its manifest is written.
+    /// The place of its manifest.
     place: Option<Place>,
     /// When it was taken up.
     since: Option<Timestamp>,
-    /// What it waits for.
+    /// The dependencies that it waits for.
     waits_for: Option<String>,
-    /// What is wrong with its pods already.
+    /// The trouble with its pods so far.
     wrong: Option<String>,
 }
 
 impl SourceHistories {
-    /// What the history knows of the sources that are followed, where no daemon answers.
+    /// Returns the history's facts about the sources that are followed, if no daemon answers.
     ///
     /// # Errors
     ///
@@ -65,8 +65,8 @@ impl SourceHistories {
         Ok(known)
     }
 
-    /// What a daemon publishes of its sources. The history, where it can be read, adds the places of manifests and what is
-    /// planned and not begun.
+    /// Returns the sources as a daemon publishes them. The history, where it can be read, adds the places of manifests
+    /// and what is planned and not begun.
     #[must_use]
     pub fn published(
         sources: BTreeMap<String, PublishedSource>,
@@ -87,7 +87,7 @@ impl SourceHistories {
     }
 }
 
-/// The open records of a source, with what they wait for.
+/// Returns the open records of a source, with what they wait for.
 fn open_records(history: &History, source: &str) -> Result<BTreeMap<ObjectKey, Open>, HistoryError> {
     let mut open = BTreeMap::new();
     for record in history.open_records(source)? {
@@ -108,7 +108,7 @@ impl SourceHistories {
             let keys: BTreeSet<&ObjectKey> = source.open.keys().chain(source.ended.keys()).collect();
             for key in keys.into_iter().filter(|key| here(key)) {
                 let state = ObjectState::of(&source.facts(key));
-                // What was only just planned is not worth a line of its own: there may be thousands.
+                // A record that was only just planned is not worth a line of its own: there may be thousands.
                 let soon =
                     matches!(state, ObjectState::Pending | ObjectState::Progressing) && Workload::of(key).is_none();
                 if soon || known.contains(&(name.as_str(), key)) {
@@ -122,7 +122,7 @@ impl SourceHistories {
         besides
     }
 
-    /// The published state of each source.
+    /// Returns the published state of each source.
     #[must_use]
     pub fn source_answers(&self) -> Vec<SourceAnswer> {
         self.sources.iter().filter_map(|(name, source)| source.answer(name)).collect()
@@ -130,7 +130,7 @@ impl SourceHistories {
 }
 
 impl SourceHistory {
-    /// The same without what is of another daemon's time: a standby knows nothing of what is under way.
+    /// Returns the same without what is of another daemon's time: a standby knows nothing of what is under way.
     fn of_its_follower(mut self) -> SourceHistory {
         if self.standing.as_ref().is_some_and(|standing| standing.follower.standby) {
             self.open.clear();
@@ -139,7 +139,7 @@ impl SourceHistory {
         self
     }
 
-    /// The answer about the source; `None` where no daemon has published its state.
+    /// Returns the answer about the source; `None` where no daemon has published its state.
     fn answer(&self, name: &str) -> Option<SourceAnswer> {
         let standing = self.standing.clone()?;
         let summary = standing.summary();
@@ -166,7 +166,7 @@ impl SourceHistory {
         })
     }
 
-    /// What is known of an object here.
+    /// Returns the known facts about an object.
     #[must_use]
     pub fn facts(&self, key: &ObjectKey) -> ObjectFacts {
         ObjectFacts {
@@ -224,7 +224,7 @@ impl Open {
         Open { state, commit, place, since: Some(started), waits_for, wrong: None }
     }
 
-    /// A rollout as it is published, with what its record adds.
+    /// Returns a rollout as it is published, with what its record adds.
     fn published(rollout: PublishedRollout, recorded: Option<Open>) -> Open {
         let PublishedRollout { state, commit, message, wrong } = rollout;
         let (place, since) = recorded.map(|open| (open.place, open.since)).unwrap_or_default();
@@ -252,7 +252,7 @@ pub fn refine(history: &History, rows: &mut [WorkloadAnswer]) {
     }
 }
 
-/// Why an object is as it is, with the place of its manifest.
+/// Returns why an object is in its state, with the place of its manifest.
 #[must_use]
 pub fn told(place: Option<&Place>, reason: Option<&Reason>) -> String {
     let message = reason.map(|reason| reason.message.as_str()).unwrap_or_default();
@@ -262,7 +262,7 @@ pub fn told(place: Option<&Place>, reason: Option<&Reason>) -> String {
     }
 }
 
-/// What the newest record of a held object says, where a newer commit has gone back to what is held.
+/// Returns the newest record's reason of a held object, if a newer commit has gone back to the held manifest.
 ///
 /// # Errors
 ///
@@ -275,7 +275,7 @@ pub fn held_again(history: &History, source: &str, key: &ObjectKey) -> Result<Op
 }
 
 impl WorkloadAnswer {
-    /// A live workload, with what the history knows of its source.
+    /// Returns a live workload, with what the history knows of its source.
     #[must_use]
     pub fn of_live(
         key: &ObjectKey,

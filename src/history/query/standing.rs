@@ -1,4 +1,4 @@
-//! Where each source stands, as its daemon says: for commands, which have no other way to ask it.
+//! The standing of each source, as its daemon says: for commands, which have no other way to ask it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use belay_core::rollout::{CommitId, ObjectState, Reason, SourceState, StateCount
 pub struct SourceStanding {
     /// Its state.
     pub state: SourceState,
-    /// How many of its objects are in which state.
+    /// The number of its objects in each state.
     pub counts: StateCounts,
     /// The head that was planned last.
     pub head: Option<CommitId>,
@@ -26,9 +26,9 @@ pub struct SourceStanding {
     pub blocked: Option<String>,
     /// The source or the daemon that all of it waits for, in a sentence.
     pub waits: Option<String>,
-    /// What is in its way, by where.
+    /// The trouble, by place.
     pub troubles: BTreeMap<String, String>,
-    /// What is odd about how its repository is followed, by the path of the file.
+    /// Warnings about its repository, by the path of the file.
     pub warnings: BTreeMap<String, String>,
     /// The objects with a hold.
     pub held: BTreeSet<ObjectKey>,
@@ -40,11 +40,11 @@ pub struct SourceStanding {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Follower {
-    /// Whether it only stands by: another daemon follows the source.
+    /// True when it only stands by: another daemon follows the source.
     pub standby: bool,
     /// When it looked at the repository last, or tried to; `None` where it has not.
     pub looked: Option<Timestamp>,
-    /// How often it looks, in seconds.
+    /// The period between two looks, in seconds.
     pub interval: u64,
     /// The API server of the cluster that the source is for.
     pub cluster: Option<String>,
@@ -52,7 +52,7 @@ pub struct Follower {
     pub trouble_since: Option<Timestamp>,
 }
 
-/// How late a look may be, besides one interval, before that is said.
+/// The delay of a look, besides one interval, after which it is reported as late.
 const LATE: SignedDuration = SignedDuration::from_secs(60);
 
 impl Follower {
@@ -66,7 +66,8 @@ impl Follower {
 }
 
 impl SourceStanding {
-    /// The same, as it is said at a time: a source that no daemon looks at is `blocked`, whatever was said of it last.
+    /// Returns the same, as it is said at a time: a source that no daemon looks at is `blocked`, whatever was said of
+    /// it last.
     #[must_use]
     pub fn as_of(mut self, now: Timestamp) -> SourceStanding {
         if let Some(gone) = self.follower.absent_for(now) {
@@ -78,8 +79,8 @@ impl SourceStanding {
         self
     }
 
-    /// Whether it is worth noting after another was noted. While rollouts go on, their counts are not; a look is once in
-    /// half a minute.
+    /// Returns true when it is worth noting after another was noted. While rollouts go on, their counts are not; a look
+    /// is once in half a minute.
     #[must_use]
     pub fn is_news_after(&self, noted: &SourceStanding) -> bool {
         const LOOKS: SignedDuration = SignedDuration::from_secs(30);
@@ -93,7 +94,7 @@ impl SourceStanding {
         looked || SourceStanding { follower, counts, ..self.clone() } != *noted
     }
 
-    /// Its state in a line: `degraded (1 rejected, 12 complete)`, `waiting (3 complete) for source infra`.
+    /// Returns its state in a line: `degraded (1 rejected, 12 complete)`, `waiting (3 complete) for source infra`.
     #[must_use]
     pub fn summary(&self) -> String {
         let counts = if self.counts.0.is_empty() { String::new() } else { format!(" ({})", self.counts) };
@@ -103,7 +104,7 @@ impl SourceStanding {
     }
 }
 
-/// A time in its largest unit: `2m`, `3h`, `5d`.
+/// Returns a time in its largest unit: `2m`, `3h`, `5d`.
 fn age(time: SignedDuration) -> String {
     match time.as_secs() {
         seconds @ ..120 => format!("{seconds}s"),
@@ -133,7 +134,7 @@ pub struct PublishedRollout {
     pub commit: CommitId,
     /// One sentence.
     pub message: String,
-    /// What is wrong with its pods already.
+    /// The trouble with its pods so far.
     pub wrong: Option<String>,
 }
 
@@ -145,13 +146,13 @@ pub struct ObjectStanding {
     pub state: ObjectState,
     /// The commit that is charged with it.
     pub commit: CommitId,
-    /// Why.
+    /// The reason.
     pub reason: Option<Reason>,
-    /// Where its manifest is written.
+    /// The place of its manifest.
     pub place: Option<Place>,
     /// Since when.
     pub since: Timestamp,
-    /// Whether it is among the objects that the head is counted to have.
+    /// True when it is among the counted objects of the head.
     pub in_head: bool,
 }
 
@@ -169,7 +170,7 @@ impl History {
         })
     }
 
-    /// Where a source stands, as its daemon said last; `None` where none has.
+    /// Returns the last standing of a source, as its daemon said; `None` if none has.
     ///
     /// # Errors
     ///
@@ -221,7 +222,7 @@ impl History {
         })
     }
 
-    /// The objects of a source that are not as its head says, and have ended.
+    /// Returns the objects of a source that are not as its head says, and have ended.
     ///
     /// # Errors
     ///

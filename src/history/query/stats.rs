@@ -1,4 +1,4 @@
-//! How often is deployed, how long that takes, how often it fails, and how soon that is mended.
+//! The figures: how often rollouts happen, how long they take, how often they fail, and how soon that is mended.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,7 +11,7 @@ use crate::history::store::rows;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::Outcome;
 
-/// What the numbers are for.
+/// The subject of the numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatsQuery {
     /// Only this source.
@@ -24,7 +24,7 @@ pub struct StatsQuery {
     pub by: By,
 }
 
-/// What one line of numbers is for.
+/// The subject of one line of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     /// A source.
@@ -40,9 +40,9 @@ pub enum By {
 pub struct Stats {
     /// The source, workload or month.
     pub of: String,
-    /// How many rollouts ended, well or not.
+    /// The number of rollouts that ended, well or not.
     pub deployments: u64,
-    /// How many of them failed, taken back or not.
+    /// The number of them that failed, rolled back or not.
     pub failures: u64,
     /// From the commit's author date to complete, of those that a commit set off.
     pub lead_time: Option<Spread>,
@@ -51,10 +51,10 @@ pub struct Stats {
     pub time_to_restore: Option<Spread>,
 }
 
-/// How long something took, over many times.
+/// The distribution of durations, over many times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spread {
-    /// How many times.
+    /// The number of times.
     pub count: u64,
     /// The one in the middle.
     pub median: SignedDuration,
@@ -65,7 +65,7 @@ pub struct Spread {
 }
 
 impl History {
-    /// The numbers, by name. Goes through the rollouts of the time asked for, once.
+    /// Returns the numbers, by name. Goes through the rollouts of the time asked for, once.
     ///
     /// # Errors
     ///

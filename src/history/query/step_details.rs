@@ -1,10 +1,10 @@
-//! What the steps of a record tell.
+//! The details of a record's steps.
 
 use crate::history::error::HistoryError;
 use crate::history::store::file::History;
 use belay_core::rollout::{Outcome, Record, StepKind, Trigger, Unnoticed, is_configuration};
 
-/// What an open record waits for: its last step says so.
+/// Returns the dependencies of an open record: its last step names them.
 ///
 /// # Errors
 ///
@@ -20,7 +20,7 @@ pub fn waits_for(history: &History, record: &Record) -> Result<Option<String>, H
     Ok(last.filter(|step| step.kind == StepKind::Waiting).map(|step| step.detail))
 }
 
-/// How far an open record's rollout was when that was written down last, and what is wrong with its pods already.
+/// Returns the progress of an open record's rollout when that was recorded last, and the trouble with its pods so far.
 ///
 /// # Errors
 ///
@@ -33,7 +33,7 @@ pub fn progress(history: &History, record: &Record) -> Result<Option<String>, Hi
     Ok(last.filter(|step| step.kind == StepKind::Progress).map(|step| step.detail))
 }
 
-/// Which workloads read what a record changed, and were not rolled out for it.
+/// Returns the workloads that read the configuration that a record changed, and were not rolled out for it.
 ///
 /// # Errors
 ///
@@ -47,7 +47,7 @@ pub fn unnoticed(history: &History, record: &Record) -> Result<Vec<Unnoticed>, H
     Ok(noted.and_then(|step| serde_json::from_str(&step.detail).ok()).unwrap_or_default())
 }
 
-/// What the person said who asked for what a record is about.
+/// Returns the note of the person who asked for the change of a record.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Which template a workload had at which commit, and to which it can go back.
+//! The templates of a workload by commit, and those to which it can go back.
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -13,7 +13,7 @@ use crate::history::write::fallback_template::{checked, forget_fallback_template
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{CommitId, ReasonCode, Record};
 
-/// How many templates are kept for each workload. The last good one stays, however many have failed since.
+/// The number of templates that are kept for each workload. The last good one stays, however many have failed since.
 const KEPT: i64 = 20;
 
 /// The newest commit whose manifest of a workload was seen complete.
@@ -36,7 +36,7 @@ pub struct KeptTemplate {
 }
 
 impl KeptTemplate {
-    /// The template that was applied for a commit.
+    /// Returns the template that was applied for a commit.
     ///
     /// # Errors
     ///
@@ -92,7 +92,7 @@ impl History {
         self.write("keep a template", |connection| kept.write(connection))
     }
 
-    /// The pod template that was applied for a commit, where it was kept.
+    /// Returns the pod template that was applied for a commit, where it was kept.
     ///
     /// # Errors
     ///
@@ -101,8 +101,8 @@ impl History {
         self.read("look for a template", |connection| template(connection, source, object, commit))
     }
 
-    /// The newest record of a workload that rolled out and was seen complete, unless the same manifest has failed since, or was
-    /// not well any more when another took its place.
+    /// Returns the newest record of a workload that rolled out and was seen complete, unless the same manifest has
+    /// failed since, or was not well any more when another took its place.
     ///
     /// # Errors
     ///
@@ -111,7 +111,7 @@ impl History {
         self.good(source, object, None)
     }
 
-    /// The same, of other commits than this one: what of that was complete goes back, too.
+    /// Returns the same, of other commits than this one: what of that was complete goes back, too.
     ///
     /// # Errors
     ///
@@ -141,9 +141,9 @@ impl History {
 }
 
 impl History {
-    /// The records of a workload's revisions that were not well when they were replaced, or failed and were left, and were not
-    /// complete anew since: the newest of those with one manifest or commit tells it of all of them. What went with
-    /// another object of its commit says nothing. At most 500 are looked at.
+    /// Returns the records of a workload's revisions that were not well when they were replaced, or failed and were
+    /// left, and were not complete anew since: the newest of those with one manifest or commit tells it of all of them.
+    /// A record that went with another object of its commit says nothing. At most 500 are looked at.
     ///
     /// # Errors
     ///
@@ -173,7 +173,7 @@ impl History {
     }
 }
 
-/// Whether two records are of one manifest or one commit.
+/// Returns true when two records are of one manifest or one commit.
 fn is_same(one: &Record, other: &Record) -> bool {
     one.commit == other.commit || one.manifest_hash.is_some() && one.manifest_hash == other.manifest_hash
 }
@@ -229,7 +229,7 @@ fn template(
     Ok(found.map(|text| rows::from_json(0, &text)).transpose()?)
 }
 
-/// What was not well any more when it was replaced is not good before it is complete anew.
+/// A revision that was unhealthy when it was replaced is not good before it is complete anew.
 const UNWELL: &str = "SELECT 1 FROM records AS ill INDEXED BY records_rolled_out JOIN steps ON steps.record = ill.number AND steps.step = \
      'unwell' WHERE ill.source = ?1 AND ill.name = ?2 AND ill.rolls_out = 1 AND ill.kind = ?3 AND ill.\"group\" = ?4 AND \
      ill.namespace IS ?5 AND ill.number >= records.number AND (ill.manifest_hash = records.manifest_hash OR \

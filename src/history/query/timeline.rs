@@ -1,4 +1,4 @@
-//! What came when, and what became of it: a head of a source at a time, the newest first.
+//! The timeline of a source: one head at a time, the newest first, with its outcome.
 
 use std::collections::BTreeMap;
 
@@ -23,12 +23,12 @@ pub struct TimelineEntry {
     pub begun: Timestamp,
     /// When all of it was through for the first time; `None` while it is not.
     pub ended: Option<Timestamp>,
-    /// What became of the manifests, by the commits that are charged with them: each object once, by its last outcome, also
-    /// where a newer head was there by then. The head's is there also where nothing changed.
+    /// The outcomes of the manifests, by the commits that are charged with them: each object once, by its last outcome,
+    /// even if a newer head was there by then. The head's is there also where nothing changed.
     pub commits: BTreeMap<CommitId, BTreeMap<Outcome, u64>>,
-    /// Whether the head brought back what earlier commits say, which counts in their lines.
+    /// True when the head brought back manifests of earlier commits, which count in their lines.
     pub brings_back: bool,
-    /// Whether records of the head itself are no longer kept.
+    /// True when records of the head itself are no longer kept.
     pub forgotten: bool,
 }
 

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::history::error::{HistoryError, io};
 
-/// How many files that were set aside are kept.
+/// The number of files that were set aside and are kept.
 const SET_ASIDE: usize = 3;
 
 /// Renames the file, and those that SQLite keeps beside it, so that nothing of it is lost.
@@ -26,7 +26,7 @@ pub(in crate::history) fn set_aside(path: &Path, now: Timestamp) -> Result<PathB
     Ok(to)
 }
 
-/// Keeps the newest few files that were set aside. That one can't be deleted is no reason to stop.
+/// Keeps the newest few files that were set aside. A failure to delete one is no reason to stop.
 fn forget_older(path: &Path) {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return };
     let prefix = format!("{}.damaged-", name.to_string_lossy());
@@ -48,7 +48,7 @@ fn forget_older(path: &Path) {
     }
 }
 
-/// The path with something behind its last letter.
+/// Returns the path with something behind its last letter.
 pub(in crate::history) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);

@@ -11,10 +11,10 @@ use super::damage::{DamageCheck, cannot_open, is_damage};
 use super::format::format_of;
 use crate::history::error::HistoryError;
 
-/// How long a writer waits for another process that is writing.
+/// The time for which a writer waits for another process that is writing.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How many prepared statements are kept for each connection.
+/// The number of prepared statements that are kept for each connection.
 const STATEMENTS: usize = 64;
 
 /// SQLite's own word on the file: `ok`, or the first thing that is wrong.
@@ -22,7 +22,7 @@ pub(in crate::history) fn check(connection: &Connection) -> rusqlite::Result<Str
     connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
 }
 
-/// What every connection is told first.
+/// Sends the first statements of every connection.
 pub(in crate::history) fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
@@ -53,8 +53,8 @@ pub(in crate::history) fn open_for_reading(path: &Path) -> Result<Connection, Hi
     }
 }
 
-/// What is wrong with the file, where reading it from end to end proves that something is. A file that can't be opened or
-/// read (rights, a failing disk, too few descriptors) is not proved to be damaged.
+/// Returns the fault of the file, if reading it from end to end proves one. A file that can't be opened or read
+/// (rights, a failing disk, too few descriptors) is not proved to be damaged.
 pub(in crate::history) fn damage(path: &Path) -> Option<String> {
     let connection = match open_for_reading(path) {
         Ok(connection) => connection,

@@ -1,4 +1,5 @@
-//! Whether a file that could not be opened is damaged, which is only said where reading it proves it, or why else.
+//! Decides if a file that could not be opened is damaged, which is only said if reading it proves it, or why else it
+//! failed.
 
 use std::path::Path;
 use std::{fs, io};
@@ -16,14 +17,14 @@ pub(in crate::history) fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt))
 }
 
-/// What a file is opened for.
+/// The purpose for which a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::history) enum DamageCheck {
     Reading,
     Writing,
 }
 
-/// Why a file can't be opened: what the system says of it, which SQLite does not tell, and what to do.
+/// Returns why a file can't be opened: the system's reason, which SQLite does not tell, and advice.
 pub(in crate::history) fn cannot_open(path: &Path, wanted: DamageCheck, error: &rusqlite::Error) -> HistoryError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {

@@ -24,7 +24,7 @@ use crate::state_folder::{FileId, StateFolder};
 /// belay's memory: what became of each manifest of each commit. One file, `history.db`, written by one daemon and read
 /// by any number of other processes, `sqlite3 history.db` among them.
 ///
-/// Cheap to clone and to share; calls block for microseconds. What a call has written is there after a `kill -9`.
+/// Cheap to clone and to share; calls block for microseconds. A written record survives a `kill -9`.
 #[derive(Clone)]
 pub struct History(Arc<Inner>);
 
@@ -36,17 +36,17 @@ struct Inner {
     reader: Mutex<Connection>,
     /// `None` where the file was opened for reading.
     writer: Option<Mutex<Writer>>,
-    /// How often a fresh file was begun in its place.
+    /// The number of times that a fresh file was begun in its place.
     begun: AtomicU32,
 }
 
-/// What writes, and the file that it has open: somebody may put another one in its place, or delete it.
+/// The writer, and the file that it has open: somebody may put another one in its place, or delete it.
 struct Writer {
     connection: Connection,
     file: Option<FileId>,
 }
 
-/// How the history file was found when it was opened.
+/// The state of the history file when it was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpenedHistory {
     /// As it was left.
@@ -62,7 +62,7 @@ pub enum OpenedHistory {
     },
     /// It could not be read, and has been renamed.
     SetAside {
-        /// What was wrong.
+        /// The fault.
         why: String,
         /// Its name now.
         to: PathBuf,
@@ -171,7 +171,8 @@ impl History {
         Ok(Some(to))
     }
 
-    /// Whether the file can be read from end to end, as it is on the disk: what is in use may still stand in memory.
+    /// Returns true when the file can be read from end to end, as it is on the disk: a file in use may still stand in
+    /// memory.
     fn is_sound(&self) -> bool {
         damage(&self.0.path).is_none()
     }
@@ -216,7 +217,7 @@ impl History {
         }
     }
 
-    /// How often a fresh file was begun while this history was in use: what was known of it before is gone then.
+    /// Returns how often a fresh file was begun while this history was in use: earlier knowledge of it is lost then.
     #[must_use]
     pub fn begun(&self) -> u32 {
         self.0.begun.load(Ordering::Relaxed)
@@ -313,7 +314,7 @@ impl Writer {
     }
 }
 
-/// Why a piece of work failed: SQLite refused, or we did.
+/// The reason for which a piece of work failed: SQLite refused, or we did.
 pub(in crate::history) enum Failure {
     Sql(rusqlite::Error),
     Ours(HistoryError),

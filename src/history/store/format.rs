@@ -4,15 +4,15 @@ use rusqlite::{Connection, TransactionBehavior};
 
 /// The formats, each as the step from the one before. A format that has been released is never changed.
 const FORMATS: &[&str] = &[include_str!("schema.sql"), include_str!("holds.sql")];
-/// What marks the file as belay's: `blay` in ASCII.
+/// The number that marks the file as belay's: `blay` in ASCII.
 pub(in crate::history) const APPLICATION: i32 = 0x626c_6179;
 
-/// The newest format that is known here.
+/// Returns the newest format that is known here.
 pub(in crate::history) fn newest_format() -> i32 {
     i32::try_from(FORMATS.len()).unwrap_or(i32::MAX)
 }
 
-/// The format of a file; 0 for an empty one.
+/// Returns the format of a file; 0 for an empty one.
 pub(in crate::history) fn format_of(connection: &Connection) -> rusqlite::Result<i32> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
 }
@@ -22,16 +22,16 @@ pub(in crate::history) fn migrate(connection: &mut Connection) -> rusqlite::Resu
     migrate_to(connection, FORMATS)
 }
 
-/// How the file is written.
+/// Sets how the file is written.
 pub(in crate::history) fn set_up(connection: &Connection) -> rusqlite::Result<()> {
     // Only has an effect before the first table: room that was freed can be given back bit by bit.
     connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     // Readers in other processes neither wait for the writer nor hold it up.
     connection.pragma_update(None, "journal_mode", "WAL")?;
-    // With WAL, NORMAL does not wait for the disk at each commit. What was committed is with the operating system then and
-    // outlives `kill -9`; a power failure may take the last moments, but never the file. That is enough: the cluster holds
-    // what matters, on the objects, and a daemon that starts again reads it there. FULL would cost a wait for the disk at
-    // every step of every rollout.
+    // With WAL, NORMAL does not wait for the disk at each commit. A committed transaction is with the operating system
+    // then and outlives `kill -9`; a power failure may take the last moments, but never the file. More is not needed:
+    // the cluster holds the important facts, on the objects, and a daemon that starts again reads them there. FULL
+    // would cost a wait for the disk at every step of every rollout.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
     connection.pragma_update(None, "foreign_keys", true)?;

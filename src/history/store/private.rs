@@ -12,7 +12,7 @@ use crate::state_folder::StateFolder;
 
 const FOLDER: u32 = 0o700;
 const FILE: u32 = 0o600;
-/// Of a folder that others may make files in, `/tmp`: not belay's to close.
+/// The mode of a folder that others may make files in, `/tmp`: not belay's to close.
 const STICKY: u32 = 0o1000;
 /// The beginnings of the names of belay's own files in the folder.
 const OWN: [&str; 4] = ["history.db", "identity", "embedded.kubeconfig", "sources"];

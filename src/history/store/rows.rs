@@ -18,11 +18,11 @@ pub(in crate::history) const RECORD: &str = "records.number, records.source, rec
                                  records.manifest_hash, records.rolls_out, records.revision, records.back_to, \
                                  records.back_to_revision, records.started, records.ended, records.rendered_by";
 
-/// Which records say something of their commit: that drift was put right says nothing.
+/// The condition for records that say something of their commit: corrected drift says nothing.
 pub(in crate::history) const COUNTED: &str = "NOT (\"trigger\" IN ('drift', 'autoscaler') AND outcome IN ('complete', \
                                   'unchanged', 'superseded', 'unknown'))";
 
-/// One record, without what is in tables of its own.
+/// Returns one record, without what is in tables of its own.
 pub(in crate::history) fn record(row: &Row<'_>) -> Result<Record, Error> {
     let place = match (row.get::<_, Option<String>>(7)?, row.get(8)?, row.get(9)?) {
         (Some(path), Some(line), Some(column)) => Some(Place { path: Arc::from(path), line, column }),
@@ -85,7 +85,7 @@ pub(in crate::history) fn complete(connection: &Connection, record: &mut Record)
     Ok(())
 }
 
-/// The group, kind, namespace and name that stand in four columns.
+/// Returns the group, kind, namespace and name that stand in four columns.
 pub(in crate::history) fn object(row: &Row<'_>, at: usize) -> Result<ObjectKey, Error> {
     Ok(ObjectKey { group: row.get(at)?, kind: row.get(at + 1)?, namespace: row.get(at + 2)?, name: row.get(at + 3)? })
 }
@@ -121,12 +121,12 @@ pub(in crate::history) fn write_evidence(connection: &Connection, id: i64, evide
     statement.execute(params![id, json(evidence)]).map(drop)
 }
 
-/// A time as it is kept: `2026-11-20T09:30:00.000Z`. Texts of the years 0 to 9999 sort as the times do.
+/// Returns a time as it is kept: `2026-11-20T09:30:00.000Z`. Texts of the years 0 to 9999 sort as the times do.
 pub(in crate::history) fn time(at: Timestamp) -> String {
     format!("{at:.3}")
 }
 
-/// The trigger that stands in three columns: its word, whose hand it was, and the object that it names.
+/// Returns the trigger that stands in three columns: its word, whose hand it was, and the object that it names.
 pub(in crate::history) fn trigger(row: &Row<'_>, at: usize) -> Result<Trigger, Error> {
     let (word, who): (String, Option<String>) = (row.get(at)?, row.get(at + 1)?);
     let object: Option<String> = row.get(at + 2)?;
@@ -134,7 +134,7 @@ pub(in crate::history) fn trigger(row: &Row<'_>, at: usize) -> Result<Trigger, E
     Trigger::of_word(&word, who, object).ok_or_else(|| unreadable(at, format!("no trigger is called {word}")))
 }
 
-/// The word that an outcome, or the kind of a step, is kept under.
+/// Returns the word that an outcome, or the kind of a step, is kept under.
 pub(in crate::history) fn word<T: Serialize>(value: T) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(word)) => word,

@@ -67,7 +67,7 @@ fn note_ends(
     by_commit.values().try_for_each(|ended| note(connection, ended, at))
 }
 
-/// The plan of a source's present head.
+/// Returns the plan of a source's present head.
 fn plan(connection: &Connection, source: &str, head: &CommitId, at: Timestamp) -> Result<i64, Failure> {
     let newest: Option<(i64, String)> = connection
         .prepare_cached("SELECT number, head FROM plans WHERE source = ? ORDER BY number DESC LIMIT 1")?
@@ -76,7 +76,7 @@ fn plan(connection: &Connection, source: &str, head: &CommitId, at: Timestamp) -
     match newest {
         Some((number, newest)) if newest == head.as_str() => Ok(number),
         _ => {
-            // What was rebuilt has no head.
+            // A rebuilt record has no head.
             let is_first = newest.is_none_or(|(_, head)| head.is_empty());
             connection
                 .prepare_cached("INSERT INTO plans (source, head, begun, is_first) VALUES (?, ?, ?, ?)")?
@@ -86,7 +86,7 @@ fn plan(connection: &Connection, source: &str, head: &CommitId, at: Timestamp) -
     }
 }
 
-/// The record of a commit for an object that a plan has already.
+/// Returns the record of a commit for an object that a plan has already.
 fn begun(connection: &Connection, plan: i64, record: &Record) -> Result<Option<i64>, Failure> {
     let object = &record.object;
     let found = connection

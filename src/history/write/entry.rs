@@ -1,4 +1,4 @@
-//! What goes on in many rollouts at one moment, written down together.
+//! The entries of many rollouts of one moment, written together.
 
 use jiff::Timestamp;
 use rusqlite::Connection;
@@ -14,7 +14,7 @@ use belay_core::rollout::{Outcome, Reason, RecordId, Step};
 pub enum HistoryEntry {
     /// A step of a record.
     Step(RecordId, Step),
-    /// What has become known of a record.
+    /// A new fact about a record.
     Update(RecordId, Box<Update>),
     /// The template of a workload that was seen complete.
     Kept(KeptTemplate),

@@ -19,7 +19,7 @@ pub struct FallbackTemplate {
     pub uid: String,
     /// The template.
     pub template: Value,
-    /// What the object said of it.
+    /// The object's marks of it.
     pub marks: TemplateMarks,
 }
 
@@ -52,7 +52,7 @@ impl History {
         })
     }
 
-    /// The template that a workload had before the rollouts of which none was seen complete, where it was kept.
+    /// Returns the template that a workload had before the rollouts of which none was seen complete, where it was kept.
     ///
     /// # Errors
     ///
@@ -94,7 +94,7 @@ pub(in crate::history) fn forget_fallback_template(
     Ok(())
 }
 
-/// The text of a template that may be kept.
+/// Returns the text of a template that may be kept.
 pub(in crate::history) fn checked(object: &ObjectKey, template: &Value) -> Result<String, HistoryError> {
     if object.kind == "Secret" {
         return Err(HistoryError::Secret { object: object.clone() });

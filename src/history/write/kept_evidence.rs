@@ -1,4 +1,4 @@
-//! What is kept of the evidence of a record: what is of this rollout, in order, and not too much of it.
+//! The kept part of a record's evidence: the part of this rollout, in order, and not too much of it.
 
 use jiff::Timestamp;
 use rusqlite::{Connection, params};

@@ -1,4 +1,4 @@
-//! What the daemon writes: commits that came, records that begin (`begin`), their steps, their ends.
+//! The daemon's writes: commits that came, records that begin (`begin`), their steps, their ends.
 
 mod begin;
 pub(in crate::history) mod entry;
@@ -23,21 +23,22 @@ use belay_core::rollout::{Commit, CommitId, Evidence, Outcome, Reason, RecordId,
 
 /// The longest text of a step or a reason, in bytes. Longer ones are cut.
 const TEXT: usize = 4096;
-/// How many steps of one record may be mere progress. Later ones are not written down; steps of other kinds always are.
+/// The number of steps of one record that may be mere progress. Later ones are not written down; steps of other kinds
+/// always are.
 const PROGRESS: i64 = 500;
 
-/// What may become known of a record before it ends. What is `None` stays as it is.
+/// The facts that may become known about a record before it ends. A field that is `None` stays as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Update {
-    /// What set it off, where that has turned out to be something else.
+    /// The trigger, if it has turned out to be another one.
     pub trigger: Option<Trigger>,
-    /// Where it stands; not an end, which is [`History::finish`]'s.
+    /// The present outcome; not an end, which is [`History::finish`]'s.
     pub outcome: Option<Outcome>,
-    /// Why.
+    /// The reason.
     pub reason: Option<Reason>,
     /// The hash of the manifest.
     pub manifest_hash: Option<String>,
-    /// Whether the pod template changed.
+    /// True when the pod template changed.
     pub rolls_out: Option<bool>,
     /// The revision that the cluster gave to the new template.
     pub revision: Option<i64>,
@@ -45,9 +46,9 @@ pub struct Update {
     pub back_to: Option<CommitId>,
     /// The revision that it goes back to.
     pub back_to_revision: Option<i64>,
-    /// What was seen when it failed.
+    /// The observations at its failure.
     pub evidence: Option<Evidence>,
-    /// What is wrong with the manifest.
+    /// The complaints about the manifest.
     pub complaints: Option<Vec<Complaint>>,
     /// From where the rollout of a write is judged.
     pub baseline: Option<JudgedBaseline>,
@@ -133,7 +134,7 @@ pub(super) fn add_step(connection: &Connection, id: RecordId, step: &Step) -> Re
     write_step(connection, id, step)
 }
 
-/// What becomes known of a record. What is refused is refused before anything of it is written.
+/// Updates the facts about a record. A refusal comes before anything is written.
 pub(super) fn update(connection: &Connection, id: RecordId, update: &Update) -> Result<(), Failure> {
     let (before, ended) = outcome(connection, id)?;
     if let Some(next) = update.outcome {
@@ -180,7 +181,7 @@ pub(super) fn update(connection: &Connection, id: RecordId, update: &Update) -> 
     steps.iter().try_for_each(|step| write_step(connection, id, step))
 }
 
-/// The end of a record. What is refused is refused before anything of it is written.
+/// The end of a record. A refusal comes before anything is written.
 pub(super) fn finish(
     connection: &Connection,
     id: RecordId,
@@ -261,7 +262,7 @@ fn end_plan(connection: &Connection, plan: i64, at: Timestamp) -> Result<(), Fai
     Ok(())
 }
 
-/// Where a record stands, and whether it has ended.
+/// Returns the outcome of a record, and true if it has ended.
 fn outcome(connection: &Connection, id: RecordId) -> Result<(Outcome, bool), Failure> {
     let found = connection
         .prepare_cached("SELECT outcome FROM records WHERE number = ?")?

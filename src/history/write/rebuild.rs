@@ -13,23 +13,23 @@ use crate::history::write::begin::{RecordPlans, insert};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Commit, Record, Trigger};
 
-/// What a source follows.
+/// The subject that a source follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Followed {
     /// The source's name.
     pub source: String,
     /// The folders in its repository; an empty one for all of it.
     pub folders: Vec<String>,
-    /// What of the repository, in words: `branch "main"`.
+    /// The part of the repository, in words: `branch "main"`.
     pub follow: String,
-    /// What is in the way of reading its repository, or of planning what is found there.
+    /// The trouble with reading its repository, or with planning its content.
     pub trouble: Option<Trouble>,
 }
 
-/// What is in somebody's way.
+/// A trouble.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
-    /// What it is, for people.
+    /// The message, for people.
     pub message: String,
     /// Since when.
     pub since: Timestamp,
@@ -60,7 +60,7 @@ impl History {
                 .execute(params![source, rows::time(at)])?;
             let plan = connection.last_insert_rowid();
             for record in records {
-                // What was rebuilt is of no head, and counts in no line.
+                // A rebuilt record is of no head, and counts in no line.
                 insert(connection, RecordPlans { plan, timeline_plan: None }, source, record, at)?;
             }
             Ok(())
@@ -117,7 +117,7 @@ impl History {
         })
     }
 
-    /// What each source follows, by name.
+    /// Returns the subject of each source, by name.
     ///
     /// # Errors
     ///
@@ -140,8 +140,8 @@ impl History {
         })
     }
 
-    /// Whether this undo by hand, or another thing that somebody did, is written down: one of this object, of that very
-    /// moment, with the same word for what set it off; who it was does not matter.
+    /// Returns true when this undo by hand, or another action of a person, is recorded: one of this object, of that
+    /// very moment, with the same word for its trigger; the person does not matter.
     ///
     /// # Errors
     ///
@@ -161,7 +161,7 @@ impl History {
     }
 }
 
-/// What was rebuilt came before every plan.
+/// A rebuilt record came before every plan.
 const REBUILT: &str = "SELECT head, begun FROM plans WHERE source = ? ORDER BY number LIMIT 1";
 const BY_HAND: &str = "SELECT 1 FROM records INDEXED BY records_by_name WHERE name = ? AND started = ? AND kind = ? AND \
                     \"group\" = ? AND namespace IS ? AND source = ? AND \"trigger\" = ?";

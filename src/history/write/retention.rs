@@ -1,4 +1,4 @@
-//! What is forgotten, and what never is.
+//! Forgetting old records, and the records that are never forgotten.
 
 use std::collections::BTreeSet;
 
@@ -12,12 +12,12 @@ use crate::history::store::file::{Failure, History};
 use crate::history::store::rows;
 use belay_core::rollout::CommitId;
 
-/// How many records one transaction forgets, so that the daemon's own writes never wait long.
+/// The number of records that one transaction forgets, so that the daemon's own writes never wait long.
 const AT_ONCE: usize = 500;
-/// How many pages of 4 KiB that were freed are given back at once.
+/// The number of freed pages of 4 KiB that are given back at once.
 const PAGES: i64 = 4096;
 
-/// How much is remembered. Records that are beyond either bound are forgotten.
+/// The bounds of the memory. Records that are beyond either bound are forgotten.
 ///
 /// Never forgotten are records that have not ended, the newest record of each object, and the newest complete rollout of
 /// each workload, to which it can go back.
@@ -25,7 +25,7 @@ const PAGES: i64 = 4096;
 pub struct Retention {
     /// For how long; for ever where it is `None`.
     pub age: Option<SignedDuration>,
-    /// How many records; all where it is `None`.
+    /// The largest number of records; all if it is `None`.
     pub records: Option<u32>,
 }
 
@@ -36,7 +36,7 @@ impl History {
     ///
     /// # Errors
     ///
-    /// When the file can't be written. What was forgotten until then stays forgotten.
+    /// When the file can't be written. Records that were forgotten until then stay forgotten.
     pub fn forget(&self, retention: &Retention, now: Timestamp) -> Result<u64, HistoryError> {
         let mut forgotten = 0;
         if let Some(before) = self.read("look what to forget", |connection| bound(connection, retention, now))? {
@@ -72,7 +72,7 @@ impl History {
         })
     }
 
-    /// All commits that the history names: those that the mirror must keep.
+    /// Returns all commits that the history names: those that the mirror must keep.
     ///
     /// # Errors
     ///

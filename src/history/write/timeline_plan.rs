@@ -29,8 +29,8 @@ impl<'r> TimelinePlans<'r> {
         TimelinePlans { source, head, plan, known: BTreeMap::new() }
     }
 
-    /// The number of the plan in whose line a new record counts. That a new head brings back what an earlier commit says is
-    /// noted of its plan, because nothing of that counts in its line.
+    /// Returns the number of the plan in whose line a new record counts. A new head that brings back the manifest of an
+    /// earlier commit is noted in its plan, because nothing of that counts in its line.
     pub(super) fn of(&mut self, connection: &Connection, record: &'r Record) -> Result<i64, Failure> {
         let plan = match self.known.entry(&record.commit) {
             Entry::Occupied(known) => *known.get(),

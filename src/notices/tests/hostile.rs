@@ -21,7 +21,7 @@ use crate::notices::mail::converse;
 use crate::notices::secrets::Secrets;
 use crate::notices::send::{Http, speak};
 
-/// How many bytes may be under way when a connection is given up: in the pipe, and in what reads.
+/// The number of bytes that may be under way when a connection is given up: in the pipe, and in the reader.
 const UNDER_WAY: usize = 128 << 10;
 
 fn delivery(target: Destination, mail: Option<MailRoute>) -> Delivery {
@@ -37,7 +37,8 @@ fn delivery(target: Destination, mail: Option<MailRoute>) -> Delivery {
     }
 }
 
-/// What came of a conversation with a receiver that sends this, and then repeats that for ever; and how much it got rid of.
+/// Returns the result of a conversation with a receiver that sends this, and then repeats that for ever; and how much
+/// it got rid of.
 async fn endless<T, F: Future<Output = T>>(
     begins: &str,
     repeats: &'static str,
@@ -154,7 +155,7 @@ async fn a_receiver_that_answers_after_the_deadline_was_not_told() {
     }
 }
 
-/// A receiver that answers so when it has heard the headers of a request. Its port.
+/// Returns a receiver that answers so when it has heard the headers of a request. Its port.
 fn at_once(answer: String) -> (u16, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -18,10 +18,10 @@ pub(super) enum SmtpTls {
     AfterStartTls,
 }
 
-/// What a mail server heard, and where it would hear of a second connection.
+/// A mail server's record of a conversation, and the socket for a second connection.
 pub(super) type MailServer = JoinHandle<(String, TcpListener)>;
 
-/// A mail server that takes one mail, and answers its end so: its port, its certificate, what it heard.
+/// Returns a mail server that takes one mail, and answers its end so: its port, its certificate, what it heard.
 pub(super) fn mail_server(tls: SmtpTls, end: &'static str) -> (u16, String, MailServer) {
     let (server, own) = tls_config();
     let listener = TcpListener::bind("localhost:0").unwrap();
@@ -43,7 +43,7 @@ pub(super) fn mail_server(tls: SmtpTls, end: &'static str) -> (u16, String, Mail
     (port, own, heard)
 }
 
-/// All that a server heard. It was connected to once: what fails over TLS is not tried again without.
+/// Returns all that a server heard. It was connected to once: what fails over TLS is not tried again without.
 fn heard_by(server: MailServer) -> String {
     let (heard, listener) = server.join().unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -51,7 +51,7 @@ fn heard_by(server: MailServer) -> String {
     heard
 }
 
-/// What a server says first, and what it answers to EHLO.
+/// The server's greeting, and its answer to EHLO.
 const GREETING: &str = "220 localhost\r\n";
 const PLAIN_OFFER: &str = "250-localhost\r\n250 AUTH PLAIN";
 const STARTTLS_OFFER: &str = "250-localhost\r\n250-STARTTLS\r\n250 AUTH PLAIN";
@@ -102,7 +102,7 @@ async fn a_mail_is_sent_over_tls_to_whom_the_server_knows() {
         "kind = \"email\"\nurl = \"smtps://localhost:{port}\"\nfrom = \"belay <belay@example.com>\"\nto = [\"Ops \
          <ops@example.com>\", \"ada@example.com\"]\nuser = \"belay\"\npassword_file = \"{password}\"\nallow_private = true\n"
     );
-    // Of an authority that nobody trusts nothing is sent.
+    // To a server of an authority that nobody trusts nothing is sent.
     let (other, _, nothing) = mail_server(SmtpTls::FromTheBeginning, "250 ok");
     let error = tried(&mail.replace(&port.to_string(), &other.to_string())).await.unwrap_err().to_string();
     assert!(error.contains("certificate") && !error.contains("pass-1"), "{error}");
@@ -151,7 +151,7 @@ async fn a_mail_is_not_sent_where_a_message_is_not_either() {
     assert!(!heard_by(heard).contains("AUTH"));
 }
 
-/// A receiver behind a mail server that speaks TLS after STARTTLS.
+/// Returns a receiver behind a mail server that speaks TLS after STARTTLS.
 fn starttls_receiver(port: u16, more: &str) -> String {
     format!(
         "kind = \"email\"\nurl = \"smtp://localhost:{port}\"\nfrom = \"belay@example.com\"\nto = \

@@ -1,12 +1,12 @@
-//! What complaints say of units whose tool repeats what it read.
+//! Tests of complaints about units whose tool repeats its input.
 
 use super::*;
 
-/// What nobody may see, in the forms that tools print it in.
+/// The secret that nobody may see, in the forms that tools print it in.
 const SECRET: &str = "hunter2-Geheim";
 const FORMS: [&str; 5] = [SECRET, "hunter2-", "-Geheim", "aHVudGVyMi", "MIIEvQIBADANBgkqhkiG9w0"];
 
-/// The complaints about a tree, and that none of them has a value.
+/// Returns the complaints about a tree, and that none of them has a value.
 fn complaints(tools: Tools, options: Options, tree: &MemoryTree) -> Vec<String> {
     let files = rendered(&Renderer::new(options, tools, None), tree);
     let said: Vec<String> =

@@ -17,7 +17,7 @@ fn confined<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| scope.spawn(work).join().unwrap())
 }
 
-/// The number of a system call's error; 0 for none.
+/// Returns the number of a system call's error; 0 for none.
 #[expect(unsafe_code, reason = "system calls that a tool would make")]
 fn call(number: i64, arguments: [usize; 4]) -> i32 {
     // SAFETY: the arguments are numbers and null pointers, which the kernel refuses.
@@ -112,14 +112,14 @@ fn a_program_makes_no_processes() {
     assert!(said.contains("refused: Operation not permitted"), "{said}");
 }
 
-/// Of a program without libraries nothing but its own folder can be read, by absolute paths neither.
+/// A program without libraries can read nothing but its own folder, by absolute paths neither.
 #[test]
 fn a_generator_reads_no_file_of_this_machine() {
     let Some(tools) = real_tools() else { return };
     let path = ["/usr/lib/os-release", "/etc/ld.so.cache"].into_iter().find(|path| Path::new(path).exists());
     let path = path.expect("a file beside the libraries");
     let mut tree = MemoryTree::default();
-    // What lies outside of its folder has the tool read any path.
+    // A file outside of its folder has the tool read any path.
     tree.file("over/kustomization.yaml", "generators: [g.yaml]\npatches: [{path: ../p.yaml}]\n");
     tree.file("p.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: g}\ndata: {a: b}\n");
     tree.file(

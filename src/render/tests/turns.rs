@@ -1,5 +1,5 @@
-//! How long heads are rendered: a newer one gives an older one's units up, older commits have a budget, and it is told what
-//! takes long.
+//! Tests of the time of rendering: a newer head gives an older one's units up, older commits have a budget, and slow
+//! units are reported.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -41,7 +41,7 @@ fn a_newer_head_gives_up_what_an_older_one_renders() {
     });
     assert!(files.iter().all(|file| file.manifests.len() == 1), "{files:?}");
     assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
-    // What was given up is not held against it.
+    // A unit that was given up is not counted as failed.
     let Ok(plan) = renderer.plan(&slow, "");
     assert!(plan.units.values().all(|unit| !renderer.is_known(unit)));
     let again = renderer.begin("second");

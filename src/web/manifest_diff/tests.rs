@@ -1,4 +1,4 @@
-//! What is read for a page: in bytes, and by how many requests at once.
+//! Tests of the reading for a page: in bytes, and by how many requests at once.
 
 use super::*;
 use std::io::Write as _;
@@ -12,7 +12,7 @@ struct Mirrored {
     commit: Commit,
 }
 
-/// A Deployment with this image, in a document of its own.
+/// Returns a Deployment with this image, in a document of its own.
 fn deployment(name: &str, image: &str) -> String {
     format!(
         "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: {name}}}\nspec:\n  selector: {{matchLabels: {{app: \
@@ -21,7 +21,7 @@ fn deployment(name: &str, image: &str) -> String {
     )
 }
 
-/// What `git fast-import` makes a commit of these files from.
+/// Returns the input from which `git fast-import` makes a commit of these files.
 fn commit(message: &str, files: impl Iterator<Item = (String, String)>) -> String {
     let mut text = format!(
         "commit refs/heads/main\ncommitter Ada <ada@example.com> 1600000000 +0000\ndata {}\n{message}\n",
@@ -33,7 +33,7 @@ fn commit(message: &str, files: impl Iterator<Item = (String, String)>) -> Strin
     text
 }
 
-/// The mirror of a repository in which these files are first so, and then so.
+/// Returns the mirror of a repository in which these files are first so, and then so.
 fn mirrored(files: &[(&str, String, String)]) -> Mirrored {
     let state = tempfile::tempdir().unwrap();
     let path = state.path().join("deploy.git");

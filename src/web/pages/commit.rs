@@ -27,10 +27,10 @@ struct CommitPage {
     id: String,
     short: String,
     known: Option<Commit>,
-    /// Where the forge shows it, by source.
+    /// The forge's page of it, by source.
     forges: Vec<(String, String)>,
     why: Option<String>,
-    /// Why some differences are not shown.
+    /// The reason for which some differences are not shown.
     missing: Option<String>,
     objects: Vec<Object>,
 }
@@ -49,14 +49,14 @@ struct Object {
     back_to: Option<Link>,
     complaints: Vec<String>,
     unnoticed: Vec<String>,
-    /// What can be done, as a command to copy.
+    /// The possible actions, as commands to copy.
     commands: Vec<String>,
     evidence: SeenEvidence,
-    /// What the commit changed of its manifest.
+    /// The commit's changes to its manifest.
     diff: Option<ManifestDiff>,
 }
 
-/// What was seen of a failure.
+/// The observations of a failure.
 #[derive(Default)]
 struct SeenEvidence {
     pods: Vec<PodSeen>,
@@ -106,7 +106,8 @@ async fn page(room: &Room, digits: String) -> Result<CommitPage, Problem> {
     })
 }
 
-/// The objects that a commit's records name, with the files that they are written in. What was rendered is written in none.
+/// Returns the objects that a commit's records name, with the files that they are written in. A rendered object is
+/// written in none.
 fn recorded_objects(shown: &Shown, records: &[RecordAnswer]) -> BTreeSet<RecordedObject> {
     let namespace = |source: &str| {
         let cluster = shown.clusters.get(source);
@@ -124,7 +125,7 @@ fn recorded_objects(shown: &Shown, records: &[RecordAnswer]) -> BTreeSet<Recorde
     objects.collect()
 }
 
-/// Where the forge shows a commit, of the sources that it touched; of all where it touched none.
+/// Returns the forges' pages of a commit, of the sources that it touched; of all if it touched none.
 fn forges(shown: &Shown, id: &str, records: &[RecordAnswer]) -> Vec<(String, String)> {
     let touched = |source: &String| records.is_empty() || records.iter().any(|answer| answer.record.source == *source);
     let of = shown.commit_urls.iter().filter(|(source, _)| touched(source));
@@ -177,7 +178,7 @@ impl Object {
     }
 }
 
-/// A command about a workload. Names of objects have no characters that a shell reads otherwise.
+/// Returns a command about a workload. Names of objects have no characters that a shell reads otherwise.
 pub(super) fn command(verb: &str, key: &ObjectKey) -> String {
     let kind = key.kind.to_lowercase();
     match &key.namespace {

@@ -61,14 +61,14 @@ impl HtmlSafe for Mark {}
 pub(super) struct PodsPicture(pub Counters);
 
 impl PodsPicture {
-    /// How many are new and available, new, old, and missing, scaled to what there is room for.
+    /// Returns how many are new and available, new, old, and missing, scaled to the width.
     fn parts(&self) -> [i64; 4] {
         const ROOM: i64 = 12;
         let Counters { desired, total, updated, .. } = self.0;
         let done = new_and_available(&self.0);
         let parts = [done, updated - done, total - updated, desired - total].map(|part| part.max(0));
         let all: i64 = parts.iter().sum();
-        // What there is at all is seen.
+        // Every part that is not zero is visible.
         parts.map(|part| if all > ROOM { (part * ROOM + all - 1) / all } else { part })
     }
 }
@@ -137,7 +137,7 @@ impl Display for When {
 // A time, and nothing else.
 impl HtmlSafe for When {}
 
-/// How long something lasted: `45s`, `12m`, `3h5m`, `2d`.
+/// A duration: `45s`, `12m`, `3h5m`, `2d`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lasted(pub SignedDuration);
 

@@ -17,12 +17,12 @@ use super::{Frame, refuse, write};
 use crate::history::query::answers::{failure_rate, per_day};
 use crate::history::{By, Stats, StatsQuery};
 
-/// What the table is of.
+/// The period of the table.
 const RECENT: SignedDuration = SignedDuration::from_hours(30 * 24);
-/// What the charts are of.
+/// The period of the charts.
 const YEAR: SignedDuration = SignedDuration::from_hours(365 * 24);
 
-/// What is asked for, in the address.
+/// The parameters of the address.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(in crate::web) struct FiguresAsked {
@@ -137,7 +137,8 @@ fn charts(months: &[Stats]) -> Vec<Chart> {
 const WIDTH: f64 = 46.0;
 const HEIGHT: f64 = 120.0;
 
-/// Bars with their values above and their months below. Of this program's words, numbers and months, and nothing else.
+/// Bars with their values above and their months below. They hold this program's words, numbers and months, and nothing
+/// else.
 fn bars_of(title: &str, bars: &[(&str, Option<(f64, String)>)]) -> String {
     let most =
         bars.iter().filter_map(|(_, value)| Some(value.as_ref()?.0)).fold(0.0_f64, f64::max).max(f64::MIN_POSITIVE);

@@ -24,7 +24,7 @@ pub(super) use workload::workload;
 use super::problem::Problem;
 use super::{Room, Shown};
 
-/// What is around every page.
+/// The frame around every page.
 struct Frame {
     now: Timestamp,
     /// The worst state of any source.
@@ -91,12 +91,12 @@ fn refuse(shown: &Shown, problem: &Problem) -> Response {
     write(problem.code(), &page)
 }
 
-/// The page for an address that leads nowhere.
+/// Returns the page for an address that leads nowhere.
 pub(super) fn nothing(room: &Room) -> Response {
     refuse(&room.shown, &Problem::Nothing("The address leads nowhere here.".to_owned()))
 }
 
-/// A part of an address, with what has a meaning there written as what it is.
+/// Returns a part of an address, with what has a meaning there written as what it is.
 fn in_address(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()

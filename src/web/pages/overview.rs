@@ -19,14 +19,14 @@ use crate::history::query::answers::{SourceAnswer, StatusAnswer, WorkloadAnswer}
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{CommitId, Counters, ObjectState, Workload};
 
-/// How many rows are shown at once. The filter finds the others.
+/// The number of rows that are shown at once. The filter finds the others.
 const ROWS: usize = 2000;
-/// How many holds are told above all else.
+/// The number of holds that are shown above all else.
 const HOLDS: usize = 20;
-/// How much of a reason is shown in a row; the whole is on the workload's page.
+/// The number of characters of a reason in a row; the whole is on the workload's page.
 const REASON: usize = 160;
 
-/// What is asked for, in the address.
+/// The parameters of the address.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(in crate::web) struct OverviewAsked {
@@ -43,10 +43,10 @@ struct Overview {
     asked: OverviewAsked,
     sources: Vec<SourceRow>,
     holds: Vec<HeldRow>,
-    /// How many more there are.
+    /// The number of further ones.
     more_holds: usize,
     rows: Vec<WorkloadRow>,
-    /// How many there are, and how many fit.
+    /// The total number, and the number that fit.
     total: usize,
     fitting: usize,
     states: Vec<&'static str>,
@@ -116,7 +116,7 @@ async fn page(room: &Room, asked: OverviewAsked) -> Result<Overview, Problem> {
 }
 
 impl SourceRow {
-    /// A source as the API answers it, with the subject and author of the commits in `told`.
+    /// Returns a source as the API answers it, with the subject and author of the commits in `told`.
     fn of(answer: &SourceAnswer, told: &[(CommitId, String, String)]) -> SourceRow {
         let head = answer.head.as_ref().map(|head| {
             let known = told.iter().find(|(known, ..)| known == head);
@@ -182,7 +182,7 @@ fn assemble(
     }
 }
 
-/// What is wrong comes first, then what moves, then what waits.
+/// Returns the rank of a state: trouble comes first, then progress, then waiting.
 fn urgency(state: ObjectState) -> u8 {
     match state {
         _ if state.is_wrong() => 0,
@@ -224,13 +224,13 @@ impl WorkloadRow {
     }
 }
 
-/// Where a workload has its page.
+/// Returns the address of a workload's page.
 pub(super) fn address(source: &str, key: &ObjectKey) -> String {
     let parts = [source, &key.kind, key.namespace.as_deref().unwrap_or("-"), &key.name];
     format!("/workloads/{}", parts.map(in_address).join("/"))
 }
 
-/// A reason as it fits in a row. That all pods are there is seen.
+/// Returns a reason as it fits in a row. A row shows anyway that all pods are there.
 fn shortened(message: &str, state: ObjectState) -> String {
     match message.chars().count() {
         _ if state == ObjectState::Complete => String::new(),

@@ -17,10 +17,10 @@ use super::{Frame, in_address, refuse, write};
 use crate::history::{History, HistoryError, TimelineEntry};
 use belay_core::rollout::{CommitId, ObjectState, Outcome};
 
-/// How many heads a page has.
+/// The number of heads of a page.
 const PAGE: u32 = 50;
 
-/// What is asked for, in the address.
+/// The parameters of the address.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(in crate::web) struct TimelineAsked {
@@ -48,9 +48,9 @@ struct TimelineLine {
     begun: Timestamp,
     took: Option<Lasted>,
     mark: Option<Mark>,
-    /// What stands in the place of the mark where nothing is counted.
+    /// The text in the place of the mark if nothing is counted.
     rest: &'static str,
-    /// How many objects ended how, in words; where nothing is counted, why.
+    /// The numbers of objects by outcome, in words; if nothing is counted, the reason.
     counts: String,
 }
 
@@ -82,7 +82,7 @@ async fn page(room: &Room, asked: TimelineAsked) -> Result<TimelinePage, Problem
     Ok(TimelinePage { frame: Frame::of(&room.shown, "/timeline"), asked, names, lines, older })
 }
 
-/// A line for each commit that came with a head, the head first.
+/// Returns a line for each commit that came with a head, the head first.
 fn of_entry(history: &History, entry: &TimelineEntry) -> Result<Vec<TimelineLine>, HistoryError> {
     let line = |commit: &CommitId, outcomes: &BTreeMap<Outcome, u64>| {
         let told = history.told(commit)?;
@@ -106,7 +106,7 @@ fn of_entry(history: &History, entry: &TimelineEntry) -> Result<Vec<TimelineLine
     head.into_iter().chain(others).map(|(commit, outcomes)| line(commit, outcomes)).collect()
 }
 
-/// The state that a commit is told by: what failed, else what is open, else what there is.
+/// Returns the state that a commit is told by: what failed, else what is open, else what there is.
 fn worst(outcomes: &BTreeMap<Outcome, u64>) -> Option<ObjectState> {
     let states = || outcomes.keys().map(|outcome| outcome.state());
     states()
@@ -122,7 +122,7 @@ fn counts(outcomes: &BTreeMap<Outcome, u64>) -> Option<String> {
     (!outcomes.is_empty()).then(|| counts.collect::<Vec<_>>().join(", "))
 }
 
-/// Why nothing is counted of a head, in a word and in words.
+/// Returns why nothing is counted of a head, in a word and in words.
 fn nothing(entry: &TimelineEntry) -> (&'static str, &'static str) {
     match entry {
         TimelineEntry { forgotten: true, .. } => ("forgotten", "its records are no longer kept"),

@@ -18,7 +18,7 @@ use crate::history::{History, HistoryError, Query};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{LiveWorkload, ObjectState, Outcome, Record, RevisionPods, is_configuration};
 
-/// How many records are shown.
+/// The number of records that are shown.
 const RECORDS: u32 = 30;
 /// Among how many of the newest records of ConfigMaps and Secrets is looked for what its pods have not noticed.
 const CONFIGURATION: u32 = 200;
@@ -127,7 +127,8 @@ async fn page(room: &Room, source: String, kind: &str, namespace: &str, name: &s
     })
 }
 
-/// What became of the rollout that made a revision. One that was gone back to has a new number, and the commit of the old.
+/// Returns the outcome of the rollout that made a revision. One that was gone back to has a new number, and the commit
+/// of the old.
 fn outcome_of(pods: &RevisionPods, records: &[Record]) -> Option<Mark> {
     let of_revision = |record: &&Record| record.rolls_out && record.revision == Some(pods.revision);
     let of_commit = |record: &&Record| record.rolls_out && pods.commit.as_ref() == Some(&record.commit);
@@ -149,7 +150,8 @@ impl Past {
     }
 }
 
-/// The records of a workload, and what changed of its configuration since its pods began that they do not notice.
+/// Returns the records of a workload, and what changed of its configuration since its pods began that they do not
+/// notice.
 fn read(history: &History, source: &str, key: &ObjectKey) -> Result<(Vec<Record>, Vec<String>), HistoryError> {
     let records = history.records(&Query { limit: Some(RECORDS), own: false, ..Query::of(source, key) })?;
     let began = records.iter().find(|record| record.rolls_out && record.outcome == Outcome::Complete);

@@ -70,7 +70,7 @@ fn desired() -> Arc<DesiredState> {
     Arc::new(empty.changed_to(id('a'), read, BTreeMap::from(files)).unwrap().0)
 }
 
-/// A source that has planned commit a, with everything live and complete.
+/// Returns a source that has planned commit a, with everything live and complete.
 fn state() -> State {
     let (source, folders) = ("shop".to_owned(), "shop".to_owned());
     let settings =
@@ -106,7 +106,7 @@ fn apply(wanted: &Wanted) -> PlanStep {
     PlanStep::Apply(Apply::of_manifest(wanted, "shop"))
 }
 
-/// An apply that leaves the pod template alone.
+/// Returns an apply that leaves the pod template alone.
 fn apply_beside(wanted: &Wanted) -> PlanStep {
     PlanStep::Apply(Apply { rolls_out: false, ..Apply::of_manifest(wanted, "shop") })
 }
@@ -119,7 +119,7 @@ fn reason() -> Reason {
     Reason::new(ReasonCode::Failed, "no".to_owned())
 }
 
-/// An effect in a few words.
+/// Returns an effect in a few words.
 fn word(effect: &Effect) -> String {
     let names =
         |all: &[Prepared]| all.iter().map(|one| one.planned.wanted.key.name.clone()).collect::<Vec<_>>().join(" ");
