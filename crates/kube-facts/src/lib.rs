@@ -1,4 +1,4 @@
-//! WHAT KUBERNETES KNOWS. Facts about its kinds: names, scopes, verbs, fields, how lists merge.
+//! FACTS ABOUT KUBERNETES. Facts about its kinds: names, scopes, verbs, fields, how lists merge.
 //!
 //! A leaf: data, and types to read it with. The data (`kubernetes.json`) is generated from a real API server's discovery,
 //! its OpenAPI documents and its Go types by `tests/cluster/fidelity/facts.rs`, which also checks that it is still what that server says.
@@ -31,11 +31,11 @@ pub struct Kind {
     pub short_names: Vec<String>,
     /// Categories, `all`.
     pub categories: Vec<String>,
-    /// Whether objects live in a namespace.
+    /// True when objects live in a namespace.
     pub namespaced: bool,
     /// The verbs that the resource answers, sorted.
     pub verbs: Vec<String>,
-    /// What lies below an object of it.
+    /// The subresources of an object of it.
     pub subresources: Vec<Subresource>,
 }
 
@@ -75,7 +75,7 @@ pub struct Facts {
     type_names: BTreeMap<(String, String, String), String>,
 }
 
-/// The facts, read once.
+/// Returns the facts, read once.
 ///
 /// # Panics
 /// If the data in the program is broken, which its test excludes.
@@ -88,19 +88,20 @@ pub fn facts() -> &'static Facts {
 }
 
 impl Facts {
-    /// The resource that serves a kind.
+    /// Returns the resource that serves a kind.
     #[must_use]
     pub fn kind(&self, group: &str, version: &str, kind: &str) -> Option<&Kind> {
         self.by_kind.get(&(group.to_owned(), version.to_owned(), kind.to_owned())).map(|index| &self.kinds[*index])
     }
 
-    /// The resource of that plural name.
+    /// Returns the resource of that plural name.
     #[must_use]
     pub fn resource(&self, group: &str, version: &str, resource: &str) -> Option<&Kind> {
         self.kinds.iter().find(|kind| kind.group == group && kind.version == version && kind.resource == resource)
     }
 
-    /// The kind that a word means as people write it: `deployment`, `deployments.apps`, `deploy`; case does not count.
+    /// Returns the kind that a word means as people write it: `deployment`, `deployments.apps`, `deploy`; case does not
+    /// count.
     #[must_use]
     pub fn called(&self, word: &str) -> Option<&Kind> {
         let (name, group) = word.split_once('.').map_or((word, None), |(name, group)| (name, Some(group)));
@@ -112,20 +113,21 @@ impl Facts {
         self.kinds.iter().find(fits)
     }
 
-    /// What an object of a kind looks like; also for kinds that are only spoken (`Scale`, `Eviction`, `DeleteOptions`).
+    /// Returns the type of the objects of a kind; also for kinds that are only spoken (`Scale`, `Eviction`,
+    /// `DeleteOptions`).
     #[must_use]
     pub fn schema(&self, group: &str, version: &str, kind: &str) -> Option<&Type> {
         let name = self.type_name(group, version, kind)?;
         self.types.get(name)
     }
 
-    /// The name of a kind's type in OpenAPI, `io.k8s.api.apps.v1.Deployment`.
+    /// Returns the name of a kind's type in OpenAPI, `io.k8s.api.apps.v1.Deployment`.
     #[must_use]
     pub fn type_name(&self, group: &str, version: &str, kind: &str) -> Option<&str> {
         self.type_names.get(&(group.to_owned(), version.to_owned(), kind.to_owned())).map(String::as_str)
     }
 
-    /// A type by its name in OpenAPI.
+    /// Returns a type by its name in OpenAPI.
     #[must_use]
     pub fn named(&self, name: &str) -> Option<&Type> {
         self.types.get(name)
@@ -136,7 +138,7 @@ impl Facts {
         self.types.iter().map(|(name, ty)| (name.as_str(), ty))
     }
 
-    /// The OpenAPI v3 schemas, by name, without prose.
+    /// Returns the OpenAPI v3 schemas, by name, without prose.
     #[must_use]
     pub fn documents(&self) -> &BTreeMap<String, Value> {
         &self.documents

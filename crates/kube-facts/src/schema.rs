@@ -9,7 +9,7 @@ use super::facts;
 
 const PREFIX: &str = "#/components/schemas/";
 
-/// What a value may be.
+/// The type of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Type {
     /// A type of [`super::Facts`], by its name in OpenAPI. [`Type::resolve`] looks it up.
@@ -26,7 +26,7 @@ pub enum Type {
     Any,
 }
 
-/// The name of a type in OpenAPI. What it names is looked up once, since that is asked for every value of every object.
+/// The name of a type in OpenAPI. The named type is looked up once, since it is needed for every value of every object.
 #[derive(Clone, Debug)]
 pub struct Name {
     text: String,
@@ -62,30 +62,30 @@ pub struct Struct {
     pub required: Vec<String>,
     /// The fields that Go writes even where nothing was ever put there. None for custom kinds.
     pub always_written: Vec<String>,
-    /// Whether it has one owner as a whole (`x-kubernetes-map-type: atomic`).
+    /// True when it has one owner as a whole (`x-kubernetes-map-type: atomic`).
     pub atomic: bool,
-    /// Whether fields that are not named are kept (`x-kubernetes-preserve-unknown-fields`).
+    /// True when fields that are not named are kept (`x-kubernetes-preserve-unknown-fields`).
     pub open: bool,
-    /// Whether it is a whole object with `apiVersion`, `kind` and `metadata` (`x-kubernetes-embedded-resource`).
+    /// True when it is a whole object with `apiVersion`, `kind` and `metadata` (`x-kubernetes-embedded-resource`).
     pub embedded: bool,
 }
 
 /// One field of a [`Struct`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Field {
-    /// What it may be.
+    /// The type of its value.
     pub ty: Type,
-    /// What OpenAPI gives as its default. For built-in kinds mostly the zero value of a field that is always written.
+    /// The default in OpenAPI. For built-in kinds mostly the zero value of a field that is always written.
     pub default: Option<Value>,
-    /// How a strategic merge patch treats it.
+    /// The treatment by a strategic merge patch.
     pub patch: Option<Patch>,
     /// The values that it may have, where they are named.
     pub one_of: Vec<Value>,
-    /// Whether an explicit zero (`false`, `0`, `""`) is kept.
+    /// True when an explicit zero (`false`, `0`, `""`) is kept.
     pub keeps_zero: bool,
-    /// Whether it may be null (`nullable`, custom resources only).
+    /// True when it may be null (`nullable`, custom resources only).
     pub nullable: bool,
-    /// What the server's own Go type declares; none for custom kinds.
+    /// The declaration of the server's own Go type; none for custom kinds.
     pub go: Option<Go>,
 }
 
@@ -119,14 +119,14 @@ impl Go {
         Go { ty: ty.to_owned(), omit }
     }
 
-    /// Whether the field is a pointer, so that an explicit zero differs from nothing.
+    /// Returns true when the field is a pointer, so that an explicit zero differs from nothing.
     #[must_use]
     pub fn is_pointer(&self) -> bool {
         self.ty.starts_with('*')
     }
 }
 
-/// How a strategic merge patch treats a field.
+/// The treatment of a field by a strategic merge patch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Patch {
     /// `merge`: lists are merged, not replaced.
@@ -142,22 +142,22 @@ pub struct Patch {
 /// Any keys, values of one type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Map {
-    /// What the values may be.
+    /// The type of the values.
     pub values: Box<Type>,
-    /// Whether it has one owner as a whole.
+    /// True when it has one owner as a whole.
     pub atomic: bool,
 }
 
 /// Items of one type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct List {
-    /// What the items may be.
+    /// The type of the items.
     pub items: Box<Type>,
-    /// How two lists become one.
+    /// The way in which two lists become one.
     pub kind: ListKind,
 }
 
-/// How two lists become one (`x-kubernetes-list-type`).
+/// The way in which two lists become one (`x-kubernetes-list-type`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListKind {
     /// One owner as a whole.
@@ -194,13 +194,13 @@ pub enum Scalar {
 }
 
 impl Type {
-    /// The type of that name in OpenAPI.
+    /// Returns the type of that name in OpenAPI.
     #[must_use]
     pub fn named(name: impl Into<String>) -> Type {
         Type::Named(Name::from(name.into()))
     }
 
-    /// The type itself, where this is only its name. An unknown name is [`Type::Any`].
+    /// Returns the type itself, where this is only its name. An unknown name is [`Type::Any`].
     #[must_use]
     pub fn resolve(&self) -> &Type {
         match self {
@@ -225,8 +225,8 @@ impl Type {
     }
 }
 
-/// The fields of a struct that Go always writes: what has no `omitempty`, and what is a struct in Go, since that is never
-/// empty. `types` are all there are, by name.
+/// Returns the fields of a struct that Go always writes: what has no `omitempty`, and what is a struct in Go, since
+/// that is never empty. `types` are all there are, by name.
 pub(super) fn always_written(inner: &Struct, types: &HashMap<String, Type>) -> Vec<String> {
     let is_struct = |field: &Field, go: &Go| {
         let ty = match &field.ty {
@@ -249,7 +249,7 @@ pub(super) fn always_written(inner: &Struct, types: &HashMap<String, Type>) -> V
 }
 
 impl Scalar {
-    /// Whether it is a struct in Go, so that `omitempty` does not leave it out.
+    /// Returns true when it is a struct in Go, so that `omitempty` does not leave it out.
     #[must_use]
     pub fn is_struct(self) -> bool {
         matches!(self, Scalar::Time | Scalar::MicroTime | Scalar::Quantity | Scalar::IntOrString)

@@ -1,4 +1,4 @@
-//! What the cluster costs, measured and held against its promises: `cargo bench --workspace --bench cluster`.
+//! The cost of the cluster, measured and held against its promises: `cargo bench --workspace --bench cluster`.
 //!
 //! Each measurement runs in a process of its own, so that its memory is its own. `-- --quick` takes a tenth of the sizes,
 //! for a look. With `KUBEBUILDER_ASSETS` the real control plane is measured beside it, with the same kubelet.
@@ -57,7 +57,7 @@ fn main() {
     }
 }
 
-/// What a part of the measurements says: seconds, and the most memory in MiB.
+/// The result of a part of the measurements: seconds, and the most memory in MiB.
 struct Measured {
     seconds: f64,
     mebibytes: f64,
@@ -222,7 +222,7 @@ async fn mixed(count: usize) -> Duration {
     took
 }
 
-/// A cluster in which only the client of a measurement writes.
+/// Returns a cluster in which only the client of a measurement writes.
 async fn idle_cluster() -> MiniCluster {
     let builder = MiniCluster::builder().virtual_time().without(Part::Controllers).without(Part::Kubelet);
     builder.without(Part::ServiceAccounts).without(Part::Roles).start().await.unwrap()

@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What a container does is data: an annotation of the pod, whose domain may be any.
+/// The behaviour of a container is data: an annotation of the pod, whose domain may be any.
 async fn a_container_crashes(cluster: &MiniCluster) -> Result<(), Box<dyn Error>> {
     let pod = "
 apiVersion: v1

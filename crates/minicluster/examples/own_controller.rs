@@ -98,7 +98,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     websites.patch("home", &PatchParams::default(), &Patch::Merge(larger)).await?;
     await_condition(deployments.clone(), "home", available(3)).await?;
 
-    // What is owned goes with its owner: the garbage collector is there too.
+    // Owned objects go with their owner: the garbage collector is there too.
     let uid = deployments.get("home").await?.uid().unwrap_or_default();
     websites.delete("home", &Default::default()).await?;
     await_condition(deployments, "home", conditions::is_deleted(&uid)).await?;

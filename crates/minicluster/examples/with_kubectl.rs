@@ -14,7 +14,7 @@ use minicluster::{Access, Authority, Listening, MiniCluster, Token, Transport, U
 
 const TOKEN: &str = "a-token-for-this-example";
 
-/// A cluster that lets in whoever has the token, over TLS with a certificate of its own.
+/// Returns a cluster that lets in whoever has the token, over TLS with a certificate of its own.
 async fn serve() -> Result<(MiniCluster, Listening), Box<dyn Error>> {
     let authority = Authority::new()?;
     let mut access = Access::default();

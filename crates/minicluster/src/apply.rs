@@ -6,16 +6,16 @@ use kube::discovery::{Scope, pinned_kind};
 use serde::Deserialize as _;
 use serde_json::Value;
 
-/// Why a manifest could not be applied.
+/// The reason for which a manifest could not be applied.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApplyError {
     /// It is no YAML, or no object.
     #[error("document {document} can't be read: {reason}")]
     Unreadable {
-        /// Which document, from 1 on.
+        /// The number of the document, from 1 on.
         document: usize,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
     /// The server does not serve its kind, or refuses it.
@@ -23,7 +23,7 @@ pub enum ApplyError {
     Refused {
         /// Its kind and name, `Deployment web`.
         object: String,
-        /// What the server says.
+        /// The error of the server.
         source: Box<kube::Error>,
     },
 }
@@ -39,7 +39,7 @@ pub(super) async fn apply(client: &kube::Client, manifests: &str) -> Result<(), 
     Ok(())
 }
 
-/// The documents; `None` for an empty one.
+/// Returns the documents; `None` for an empty one.
 fn read(manifests: &str) -> Vec<Result<Option<DynamicObject>, ApplyError>> {
     let documents = serde_yaml::Deserializer::from_str(manifests).enumerate();
     documents

@@ -16,7 +16,7 @@ const LEAST: &str = include_str!("../../../tests/cases/objects/least.yaml");
 /// Forms that are unusual, and that somebody writes.
 const ODD: &str = include_str!("../tests/cases/at-rest.yaml");
 
-/// What is done, and what follows from it, is done with by then: pods that are evicted from a node that nobody runs, too.
+/// All work, and its consequences, is done by then: pods that are evicted from a node that nobody runs, too.
 const SETTLES: Duration = Duration::from_secs(3600);
 const RESTS: Duration = Duration::from_secs(3600);
 const NODES: u64 = 3;
@@ -93,7 +93,7 @@ fn collection(kind: &Kind, namespace: Option<&str>) -> String {
     format!("/{root}/{}{place}/{}", kind.api_version(), kind.resource)
 }
 
-/// The revision of every object, by `group/resource/namespace/name`.
+/// Returns the revision of every object, by `group/resource/namespace/name`.
 async fn everything(client: &kube::Client) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     for kind in facts().kinds.iter().filter(|kind| kind.verbs.iter().any(|verb| verb == "list")) {

@@ -11,20 +11,20 @@ use tokio::time::Instant;
 pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
 
 impl Clock {
-    /// A clock that asks the function each time.
+    /// Returns a clock that asks the function each time.
     pub fn new(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Clock {
         Clock(Arc::new(now))
     }
 
-    /// The machine's own clock.
+    /// Returns the machine's own clock.
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "this is the clock")]
     pub fn system() -> Clock {
         Clock::new(Timestamp::now)
     }
 
-    /// A clock that shows `epoch` now and moves with tokio's clock: with `tokio::time::pause`, only as far as the test lets
-    /// it. Needs a running tokio runtime.
+    /// Returns a clock that shows `epoch` now and moves with tokio's clock: with `tokio::time::pause`, only as far as
+    /// the test lets it. Needs a running tokio runtime.
     #[must_use]
     pub fn tokio(epoch: Timestamp) -> Clock {
         let started = Instant::now();
@@ -34,7 +34,7 @@ impl Clock {
         })
     }
 
-    /// The present moment.
+    /// Returns the present moment.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         (self.0)()

@@ -1,6 +1,6 @@
 //! The `type` of an Event.
 
-/// Whether an event is as intended.
+/// The type of an event: as intended, or a warning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EventType {
     /// It is.

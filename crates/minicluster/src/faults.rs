@@ -9,7 +9,7 @@ use tower::{BoxError, ServiceExt as _, service_fn};
 use crate::ApiServer;
 use crate::api;
 
-/// What goes wrong with a request.
+/// A fault of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
@@ -23,7 +23,8 @@ pub enum Fault {
     Delay(Duration),
 }
 
-/// A client of which `fault` is asked for each request, by its method and its path without the query, what goes wrong.
+/// Returns a client of which `fault` is asked for each request, by its method and its path without the query, what goes
+/// wrong.
 pub(super) fn client(
     api: &ApiServer,
     fault: impl Fn(&Method, &str) -> Option<Fault> + Send + Sync + 'static,

@@ -1,5 +1,5 @@
-//! What can be counted of the promises of speed: how many requests the parts of a cluster make for so many workloads, and how
-//! often they look at something.
+//! The counts behind the promises of speed: how many requests the parts of a cluster make for so many workloads, and
+//! how often they look at something.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use super::{MiniCluster, NodeSpec, Part, PodLogs, Random, controllers, kubelet};
 use crate::Clock;
 
-/// What is counted while tests run, apart for each thread.
+/// The things that are counted while tests run, apart for each thread.
 #[derive(Clone, Copy, Debug)]
 pub enum Counted {
     /// An object of the store was read as a value.
@@ -42,12 +42,12 @@ pub fn count(what: Counted) {
     COUNTS.with(|counts| counts[what as usize].set(counts[what as usize].get() + 1));
 }
 
-/// How many were counted on this thread since the last call.
+/// Returns how many were counted on this thread since the last call.
 pub fn counted(what: Counted) -> usize {
     COUNTS.with(|counts| counts[what as usize].take())
 }
 
-/// How many requests of each kind were made: `POST pods/binding`.
+/// The number of requests of each kind: `POST pods/binding`.
 type Counts = BTreeMap<String, usize>;
 
 /// Deployments of some replicas each, from nothing to available, in virtual time; the requests of the controllers and of
@@ -93,7 +93,7 @@ fn requests(deployments: usize, replicas: usize) -> Counts {
     })
 }
 
-/// A client whose requests are counted.
+/// Returns a client whose requests are counted.
 fn counting(cluster: &MiniCluster, counts: &Arc<Mutex<Counts>>) -> kube::Client {
     let counts = counts.clone();
     let service = cluster.api().clone().map_request(move |request: Request<Body>| {
@@ -111,11 +111,11 @@ fn counting(cluster: &MiniCluster, counts: &Arc<Mutex<Counts>>) -> kube::Client 
     kube::Client::new(service, "default")
 }
 
-/// What one run made and looked at.
+/// The work of one run.
 #[derive(Debug)]
 struct Work {
     requests: Counts,
-    /// How often a controller looked at an object.
+    /// The number of looks of a controller at an object.
     looks: usize,
 }
 
@@ -244,7 +244,7 @@ async fn a_page_looks_at_no_more_than_it_shows() {
         assert!(counted(Counted::Selected) <= 11);
         names.extend(page["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].clone()));
         left.extend(page["metadata"]["remainingItemCount"].as_u64());
-        // What happens meanwhile is not in the list, which is of one moment.
+        // Later changes are not in the list, which is of one moment.
         post(&cluster, collection, &json!({ "metadata": { "name": format!("c-{:02}-new", names.len()) } })).await;
         match page["metadata"]["continue"].as_str() {
             Some(token) => next = token.to_owned(),
@@ -256,8 +256,8 @@ async fn a_page_looks_at_no_more_than_it_shows() {
     cluster.stop().await;
 }
 
-/// How often labels are held against selectors when one pod of a service becomes ready, beside so many others, each with a
-/// service and a budget of its own.
+/// Returns how often labels are held against selectors when one pod of a service becomes ready, beside so many others,
+/// each with a service and a budget of its own.
 async fn matches_of_one_pod(others: usize) -> usize {
     let cluster = MiniCluster::builder().clock(Clock::tokio(Timestamp::UNIX_EPOCH));
     let cluster = cluster.without(Part::Kubelet).start().await.unwrap();

@@ -60,11 +60,11 @@ pub struct MiniCluster {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Part {
-    /// What makes status follow spec.
+    /// The controllers, which make status follow spec.
     Controllers,
     /// The scheduler and the nodes.
     Kubelet,
-    /// What makes volumes for claims, and the default storage class.
+    /// The maker of volumes for claims, and the default storage class.
     Volumes,
     /// The roles that every cluster begins with, and what gathers their rules: where nobody's rights are looked up.
     Roles,
@@ -73,7 +73,7 @@ pub enum Part {
     ServiceAccounts,
 }
 
-/// How a small Kubernetes is to be.
+/// The settings of a small Kubernetes.
 #[derive(Clone, Debug)]
 pub struct Builder {
     seed: u64,
@@ -91,7 +91,7 @@ pub struct Builder {
     definitions: String,
 }
 
-/// Why a small Kubernetes did not start.
+/// The reason for which a small Kubernetes did not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -107,7 +107,7 @@ pub enum StartError {
 }
 
 impl MiniCluster {
-    /// A small Kubernetes, to be made as wanted.
+    /// Returns a small Kubernetes, to be made as wanted.
     #[must_use]
     pub fn builder() -> Builder {
         Builder {
@@ -127,27 +127,27 @@ impl MiniCluster {
         }
     }
 
-    /// The API server.
+    /// Returns the API server.
     #[must_use]
     pub fn api(&self) -> &ApiServer {
         &self.api
     }
 
-    /// A client of it, in process: no socket, no time passes.
+    /// Returns a client of it, in process: no socket, no time passes.
     #[must_use]
     pub fn client(&self) -> kube::Client {
         client(&self.api, None)
     }
 
-    /// A client that gives itself a name, which is its field manager where it names no other.
-    /// A name that no header can carry is left out.
+    /// Returns a client that gives itself a name, which is its field manager where it names no other. A name that no
+    /// header can carry is left out.
     #[must_use]
     pub fn client_as(&self, agent: &str) -> kube::Client {
         client(&self.api, HeaderValue::from_str(agent).ok())
     }
 
-    /// A client with faults: `fault` is asked for each of its requests, by method and path (without the query), what goes
-    /// wrong with it. Other clients do not notice.
+    /// Returns a client with faults: `fault` is asked for each of its requests, by method and path (without the query),
+    /// what goes wrong with it. Other clients do not notice.
     #[must_use]
     pub fn client_with_faults(
         &self,
@@ -156,8 +156,8 @@ impl MiniCluster {
         faults::client(&self.api, fault)
     }
 
-    /// Applies manifests: YAML documents or JSON, of kinds that the cluster serves. What others manage is taken over.
-    /// A document without a namespace goes to `default`, and an empty one is skipped.
+    /// Applies manifests: YAML documents or JSON, of kinds that the cluster serves. Fields of other managers are taken
+    /// over. A document without a namespace goes to `default`, and an empty one is skipped.
     ///
     /// # Errors
     /// The first document that can't be read, whose kind is not served, or that the API server refuses. Those before it
@@ -250,13 +250,13 @@ impl MiniCluster {
 }
 
 impl Builder {
-    /// The seed of everything random: the same seed gives the same run.
+    /// Returns the seed of everything random: the same seed gives the same run.
     #[must_use]
     pub fn seed(self, seed: u64) -> Builder {
         Builder { seed, ..self }
     }
 
-    /// The clock; the machine's own if none is given.
+    /// Returns the clock; the machine's own if none is given.
     #[must_use]
     pub fn clock(self, clock: impl Into<Clock>) -> Builder {
         Builder { clock: Some(clock.into()), ..self }
@@ -269,7 +269,7 @@ impl Builder {
         self.clock(Clock::tokio(Timestamp::constant(946_684_800, 0)))
     }
 
-    /// What the cluster calls itself in kubeconfigs and in the version that it reports; `minicluster` if nothing is said.
+    /// Sets the name of the cluster in kubeconfigs and in the version that it reports; `minicluster` by default.
     #[must_use]
     pub fn name(self, name: impl Into<String>) -> Builder {
         Builder { name: name.into(), ..self }
@@ -283,40 +283,40 @@ impl Builder {
         self
     }
 
-    /// Who may do what, for those who come in over the network; everybody everything if nothing is said.
+    /// Sets the rights of those who come in over the network; everybody may do everything by default.
     #[must_use]
     pub fn access(self, access: Access) -> Builder {
         Builder { access, ..self }
     }
 
-    /// How many nodes there are, all of the usual size; three if nothing is said.
+    /// Sets how many nodes there are, all of the usual size; three by default.
     #[must_use]
     pub fn nodes(self, nodes: usize) -> Builder {
         self.node_specs(NodeSpec::several(nodes))
     }
 
-    /// Which nodes there are, one by one.
+    /// Sets the nodes, one by one.
     #[must_use]
     pub fn node_specs(self, nodes: Vec<NodeSpec>) -> Builder {
         Builder { nodes, ..self }
     }
 
-    /// The certificate, as PEM, of the authority that clients inside the cluster are told to trust: every namespace has it
-    /// in its ConfigMap `kube-root-ca.crt`, and `kube-system` once more for servers that stand in for this one, in
-    /// `extension-apiserver-authentication`.
+    /// Returns the certificate, as PEM, of the authority that clients inside the cluster are told to trust: every
+    /// namespace has it in its ConfigMap `kube-root-ca.crt`, and `kube-system` once more for servers that stand in for
+    /// this one, in `extension-apiserver-authentication`.
     #[must_use]
     pub fn root_certificate(self, certificate: String) -> Builder {
         Builder { root_certificate: certificate, ..self }
     }
 
-    /// How often each node renews its lease, in the cluster's time; every 10 s if nothing is said. In virtual time each costs a write for every
-    /// so many seconds that are skipped.
+    /// Sets how often each node renews its lease, in the cluster's time; every 10 s by default. In virtual time each
+    /// costs a write for every so many seconds that are skipped.
     #[must_use]
     pub fn heartbeat(self, heartbeat: Duration) -> Builder {
         Builder { heartbeat, ..self }
     }
 
-    /// How much faster than told pods live and die; 1 if nothing is said.
+    /// Sets how much faster than told pods live and die; 1 by default.
     #[must_use]
     pub fn speed(self, speed: f64) -> Builder {
         Builder { speed, ..self }
@@ -334,8 +334,8 @@ impl Builder {
         Builder { folder: Some(folder.into()), ..self }
     }
 
-    /// What tokens of ServiceAccounts are signed with. If nothing is said it follows from the seed, so a cluster with a
-    /// server should be given one that nobody knows.
+    /// Sets the key that signs the tokens of ServiceAccounts. If nothing is said it follows from the seed, so a cluster
+    /// with a server should be given one that nobody knows.
     #[must_use]
     pub fn signing_key(self, key: [u8; 32]) -> Builder {
         Builder { signing_key: Some(key), ..self }
@@ -355,7 +355,7 @@ impl Builder {
     /// can't be kept.
     pub async fn start(self) -> Result<MiniCluster, StartError> {
         let kept = self.folder.as_deref().map(Kept::open).transpose()?;
-        // What is drawn after a restart must differ from what was drawn before.
+        // The random values after a restart must differ from those before.
         let revision = kept.as_ref().map_or(0, Kept::revision);
         let random = Random::new(self.seed ^ revision.rotate_left(32));
         let clock = self.clock.unwrap_or_else(Clock::system);
@@ -409,7 +409,7 @@ impl Builder {
     }
 }
 
-/// A client of an API server in the same process.
+/// Returns a client of an API server in the same process.
 fn client(api: &ApiServer, agent: Option<HeaderValue>) -> kube::Client {
     let service = api.clone().map_request(move |mut request: Request<kube::client::Body>| {
         if let Some(agent) = &agent {

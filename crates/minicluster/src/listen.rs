@@ -22,14 +22,14 @@ use tower::ServiceExt;
 use super::api::{ApiServer, Peer};
 use super::tls::Authority;
 
-/// How long a client may take to shake hands.
+/// The time that a client may take to shake hands.
 const HANDSHAKE: Duration = Duration::from_secs(30);
 
-/// How long a client may take to send the headers of its next request. Longer than clients keep idle connections, so
-/// that it is they who close them.
+/// The time that a client may take to send the headers of its next request. Longer than clients keep idle connections,
+/// so that it is they who close them.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// How long a client may take nothing of an answer that is there for it.
+/// The time for which a client may take nothing of an answer that is there for it.
 const UNREAD: Duration = Duration::from_secs(60);
 
 /// Headers that a request may have.
@@ -41,20 +41,20 @@ const HEADER_BYTES: usize = 64 * 1024;
 /// Connections that may be open at once; more wait to be accepted.
 const CONNECTIONS: usize = 10_000;
 
-/// How long connections may go on after the end was asked for.
+/// The time for which connections may go on after the end was asked for.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// How clients connect.
+/// The transport of clients.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Transport {
-    /// Plain HTTP. Whoever comes in may do what an administrator may, unless access is restricted.
+    /// Plain HTTP. Every client may do what an administrator may, unless access is restricted.
     Plain,
     /// HTTPS with a certificate of the cluster's own authority. Clients may show certificates of it.
     Tls(Authority),
 }
 
-/// Why the server could not be opened.
+/// The reason for which the server could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListenError {
@@ -63,7 +63,7 @@ pub enum ListenError {
     Bind {
         /// The address asked for.
         address: SocketAddr,
-        /// What the system says.
+        /// The message of the system.
         source: std::io::Error,
     },
     /// The certificate can't be made.
@@ -71,7 +71,7 @@ pub enum ListenError {
     Certificate {
         /// The address asked for.
         address: SocketAddr,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
 }
@@ -87,20 +87,20 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// The address with the port that was found.
+    /// Returns the address with the port that was found.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The address as clients write it, `https://127.0.0.1:6443`.
+    /// Returns the address as clients write it, `https://127.0.0.1:6443`.
     #[must_use]
     pub fn url(&self) -> String {
         let scheme = if matches!(self.server, Transport::Plain) { "http" } else { "https" };
         format!("{scheme}://{}", self.address)
     }
 
-    /// A kubeconfig for clients, with a bearer token where one is given.
+    /// Returns a kubeconfig for clients, with a bearer token where one is given.
     #[must_use]
     pub fn kubeconfig(&self, token: Option<&str>) -> String {
         let cluster = match &self.server {

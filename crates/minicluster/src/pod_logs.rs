@@ -1,4 +1,4 @@
-//! What containers have written: the kubelet appends, those who ask for logs read.
+//! The logs of containers: the kubelet appends, those who ask for logs read.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ const LINES_KEPT: usize = 1000;
 pub struct LogLine {
     /// When.
     pub at: Timestamp,
-    /// What, without the line feed.
+    /// The text, without the line feed.
     pub text: String,
 }
 
@@ -63,15 +63,15 @@ struct Runs {
 /// One run of a container.
 #[derive(Debug, Default)]
 struct Run {
-    /// How many there were before.
+    /// The number of runs before.
     number: u64,
     lines: VecDeque<LogLine>,
-    /// How many lines were dropped.
+    /// The number of lines that were dropped.
     dropped: u64,
     over: bool,
 }
 
-/// How far someone has read a container's log.
+/// The place to which someone has read a container's log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LogPlace {
@@ -79,15 +79,15 @@ pub struct LogPlace {
     line: u64,
 }
 
-/// What was read of a container's log.
+/// The result of reading a container's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reading {
     /// The lines, oldest first.
     pub lines: Vec<LogLine>,
-    /// Where to read on.
+    /// The place to read on.
     pub next: LogPlace,
-    /// Whether the run is over, so that nothing more comes.
+    /// True when the run is over, so that nothing more comes.
     pub over: bool,
 }
 
@@ -135,7 +135,7 @@ impl PodLogs {
         self.tell();
     }
 
-    /// The lines of a container's present run, or of the one before; `None` where there was no such run.
+    /// Returns the lines of a container's present run, or of the one before; `None` where there was no such run.
     #[must_use]
     pub fn lines(&self, pod_uid: &str, container: &str, previous: bool) -> Option<Vec<LogLine>> {
         let pods = self.lock();
@@ -144,8 +144,8 @@ impl PodLogs {
         Some(run.lines.iter().cloned().collect())
     }
 
-    /// The lines of a container's present run that were written after a place, and the place after them. What was
-    /// dropped in between is lost; a run that began since is read from its start.
+    /// Returns the lines of a container's present run that were written after a place, and the place after them. Lines
+    /// that were dropped in between are lost; a run that began since is read from its start.
     #[must_use]
     pub fn after(&self, pod_uid: &str, container: &str, place: LogPlace) -> (Vec<LogLine>, LogPlace) {
         let pods = self.lock();
@@ -192,7 +192,7 @@ impl PodLogs {
 }
 
 impl Run {
-    /// The lines after so many of all that were written.
+    /// Returns the lines after so many of all that were written.
     fn after(&self, line: u64) -> Vec<LogLine> {
         let skipped = usize::try_from(line.saturating_sub(self.dropped)).unwrap_or(usize::MAX);
         self.lines.iter().skip(skipped).cloned().collect()

@@ -10,19 +10,19 @@ const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 pub struct Random(Arc<Mutex<fastrand::Rng>>);
 
 impl Random {
-    /// A generator whose answers follow from `seed`.
+    /// Returns a generator whose answers follow from `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Random {
         Random(Arc::new(Mutex::new(fastrand::Rng::with_seed(seed))))
     }
 
-    /// A generator of its own for another part, so that one part's draws do not shift another's.
+    /// Returns a generator of its own for another part, so that one part's draws do not shift another's.
     #[must_use]
     pub fn fork(&self) -> Random {
         Random::new(self.with(|rng| rng.u64(..)))
     }
 
-    /// A version 4 UUID.
+    /// Returns a version 4 UUID.
     #[must_use]
     pub fn uid(&self) -> String {
         let bits = self.with(|rng| rng.u128(..));
@@ -37,7 +37,7 @@ impl Random {
         self.with(|rng| (0..length).map(|_| char::from(LETTERS[rng.usize(..LETTERS.len())])).collect())
     }
 
-    /// A number below `bound`; 0 for a bound of 0.
+    /// Returns a number below `bound`; 0 for a bound of 0.
     #[must_use]
     pub fn below(&self, bound: u64) -> u64 {
         if bound == 0 { 0 } else { self.with(|rng| rng.u64(..bound)) }

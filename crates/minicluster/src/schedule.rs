@@ -34,7 +34,7 @@ impl Schedule {
     /// Reads a schedule.
     ///
     /// # Errors
-    /// Why it is none.
+    /// Fails with the reason for which it is none.
     pub fn parse(text: &str) -> Result<Schedule, String> {
         let text = text.trim();
         if let Some(every) = text.strip_prefix("@every ") {
@@ -68,7 +68,7 @@ impl Schedule {
         })))
     }
 
-    /// The first time after `after` at which it is due; `None` for never.
+    /// Returns the first time after `after` at which it is due; `None` for never.
     pub fn next(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         match self {
             Schedule::Every(every) => {
@@ -87,7 +87,7 @@ impl Schedule {
         now.duration_since(first).as_secs() / step + 1
     }
 
-    /// The last time after `after`, and not after `now`, at which it was due.
+    /// Returns the last time after `after`, and not after `now`, at which it was due.
     pub fn last(&self, after: Timestamp, now: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         let first = self.next(after, zone).filter(|first| *first <= now)?;
         let second = self.next(first, zone)?;
@@ -141,7 +141,7 @@ impl ScheduleFields {
         let has = |bits: u64, value: i8| u32::try_from(value).is_ok_and(|value| bits >> value & 1 == 1);
         let day = has(self.days, date.day());
         let weekday = has(self.weekdays, date.weekday().to_sunday_zero_offset());
-        // Where both say which days, either will do.
+        // If both name days, either will do.
         let is_day = if self.any_day || self.any_weekday { day && weekday } else { day || weekday };
         has(self.months, date.month()) && is_day
     }
@@ -156,7 +156,7 @@ impl ScheduleFields {
     }
 }
 
-/// The values of one field.
+/// Returns the values of one field.
 fn bits(field: &str, least: u32, most: u32, names: &[&str]) -> Result<u64, String> {
     let mut bits = 0;
     for part in field.split(',') {

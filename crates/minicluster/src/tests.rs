@@ -190,7 +190,7 @@ async fn the_same_seed_gives_the_same_objects() {
     assert_eq!(runs[0].name_any().len(), 7);
 }
 
-/// What is applied says where it fails; what stands before it is there.
+/// An error names its place; the manifests before it are there.
 #[tokio::test(start_paused = true)]
 async fn manifests_are_applied_in_their_order() {
     let cluster = MiniCluster::builder().virtual_time().start().await.unwrap();

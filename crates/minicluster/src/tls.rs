@@ -43,7 +43,7 @@ impl std::fmt::Debug for Credentials {
 }
 
 impl Authority {
-    /// A new authority, with a key that nobody else has.
+    /// Returns a new authority, with a key that nobody else has.
     ///
     /// # Errors
     /// The key or certificate can't be made; says why.
@@ -51,7 +51,8 @@ impl Authority {
         Authority::of(KeyPair::generate().map_err(|error| error.to_string())?)
     }
 
-    /// The authority with this key, as PEM, which may have been another process's: whoever trusts that one trusts this.
+    /// Returns the authority with this key, as PEM, which may have been another process's: whoever trusts that one
+    /// trusts this.
     ///
     /// # Errors
     /// It is no such key; says why.
@@ -59,7 +60,7 @@ impl Authority {
         Authority::of(KeyPair::from_pem(key).map_err(|error| error.to_string())?)
     }
 
-    /// Its key, as PEM: whoever has it can be anybody.
+    /// Returns its key, as PEM: whoever has it can be anybody.
     #[must_use]
     pub fn key(&self) -> String {
         self.0.key().serialize_pem()
@@ -75,19 +76,19 @@ impl Authority {
         Ok(Authority(Arc::new(issuer)))
     }
 
-    /// Its certificate, as PEM.
+    /// Returns its certificate, as PEM.
     #[must_use]
     pub fn certificate(&self) -> String {
         self.0.pem()
     }
 
-    /// Its certificate as kubeconfigs carry it: PEM in base64.
+    /// Returns its certificate as kubeconfigs carry it: PEM in base64.
     #[must_use]
     pub fn certificate_base64(&self) -> String {
         STANDARD.encode(self.certificate())
     }
 
-    /// A certificate for a user of the cluster, by name and group.
+    /// Returns a certificate for a user of the cluster, by name and group.
     ///
     /// # Errors
     /// The key or certificate can't be made; says why.
@@ -101,7 +102,7 @@ impl Authority {
         Ok(Credentials { certificate: certificate.pem(), key: key.serialize_pem() })
     }
 
-    /// What a server at an address needs: a certificate for it, and that those of users are asked for.
+    /// Returns the configuration of a server at an address: a certificate for it, and a request for those of users.
     pub(super) fn server_config(&self, address: IpAddr) -> Result<Arc<ServerConfig>, String> {
         let mut params =
             CertificateParams::new(NAMES.map(str::to_owned).to_vec()).map_err(|error| error.to_string())?;

@@ -49,7 +49,7 @@ impl<K: Resource> Resource for Unmanaged<K> {
     }
 }
 
-/// Where in an object.
+/// The place in an object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {
     /// At its fields, of which `metadata` is one.
@@ -116,7 +116,7 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Part<S> {
 struct Fields<A> {
     map: A,
     level: Level,
-    /// Whether the value that comes next is the object's metadata.
+    /// True when the next value is the object's metadata.
     at_metadata: bool,
 }
 

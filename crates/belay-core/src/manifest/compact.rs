@@ -17,14 +17,14 @@ impl Compact {
         Compact(value.to_string().into())
     }
 
-    /// The value. It may be nested as deep as `serde_json` reads: 127 levels, which is more than a manifest, or an answer
-    /// of an API server that could be read, ever has.
+    /// Returns the value. It may be nested as deep as `serde_json` reads: 127 levels, which is more than a manifest, or
+    /// an answer of an API server that could be read, ever has.
     #[must_use]
     pub fn read(&self) -> Value {
         serde_json::from_str(&self.0).unwrap_or_default()
     }
 
-    /// The text.
+    /// Returns the text.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.0
@@ -44,7 +44,7 @@ impl From<&Compact> for Compact {
 }
 
 impl fmt::Debug for Compact {
-    /// Only how long it is: it may be a Secret.
+    /// Returns only how long it is: it may be a Secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Compact({} bytes)", self.0.len())
     }

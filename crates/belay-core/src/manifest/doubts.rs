@@ -71,7 +71,7 @@ pub(super) fn warn(report: &mut Report<'_>, subject: &Subject, key: &ObjectKey, 
     report.warn(subject, words.hint("write the value, or let `replacements` of a kustomization put it in"));
 }
 
-/// The tool whose controllers act on objects of a kind.
+/// Returns the tool whose controllers act on objects of a kind.
 #[must_use]
 pub fn other_tool(group: &str, kind: &str) -> Option<&'static str> {
     match (group, kind) {

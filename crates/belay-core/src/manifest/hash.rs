@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 pub struct ManifestHash([u8; 32]);
 
 impl ManifestHash {
-    /// The hash of an object.
+    /// Returns the hash of an object.
     #[must_use]
     pub fn of(value: &Value) -> ManifestHash {
         let mut hasher = Sha256::new();

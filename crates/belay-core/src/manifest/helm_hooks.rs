@@ -122,7 +122,7 @@ fn role(object: &Value) -> HookRole {
     HookRole::Hook(if before { HookPhase::Before } else { HookPhase::After }, runs)
 }
 
-/// The hooks of a phase, by weight, then those first that a Job may need, then by name.
+/// Returns the hooks of a phase, by weight, then those first that a Job may need, then by name.
 fn in_order(manifests: &[Manifest], roles: &[HookRole], phase: HookPhase) -> Vec<usize> {
     let is_of = |role: &HookRole| matches!(role, HookRole::Hook(of, _) if *of == phase);
     let mut hooks: Vec<usize> = (0..roles.len()).filter(|at| is_of(&roles[*at])).collect();
@@ -250,7 +250,7 @@ metadata: {name: bye, annotations: {helm.sh/hook: 'pre-delete, post-rollback'}}
     const DEPLOYMENT: &str = "spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: \
                               {containers: [{name: a, image: 'a:1'}]}}}\n";
 
-    /// The manifests of these texts, with what Jobs and Deployments need.
+    /// Returns the manifests of these texts, with what Jobs and Deployments need.
     fn read(text: &str) -> Vec<Manifest> {
         let specified = |document: &str| match document {
             job if job.contains("kind: Job") => format!("{job}{JOB}"),

@@ -117,7 +117,7 @@ impl ManifestSet {
         self.files.iter().filter(|(_, entry)| entry.unreadable).map(|(path, _)| path)
     }
 
-    /// Every object that is written once and that nothing is wrong with, in the order of their names.
+    /// Returns every object that is written once and that nothing is wrong with, in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&ObjectKey, Located)> {
         self.objects.iter().filter_map(|(key, written)| match &**written {
             [Written { place, file, hash: Some(hash) }] => {
@@ -127,12 +127,12 @@ impl ManifestSet {
         })
     }
 
-    /// The objects that a file holds, with those that something is wrong with, in the order of the file.
+    /// Returns the objects that a file holds, with those that something is wrong with, in the order of the file.
     pub fn objects_in(&self, path: &str) -> impl Iterator<Item = &ObjectKey> {
         self.files.get(path).into_iter().flat_map(|entry| entry.objects.iter().map(Arc::as_ref))
     }
 
-    /// The paths, in their order.
+    /// Returns the paths, in their order.
     pub fn paths(&self) -> impl Iterator<Item = &Arc<str>> {
         self.files.keys()
     }
@@ -149,31 +149,31 @@ impl ManifestSet {
         self.files.is_empty()
     }
 
-    /// One complaint for each object that is written in more than one file.
+    /// Returns one complaint for each object that is written in more than one file.
     #[must_use]
     pub fn duplicates(&self) -> Vec<Complaint> {
         self.twice.iter().filter_map(|key| self.duplicate(key)).collect()
     }
 
-    /// All complaints: those of the files, in the order of their paths, then [`ManifestSet::duplicates`].
+    /// Returns all complaints: those of the files, in the order of their paths, then [`ManifestSet::duplicates`].
     #[must_use]
     pub fn complaints(&self) -> Vec<Complaint> {
         let of_files = self.files.values().flat_map(|entry| entry.complaints.iter().cloned());
         of_files.chain(self.duplicates()).collect()
     }
 
-    /// The definition of a custom kind, if the files hold one.
+    /// Returns the definition of a custom kind, if the files hold one.
     #[must_use]
     pub fn definition(&self, kind: &GroupKind) -> Option<&Definition> {
         self.definitions().find(|definition| definition.group == kind.group && definition.kind == kind.kind)
     }
 
-    /// All definitions of custom kinds.
+    /// Returns all definitions of custom kinds.
     pub fn definitions(&self) -> impl Iterator<Item = &Definition> {
         self.files.values().flat_map(|entry| entry.definitions.iter())
     }
 
-    /// The files that hold objects of a custom kind.
+    /// Returns the files that hold objects of a custom kind.
     pub fn files_with(&self, kind: &GroupKind) -> impl Iterator<Item = Arc<str>> {
         self.files.iter().filter(move |(_, entry)| entry.custom.contains(kind)).map(|(path, _)| path.clone())
     }

@@ -251,7 +251,7 @@ impl<'o> Object<'o, '_> {
         self.report.add(&self.subject, Words::at_value(span, message).maybe_hint(hint));
     }
 
-    /// The object's first key, for want of the one that is missing.
+    /// Returns the object's first key, for want of the one that is missing.
     fn first(&self) -> Span {
         self.at.children().map(|child| child.key).min().unwrap_or_else(|| self.at.span())
     }

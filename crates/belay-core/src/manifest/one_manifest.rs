@@ -31,8 +31,8 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// One that says nothing but which object it is, for an object that is written nowhere any more. It is at the first
-    /// place of a file without a name.
+    /// Returns one that says nothing but which object it is, for an object that is written nowhere any more. It is at
+    /// the first place of a file without a name.
     #[must_use]
     pub fn of_nothing_but(key: ObjectKey, api_version: String) -> Manifest {
         let mut metadata = json!({"name": key.name});
@@ -46,13 +46,14 @@ impl Manifest {
         Manifest { key, api_version, place, rendered_by, hash, document: 0, item: None, value, starts }
     }
 
-    /// The file that it was read from: another than that of its place where it was rendered.
+    /// Returns the file that it was read from: another than that of its place where it was rendered.
     #[must_use]
     pub fn file(&self) -> &str {
         self.rendered_by.as_deref().unwrap_or(&self.place.path)
     }
 
-    /// The object, as kubectl would send it. It has no namespace where the manifest names none. It is read anew each time.
+    /// Returns the object, as kubectl would send it. It has no namespace where the manifest names none. It is read anew
+    /// each time.
     #[must_use]
     pub fn value(&self) -> Value {
         self.value.read()
@@ -64,7 +65,7 @@ impl Manifest {
         size_of::<Manifest>() + self.value.text().len() + self.starts.len() * size_of::<Start>()
     }
 
-    /// The version in its group, `v1`.
+    /// Returns the version in its group, `v1`.
     #[must_use]
     pub fn version(&self) -> &str {
         self.api_version.rsplit('/').next().unwrap_or_default()
@@ -142,7 +143,7 @@ fn select<'p>(at: At<'p>, selector: &str) -> Option<(At<'p>, Span)> {
     Some((child.at, child.key))
 }
 
-/// The end of `[…]`, quoted brackets not counted.
+/// Returns the end of `[…]`, quoted brackets not counted.
 fn closing_bracket(inside: &str) -> Option<usize> {
     let mut quoted = false;
     inside.char_indices().find_map(|(at, c)| {

@@ -16,7 +16,8 @@ pub enum Colour {
     Off,
 }
 
-/// A complaint for people, over several lines, at most `width` columns wide where its words allow it; ends with a line break.
+/// Returns a complaint for people, over several lines, at most `width` columns wide where its words allow it; ends with
+/// a line break.
 ///
 /// ```text
 /// error: there is no field imagee in spec.template.spec.containers[0]
@@ -65,7 +66,7 @@ fn group<'g>(title: annotate_snippets::Title<'g>, place: &Place, excerpt: Option
     title.element(origin).element(snippet)
 }
 
-/// The marked part of an excerpt in bytes.
+/// Returns the marked part of an excerpt in bytes.
 fn bytes(excerpt: &Excerpt) -> Range<usize> {
     let line = &excerpt.line;
     let at = |column: u32| line.char_indices().nth(column as usize).map_or(line.len(), |(at, _)| at);

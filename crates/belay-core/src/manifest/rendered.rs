@@ -98,7 +98,7 @@ impl Places {
         Places { unit: Arc::clone(unit), origins }
     }
 
-    /// The beginning of the file that a line came from: the tools tell no lines.
+    /// Returns the beginning of the file that a line came from: the tools tell no lines.
     fn at(&self, line: u32) -> Place {
         let after = self.origins.partition_point(|(first, _)| *first <= line);
         let origin = after.checked_sub(1).and_then(|index| self.origins.get(index));
@@ -133,8 +133,8 @@ fn commented(text: &str, folder: &str) -> Vec<(u32, Arc<str>)> {
     text.lines().enumerate().filter_map(origin).collect()
 }
 
-/// A path from a folder of the repository, from its root. `None` where it leaves the repository, or begins at the root of
-/// the machine.
+/// Returns a path from a folder of the repository, from its root. `None` where it leaves the repository, or begins at
+/// the root of the machine.
 #[must_use]
 pub fn join(folder: &str, path: &str) -> Option<String> {
     if path.starts_with('/') {

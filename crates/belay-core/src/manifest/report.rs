@@ -36,7 +36,7 @@ pub(super) struct Words {
 }
 
 impl Subject {
-    /// A key, as it may be shown.
+    /// Returns a key, as it may be shown.
     pub(super) fn name<'n>(&self, key: &'n str) -> &'n str {
         if self.showing == Showing::Everything || is_short_key(key) { key } else { "***" }
     }
@@ -160,7 +160,7 @@ impl<'t> Report<'t> {
         self.add(subject, Words { span, key: also.is_some(), message, hint, also });
     }
 
-    /// All of them in the order of their places, at most [`Limits::complaints`] and one that counts the others.
+    /// Returns all of them in the order of their places, at most [`Limits::complaints`] and one that counts the others.
     pub(super) fn finish(self) -> Vec<Complaint> {
         let limit = Limits::default().complaints;
         let mut complaints = self.complaints;
@@ -256,7 +256,7 @@ fn harmless_char(c: char) -> char {
     }
 }
 
-/// The part of a line around a span, at most 160 characters of it.
+/// Returns the part of a line around a span, at most 160 characters of it.
 fn window(line: &str, span: Span, text: &str) -> Excerpt {
     const WIDTH: usize = 160;
     const BEFORE: usize = 60;

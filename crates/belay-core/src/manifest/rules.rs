@@ -230,7 +230,7 @@ fn complain(report: &mut Report<'_>, subject: &Subject, child: Child<'_>, messag
     report.add(subject, words);
 }
 
-/// The first key of a mapping, for want of the one that is missing.
+/// Returns the first key of a mapping, for want of the one that is missing.
 fn first_key(at: At<'_>) -> Span {
     let keys = at.children().map(|child| child.key);
     keys.min().unwrap_or_else(|| at.span())

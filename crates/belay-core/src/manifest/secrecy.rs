@@ -48,8 +48,8 @@ pub(super) fn of_kind(kind: &str, object: &Value) -> Showing {
     if secret { Showing::Keys } else { Showing::Everything }
 }
 
-/// The lines of a text, from 0, in which a value of a Secret may be. In doubt more: all of what can't be read, unless it
-/// names no Secret.
+/// Returns the lines of a text, from 0, in which a value of a Secret may be. In doubt more: all of what can't be read,
+/// unless it names no Secret.
 #[must_use]
 pub fn secret_lines(text: &str) -> BTreeSet<usize> {
     let (documents, _) = yaml::documents(text);

@@ -57,13 +57,13 @@ pub fn read_file(path: &str, bytes: &[u8], scopes: &Scopes) -> File {
 }
 
 impl File {
-    /// A file that holds nothing.
+    /// Returns a file that holds nothing.
     #[must_use]
     pub fn empty(path: &str) -> File {
         File { unreadable: false, ..File::unreadable(path.into(), Vec::new()) }
     }
 
-    /// A file of which nothing is known but what is wrong with it. Its former objects are still meant.
+    /// Returns a file of which nothing is known but what is wrong with it. Its former objects are still meant.
     #[must_use]
     pub fn unreadable(path: Arc<str>, complaints: Vec<Complaint>) -> File {
         File {
@@ -79,7 +79,7 @@ impl File {
     }
 }
 
-/// A file that could not be read at all.
+/// Returns a file that could not be read at all.
 pub(super) fn nothing_but(path: Arc<str>, text: &str, complaint: yaml::YamlComplaint) -> File {
     let lines = Lines::new(text);
     let mut report = Report::new(path.clone(), text, &lines);

@@ -53,7 +53,7 @@ pub const COMMAND_MANAGER: &str = "belay-command";
 /// The name under which `belay rolling-update` and `belay undo` own the ReplicationControllers that they roll.
 pub const ROLLING_UPDATE_MANAGER: &str = "belay-rolling-update";
 
-/// An annotation of an object.
+/// Returns an annotation of an object.
 #[must_use]
 pub fn annotation<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
     object["metadata"]["annotations"].get(name)?.as_str()
@@ -66,7 +66,7 @@ pub fn read<T: DeserializeOwned>(object: &Value, name: &str) -> Option<T> {
     serde_json::from_str(annotation(object, name)?).ok()
 }
 
-/// The text of an annotation that [`read`] reads.
+/// Returns the text of an annotation that [`read`] reads.
 ///
 /// # Panics
 /// Panics when `said` is not plain data, which all that belay writes is.
@@ -75,13 +75,13 @@ pub fn written(said: &impl Serialize) -> String {
     serde_json::to_string(said).expect("what is written on objects is plain data")
 }
 
-/// A label of an object.
+/// Returns a label of an object.
 #[must_use]
 pub fn label<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
     object["metadata"]["labels"].get(name)?.as_str()
 }
 
-/// The number of a Deployment's present revision, or of a ReplicaSet's or ControllerRevision's own.
+/// Returns the number of a Deployment's present revision, or of a ReplicaSet's or ControllerRevision's own.
 #[must_use]
 pub fn revision(object: &Value) -> Option<i64> {
     annotation(object, REVISION).and_then(|text| text.parse().ok()).or_else(|| object["revision"].as_i64())

@@ -43,9 +43,9 @@ impl RevisionPods {
     }
 }
 
-/// The pods of each revision, the newest first. `keepers` are a Deployment's
-/// ReplicaSets, which count their pods themselves, or a StatefulSet's or DaemonSet's ControllerRevisions, whose `pods` are
-/// counted here. Pods that are on their way out count for nothing, as with their controllers.
+/// Returns the pods of each revision, the newest first. `keepers` are a Deployment's ReplicaSets, which count their
+/// pods themselves, or a StatefulSet's or DaemonSet's ControllerRevisions, whose `pods` are counted here. Pods that are
+/// on their way out count for nothing, as with their controllers.
 #[must_use]
 pub fn revision_pods(
     key: &ObjectKey,
@@ -211,7 +211,7 @@ mod tests {
             "data": {"spec": {"template": template(number)}}})
     }
 
-    /// A pod of a revision; ready since that second, or not.
+    /// Returns a pod of a revision; ready since that second, or not.
     fn pod(label: &str, ready: Option<u32>) -> Value {
         let ready = ready.map(|second| {
             json!({"type": "Ready", "status": "True",

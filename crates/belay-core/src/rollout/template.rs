@@ -13,7 +13,7 @@ pub fn same_template(one: &Value, other: &Value) -> bool {
     comparable(one) == comparable(other)
 }
 
-/// A template without what controllers add, ready to be applied again.
+/// Returns a template without what controllers add, ready to be applied again.
 #[must_use]
 pub fn without_controllers_labels(template: &Value) -> Value {
     let mut template = template.clone();
@@ -26,7 +26,7 @@ pub fn without_controllers_labels(template: &Value) -> Value {
     template
 }
 
-/// A short name for a template: the same for templates that are the same. 64 bits of SHA-256, in hexadecimal.
+/// Returns a short name for a template: the same for templates that are the same. 64 bits of SHA-256, in hexadecimal.
 #[must_use]
 pub fn template_hash(template: &Value) -> String {
     let digest = Sha256::digest(comparable(template).to_string());
@@ -37,7 +37,8 @@ fn comparable(template: &Value) -> Value {
     without_empty(&without_controllers_labels(template)).unwrap_or_default()
 }
 
-/// The value without nulls, empty lists and empty maps, all the way down; `None` where nothing is left. Keys sorted.
+/// Returns the value without nulls, empty lists and empty maps, all the way down; `None` where nothing is left. Keys
+/// sorted.
 fn without_empty(value: &Value) -> Option<Value> {
     match value {
         Value::Null => None,

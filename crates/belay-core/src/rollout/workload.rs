@@ -20,13 +20,13 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// The workload kind of an object, if it is one.
+    /// Returns the workload kind of an object, if it is one.
     #[must_use]
     pub fn of(key: &ObjectKey) -> Option<Workload> {
         Workload::named(&key.group, &key.kind)
     }
 
-    /// The workload kind of that group and name, if it is one.
+    /// Returns the workload kind of that group and name, if it is one.
     #[must_use]
     pub fn named(group: &str, kind: &str) -> Option<Workload> {
         match (group, kind) {
@@ -60,7 +60,7 @@ pub fn is_job(key: &ObjectKey) -> bool {
     Workload::of(key) == Some(Workload::Job)
 }
 
-/// The pod template of a workload object.
+/// Returns the pod template of a workload object.
 #[must_use]
 pub fn template(object: &Value) -> Option<&Value> {
     object["spec"].get("template").filter(|template| template.is_object())
@@ -84,8 +84,8 @@ pub fn pod_spec_path(group: &str, kind: &str) -> Option<&'static [&'static str]>
 /// server sets each from the other.
 pub(super) const ACCOUNT_FIELDS: [&str; 2] = ["serviceAccountName", "serviceAccount"];
 
-/// The ServiceAccount that a pod's specification names, and the field that names it. If the two fields differ, the
-/// server takes the first.
+/// Returns the ServiceAccount that a pod's specification names, and the field that names it. If the two fields differ,
+/// the server takes the first.
 #[must_use]
 pub fn service_account(spec: &Value) -> Option<(&'static str, &str)> {
     let named = |field: &'static str| Some((field, spec.get(field)?.as_str().filter(|name| !name.is_empty())?));

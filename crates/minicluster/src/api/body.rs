@@ -21,19 +21,19 @@ enum Content {
 }
 
 impl Body {
-    /// A body of one piece.
+    /// Returns a body of one piece.
     #[must_use]
     pub fn full(bytes: Bytes) -> Body {
         Body::pieces(VecDeque::from([bytes]))
     }
 
-    /// A body of many pieces, which are sent one after the other.
+    /// Returns a body of many pieces, which are sent one after the other.
     #[must_use]
     pub fn pieces(pieces: VecDeque<Bytes>) -> Body {
         Body(Content::Pieces(pieces))
     }
 
-    /// A body that goes on until its stream ends.
+    /// Returns a body that goes on until its stream ends.
     pub fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> Body {
         Body(Content::Stream(Box::pin(stream)))
     }

@@ -1,4 +1,4 @@
-//! What every cluster begins with.
+//! The first objects of every cluster.
 
 use serde_json::{Value, json};
 

@@ -29,11 +29,11 @@ pub struct Call {
     pub headers: HeaderMap,
     /// The body.
     pub body: Bytes,
-    /// Who asks.
+    /// The user.
     pub user: User,
 }
 
-/// Who asks.
+/// The user of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct User {
     /// The name, `system:admin`.
@@ -47,7 +47,7 @@ pub struct User {
 }
 
 impl User {
-    /// One who may do everything.
+    /// Returns one who may do everything.
     #[must_use]
     pub fn admin() -> User {
         User {
@@ -60,13 +60,14 @@ impl User {
 }
 
 impl Call {
-    /// A header's first value, if it is text.
+    /// Returns a header's first value, if it is text.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// The first part of the client's name for itself, which names it as a field manager where it names no other.
+    /// Returns the first part of the client's name for itself, which names it as a field manager where it names no
+    /// other.
     #[must_use]
     pub fn agent(&self) -> String {
         let agent = self.header("user-agent").unwrap_or_default();
@@ -79,13 +80,13 @@ impl Call {
         printable[..end].to_owned()
     }
 
-    /// The field manager: named by the request, or the client's name for itself.
+    /// Returns the field manager: named by the request, or the client's name for itself.
     #[must_use]
     pub fn manager(&self) -> String {
         self.query.text("fieldManager").map_or_else(|| self.agent(), str::to_owned)
     }
 
-    /// The media type of the body, without parameters, in lower case.
+    /// Returns the media type of the body, without parameters, in lower case.
     #[must_use]
     pub fn content_type(&self) -> String {
         let sent = self.header("content-type").unwrap_or_default();
@@ -108,7 +109,7 @@ impl Call {
         Ok(())
     }
 
-    /// How the body is written.
+    /// Returns the format of the body.
     ///
     /// # Errors
     /// 415 for media types that are not read.
@@ -125,7 +126,7 @@ impl Call {
         }
     }
 
-    /// The body as a value of no particular kind; `None` if there is no body.
+    /// Returns the body as a value of no particular kind; `None` if there is no body.
     ///
     /// # Errors
     /// 400 for a body that can't be read, 415 for a media type that is not read.

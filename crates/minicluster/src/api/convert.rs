@@ -1,4 +1,4 @@
-//! One object in the versions in which it is served. Where two kinds are one (Events of two groups), or a kind is served
+//! One object in the versions in which it is served. If two kinds are one (Events of two groups), or a kind is served
 //! in two versions (HorizontalPodAutoscalers), objects lie in the store in one form and change on their way out and in.
 
 use serde_json::Value;
@@ -9,7 +9,7 @@ use super::resource::Resource;
 mod event;
 mod horizontal_pod_autoscaler;
 
-/// An object from the store as the resource serves it.
+/// Returns an object from the store as the resource serves it.
 #[must_use]
 pub fn from_storage(resource: &Resource, mut object: Value) -> Value {
     if resource.custom.is_some() {
@@ -28,7 +28,7 @@ pub fn from_storage(resource: &Resource, mut object: Value) -> Value {
     object
 }
 
-/// An object as the resource serves it in the form in which it lies in the store.
+/// Returns an object as the resource serves it in the form in which it lies in the store.
 #[must_use]
 pub fn to_storage(resource: &Resource, mut object: Value) -> Value {
     if resource.is_stored_version() {

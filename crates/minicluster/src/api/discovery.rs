@@ -1,4 +1,4 @@
-//! What is served, told in both ways that clients know: document by document, and aggregated.
+//! Discovery, in both ways that clients know: document by document, and aggregated.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -114,7 +114,7 @@ fn group_facts(group: &Group) -> Value {
     json!({ "name": group.name, "versions": versions, "preferredVersion": versions.first() })
 }
 
-/// A resource and what lies below it, as entries of an `APIResourceList`.
+/// Returns a resource and what lies below it, as entries of an `APIResourceList`.
 fn listed(registry: &Registry, resource: &Resource) -> Vec<Value> {
     let definition = &resource.definition;
     let mut own = json!({
@@ -161,7 +161,7 @@ fn storage_version_hash(registry: &Registry, resource: &Resource) -> Option<Stri
     Some(STANDARD.encode(&Sha256::digest(text)[..8]))
 }
 
-/// The groups in one document. It carries a hash, so that clients need not read it again.
+/// Returns the groups in one document. It carries a hash, so that clients need not read it again.
 fn aggregated<'a>(call: &Call, groups: impl Iterator<Item = &'a Group>) -> Reply {
     let items: Vec<Value> = groups.map(aggregated_group).collect();
     let list = json!({

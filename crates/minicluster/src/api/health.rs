@@ -4,7 +4,7 @@ use super::call::Call;
 use super::reply::Reply;
 use super::{ApiError, ApiServer};
 
-/// Where a check is made.
+/// The endpoint of a check.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Where {
     /// Everywhere.
@@ -15,8 +15,8 @@ enum Where {
     Alive,
 }
 
-/// What the real server checks, under its names and in its order: clients and probes look for single checks. What stands for
-/// a part that is not here has nothing that could fail, and is well.
+/// The checks of the real server, under its names and in its order: clients and probes look for single checks. A check
+/// for a part that is not here has nothing that could fail, and passes.
 const CHECKS: [(&str, Where); 37] = [
     ("ping", Where::Everywhere),
     ("log", Where::Everywhere),
@@ -57,7 +57,7 @@ const CHECKS: [(&str, Where); 37] = [
     ("shutdown", Where::Ready),
 ];
 
-/// What depends on the store.
+/// The checks that depend on the store.
 const STORE: [&str; 3] = ["etcd", "etcd-readiness", "poststarthook/storage-readiness"];
 
 impl ApiServer {
@@ -105,7 +105,7 @@ impl ApiServer {
         Ok(Reply::text(200, text))
     }
 
-    /// Whether a part is well. A server that answers is; only what it keeps may be lost behind it.
+    /// Returns true when a part is healthy. A server that answers is; only what it keeps may be lost behind it.
     fn is_well(&self, check: &str) -> bool {
         !STORE.contains(&check) || !self.lost().is_cancelled()
     }

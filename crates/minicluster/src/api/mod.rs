@@ -8,8 +8,9 @@
 //!                            store    one sequence of revisions, a window of events a resource
 //! ```
 //!
-//! Who asks says [`access::Authenticator`], whether they may [`access::Authorizer`], what the cluster's rules add, refuse
-//! and count [`admission::Admission`]. Each knows the store and no server, and is tested with nothing else.
+//! [`access::Authenticator`] finds the user, [`access::Authorizer`] the rights, and [`admission::Admission`] the
+//! additions, refusals and counts of the cluster's rules. Each knows the store and no server, and is tested with
+//! nothing else.
 //!
 //! Other encodings of objects than JSON and YAML are at home at two seams: [`call::Call::read`] on the way in, and
 //! `reply::written` with [`negotiate`] on the way out.

@@ -4,39 +4,39 @@ use super::ApiError;
 use super::call::Call;
 use super::protobuf::MEDIA_TYPE;
 
-/// How an answer is to be written.
+/// The format of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Negotiated {
-    /// What becomes of objects.
+    /// The shape of objects.
     pub shape: Shape,
-    /// How values are written.
+    /// The encoding of values.
     pub format: Format,
-    /// Whether with line breaks.
+    /// True for an answer with line breaks.
     pub pretty: bool,
 }
 
-/// What becomes of objects.
+/// The shape of objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// They are sent as they are.
     Object,
     /// A row each.
     Table {
-        /// Of the table: `v1` or `v1beta1`.
+        /// The version of the table: `v1` or `v1beta1`.
         version: String,
-        /// What goes with each row.
+        /// The object in each row.
         include: Include,
     },
     /// Their metadata alone.
     Metadata {
         /// `v1` or `v1beta1`.
         version: String,
-        /// Whether a list was asked for, and nothing else.
+        /// True when a list was asked for, and nothing else.
         list: bool,
     },
 }
 
-/// What goes with each row of a table.
+/// The object in each row of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Include {
     /// Nothing.
@@ -47,7 +47,7 @@ pub enum Include {
     Object,
 }
 
-/// How values are written.
+/// The encoding of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// `application/json`
@@ -58,7 +58,7 @@ pub enum Format {
     Protobuf,
 }
 
-/// Whether an answer comes at once or goes on.
+/// The choice if an answer comes at once or goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
     /// All at once.
@@ -84,14 +84,14 @@ impl Negotiated {
         Negotiated { shape: Shape::Object, format: Format::Json, pretty: wants_pretty(call) }
     }
 
-    /// The form of refusals: JSON unless YAML is preferred.
+    /// Returns the form of refusals: JSON unless YAML is preferred.
     #[must_use]
     pub fn for_errors(call: &Call) -> Negotiated {
         let format = clauses(&accepted(call)).iter().find_map(|clause| format(&clause.media_type));
         Negotiated { format: format.unwrap_or(Format::Json), ..Negotiated::plain(call) }
     }
 
-    /// What the `Accept` header asks for.
+    /// Returns the result for the `Accept` header.
     ///
     /// # Errors
     /// 406 where none of it can be written; 400 for an unknown `includeObject`.
@@ -99,7 +99,7 @@ impl Negotiated {
         Negotiated::of(call, delivery, true)
     }
 
-    /// The same for what has no rows: reviews, tokens.
+    /// Returns the same for what has no rows: reviews, tokens.
     ///
     /// # Errors
     /// As [`Negotiated::new`], and 406 where only a table will do.
@@ -149,7 +149,7 @@ impl Clause {
 /// The media type of aggregated discovery. Clients tell by it whether they got what they asked for.
 pub const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// Whether the first thing that a client takes and that can be written is aggregated discovery.
+/// Returns true when the first type that a client accepts and that can be written is aggregated discovery.
 #[must_use]
 pub fn asks_for_aggregated(call: &Call) -> bool {
     let clauses = clauses(&accepted(call));

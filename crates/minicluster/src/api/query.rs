@@ -17,30 +17,30 @@ impl Query {
         Query(pairs.collect())
     }
 
-    /// The first value of a parameter.
+    /// Returns the first value of a parameter.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
     }
 
-    /// All values of a parameter.
+    /// Returns all values of a parameter.
     pub fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.iter().filter(move |(known, _)| known == key).map(|(_, value)| value.as_str())
     }
 
-    /// The value of a parameter, if it is there and not empty.
+    /// Returns the value of a parameter, if it is there and not empty.
     #[must_use]
     pub fn text(&self, key: &str) -> Option<&str> {
         self.get(key).filter(|value| !value.is_empty())
     }
 
-    /// Whether a flag is set: there, and neither `0` nor `false`.
+    /// Returns true when a flag is set: there, and neither `0` nor `false`.
     #[must_use]
     pub fn flag(&self, key: &str) -> Option<bool> {
         self.get(key).map(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 
-    /// A whole number.
+    /// Returns a whole number.
     ///
     /// # Errors
     /// 400 where it is none.
@@ -53,7 +53,7 @@ impl Query {
     }
 }
 
-/// How Go says that a text is no number.
+/// Returns Go's complaint about a text that is no number.
 pub fn not_a_number(function: &str, text: &str) -> String {
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
     let fine = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());

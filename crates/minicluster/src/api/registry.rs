@@ -32,7 +32,7 @@ pub struct Version {
 }
 
 impl Registry {
-    /// The built-in resources.
+    /// Returns the built-in resources.
     #[must_use]
     pub fn built_in() -> Arc<Registry> {
         static BUILT_IN: LazyLock<Arc<Registry>> = LazyLock::new(|| {
@@ -77,31 +77,31 @@ impl Registry {
         }
     }
 
-    /// A group.
+    /// Returns a group.
     #[must_use]
     pub fn group(&self, name: &str) -> Option<&Group> {
         self.groups.iter().find(|group| group.name == name)
     }
 
-    /// A version of a group.
+    /// Returns a version of a group.
     #[must_use]
     pub fn version(&self, group: &str, version: &str) -> Option<&Version> {
         self.group(group)?.versions.iter().find(|known| known.name == version)
     }
 
-    /// A resource.
+    /// Returns a resource.
     #[must_use]
     pub fn resource(&self, group: &str, version: &str, resource: &str) -> Option<&Arc<Resource>> {
         self.version(group, version)?.resources.get(resource)
     }
 
-    /// A resource in any of its versions, the preferred one first.
+    /// Returns a resource in any of its versions, the preferred one first.
     #[must_use]
     pub fn any_version(&self, group: &str, resource: &str) -> Option<&Arc<Resource>> {
         self.group(group)?.versions.iter().find_map(|version| version.resources.get(resource))
     }
 
-    /// All resources.
+    /// Returns all resources.
     pub fn resources(&self) -> impl Iterator<Item = &Arc<Resource>> {
         self.groups.iter().flat_map(|group| &group.versions).flat_map(|version| version.resources.values())
     }

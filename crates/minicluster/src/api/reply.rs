@@ -1,4 +1,4 @@
-//! What is answered, before it is written in the form that the client takes.
+//! The answer, before it is written in the form that the client accepts.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -17,7 +17,7 @@ use super::protobuf;
 pub struct Reply {
     /// The HTTP code.
     pub code: u16,
-    /// What is said.
+    /// The content.
     pub content: ReplyContent,
     /// Texts for `Warning` headers.
     pub warnings: Vec<String>,
@@ -25,7 +25,7 @@ pub struct Reply {
     pub headers: Vec<(HeaderName, String)>,
 }
 
-/// What is said.
+/// The content of an answer.
 #[derive(Debug)]
 pub enum ReplyContent {
     /// A value, to be written.
@@ -55,33 +55,34 @@ impl Reply {
         reply.header(header::X_CONTENT_TYPE_OPTIONS, "nosniff")
     }
 
-    /// An answer.
+    /// Returns an answer.
     #[must_use]
     pub fn new(code: u16, content: ReplyContent) -> Reply {
         Reply { code, content, warnings: Vec::new(), headers: Vec::new() }
     }
 
-    /// The same with another code.
+    /// Returns the same with another code.
     #[must_use]
     pub fn code(self, code: u16) -> Reply {
         Reply { code, ..self }
     }
 
-    /// The same with a header.
+    /// Returns the same with a header.
     #[must_use]
     pub fn header(mut self, name: HeaderName, value: impl Into<String>) -> Reply {
         self.headers.push((name, value.into()));
         self
     }
 
-    /// The same with warnings.
+    /// Returns the same with warnings.
     #[must_use]
     pub fn warn(mut self, warnings: Vec<String>) -> Reply {
         self.warnings.extend(warnings);
         self
     }
 
-    /// The answer, or the refusal, to a body in which something was noticed while it was read: that is told either way.
+    /// Returns the answer, or the refusal, to a body in which something was noticed while it was read: that is told
+    /// either way.
     #[must_use]
     pub fn noticing(noticed: Vec<String>, reply: Result<Reply, ApiError>) -> Reply {
         let mut reply = reply.unwrap_or_else(Reply::from);
@@ -95,7 +96,7 @@ impl Reply {
         self
     }
 
-    /// The answer in the form that the client takes.
+    /// Returns the answer in the form that the client takes.
     #[must_use]
     pub fn write(self, how: &Negotiated) -> Response<Body> {
         let (media_type, body) = match self.content {
@@ -166,7 +167,7 @@ impl From<ApiError> for Reply {
     }
 }
 
-/// Writes JSON in the form that the client takes. What has no form in protocol buffers stays JSON.
+/// Writes JSON in the form that the client takes. A value without a form in protocol buffers stays JSON.
 fn written(json: Bytes, how: &Negotiated) -> (&'static str, Body) {
     let value = || -> Value { serde_json::from_slice(&json).unwrap_or_default() };
     match how.format {
@@ -183,7 +184,7 @@ fn written(json: Bytes, how: &Negotiated) -> (&'static str, Body) {
     }
 }
 
-/// A warning's text as a quoted string; what a header can't carry is left out.
+/// Returns a warning's text as a quoted string; what a header can't carry is left out.
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars().filter(|c| !c.is_control()) {

@@ -13,7 +13,7 @@ use kube_facts::{Kind, Subresource, Type};
 /// A resource of one version of a group.
 #[derive(Debug)]
 pub struct Resource {
-    /// What its objects are.
+    /// The definition of its objects.
     pub definition: Definition,
     /// The kind of a list of them, `DeploymentList`.
     pub list_kind: String,
@@ -25,36 +25,36 @@ pub struct Resource {
     pub categories: Vec<String>,
     /// The verbs that it answers, sorted.
     pub verbs: Vec<String>,
-    /// What lies below an object of it.
+    /// The subresources of its objects.
     pub subresources: Vec<Subresource>,
-    /// Where its objects lie, together with those of the other versions.
+    /// The place of its objects, together with those of the other versions.
     pub group_resource: GroupResource,
     /// The version in which they lie there.
     pub storage_version: String,
     /// The names of the fields that field selectors can ask for, besides name and namespace. The versions of a resource
     /// have the same list; what this one does not know has no name in it.
     pub selectable: Vec<Option<String>>,
-    /// Where these fields are.
+    /// The paths of these fields.
     pub selectable_paths: Vec<Vec<String>>,
     /// For a custom kind: what its definition says beyond that.
     pub custom: Option<Arc<CustomFacts>>,
 }
 
-/// What a custom resource definition says about a version, beyond the shape of its objects.
+/// The facts of a custom resource definition about a version, beyond the shape of its objects.
 #[derive(Debug, Default, PartialEq)]
 pub struct CustomFacts {
     /// The columns of tables.
     pub columns: Vec<Value>,
-    /// Where the scale subresource finds its numbers, if it is served.
+    /// The paths of the scale subresource's numbers, if it is served.
     pub scale: Option<ScalePaths>,
     /// The schemas of its objects and lists, by their names in OpenAPI.
     pub schemas: Vec<(String, Value)>,
-    /// Whether it is served only to be left: a warning goes with every answer.
+    /// The warning of a deprecated version, which goes with every answer.
     pub deprecation: Option<String>,
 }
 
 impl Resource {
-    /// A built-in resource.
+    /// Returns a built-in resource.
     #[must_use]
     pub fn built_in(kind: &Kind, schema: Type) -> Resource {
         let (stored_group, storage_version) = match (kind.group.as_str(), kind.resource.as_str()) {
@@ -88,7 +88,7 @@ impl Resource {
         }
     }
 
-    /// A kind that is only spoken, never stored: Scale.
+    /// Returns a kind that is only spoken, never stored: Scale.
     #[must_use]
     pub fn spoken(definition: Definition) -> Resource {
         Resource {
@@ -117,26 +117,26 @@ impl Resource {
         if group.is_empty() { version.clone() } else { format!("{group}/{version}") }
     }
 
-    /// Whether objects lie in the store in the version in which they are served here.
+    /// Returns true when objects lie in the store in the version in which they are served here.
     #[must_use]
     pub fn is_stored_version(&self) -> bool {
         *self.group_resource.group == *self.definition.group && self.storage_version == self.definition.version
     }
 
-    /// Whether objects are served byte by byte as they lie in the store. Those of custom kinds are not: what their
-    /// definition says may have changed since they were written.
+    /// Returns true when objects are served byte by byte as they lie in the store. Those of custom kinds are not: what
+    /// their definition says may have changed since they were written.
     #[must_use]
     pub fn is_served_as_stored(&self) -> bool {
         self.custom.is_none() && self.is_stored_version()
     }
 
-    /// Whether it is a built-in resource of this group and plural.
+    /// Returns true when it is a built-in resource of this group and plural.
     #[must_use]
     pub fn is(&self, group: &str, resource: &str) -> bool {
         self.custom.is_none() && self.definition.group == group && self.definition.resource == resource
     }
 
-    /// What goes with every answer about a kind that is on its way out.
+    /// Returns the warning with every answer about a deprecated kind.
     #[must_use]
     pub fn deprecation(&self) -> Option<String> {
         if let Some(facts) = &self.custom {
@@ -151,13 +151,13 @@ impl Resource {
         }
     }
 
-    /// Whether it answers a verb.
+    /// Returns true when it answers a verb.
     #[must_use]
     pub fn has_verb(&self, verb: &str) -> bool {
         self.verbs.iter().any(|known| known == verb)
     }
 
-    /// A subresource.
+    /// Returns a subresource.
     #[must_use]
     pub fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources.iter().find(|subresource| subresource.name == name)
@@ -181,18 +181,19 @@ impl Resource {
         FieldSelector::parse(text, &Selectable { fields: &self.selectable, namespace, refusal: &refusal })
     }
 
-    /// Whether it has a list of its own of what can be asked for, rather than name and namespace as any kind.
+    /// Returns true when it has a list of its own of selectable fields, rather than name and namespace as any kind.
     fn has_fields_of_its_own(&self) -> bool {
         self.custom.is_some() || !self.selectable.is_empty()
     }
 
-    /// What field selectors find in an object of the stored version.
+    /// Returns the values of field selectors in an object of the stored version.
     #[must_use]
     pub fn field_values(&self, object: &Value) -> Vec<String> {
         self.selectable_paths.iter().map(|path| field_value(object, path)).collect()
     }
 
-    /// The same of an object of which only metadata and status are there; what else can be asked for is as it was.
+    /// Returns the same of an object of which only metadata and status are there; what else can be asked for is as it
+    /// was.
     #[must_use]
     pub fn field_values_of_status(&self, object: &Value, before: &[Box<str>]) -> Vec<String> {
         let is_there = |path: &[String]| matches!(path.first().map(String::as_str), Some("metadata" | "status"));
@@ -219,7 +220,8 @@ fn absent(path: &[String]) -> &'static str {
     }
 }
 
-/// The fields that field selectors can ask for, as the client names them and where they are in the stored version.
+/// Returns the fields that field selectors can ask for, as the client names them and where they are in the stored
+/// version.
 fn selectable(group: &str, resource: &str) -> (Vec<Option<String>>, Vec<Vec<String>>) {
     const POD: &[&str] = &[
         "spec.nodeName",

@@ -6,7 +6,7 @@ use super::query::decode;
 use super::registry::Registry;
 use super::resource::Resource;
 
-/// What a path names.
+/// The target of a path.
 #[derive(Debug)]
 pub enum Route {
     /// `/`: the paths that there are.
@@ -41,7 +41,7 @@ pub enum Route {
     OpenApi3,
     /// `/openapi/v3/apis/apps/v1`: the rest of the path.
     OpenApi3Document(String),
-    /// What does not lie below an object of a custom kind: answered as if the object were missing.
+    /// An unknown subresource of a custom kind: answered as if the object were missing.
     NotBelow(Target),
     /// A place in the API where there is nothing: answered with a `Status`.
     UnknownResource,
@@ -60,11 +60,11 @@ pub struct Target {
     pub name: Option<String>,
     /// The subresource in the path.
     pub subresource: Option<String>,
-    /// Whether the path asks for a watch (`/api/v1/watch/…`).
+    /// True when the path asks for a watch (`/api/v1/watch/…`).
     pub watch: bool,
 }
 
-/// What a path names.
+/// Returns the target of a path.
 #[must_use]
 pub fn route(registry: &Registry, path: &str) -> Route {
     let segments: Vec<String> = path.split('/').skip(1).map(decode).collect();
@@ -100,7 +100,7 @@ fn in_version(registry: &Registry, group: &str, version: &str, rest: &[&str]) ->
         rest => (false, rest),
     };
     let (namespace, rest) = match rest {
-        // What lies below a namespace is a resource in it, but for the namespace's own subresources.
+        // A path below a namespace names a resource in it, but for the namespace's own subresources.
         ["namespaces", _, "status" | "finalize", ..] => (None, rest),
         ["namespaces", namespace, _, ..] => (Some(*namespace).filter(|name| !name.is_empty()), &rest[2..]),
         rest => (None, rest),
@@ -112,7 +112,7 @@ fn in_version(registry: &Registry, group: &str, version: &str, rest: &[&str]) ->
         [] => (None, None),
         [name] => (Some(*name), None),
         [name, subresource] => (Some(*name), Some(*subresource)),
-        // What stands behind `proxy` is the proxied server's own.
+        // A path behind `proxy` is the proxied server's own.
         [name, "proxy", ..] => (Some(*name), Some("proxy")),
         _ => return Route::UnknownResource,
     };

@@ -28,27 +28,27 @@ use super::{ApiError, convert, object, timeout};
 use crate::Clock;
 use crate::{PodLogs, Random};
 
-/// How long the body of a request may take to come.
+/// The longest time until the body of a request has come.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What an API server is given.
+/// The settings of an API server.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Tells the time.
     pub clock: Clock,
     /// Gives uids, generated names, addresses.
     pub random: Random,
-    /// What containers have written.
+    /// The logs of containers.
     pub logs: PodLogs,
-    /// Who may do what.
+    /// The users and their rights.
     pub access: Access,
-    /// What it calls itself, in its version and in kubeconfigs.
+    /// The name, in its version and in kubeconfigs.
     pub name: String,
-    /// Whether pods need a ServiceAccount that is there, and get its token mounted.
+    /// True when pods need an existing ServiceAccount, and get its token mounted.
     pub service_accounts: bool,
-    /// What there is already, and where it is kept; nothing, and nowhere, if `None`.
+    /// The former state, and the folder for it; none, and nowhere, if `None`.
     pub kept: Option<Kept>,
-    /// What tokens are signed with; drawn from `random` if `None`, which who knows the seed can guess.
+    /// The key that signs tokens; drawn from `random` if `None`: anybody who knows the seed can guess that.
     pub signing_key: Option<[u8; 32]>,
 }
 
@@ -57,7 +57,7 @@ pub struct Settings {
 pub struct Kept(Store);
 
 impl Kept {
-    /// What lies in a folder, which is made if there is none. Only one server at a time can have it.
+    /// Opens the state in a folder, which is made if there is none. Only one server at a time can have it.
     ///
     /// # Errors
     /// As [`KeepError`] says.
@@ -65,14 +65,14 @@ impl Kept {
         Store::open(folder).map(Kept)
     }
 
-    /// The revision of the latest write; 0 before the first.
+    /// Returns the revision of the latest write; 0 before the first.
     #[must_use]
     pub fn revision(&self) -> u64 {
         self.0.revision()
     }
 }
 
-/// Why a body could not be received. It is told in JSON, whatever the client accepts.
+/// The reason for which a body could not be received. It is told in JSON, whatever the client accepts.
 struct BodyError(ApiError);
 
 /// The API server. Cheap to clone; all clones are one server.
@@ -95,7 +95,7 @@ impl std::fmt::Debug for ApiServer {
 }
 
 impl ApiServer {
-    /// A server with nothing in it but what every cluster begins with.
+    /// Returns a server with nothing in it but what every cluster begins with.
     #[must_use]
     pub fn new(settings: Settings) -> ApiServer {
         let registry = Mutex::new(Registry::built_in());
@@ -150,7 +150,7 @@ impl ApiServer {
         self.0.store.compact();
     }
 
-    /// The revision of the latest write.
+    /// Returns the revision of the latest write.
     #[must_use]
     pub fn store_revision(&self) -> u64 {
         self.0.store.revision()
@@ -172,22 +172,22 @@ impl ApiServer {
         &self.0.settings.random
     }
 
-    /// What the cluster's rules say of new and changed objects.
+    /// Returns the cluster's rules for new and changed objects.
     pub(super) fn admission(&self) -> &Admission {
         &self.0.admission
     }
 
-    /// Who users are.
+    /// Returns the authenticator.
     pub(super) fn authenticator(&self) -> &Authenticator {
         &self.0.authenticator
     }
 
-    /// Who may do what.
+    /// Returns the authorizer.
     pub(super) fn authorizer(&self) -> &Authorizer {
         &self.0.authorizer
     }
 
-    /// What it calls itself.
+    /// Returns its name.
     pub(crate) fn own_name(&self) -> &str {
         &self.0.settings.name
     }
@@ -204,7 +204,7 @@ impl ApiServer {
         *self.0.registry.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(registry);
     }
 
-    /// The object that a path names.
+    /// Returns the object that a path names.
     ///
     /// # Errors
     /// 404.
@@ -363,7 +363,7 @@ impl ApiServer {
     }
 }
 
-/// The verb that a call asks for, if the resource serves it.
+/// Returns the verb that a call asks for, if the resource serves it.
 fn served_verb(call: &Call, target: &Target) -> Option<&'static str> {
     verb(call, target).filter(|verb| match &target.subresource {
         Some(name) => target.resource.subresource(name).is_some_and(|known| known.verbs.iter().any(|has| has == verb)),
@@ -371,7 +371,7 @@ fn served_verb(call: &Call, target: &Target) -> Option<&'static str> {
     })
 }
 
-/// The verb that discovery knows for a method on such a path.
+/// Returns the verb that discovery knows for a method on such a path.
 fn verb(call: &Call, target: &Target) -> Option<&'static str> {
     let single = target.name.is_some();
     Some(match call.method {
@@ -389,7 +389,7 @@ fn verb(call: &Call, target: &Target) -> Option<&'static str> {
 }
 
 impl ApiServer {
-    /// A stored object as a resource serves it.
+    /// Returns a stored object as a resource serves it.
     pub(super) fn served(target: &Target, stored: &Stored) -> serde_json::Value {
         convert::from_storage(&target.resource, stored.value())
     }

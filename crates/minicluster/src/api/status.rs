@@ -1,4 +1,4 @@
-//! What the API server says when it refuses: an HTTP code and a `Status` object.
+//! The API server's refusals: an HTTP code and a `Status` object.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ pub struct ApiError {
     pub code: u16,
     /// The reason, `NotFound`; empty where the real server gives none.
     pub reason: &'static str,
-    /// What happened.
+    /// The message.
     pub message: String,
     /// The name of the object, where there is one.
     pub name: Option<String>,
@@ -20,13 +20,13 @@ pub struct ApiError {
     pub kind: Option<String>,
     /// The uid of the object, for failed preconditions.
     pub uid: Option<String>,
-    /// What is wrong, one by one.
+    /// The faults, one by one.
     pub causes: Vec<Cause>,
     /// Seconds after which to try again.
     pub retry_after_seconds: Option<u32>,
     /// A continue token that would work, for an expired list.
     pub continue_token: Option<String>,
-    /// Whether empty `details` are written, as the real server's outermost layer does.
+    /// True when empty `details` are written, as the real server's outermost layer does.
     pub generic: bool,
 }
 
@@ -36,14 +36,14 @@ pub struct ApiError {
 pub struct Cause {
     /// `FieldValueInvalid` and the like.
     pub reason: &'static str,
-    /// What is wrong.
+    /// The fault.
     pub message: String,
     /// The field's path, `spec.replicas`.
     pub field: Option<String>,
 }
 
 impl ApiError {
-    /// A refusal without details.
+    /// Returns a refusal without details.
     #[must_use]
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> ApiError {
         ApiError {
@@ -61,7 +61,7 @@ impl ApiError {
         }
     }
 
-    /// A refusal of the outermost layer, which knows nothing of the objects.
+    /// Returns a refusal of the outermost layer, which knows nothing of the objects.
     #[must_use]
     pub fn generic(code: u16, reason: &'static str, message: impl Into<String>) -> ApiError {
         ApiError { generic: true, ..ApiError::new(code, reason, message) }
@@ -169,7 +169,7 @@ impl ApiError {
         ApiError { group: known(group), kind: known(kind), name: known(name), ..self }
     }
 
-    /// The `Status` object that the client gets.
+    /// Returns the `Status` object that the client gets.
     #[must_use]
     pub fn to_status(&self) -> Value {
         let mut status = json!({

@@ -9,7 +9,7 @@ pub fn rfc3339(moment: Timestamp) -> String {
     moment.to_zoned(TimeZone::UTC).strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// The moment that an object's text names.
+/// Returns the moment that an object's text names.
 #[must_use]
 pub fn parse(text: &str) -> Option<Timestamp> {
     text.parse().ok()

@@ -25,7 +25,7 @@ pub(super) fn check(uri: &Uri) -> Result<(), ApiError> {
         .map_err(|why| ApiError::bad_request(format!("invalid timeout specified in the request URL - time: {why}")))
 }
 
-/// Whether a text is a duration as Go writes it, `1m5.5s`; what is wrong with it otherwise.
+/// Checks that a text is a duration as Go writes it, `1m5.5s`; fails with its fault otherwise.
 fn duration(text: &str) -> Result<(), String> {
     let invalid = || Err(format!("invalid duration {text:?}"));
     let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);

@@ -17,7 +17,7 @@ use super::{Context, ControllerStart};
 
 /// The finalizer that holds a claim.
 const FINALIZER: &str = "kubernetes.io/pvc-protection";
-/// How many claims are looked at side by side.
+/// The number of claims that are handled side by side.
 const WORKERS: usize = 2;
 
 struct ClaimProtection {

@@ -14,7 +14,7 @@ use super::work_queue::WorkQueue;
 use super::worker::{self, Reconciler};
 use super::{Context, ControllerStart};
 
-/// How many roles are looked at side by side.
+/// The number of roles that are handled side by side.
 const WORKERS: usize = 5;
 /// The controller's name, under which it owns the rules.
 const NAME: &str = "clusterrole-aggregation-controller";
@@ -43,7 +43,7 @@ pub fn prepare(context: &Context) -> ControllerStart {
 }
 
 impl Aggregation {
-    /// The rules that a role gathers: selector by selector, in the order of the roles' names, each once.
+    /// Returns the rules that a role gathers: selector by selector, in the order of the roles' names, each once.
     fn gathered(&self, role: &ClusterRole) -> Result<Vec<PolicyRule>, Error> {
         let mut others = self.roles.all();
         others.retain(|other| other.metadata.name != role.metadata.name);
@@ -83,7 +83,7 @@ impl Reconciler for Aggregation {
         let mut fields = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": key.name },
         });
-        // Where there are none, none are owned either.
+        // If there are none, none are owned either.
         if !rules.is_empty() {
             fields["rules"] = json!(rules);
         }

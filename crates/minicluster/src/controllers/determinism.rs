@@ -29,7 +29,7 @@ fn the_same_seed_gives_the_same_writes() {
     assert_ne!(run(8), one, "another seed gives another run");
 }
 
-/// One run in virtual time: all its writes, in order.
+/// Returns one run in virtual time: all its writes, in order.
 fn run(seed: u64) -> Vec<String> {
     // A runtime of its own, so that its clock begins at zero.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
@@ -103,8 +103,8 @@ async fn busy(cluster: &MiniCluster) {
     tokio::time::sleep(Duration::from_secs(90)).await;
 }
 
-/// What goes wrong: a node drives its pods off, another takes none, all pods of a workload are deleted at once, and the
-/// server forgets what happened before.
+/// Plays the faults: a node drives its pods off, another takes none, all pods of a workload are deleted at once, and
+/// the server forgets earlier events.
 async fn faults(cluster: &MiniCluster) {
     let client = &cluster.client();
     let node = |number: usize| format!("/api/v1/nodes/node-{number}");

@@ -1,4 +1,4 @@
-//! Which kinds the API server has, custom ones included.
+//! The kinds that the API server has, custom ones included.
 
 use std::collections::BTreeSet;
 
@@ -18,9 +18,9 @@ pub struct DiscoveredKind {
     pub plural: String,
     /// The kind, `Deployment`.
     pub kind: String,
-    /// Whether objects live in a namespace.
+    /// True when objects live in a namespace.
     pub namespaced: bool,
-    /// Whether all objects of a namespace can be deleted at once.
+    /// True when all objects of a namespace can be deleted at once.
     pub deletes_collections: bool,
 }
 
@@ -30,12 +30,12 @@ impl DiscoveredKind {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
 
-    /// The path of all objects of the kind.
+    /// Returns the path of all objects of the kind.
     pub fn path(&self) -> String {
         format!("{}/{}", self.root(), self.plural)
     }
 
-    /// The path of the kind's objects in a namespace, or of all where it knows none.
+    /// Returns the path of the kind's objects in a namespace, or of all where it knows none.
     pub fn path_in(&self, namespace: &str) -> String {
         if self.namespaced && !namespace.is_empty() {
             format!("{}/namespaces/{namespace}/{}", self.root(), self.plural)
@@ -44,7 +44,7 @@ impl DiscoveredKind {
         }
     }
 
-    /// How namespaces tell of it: `deployments.apps`, `pods.`.
+    /// Returns the name in messages of namespaces: `deployments.apps`, `pods.`.
     pub fn qualified(&self) -> String {
         format!("{}.{}", self.plural, self.group)
     }
@@ -61,7 +61,7 @@ impl DiscoveredKind {
 /// Reads which kinds can be listed, watched and deleted, each in the version that the server prefers.
 ///
 /// # Errors
-/// What the server says.
+/// Fails with the server's error.
 pub async fn kinds(requests: &Requests) -> Result<BTreeSet<DiscoveredKind>, Error> {
     let failed = |error: kube::Error| Error::Request {
         action: "read",

@@ -1,4 +1,4 @@
-//! What goes wrong between a controller and the API server.
+//! The errors between a controller and the API server.
 
 use kube::core::Status;
 
@@ -11,7 +11,7 @@ pub enum Error {
     /// The API server refused, or could not be asked.
     #[error("failed to {action} {what}: {source}")]
     Request {
-        /// What was asked for, `create`.
+        /// The request, `create`.
         action: &'static str,
         /// The object, `replicasets shop/web-5d4`.
         what: String,
@@ -21,11 +21,11 @@ pub enum Error {
     /// The API server did not answer in time.
     #[error("failed to {action} {what}: no answer within {seconds} s")]
     NoAnswer {
-        /// What was asked for.
+        /// The request.
         action: &'static str,
         /// The object.
         what: String,
-        /// How long was waited.
+        /// The time of waiting.
         seconds: u64,
     },
     /// An object that no controller can work with.
@@ -33,7 +33,7 @@ pub enum Error {
     Unusable {
         /// The object.
         what: String,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
     /// Something that must be true before the work can go on is not true yet.
@@ -41,7 +41,7 @@ pub enum Error {
     NotYet {
         /// The object.
         what: String,
-        /// What is missing.
+        /// The missing part.
         why: String,
     },
     /// Nothing is wrong: something was just written, and what comes of it will bring the object back into the queue.
@@ -52,20 +52,20 @@ pub enum Error {
     Several {
         /// The first.
         first: Box<Error>,
-        /// How many others there were.
+        /// The number of others.
         others: usize,
     },
 }
 
 impl Error {
-    /// One error out of many; `None` where there is none.
+    /// Returns one error out of many; `None` where there is none.
     pub fn first_of(errors: Vec<Error>) -> Option<Error> {
         let others = errors.len().saturating_sub(1);
         let first = errors.into_iter().next()?;
         Some(if others == 0 { first } else { Error::Several { first: Box::new(first), others } })
     }
 
-    /// The server's own account, where it answered.
+    /// Returns the server's own account, where it answered.
     pub fn status(&self) -> Option<&Status> {
         match self {
             Error::Request { source, .. } => match source.as_ref() {
@@ -77,7 +77,7 @@ impl Error {
         }
     }
 
-    /// What people are told in events and conditions: the server's own words where it answered.
+    /// Returns the message for people in events and conditions: the server's own words if it answered.
     pub fn message(&self) -> String {
         self.status().map_or_else(|| self.to_string(), |status| status.message.clone())
     }

@@ -1,4 +1,4 @@
-//! What a controller has asked for and not yet seen: until it has, it does not ask again.
+//! The requests of a controller that it has not seen fulfilled yet: until then, it does not ask again.
 //!
 //! A cache lags behind the server. Without this, a controller that has just made three pods would see none of them and
 //! make three more.
@@ -15,7 +15,7 @@ use super::key::{Key, is_terminating};
 /// After this time, what was expected is given up: it will not come.
 const EXPIRY: Duration = Duration::from_secs(300);
 
-/// What is still expected, by owner.
+/// The open expectations, by owner.
 #[derive(Debug, Default)]
 pub struct Expectations(Mutex<BTreeMap<Key, Pending>>);
 
@@ -58,13 +58,14 @@ impl Expectations {
         pending(&mut self.lock(), owner).gone.insert(key, uid.to_owned());
     }
 
-    /// Whether the owner is cached as we last wrote it. If not, its change is on the way and will bring it back.
+    /// Returns true when the owner is cached as we last wrote it. If not, its change is on the way and will bring it
+    /// back.
     pub fn is_owner_seen<O: Cached>(&self, owner: &Key, owners: &Informer<O>) -> bool {
         let all = self.lock();
         all.get(owner).is_none_or(|pending| pending.own <= owners.version() || pending.since.elapsed() > EXPIRY)
     }
 
-    /// Whether everything that the owner asked for shows in the cache, or never will.
+    /// Returns true when everything that the owner asked for shows in the cache, or never will.
     pub fn are_met<K: Cached>(&self, owner: &Key, seen: &Informer<K>) -> bool {
         let mut all = self.lock();
         let Some(pending) = all.get_mut(owner) else { return true };

@@ -38,7 +38,7 @@ impl PodOwner {
         ]
     }
 
-    /// The path of the kind in all namespaces, which its watch has.
+    /// Returns the path of the kind in all namespaces, which its watch has.
     fn watched(&self) -> String {
         format!("/apis/{}/v1/{}", self.group, self.plural)
     }
@@ -62,7 +62,7 @@ async fn pods(cluster: &MiniCluster) -> Vec<String> {
     pods.map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// How many pods there are a minute after the owner's one pod went, while the watch of owners tells nothing.
+/// Returns how many pods there are a minute after the owner's one pod went, while the watch of owners sends nothing.
 async fn pods_after(owner: &PodOwner, deletes_owner: bool) -> usize {
     let clock = Clock::tokio(Timestamp::UNIX_EPOCH);
     let builder = MiniCluster::builder().clock(clock.clone()).without(Part::ServiceAccounts);

@@ -20,7 +20,7 @@ use super::template::{fnv1, in_letters};
 /// The owner's part of a revision's name is at most this long.
 const LONGEST_PREFIX: usize = 223;
 
-/// A revision's content: the template, and that it replaces whatever is there.
+/// Returns a revision's content: the template, and that it replaces whatever is there.
 pub fn data_of(template: &PodTemplateSpec) -> Result<Value, Error> {
     let unusable =
         |error: serde_json::Error| Error::Unusable { what: "a pod template".to_owned(), why: error.to_string() };
@@ -29,7 +29,7 @@ pub fn data_of(template: &PodTemplateSpec) -> Result<Value, Error> {
     Ok(json!({ "spec": { "template": template } }))
 }
 
-/// The template in a revision's content.
+/// Returns the template in a revision's content.
 ///
 /// # Errors
 /// A revision that holds none.
@@ -44,7 +44,7 @@ pub fn template_of(revision: &ControllerRevision) -> Result<PodTemplateSpec, Err
     })
 }
 
-/// The hash of a revision's content: of the bytes that a real cluster stores, so that the names are the same.
+/// Returns the hash of a revision's content: of the bytes that a real cluster stores, so that the names are the same.
 pub fn hash_of(data: &Value, collisions: i32) -> String {
     let text = data.to_string();
     let mut escaped = String::with_capacity(text.len());
@@ -62,7 +62,7 @@ pub fn name_with(owner: &str, hash: &str) -> String {
     format!("{}-{hash}", owner.chars().take(LONGEST_PREFIX).collect::<String>())
 }
 
-/// The revision's number.
+/// Returns the revision's number.
 pub fn number(revision: &ControllerRevision) -> i64 {
     revision.revision.unwrap_or(0)
 }
@@ -76,26 +76,26 @@ pub fn sort(revisions: &mut [Arc<ControllerRevision>]) {
     });
 }
 
-/// What is common to all revisions of one owner.
+/// The common parts of all revisions of one owner.
 pub struct History<'a> {
     /// The controller's surroundings.
     pub context: &'a Context,
     /// The owner.
     pub owner: &'a ObjectMeta,
-    /// How revisions name it.
+    /// The owner's reference in revisions.
     pub reference: OwnerReference,
 }
 
 impl<'a> History<'a> {
-    /// The history of an owner of kind `O`.
+    /// Returns the history of an owner of kind `O`.
     pub fn of<O: kube::Resource<DynamicType = ()>>(context: &'a Context, owner: &'a ObjectMeta) -> History<'a> {
         History { context, owner, reference: controller_reference::<O>(owner) }
     }
 
-    /// The owner's revisions, sorted; such as are nobody's and match are adopted.
+    /// Returns the owner's revisions, sorted; such as are nobody's and match are adopted.
     ///
     /// # Errors
-    /// What the server says.
+    /// Fails with the server's error.
     pub async fn claim<O>(&self, selector: &Selector) -> Result<Claimed<ControllerRevision>, Error>
     where
         O: kube::Resource<DynamicType = ()> + serde::de::DeserializeOwned,
@@ -128,7 +128,7 @@ impl<'a> History<'a> {
         }
     }
 
-    /// A revision that is not yet made.
+    /// Returns a revision that is not yet made.
     pub fn draft(
         &self,
         template: &PodTemplateSpec,
@@ -156,7 +156,7 @@ impl<'a> History<'a> {
     /// Gives a revision another number.
     ///
     /// # Errors
-    /// What the server says.
+    /// Fails with the server's error.
     pub async fn renumber(&self, revision: &ControllerRevision, number: i64) -> Result<ControllerRevision, Error> {
         let changed = ControllerRevision { revision: Some(number), ..revision.clone() };
         self.requests().replace(&changed).await
@@ -165,7 +165,7 @@ impl<'a> History<'a> {
     /// Deletes the lowest revisions beyond the limit. Those in use do not count and are not deleted.
     ///
     /// # Errors
-    /// What the server says.
+    /// Fails with the server's error.
     pub async fn truncate(
         &self,
         revisions: &[Arc<ControllerRevision>],
@@ -187,7 +187,7 @@ impl<'a> History<'a> {
     /// Reads the owner's live state, for those who must not act on an old one.
     ///
     /// # Errors
-    /// What the server says.
+    /// Fails with the server's error.
     pub async fn live<O>(&self) -> Result<O, Error>
     where
         O: kube::Resource<DynamicType = ()> + serde::de::DeserializeOwned,

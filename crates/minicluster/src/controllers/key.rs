@@ -1,4 +1,4 @@
-//! Which object: its namespace and name.
+//! The key of an object: its namespace and name.
 
 use std::fmt;
 
@@ -14,12 +14,12 @@ pub struct Key {
 }
 
 impl Key {
-    /// The key of `name` in `namespace`.
+    /// Returns the key of `name` in `namespace`.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Key {
         Key { namespace: namespace.into(), name: name.into() }
     }
 
-    /// The key of the object with this metadata.
+    /// Returns the key of the object with this metadata.
     pub fn of(metadata: &ObjectMeta) -> Key {
         Key::new(namespace_of(metadata), name_of(metadata))
     }
@@ -31,37 +31,38 @@ impl fmt::Display for Key {
     }
 }
 
-/// The name; empty where there is none.
+/// Returns the name; empty where there is none.
 pub fn name_of(metadata: &ObjectMeta) -> &str {
     metadata.name.as_deref().unwrap_or_default()
 }
 
-/// The namespace; empty for objects of the whole cluster.
+/// Returns the namespace; empty for objects of the whole cluster.
 pub fn namespace_of(metadata: &ObjectMeta) -> &str {
     metadata.namespace.as_deref().unwrap_or_default()
 }
 
-/// The uid; empty where there is none.
+/// Returns the uid; empty where there is none.
 pub fn uid_of(metadata: &ObjectMeta) -> &str {
     metadata.uid.as_deref().unwrap_or_default()
 }
 
-/// The `resourceVersion` as a number, which it is on every server since Kubernetes 1.35 promises it; 0 for none.
+/// Returns the `resourceVersion` as a number, which it is on every server since Kubernetes 1.35 promises it; 0 for
+/// none.
 pub fn version_of(metadata: &ObjectMeta) -> u64 {
     metadata.resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(0)
 }
 
-/// Whether the object has been asked to go.
+/// Returns true when the object has been asked to go.
 pub fn is_terminating(metadata: &ObjectMeta) -> bool {
     metadata.deletion_timestamp.is_some()
 }
 
-/// The value of an annotation.
+/// Returns the value of an annotation.
 pub fn annotation<'a>(metadata: &'a ObjectMeta, name: &str) -> Option<&'a str> {
     metadata.annotations.as_ref()?.get(name).map(String::as_str)
 }
 
-/// The value of a label.
+/// Returns the value of a label.
 pub fn label<'a>(metadata: &'a ObjectMeta, name: &str) -> Option<&'a str> {
     metadata.labels.as_ref()?.get(name).map(String::as_str)
 }

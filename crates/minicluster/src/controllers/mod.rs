@@ -106,7 +106,7 @@ pub enum Controller {
     GarbageCollector,
 }
 
-/// Which controllers run.
+/// The set of controllers that run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Which(BTreeSet<Controller>);
 
@@ -135,7 +135,7 @@ impl Which {
         Controller::GarbageCollector,
     ];
 
-    /// All of them.
+    /// Returns all of them.
     #[must_use]
     pub fn all() -> Which {
         Which::only(Which::EVERY)
@@ -147,7 +147,7 @@ impl Which {
         Which(controllers.iter().copied().collect())
     }
 
-    /// All but these.
+    /// Returns all but these.
     #[must_use]
     pub fn without(mut self, controllers: &[Controller]) -> Which {
         self.0.retain(|controller| !controllers.contains(controller));
@@ -155,22 +155,22 @@ impl Which {
     }
 }
 
-/// How the controllers run.
+/// The options of the controllers.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// What time it is.
+    /// The clock.
     pub clock: Clock,
-    /// Where everything random comes from.
+    /// The source of everything random.
     pub random: Random,
-    /// Which controllers run.
+    /// The controllers that run.
     pub which: Which,
     /// The cluster's root certificate, as PEM, for the ConfigMap `kube-root-ca.crt`.
     pub root_certificate: String,
 }
 
 impl Options {
-    /// All controllers, and no root certificate to speak of.
+    /// Returns all controllers, and no root certificate to speak of.
     #[must_use]
     pub fn new(clock: impl Into<Clock>, random: Random) -> Options {
         Options { clock: clock.into(), random, which: Which::all(), root_certificate: String::new() }
@@ -254,7 +254,7 @@ pub fn start(client: kube::Client, options: &Options) -> Running {
 /// Starts a controller's workers, once the informers have caught up.
 type ControllerStart = Box<dyn FnOnce(&TaskTracker, &CancellationToken) + Send>;
 
-/// What every controller is given.
+/// The context of every controller.
 #[derive(Clone)]
 struct Context {
     requests: Requests,
@@ -265,13 +265,13 @@ struct Context {
 }
 
 impl Context {
-    /// The present moment as the API writes it: in whole seconds.
+    /// Returns the present moment as the API writes it: in whole seconds.
     fn now(&self) -> Time {
         Time(in_seconds(self.clock.now()))
     }
 }
 
-/// A moment without its fraction of a second.
+/// Returns a moment without its fraction of a second.
 fn in_seconds(moment: Timestamp) -> Timestamp {
     Timestamp::from_second(moment.as_second()).unwrap_or(moment)
 }

@@ -1,4 +1,4 @@
-//! What every namespace has: the ServiceAccount `default`, and the ConfigMap with the cluster's root certificate.
+//! The objects of every namespace: the ServiceAccount `default`, and the ConfigMap with the cluster's root certificate.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::work_queue::WorkQueue;
 use super::worker::{self, Reconciler};
 use super::{Context, ControllerStart};
 
-/// How many namespaces are looked at side by side.
+/// The number of namespaces that are handled side by side.
 const WORKERS: usize = 2;
 const ACCOUNT: &str = "default";
 const ROOT_CERTIFICATE: &str = "kube-root-ca.crt";
@@ -34,10 +34,10 @@ trait NamespaceDefault: Cached + Resource<DynamicType = ()> + serde::Serialize {
     const CONTROLLER: &'static str;
     /// The object's name.
     const NAME: &'static str;
-    /// Which objects are watched.
+    /// The field selector of the watch.
     const FIELDS: &'static str;
 
-    /// The object in a namespace, made or mended from what is there; `None` if it is as it should be.
+    /// Returns the object in a namespace, made or mended from what is there; `None` if it is as it should be.
     fn mended(present: Option<&Self>, namespace: &str, certificate: &str) -> Option<Self>;
 }
 

@@ -16,15 +16,15 @@ pub struct Node {
     /// Its metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What it shall be.
+    /// The specification.
     #[serde(default)]
     pub spec: NodeSpec,
 }
 
-/// What a node shall be.
+/// The specification of a node.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct NodeSpec {
-    /// What keeps pods away.
+    /// The taints, which keep pods away.
     #[serde(default)]
     pub taints: Vec<Taint>,
 }
@@ -46,18 +46,18 @@ impl Cached for Node {
 }
 
 impl Node {
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         name_of(&self.metadata)
     }
 
-    /// Whether pods may go here as before: neither labels nor taints have changed.
+    /// Returns true when pods may go here as before: neither labels nor taints have changed.
     pub fn takes_the_same_pods(&self, other: &Node) -> bool {
         self.metadata.labels == other.metadata.labels && self.spec == other.spec
     }
 }
 
-/// Whether a node is one that a node selector and a required affinity ask for.
+/// Returns true when a node selector and a required affinity ask for a node.
 pub fn is_asked_for(node: &Node, selector: Option<&BTreeMap<String, String>>, affinity: Option<&Affinity>) -> bool {
     let label = |name: &String| node.metadata.labels.as_ref().and_then(|labels| labels.get(name));
     if !selector.into_iter().flatten().all(|(name, value)| label(name) == Some(value)) {
@@ -65,7 +65,7 @@ pub fn is_asked_for(node: &Node, selector: Option<&BTreeMap<String, String>>, af
     }
     let affinity = affinity.and_then(|affinity| affinity.node_affinity.as_ref());
     let required = affinity.and_then(|affinity| affinity.required_during_scheduling_ignored_during_execution.as_ref());
-    // Of the terms one has to hold; a term that asks for nothing holds for no node.
+    // One of the terms has to hold; a term that asks for nothing holds for no node.
     required.is_none_or(|required| required.node_selector_terms.iter().any(|term| holds(node, term)))
 }
 
@@ -99,13 +99,13 @@ fn fits(value: Option<&str>, requirement: &NodeSelectorRequirement) -> bool {
     }
 }
 
-/// Whether one of a node's taints with one of these effects is not tolerated.
+/// Returns true when one of a node's taints with one of these effects is not tolerated.
 pub fn keeps_away(node: &Node, tolerations: &[Toleration], effects: &[&str]) -> bool {
     let counts = |taint: &&Taint| effects.contains(&taint.effect.as_str());
     node.spec.taints.iter().filter(counts).any(|taint| !tolerations.iter().any(|toleration| bears(toleration, taint)))
 }
 
-/// Whether a toleration bears a taint.
+/// Returns true when a toleration bears a taint.
 pub fn bears(toleration: &Toleration, taint: &Taint) -> bool {
     let is_any = |text: Option<&String>| text.is_none_or(String::is_empty);
     let same = |text: Option<&String>, other: &str| text.map(String::as_str) == Some(other);

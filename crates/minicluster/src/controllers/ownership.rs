@@ -1,4 +1,4 @@
-//! Who owns what: controller references, adopting and releasing.
+//! Ownership of objects: controller references, adopting and releasing.
 
 use std::sync::Arc;
 
@@ -13,17 +13,17 @@ use super::key::{Key, is_terminating, uid_of, version_of};
 use super::requests::{Requests, Written};
 use super::selector::Selector;
 
-/// The owner that controls an object, if one does.
+/// Returns the owner that controls an object, if one does.
 pub fn controller_of(metadata: &ObjectMeta) -> Option<&OwnerReference> {
     metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
 }
 
-/// Whether the owner with this uid controls the object.
+/// Returns true when the owner with this uid controls the object.
 pub fn is_controlled_by(metadata: &ObjectMeta, uid: &str) -> bool {
     controller_of(metadata).is_some_and(|owner| owner.uid == uid)
 }
 
-/// The reference by which an object says that `owner` controls it.
+/// Returns the reference by which an object says that `owner` controls it.
 pub fn controller_reference<K: Resource<DynamicType = ()>>(owner: &ObjectMeta) -> OwnerReference {
     OwnerReference {
         api_version: K::api_version(&()).into_owned(),
@@ -35,8 +35,9 @@ pub fn controller_reference<K: Resource<DynamicType = ()>>(owner: &ObjectMeta) -
     }
 }
 
-/// Whether an owner was asked to go, as the server knows. Pods that have gone may have been asked to go together with it,
-/// and the watch of pods may tell of that before the owner's own: none may be made in their place then.
+/// Returns true when an owner was asked to go, as the server knows. Pods that have gone may have been asked to go
+/// together with it, and the watch of pods may tell of that before the owner's own: none may be made in their place
+/// then.
 ///
 /// # Errors
 /// The server can't be asked.
@@ -51,7 +52,7 @@ where
     }
 }
 
-/// What a controller does about one object that it may or may not own.
+/// The action of a controller on one object that it may or may not own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
     /// It is ours.
@@ -84,7 +85,7 @@ pub struct Claimer<'a> {
     pub requests: &'a Requests,
     /// The owner's metadata as cached.
     pub owner: &'a ObjectMeta,
-    /// What the owner selects.
+    /// The owner's selector.
     pub selector: &'a Selector,
     /// The reference that adopted objects get.
     pub reference: OwnerReference,
@@ -92,10 +93,10 @@ pub struct Claimer<'a> {
     pub finalizer: Option<&'static str>,
 }
 
-/// What came of claiming.
+/// The result of claiming.
 #[derive(Debug)]
 pub struct Claimed<C> {
-    /// What belongs to the owner.
+    /// The owner's objects.
     pub objects: Vec<Arc<C>>,
     /// The highest `resourceVersion` of an object that was adopted or released, if any was.
     pub wrote: Option<u64>,

@@ -17,21 +17,21 @@ pub struct Pod {
     /// Its metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What it shall be.
+    /// The specification.
     #[serde(default)]
     pub spec: PodSpec,
-    /// What it is.
+    /// The status.
     #[serde(default)]
     pub status: PodStatus,
 }
 
-/// What a pod shall be.
+/// The specification of a pod.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodSpec {
     /// The node that it is bound to.
     pub node_name: Option<String>,
-    /// Where it may go, for pods of DaemonSets that are not bound yet.
+    /// The allowed nodes, for pods of DaemonSets that are not bound yet.
     pub affinity: Option<Box<k8s_openapi::api::core::v1::Affinity>>,
     /// The claims that it mounts.
     #[serde(default)]
@@ -46,9 +46,9 @@ pub struct PodSpec {
     pub hostname: Option<String>,
     /// The headless service.
     pub subdomain: Option<String>,
-    /// What running it costs besides its containers.
+    /// The cost of running it besides its containers.
     pub overhead: Option<BTreeMap<String, k8s_openapi::apimachinery::pkg::api::resource::Quantity>>,
-    /// How long it may run.
+    /// The longest time of its run.
     pub active_deadline_seconds: Option<i64>,
     /// Its priority class.
     pub priority_class_name: Option<String>,
@@ -87,7 +87,7 @@ pub struct PodContainer {
     /// Its name.
     #[serde(default)]
     pub name: String,
-    /// What it needs.
+    /// The needs.
     pub resources: Option<Box<ResourceRequirements>>,
     /// The ports that it names.
     #[serde(default)]
@@ -109,7 +109,7 @@ pub struct PodPort {
     pub protocol: Option<String>,
 }
 
-/// What a pod is.
+/// The status of a pod.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodStatus {
@@ -129,29 +129,29 @@ pub struct PodStatus {
     pub pod_ip: Option<String>,
 }
 
-/// How a container fares.
+/// The status of a container.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodContainerStatus {
     /// Its name.
     #[serde(default)]
     pub name: String,
-    /// How often it was started again.
+    /// The number of restarts.
     #[serde(default)]
     pub restart_count: i32,
-    /// What it is doing.
+    /// The state.
     #[serde(default)]
     pub state: PodContainerState,
 }
 
-/// What a container is doing.
+/// The state of a container.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct PodContainerState {
     /// It has ended.
     pub terminated: Option<Terminated>,
 }
 
-/// How a container ended.
+/// The end of a container.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Terminated {
@@ -193,32 +193,32 @@ impl Cached for Pod {
 }
 
 impl Pod {
-    /// The phase; empty while there is none.
+    /// Returns the phase; empty while there is none.
     pub fn phase(&self) -> &str {
         self.status.phase.as_deref().unwrap_or_default()
     }
 
-    /// Whether it has ended for good.
+    /// Returns true when it has ended for good.
     pub fn is_finished(&self) -> bool {
         matches!(self.phase(), "Succeeded" | "Failed")
     }
 
-    /// Whether it counts: neither ended nor asked to go.
+    /// Returns true when it counts: neither ended nor asked to go.
     pub fn is_active(&self) -> bool {
         !self.is_finished() && !is_terminating(&self.metadata)
     }
 
-    /// Whether it was asked to go and has not ended yet.
+    /// Returns true when it was asked to go and has not ended yet.
     pub fn is_leaving(&self) -> bool {
         !self.is_finished() && is_terminating(&self.metadata)
     }
 
-    /// The condition of this type.
+    /// Returns the condition of this type.
     pub fn condition(&self, kind: &str) -> Option<&PodCondition> {
         self.status.conditions.iter().find(|condition| condition.type_ == kind)
     }
 
-    /// Whether it is ready.
+    /// Returns true when it is ready.
     pub fn is_ready(&self) -> bool {
         self.condition("Ready").is_some_and(|ready| ready.status == "True")
     }
@@ -229,7 +229,7 @@ impl Pod {
         ready.last_transition_time.as_ref().map(|time| time.0)
     }
 
-    /// Whether it has been ready for `min_ready_seconds` at `now`.
+    /// Returns true when it has been ready for `min_ready_seconds` at `now`.
     pub fn is_available(&self, min_ready_seconds: i32, now: Timestamp) -> bool {
         self.is_ready()
             && (min_ready_seconds <= 0 || self.available_in(min_ready_seconds, now) == Some(SignedDuration::ZERO))
@@ -244,7 +244,7 @@ impl Pod {
         Some(if elapsed >= needed { SignedDuration::ZERO } else { needed - elapsed })
     }
 
-    /// The highest number of restarts: of its containers first, then of those that run beside them.
+    /// Returns the highest number of restarts: of its containers first, then of those that run beside them.
     pub fn restarts(&self) -> (i32, i32) {
         let most = |statuses: &mut dyn Iterator<Item = &PodContainerStatus>| {
             statuses.map(|status| status.restart_count).max().unwrap_or(0)
@@ -259,7 +259,7 @@ impl Pod {
         )
     }
 
-    /// The claims that it mounts, by name.
+    /// Returns the claims that it mounts, by name.
     pub fn claims(&self) -> impl Iterator<Item = String> + '_ {
         let pod = self.metadata.name.as_deref().unwrap_or_default();
         self.spec.volumes.iter().filter_map(move |volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {

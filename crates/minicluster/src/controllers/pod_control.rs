@@ -22,7 +22,7 @@ const LONGEST_NAME: usize = 253;
 pub struct PodControl<'a, O> {
     /// Through which requests go.
     pub requests: &'a Requests,
-    /// Who tells of it.
+    /// The recorder of events about it.
     pub recorder: &'a Recorder,
     /// For whom.
     pub owner: &'a O,
@@ -39,7 +39,7 @@ pub struct NewPod<'a> {
 }
 
 impl<'a> NewPod<'a> {
-    /// A pod with this metadata and specification.
+    /// Returns a pod with this metadata and specification.
     pub fn new(metadata: &'a ObjectMeta, spec: Option<&'a PodSpec>) -> NewPod<'a> {
         NewPod { api_version: "v1", kind: "Pod", metadata, spec }
     }
@@ -49,7 +49,7 @@ impl<O: Resource<DynamicType = ()>> PodControl<'_, O> {
     /// Makes a pod with this metadata and specification.
     ///
     /// # Errors
-    /// What the server says; an event tells of it unless the namespace is going away.
+    /// Fails with the server's error; an event names it unless the namespace is going away.
     pub async fn create(&self, metadata: &ObjectMeta, spec: Option<&PodSpec>) -> Result<Pod, Error> {
         let namespace = namespace_of(metadata);
         let name = metadata.name.as_ref().or(metadata.generate_name.as_ref());
@@ -79,7 +79,7 @@ impl<O: Resource<DynamicType = ()>> PodControl<'_, O> {
     /// Deletes a pod; a pod that is gone already is not an error.
     ///
     /// # Errors
-    /// What the server says; an event tells of it.
+    /// Fails with the server's error; an event names it.
     pub async fn delete(&self, pod: &Pod) -> Result<(), Error> {
         let key = Key::of(&pod.metadata);
         match self.requests.delete::<Pod>(&key, &DeleteParams::default()).await {
@@ -112,7 +112,7 @@ pub fn metadata_from(template: &PodTemplateSpec, owner: &ObjectMeta, reference: 
     }
 }
 
-/// What the names of a controller's pods begin with: its own name and a dash, where that can begin a pod's name. The
+/// Returns the prefix of the names of a controller's pods: its own name and a dash, if that can begin a pod's name. The
 /// server cuts it where the whole would be too long.
 pub fn name_prefix(owner: &str) -> String {
     if owner.len() <= LONGEST_NAME { format!("{owner}-") } else { owner.to_owned() }

@@ -3,7 +3,7 @@
 /// Billionths in one unit.
 const NANO: i128 = 1_000_000_000;
 
-/// How an amount is written.
+/// The notation of an amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notation {
     /// `k`, `M`, `G`; also for plain numbers.
@@ -31,7 +31,7 @@ impl Quantity {
     /// None of it, written in decimal.
     pub const ZERO: Quantity = Quantity { nanos: 0, notation: Notation::Decimal };
 
-    /// A whole number of units.
+    /// Returns a whole number of units.
     pub fn of(units: i64) -> Quantity {
         Quantity { nanos: i128::from(units) * NANO, notation: Notation::Decimal }
     }
@@ -65,25 +65,25 @@ impl Quantity {
         Some(Quantity { nanos: sign * nanos, notation })
     }
 
-    /// Both together, written like this one.
+    /// Returns both together, written like this one.
     pub fn plus(self, other: Quantity) -> Quantity {
         let notation = if self.nanos == 0 { other.notation } else { self.notation };
         Quantity { nanos: self.nanos.saturating_add(other.nanos), notation }
     }
 
-    /// The larger of both.
+    /// Returns the larger of both.
     pub fn max(self, other: Quantity) -> Quantity {
         if other.nanos > self.nanos { other } else { self }
     }
 
-    /// The amount in billionths.
+    /// Returns the amount in billionths.
     pub fn nanos(self) -> i128 {
         self.nanos
     }
 }
 
 impl std::fmt::Display for Quantity {
-    /// The canonical form: no fraction, and the largest suffix that allows that.
+    /// Returns the canonical form: no fraction, and the largest suffix that allows that.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.nanos == 0 {
             return f.write_str("0");
@@ -116,7 +116,7 @@ const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 /// From billionths upwards, by the thousand.
 const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
 
-/// What a suffix means: the notation, a factor, and a power of ten.
+/// Returns the meaning of a suffix: the notation, a factor, and a power of ten.
 fn suffix_of(suffix: &str) -> Option<(Notation, i128, i32)> {
     if let Some(step) = BINARY.iter().position(|known| *known == suffix).filter(|step| *step > 0) {
         return Some((Notation::Binary, 1_i128 << (10 * step), 0));

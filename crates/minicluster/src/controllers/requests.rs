@@ -1,4 +1,4 @@
-//! What controllers ask of the API server: typed, in the controllers' name, and never without a time limit.
+//! The requests of controllers to the API server: typed, in the controllers' name, and never without a time limit.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const FIELD_MANAGER: &str = "kube-controller-manager";
 /// Asks for an object's metadata without the rest.
 const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
-/// How long an answer may take.
+/// The longest time until an answer.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A client of the API server. Cheap to clone.
@@ -29,7 +29,7 @@ pub struct Requests {
     client: kube::Client,
 }
 
-/// What a write answers, as far as most callers care.
+/// The part of a write's answer that most callers need.
 #[derive(Clone, Debug, serde::Deserialize)]
 pub struct Written {
     /// The object's metadata after the write.
@@ -52,7 +52,7 @@ impl Requests {
         Requests { client }
     }
 
-    /// The client itself, for requests that have no shape of their own here.
+    /// Returns the client itself, for requests that have no shape of their own here.
     pub fn client(&self) -> &kube::Client {
         &self.client
     }
@@ -60,7 +60,7 @@ impl Requests {
     /// Reads an object.
     ///
     /// # Errors
-    /// What the server says, or that it says nothing.
+    /// Fails with the server's error, or when it does not answer.
     pub async fn get<K>(&self, key: &Key) -> Result<K, Error>
     where
         K: Resource<DynamicType = ()> + DeserializeOwned,
@@ -277,7 +277,7 @@ impl Requests {
     }
 }
 
-/// Where the objects of a kind are, in one namespace or (empty) all.
+/// Returns the path of a kind's objects, in one namespace or (empty) all.
 fn at<K: Resource<DynamicType = ()>>(namespace: &str) -> Request {
     Request::new(K::url_path(&(), (!namespace.is_empty()).then_some(namespace)))
 }

@@ -1,4 +1,4 @@
-//! Whose affair a change is: from an object to the owner that controls it, or that may want to.
+//! Routing of changes: from an object to the owner that controls it, or that may want to.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use super::ownership::controller_of;
 use super::selector::Selector;
 use super::work_queue::WorkQueue;
 
-/// The object that a reference from `namespace` names: `None` if it is of another kind than `owners`, gone, or another
-/// object of that name.
+/// Returns the object that a reference from `namespace` names: `None` if it is of another kind than `owners`, gone, or
+/// another object of that name.
 pub fn owner_among<O>(owners: &Informer<O>, namespace: &str, reference: &OwnerReference) -> Option<Arc<O>>
 where
     O: Cached + Resource<DynamicType = ()>,

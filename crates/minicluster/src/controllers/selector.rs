@@ -63,7 +63,7 @@ impl Selector {
         Ok(Selector(Some(requirements)))
     }
 
-    /// A label that everything has which is selected, if there is one that can be named.
+    /// Returns a label that everything has which is selected, if there is one that can be named.
     pub fn needed_label(&self) -> Option<(String, String)> {
         self.0.iter().flatten().find_map(|requirement| match &requirement.test {
             Test::In(values) if values.len() == 1 => {
@@ -73,12 +73,12 @@ impl Selector {
         })
     }
 
-    /// Whether the selector has no requirement, so that it selects everything.
+    /// Returns true when the selector has no requirement, so that it selects everything.
     pub fn is_everything(&self) -> bool {
         self.0.as_ref().is_some_and(Vec::is_empty)
     }
 
-    /// Whether something with these labels is selected.
+    /// Returns true when something with these labels is selected.
     pub fn matches(&self, labels: Option<&BTreeMap<String, String>>) -> bool {
         #[cfg(test)]
         crate::growth::count(crate::growth::Counted::Matched);

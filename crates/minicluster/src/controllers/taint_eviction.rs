@@ -1,6 +1,6 @@
 //! Drives pods off nodes whose taints they don't bear: at once, or when the time is over for which they bear them.
 //!
-//! What a pod bears is read when its node has such a taint, and not kept: few nodes ever have one.
+//! The tolerations of a pod are read when its node has such a taint, and not kept: few nodes ever have one.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ use super::work_queue::WorkQueue;
 use super::worker::{self, Reconciler};
 use super::{Context, ControllerStart};
 
-/// How many pods are looked at side by side.
+/// The number of pods that are handled side by side.
 const WORKERS: usize = 8;
 /// The effect of taints that drive pods off.
 const EFFECT: &str = "NoExecute";
@@ -187,12 +187,12 @@ impl Reconciler for TaintEviction {
     }
 }
 
-/// The taints of a node that drive pods off.
+/// Returns the taints of a node that drive pods off.
 fn driving(node: &Node) -> impl Iterator<Item = &Taint> {
     node.spec.taints.iter().filter(|taint| taint.effect == EFFECT)
 }
 
-/// How long a pod with these tolerations bears all these taints; `None` for ever. Of several tolerations that bear a
+/// Returns how long a pod with these tolerations bears all these taints; `None` for ever. If several tolerations bear a
 /// taint, the first counts.
 fn patience(taints: &[&Taint], tolerations: &[Toleration]) -> Option<SignedDuration> {
     let mut least: Option<i64> = None;

@@ -23,9 +23,9 @@ pub type ReplicationController = Templated<core::ReplicationController>;
 
 /// A kind of object from whose template pods, or what makes pods, are made.
 pub trait TemplatedKind: k8s_openapi::Resource + 'static {
-    /// What an object shall be.
+    /// The specification of an object.
     type Spec: Clone + Debug + Default + DeserializeOwned + Serialize + Send + Sync + 'static;
-    /// What it is.
+    /// The status of an object.
     type Status: Clone + Debug + DeserializeOwned + Serialize + Send + Sync + 'static;
 
     /// Keeps the template of `spec` once, if `before` has the same.
@@ -39,36 +39,36 @@ pub struct Templated<K: TemplatedKind> {
     /// Its metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What it shall be.
+    /// The specification.
     #[serde(default)]
     pub spec: K::Spec,
-    /// What it is.
+    /// The status.
     pub status: Option<K::Status>,
 }
 
-/// What a Deployment shall be.
+/// The specification of a Deployment.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeploymentSpec {
-    /// How many pods; one where it is not said.
+    /// The number of pods; one by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// Which pods are its own.
+    /// The selector of its pods.
     #[serde(default)]
     pub selector: LabelSelector,
-    /// What pods are made from.
+    /// The template of its pods.
     #[serde(default)]
     pub template: Template,
-    /// How pods are replaced.
+    /// The way in which pods are replaced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<DeploymentStrategy>,
-    /// How many seconds a pod must have been ready to be available.
+    /// The seconds for which a pod must have been ready to be available.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_ready_seconds: Option<i32>,
-    /// How many old ReplicaSets are kept.
+    /// The number of old ReplicaSets that are kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision_history_limit: Option<i32>,
-    /// Whether nothing is rolled out.
+    /// True when nothing is rolled out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
     /// Within how many seconds a rollout must get on.
@@ -76,38 +76,38 @@ pub struct DeploymentSpec {
     pub progress_deadline_seconds: Option<i32>,
 }
 
-/// What a ReplicaSet shall be.
+/// The specification of a ReplicaSet.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReplicaSetSpec {
-    /// How many pods; one where it is not said.
+    /// The number of pods; one by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// How many seconds a pod must have been ready to be available.
+    /// The seconds for which a pod must have been ready to be available.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_ready_seconds: Option<i32>,
-    /// Which pods are its own.
+    /// The selector of its pods.
     #[serde(default)]
     pub selector: LabelSelector,
-    /// What pods are made from.
+    /// The template of its pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<Template>,
 }
 
-/// What a ReplicationController shall be.
+/// The specification of a ReplicationController.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReplicationControllerSpec {
-    /// How many pods; one where it is not said.
+    /// The number of pods; one by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// How many seconds a pod must have been ready to be available.
+    /// The seconds for which a pod must have been ready to be available.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_ready_seconds: Option<i32>,
     /// The labels of its own pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<BTreeMap<String, String>>,
-    /// What pods are made from.
+    /// The template of its pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<Template>,
 }
@@ -250,7 +250,7 @@ mod tests {
         })
     }
 
-    /// What is written of an object is what a typed one of Kubernetes' own says.
+    /// Asserts that the written object is the one of Kubernetes' own types.
     fn assert_whole<Own: DeserializeOwned + Serialize, Typed: DeserializeOwned + Serialize>(object: &Value) {
         let written = |text: String| serde_json::from_str::<Value>(&text).unwrap();
         let own: Own = serde_json::from_str(&object.to_string()).unwrap();

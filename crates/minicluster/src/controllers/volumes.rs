@@ -33,7 +33,7 @@ const DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
 const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 /// Keeps volumes that claims hold.
 const FINALIZER: &str = "kubernetes.io/pv-protection";
-/// How many claims and volumes are looked at side by side.
+/// The number of claims and volumes that are handled side by side.
 const WORKERS: usize = 5;
 
 struct Volumes {
@@ -132,14 +132,14 @@ impl Volumes {
         made.map(drop).or_else(|error| if error.is_already_exists() { Ok(()) } else { Err(error) })
     }
 
-    /// The class of a claim, if there is such a one; a claim without gets the default one.
+    /// Returns the class of a claim, if there is such a one; a claim without gets the default one.
     async fn class_of(&self, key: &Key, claim: &PersistentVolumeClaim) -> Result<Option<Arc<StorageClass>>, Error> {
         let named = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_deref());
         let named = named.or_else(|| annotation(&claim.metadata, "volume.beta.kubernetes.io/storage-class"));
         if let Some(name) = named {
             return Ok(if name.is_empty() { None } else { self.classes.get(&Key::new("", name)) });
         }
-        // Of several the newest.
+        // The newest of several counts.
         let all = self.classes.all();
         let default = all.iter().filter(|class| annotation(&class.metadata, DEFAULT) == Some("true"));
         let Some(default) = default.max_by_key(|class| class.metadata.creation_timestamp.clone()) else {
@@ -255,7 +255,7 @@ fn is_ours(volume: &PersistentVolume) -> bool {
     annotation(&volume.metadata, PROVISIONED_BY) == Some(PROVISIONER)
 }
 
-/// The volume that a claim asks for.
+/// Returns the volume that a claim asks for.
 fn drafted(name: &str, claim: &PersistentVolumeClaim, class: &StorageClass) -> Value {
     let spec = claim.spec.clone().unwrap_or_default();
     let size = spec.resources.and_then(|resources| resources.requests).unwrap_or_default().remove("storage");
@@ -286,7 +286,7 @@ mod tests {
     use crate::MiniCluster;
     use crate::controllers::test_request::request;
 
-    /// A cluster in virtual time.
+    /// Returns a cluster in virtual time.
     async fn start() -> MiniCluster {
         MiniCluster::builder().clock(Clock::tokio(Timestamp::UNIX_EPOCH)).start().await.unwrap()
     }

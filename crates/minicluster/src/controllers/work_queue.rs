@@ -36,7 +36,7 @@ struct QueueShared<T> {
 #[derive(Debug)]
 struct QueueState<T> {
     ready: VecDeque<T>,
-    /// What is in `ready`, or will be once its worker is done.
+    /// The keys in `ready`, and those that will be there once their worker is done.
     queued: BTreeSet<T>,
     running: BTreeSet<T>,
     later: BTreeMap<(Instant, u64), T>,
@@ -53,7 +53,7 @@ impl<T: Clone + Ord> Default for WorkQueue<T> {
 }
 
 impl<T: Clone + Ord> WorkQueue<T> {
-    /// A queue with pauses of its own after failures: the first, and the longest.
+    /// Returns a queue with pauses of its own after failures: the first, and the longest.
     pub fn with_pauses(first_pause: Duration, last_pause: Duration) -> WorkQueue<T> {
         let state = QueueState {
             ready: VecDeque::new(),
@@ -113,7 +113,7 @@ impl<T: Clone + Ord> WorkQueue<T> {
         before
     }
 
-    /// How often the key has failed since it was last forgotten.
+    /// Returns how often the key has failed since it was last forgotten.
     pub fn failures(&self, key: &T) -> u32 {
         self.lock().failures.get(key).copied().unwrap_or(0)
     }
@@ -163,7 +163,7 @@ impl<T: Clone + Ord> WorkQueue<T> {
         }
     }
 
-    /// Whether nothing waits and nothing runs; what is due later does not count.
+    /// Returns true when nothing waits and nothing runs; later timers do not count.
     #[cfg(test)]
     pub fn is_idle(&self) -> bool {
         let state = self.lock();

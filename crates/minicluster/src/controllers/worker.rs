@@ -13,13 +13,13 @@ use super::work_queue::WorkQueue;
 
 /// One controller: what it does about one key.
 pub trait Reconciler: Send + Sync + 'static {
-    /// What its queue holds.
+    /// The key of its queue.
     type Key: Clone + Ord + Display + Send + Sync + 'static;
 
-    /// Its name, for logs.
+    /// Returns its name, for logs.
     fn name(&self) -> &'static str;
 
-    /// The queue of keys to look at.
+    /// Returns the queue of keys to look at.
     fn queue(&self) -> &WorkQueue<Self::Key>;
 
     /// Brings one object in order. A failure is tried again after a pause.

@@ -49,7 +49,7 @@ struct AgentEntry {
     life: SimulatedPod,
     address: Option<u32>,
     written: WrittenStatus,
-    /// Whether it may have another status by now.
+    /// True when it may have another status by now.
     moved: bool,
     busy: bool,
     removed: bool,
@@ -57,7 +57,7 @@ struct AgentEntry {
 }
 
 impl Agent {
-    /// The agent of the nodes that have these places.
+    /// Returns the agent of the nodes that have these places.
     pub fn new(places: BTreeMap<String, SpecPlace>, options: &Options, directory: Option<Directory>) -> Agent {
         let nodes = places.into_iter().map(|(name, place)| {
             let addresses = Addresses::new(&place);
@@ -74,7 +74,7 @@ impl Agent {
         }
     }
 
-    /// Whether a pod has just come to one of these nodes, which must decide whether to take it.
+    /// Returns true when a pod has just come to one of these nodes, which must decide whether to take it.
     pub fn is_new(&self, pod: &SeenPod, status: &PodStatus) -> bool {
         let ours = pod.node().is_some_and(|node| self.nodes.contains_key(node));
         ours && status.start_time.is_none() && !self.pods.contains_key(&pod.uid)
@@ -107,7 +107,7 @@ impl Agent {
                 return;
             }
         } else {
-            // Of a pod that has ended, at most its removal is left to do.
+            // For a pod that has ended, at most its removal is left to do.
             if pod.finished() && pod.deletion.is_none_or(|deletion| deletion.grace == 0) {
                 return;
             }
@@ -197,7 +197,7 @@ impl Agent {
         }
     }
 
-    /// What a pod needs was looked for.
+    /// Takes the result of the search for a pod's needs.
     pub fn found(&mut self, io: &mut Io, events: &mut Events, uid: &str, found: Result<Found, Error>) {
         let Some(entry) = self.pods.get_mut(uid) else { return };
         match found {

@@ -1,4 +1,4 @@
-//! Which pods there are and which of their containers have a log: what those need who ask for logs by name.
+//! The directory of pods and of their containers with a log: those who ask for logs by name need it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -46,7 +46,7 @@ impl Directory {
         }
     }
 
-    /// A pod, if there is one of that name.
+    /// Returns a pod, if there is one of that name.
     #[must_use]
     pub fn find(&self, namespace: &str, name: &str) -> Option<ListedObjects> {
         self.lock().get(&(namespace.to_owned(), name.to_owned())).cloned()

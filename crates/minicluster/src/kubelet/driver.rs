@@ -76,7 +76,7 @@ async fn drive(client: Client, options: Options) {
             Some(event) = pods.next() => driver.pod(event),
             () = reach(wait) => {}
         }
-        // What is there already is taken in one go, so that the scheduler sees all of it.
+        // Existing nodes are taken in one go, so that the scheduler sees all of them.
         for _ in 0..EVENTS_AT_ONCE {
             if let Some(Some(event)) = nodes.next().now_or_never() {
                 driver.node(event);
@@ -90,8 +90,8 @@ async fn drive(client: Client, options: Options) {
     }
 }
 
-/// Opens the nodes' ports, if they are to have some, and answers there until what comes back is dropped. Where that
-/// fails, pods live without.
+/// Opens the nodes' ports, if they are to have some, and answers there until what comes back is dropped. If that fails,
+/// pods live without.
 async fn serve_logs(
     places: &mut [SpecPlace],
     options: &Options,
@@ -125,7 +125,7 @@ async fn register(requests: &Requests, options: &Options, places: Vec<SpecPlace>
     registered
 }
 
-/// The events of a watch that starts anew after every failure, later each time.
+/// Returns the events of a watch that starts anew after every failure, later each time.
 fn events<K>(api: Api<Unmanaged<K>>) -> BoxStream<'static, Event<K>>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
@@ -180,7 +180,7 @@ pub(super) struct Driver {
     heartbeat: Duration,
     /// Pods whose binding or whose wait could not be written, and how often.
     pub(super) failures: BTreeMap<String, u32>,
-    /// What was last said of pods that no node could take, and where they will go once others are gone.
+    /// The last message about pods that no node could take, and the node that they will go to once others are gone.
     pub(super) waits: BTreeMap<String, (String, Option<String>)>,
     /// Pods that are being pushed out.
     pub(super) pushed: BTreeSet<String>,

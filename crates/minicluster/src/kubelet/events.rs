@@ -17,7 +17,7 @@ use super::writes::{What, WriteResult};
 /// Different things told of one pod; more are dropped, as by a spam filter.
 const KINDS_OF_A_POD: usize = 50;
 
-/// Who tells something.
+/// The reporter of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReportingComponent<'a> {
     /// The kubelet of a node.
@@ -26,7 +26,7 @@ pub enum ReportingComponent<'a> {
     Scheduler,
 }
 
-/// Whose field manager writes an event.
+/// The field manager that writes an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FieldManager {
     Kubelet,
@@ -53,7 +53,7 @@ pub struct Events {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventKey(u64);
 
-/// What was told of a pod.
+/// The events about a pod.
 #[derive(Debug, Default)]
 struct PodEvents {
     namespace: Box<str>,
@@ -70,7 +70,7 @@ struct EventEntry {
     manager: FieldManager,
     count: u32,
     last: Timestamp,
-    /// Whether a write of it is under way, and what the API server knows.
+    /// True while a write of it is under way; and the count that the API server knows.
     busy: bool,
     written: u32,
 }

@@ -20,7 +20,7 @@ impl Image {
     /// Reads a reference as it stands in a pod.
     ///
     /// # Errors
-    /// What is wrong with it, in the words of container runtimes.
+    /// Fails with its fault, in the words of container runtimes.
     pub fn parse(text: &str) -> Result<Image, String> {
         let wrong = || "invalid reference format".to_owned();
         let (rest, digest) = match text.split_once('@') {
@@ -63,7 +63,7 @@ impl Image {
         Ok(Image { full, repository: repository.len() })
     }
 
-    /// The name with the digest of what it stands for; made up from the name, so always the same.
+    /// Returns the name with the digest of what it stands for; made up from the name, so always the same.
     pub fn id(&self) -> String {
         match self.full.split_once('@') {
             Some(_) => self.full.clone(),
@@ -71,7 +71,7 @@ impl Image {
         }
     }
 
-    /// How many bytes it would have; made up from the name.
+    /// Returns the size that it would have in bytes; made up from the name.
     pub fn size(&self) -> u64 {
         let digest = Sha256::digest(self.full.as_bytes());
         20_000_000 + u64::from(digest[0]) * 500_000 + u64::from(digest[1]) * 997

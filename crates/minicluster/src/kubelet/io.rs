@@ -1,4 +1,4 @@
-//! What every part of the kubelet writes with: requests, writes under way, timers that are waited for.
+//! The requests, the writes under way and the timers of every part of the kubelet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::requests::Requests;
 use super::writes::Writes;
 use crate::Clock;
 
-/// What is due at a moment.
+/// An action that is due at a moment.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Moment {
     /// The nodes renew their leases.
@@ -27,13 +27,13 @@ pub struct Io {
     pub requests: Requests,
     /// Those under way.
     pub writes: Writes,
-    /// What is due, and when.
+    /// The due actions, with their times.
     pub timers: TimerQueue,
     /// Tells the time.
     pub clock: Clock,
 }
 
-/// What is due, in order; each thing is due at most once.
+/// The due actions, in order; each is due at most once.
 #[derive(Default)]
 pub struct TimerQueue {
     order: BTreeSet<(Timestamp, Moment)>,
@@ -56,7 +56,7 @@ impl TimerQueue {
         }
     }
 
-    /// The next moment at which anything is due.
+    /// Returns the next moment at which anything is due.
     pub fn next(&self) -> Option<Timestamp> {
         self.order.first().map(|(at, _)| *at)
     }
@@ -78,7 +78,7 @@ pub fn after(at: Timestamp, by: Duration) -> Timestamp {
     at.saturating_add(by).unwrap_or(Timestamp::MAX)
 }
 
-/// A length of time as it passes where all goes `speed` times as fast.
+/// Returns a length of time as it passes where all goes `speed` times as fast.
 pub fn scaled(length: Duration, speed: f64) -> Duration {
     // The usual speed needs no arithmetic, which would round.
     if (speed - 1.0).abs() < f64::EPSILON {
@@ -87,7 +87,7 @@ pub fn scaled(length: Duration, speed: f64) -> Duration {
     Duration::try_from_secs_f64(length.as_secs_f64() / speed).unwrap_or(Duration::MAX)
 }
 
-/// The pause after so many failures in a row: 200 ms, doubling to 10 s.
+/// Returns the pause after so many failures in a row: 200 ms, doubling to 10 s.
 pub fn pause(failures: u32) -> Duration {
     Duration::from_millis(200 << failures.saturating_sub(1).min(6)).min(Duration::from_secs(10))
 }

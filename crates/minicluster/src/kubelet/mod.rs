@@ -1,5 +1,5 @@
 //! Scheduler and nodes of the embedded cluster: binds pods, walks each through its life, and writes what a real
-//! kubelet would be seen to write. What a pod will do is data.
+//! kubelet would be seen to write. The behaviour of a pod is data.
 //!
 //! A client of the Kubernetes API like anyone else: it takes a [`kube::Client`], so it drives pods on a real API server
 //! just as well as on the embedded one.
@@ -35,7 +35,7 @@ use crate::{PodLogs, Random};
 pub use fate::{Script, ScriptError};
 pub use nodes::NodeSpec;
 
-/// What the kubelet is made of.
+/// The options of the kubelet.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
@@ -43,22 +43,24 @@ pub struct Options {
     pub clock: Clock,
     /// Draws container ids.
     pub random: Random,
-    /// Where containers write.
+    /// The logs of containers.
     pub logs: PodLogs,
     /// The nodes to register.
     pub nodes: Vec<NodeSpec>,
-    /// How often each node renews its lease. As often as a real one, every 10 s, keeps a controller content that watches
-    /// over nodes; in virtual time, where each costs a write for every 10 s that are skipped, much less often is better.
+    /// The period between two renewals of a node's lease. As often as a real one, every 10 s, keeps a controller
+    /// content that watches over nodes; in virtual time, where each costs a write for every 10 s that are skipped, much
+    /// less often is better.
     pub heartbeat: Duration,
-    /// How much faster than told pods live and die; 1 is as told. Not the time in objects, which is the clock's.
+    /// The factor by which pods live and die faster than told; 1 is as told. Not the time in objects, which is the
+    /// clock's.
     pub speed: f64,
-    /// Whether the nodes have ports of their own for logs.
+    /// The choice if the nodes have ports of their own for logs.
     pub ports: Ports,
     /// Rules about what images do, before those that come along.
     pub script: Option<Script>,
 }
 
-/// Whether the nodes have ports of their own.
+/// The choice if the nodes have ports of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ports {

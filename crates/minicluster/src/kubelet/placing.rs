@@ -54,7 +54,7 @@ impl Driver {
         }
     }
 
-    /// What was said of a pod that waits was written, or not.
+    /// Takes the result of writing the message about a waiting pod.
     pub(super) fn waits_written(&mut self, uid: &str, result: Result<(), Error>) {
         if let Err(error) = result {
             tracing::debug!(%error, uid, "failed to say that a pod can't be placed; trying again");

@@ -17,7 +17,7 @@ use super::pod::Uid;
 /// A request that takes longer has failed.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 
-/// Why a request came to nothing.
+/// The reason for which a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The API server refused it, or could not be reached.
@@ -29,7 +29,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The HTTP status, where there was an answer.
+    /// Returns the HTTP status, where there was an answer.
     pub fn code(&self) -> Option<u16> {
         match self {
             Error::Refused(kube::Error::Api(status)) => Some(status.code),
@@ -38,7 +38,7 @@ impl Error {
     }
 }
 
-/// Who a write is made as: its field manager.
+/// The field manager of a write.
 pub const KUBELET: &str = "kubelet";
 /// The scheduler's field manager.
 pub const SCHEDULER: &str = "kube-scheduler";
@@ -94,7 +94,7 @@ impl Requests {
         self.send(events.patch(name, &patch(manager), &Patch::Strategic(body))).await
     }
 
-    /// The keys of a ConfigMap's or Secret's data; `None` where there is no such object. Values are not kept.
+    /// Returns the keys of a ConfigMap's or Secret's data; `None` where there is no such object. Values are not kept.
     pub async fn keys(&self, resource: &str, namespace: &str, name: &str) -> Result<Option<BTreeSet<String>>, Error> {
         let all = Request::new(format!("/api/v1/namespaces/{namespace}/{resource}"));
         match self.receive::<Keys>(all.get(name, &GetParams::default())).await {
@@ -166,7 +166,7 @@ struct Keys {
 
 type Built = Result<http::Request<Vec<u8>>, kube::core::request::Error>;
 
-/// Which pod a request is about.
+/// The pod of a request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PodName {
     /// Its namespace.

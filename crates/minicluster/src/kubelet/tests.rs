@@ -141,7 +141,7 @@ fn object<K>(event: kube::Result<WatchEvent<K>>) -> Option<K> {
     }
 }
 
-/// Everything that is written of pods and events, in order.
+/// Returns everything that is written of pods and events, in order.
 async fn record(seed: u64) -> Vec<String> {
     let (cluster, clock) = cluster().await;
     let mut options = Options::new(clock, Random::new(seed), PodLogs::default());

@@ -14,26 +14,26 @@ use super::simulated_pod::Found;
 /// Writes under way at a time.
 const AT_ONCE: usize = 32;
 
-/// What a write was for, and what became of it.
+/// The purpose of a write, and its result.
 pub struct WriteResult {
-    /// What it was for.
+    /// The purpose.
     pub what: What,
-    /// What became of it.
+    /// The result.
     pub result: Result<(), Error>,
 }
 
-/// What a write was for.
+/// The purpose of a write.
 #[derive(Debug)]
 pub enum What {
     /// The status of the pod with this uid, or its removal.
     Pod(Uid),
     /// The binding of the pod with this uid to this node.
     Binding(Uid, String),
-    /// That the pod with this uid waits for a node, or that it is pushed out of one.
+    /// The message that the pod with this uid waits for a node, or that it is pushed out of one.
     Wait(Uid),
     /// An event of the pod with this uid.
     Event(Uid, EventKey),
-    /// What the pod with this uid needs, and what of it was found.
+    /// The needs of the pod with this uid, and those that were found.
     LookUp(Uid, Result<Found, Error>),
     /// The lease of this node.
     Lease(String),
@@ -53,7 +53,7 @@ impl Writes {
         self.fill();
     }
 
-    /// The next write that is done; never, while there is none under way.
+    /// Returns the next write that is done; never, while there is none under way.
     pub async fn next(&mut self) -> WriteResult {
         match self.under_way.next().await {
             Some(done) => {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 /// The status that was last written to the API server.
 #[derive(Debug)]
 pub enum WrittenStatus {
-    /// What the pod's life says now, which needs no copy: most pods stay as they are for most of the time.
+    /// The present state of the pod's life, which needs no copy: most pods stay as they are for most of the time.
     Current,
     /// This, as JSON. Empty for nothing.
     Text(Box<[u8]>),
@@ -30,7 +30,7 @@ impl WrittenStatus {
         }
     }
 
-    /// The patch that writes the current status; it counts as written from here on.
+    /// Returns the patch that writes the current status; it counts as written from here on.
     pub fn change(&mut self, status: impl FnOnce() -> PodStatus) -> Map<String, Value> {
         let WrittenStatus::Text(before) = self else { return Map::new() };
         let status = status();
@@ -45,13 +45,13 @@ impl WrittenStatus {
     }
 }
 
-/// A status by its keys; of nothing, none.
+/// Returns a status by its keys; of nothing, none.
 fn read(text: &[u8]) -> Map<String, Value> {
     serde_json::from_slice(text).unwrap_or_default()
 }
 
-/// The strategic merge patch from one status to another: whole keys, but of the conditions only those that differ, and
-/// their order.
+/// Returns the strategic merge patch from one status to another: whole keys, but of the conditions only those that
+/// differ, and their order.
 fn changes(before: &Map<String, Value>, status: Map<String, Value>) -> Map<String, Value> {
     let mut changed = Map::new();
     for (key, value) in status {
@@ -79,7 +79,7 @@ fn changes(before: &Map<String, Value>, status: Map<String, Value>) -> Map<Strin
     changed
 }
 
-/// A condition that says of each key that it had before and has no more that it is gone.
+/// Returns a condition that says of each key that it had before and has no more that it is gone.
 fn with_nulls(before: Option<&Value>, mut condition: Value) -> Value {
     for key in before.and_then(Value::as_object).into_iter().flat_map(Map::keys) {
         if condition.get(key).is_none() {

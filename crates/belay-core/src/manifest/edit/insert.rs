@@ -6,7 +6,7 @@ use super::replace::in_brackets;
 use super::write::{Behind, Between, New, written};
 use super::{Patch, before, content_end, line_end};
 
-/// The patch that adds a key with a value to a mapping.
+/// Returns the patch that adds a key with a value to a mapping.
 ///
 /// # Errors
 /// Fails with the node's form if it is no mapping.
@@ -44,7 +44,7 @@ pub(super) fn entry(document: &Document<'_>, id: NodeId, key: &str, new: &New) -
     }
 }
 
-/// The patch that adds an item to a list.
+/// Returns the patch that adds an item to a list.
 ///
 /// # Errors
 /// Fails with the node's form if it is no list.
@@ -82,7 +82,7 @@ fn is_empty(document: &Document<'_>, id: NodeId) -> bool {
     !document.is_json() && node.span.start == node.span.end && !in_brackets(document, id)
 }
 
-/// A mapping or list in the place of nothing, below the key that it belongs to.
+/// Returns a mapping or list in the place of nothing, below the key that it belongs to.
 fn nested(document: &Document<'_>, id: NodeId, new: &New) -> Result<Patch, &'static str> {
     let at = document.node(id).span.start;
     let line = before(document.text(), at);
@@ -103,7 +103,7 @@ fn indentation(document: &Document<'_>, first: NodeId, column: usize) -> Result<
     if line.contains('\t') { Err("indented with tabs") } else { Ok(" ".repeat(column)) }
 }
 
-/// The column, from 0, of the dash before an item.
+/// Returns the column, from 0, of the dash before an item.
 fn dash(document: &Document<'_>, item: NodeId) -> Option<usize> {
     let text = document.text();
     let start = document.node(item).span.start.offset as usize;
@@ -126,7 +126,7 @@ fn dash(document: &Document<'_>, item: NodeId) -> Option<usize> {
     }
 }
 
-/// A new line behind the line that something ends on.
+/// Returns a new line behind the line that something ends on.
 fn behind(document: &Document<'_>, content_end: usize, line: &str) -> Patch {
     let text = document.text();
     let end = line_end(text);
@@ -145,7 +145,7 @@ fn end_of_line(text: &str, from: usize) -> usize {
     from + line.strip_suffix('\r').unwrap_or(line).len()
 }
 
-/// One more entry between brackets, laid out like the last one.
+/// Returns one more entry between brackets, laid out like the last one.
 fn into_brackets(document: &Document<'_>, id: NodeId, last: Option<(NodeId, NodeId)>, entry: &str) -> Patch {
     let text = document.text();
     let Some((key, value)) = last else {

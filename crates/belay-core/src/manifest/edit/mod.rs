@@ -184,7 +184,7 @@ fn part_of<'v>(value: &'v mut Value, path: &[Step]) -> Option<&'v mut Value> {
     })
 }
 
-/// The node at a path; it and all above it must be written where they are, and nowhere else.
+/// Returns the node at a path; it and all above it must be written where they are, and nowhere else.
 fn find(document: &Document<'_>, path: &[Step]) -> Result<NodeId, EditError> {
     let mut node = document.root();
     for (taken, step) in path.iter().enumerate() {
@@ -213,14 +213,14 @@ fn find(document: &Document<'_>, path: &[Step]) -> Result<NodeId, EditError> {
     Ok(node)
 }
 
-/// The line where a node is really written, if an alias makes it stand in several places.
+/// Returns the line where a node is really written, if an alias makes it stand in several places.
 fn shared(document: &Document<'_>, node: NodeId) -> Option<u32> {
     let (target, written) = document.resolve(node);
     let aliased = document.aliases().any(|alias| alias == target);
     aliased.then_some(written.span.start.line)
 }
 
-/// The line of a merge that brings a key in.
+/// Returns the line of a merge that brings a key in.
 fn merged(document: &Document<'_>, entries: &[(NodeId, NodeId)], wanted: &str) -> Option<u32> {
     let merges = entries.iter().filter(|(key, _)| document.key_text(*key).as_deref() == Some("<<"));
     let mut sources: Vec<NodeId> = merges.map(|(_, value)| *value).collect();

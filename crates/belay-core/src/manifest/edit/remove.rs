@@ -4,8 +4,8 @@ use crate::manifest::yaml::{Content, Document, Layout, NodeId};
 
 use super::{Patch, content_end};
 
-/// The patch that takes the entry with that key out of a mapping. The last one stays: an empty mapping is not written by
-/// taking lines away.
+/// Returns the patch that takes the entry with that key out of a mapping. The last one stays: an empty mapping is not
+/// written by taking lines away.
 ///
 /// # Errors
 /// Fails with the node's form if it is no mapping.
@@ -17,7 +17,7 @@ pub(super) fn entry(document: &Document<'_>, id: NodeId, key: &str) -> Result<Pa
     part(document, &parts, at, *layout)
 }
 
-/// The patch that takes an item out of a list; not the last one that is left.
+/// Returns the patch that takes an item out of a list; not the last one that is left.
 ///
 /// # Errors
 /// Fails with the node's form if it is no list.

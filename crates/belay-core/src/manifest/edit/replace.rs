@@ -5,7 +5,7 @@ use crate::manifest::yaml::{Content, Document, Layout, NodeId, Style};
 use super::write::{Between, New};
 use super::{Patch, content_end};
 
-/// The patch that gives a node a new single value.
+/// Returns the patch that gives a node a new single value.
 ///
 /// # Errors
 /// Fails with the node's form if it is no scalar.

@@ -31,7 +31,7 @@ pub(super) enum Between {
 }
 
 impl New {
-    /// The value as JSON.
+    /// Returns the value as JSON.
     #[must_use]
     pub fn to_value(&self) -> Value {
         match self {
@@ -43,13 +43,13 @@ impl New {
         }
     }
 
-    /// The value as it is written behind a key, on one line; quoted where it would be read as something else.
+    /// Returns the value as it is written behind a key, on one line; quoted where it would be read as something else.
     #[must_use]
     pub fn on_one_line(&self) -> String {
         self.inline(Between::Lines, None)
     }
 
-    /// The value on one line. A single value keeps the style that it had, where that can hold it.
+    /// Returns the value on one line. A single value keeps the style that it had, where that can hold it.
     pub(super) fn inline(&self, between: Between, style: Option<Style>) -> String {
         match self {
             New::Text(text) => written(text, between, style),
@@ -69,8 +69,8 @@ impl New {
         }
     }
 
-    /// The value over several lines, from behind its key's `:` or its item's `-`: begins with a blank or a line end, and ends
-    /// without one. `indent` is where the key or the dash stands.
+    /// Returns the value over several lines, from behind its key's `:` or its item's `-`: begins with a blank or a line
+    /// end, and ends without one. `indent` is where the key or the dash stands.
     pub(super) fn lines(&self, indent: usize, line_end: &str, behind: Behind) -> String {
         match self {
             New::Mapping(entries) if !entries.is_empty() => {
@@ -111,7 +111,7 @@ pub(super) enum Behind {
     Dash,
 }
 
-/// A text, quoted where it must be.
+/// Returns a text, quoted where it must be.
 pub(super) fn written(text: &str, between: Between, style: Option<Style>) -> String {
     let printable =
         text.chars().all(|c| c >= ' ' && !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}' | '\u{FEFF}'));

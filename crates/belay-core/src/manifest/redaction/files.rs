@@ -343,7 +343,7 @@ fn is_secret(object: &Value) -> bool {
     secrecy::of_object(object, &MaybeSecret::of("")) != Showing::Everything
 }
 
-/// The path of a field of a Secret, without keys that may be values: `data[***]`.
+/// Returns the path of a field of a Secret, without keys that may be values: `data[***]`.
 #[must_use]
 pub fn short_keys(field: &str) -> String {
     let is_fine =
@@ -359,7 +359,7 @@ pub fn short_keys(field: &str) -> String {
     }
 }
 
-/// The files that the kustomization of a folder names, other than manifests.
+/// Returns the files that the kustomization of a folder names, other than manifests.
 #[must_use]
 pub fn files_of_kustomization(folder: &str, bytes: &[u8]) -> NamedFiles {
     let mut named = NamedFiles::new();

@@ -118,7 +118,7 @@ pub struct Redaction {
 }
 
 impl Redaction {
-    /// A text from which nothing is taken out yet. A long text is shortened to its beginning and its end.
+    /// Returns a text from which nothing is taken out yet. A long text is shortened to its beginning and its end.
     #[must_use]
     pub fn of(text: &str) -> Redaction {
         let (text, gap) = bounded(text);
@@ -273,7 +273,7 @@ impl Redaction {
         }
     }
 
-    /// The words of the text that may be paths, without what is around them, the longest first.
+    /// Returns the words of the text that may be paths, without what is around them, the longest first.
     #[must_use]
     pub fn words(&self) -> Vec<String> {
         let parts = self.text.split(|c: char| c.is_whitespace() || "\"'`()[]<>,:=".contains(c));
@@ -309,7 +309,7 @@ impl Redaction {
     }
 }
 
-/// The beginning and the end of a text, and where what is between them was.
+/// Returns the beginning and the end of a text, and where what is between them was.
 fn bounded(text: &str) -> (String, Option<usize>) {
     if text.len() <= KEPT {
         return (text.to_owned(), None);

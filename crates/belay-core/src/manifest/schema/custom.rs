@@ -80,7 +80,7 @@ fn shape(schema: &Value, root: bool) -> Type {
     Type::from_openapi(&schema)
 }
 
-/// A server drops every field that a schema doesn't name, also where it names none.
+/// Returns a server drops every field that a schema doesn't name, also where it names none.
 fn closed(schema: &Value) -> Value {
     match schema {
         Value::Object(members) => {

@@ -5,7 +5,7 @@ use kube_facts::{Struct, Type};
 /// The fields that are entered to look for it: elsewhere the same name mostly means something else.
 const ON_THE_WAY: [&str; 6] = ["spec", "template", "jobTemplate", "containers", "metadata", "selector"];
 
-/// The nearest place below a struct that has a field of this name: `template.spec.containers`.
+/// Returns the nearest place below a struct that has a field of this name: `template.spec.containers`.
 pub(super) fn below(name: &str, inner: &Struct) -> Option<String> {
     /// The number of levels down, and of structs, to search for it.
     const LEVELS: usize = 4;
@@ -32,7 +32,7 @@ pub(super) fn below(name: &str, inner: &Struct) -> Option<String> {
     None
 }
 
-/// The struct that a type is, or a list of.
+/// Returns the struct that a type is, or a list of.
 fn structure(ty: &Type) -> Option<&Struct> {
     match ty.resolve() {
         Type::Struct(inner) => Some(inner),

@@ -1,7 +1,7 @@
 //! The known name that is nearest to a written one.
 
-/// The candidate that was most likely meant: the same but for case, or at most a third of the letters away (and at most
-/// three). For several equally near ones, returns the first.
+/// Returns the candidate that was most likely meant: the same but for case, or at most a third of the letters away (and
+/// at most three). For several equally near ones, returns the first.
 #[must_use]
 pub fn nearest<'c>(written: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
     const LONGEST: usize = 100;

@@ -29,12 +29,12 @@ impl<'p> FieldPath<'p> {
         self.steps.len()
     }
 
-    /// The first steps of it.
+    /// Returns the first steps of it.
     pub(in crate::manifest) fn prefix(&self, depth: usize) -> FieldPath<'p> {
         FieldPath { steps: self.steps[..depth.min(self.steps.len())].to_vec() }
     }
 
-    /// The last field on the way; what an item is an item of.
+    /// Returns the last field on the way; what an item is an item of.
     pub(in crate::manifest) fn last_field(&self) -> &'p str {
         let fields = self.steps.iter().rev();
         fields

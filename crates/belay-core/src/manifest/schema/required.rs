@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use kube_facts::Type;
 
-/// The fields that must be there in a type, by its name in OpenAPI.
+/// Returns the fields that must be there in a type, by its name in OpenAPI.
 pub(super) fn fields(type_name: &str) -> &'static [&'static str] {
     static FIELDS: LazyLock<BTreeMap<&str, Vec<&str>>> = LazyLock::new(|| {
         let lines = include_str!("required.txt").lines();
@@ -29,13 +29,14 @@ pub(super) fn not_empty(type_name: &str, field: &str) -> bool {
     type_name == "io.k8s.api.core.v1.PodSpec" && field == "containers"
 }
 
-/// The type of every object's `metadata`.
+/// Returns the type of every object's `metadata`.
 pub(super) fn object_meta() -> &'static Type {
     static META: LazyLock<Type> = LazyLock::new(|| Type::named("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"));
     &META
 }
 
-/// The type of a schema inside a definition, where OpenAPI leaves it open because a list or true may stand there as well.
+/// Returns the type of a schema inside a definition, where OpenAPI leaves it open because a list or true may stand
+/// there as well.
 pub(super) fn schema_or(type_name: &str, value: &Value) -> Option<&'static Type> {
     static SCHEMA: LazyLock<Type> =
         LazyLock::new(|| Type::named("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"));

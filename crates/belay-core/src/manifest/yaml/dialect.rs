@@ -83,7 +83,7 @@ fn begins_with_tab(written: &str) -> bool {
     !told && first.is_some_and(|line| line.trim_start_matches(' ').starts_with('\t'))
 }
 
-/// An escape that YAML 1.1 doesn't have.
+/// Returns an escape that YAML 1.1 doesn't have.
 fn unknown_escape(written: &str) -> Option<(&'static str, &'static str)> {
     let bytes = written.as_bytes();
     let mut at = 0;
@@ -161,7 +161,7 @@ pub(super) fn end_without_content(part: &str) -> Option<usize> {
     rest.chars().next().is_none_or(char::is_whitespace).then_some(at)
 }
 
-/// The first of some places, in their order, that no scalar covers.
+/// Returns the first of some places, in their order, that no scalar covers.
 fn outside(mut places: impl Iterator<Item = usize>, nodes: &[Node<'_>]) -> Option<usize> {
     let scalars =
         nodes.iter().filter(|node| matches!(node.content, Content::Scalar { .. })).map(|node| node.span.range());

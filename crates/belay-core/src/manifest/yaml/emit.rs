@@ -113,7 +113,7 @@ impl Writer {
 }
 
 impl Ordered {
-    /// A single value, or an empty collection. The lines of a text are indented.
+    /// Returns a single value, or an empty collection. The lines of a text are indented.
     fn behind(&self, indent: usize) -> Cow<'_, str> {
         match self {
             Ordered::Mapping(_) => "{}".into(),
@@ -125,7 +125,7 @@ impl Ordered {
     }
 }
 
-/// A text of several lines as a block, where a block can hold it.
+/// Returns a text of several lines as a block, where a block can hold it.
 fn lines(text: &str, indent: usize) -> Cow<'_, str> {
     let holds = !text.starts_with([' ', '\n']) && !text.contains(" \n") && !text.ends_with(' ') && is_printable(text);
     if !holds {
@@ -148,7 +148,7 @@ fn lines(text: &str, indent: usize) -> Cow<'_, str> {
     block.into()
 }
 
-/// A text on one line: without quotes where nobody takes it for anything else.
+/// Returns a text on one line: without quotes where nobody takes it for anything else.
 fn on_one_line(text: &str) -> Cow<'_, str> {
     if !is_printable(text) || text.contains('\n') {
         return double(text).into();
@@ -186,7 +186,7 @@ fn is_odd(c: char) -> bool {
     matches!(c, '\u{2028}' | '\u{2029}' | '\u{FEFF}' | '\u{FFFE}' | '\u{FFFF}')
 }
 
-/// A text in double quotes, with the escapes that YAML and JSON share.
+/// Returns a text in double quotes, with the escapes that YAML and JSON share.
 pub(in crate::manifest) fn double(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {

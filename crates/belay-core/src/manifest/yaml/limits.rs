@@ -30,7 +30,7 @@ impl Default for Limits {
     }
 }
 
-/// A size for people: `3 MiB`.
+/// Returns a size for people: `3 MiB`.
 pub(in crate::manifest) fn size(bytes: usize) -> String {
     const MIB: usize = 1 << 20;
     if bytes >= MIB && bytes.is_multiple_of(MIB) { format!("{} MiB", bytes / MIB) } else { format!("{bytes} bytes") }

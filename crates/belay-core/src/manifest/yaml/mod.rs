@@ -60,7 +60,7 @@ impl YamlComplaint {
     }
 }
 
-/// All documents of a text, in order, and what is wrong with it.
+/// Returns all documents of a text, in order, and what is wrong with it.
 ///
 /// A document that is broken gives one complaint (with [`YamlComplaint::lost`]) and does not hide the others. Documents
 /// that hold nothing (comments only, `null`) are left out. The scalars of a document are interpreted later, by

@@ -15,7 +15,7 @@ pub struct Position {
 }
 
 impl Default for Position {
-    /// The beginning of the text.
+    /// Returns the beginning of the text.
     fn default() -> Position {
         Position { offset: 0, line: 1, column: 1 }
     }
@@ -31,13 +31,13 @@ pub struct Span {
 }
 
 impl Span {
-    /// The bytes of it.
+    /// Returns the bytes of it.
     #[must_use]
     pub fn range(&self) -> Range<usize> {
         self.start.offset as usize..self.end.offset as usize
     }
 
-    /// The text of it; empty where the text is another one.
+    /// Returns the text of it; empty where the text is another one.
     #[must_use]
     pub fn slice<'t>(&self, text: &'t str) -> &'t str {
         text.get(self.range()).unwrap_or_default()
@@ -60,25 +60,25 @@ pub struct Document<'t> {
 }
 
 impl<'t> Document<'t> {
-    /// The whole text of the file.
+    /// Returns the whole text of the file.
     #[must_use]
     pub fn text(&self) -> &'t str {
         self.text
     }
 
-    /// The bytes between this document's separators.
+    /// Returns the bytes between this document's separators.
     #[must_use]
     pub fn range(&self) -> Range<usize> {
         self.range.clone()
     }
 
-    /// The outermost node.
+    /// Returns the outermost node.
     #[must_use]
     pub fn root(&self) -> NodeId {
         NodeId(0)
     }
 
-    /// A node of this document.
+    /// Returns a node of this document.
     ///
     /// # Panics
     /// For an id of another document.
@@ -87,7 +87,7 @@ impl<'t> Document<'t> {
         &self.nodes[id.0 as usize]
     }
 
-    /// A node, or what it is an alias of.
+    /// Returns a node, or what it is an alias of.
     #[must_use]
     pub fn resolve(&self, id: NodeId) -> (NodeId, &Node<'t>) {
         match self.node(id) {
@@ -104,7 +104,7 @@ impl Document<'_> {
         self.json
     }
 
-    /// All its nodes, a parent before its children.
+    /// Returns all its nodes, a parent before its children.
     pub fn nodes(&self) -> impl Iterator<Item = &Node<'_>> {
         self.nodes.iter()
     }

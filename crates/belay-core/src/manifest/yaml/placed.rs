@@ -39,7 +39,7 @@ pub(in crate::manifest) struct Start {
 }
 
 impl Placed {
-    /// A value and where its parts begin, as [`Placed::starts`] told it of the same value.
+    /// Returns a value and where its parts begin, as [`Placed::starts`] told it of the same value.
     pub(in crate::manifest) fn starting(value: Value, starts: &[Start]) -> Placed {
         let spot = |start: &Start| {
             let at = Position { offset: 0, line: start.line, column: start.column };
@@ -58,19 +58,19 @@ impl Placed {
         self.spots.iter().map(start).collect()
     }
 
-    /// The value.
+    /// Returns the value.
     #[must_use]
     pub fn value(&self) -> &Value {
         &self.value
     }
 
-    /// The value itself; the places are dropped.
+    /// Returns the value itself; the places are dropped.
     #[must_use]
     pub fn into_value(self) -> Value {
         self.value
     }
 
-    /// The same with `apiVersion` and `kind`, where it lacks them; they have the place of the whole.
+    /// Returns the same with `apiVersion` and `kind`, where it lacks them; they have the place of the whole.
     pub(in crate::manifest) fn with_type(mut self, api_version: &str, kind: &str) -> Placed {
         for (name, text) in [("apiVersion", api_version), ("kind", kind)] {
             if self.value.get(name).is_none_or(Value::is_null) {
@@ -96,7 +96,7 @@ impl Placed {
         self
     }
 
-    /// The outermost value.
+    /// Returns the outermost value.
     #[must_use]
     pub fn root(&self) -> At<'_> {
         At { value: &self.value, spots: &self.spots }
@@ -122,7 +122,7 @@ pub struct Child<'p> {
 }
 
 impl<'p> At<'p> {
-    /// The value.
+    /// Returns the value.
     #[must_use]
     pub fn value(self) -> &'p Value {
         self.value
@@ -134,7 +134,7 @@ impl<'p> At<'p> {
         self.spots.first().map_or_else(Span::default, |spot| spot.value)
     }
 
-    /// Its entries in the order of their keys, or its items; none for a single value.
+    /// Returns its entries in the order of their keys, or its items; none for a single value.
     pub fn children(self) -> impl Iterator<Item = Child<'p>> {
         let entries = self.value.as_object().into_iter().flatten().map(|(name, value)| (name.as_str(), value));
         let items = self.value.as_array().into_iter().flatten().map(|value| ("", value));
@@ -147,26 +147,26 @@ impl<'p> At<'p> {
         })
     }
 
-    /// The entry with a key.
+    /// Returns the entry with a key.
     #[must_use]
     pub fn entry(self, name: &str) -> Option<Child<'p>> {
         self.value.get(name)?;
         self.children().find(|child| child.name == name)
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     #[must_use]
     pub fn get(self, name: &str) -> Option<At<'p>> {
         self.entry(name).map(|child| child.at)
     }
 
-    /// The value of a key as text.
+    /// Returns the value of a key as text.
     #[must_use]
     pub fn text(self, name: &str) -> Option<&'p str> {
         self.value.get(name)?.as_str()
     }
 
-    /// A copy of the value with its places.
+    /// Returns a copy of the value with its places.
     #[must_use]
     pub fn to_placed(self) -> Placed {
         Placed { value: self.value.clone(), spots: self.spots.to_vec() }
@@ -192,7 +192,7 @@ impl Document<'_> {
 }
 
 impl Document<'_> {
-    /// A key as kubectl reads it (`yes` is `true`); `None` for what is no key. A merge is `<<`.
+    /// Returns a key as kubectl reads it (`yes` is `true`); `None` for what is no key. A merge is `<<`.
     #[must_use]
     pub fn key_text(&self, key: NodeId) -> Option<String> {
         match &self.resolve(key).1 {
@@ -222,7 +222,7 @@ struct PlacedEntry {
 }
 
 impl<'d> PlacedReader<'d, '_> {
-    /// The value of a node, `key` being where its key is written.
+    /// Returns the value of a node, `key` being where its key is written.
     fn value(&mut self, id: NodeId, key: Span) -> Value {
         let (_, node) = self.document.resolve(id);
         let at = self.spots.len();
@@ -244,8 +244,8 @@ impl<'d> PlacedReader<'d, '_> {
         value
     }
 
-    /// A mapping's entries, merges included. The last one of a name counts, in the order in which they are written: a
-    /// merge that stands behind a key replaces it.
+    /// Returns a mapping's entries, merges included. The last one of a name counts, in the order in which they are
+    /// written: a merge that stands behind a key replaces it.
     fn mapping(&mut self, id: NodeId) -> Value {
         let mut entries = Vec::new();
         self.entries(id, &mut entries);

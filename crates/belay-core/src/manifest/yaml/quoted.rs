@@ -100,7 +100,7 @@ impl Base<'_> {
     }
 }
 
-/// A place in the new text as it was in the old one: byte and column, the column from 0.
+/// Returns a place in the new text as it was in the old one: byte and column, the column from 0.
 fn written(moved: &[Moved], (at, line, column): (usize, usize, usize)) -> (usize, usize) {
     let before = moved.partition_point(|one| one.at <= at);
     let Some(last) = before.checked_sub(1).map(|index| moved[index]) else { return (at, column) };

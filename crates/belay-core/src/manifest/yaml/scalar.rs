@@ -101,7 +101,7 @@ fn named_float(text: &str) -> Option<f64> {
     }
 }
 
-/// A number that begins with a digit or a sign; underscores in it do not count.
+/// Returns a number that begins with a digit or a sign; underscores in it do not count.
 fn number(text: &str) -> Option<Scalar<'static>> {
     let digits: Cow<'_, str> = if text.contains('_') { Cow::Owned(text.replace('_', "")) } else { Cow::Borrowed(text) };
     integer(&digits).or_else(|| decimal(&digits).map(Scalar::Float))
@@ -155,7 +155,7 @@ fn decimal(text: &str) -> Option<f64> {
     fine.then(|| text.parse().ok()).flatten().filter(|value: &f64| value.is_finite())
 }
 
-/// A number that begins with a point: here an underscore counts, and must stand between digits.
+/// Returns a number that begins with a point: here an underscore counts, and must stand between digits.
 fn pointed(text: &str) -> Option<f64> {
     let bytes = text.as_bytes();
     let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
@@ -228,7 +228,7 @@ fn binary(text: &str) -> Result<String, Unreadable> {
 }
 
 impl Scalar<'_> {
-    /// The value in JSON; `None` for infinities and what is no number, which JSON does not have.
+    /// Returns the value in JSON; `None` for infinities and what is no number, which JSON does not have.
     pub(super) fn value(self) -> Option<Value> {
         Some(match self {
             Scalar::Null => Value::Null,
@@ -241,7 +241,7 @@ impl Scalar<'_> {
         })
     }
 
-    /// The key in JSON; `None` for what kubectl takes for no key.
+    /// Returns the key in JSON; `None` for what kubectl takes for no key.
     pub(super) fn key(self) -> Option<String> {
         Some(match self {
             Scalar::Boolean(value) => value.to_string(),
@@ -266,7 +266,7 @@ pub(super) fn float(value: f64) -> Option<Number> {
     Number::from_f64(value)
 }
 
-/// A float as a key: the digits that tell it apart in 32 bits, with an exponent below -4 and from 6.
+/// Returns a float as a key: the digits that tell it apart in 32 bits, with an exponent below -4 and from 6.
 fn float_key(value: f64) -> String {
     let narrow = value as f32;
     if narrow.is_nan() {

@@ -14,7 +14,7 @@ pub(super) struct Chunk {
     pub(super) range: Range<usize>,
 }
 
-/// The parts of a text that hold more than blanks and comments.
+/// Returns the parts of a text that hold more than blanks and comments.
 pub(super) fn chunks(text: &str, lines: &Lines, limits: Limits, complaints: &mut Vec<YamlComplaint>) -> Vec<Chunk> {
     let mut chunks = Vec::new();
     let mut start = 0;

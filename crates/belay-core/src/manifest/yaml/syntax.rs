@@ -4,7 +4,7 @@ use granit_parser::{ErrorKind, ScanError};
 
 use super::{Span, YamlComplaint};
 
-/// The complaint for an error of the parser at `span`. It never repeats the text, which may be secret.
+/// Returns the complaint for an error of the parser at `span`. It never repeats the text, which may be secret.
 pub(super) fn complaint(error: &ScanError, span: Span) -> YamlComplaint {
     let (message, hint) = words(error.kind());
     let complaint = match message {
@@ -14,7 +14,7 @@ pub(super) fn complaint(error: &ScanError, span: Span) -> YamlComplaint {
     if hint.is_empty() { complaint } else { complaint.hint(hint) }
 }
 
-/// A message (empty: the parser's own will do) and a hint (empty: none).
+/// Returns a message (empty: the parser's own will do) and a hint (empty: none).
 fn words(kind: &ErrorKind) -> (&'static str, &'static str) {
     use ErrorKind as E;
     match kind {

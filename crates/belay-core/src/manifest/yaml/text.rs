@@ -58,7 +58,7 @@ impl Lines {
         Lines { starts }
     }
 
-    /// The position of a byte. The text is the one that the lines were found in.
+    /// Returns the position of a byte. The text is the one that the lines were found in.
     pub(in crate::manifest) fn position(&self, text: &str, offset: usize) -> Position {
         let offset = text.floor_char_boundary(offset);
         let line = self.starts.partition_point(|start| *start as usize <= offset);
@@ -67,12 +67,12 @@ impl Lines {
         Position { offset: narrow(offset), line: narrow(line), column: narrow(column) }
     }
 
-    /// The span between two bytes.
+    /// Returns the span between two bytes.
     pub(in crate::manifest) fn span(&self, text: &str, start: usize, end: usize) -> Span {
         Span { start: self.position(text, start), end: self.position(text, end) }
     }
 
-    /// The bytes of a line, without its end. Lines count from 1.
+    /// Returns the bytes of a line, without its end. Lines count from 1.
     pub(in crate::manifest) fn line<'t>(&self, text: &'t str, line: u32) -> &'t str {
         let index = (line as usize).saturating_sub(1).min(self.starts.len() - 1);
         let start = self.starts[index] as usize;
@@ -86,7 +86,7 @@ pub(super) fn narrow(offset: usize) -> u32 {
     u32::try_from(offset).unwrap_or(u32::MAX)
 }
 
-/// The first character that kubectl's YAML library does not take, and why.
+/// Returns the first character that kubectl's YAML library does not take, and why.
 pub(super) fn forbidden(text: &str) -> Option<(usize, char)> {
     // Nearly every text is printable ASCII; only the rest is looked at character by character.
     let plain = |byte: u8| (0x20..0x7F).contains(&byte) || matches!(byte, b'\n' | b'\r' | b'\t');

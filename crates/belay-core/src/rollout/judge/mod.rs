@@ -45,7 +45,7 @@ pub struct Baseline {
 }
 
 impl Baseline {
-    /// The baseline of a write, from the object that the API server answered.
+    /// Returns the baseline of a write, from the object that the API server answered.
     #[must_use]
     pub fn of(key: &ObjectKey, written: &Value) -> Baseline {
         // A Job runs once: where it has failed already, the answer to the write that made it was lost.
@@ -123,7 +123,7 @@ pub enum Judgement {
 }
 
 impl Judge {
-    /// A judge of the rollout that a write at `now` began, or that belay took up again at `now`.
+    /// Returns a judge of the rollout that a write at `now` began, or that belay took up again at `now`.
     #[must_use]
     pub fn new(key: ObjectKey, baseline: Baseline, now: Timestamp) -> Judge {
         Judge {
@@ -229,7 +229,7 @@ impl Judge {
         Some(self.own_due()?.max(self.excused_until.unwrap_or(self.progress_at)))
     }
 
-    /// The same, whatever the infrastructure does to the pods.
+    /// Returns the same, whatever the infrastructure does to the pods.
     fn own_due(&self) -> Option<Timestamp> {
         self.after_progress(self.outage)
     }

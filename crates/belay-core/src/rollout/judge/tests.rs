@@ -18,7 +18,7 @@ fn key() -> ObjectKey {
     }
 }
 
-/// A rollout that stands still, with a deadline of 30 s and the 15 s that belay adds.
+/// Returns a rollout that stands still, with a deadline of 30 s and the 15 s that belay adds.
 fn live(generation: i64) -> Value {
     json!({"metadata": {"generation": generation, "uid": "1"},
         "spec": {"replicas": 2, "progressDeadlineSeconds": 30},

@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 use super::owned;
 use crate::rollout::marks;
 
-/// The object as belay has applied it last: the fields that it owns, with the values that they have now. `None` where it
-/// has applied none.
+/// Returns the object as belay has applied it last: the fields that it owns, with the values that they have now. `None`
+/// where it has applied none.
 #[must_use]
 pub fn applied_fields(live: &Value) -> Option<Value> {
     let owned = owned::owned_fields(live)?;
@@ -26,7 +26,7 @@ pub fn applied_fields(live: &Value) -> Option<Value> {
     Some(body)
 }
 
-/// The part of a value that these owned fields name.
+/// Returns the part of a value that these owned fields name.
 fn part(value: &Value, owned: &Map<String, Value>) -> Value {
     let mut inner = owned.iter().filter(|(key, _)| *key != ".").peekable();
     if inner.peek().is_none() {
@@ -91,9 +91,10 @@ fn with_keys(mut item: Value, key: &str) -> Value {
     item
 }
 
-/// The `managedFields` in which belay's apply owns all of the pod template that anybody owns, and nobody else anything of
-/// it; `None` where that is so already, or belay has applied nothing. Fields of others (of `kubectl rollout restart`, of
-/// `kubectl set`) stay in a template whatever is applied, so that it could not become what an earlier revision says.
+/// Returns the `managedFields` in which belay's apply owns all of the pod template that anybody owns, and nobody else
+/// anything of it; `None` where that is so already, or belay has applied nothing. Fields of others (of
+/// `kubectl rollout restart`, of `kubectl set`) stay in a template whatever is applied, so that it could not become
+/// what an earlier revision says.
 #[must_use]
 pub fn give_up_templates(live: &Value) -> Option<Value> {
     owned::owned_fields(live)?;

@@ -10,7 +10,7 @@ pub(super) fn keys_of(key: &str) -> Option<Map<String, Value>> {
     serde_json::from_str(key.strip_prefix("k:")?).ok()
 }
 
-/// The part of a value that a key of `managedFields` names.
+/// Returns the part of a value that a key of `managedFields` names.
 pub(super) fn sent_at<'a>(value: Option<&'a Value>, key: &str) -> Option<&'a Value> {
     match key.strip_prefix("f:") {
         Some(name) => value?.get(name),
@@ -18,7 +18,7 @@ pub(super) fn sent_at<'a>(value: Option<&'a Value>, key: &str) -> Option<&'a Val
     }
 }
 
-/// The place in words: `spec.ports[port=83,protocol=TCP].name`.
+/// Returns the place in words: `spec.ports[port=83,protocol=TCP].name`.
 pub(super) fn text(path: &[String]) -> String {
     let mut text = String::new();
     path.iter().for_each(|key| push(&mut text, key));

@@ -23,7 +23,7 @@ impl IgnoredFields {
         IgnoredFields { fields: fields.into_iter().cloned().collect() }
     }
 
-    /// The same, and the number of pods, which an autoscaler decides on.
+    /// Returns the same, and the number of pods, which an autoscaler decides on.
     #[must_use]
     pub fn and_replicas(mut self) -> IgnoredFields {
         if !self.leaves_replicas() {
@@ -51,7 +51,7 @@ impl IgnoredFields {
         self.of_template().next().is_some()
     }
 
-    /// The fields that are of the pod template.
+    /// Returns the fields that are of the pod template.
     pub(in crate::rollout) fn in_template(&self) -> Vec<FieldPath> {
         self.of_template().cloned().collect()
     }
@@ -83,7 +83,7 @@ impl IgnoredFields {
         body
     }
 
-    /// A short name for a pod template as far as it is not left alone; see [`template_hash`].
+    /// Returns a short name for a pod template as far as it is not left alone; see [`template_hash`].
     #[must_use]
     pub fn template_hash(&self, template: &Value) -> String {
         if !self.is_in_template() {
@@ -172,7 +172,7 @@ fn leave_items(items: &mut Vec<Value>, step: &Step, live: &Value, owned: Owned<'
     }
 }
 
-/// The item of the live list that an item of a body is, with what belay owns of it.
+/// Returns the item of the live list that an item of a body is, with what belay owns of it.
 fn counterpart<'a>(item: &Value, at: usize, live: &'a [Value], owned: Owned<'a>) -> Option<(&'a Value, Owned<'a>)> {
     let fields = owned.filter(|fields| !is_whole(fields));
     if let Some((key, of_it)) = fields.and_then(|fields| fields.iter().find(|(key, _)| names_item(key, item))) {
@@ -216,7 +216,7 @@ fn part(live: &Value, owned: &Map<String, Value>) -> Value {
     }
 }
 
-/// The same of an item of a list, with what it is known by.
+/// Returns the same of an item of a list, with what it is known by.
 fn item_part(key: &str, live: &Value, owned: &Value) -> Value {
     let mut own = owned.as_object().map_or_else(|| live.clone(), |owned| part(live, owned));
     let keys = key.strip_prefix("k:").and_then(|keys| serde_json::from_str::<Map<String, Value>>(keys).ok());

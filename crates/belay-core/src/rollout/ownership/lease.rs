@@ -50,7 +50,7 @@ impl RetryRequest {
 }
 
 impl Lease {
-    /// A live Lease.
+    /// Returns a live Lease.
     #[must_use]
     pub fn of(live: &Value) -> Lease {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -92,7 +92,7 @@ pub fn releasing(now: Timestamp) -> Value {
     json!({"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": micros(now)})
 }
 
-/// A time as `MicroTime` has it.
+/// Returns a time as `MicroTime` has it.
 fn micros(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }

@@ -13,12 +13,13 @@ pub struct Takeover {
     pub patch: Value,
 }
 
-/// The JSON patch that gives an object these managers. It fails where the object has changed meanwhile.
+/// Returns the JSON patch that gives an object these managers. It fails where the object has changed meanwhile.
 pub(in crate::rollout) fn with_managers(live: &Value, managers: Vec<Value>) -> Value {
     json!([unchanged(live), {"op": "replace", "path": "/metadata/managedFields", "value": managers}])
 }
 
-/// The operation of a JSON patch for which the server answers 409 where the object has changed since `live` was read.
+/// Returns the operation of a JSON patch for which the server answers 409 where the object has changed since `live` was
+/// read.
 #[must_use]
 pub fn unchanged(live: &Value) -> Value {
     json!({"op": "replace", "path": "/metadata/resourceVersion", "value": live["metadata"]["resourceVersion"]})

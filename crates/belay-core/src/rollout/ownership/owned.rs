@@ -55,7 +55,7 @@ fn metadata_is(live: &Value, sent: &Value, owned: Option<&Value>) -> bool {
     if named.is_empty() { owned.is_none() } else { field_is(Some(live), &Value::Object(named), owned) }
 }
 
-/// The fields that belay owns by applying, from `managedFields`.
+/// Returns the fields that belay owns by applying, from `managedFields`.
 pub(in crate::rollout) fn owned_fields(live: &Value) -> Option<&Map<String, Value>> {
     let mut entries = live["metadata"]["managedFields"].as_array()?.iter();
     entries.find(|entry| is_belays(entry))?["fieldsV1"].as_object()

@@ -16,8 +16,8 @@ pub(super) const BEFORE: &str = "before-belay";
 /// The beginning of belay's labels and annotations among the fields of an entry.
 const MARK: &str = "f:belay.dev/";
 
-/// The JSON patch that makes belay's own marks belay's again, on an object that somebody has made anew as it was, and sets
-/// apart what its maker owns. It fails where the object has changed meanwhile.
+/// Returns the JSON patch that makes belay's own marks belay's again, on an object that somebody has made anew as it
+/// was, and sets apart what its maker owns. It fails where the object has changed meanwhile.
 pub(in crate::rollout) fn readopt(live: &Value) -> Option<Value> {
     if !is_disowned(live) {
         return None;
@@ -74,7 +74,8 @@ pub(in crate::rollout) fn left_behind(live: &Value, body: &Value) -> Option<Take
     leaves_fields.then(|| Takeover { in_template, leaves_fields, patch: with_managers(live, entries) })
 }
 
-/// The fields of a set that are not in what is sent; with `null` those that are not with all that is under them.
+/// Returns the fields of a set that are not in what is sent; with `null` those that are not with all that is under
+/// them.
 fn not_sent(owned: &Map<String, Value>, sent: Option<&Value>) -> Map<String, Value> {
     let missing = owned.iter().filter(|(key, _)| *key != ".").filter_map(|(key, inner)| {
         let of_it = match key.strip_prefix("f:") {

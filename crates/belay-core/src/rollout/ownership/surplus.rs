@@ -355,7 +355,7 @@ fn covers(steps: &[Step], path: &[String]) -> bool {
     steps.len() <= path.len() && steps.iter().zip(path).all(fits)
 }
 
-/// The keys of `managedFields` that lead to the pod template of an object.
+/// Returns the keys of `managedFields` that lead to the pod template of an object.
 fn template_path(body: &Value) -> Option<Vec<String>> {
     let api_version = body["apiVersion"].as_str()?;
     let group = api_version.split_once('/').map_or("", |(group, _)| group);

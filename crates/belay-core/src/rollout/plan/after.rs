@@ -45,7 +45,7 @@ impl After {
         names.join(", ")
     }
 
-    /// A workload as this object would name it.
+    /// Returns a workload as this object would name it.
     #[must_use]
     pub fn word(&self, key: &ObjectKey) -> String {
         let kind = key.kind.to_lowercase();
@@ -56,8 +56,8 @@ impl After {
     }
 }
 
-/// The workloads that an annotation names: `deployment/db`, of the object's own namespace, or `infra/deployment/db`;
-/// several with commas between them.
+/// Returns the workloads that an annotation names: `deployment/db`, of the object's own namespace, or
+/// `infra/deployment/db`; several with commas between them.
 ///
 /// # Errors
 /// The part that can't be read.
@@ -113,8 +113,8 @@ fn unknown_name(after: &After, unknown: &ObjectKey, objects: &[&ObjectKey]) -> C
     complaint(after, format!("{} waits for {word}, which is not in the repository", after.object), Some(hint))
 }
 
-/// The objects that are left when those that wait for nobody are taken away, again and again: members of cycles, and who
-/// waits for them.
+/// Returns the objects that are left when those that wait for nobody are taken away, again and again: members of
+/// cycles, and who waits for them.
 fn entangled<'a>(all: &BTreeMap<&'a ObjectKey, &'a After>) -> Vec<&'a ObjectKey> {
     let waits = |after: &After| after.names.iter().filter(|name| all.contains_key(name)).collect::<BTreeSet<_>>().len();
     let mut left: BTreeMap<&ObjectKey, usize> = all.iter().map(|(key, after)| (*key, waits(after))).collect();
@@ -138,7 +138,7 @@ fn entangled<'a>(all: &BTreeMap<&'a ObjectKey, &'a After>) -> Vec<&'a ObjectKey>
     left.into_keys().collect()
 }
 
-/// The shortest way from an object back to itself.
+/// Returns the shortest way from an object back to itself.
 fn cycle<'a>(all: &BTreeMap<&'a ObjectKey, &'a After>, object: &'a ObjectKey) -> Option<Vec<&'a After>> {
     let mut from: BTreeMap<&ObjectKey, &ObjectKey> = BTreeMap::new();
     let mut next = VecDeque::from([object]);

@@ -15,19 +15,19 @@ pub struct TemplateMarks {
 }
 
 impl TemplateMarks {
-    /// The marks of a template that `commit` made.
+    /// Returns the marks of a template that `commit` made.
     #[must_use]
     pub fn of(commit: &Commit) -> TemplateMarks {
         TemplateMarks { change_cause: Some(commit.change_cause()), commit: Some(commit.id.to_string()) }
     }
 
-    /// The commit, where it is one.
+    /// Returns the commit, where it is one.
     #[must_use]
     pub fn commit(&self) -> Option<CommitId> {
         self.commit.as_deref()?.parse().ok()
     }
 
-    /// The marks that a live object, or a revision, carries. A mark of failure is not carried on.
+    /// Returns the marks that a live object, or a revision, carries. A mark of failure is not carried on.
     #[must_use]
     pub fn on(object: &Value) -> TemplateMarks {
         let cause = marks::annotation(object, marks::CHANGE_CAUSE);

@@ -83,15 +83,16 @@ pub fn rolls_on_config(key: &ObjectKey, manifest: &Value, of_source: bool) -> bo
     Workload::of(key).is_some_and(Workload::can_go_back) && own.unwrap_or(of_source)
 }
 
-/// The hash of what a ConfigMap or Secret holds; of another kind, of nothing.
+/// Returns the hash of what a ConfigMap or Secret holds; of another kind, of nothing.
 #[must_use]
 pub fn contents_hash(manifest: &Value) -> ManifestHash {
     let held = CONTENTS.iter().filter_map(|name| Some(((*name).to_owned(), manifest.get(*name)?.clone())));
     ManifestHash::of(&Value::Object(held.collect()))
 }
 
-/// One hash of all that the pods of a template read, from those that the repository has; `None` where it has none of them.
-/// All 256 bits, over everything that all of them hold: who does not know the rest can't try a single value.
+/// Returns one hash of all that the pods of a template read, from those that the repository has; `None` where it has
+/// none of them. All 256 bits, over everything that all of them hold: who does not know the rest can't try a single
+/// value.
 #[must_use]
 pub fn config_hash<'a>(contents: impl IntoIterator<Item = (&'a ObjectKey, ManifestHash)>) -> Option<String> {
     let mut digest = Sha256::new_with_prefix(PURPOSE);
@@ -103,7 +104,7 @@ pub fn config_hash<'a>(contents: impl IntoIterator<Item = (&'a ObjectKey, Manife
     any.then(|| digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// The hash that a pod template says.
+/// Returns the hash that a pod template says.
 #[must_use]
 pub fn config_hash_in(template: &Value) -> Option<&str> {
     marks::annotation(template, marks::CONFIG_HASH)

@@ -19,7 +19,7 @@ pub struct Change {
     pub after: Option<Value>,
 }
 
-/// An object as people compare it: without status and what the server counts and keeps, secrets masked.
+/// Returns an object as people compare it: without status and what the server counts and keeps, secrets masked.
 #[must_use]
 pub fn presentable(object: &Value) -> Value {
     let mut shown = without_bookkeeping(object);
@@ -27,8 +27,8 @@ pub fn presentable(object: &Value) -> Value {
     shown
 }
 
-/// Two objects as people compare them. A masked value that differs is marked on both sides, so that the difference shows
-/// and the value does not.
+/// Returns two objects as people compare them. A masked value that differs is marked on both sides, so that the
+/// difference shows and the value does not.
 #[must_use]
 pub fn presentable_pair(before: &Value, after: &Value) -> (Value, Value) {
     let (before, after) = (without_bookkeeping(before), without_bookkeeping(after));
@@ -41,7 +41,7 @@ pub fn presentable_pair(before: &Value, after: &Value) -> (Value, Value) {
     (shown_before, shown_after)
 }
 
-/// The fields in which two objects differ, in order of their paths.
+/// Returns the fields in which two objects differ, in order of their paths.
 #[must_use]
 pub fn changes(before: &Value, after: &Value) -> Vec<Change> {
     let (before, after) = presentable_pair(before, after);

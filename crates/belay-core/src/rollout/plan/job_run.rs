@@ -43,7 +43,7 @@ pub fn is_over(wanted: &Wanted, facts: &RunFacts<'_>) -> bool {
     }
 }
 
-/// The newest record of a run that came to its end; `None` where there is none since its manifest had left.
+/// Returns the newest record of a run that came to its end; `None` where there is none since its manifest had left.
 fn last_run(records: &[Record]) -> Option<&Record> {
     let ends = |outcome: Outcome| {
         matches!(

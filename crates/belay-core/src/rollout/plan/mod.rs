@@ -56,7 +56,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// A manifest of which nothing else is known: it names no configuration, and nothing of it is left alone.
+    /// Returns a manifest of which nothing else is known: it names no configuration, and nothing of it is left alone.
     #[must_use]
     pub fn of(manifest: Manifest, commit: Arc<Commit>, trigger: Trigger) -> Wanted {
         Wanted {
@@ -79,13 +79,13 @@ impl Wanted {
         value
     }
 
-    /// The same, where the pod template changes: that is when it is given the hash of its configuration.
+    /// Returns the same, where the pod template changes: that is when it is given the hash of its configuration.
     #[must_use]
     pub fn anew(&self) -> Wanted {
         Wanted { config_hash: self.config_hash.clone().anew(), ..self.clone() }
     }
 
-    /// A complaint about a field of the manifest, at its place; about the whole where `field` is empty.
+    /// Returns a complaint about a field of the manifest, at its place; about the whole where `field` is empty.
     #[must_use]
     pub fn complaint(&self, field: &str, message: &str) -> Complaint {
         let place = if field.is_empty() { self.manifest.place.clone() } else { self.manifest.place_of(field) };
@@ -123,7 +123,7 @@ pub enum OtherLabel {
     Drift,
 }
 
-/// The other source whose label a live object has.
+/// Returns the other source whose label a live object has.
 #[must_use]
 pub fn other_label<'a>(live: &'a Value, source: &str) -> Option<&'a str> {
     marks::label(live, marks::SOURCE).filter(|owner| *owner != source)
@@ -190,7 +190,7 @@ pub fn intent(
     }
 }
 
-/// The step for a manifest whose body the server has answered in a dry run; `live` is what [`intent`] saw.
+/// Returns the step for a manifest whose body the server has answered in a dry run; `live` is what [`intent`] saw.
 #[must_use]
 pub fn settle(wanted: &Wanted, source: &str, live: Option<&Value>, sent: Value, would_be: &Value) -> PlanStep {
     let Some(live) = live else {
@@ -214,8 +214,8 @@ pub fn settle(wanted: &Wanted, source: &str, live: Option<&Value>, sent: Value, 
     PlanStep::Apply(Apply { rolls_out, scales, takes_over, changes, ..Apply::of(Compact::of(&sent)) })
 }
 
-/// The same step, for an object that was first made by `kubectl apply`: also what the dry run can't show, the fields
-/// that go because the manifest does not have them.
+/// Returns the same step, for an object that was first made by `kubectl apply`: also what the dry run can't show, the
+/// fields that go because the manifest does not have them.
 #[must_use]
 pub fn take_over(wanted: &Wanted, source: &str, over: &Takeover, step: PlanStep) -> PlanStep {
     let rolls_out = over.in_template && Workload::of(&wanted.key).is_some();
@@ -296,8 +296,8 @@ pub fn finalizers(live: &Value) -> String {
     finalizers.filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// The step for an object whose manifest is held, when the server has answered what putting the rest of it right would
-/// do.
+/// Returns the step for an object whose manifest is held, when the server has answered what putting the rest of it
+/// right would do.
 #[must_use]
 pub fn settle_held(hold: Hold, live: Option<&Value>, sent: Value, would_be: &Value) -> PlanStep {
     let Some(live) = live else { return make_held(&sent) };
@@ -311,7 +311,7 @@ pub fn settle_held(hold: Hold, live: Option<&Value>, sent: Value, would_be: &Val
     PlanStep::Apply(Apply { restores_held, takes_over, changes, ..Apply::of(Compact::of(&sent)) })
 }
 
-/// The step for an object that is made anew while its manifest is held.
+/// Returns the step for an object that is made anew while its manifest is held.
 #[must_use]
 pub fn make_held(sent: &Value) -> PlanStep {
     PlanStep::Apply(Apply { creates: true, restores_held: true, ..Apply::of(Compact::of(sent)) })
@@ -321,7 +321,7 @@ fn new_body(wanted: &Wanted, source: &str) -> Value {
     body(&wanted.value(), source, &new_marks(wanted), None)
 }
 
-/// The step for a new object, which needs no dry run.
+/// Returns the step for a new object, which needs no dry run.
 #[must_use]
 pub fn make(wanted: &Wanted, sent: &Value) -> PlanStep {
     let rolls_out = Workload::of(&wanted.key).is_some();
@@ -363,7 +363,7 @@ fn has_failed(job: &Value) -> bool {
     conditions.into_iter().any(|condition| condition["type"] == "Failed" && condition["status"] == "True")
 }
 
-/// The step for a hook that is run again.
+/// Returns the step for a hook that is run again.
 #[must_use]
 pub fn run_hook_again(wanted: &Wanted, source: &str) -> PlanStep {
     make(wanted, &new_body(&wanted.anew(), source))

@@ -17,7 +17,7 @@ pub enum Rank {
     Pointers,
 }
 
-/// The rank of an object.
+/// Returns the rank of an object.
 #[must_use]
 pub fn rank(key: &ObjectKey) -> Rank {
     match (key.group.as_str(), key.kind.as_str()) {

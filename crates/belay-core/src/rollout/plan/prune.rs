@@ -45,7 +45,7 @@ pub fn prunable(key: &ObjectKey, live: &Value, source: &str, own_namespace: &str
     }
 }
 
-/// The most deletions that one of these commits allows by its trailer.
+/// Returns the most deletions that one of these commits allows by its trailer.
 #[must_use]
 pub fn allowed_by_trailer(commits: &[Commit]) -> Option<usize> {
     let trailers = commits.iter().flat_map(|commit| &commit.trailers);

@@ -82,7 +82,7 @@ impl Unnoticed {
 }
 
 impl fmt::Display for Unnoticed {
-    /// One sentence for people, with the command that helps.
+    /// Returns one sentence for people, with the command that helps.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Unnoticed { workload, reading } = self;
         let ways =
@@ -102,8 +102,8 @@ impl fmt::Display for Unnoticed {
     }
 }
 
-/// The ConfigMaps and Secrets that the programs of a pod template read, in environments and in volumes, and how.
-/// Objects that only the kubelet reads, to pull images and to reach storage, are not among them.
+/// Returns the ConfigMaps and Secrets that the programs of a pod template read, in environments and in volumes, and
+/// how. Objects that only the kubelet reads, to pull images and to reach storage, are not among them.
 #[must_use]
 pub fn readings(template: &Value, namespace: Option<&str>) -> BTreeMap<ObjectKey, Reading> {
     let mut found: BTreeMap<ObjectKey, Reading> = BTreeMap::new();
@@ -157,8 +157,8 @@ fn mounted(spec: &Value, volume: &Value) -> Reading {
     how
 }
 
-/// The ConfigMaps and Secrets that the pods of a template name: what their programs read, and what the kubelet reads for
-/// them, to reach storage and to pull images. A pod is read as its template is.
+/// Returns the ConfigMaps and Secrets that the pods of a template name: what their programs read, and what the kubelet
+/// reads for them, to reach storage and to pull images. A pod is read as its template is.
 #[must_use]
 pub fn named_configuration(template: &Value, namespace: Option<&str>) -> BTreeSet<ObjectKey> {
     let mut names: BTreeSet<ObjectKey> = readings(template, namespace).into_keys().collect();
@@ -180,8 +180,8 @@ pub fn named_configuration(template: &Value, namespace: Option<&str>) -> BTreeSe
     names
 }
 
-/// One hash for the configuration that a template names, from the hashes of those of its manifests that the repository
-/// has; `None` where it has none of them.
+/// Returns one hash for the configuration that a template names, from the hashes of those of its manifests that the
+/// repository has; `None` where it has none of them.
 #[must_use]
 pub fn configuration_hash<'a>(manifests: impl IntoIterator<Item = (&'a ObjectKey, &'a str)>) -> Option<String> {
     let mut digest = Sha256::new();

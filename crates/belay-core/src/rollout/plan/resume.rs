@@ -95,7 +95,8 @@ pub struct ResumeFacts<'a> {
     pub is_same_manifest: bool,
 }
 
-/// The step of a plan, where a rollout may be under way already: it is watched on, or goes back. Any other step stays.
+/// Returns the step of a plan, where a rollout may be under way already: it is watched on, or goes back. Any other step
+/// stays.
 #[must_use]
 pub fn resume(step: PlanStep, facts: &ResumeFacts<'_>) -> PlanStep {
     match step {
@@ -140,7 +141,7 @@ impl ResumeFacts<'_> {
         recorded.unwrap_or_else(|| Reason::new(ReasonCode::Failed, otherwise.to_owned()))
     }
 
-    /// The rollback of a held manifest that was not through.
+    /// Returns the rollback of a held manifest that was not through.
     fn unfinished_rollback(&self, held_for: &str) -> Option<PlanStep> {
         let is_moving = self.live.is_some_and(|live| !live.complete);
         let written = self.open.and(self.recorded.went_back.clone());

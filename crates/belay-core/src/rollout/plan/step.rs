@@ -70,7 +70,7 @@ pub struct Apply {
 }
 
 impl Apply {
-    /// A write of which nothing else is known.
+    /// Returns a write of which nothing else is known.
     #[must_use]
     pub fn of(body: Compact) -> Apply {
         Apply {
@@ -85,7 +85,7 @@ impl Apply {
         }
     }
 
-    /// The write of a whole manifest, whatever is live: for what goes on, goes back or is made anew.
+    /// Returns the write of a whole manifest, whatever is live: for what goes on, goes back or is made anew.
     #[must_use]
     pub fn of_manifest(wanted: &Wanted, source: &str) -> Apply {
         let is_workload = Workload::of(&wanted.key).is_some();
@@ -117,7 +117,7 @@ pub struct Planned {
 }
 
 impl Planned {
-    /// The place in the order.
+    /// Returns the place in the order.
     #[must_use]
     pub fn rank(&self) -> Rank {
         rank(&self.wanted.key)

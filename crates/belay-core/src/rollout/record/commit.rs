@@ -22,13 +22,13 @@ pub struct CommitId(String);
 pub struct InvalidCommitId(String);
 
 impl CommitId {
-    /// All 40 digits.
+    /// Returns all 40 digits.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The first 7 digits, for people.
+    /// Returns the first 7 digits, for people.
     #[must_use]
     pub fn short(&self) -> &str {
         &self.0[..7]

@@ -68,7 +68,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// The record of what is planned for an object, on behalf of a commit: nothing is known yet but these.
+    /// Returns the record of what is planned for an object, on behalf of a commit: nothing is known yet but these.
     #[must_use]
     pub fn planned(source: &str, commit: &CommitId, object: ObjectKey, started: Timestamp) -> Record {
         Record {
@@ -93,7 +93,7 @@ impl Record {
         }
     }
 
-    /// The same of a manifest at this place, which was read from this file: another one where it was rendered.
+    /// Returns the same of a manifest at this place, which was read from this file: another one where it was rendered.
     #[must_use]
     pub fn written_in(self, place: Place, file: &str) -> Record {
         let rendered_by = (*file != *place.path).then(|| file.to_owned());
@@ -243,7 +243,7 @@ pub enum StepKind {
 }
 
 impl StepKind {
-    /// The word for people.
+    /// Returns the word for people.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {

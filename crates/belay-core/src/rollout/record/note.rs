@@ -22,7 +22,7 @@ pub struct Note {
 }
 
 impl Note {
-    /// The note on a live object. One that can't be read is none.
+    /// Returns the note on a live object. One that can't be read is none.
     #[must_use]
     pub fn on(live: &Value) -> Option<Note> {
         serde_json::from_str(marks::annotation(live, marks::NOTE)?).ok()
@@ -41,7 +41,7 @@ impl Note {
     }
 }
 
-/// A text as one line that shows all of what it is, of at most 400 characters.
+/// Returns a text as one line that shows all of what it is, of at most 400 characters.
 #[must_use]
 pub fn one_line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();

@@ -74,7 +74,7 @@ impl Outcome {
         !matches!(self, Outcome::Planned | Outcome::Waiting | Outcome::UnderWay | Outcome::RollingBack)
     }
 
-    /// The word of its state.
+    /// Returns the word of its state.
     #[must_use]
     pub fn word(self) -> &'static str {
         self.state().word()

@@ -17,13 +17,13 @@ pub struct Reason {
 }
 
 impl Reason {
-    /// A reason.
+    /// Returns a reason.
     #[must_use]
     pub fn new(code: ReasonCode, message: impl Into<String>) -> Reason {
         Reason { code, message: message.into() }
     }
 
-    /// The same, with something that came to it: `it exceeded its deadline; the way back failed too`.
+    /// Returns the same, with something that came to it: `it exceeded its deadline; the way back failed too`.
     #[must_use]
     pub fn and(self, more: impl fmt::Display) -> Reason {
         Reason { message: format!("{}; {more}", self.message), ..self }

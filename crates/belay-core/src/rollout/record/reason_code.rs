@@ -23,7 +23,7 @@ macro_rules! reason_codes {
             /// belay's own words.
             pub const OWN: &[ReasonCode] = &[$(ReasonCode::$name,)+];
 
-            /// The word.
+            /// Returns the word.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 match self {

@@ -87,8 +87,8 @@ impl ObjectState {
         ObjectState::Unknown,
     ];
 
-    /// The state that follows from what is known. An open record comes before an ended one, and that before the live
-    /// object's status: a workload that is healthy at an older commit is not complete while its newest manifest is
+    /// Returns the state that follows from what is known. An open record comes before an ended one, and that before the
+    /// live object's status: a workload that is healthy at an older commit is not complete while its newest manifest is
     /// rejected.
     #[must_use]
     pub fn of(known: &ObjectFacts) -> ObjectState {
@@ -144,7 +144,7 @@ impl ObjectState {
         )
     }
 
-    /// The word, the same for people and programs.
+    /// Returns the word, the same for people and programs.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -176,7 +176,7 @@ impl fmt::Display for ObjectState {
 }
 
 impl Outcome {
-    /// The state that a record with this outcome shows.
+    /// Returns the state that a record with this outcome shows.
     #[must_use]
     pub fn state(self) -> ObjectState {
         match self {
@@ -238,7 +238,7 @@ impl StateCounts {
         counts
     }
 
-    /// Those whose count is not zero.
+    /// Returns those whose count is not zero.
     fn there(&self) -> impl Iterator<Item = (ObjectState, usize)> {
         self.0.iter().map(|(state, count)| (*state, *count)).filter(|(_, count)| *count > 0)
     }
@@ -295,7 +295,7 @@ impl SourceState {
         SourceState::Blocked,
     ];
 
-    /// The state that follows from the states of the objects. A failure is never hidden by other rollouts.
+    /// Returns the state that follows from the states of the objects. A failure is never hidden by other rollouts.
     #[must_use]
     pub fn of(known: SourceFacts, counts: &StateCounts) -> SourceState {
         let fine = |state: ObjectState| {
@@ -317,7 +317,7 @@ impl SourceState {
         }
     }
 
-    /// The word, the same for people and programs.
+    /// Returns the word, the same for people and programs.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {

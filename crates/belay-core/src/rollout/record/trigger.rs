@@ -64,7 +64,7 @@ impl Trigger {
         "rebuilt",
     ];
 
-    /// The word for it, as programs read it too.
+    /// Returns the word for it, as programs read it too.
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
@@ -83,7 +83,7 @@ impl Trigger {
         }
     }
 
-    /// The trigger that a word stands for, with whose hand it was, or with the object that it names.
+    /// Returns the trigger that a word stands for, with whose hand it was, or with the object that it names.
     #[must_use]
     pub fn of_word(word: &str, who: Option<String>, object: Option<ObjectKey>) -> Option<Trigger> {
         let name = |who: Option<String>| who.unwrap_or_default();
@@ -117,7 +117,7 @@ impl Trigger {
         }
     }
 
-    /// The object that it names; `None` for the triggers that name none.
+    /// Returns the object that it names; `None` for the triggers that name none.
     #[must_use]
     pub fn object(&self) -> Option<&ObjectKey> {
         match self {

@@ -8,7 +8,8 @@ use super::held::hold_about;
 use super::plan::{Rollback, RollbackKind, RollbackPlan};
 use crate::rollout::{Hold, Reason, ReasonCode, TemplateMarks, Wanted, template};
 
-/// The plan where somebody (`by`) has brought a revision back with another tool: its template stays, and the manifest is held.
+/// Returns the plan where somebody (`by`) has brought a revision back with another tool: its template stays, and the
+/// manifest is held.
 #[must_use]
 pub fn restored_by_hand(wanted: &Wanted, revision: &Revision, by: &str, now: Timestamp) -> RollbackPlan {
     let message = format!("taken back by hand ({by}) to revision {}", revision.number);
@@ -29,7 +30,8 @@ pub fn restored_by_hand(wanted: &Wanted, revision: &Revision, by: &str, now: Tim
     }))
 }
 
-/// The plan where `belay undo` has left its hold on what `wanted` says, and the template that the hold names is live.
+/// Returns the plan where `belay undo` has left its hold on what `wanted` says, and the template that the hold names is
+/// live.
 #[must_use]
 pub fn held_by_undo(wanted: &Wanted, live: &Value) -> Option<RollbackPlan> {
     let hold = Hold::on(live)?;

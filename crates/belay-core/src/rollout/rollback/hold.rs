@@ -54,7 +54,8 @@ pub struct Companion {
 }
 
 impl Hold {
-    /// The hold on a manifest that names this configuration, because of what a commit brought. It is about no pod template.
+    /// Returns the hold on a manifest that names this configuration, because of what a commit brought. It is about no
+    /// pod template.
     #[must_use]
     pub fn new(manifest: &str, config: Option<&str>, commit: &CommitId, reason: &str, since: Timestamp) -> Hold {
         Hold {
@@ -70,19 +71,19 @@ impl Hold {
         }
     }
 
-    /// The same hold, left by somebody with `belay undo`.
+    /// Returns the same hold, left by somebody with `belay undo`.
     #[must_use]
     pub fn left_by(self, by: &str) -> Hold {
         Hold { by: Some(by.to_owned()), ..self }
     }
 
-    /// The hold on a live object. A text that is not a hold (somebody wrote it by hand) holds nothing.
+    /// Returns the hold on a live object. A text that is not a hold (somebody wrote it by hand) holds nothing.
     #[must_use]
     pub fn on(object: &Value) -> Option<Hold> {
         marks::read(object, marks::HOLD)
     }
 
-    /// The annotation's text.
+    /// Returns the annotation's text.
     #[must_use]
     pub fn to_annotation(&self) -> String {
         marks::written(self)
@@ -101,13 +102,13 @@ impl Hold {
         IgnoredFields::of(&self.ignored_fields).template_hash(template) == self.template
     }
 
-    /// The same hold about this pod template, of which these fields are left alone.
+    /// Returns the same hold about this pod template, of which these fields are left alone.
     #[must_use]
     pub fn about(self, template: &Value, ignored_fields: &IgnoredFields) -> Hold {
         Hold { template: ignored_fields.template_hash(template), ignored_fields: ignored_fields.in_template(), ..self }
     }
 
-    /// The same hold about a pod template that took the place of the one that it was about.
+    /// Returns the same hold about a pod template that took the place of the one that it was about.
     #[must_use]
     pub fn moved_to(self, template: &Value) -> Hold {
         let ignored_fields = IgnoredFields::of(&self.ignored_fields);
@@ -121,7 +122,7 @@ impl Hold {
         self.with.iter().all(|companion| hash(&companion.object).as_ref() == Some(&companion.manifest))
     }
 
-    /// The same hold, of what only went back with these.
+    /// Returns the same hold, of what only went back with these.
     #[must_use]
     pub fn together_with(mut self, companions: impl IntoIterator<Item = Companion>) -> Hold {
         self.with = companions.into_iter().take(COMPANIONS).collect();

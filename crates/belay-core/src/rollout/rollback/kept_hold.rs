@@ -22,7 +22,7 @@ pub struct KeptHold {
 }
 
 impl KeptHold {
-    /// The hold that a rollback is about to write.
+    /// Returns the hold that a rollback is about to write.
     #[must_use]
     pub fn of(rollback: &Rollback) -> KeptHold {
         let Rollback { hold, template, marks, .. } = rollback;
@@ -30,7 +30,7 @@ impl KeptHold {
         KeptHold { hold, template, marks, uid: String::new(), generation: 0 }
     }
 
-    /// The hold on a live object. A template that somebody has changed since is none to be made anew.
+    /// Returns the hold on a live object. A template that somebody has changed since is none to be made anew.
     #[must_use]
     pub fn on(live: &Value) -> Option<KeptHold> {
         let hold = Hold::on(live)?;

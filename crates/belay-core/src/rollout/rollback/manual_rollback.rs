@@ -27,7 +27,7 @@ pub struct Recorded {
 }
 
 impl RolledOut {
-    /// Its revision.
+    /// Returns its revision.
     fn find<'a>(&self, revisions: &'a [Revision]) -> Option<&'a Revision> {
         let by_hash = |hash: &String| revisions.iter().find(|one| template_hash(&one.template) == *hash);
         let by_commit = |commit: &String| {
@@ -40,9 +40,9 @@ impl RolledOut {
     }
 }
 
-/// The earlier revision that a workload with the template `present` was taken back to by hand. `recorded` knows what belay has
-/// recorded of a commit. `None` for what is no earlier revision of the workload, and where nothing is known
-/// to have been rolled out: what never was can't be undone.
+/// Returns the earlier revision that a workload with the template `present` was taken back to by hand. `recorded` knows
+/// what belay has recorded of a commit. `None` for what is no earlier revision of the workload, and where nothing is
+/// known to have been rolled out: what never was can't be undone.
 #[must_use]
 pub fn manual_rollback<'a>(
     present: &Value,
@@ -97,7 +97,7 @@ mod tests {
         json!({"spec": {"containers": [{"name": "app", "image": format!("web:{image}")}]}})
     }
 
-    /// A ReplicaSet: its image, number, former numbers, and the commit whose mark it bears.
+    /// Returns a ReplicaSet: its image, number, former numbers, and the commit whose mark it bears.
     fn set(image: u32, number: u32, formerly: &str, commit: Option<&str>) -> Value {
         let mut annotations = json!({marks::REVISION: number.to_string()});
         if !formerly.is_empty() {

@@ -109,7 +109,7 @@ impl Rollback {
         held_body(&self.manifest, source, &self.marks, &self.hold, self.template.as_ref())
     }
 
-    /// The same onto the pod template that the server has made of it, of which these fields are left alone.
+    /// Returns the same onto the pod template that the server has made of it, of which these fields are left alone.
     #[must_use]
     pub fn onto(self, template: &Value, ignored_fields: &IgnoredFields) -> Rollback {
         let hold = self.hold.about(template, ignored_fields);

@@ -29,15 +29,15 @@ pub struct Revision {
 }
 
 impl Revision {
-    /// The first number that it is known to have had. A revision that is used again gets a new one.
+    /// Returns the first number that it is known to have had. A revision that is used again gets a new one.
     #[must_use]
     pub fn first_number(&self) -> i64 {
         self.formerly.iter().copied().fold(self.number, i64::min)
     }
 }
 
-/// The revisions in the objects that keep them (ReplicaSets or ControllerRevisions of one workload), the newest first.
-/// Objects that keep no readable template are left out.
+/// Returns the revisions in the objects that keep them (ReplicaSets or ControllerRevisions of one workload), the newest
+/// first. Objects that keep no readable template are left out.
 #[must_use]
 pub fn revisions(keepers: &[Value]) -> Vec<Revision> {
     let mut found: Vec<Revision> = keepers.iter().filter_map(revision).collect();
@@ -117,9 +117,9 @@ pub enum NoRollbackTarget {
     NoneWell,
 }
 
-/// The way back from `failing`: the newest template that was seen complete (`good`, from the history); where the history
-/// knows none, the newest revision before the present; else what there was `before` elsewhere, the first first. Never one that
-/// has failed.
+/// Returns the way back from `failing`: the newest template that was seen complete (`good`, from the history); where
+/// the history knows none, the newest revision before the present; else what there was `before` elsewhere, the first
+/// first. Never one that has failed.
 ///
 /// # Errors
 /// [`NoRollbackTarget`] where there is none.

@@ -92,7 +92,7 @@ fn facts<'a>(wanted: &'a Wanted, live: &'a Value) -> RollbackFacts<'a> {
     }
 }
 
-/// One line for each plan.
+/// Returns one line for each plan.
 fn told(planning: &Planning) -> String {
     match planning {
         Planning::Asks(Question::Target) => "asks for the target".to_owned(),

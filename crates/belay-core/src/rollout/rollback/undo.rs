@@ -32,8 +32,9 @@ pub enum NoTarget {
     AllFailed(String),
 }
 
-/// The revision that an undo means, of `all`, the newest first: the one with that number; or, with 0, the one before the
-/// present, passing over those that are marked as failed. `named` is the workload in kubectl's words, `deployment "web"`.
+/// Returns the revision that an undo means, of `all`, the newest first: the one with that number; or, with 0, the one
+/// before the present, passing over those that are marked as failed. `named` is the workload in kubectl's words,
+/// `deployment "web"`.
 ///
 /// # Errors
 /// [`NoTarget`].
@@ -77,8 +78,9 @@ pub fn target<'r>(
     })
 }
 
-/// The operations of a JSON patch that take a workload back which belay has not applied, as kubectl would: the template;
-/// and for a Deployment, whose revisions carry its annotations, those too. `keeper` is the object that keeps the revision.
+/// Returns the operations of a JSON patch that take a workload back which belay has not applied, as kubectl would: the
+/// template; and for a Deployment, whose revisions carry its annotations, those too. `keeper` is the object that keeps
+/// the revision.
 #[must_use]
 pub fn as_kubectl_would(workload: Workload, live: &Value, keeper: Option<&Value>, template: &Value) -> Vec<Value> {
     let mut operations = vec![

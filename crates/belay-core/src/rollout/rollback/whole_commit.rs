@@ -18,8 +18,8 @@ pub enum CommitPart {
 }
 
 impl CommitPart {
-    /// The part that these records, of one object and commit, are about, with the record that says so. A restart, a number
-    /// of pods or a correction that went well leaves it as it was.
+    /// Returns the part that these records, of one object and commit, are about, with the record that says so. A
+    /// restart, a number of pods or a correction that went well leaves it as it was.
     #[must_use]
     pub fn of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Option<(CommitPart, &'a Record)> {
         let mut records: Vec<&Record> = records.into_iter().collect();

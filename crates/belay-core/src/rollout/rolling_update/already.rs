@@ -74,7 +74,7 @@ fn containers(controller: &Value) -> &[Value] {
     controller["spec"]["template"]["spec"]["containers"].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The image of a container of a pod or of a template; of the first where none is named.
+/// Returns the image of a container of a pod or of a template; of the first where none is named.
 fn image_in<'t>(template: &'t Value, container: Option<&str>) -> Option<&'t str> {
     let all = template["spec"]["containers"].as_array()?;
     let one = match container {

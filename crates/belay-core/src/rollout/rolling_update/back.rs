@@ -9,7 +9,7 @@ use super::roll::{Pair, is_update_of};
 use super::{DESIRED, Live, Refused, RollingUpdate, SOURCE_ID, Step};
 
 impl RollingUpdate {
-    /// The next step back to the old controller.
+    /// Returns the next step back to the old controller.
     pub(super) fn step_back(&mut self, live: &Live) -> Result<Step, Refused> {
         let Some(old) = live.controller(&self.ask.old) else {
             return Err(Refused::NotFound { name: self.ask.old.clone() });
@@ -23,7 +23,7 @@ impl RollingUpdate {
         self.step_back_from(old, next, live)
     }
 
-    /// The next step back from `next` to `old`.
+    /// Returns the next step back from `next` to `old`.
     pub(super) fn step_back_from(
         &mut self,
         old: Controller<'_>,

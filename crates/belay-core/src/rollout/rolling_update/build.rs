@@ -27,7 +27,7 @@ pub(super) fn digits(object: &Value) -> String {
     digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The controller that is to be made: at size 0, with the size that it is to have written on it.
+/// Returns the controller that is to be made: at size 0, with the size that it is to have written on it.
 pub(super) fn next(ask: &Ask, old: Controller<'_>, name: Option<String>) -> Result<Value, Refused> {
     let (mut body, written_size) = match &ask.to {
         To::Image(image) => (with_image(ask, old, image, name)?, None),
@@ -71,13 +71,13 @@ pub(super) fn source_id(of: Controller<'_>) -> String {
     format!("{}:{}", of.name(), of.uid())
 }
 
-/// The name that a new controller would get, and the digits that tell its pods.
+/// Returns the name that a new controller would get, and the digits that tell its pods.
 pub(super) fn synthesised_name(ask: &Ask, live: &Live) -> Result<String, Refused> {
     let old = live.controller(&ask.old).ok_or_else(|| Refused::NotFound { name: ask.old.clone() })?;
     Ok(next(ask, old, None)?["metadata"]["name"].as_str().unwrap_or_default().to_owned())
 }
 
-/// A size that is written on a controller.
+/// Returns a size that is written on a controller.
 pub(super) fn written_size(of: Controller<'_>, annotation: &'static str) -> Result<Option<i64>, Refused> {
     let Some(text) = of.annotation(annotation) else { return Ok(None) };
     let size = text.parse().map_err(|_| Refused::NotANumber {
@@ -88,7 +88,7 @@ pub(super) fn written_size(of: Controller<'_>, annotation: &'static str) -> Resu
     Ok(Some(size))
 }
 
-/// The size that a controller had before the update.
+/// Returns the size that a controller had before the update.
 pub(super) fn original_size(of: Controller<'_>) -> Result<Option<i64>, Refused> {
     written_size(of, ORIGINAL)
 }
@@ -144,7 +144,7 @@ fn with_image(ask: &Ask, old: Controller<'_>, image: &str, name: Option<String>)
     Ok(body)
 }
 
-/// The old controller as a manifest of its name wants it, with a name and a label of its own.
+/// Returns the old controller as a manifest of its name wants it, with a name and a label of its own.
 fn with_template(ask: &Ask, old: Controller<'_>, manifest: &Value, name: Option<String>) -> Value {
     let mut changed = old.0.clone();
     changed["spec"]["template"] = manifest["spec"]["template"].clone();

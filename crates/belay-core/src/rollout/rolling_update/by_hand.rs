@@ -33,7 +33,7 @@ impl ByHand {
         marks::read(controller, marks::ROLLED)
     }
 
-    /// The annotation's text.
+    /// Returns the annotation's text.
     #[must_use]
     pub fn to_annotation(&self) -> String {
         marks::written(self)

@@ -43,7 +43,8 @@ pub(super) fn step(ask: &Ask, old: Controller<'_>, next: &str, live: &Live) -> O
     Some(change(old, json!({"spec": {"selector": selector}})))
 }
 
-/// A pod that the controller made before it saw the label in its template, and that its selector no longer chooses.
+/// Returns a pod that the controller made before it saw the label in its template, and that its selector no longer
+/// chooses.
 fn stray(old: Controller<'_>, key: &str, pods: &[Value]) -> Option<Step> {
     let made_by_it = format!("{}-", old.name());
     let is_stray = |pod: &&Value| {
@@ -57,7 +58,7 @@ fn stray(old: Controller<'_>, key: &str, pods: &[Value]) -> Option<Step> {
     Some(Step::write(Write::DeletePod { name: name(pod), uid }))
 }
 
-/// A change of a controller as it was seen, and of nothing else that may have taken its place since.
+/// Returns a change of a controller as it was seen, and of nothing else that may have taken its place since.
 pub(super) fn change(of: Controller<'_>, patch: Value) -> Step {
     Step::write(Write::Change { name: of.name().to_owned(), patch: guarded(of, patch) })
 }

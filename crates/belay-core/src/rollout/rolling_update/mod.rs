@@ -53,7 +53,7 @@ impl Live {
         self.controllers.iter().find(|one| one["metadata"]["name"] == name).map(Controller)
     }
 
-    /// The controller that is to take the place of `old`, by the mark that it carries.
+    /// Returns the controller that is to take the place of `old`, by the mark that it carries.
     fn successor_of(&self, old: &str) -> Option<Controller<'_>> {
         self.controllers.iter().map(Controller).find(|one| one.replaces(old))
     }
@@ -118,7 +118,7 @@ pub struct RollingUpdate {
 }
 
 impl RollingUpdate {
-    /// An update that has been asked for; whether it begins or goes on is for what is live to say.
+    /// Returns an update that has been asked for; whether it begins or goes on is for what is live to say.
     ///
     /// # Errors
     /// Fails when the request makes no sense, whatever is live.
@@ -136,13 +136,13 @@ impl RollingUpdate {
         })
     }
 
-    /// The name under which its writes are to be made.
+    /// Returns the name under which its writes are to be made.
     #[must_use]
     pub fn manager(&self) -> &'static str {
         if self.ask.by.is_some() { marks::ROLLING_UPDATE_MANAGER } else { marks::FIELD_MANAGER }
     }
 
-    /// The selectors of the pods that [`Live`] must have, for what is live of the controllers.
+    /// Returns the selectors of the pods that [`Live`] must have, for what is live of the controllers.
     #[must_use]
     pub fn selectors(&self, controllers: &[Value]) -> Vec<String> {
         let live = Live { controllers: controllers.to_vec(), pods: Vec::new() };
@@ -204,8 +204,8 @@ impl RollingUpdate {
         Ok(if self.ask.to == To::Back { (next, old) } else { (old, next) })
     }
 
-    /// The name of the controller that takes the other's place: as said, else as the old one remembers, else as the mark
-    /// of one says.
+    /// Returns the name of the controller that takes the other's place: as said, else as the old one remembers, else as
+    /// the mark of one says.
     fn next_name(&self, live: &Live) -> Option<String> {
         if let To::Manifest(manifest) = &self.ask.to {
             return manifest["metadata"]["name"].as_str().map(str::to_owned);

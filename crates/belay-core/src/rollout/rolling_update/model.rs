@@ -34,7 +34,7 @@ pub(super) enum Ended {
 }
 
 impl ModelCluster {
-    /// A controller `foo` with `size` pods of image v1, all ready.
+    /// Returns a controller `foo` with `size` pods of image v1, all ready.
     pub(super) fn with(size: i64) -> ModelCluster {
         let mut world = ModelCluster {
             controllers: BTreeMap::new(),
@@ -96,7 +96,7 @@ impl ModelCluster {
         }
     }
 
-    /// The sizes that were said: `up 1`, `down 2`.
+    /// Returns the sizes that were said: `up 1`, `down 2`.
     pub(super) fn scalings(&self) -> Vec<String> {
         let scaling = |line: &String| {
             let words: Vec<&str> = line.split(' ').collect();

@@ -42,7 +42,7 @@ impl<'a> Controller<'a> {
         self.annotation(SOURCE_ID).and_then(|source| source.split_once(':')).is_some_and(|(name, _)| name == old)
     }
 
-    /// The size that it should have.
+    /// Returns the size that it should have.
     pub(super) fn size(self) -> i64 {
         self.0["spec"]["replicas"].as_i64().unwrap_or(1)
     }
@@ -61,13 +61,13 @@ impl<'a> Controller<'a> {
         self.0["metadata"].get("deletionTimestamp").is_some()
     }
 
-    /// The labels that its pods have in common. A controller whose manifest names none takes its template's.
+    /// Returns the labels that its pods have in common. A controller whose manifest names none takes its template's.
     pub(super) fn selector(self) -> BTreeMap<&'a str, &'a str> {
         let written = labels(&self.0["spec"]["selector"]);
         if written.is_empty() { labels(&self.0["spec"]["template"]["metadata"]["labels"]) } else { written }
     }
 
-    /// The selector as a list takes it, without some labels.
+    /// Returns the selector as a list takes it, without some labels.
     pub(super) fn selector_without(self, left_out: &[&str]) -> String {
         let kept = self.selector().into_iter().filter(|(key, _)| !left_out.contains(key));
         kept.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
@@ -77,7 +77,7 @@ impl<'a> Controller<'a> {
         self.0["spec"]["template"]["metadata"]["labels"].get(key)?.as_str()
     }
 
-    /// The image of a container; of the first where none is named.
+    /// Returns the image of a container; of the first where none is named.
     pub(super) fn image(self, container: Option<&str>) -> &'a str {
         let mut containers = self.0["spec"]["template"]["spec"]["containers"].as_array().into_iter().flatten();
         let found = match container {
@@ -100,7 +100,7 @@ impl<'a> Controller<'a> {
     }
 }
 
-/// The reference to the controller of a pod.
+/// Returns the reference to the controller of a pod.
 pub(super) fn owner(pod: &Value) -> Option<&Value> {
     pod["metadata"]["ownerReferences"].as_array()?.iter().find(|owner| owner["controller"] == true)
 }

@@ -25,7 +25,8 @@ impl RollingUpdate {
         Ok(Step::Write { write: Write::Create(self.parked(next, size)), says, last: None })
     }
 
-    /// The controller under the old name, with everything that it will be, but without pods until the other is gone.
+    /// Returns the controller under the old name, with everything that it will be, but without pods until the other is
+    /// gone.
     fn parked(&self, next: Controller<'_>, size: i64) -> Value {
         let mut body = kept(next);
         for mark in [marks::CHANGE_CAUSE, marks::COMMIT, marks::ROLLED, marks::HOLD] {
@@ -47,7 +48,7 @@ impl RollingUpdate {
         body
     }
 
-    /// The rest of a renaming, once the controller with the old name is there.
+    /// Returns the rest of a renaming, once the controller with the old name is there.
     pub(super) fn finish_renaming(&mut self, parked: Controller<'_>, live: &Live) -> Result<Step, Refused> {
         if !self.ask.renames() {
             return Err(Refused::Renaming { old: self.ask.old.clone() });
@@ -89,7 +90,7 @@ impl RollingUpdate {
     }
 }
 
-/// The template that a parked controller has in the end: what a hold that it carries is about.
+/// Returns the template that a parked controller has in the end: what a hold that it carries is about.
 fn final_template(parked: Controller<'_>) -> Value {
     let mut template = template(parked.0).cloned().unwrap_or_default();
     if let Some(labels) = template.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {

@@ -16,7 +16,7 @@ pub(super) struct Pair<'a> {
 }
 
 impl RollingUpdate {
-    /// The next step on the way to the next controller.
+    /// Returns the next step on the way to the next controller.
     pub(super) fn step_forward(&mut self, live: &Live) -> Result<Step, Refused> {
         let name = self.next_name(live);
         let next = name.as_deref().and_then(|name| live.controller(name));
@@ -87,7 +87,7 @@ impl RollingUpdate {
         Ok(Step::Write { write: Write::Create(body), says: vec![format!("Created {next}")], last: None })
     }
 
-    /// One step of the roll.
+    /// Returns one step of the roll.
     pub(super) fn roll(&mut self, pair: Pair<'_>, live: &Live) -> Result<Step, Refused> {
         let Pair { from, to } = pair;
         // Only the annotations of a controller without pods say that it has been rolled.

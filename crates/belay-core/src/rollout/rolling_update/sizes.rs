@@ -10,7 +10,7 @@ pub struct Bounds {
 }
 
 impl Default for Bounds {
-    /// One more, none fewer: what `rolling-update` does.
+    /// Returns one more, none fewer: what `rolling-update` does.
     fn default() -> Bounds {
         Bounds { surge: 1, unavailable: 0 }
     }

@@ -89,7 +89,7 @@ impl Step {
         Step::Wait { what: what.into(), says: Vec::new() }
     }
 
-    /// The same step, with lines told before its own.
+    /// Returns the same step, with lines told before its own.
     pub(super) fn after_saying(mut self, mut lines: Vec<String>) -> Step {
         if let Step::Write { says, .. } | Step::Wait { says, .. } | Step::Rest { says, .. } = &mut self {
             lines.append(says);

@@ -180,7 +180,7 @@ fn done(text: &str) -> Ended {
     Ended::Done(text.to_owned())
 }
 
-/// Two controllers that are there already, by their names.
+/// Returns two controllers that are there already, by their names.
 fn existing(old: &str, new: &str) -> Ask {
     Ask { new: Some(new.to_owned()), to: To::Existing, ..Ask::image(old, "") }
 }

@@ -13,10 +13,10 @@ use crate::api::route::Target;
 use crate::api::store::{GroupResource, Store, path};
 use crate::api::write::text;
 
-/// Who issues tokens, and for whom if nobody else is named.
+/// The issuer of tokens, and their audience if no other is named.
 pub const ISSUER: &str = "https://kubernetes.default.svc";
 
-/// What a token can be bound to: the kind, its plural, and the claim that names the object.
+/// The kinds that a token can be bound to: the kind, its plural, and the claim that names the object.
 const KINDS: [(&str, &str, &str); 3] =
     [("Pod", "pods", "pod"), ("Secret", "secrets", "secret"), ("Node", "nodes", "node")];
 
@@ -38,7 +38,7 @@ impl AccountTokens {
         AccountTokens { store, clock, signing: Hmac::new(&block.into()) }
     }
 
-    /// A token that says this.
+    /// Returns a token that says this.
     #[must_use]
     pub fn signed(&self, claims: &Value) -> String {
         let header = json!({ "alg": "HS256", "typ": "JWT" });
@@ -48,7 +48,8 @@ impl AccountTokens {
         format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature))
     }
 
-    /// The service account that a token of this server was made for, if it is still there and the token still holds.
+    /// Returns the service account that a token of this server was made for, if it is still there and the token still
+    /// holds.
     pub fn account_of(&self, token: &str) -> Option<(String, String, String)> {
         let (signed, signature) = token.rsplit_once('.')?;
         let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
@@ -69,8 +70,8 @@ impl AccountTokens {
         self.signing.clone().chain_update(signed)
     }
 
-    /// The claims of a token that is bound to an object; none where it is bound to nothing. `target` is the service
-    /// account.
+    /// Returns the claims of a token that is bound to an object; none where it is bound to nothing. `target` is the
+    /// service account.
     ///
     /// # Errors
     /// 404 where the object is not there, 409 where it is another of that name, 400 where no token can be bound to it.
@@ -104,7 +105,7 @@ impl AccountTokens {
         Ok(vec![(*claim, json!({ "name": name, "uid": uid }))])
     }
 
-    /// Whether what a token is bound to is still there.
+    /// Returns true when the object that a token is bound to still exists.
     fn is_still_bound(&self, namespace: &str, claims: &Value) -> bool {
         KINDS.iter().all(|(_, plural, claim)| {
             let Some(bound) = claims.get(claim) else { return true };

@@ -9,12 +9,12 @@ use super::subject::subject;
 use crate::api::ApiError;
 use crate::api::call::User;
 
-/// Who may do what.
+/// The known tokens, and the mode of authorization.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
     /// Bearer tokens of users.
     pub tokens: Vec<Token>,
-    /// Whether what users may do is looked up.
+    /// The mode in which rights are looked up, or not.
     pub authorization: Authorization,
 }
 
@@ -23,7 +23,7 @@ pub struct Access {
 pub struct Token {
     /// The token.
     pub token: String,
-    /// Whose it is.
+    /// The user of the token.
     pub user: User,
 }
 
@@ -33,18 +33,18 @@ impl std::fmt::Debug for Token {
     }
 }
 
-/// Whether what users may do is looked up.
+/// The mode in which rights are looked up, or not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Authorization {
-    /// Everybody who is known may do everything. Where there are tokens, who shows none is not let in.
+    /// Everybody who is known may do everything. If there are tokens, a client without one is not let in.
     #[default]
     AllowAll,
-    /// What the roles say that are bound to them.
+    /// Users may do what the roles say that are bound to them.
     Rbac,
 }
 
-/// What is known of the other end of a connection. Requests without it come from this process and are trusted.
+/// The known facts about the other end of a connection. Requests without it come from this process and are trusted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Peer {
     /// The certificate that was shown, in DER; an authority of the server's has signed it.
@@ -65,13 +65,13 @@ impl Authenticator {
         Authenticator { tokens, account_tokens }
     }
 
-    /// The tokens of service accounts.
+    /// Returns the tokens of service accounts.
     #[must_use]
     pub fn account_tokens(&self) -> &AccountTokens {
         &self.account_tokens
     }
 
-    /// Who makes a request, after impersonation, which `authorizer` must allow.
+    /// Returns the user of a request, after impersonation, which `authorizer` must allow.
     ///
     /// # Errors
     /// 401 for tokens that are nobody's, 403 where impersonation is not allowed, 400 where it names no user.
@@ -103,7 +103,7 @@ impl Authenticator {
             None => Ok(User::admin()),
             Some(Peer { certificate: Some(certificate) }) => Ok(certified(certificate)),
             Some(_) if authorizer.allows_all() => {
-                // Where nobody's rights are looked up, who is nobody may do nothing: kube-apiserver turns anonymous
+                // If nobody's rights are looked up, an anonymous client may do nothing: kube-apiserver turns anonymous
                 // requests off in that mode, health checks included.
                 if self.tokens.is_empty() { Ok(User::admin()) } else { Err(unauthorized()) }
             }
@@ -115,7 +115,7 @@ impl Authenticator {
         }
     }
 
-    /// Whose a token is.
+    /// Returns the user of a token.
     pub(super) fn user_of(&self, token: &str) -> Option<User> {
         if let Some(known) = self.tokens.iter().find(|known| known.token == token) {
             let mut user = known.user.clone();

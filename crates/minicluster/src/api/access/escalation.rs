@@ -94,7 +94,7 @@ impl Authorizer {
     }
 }
 
-/// What is lacking, a line for each thing with all its verbs, in the order of the reference.
+/// Lists the lacking rights, a line for each thing with all its verbs, in the order of the reference.
 fn told(lacking: &[PermissionAtom<'_>]) -> Vec<String> {
     let mut things: Vec<(String, Vec<&str>)> = Vec::new();
     for permission_atom in lacking {
@@ -120,7 +120,7 @@ fn told(lacking: &[PermissionAtom<'_>]) -> Vec<String> {
     lines
 }
 
-/// Whether two states of an object differ only in what the garbage collector changes.
+/// Returns true when two states of an object differ only in fields that the garbage collector changes.
 fn differs_only_for_collection(old: &Value, new: &Value) -> bool {
     let rest = |object: &Value| {
         let mut rest = object.clone();

@@ -1,4 +1,4 @@
-//! What the roles give that are bound to a user, and through which binding.
+//! The rights in the roles that are bound to a user, with the binding.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::api::write::text;
 
 pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// What a user is given, in a namespace or everywhere.
+/// The rights of a user, in a namespace or everywhere.
 #[derive(Debug, Default)]
 pub(super) struct Grants {
     pub given: Vec<Given>,
@@ -28,7 +28,7 @@ pub(super) struct Given {
 }
 
 impl Grants {
-    /// What is wrong with the bindings.
+    /// Returns the fault of the bindings.
     pub(super) fn complaint(&self) -> Option<String> {
         match self.missing.as_slice() {
             [] => None,
@@ -39,7 +39,7 @@ impl Grants {
 }
 
 impl Authorizer {
-    /// What a user is given, in a namespace or everywhere.
+    /// Returns the rights of a user, in a namespace or everywhere.
     pub(super) fn grants_of(&self, user: &User, namespace: Option<&str>) -> Grants {
         let mut grants = Grants::default();
         for binding in self.access_objects("clusterrolebindings", &Scope::All) {
@@ -69,7 +69,7 @@ impl Authorizer {
         grants.given.extend(rules.into_iter().map(|rule| Given { rule, through: Arc::clone(&through) }));
     }
 
-    /// The rules of the role that is referred to; `None` where there is no such role.
+    /// Returns the rules of the role that is referred to; `None` where there is no such role.
     pub(super) fn rules_of(&self, reference: &Value, namespace: Option<&str>) -> Option<Vec<Value>> {
         let name = text(reference, "/name");
         let found = match (text(reference, "/kind"), namespace) {

@@ -14,7 +14,7 @@ const ACCOUNT: &str = "system:serviceaccount:";
 const EXTRA: &str = "impersonate-extra-";
 const AUTHENTICATION: &str = "authentication.k8s.io";
 
-/// Whom a user acts as; `None` where no header says so.
+/// Returns the user that a user acts as; `None` if no header says so.
 ///
 /// # Errors
 /// 400 where the headers name no user, 403 where this is not allowed.
@@ -53,7 +53,7 @@ pub(super) fn impersonated(
     Ok(Some(User { groups, ..wanted }))
 }
 
-/// What the headers say.
+/// Returns the user in the headers.
 fn asked_for(headers: &HeaderMap) -> User {
     let texts = |name: &str| -> Vec<String> {
         headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).map(str::to_owned).collect()
@@ -61,7 +61,7 @@ fn asked_for(headers: &HeaderMap) -> User {
     let first = |name: &str| texts(name).into_iter().next().unwrap_or_default();
     let extra = headers.keys().filter_map(|header| {
         let key = header.as_str().strip_prefix(EXTRA)?;
-        // What a header's name can't hold is escaped in it.
+        // Characters that a header's name can't hold are escaped in it.
         let key = decode(key).to_lowercase();
         Some((key, texts(header.as_str())))
     });
@@ -73,13 +73,13 @@ fn asked_for(headers: &HeaderMap) -> User {
     }
 }
 
-/// The namespace and the name of the service account that a user is.
+/// Returns the namespace and the name of the service account that a user is.
 fn account(user: &str) -> Option<(&str, &str)> {
     let (namespace, name) = user.strip_prefix(ACCOUNT)?.split_once(':')?;
     (!namespace.is_empty() && !name.is_empty() && !name.contains(':')).then_some((namespace, name))
 }
 
-/// The groups that come with a user, besides those that were asked for.
+/// Returns the groups that come with a user, besides those that were asked for.
 fn groups(wanted: &User, account: Option<(&str, &str)>) -> Vec<String> {
     let mut groups = wanted.groups.clone();
     if let Some((namespace, _)) = account.filter(|_| groups.is_empty()) {
@@ -92,7 +92,7 @@ fn groups(wanted: &User, account: Option<(&str, &str)>) -> Vec<String> {
     groups
 }
 
-/// A user as the reference writes one.
+/// Returns a user as the reference writes one.
 fn in_go(user: &User) -> String {
     let strings = |values: &[String]| {
         let quoted: Vec<String> = values.iter().map(|value| format!("{value:?}")).collect();

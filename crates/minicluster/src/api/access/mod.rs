@@ -1,4 +1,4 @@
-//! Who asks, and what they may do.
+//! Authentication and authorization.
 
 mod account_tokens;
 mod authenticate;

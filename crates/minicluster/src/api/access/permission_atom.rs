@@ -10,7 +10,7 @@ pub(super) enum PermissionAtom<'a> {
 }
 
 impl PermissionAtom<'_> {
-    /// Whether a rule gives it.
+    /// Returns true when a rule gives it.
     pub(super) fn is_in(&self, rule: &Value) -> bool {
         let list = |key: &str| texts(rule, key);
         let has = |key: &str, value: &str| list(key).any(|known| known == "*" || known == value);
@@ -30,12 +30,12 @@ impl PermissionAtom<'_> {
     }
 }
 
-/// Whether a path that a rule names covers another.
+/// Returns true when a path in a rule covers another.
 fn covers(known: &str, path: &str) -> bool {
     known == "*" || known == path || known.strip_suffix('*').is_some_and(|start| path.starts_with(start))
 }
 
-/// All that a rule gives.
+/// Returns all that a rule gives.
 pub(super) fn permission_atoms(rule: &Value) -> Vec<PermissionAtom<'_>> {
     let mut permission_atoms = Vec::new();
     let names: Vec<Option<&str>> = match texts(rule, "resourceNames").map(Some).collect::<Vec<_>>() {

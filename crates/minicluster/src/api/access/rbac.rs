@@ -1,4 +1,4 @@
-//! What users may do: the roles that are bound to them.
+//! The rights of users: the roles that are bound to them.
 
 use super::Authorization;
 use super::permission_atom::PermissionAtom;
@@ -7,7 +7,7 @@ use crate::api::call::{Call, User};
 use crate::api::route::Target;
 use crate::api::store::Store;
 
-/// What somebody wants to do.
+/// The action that somebody wants to do.
 #[derive(Clone, Copy, Debug)]
 pub struct Attributes<'a> {
     /// The verb, `get`.
@@ -49,7 +49,7 @@ impl Authorizer {
         Authorizer { store, authorization }
     }
 
-    /// Whether everybody may do everything.
+    /// Returns true when everybody may do everything.
     pub fn allows_all(&self) -> bool {
         self.authorization == Authorization::AllowAll
     }
@@ -104,12 +104,12 @@ impl Authorizer {
         Err(ApiError::forbidden(group, plural, name, &because(message, &why)))
     }
 
-    /// Whether a user may do something.
+    /// Returns true when a user may do something.
     pub fn may(&self, user: &User, wanted: &Attributes<'_>) -> bool {
         self.decide(user, wanted).is_ok()
     }
 
-    /// Whether a user may do something, and why or why not, as far as there is more to say.
+    /// Decides if a user may do something, with the reason, as far as there is more to say.
     pub(super) fn decide(&self, user: &User, wanted: &Attributes<'_>) -> Result<String, String> {
         let master = user.groups.iter().any(|group| group == "system:masters");
         if master || self.allows_all() {

@@ -37,7 +37,7 @@ impl ApiServer {
         if let Some(namespace) = &target.namespace {
             metadata["namespace"] = json!(namespace);
         }
-        // Who asked what is noted as on an object that is stored.
+        // The asker is noted as on an object that is stored.
         let mut named = sent.clone();
         named["metadata"] = json!({ "name": "review", "creationTimestamp": rfc3339(self.now()) });
         if let Some(namespace) = &target.namespace {

@@ -9,7 +9,7 @@ const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 /// 2.5.4.10
 const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
 
-/// Whom a certificate was made for.
+/// The subject of a certificate.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Subject {
     pub(super) common_name: String,
@@ -52,7 +52,7 @@ fn expect(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     (found == tag).then_some((content, rest))
 }
 
-/// The first element: its tag, its content, and what follows.
+/// Returns the first element: its tag, its content, and what follows.
 fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&tag, bytes) = bytes.split_first()?;
     let (&first, mut bytes) = bytes.split_first()?;

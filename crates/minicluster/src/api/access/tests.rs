@@ -1,4 +1,4 @@
-//! Who may do what, with nothing but a store: no server, no requests.
+//! Tests of rights, with nothing but a store: no server, no requests.
 
 use serde_json::{Value, json};
 

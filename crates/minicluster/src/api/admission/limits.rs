@@ -65,7 +65,7 @@ impl Admission {
         if complaints.is_empty() { Ok(()) } else { Err(forbid(target, claim, &listed(&complaints))) }
     }
 
-    /// The limits of a namespace, range by range.
+    /// Returns the limits of a namespace, range by range.
     fn limits_of(&self, target: &Target) -> Vec<Vec<Value>> {
         let Some(namespace) = &target.namespace else { return Vec::new() };
         let ranges = self.store.all("", "limitranges", &Scope::Namespace(namespace.clone()));
@@ -77,7 +77,7 @@ fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
     ["containers", "initContainers"].into_iter().flat_map(|part| pod["spec"][part].as_array().into_iter().flatten())
 }
 
-/// What all containers ask for, or the largest of those that run before them.
+/// Returns the sum of all containers, or the largest of those that run before them.
 fn total(pod: &Value, part: &str) -> ResourceAmounts {
     let list = |name: &str| pod["spec"][name].as_array().map_or(&[][..], Vec::as_slice);
     let mut sum = ResourceAmounts::new();

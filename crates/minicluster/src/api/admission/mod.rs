@@ -1,4 +1,4 @@
-//! What a cluster's rules add to new objects, or refuse; and what changes together with an object.
+//! The additions of a cluster's rules to new objects, and their refusals; and the objects that change together.
 //!
 //! Happens after the object is complete (defaults, managed fields), as in the real server.
 
@@ -34,7 +34,7 @@ pub struct Admission {
     store: Store,
     clock: Clock,
     random: Random,
-    /// Whether pods need a ServiceAccount that is there, and get its token mounted.
+    /// True when pods need an existing ServiceAccount, and get its token mounted.
     service_accounts: bool,
     /// Held while a service is given ports and stored: no object stands for a port, as one does for an address.
     giving_out_ports: Mutex<()>,
@@ -43,7 +43,7 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// The rules for what lies in a store.
+    /// Returns the rules for what lies in a store.
     pub fn new(store: Store, clock: Clock, random: Random, service_accounts: bool) -> Admission {
         let node_ports = Mutex::new(NodePorts::of(&store));
         Admission { store, clock, random, service_accounts, giving_out_ports: Mutex::new(()), node_ports }
@@ -55,7 +55,7 @@ impl Admission {
         target.resource.is("", "services").then(guard)
     }
 
-    /// The ports of nodes that services have.
+    /// Returns the ports of nodes that services have.
     pub fn node_ports(&self) -> MutexGuard<'_, NodePorts> {
         self.node_ports.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -114,7 +114,7 @@ impl Admission {
     /// services. `old` is the object as it is, `new` as it is to be.
     ///
     /// # Errors
-    /// Where a quota is used up, or an address or port can't be had.
+    /// Fails when a quota is used up, or an address or port can't be had.
     pub fn side_effect_writes(
         &self,
         target: &Target,
@@ -130,7 +130,7 @@ impl Admission {
     }
 }
 
-/// A refusal of an object.
+/// Returns a refusal of an object.
 fn forbid(target: &Target, object: &Value, why: &str) -> ApiError {
     let definition = &target.resource.definition;
     let name = text(object, "/metadata/name");

@@ -52,7 +52,7 @@ impl Admission {
         Ok(())
     }
 
-    /// The class of pods that name none; the least important one if there are several.
+    /// Returns the class of pods that name none; the least important one if there are several.
     fn default_class(&self) -> Option<Value> {
         let classes = self.store.all(GROUP, "priorityclasses", &Scope::All);
         let defaults = classes.iter().map(|class| class.value()).filter(|class| class["globalDefault"] == true);

@@ -1,4 +1,4 @@
-//! What pods ask for: the amounts of their containers, taken together.
+//! The requests of pods: the amounts of their containers, taken together.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::api::object::Quantity;
 /// Amounts by resource.
 pub(super) type ResourceAmounts = BTreeMap<String, Quantity>;
 
-/// An amount that is written somewhere.
+/// Returns an amount that is written somewhere.
 pub(super) fn amount(value: &Value) -> Option<Quantity> {
     match value {
         Value::String(text) => Quantity::parse(text).ok(),
@@ -18,7 +18,7 @@ pub(super) fn amount(value: &Value) -> Option<Quantity> {
     }
 }
 
-/// The amounts of a map of them.
+/// Returns the amounts of a map of them.
 pub(super) fn amounts(map: &Value) -> ResourceAmounts {
     let members = map.as_object().into_iter().flatten();
     members.filter_map(|(name, value)| Some((name.clone(), amount(value)?))).collect()
@@ -41,8 +41,8 @@ pub(super) fn raise(to: &mut ResourceAmounts, other: &ResourceAmounts) {
     }
 }
 
-/// What a pod asks for (`requests`) or may take (`limits`): the sum of its containers and of the sidecars that run beside
-/// them, or what it needs on the way there if that is more; what it says of itself as a whole instead, where it does.
+/// Returns the requests of a pod (`requests`) or its limits (`limits`): the sum of its containers and of the sidecars
+/// that run beside them, or its need on the way there if that is more; the pod's own amount instead, if it has one.
 pub(super) fn of_pod(spec: &Value, part: &str) -> ResourceAmounts {
     let list = |name: &str| spec[name].as_array().map_or(&[][..], Vec::as_slice);
     let of = |container: &Value| amounts(&container["resources"][part]);

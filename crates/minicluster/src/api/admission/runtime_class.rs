@@ -1,4 +1,4 @@
-//! How a pod's containers are run: what its RuntimeClass costs, and where it may run.
+//! The runtime of a pod's containers: the overhead of its RuntimeClass, and the nodes for it.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::api::write::text;
 use crate::api::{ApiError, object};
 
 impl Admission {
-    /// The RuntimeClass that a pod names.
+    /// Returns the RuntimeClass that a pod names.
     ///
     /// # Errors
     /// 403 if there is none of that name, 500 for what the real server could not even ask for.

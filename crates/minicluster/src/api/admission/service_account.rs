@@ -20,12 +20,12 @@ const DEFAULT: &str = "default";
 const MIRROR: &str = "kubernetes.io/config.mirror";
 /// An account with it allows only the Secrets that it lists.
 const ENFORCE: &str = "kubernetes.io/enforce-mountable-secrets";
-/// Where containers find their token.
+/// The folder in which containers find their token.
 const MOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const VOLUME: &str = "kube-api-access-";
-/// How long a token holds: an hour, and seven seconds that tell these tokens from others.
+/// The lifetime of a token: an hour, and seven seconds that tell these tokens from others.
 const EXPIRES: u64 = 3607;
-/// How often a namespace's own account is looked for, and how long is waited in between: a controller makes it after the
+/// The number of looks for a namespace's own account, and the wait in between: a controller makes it after the
 /// namespace.
 const LOOKS: usize = 10;
 const BETWEEN: Duration = Duration::from_millis(100);
@@ -92,7 +92,7 @@ impl Admission {
     }
 }
 
-/// The name under which a pod was asked for: one that is made up is made up only afterwards.
+/// Returns the name under which a pod was asked for: one that is made up is made up only afterwards.
 fn asked_name(pod: &Value) -> &str {
     const MADE_UP: usize = 5;
     let (name, prefix) = (text(pod, "/metadata/name"), text(pod, "/metadata/generateName"));
@@ -109,7 +109,7 @@ fn enforces(account: &Value) -> bool {
     matches!(account["metadata"]["annotations"][ENFORCE].as_str(), Some("true" | "1" | "t" | "T" | "TRUE" | "True"))
 }
 
-/// Whether the pod in a body runs as its namespace's own account.
+/// Returns true when the pod in a body runs as its namespace's own account.
 fn names_default(body: &[u8]) -> bool {
     // YAML holds JSON; what is neither is refused later.
     let pod: Value = serde_yaml::from_slice(body).unwrap_or_default();
@@ -183,7 +183,7 @@ fn check_mirror(target: &Target, pod: &Value) -> Result<(), ApiError> {
     Err(forbid(target, pod, why))
 }
 
-/// The Secrets that a pod names, in volumes, containers and for pulling images.
+/// Returns the Secrets that a pod names, in volumes, containers and for pulling images.
 fn secrets(pod: &Value) -> Vec<&str> {
     let mut found = Vec::new();
     let mut pending = vec![&pod["spec"]];

@@ -16,13 +16,13 @@ use crate::api::time::rfc3339;
 use crate::api::write::{own_write_context, text};
 use crate::api::{ApiError, Cause};
 
-/// Where addresses of services lie: 65,534 of them.
+/// The addresses of services: 65,534 of them.
 pub const RANGE: &str = "10.0.0.0/16";
 
 const FIRST: u32 = u32::from_be_bytes([10, 0, 0, 1]);
 const ADDRESSES: u32 = 65_534;
 
-/// How often an address is drawn before the next free one is looked for.
+/// The number of draws of an address before the next free one is looked for.
 const DRAWS: usize = 16;
 
 impl Admission {
@@ -155,23 +155,23 @@ fn group_resource() -> GroupResource {
     GroupResource::new("networking.k8s.io", "ipaddresses")
 }
 
-/// The addresses that a service holds.
+/// Returns the addresses that a service holds.
 fn addresses(service: &Value) -> Vec<String> {
     let list = service["spec"]["clusterIPs"].as_array().into_iter().flatten().filter_map(Value::as_str);
     list.filter(|address| *address != "None").map(str::to_owned).collect()
 }
 
-/// Which ports of nodes are given out: kept beside the services, so that nobody reads them all to find a free one.
+/// The ports of nodes that are given out: kept beside the services, so that nobody reads them all to find a free one.
 #[derive(Debug, Default)]
 pub struct NodePorts {
     /// The ports of each service, by its path.
     services: BTreeMap<String, Vec<i64>>,
-    /// How many services have each port.
+    /// The number of services with each port.
     taken: BTreeMap<i64, usize>,
 }
 
 impl NodePorts {
-    /// Those of the services that are stored.
+    /// Returns those of the services that are stored.
     pub fn of(store: &store::Store) -> NodePorts {
         let mut all = NodePorts::default();
         for service in store.all("", "services", &Scope::All) {
@@ -198,7 +198,7 @@ impl NodePorts {
         }
     }
 
-    /// Whether a service other than this one has a port.
+    /// Returns true when a service other than this one has a port.
     fn is_taken(&self, port: i64, but_by: Option<&str>) -> bool {
         let own = but_by.and_then(|service| self.services.get(service)).map_or(&[][..], Vec::as_slice);
         let own = own.iter().filter(|known| **known == port).count();
@@ -206,7 +206,7 @@ impl NodePorts {
     }
 }
 
-/// What changes write of services: the path of each and the ports that it has from then on.
+/// Returns the services in changes: the path of each and the ports that it has from then on.
 pub fn written_ports(changes: &[store::StoreOp]) -> Vec<(String, Vec<i64>)> {
     let of_services = changes.iter().filter(|change| change.group_resource == services());
     of_services.map(|change| (change.path.clone(), change.object.as_ref().map(ports).unwrap_or_default())).collect()

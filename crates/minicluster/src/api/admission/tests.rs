@@ -9,7 +9,7 @@ use crate::api::route::Target;
 use crate::api::store::Store;
 use crate::{Clock, Random};
 
-/// The rules for a store with these objects, each with its group and plural.
+/// Returns the rules for a store with these objects, each with its group and plural.
 fn admission(objects: &[(&str, &str, Value)]) -> Admission {
     Admission::new(Store::of(objects), Clock::new(|| Timestamp::UNIX_EPOCH), Random::new(0), true)
 }
@@ -68,7 +68,7 @@ fn a_quota_is_charged_for_what_a_change_adds() {
     let charged = rules.quota_changes(&pods, None, Some(&pod)).unwrap();
     let [quota] = charged.as_slice() else { panic!("{charged:?}") };
     assert_eq!(quota.object.as_ref().unwrap()["status"]["used"]["pods"], "2");
-    // What is there already is not charged again, nor where nothing is limited.
+    // An existing object is not charged again, nor one in a namespace without limits.
     assert!(rules.quota_changes(&pods, Some(&pod), Some(&pod)).unwrap().is_empty());
     assert!(!rules.has_quotas(&target("", "pods", Some("b"))) && rules.has_quotas(&pods));
 }

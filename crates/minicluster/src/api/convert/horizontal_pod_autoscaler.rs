@@ -100,7 +100,7 @@ fn source_of(metric: &Value) -> Option<&'static str> {
     })
 }
 
-/// A metric, or its present state (`current`), as version 1 has it in its annotations.
+/// Returns a metric, or its present state (`current`), as version 1 has it in its annotations.
 fn v1_metric(metric: &Value, numbers: &str) -> Value {
     let Some(source) = source_of(metric) else { return metric.clone() };
     let mut own = metric[source].as_object().cloned().unwrap_or_default();
@@ -139,7 +139,7 @@ fn v1_metric(metric: &Value, numbers: &str) -> Value {
     json!({ "type": metric["type"], source: own })
 }
 
-/// The way back.
+/// Returns the way back.
 fn v2_metric(metric: &Value, numbers: &str) -> Value {
     let Some(source) = source_of(metric) else { return metric.clone() };
     let mut own = metric[source].as_object().cloned().unwrap_or_default();

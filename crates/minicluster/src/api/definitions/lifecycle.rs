@@ -16,7 +16,7 @@ use crate::api::store::{self, GroupResource, Page, Scope, Stored};
 use crate::api::time::rfc3339;
 use crate::api::write::{own_write_context, text};
 
-/// What holds a definition back until its objects are gone.
+/// The finalizer of a definition until its objects are gone.
 pub const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 const GROUP: &str = "apiextensions.k8s.io";
@@ -108,7 +108,7 @@ impl ApiServer {
         (next != *value).then_some(next)
     }
 
-    /// A definition whose objects are being deleted; `None` if it says so already.
+    /// Returns a definition whose objects are being deleted; `None` if it says so already.
     fn terminating(&self, value: &Value) -> Option<Value> {
         if !is_held_back(value) {
             return None;
@@ -126,7 +126,7 @@ impl ApiServer {
         let write = WriteContext { subresource: Some("status"), ..own_write_context(resource, self.now()) };
         // The rules of objects add who changed what; they have no objection to what the server itself says.
         let next = object::update(&write, old, next.clone()).map_or(next, |read| read.object);
-        // What they leave out again (an empty list of versions) would be added for ever.
+        // A field that they leave out again (an empty list of versions) would be added for ever.
         if next == *old {
             return false;
         }
@@ -137,8 +137,8 @@ impl ApiServer {
         true
     }
 
-    /// Deletes the objects of a definition that is on its way out, and it with them if none is left. Whether anything
-    /// was written.
+    /// Deletes the objects of a definition that is on its way out, and it with them if none is left. Returns true when
+    /// anything was written.
     fn clear_definition(&self, stored: &Stored, value: &Value) -> bool {
         let group_resource = GroupResource {
             group: text(value, "/spec/group").into(),
@@ -156,7 +156,7 @@ impl ApiServer {
                 subresource: None,
                 watch: false,
             };
-            // Whoever has finalizers goes later; the last one takes the definition along.
+            // An object with finalizers goes later; the last one takes the definition along.
             drop(self.delete_object(&target, &DeleteOptions::default()));
         }
         self.finish_definition(&group_resource) && self.store().get(&definitions_resource(), &stored.path).is_none()
@@ -192,7 +192,7 @@ impl ApiServer {
         done
     }
 
-    /// A definition without objects, which others than the server still hold back.
+    /// Returns a definition without objects, which others than the server still hold back.
     fn emptied(&self, value: &Value) -> Value {
         let now = self.now();
         let mut next = value.clone();
@@ -210,7 +210,7 @@ impl ApiServer {
     }
 }
 
-/// What a definition's deletion adds to it: it waits for its objects.
+/// Adds the finalizer of a definition's deletion: it waits for its objects.
 pub fn hold_back(definition: &mut Value, now: &str) {
     if !is_held_back(definition) {
         let mut finalizers = finalizers(definition).to_vec();
@@ -230,7 +230,7 @@ fn finalizers(definition: &Value) -> &[Value] {
     definition["metadata"]["finalizers"].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Whether a definition waits for its objects to go.
+/// Returns true when a definition waits for its objects to go.
 fn is_held_back(definition: &Value) -> bool {
     finalizers(definition).iter().any(|name| name == CLEANUP)
 }
@@ -248,7 +248,7 @@ fn condition<'a>(definition: &'a Value, ty: &str) -> Option<&'a str> {
     conditions.iter().find(|condition| condition["type"] == ty)?["status"].as_str()
 }
 
-/// What once was the stored version stays in the list of them.
+/// A former stored version stays in the list of them.
 fn remember_stored_version(definition: &mut Value) {
     let versions = definition["spec"]["versions"].as_array().into_iter().flatten();
     let stored = versions.filter(|version| version["storage"] == true).map(|version| version["name"].clone());
@@ -277,7 +277,7 @@ fn set_condition(definition: &mut Value, now: &str, [ty, status, reason, message
 }
 
 impl Resource {
-    /// Whether objects of it can be created: not while its definition is on its way out.
+    /// Returns true when this is the kind of definitions.
     #[must_use]
     pub fn is_definition(&self) -> bool {
         self.is(GROUP, PLURAL)

@@ -17,7 +17,7 @@ const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", 
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
-/// The resources of a definition, the preferred version first.
+/// Returns the resources of a definition, the preferred version first.
 pub(super) fn resources(definition: &Value) -> Vec<Resource> {
     let spec = &definition["spec"];
     let versions = spec["versions"].as_array().map_or(&[][..], Vec::as_slice);
@@ -111,7 +111,7 @@ fn resource(
     }
 }
 
-/// The fields that a version's field selectors can ask for.
+/// Returns the fields that a version's field selectors can ask for.
 fn selectable(version: &Value) -> Vec<String> {
     let fields = version["selectableFields"].as_array().into_iter().flatten();
     fields.map(|field| text(field, "/jsonPath").trim_start_matches('.').to_owned()).collect()
@@ -155,7 +155,7 @@ fn deprecation(group: &str, version: &Value, kind: &str, newest: &str) -> Option
     }))
 }
 
-/// The schemas of an object and of a list, by their names in OpenAPI, as clients are told of them.
+/// Returns the schemas of an object and of a list, by their names in OpenAPI, as clients are told of them.
 fn schemas(group: &str, version: &str, kind: &str, list_kind: &str, schema: &Value) -> Vec<(String, Value)> {
     let backwards: Vec<&str> = group.split('.').rev().collect();
     let name = |kind: &str| format!("{}.{version}.{kind}", backwards.join("."));

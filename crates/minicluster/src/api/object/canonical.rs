@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::schema_props::within;
 use kube_facts::{Field, Omit, Scalar, Struct, Type};
 
-/// What becomes of an empty list that is always written.
+/// The treatment of an empty list that is always written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EmptyLists {
     /// It stays what the client sent.
@@ -76,7 +76,7 @@ fn is_nothing(value: &Value, empty: EmptyLists) -> bool {
     }
 }
 
-/// Whether Go writes nothing for a value. Structs and pointers to something are always something.
+/// Returns true when Go writes nothing for a value. Structs and pointers to something are always something.
 fn is_left_out(value: &Value, field: &Field) -> bool {
     let Some(go) = &field.go else { return false };
     if value.is_null() {
@@ -96,7 +96,7 @@ fn is_left_out(value: &Value, field: &Field) -> bool {
     }
 }
 
-/// Whether a value is Go's zero of its type: false, 0, "".
+/// Returns true when a value is Go's zero of its type: false, 0, "".
 pub fn is_zero(value: &Value) -> bool {
     match value {
         Value::Bool(value) => !value,
@@ -110,7 +110,7 @@ fn zero_field(field: &Field) -> Value {
     if field.go.as_ref().is_some_and(|go| go.is_pointer()) { Value::Null } else { zero(&field.ty) }
 }
 
-/// What Go writes for a value of a type in which nothing was ever put.
+/// Returns Go's output for a value of a type in which nothing was ever put.
 pub fn zero(ty: &Type) -> Value {
     match ty.resolve() {
         Type::Struct(inner) => {

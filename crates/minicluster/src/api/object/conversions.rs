@@ -1,4 +1,4 @@
-//! What becomes of an object on its way through the real server's internal types: fields that stand for one another, and
+//! The changes of an object on its way through the real server's internal types: fields that stand for one another, and
 //! fields that are only written.
 
 use serde_json::{Map, Value};
@@ -14,10 +14,10 @@ const DROPPED_FROM_PODS: [&str; 4] = [
     "pod.alpha.kubernetes.io/init-container-statuses",
 ];
 
-/// Where a DaemonSet counts the changes of its template.
+/// The annotation in which a DaemonSet counts the changes of its template.
 pub const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
-/// Where a kind keeps its pod template.
+/// Returns the path of a kind's pod template.
 pub fn template_path(group: &str, kind: &str) -> Option<&'static [&'static str]> {
     match (group, kind) {
         ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet")
@@ -39,7 +39,7 @@ pub fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(value, |value, name| value.get(name))
 }
 
-/// What changes when an object goes to the internal types and back.
+/// Applies the changes of an object that goes to the internal types and back.
 pub fn through_internal(definition: &Definition, object: &mut Value) {
     match (definition.group.as_str(), definition.kind.as_str()) {
         ("", "Secret") => take_string_data(object),
@@ -55,7 +55,7 @@ pub fn through_internal(definition: &Definition, object: &mut Value) {
             }
         }
         ("apiextensions.k8s.io", "CustomResourceDefinition") => {
-            // What stands in a webhook stands beside it inside, so one with nothing in it is none.
+            // Fields of a webhook stand beside it inside, so one with nothing in it is none.
             let empty = |webhook: &Value| !webhook.has("clientConfig") && !webhook.has("conversionReviewVersions");
             if let Some(conversion) = object.pointer_mut("/spec/conversion")
                 && conversion.get("webhook").is_some_and(empty)

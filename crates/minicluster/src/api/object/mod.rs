@@ -1,4 +1,4 @@
-//! What an object means: how a body is read, defaulted, validated, patched and applied. Pure: no store, no I/O.
+//! The meaning of objects: how a body is read, defaulted, validated, patched and applied. Pure: no store, no I/O.
 //!
 //! The API server calls [`read`], [`create`], [`update`], [`patch`] and [`apply`] with what a client sent and what is
 //! stored, and stores what comes back. It sets `uid`, `resourceVersion`, `creationTimestamp` and deletion fields itself;
@@ -59,7 +59,7 @@ pub struct Definition {
     pub kind: String,
     /// The plural, `deployments`.
     pub resource: String,
-    /// Whether objects live in a namespace.
+    /// True when objects live in a namespace.
     pub namespaced: bool,
     /// The shape of an object.
     pub schema: Type,
@@ -67,20 +67,20 @@ pub struct Definition {
     pub custom: Option<Custom>,
 }
 
-/// What only custom kinds have.
+/// The parts that only custom kinds have.
 #[derive(Clone, Debug)]
 pub struct Custom {
     /// The definition's `openAPIV3Schema`.
     pub schema: Arc<Schema>,
     /// Those of all versions, by their names, served or not.
     pub versions: Arc<BTreeMap<String, Schema>>,
-    /// Whether `/status` is served, so that status and the rest are written apart.
+    /// True when `/status` is served, so that status and the rest are written apart.
     pub status: bool,
-    /// Where the scale subresource finds its numbers, if it is served.
+    /// The paths of the scale subresource's numbers, if it is served.
     pub scale: Option<ScalePaths>,
 }
 
-/// Where the scale subresource of a custom kind finds its numbers.
+/// The paths of a custom kind's numbers for the scale subresource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScalePaths {
     /// `.spec.replicas`
@@ -91,7 +91,7 @@ pub struct ScalePaths {
     pub selector: Option<Vec<String>>,
 }
 
-/// What to do about fields that a kind does not have, and keys that are written twice.
+/// The treatment of fields that a kind does not have, and keys that are written twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldValidation {
     /// Drop them.
@@ -113,13 +113,13 @@ pub struct WriteContext<'a> {
     pub manager: &'a str,
     /// The present moment.
     pub now: Timestamp,
-    /// What to do about unknown and duplicate fields.
+    /// The treatment of unknown and duplicate fields.
     pub field_validation: FieldValidation,
-    /// What becomes of it.
+    /// The effect.
     pub effect: Effect,
 }
 
-/// What becomes of a write.
+/// The effect of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// It is stored.
@@ -128,7 +128,7 @@ pub enum Effect {
     DryRun,
 }
 
-/// How a body is written.
+/// The format of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyFormat {
     /// `application/json`
@@ -157,7 +157,7 @@ pub struct Read {
     pub warnings: Vec<String>,
 }
 
-/// What the cluster around an object adds to a new one, once it is complete and before it is looked at by itself.
+/// The additions of the cluster around an object to a new one, once it is complete and before it is checked by itself.
 pub type Admit<'a> = &'a dyn Fn(&mut Value) -> Result<(), ApiError>;
 
 /// Reads a body as an object of a kind: types checked, unknown and duplicate fields treated as asked, canonical form.
@@ -177,8 +177,8 @@ pub fn read_applied(write: &WriteContext<'_>, body: &[u8]) -> Result<Read, ApiEr
     read::read_applied(write, body)
 }
 
-/// A new object, ready to be stored: what a client may not set removed, defaulted, validated, with managed fields.
-/// `object` comes from [`read`]; its `metadata` has name, namespace, uid and creation time already.
+/// Returns a new object, ready to be stored: what a client may not set removed, defaulted, validated, with managed
+/// fields. `object` comes from [`read`]; its `metadata` has name, namespace, uid and creation time already.
 ///
 /// # Errors
 /// 422 with all causes, and what `admit` refuses.
@@ -191,9 +191,9 @@ pub fn create(write: &WriteContext<'_>, object: Value, admit: Admit<'_>) -> Resu
     finish_create(write, object, warnings, admit)
 }
 
-/// An object after a PUT of `object` (from [`read`]) over `old`, through [`WriteContext::subresource`]: only what may change
-/// there changes, generation counted, defaulted, validated, managed fields brought up to date. Equal to `old` where
-/// nothing changes.
+/// Returns an object after a PUT of `object` (from [`read`]) over `old`, through [`WriteContext::subresource`]: only
+/// what may change there changes, generation counted, defaulted, validated, managed fields brought up to date. Equal to
+/// `old` where nothing changes.
 ///
 /// # Errors
 /// 422 with all causes.
@@ -214,8 +214,8 @@ pub fn patch(write: &WriteContext<'_>, old: &Value, kind: PatchKind, body: &[u8]
     patch::patch(write, old, kind, body)
 }
 
-/// An object after a server-side apply of `applied` (from [`read_applied`]) by [`WriteContext::manager`] over `old`. Equal to
-/// `old` where nothing changes.
+/// Returns an object after a server-side apply of `applied` (from [`read_applied`]) by [`WriteContext::manager`] over
+/// `old`. Equal to `old` where nothing changes.
 ///
 /// # Errors
 /// 409 with a cause for every field that another manager owns with another value, unless `force`; 422 as for the rest.
@@ -225,8 +225,8 @@ pub fn apply(write: &WriteContext<'_>, old: &Value, applied: &Value, force: bool
     finish_update(write, old, object, Vec::new())
 }
 
-/// A new object from a server-side apply of `applied`, exactly as it was sent. `identity` is what the server gives it:
-/// name, namespace, uid and creation time.
+/// Returns a new object from a server-side apply of `applied`, exactly as it was sent. `identity` is what the server
+/// gives it: name, namespace, uid and creation time.
 ///
 /// # Errors
 /// As [`apply`], and 400 where `applied` does not say its name.
@@ -246,13 +246,13 @@ pub fn apply_new(
     finish_create(write, object, Vec::new(), admit)
 }
 
-/// Whether an update of an object must name the resource version that it was made for.
+/// Returns true when an update of an object must name the resource version that it was made for.
 #[must_use]
 pub fn needs_version(definition: &Definition) -> bool {
     strategy::of(definition).versions == strategy::Versions::Required
 }
 
-/// A new service as addresses are given to it, if those that it names, and their families, go together.
+/// Returns a new service as addresses are given to it, if those that it names, and their families, go together.
 ///
 /// # Errors
 /// 422 with all causes.
@@ -263,7 +263,7 @@ pub fn prepared_service(service: &Value) -> Result<Value, ApiError> {
     Ok(service)
 }
 
-/// Whether the addresses of a service, and their families, go together.
+/// Checks that the addresses of a service, and their families, go together.
 fn check_families(service: &Value) -> Result<(), ApiError> {
     let mut errors = validate::Errors::new();
     validate::service_families(service, &mut errors);
@@ -296,7 +296,7 @@ fn settle_filled(definition: &Definition, object: &mut Value, filled: bool, empt
     }
 }
 
-/// Whether what is there of an object is in its stored form.
+/// Returns true when the present part of an object is in its stored form.
 fn is_settled(definition: &Definition, object: &Value) -> bool {
     let mut settled = object.clone();
     read::settle(definition, &mut settled, EmptyLists::Stay);
@@ -310,7 +310,7 @@ fn complete_changed(definition: &Definition, old: &Value, object: &mut Value, em
     }
     let Value::Object(fields) = object else { return };
     let mut part = Value::Object(fields.remove_entry("status").into_iter().collect());
-    // Where there is none, its stored form may have one.
+    // If there is none, its stored form may have one.
     let filled = part.get_mut("status").is_none_or(|status| defaults::fill_status(definition, status));
     settle_filled(definition, &mut part, filled, empty);
     if let Some(status) = part.get_mut("status").map(Value::take) {
@@ -318,7 +318,7 @@ fn complete_changed(definition: &Definition, old: &Value, object: &mut Value, em
     }
 }
 
-/// What happens to a new object once its managed fields are known.
+/// Finishes a new object once its managed fields are known.
 fn finish_create(
     write: &WriteContext<'_>,
     mut object: Value,
@@ -343,7 +343,7 @@ fn finish_create(
     Ok(Read { object, warnings })
 }
 
-/// What happens to a changed object once its managed fields are known.
+/// Finishes a changed object once its managed fields are known.
 fn finish_update(
     write: &WriteContext<'_>,
     old: &Value,
@@ -380,7 +380,7 @@ fn changed(
     Ok(Read { object, warnings })
 }
 
-/// An owner that is named twice counts once; what is said of that.
+/// Returns an owner that is named twice counts once; what is said of that.
 fn single_owners(object: &mut Value) -> Vec<String> {
     let Some(Value::Array(owners)) = object["metadata"].get_mut("ownerReferences") else { return Vec::new() };
     let (mut seen, mut twice): (Vec<Value>, Vec<String>) = (Vec::new(), Vec::new());

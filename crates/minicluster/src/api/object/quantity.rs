@@ -8,7 +8,7 @@ pub struct Quantity {
     mantissa: i128,
     exponent: i32,
     notation: Notation,
-    /// How it was written, where that is kept.
+    /// The text as it was written, if that is kept.
     spelled: Option<String>,
 }
 
@@ -23,7 +23,7 @@ enum Notation {
     Exponent,
 }
 
-/// What is said of a text that is no amount at all.
+/// The complaint about a text that is no amount at all.
 pub const NOT_AN_AMOUNT: &str =
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 const UNKNOWN_SUFFIX: &str = "unable to parse quantity's suffix";
@@ -40,7 +40,7 @@ impl Quantity {
     /// Reads an amount.
     ///
     /// # Errors
-    /// What the real server says of it.
+    /// Fails with the real server's complaint.
     pub fn parse(text: &str) -> Result<Quantity, &'static str> {
         let parts = QuantityParts::split(text)?;
         let (notation, suffix_exponent, power_of_two) = interpret(parts.suffix).ok_or(UNKNOWN_SUFFIX)?;
@@ -73,13 +73,13 @@ impl Quantity {
         Ok(quantity)
     }
 
-    /// A whole number.
+    /// Returns a whole number.
     #[must_use]
     pub fn from_whole(number: i64) -> Quantity {
         Quantity { mantissa: i128::from(number), exponent: 0, notation: Notation::Decimal, spelled: None }
     }
 
-    /// The one way of writing it.
+    /// Returns the one way of writing it.
     #[must_use]
     pub fn canonical(&self) -> String {
         if self.mantissa == 0 {
@@ -117,27 +117,27 @@ impl Quantity {
         self.mantissa.signum() as i32
     }
 
-    /// Whether it is a whole number.
+    /// Returns true when it is a whole number.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         let (mantissa, exponent) = without_zeros(self.mantissa, self.exponent);
         mantissa == 0 || exponent >= 0
     }
 
-    /// Its rounded-up thousandths; the largest number where they do not fit.
+    /// Returns its rounded-up thousandths; the largest number where they do not fit.
     #[must_use]
     pub fn thousandths(&self) -> i64 {
         self.scaled(-3)
     }
 
-    /// Its rounded-up whole; the largest number where it does not fit.
+    /// Returns its rounded-up whole; the largest number where it does not fit.
     #[must_use]
     pub fn whole(&self) -> i64 {
         self.scaled(0)
     }
 
-    /// The sum, in the notation of this one, or of the other where this one is nothing. The largest number where it does
-    /// not fit.
+    /// Returns the sum, in the notation of this one, or of the other where this one is nothing. The largest number
+    /// where it does not fit.
     #[must_use]
     pub fn plus(&self, other: &Quantity) -> Quantity {
         if self.mantissa == 0 {
@@ -152,19 +152,19 @@ impl Quantity {
         Quantity { mantissa: sum.unwrap_or(MOST), exponent, notation: self.notation, spelled: None }
     }
 
-    /// The difference.
+    /// Returns the difference.
     #[must_use]
     pub fn minus(&self, other: &Quantity) -> Quantity {
         self.plus(&Quantity { mantissa: -other.mantissa, spelled: None, ..other.clone() })
     }
 
-    /// Whether it is less than another.
+    /// Returns true when it is less than another.
     #[must_use]
     pub fn is_less(&self, other: &Quantity) -> bool {
         self.compare(other) == Ordering::Less
     }
 
-    /// Whether it is more than another.
+    /// Returns true when it is more than another.
     #[must_use]
     pub fn is_more(&self, other: &Quantity) -> bool {
         self.compare(other) == Ordering::Greater
@@ -178,7 +178,7 @@ impl Quantity {
         value.and_then(|value| i64::try_from(value).ok()).unwrap_or(i64::MAX)
     }
 
-    /// Which of two amounts is more.
+    /// Compares two amounts.
     #[must_use]
     pub fn compare(&self, other: &Quantity) -> Ordering {
         let signs = self.mantissa.signum().cmp(&other.mantissa.signum());
@@ -238,7 +238,7 @@ fn without_zeros(mut mantissa: i128, mut exponent: i32) -> (i128, i32) {
     (mantissa, exponent)
 }
 
-/// The digits as one number, and how many of them were too many for it; what they held is rounded up.
+/// Returns the digits as one number, and how many of them were too many for it; what they held is rounded up.
 fn whole(whole: &str, fraction: &str) -> (i128, i32) {
     let digits: String = [whole, fraction].concat();
     let digits = digits.trim_start_matches('0');
@@ -260,7 +260,7 @@ fn times_power_of_two(mut mantissa: i128, mut exponent: i32, power: u32) -> (i12
     }
 }
 
-/// The notation of a suffix, its power of ten and its power of two.
+/// Returns the notation of a suffix, its power of ten and its power of two.
 fn interpret(suffix: &str) -> Option<(Notation, i32, u32)> {
     if let Some((_, power)) = DECIMAL.iter().find(|(name, _)| *name == suffix) {
         return Some((Notation::Decimal, *power, 0));

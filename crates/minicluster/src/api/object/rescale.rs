@@ -6,13 +6,14 @@ use super::canonical::EmptyLists;
 use super::value_ext::ValueExt;
 use super::{ApiError, Read, WriteContext, apply, changed, complete};
 
-/// An object after the size that a scale asks for was put into it. `change` makes the scale that is written of the one that
-/// is there, `scale`; `put` puts its size into the object, where `path` is the way to it. Equal to `old` where nothing changes.
+/// Returns an object after the size that a scale asks for was put into it. `change` makes the scale that is written of
+/// the one that is there, `scale`; `put` puts its size into the object, where `path` is the way to it. Equal to `old`
+/// where nothing changes.
 ///
 /// The scale has managed fields of its own while it is written, and they are put back afterwards.
 ///
 /// # Errors
-/// What `change` and `put` refuse; 422 with all causes.
+/// Fails with the refusals of `change` and `put`; 422 with all causes.
 pub fn rescale(
     write: &WriteContext<'_>,
     old: &Value,
@@ -33,14 +34,14 @@ pub fn rescale(
     changed(write, old, object, Vec::new())
 }
 
-/// A scale after `sent` was written over `before`, with who owns it.
+/// Returns a scale after `sent` was written over `before`, with who owns it.
 pub fn written(write: &WriteContext<'_>, before: &Value, sent: Value) -> Value {
     let mut scale = sent;
     apply::track_update(write, Some(before), &mut scale);
     scale
 }
 
-/// A scale after `sent` was applied to `before`, with who owns it.
+/// Returns a scale after `sent` was applied to `before`, with who owns it.
 ///
 /// # Errors
 /// As [`super::apply`].

@@ -1,7 +1,7 @@
 //! Writes of a status for which it is enough to know an object's metadata and status.
 //!
 //! A write of the status leaves the rest of an object alone, so that for most kinds the rest need not be read, compared
-//! or written again. What comes out is what [`update`] makes of the whole object; where that can't be known, nothing does.
+//! or written again. The result is that of [`update`] for the whole object; if that can't be known, there is none.
 
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ const KINDS: [(&str, &str); 6] = [
     ("apps", "StatefulSet"),
 ];
 
-/// Whether a write may be tried with metadata and status alone.
+/// Returns true when a write may be tried with metadata and status alone.
 #[must_use]
 pub fn may_do_without_spec(write: &WriteContext<'_>) -> bool {
     let Definition { group, kind, custom, .. } = write.definition;
@@ -38,8 +38,8 @@ pub fn metadata_and_status(definition: &Definition, object: &Value) -> Option<Va
     Some(Value::Object(kept.collect()))
 }
 
-/// What [`update`] makes of an object of which only metadata and status are there, before and after. `None` where a write
-/// is refused, or where it is not known without the rest of the object what becomes of it.
+/// Returns the result of [`update`] for an object of which only metadata and status are there, before and after. `None`
+/// where a write is refused, or where it is not known without the rest of the object what becomes of it.
 #[must_use]
 pub fn update_status(write: &WriteContext<'_>, old: &Value, object: Value) -> Option<Read> {
     let is_apart = |object: &Value| object.as_object().is_some_and(|fields| fields.keys().all(|name| is_kept(name)));
@@ -69,7 +69,7 @@ mod tests {
     };
     use crate::api::registry::Registry;
 
-    /// A write of the status of a kind, so many seconds after the object was made.
+    /// Returns a write of the status of a kind, so many seconds after the object was made.
     fn status_write(definition: &crate::api::object::Definition, second: i64) -> WriteContext<'_> {
         WriteContext {
             definition,
@@ -102,14 +102,14 @@ mod tests {
         create(&write, object, &|_| Ok(())).unwrap().object
     }
 
-    /// What of an object a write of the status reads.
+    /// Returns the parts of an object that a write of the status reads.
     fn apart(object: &Value) -> Value {
         let fields = object.as_object().unwrap().iter().filter(|(name, _)| is_kept(name));
         Value::Object(fields.map(|(name, value)| (name.clone(), value.clone())).collect())
     }
 
-    /// Writes a status with the whole object and without its spec, as a patch and as a PUT. How many of the two were done
-    /// without, and the object.
+    /// Writes a status with the whole object and without its spec, as a patch and as a PUT. Returns how many of the two
+    /// were done without, and the object.
     fn both_ways(write: &WriteContext<'_>, old: &Value, change: &Value) -> (usize, Value) {
         let body = change.to_string();
         let merged = |old: &Value| patch(write, old, PatchKind::Strategic, body.as_bytes()).unwrap().object;

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::words::quote;
 
-/// How fine a time is.
+/// The precision of a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {
     /// Whole seconds.
@@ -15,7 +15,7 @@ pub enum Precision {
     Microseconds,
 }
 
-/// A time as it is stored.
+/// Returns a time as it is stored.
 #[must_use]
 pub fn write(time: Timestamp, precision: Precision) -> String {
     match precision {
@@ -24,7 +24,7 @@ pub fn write(time: Timestamp, precision: Precision) -> String {
     }
 }
 
-/// A stored time.
+/// Returns a stored time.
 #[must_use]
 pub fn read(text: &str) -> Option<Timestamp> {
     text.parse().ok()
@@ -64,7 +64,7 @@ pub fn canonical(text: &str, precision: Precision) -> Result<Option<String>, Str
 }
 
 enum Problem<'a> {
-    /// What was left, and which part of the layout it is not.
+    /// The rest of the text, and the part of the layout that it does not match.
     Element(&'a str, &'static str),
     Range(&'static str),
     Extra(&'a str),
@@ -116,7 +116,7 @@ impl<'a> TimeReader<'a> {
         Ok(())
     }
 
-    /// Two digits, or as few as `least`.
+    /// Returns two digits, or as few as `least`.
     fn number(&mut self, element: &'static str, least: usize) -> Result<i8, Problem<'a>> {
         let count = self.rest.bytes().take(2).take_while(u8::is_ascii_digit).count();
         if count < least {

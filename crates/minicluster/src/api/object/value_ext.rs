@@ -10,19 +10,19 @@ static NOTHING: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
 
 /// Reading fields of an object.
 pub trait ValueExt {
-    /// A field's text; empty where there is none.
+    /// Returns a field's text; empty where there is none.
     fn text(&self, name: &str) -> &str;
-    /// A field's whole number.
+    /// Returns a field's whole number.
     fn int(&self, name: &str) -> Option<i64>;
-    /// Whether a field is `true`.
+    /// Returns true when a field is `true`.
     fn flag(&self, name: &str) -> bool;
-    /// A field's items; none where it is no list.
+    /// Returns a field's items; none where it is no list.
     fn list(&self, name: &str) -> &[Value];
-    /// A field's entries; none where it is no map.
+    /// Returns a field's entries; none where it is no map.
     fn entries(&self, name: &str) -> &Map<String, Value>;
-    /// Whether a field is there and not null.
+    /// Returns true when a field is there and not null.
     fn has(&self, name: &str) -> bool;
-    /// A field that is there and not null.
+    /// Returns a field that is there and not null.
     fn some(&self, name: &str) -> Option<&Value>;
 }
 

@@ -1,4 +1,4 @@
-//! How the real server words things: quoted text, lists of texts, values.
+//! The wording of the real server: quoted text, lists of texts, values.
 
 use serde_json::Value;
 
@@ -39,7 +39,7 @@ pub fn quoted_list<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     texts.into_iter().map(quote).collect::<Vec<_>>().join(", ")
 }
 
-/// A value as Go's `%v` prints it.
+/// Returns a value as Go's `%v` prints it.
 #[must_use]
 pub fn printed(value: &Value) -> String {
     match value {
@@ -55,7 +55,7 @@ pub fn printed(value: &Value) -> String {
     }
 }
 
-/// A value as Go's `%#v` prints it.
+/// Returns a value as Go's `%#v` prints it.
 #[must_use]
 pub fn go_syntax(value: &Value) -> String {
     match value {

@@ -10,7 +10,8 @@ use kube_facts::facts;
 const PREFIX: &str = "#/components/schemas/";
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
 
-/// The schemas that `paths` use, with the kinds that they stand for. `custom` has those of custom kinds, by name.
+/// Returns the schemas that `paths` use, with the kinds that they stand for. `custom` has those of custom kinds, by
+/// name.
 pub(super) fn used_by<'a>(
     paths: &BTreeMap<String, Value>,
     group: &str,
@@ -41,7 +42,7 @@ pub(super) fn used_by<'a>(
     used
 }
 
-/// The name of a custom kind's schema: its group backwards, `com.example.v1.Widget`.
+/// Returns the name of a custom kind's schema: its group backwards, `com.example.v1.Widget`.
 pub(super) fn custom_name(group: &str, version: &str, kind: &str) -> String {
     let backwards: Vec<&str> = group.split('.').rev().collect();
     format!("{}.{version}.{kind}", backwards.join("."))
@@ -62,7 +63,7 @@ fn references(value: &Value, into: &mut BTreeSet<String>) {
     }
 }
 
-/// The kinds that a schema stands for: those that are served, their lists, and what every group speaks.
+/// Returns the kinds that a schema stands for: those that are served, their lists, and what every group speaks.
 fn kinds_of(name: &str, group: &str, version: &str) -> Vec<Value> {
     let kind = |group: &str, version: &str, kind: &str| json!({ "group": group, "kind": kind, "version": version });
     if let Some(meta) = name.strip_prefix(META) {
@@ -97,7 +98,7 @@ fn kinds_of(name: &str, group: &str, version: &str) -> Vec<Value> {
     kinds
 }
 
-/// An object's members, for those who add to it.
+/// Returns an object's members, for those who add to it.
 pub(super) fn members(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = json!({});

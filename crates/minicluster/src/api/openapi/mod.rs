@@ -70,7 +70,7 @@ impl ApiServer {
     }
 }
 
-/// What a document is known by: it is made of the release's facts and of definitions, so these stand for it.
+/// Returns the identity of a document: it is made of the release's facts and of definitions, so these stand for it.
 fn hash(registry: &Registry, path: &str) -> String {
     let mut text = format!("{} {path}", facts().kubernetes);
     for resource in registry.resources().filter(|resource| resource.custom.is_some()) {
@@ -81,7 +81,7 @@ fn hash(registry: &Registry, path: &str) -> String {
     hex(&Sha512::digest(text))
 }
 
-/// A document, by the path that it is about.
+/// Returns a document, by the path that it is about.
 fn document(registry: &Registry, path: &str) -> Option<Value> {
     let (paths, schemas) = parts(registry, path)?;
     let security = json!({
@@ -99,7 +99,7 @@ fn document(registry: &Registry, path: &str) -> Option<Value> {
 
 type DocumentParts = (BTreeMap<String, Value>, BTreeMap<String, Value>);
 
-/// The paths and schemas of a document.
+/// Returns the paths and schemas of a document.
 fn parts(registry: &Registry, path: &str) -> Option<DocumentParts> {
     let mut paths = BTreeMap::new();
     let mut owner = None;
@@ -125,7 +125,7 @@ fn parts(registry: &Registry, path: &str) -> Option<DocumentParts> {
     Some((paths, schemas))
 }
 
-/// The paths that there are documents about.
+/// Returns the paths that there are documents about.
 fn documents(registry: &Registry) -> Vec<String> {
     let mut paths = vec!["api".to_owned(), "apis".to_owned(), "version".to_owned()];
     for group in &registry.groups {
@@ -137,7 +137,7 @@ fn documents(registry: &Registry) -> Vec<String> {
     paths
 }
 
-/// The schemas of a version's custom kinds, by name.
+/// Returns the schemas of a version's custom kinds, by name.
 fn custom_schemas_of(version: &Version) -> impl Iterator<Item = &(String, Value)> {
     let facts = version.resources.values().filter_map(|resource| resource.custom.as_deref());
     facts.flat_map(|facts| &facts.schemas)

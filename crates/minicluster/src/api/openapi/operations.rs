@@ -53,7 +53,7 @@ struct Author<'a> {
     tag: &'a str,
 }
 
-/// What an operation's name is made of.
+/// The part of an operation's name.
 #[derive(Clone, Copy)]
 enum Place<'a> {
     Everywhere,
@@ -150,7 +150,7 @@ impl Author<'_> {
         parameters
     }
 
-    /// A list or watch whose parameters stand beside it, as those of all paths that know nothing else do.
+    /// Returns a list or watch whose parameters stand beside it, as those of all paths that know nothing else do.
     fn list_everywhere(&self, place: Place<'_>, action: &str) -> Value {
         let mut parameters = queries(&LIST);
         match place {
@@ -171,7 +171,7 @@ impl Author<'_> {
         let mut operations = Map::new();
         let mut beside = self.scope_parameters(false);
         let (lists, creates) = (self.resource.has_verb("list"), self.resource.has_verb("create"));
-        // What all operations of a path take stands beside them: with one operation, that is everything.
+        // Parameters that all operations of a path take stand beside them: with one operation, these are all.
         let alone = lists != creates && !self.resource.has_verb("deletecollection");
         let mut take = |operation: &mut Map<String, Value>, parameters: Vec<Value>| {
             if alone {

@@ -37,12 +37,12 @@ pub(super) fn queries(parameters: &[(&str, &str)]) -> Vec<Value> {
     sorted.into_iter().map(|(name, ty)| query(name, ty)).collect()
 }
 
-/// One parameter in the query.
+/// Returns one parameter in the query.
 pub(super) fn query(name: &str, ty: &str) -> Value {
     json!({ "name": name, "in": "query", "schema": { "type": ty, "uniqueItems": true } })
 }
 
-/// One parameter in the path.
+/// Returns one parameter in the path.
 pub(super) fn in_path(name: &str) -> Value {
     json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string", "uniqueItems": true } })
 }
@@ -53,7 +53,7 @@ pub(super) fn sorted(mut parameters: Vec<Value>) -> Vec<Value> {
     parameters
 }
 
-/// A group as operations name it: `RbacAuthorization`, `Core`.
+/// Returns a group as operations name it: `RbacAuthorization`, `Core`.
 pub(super) fn group_name(group: &str) -> String {
     if group.is_empty() {
         return "Core".to_owned();
@@ -62,7 +62,7 @@ pub(super) fn group_name(group: &str) -> String {
     short.split(['.', '-']).map(capital).collect()
 }
 
-/// A group as tags name it: `rbacAuthorization`, `core`.
+/// Returns a group as tags name it: `rbacAuthorization`, `core`.
 pub(super) fn tag(group: &str) -> String {
     let name = group_name(group);
     let mut letters = name.chars();

@@ -64,7 +64,7 @@ impl ProtobufMessage {
         self
     }
 
-    /// A message for each item.
+    /// Returns a message for each item.
     fn each(&mut self, number: u32, values: &Value, make: impl Fn(&Value) -> ProtobufMessage) -> &mut ProtobufMessage {
         for value in values.as_array().into_iter().flatten() {
             self.message(number, &make(value));
@@ -72,7 +72,7 @@ impl ProtobufMessage {
         self
     }
 
-    /// A message for each name and its value.
+    /// Returns a message for each name and its value.
     fn named(&mut self, number: u32, values: &Value, make: impl Fn(&Value) -> ProtobufMessage) -> &mut ProtobufMessage {
         for (name, value) in values.as_object().into_iter().flatten() {
             self.pair(number, name, &make(value));
@@ -87,7 +87,7 @@ impl ProtobufMessage {
         self.message(number, &pair);
     }
 
-    /// What is said beyond the standard.
+    /// Writes the extensions to the standard.
     fn extensions(&mut self, number: u32, object: &Value) -> &mut ProtobufMessage {
         for (name, value) in object.as_object().into_iter().flatten().filter(|(name, _)| name.starts_with("x-")) {
             self.pair(number, name, &any(value));
@@ -96,7 +96,7 @@ impl ProtobufMessage {
     }
 }
 
-/// The document, from its form in JSON.
+/// Returns the document, from its form in JSON.
 pub(super) fn document(document: &Value) -> Vec<u8> {
     let mut info = ProtobufMessage::default();
     info.text(1, &document["info"]["title"]).text(2, &document["info"]["version"]);
@@ -227,7 +227,7 @@ fn schema(schema: &Value) -> ProtobufMessage {
     message
 }
 
-/// Whether the first thing that a client takes of what there is, is this form.
+/// Returns true when the first existing form that a client accepts is this one.
 pub(super) fn is_asked_for(accept: &str) -> bool {
     let mut clauses = accept.split(',').map(|clause| clause.split(';').next().unwrap_or_default().trim());
     let known =

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::{components, parts, release};
 use crate::api::registry::Registry;
 
-/// All paths and schemas in one.
+/// Returns all paths and schemas in one.
 pub(super) fn document(registry: &Registry) -> Value {
     let mut paths = BTreeMap::new();
     let mut definitions = BTreeMap::new();

@@ -6,16 +6,16 @@ use super::{dry_run, refuse, unsupported};
 use crate::api::call::Call;
 use crate::api::{ApiError, Cause};
 
-/// How a deletion is meant.
+/// The options of a deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeleteOptions {
-    /// Whether nothing is deleted.
+    /// True when nothing is deleted.
     pub dry_run: bool,
-    /// How long the object may take to end, in seconds.
+    /// The time that the object may take to end, in seconds.
     pub grace_period_seconds: Option<i64>,
-    /// What becomes of what the object owns.
+    /// The treatment of objects that this one owns.
     pub propagation: Option<Propagation>,
-    /// Whether that was said by the old flag `orphanDependents: false`.
+    /// True when the old flag `orphanDependents: false` set that.
     pub legacy_cascade: bool,
     /// The uid that the object must have.
     pub uid: Option<String>,
@@ -23,7 +23,7 @@ pub struct DeleteOptions {
     pub resource_version: Option<String>,
 }
 
-/// What becomes of what an object owns.
+/// The treatment of objects that another owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
     /// It stays, without its owner.

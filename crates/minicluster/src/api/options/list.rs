@@ -10,28 +10,28 @@ use crate::api::query::{Query, not_a_number};
 use crate::api::resource::Resource;
 use crate::api::selector::{FieldSelector, LabelSelector};
 
-/// What a list or a watch is asked for.
+/// The options of a list or a watch.
 #[derive(Clone, Debug)]
 pub struct ListOptions {
-    /// Whether it is a watch.
+    /// True for a watch.
     pub watch: bool,
-    /// Which labels.
+    /// The labels.
     pub labels: LabelSelector,
-    /// Which fields.
+    /// The fields.
     pub fields: FieldSelector,
     /// At most so many objects; 0 for all.
     pub limit: usize,
-    /// Where the list before this one ended.
+    /// The end of the list before this one.
     pub next: Option<Continue>,
     /// As of when.
     pub start: ListStart,
-    /// What is said of the revision in `start`: it is meant exactly, or something newer will do; nothing, if `None`.
+    /// The meaning of the revision in `start`: this one exactly, or a newer one; not set, if `None`.
     pub matched: Option<Match>,
-    /// How long the watch goes on, in seconds; 0 for the server's choice.
+    /// The time of the watch, in seconds; 0 for the server's choice.
     pub timeout_seconds: u64,
-    /// Whether the watch may tell of revisions without events.
+    /// True when the watch may send revisions without events.
     pub bookmarks: bool,
-    /// Whether the watch begins with the present objects, and says when these are through.
+    /// True when the watch begins with the present objects, and marks their end.
     pub initial_events: Option<bool>,
 }
 
@@ -46,23 +46,23 @@ pub enum ListStart {
     At(u64),
 }
 
-/// How a revision is meant.
+/// The meaning of a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Match {
-    /// That one.
+    /// Exactly this one.
     Exact,
-    /// That one, or any newer one.
+    /// This one, or any newer one.
     NotOlderThan,
 }
 
-/// Where a list goes on.
+/// The place at which a list goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Continue {
     /// The revision of the first part; `None` if that is forgotten and the present must do.
     pub revision: Option<u64>,
     /// After this path.
     pub after: String,
-    /// How many objects follow, where that is known.
+    /// The number of further objects, if that is known.
     pub left: Option<usize>,
 }
 
@@ -109,7 +109,7 @@ impl ListOptions {
         })
     }
 
-    /// Whether only some of the objects are asked for.
+    /// Returns true when only some of the objects are asked for.
     #[must_use]
     pub fn selects(&self) -> bool {
         !self.labels.is_empty() || !self.fields.is_empty()
@@ -201,7 +201,7 @@ impl Continue {
         Ok(Continue { revision: u64::try_from(revision).ok(), after: after.to_owned(), left })
     }
 
-    /// The token that a client sends to go on from here.
+    /// Returns the token that a client sends to go on from here.
     #[must_use]
     pub fn token(&self) -> String {
         let revision = self.revision.and_then(|revision| i64::try_from(revision).ok()).unwrap_or(-1);

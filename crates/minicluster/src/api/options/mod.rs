@@ -1,4 +1,4 @@
-//! What a request asks for besides the object: in its parameters, and for deletions also in its body.
+//! The options of a request besides the object: in its parameters, and for deletions also in its body.
 
 mod delete;
 mod list;

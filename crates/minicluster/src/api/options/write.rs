@@ -6,23 +6,24 @@ use crate::api::object::{Effect, FieldValidation};
 use crate::api::resource::Resource;
 use crate::api::{ApiError, Cause};
 
-/// How a write is meant.
+/// The options of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// Whether nothing is stored.
+    /// True when nothing is stored.
     pub dry_run: bool,
-    /// Who writes.
+    /// The writer.
     pub manager: String,
-    /// What to do about unknown and duplicate fields.
+    /// The treatment of unknown and duplicate fields.
     pub field_validation: FieldValidation,
-    /// Whether an apply takes over what others own.
+    /// True when an apply takes over fields of others.
     pub force: bool,
-    /// Who asks, where that counts: requests for certificates say so, and nobody gives rights that they do not have.
+    /// The requester, if that counts: requests for certificates name it, and nobody grants rights that they do not
+    /// have.
     pub requester: Option<User>,
 }
 
 impl WriteOptions {
-    /// What becomes of the write.
+    /// Returns the effect of the write.
     pub fn effect(&self) -> Effect {
         if self.dry_run { Effect::DryRun } else { Effect::Stored }
     }
@@ -62,7 +63,7 @@ impl WriteOptions {
         WriteOptions::read(call, "PatchOptions", causes)
     }
 
-    /// The same, with who asks for it, if that counts for objects of this kind.
+    /// Returns the same, with who asks for it, if that counts for objects of this kind.
     #[must_use]
     pub fn asked_by(self, call: &Call, resource: &Resource) -> WriteOptions {
         let counts = resource.is("certificates.k8s.io", "certificatesigningrequests")

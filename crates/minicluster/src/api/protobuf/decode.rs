@@ -12,7 +12,7 @@ use super::{MICRO_TIME, TIME, envelope, is_enveloped, special};
 /// So deep may messages be nested.
 const DEEPEST: usize = 100;
 
-/// A message as JSON.
+/// Returns a message as JSON.
 ///
 /// # Errors
 /// The bytes are no message, or not this one.
@@ -142,7 +142,7 @@ fn text(bytes: &[u8]) -> Result<String, String> {
     String::from_utf8(bytes.to_vec()).map_err(|_| "proto: string field contains invalid UTF-8".to_owned())
 }
 
-/// The text in a message of one text.
+/// Returns the text in a message of one text.
 fn text_of(bytes: &[u8]) -> Result<Option<String>, String> {
     let mut found = None;
     for (number, raw) in fields(bytes)? {
@@ -199,7 +199,7 @@ fn raw(bytes: &[u8], depth: usize) -> Result<Value, String> {
     Ok(Value::Null)
 }
 
-/// A schema where something else may stand, too.
+/// Returns a schema where something else may stand, too.
 fn alternatives(name: &str, bytes: &[u8], depth: usize) -> Result<Value, String> {
     let mut object = Map::new();
     lay(name, bytes, &mut object, depth)?;

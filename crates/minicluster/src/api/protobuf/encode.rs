@@ -9,7 +9,7 @@ use super::fields::{Message, Of, message};
 use super::wire::{put_bytes, put_eight, put_number};
 use super::{MICRO_TIME, TIME, special};
 
-/// A value as the message of that name. What the message does not have is left out.
+/// Returns a value as the message of that name. Fields that the message does not have are left out.
 pub fn encode(name: &str, value: &Value) -> Vec<u8> {
     let mut out = Vec::new();
     match special(name) {
@@ -104,7 +104,7 @@ fn alternatives(name: &str, value: &Value, out: &mut Vec<u8>) {
     for (number, field) in known.iter().filter(|(_, field)| field.name == Some(wanted)) {
         put(&field.of, *number, value, out);
     }
-    // What is a schema is allowed, too.
+    // A schema in that place is allowed, too.
     if value.is_object() {
         for (number, _) in known.iter().filter(|(_, field)| field.name == Some("allows")) {
             put_number(out, *number, 1);

@@ -11,11 +11,11 @@ pub type Message = BTreeMap<u32, Field>;
 pub struct Field {
     /// Its name in JSON; nothing where what it holds is in the JSON of the message around it.
     pub name: Option<&'static str>,
-    /// What it holds.
+    /// The content.
     pub of: Of,
 }
 
-/// What a field holds.
+/// The content of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Of {
     /// true or false.
@@ -38,7 +38,7 @@ pub enum Of {
     Items(Box<Of>),
 }
 
-/// A message by its name in OpenAPI.
+/// Returns a message by its name in OpenAPI.
 pub fn message(name: &str) -> Option<&'static Message> {
     static MESSAGES: LazyLock<BTreeMap<&str, Message>> = LazyLock::new(|| read(include_str!("fields.txt")));
     MESSAGES.get(name)

@@ -1,9 +1,9 @@
 //! Protocol buffers, in which Go's clients speak of built-in kinds: a magic number, then an envelope that says what is in it.
 //!
 //! Nothing here knows a kind. The numbers of fields are data (`fields.txt`), read from the Go types of a real API server by
-//! `tests/cluster/fidelity/go_protobuf.rs`; everything becomes JSON on the way in and is made from JSON on the way out. That is
-//! less to carry than generated types (a crate of 3 MB of code) or a reflection library with its descriptors, and it is
-//! always of the version of the other facts.
+//! `tests/cluster/fidelity/go_protobuf.rs`; everything becomes JSON on the way in and is made from JSON on the way out.
+//! Generated types (a crate of 3 MB of code) or a reflection library with its descriptors would be more to carry, and
+//! this is always of the version of the other facts.
 
 mod decode;
 mod encode;
@@ -54,7 +54,8 @@ pub fn from_json(value: &Value) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// A line of a watch as a frame: its length in four bytes, then the event without an envelope, the object in one.
+/// Returns a line of a watch as a frame: its length in four bytes, then the event without an envelope, the object in
+/// one.
 pub fn frame(line: &[u8]) -> Option<Bytes> {
     let line: Value = serde_json::from_slice(line).ok()?;
     let object = from_json(&line["object"])?;
@@ -72,7 +73,7 @@ fn is_enveloped(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC)
 }
 
-/// What is in an envelope.
+/// Reads the content of an envelope.
 fn envelope(bytes: &[u8]) -> Result<Value, String> {
     let (mut api_version, mut kind, mut inner, mut media_type) = (String::new(), String::new(), &[][..], &[][..]);
     for field in wire::fields(&bytes[MAGIC.len()..])? {
@@ -102,11 +103,11 @@ fn envelope(bytes: &[u8]) -> Result<Value, String> {
     Ok(object)
 }
 
-/// The message of a kind, by its name in OpenAPI.
+/// Returns the message of a kind, by its name in OpenAPI.
 fn message_name(api_version: &str, kind: &str) -> Option<String> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let own = facts().type_name(group, version, kind).map(str::to_owned);
-    // What every group speaks.
+    // Messages of every group.
     let shared = || Some(format!("{META}.{kind}"));
     own.or_else(shared).filter(|name| fields::message(name).is_some())
 }

@@ -1,6 +1,6 @@
 //! The wire: fields with a number, each a number of seven bits a byte, eight bytes, or bytes with their length in front.
 
-/// What a field holds.
+/// The content of a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Raw<'a> {
     /// A whole number; negative ones in two's complement.
@@ -102,7 +102,7 @@ mod tests {
             vec![(1, Raw::Number(u64::MAX)), (200, Raw::Bytes(b"text")), (3, Raw::Eight(1.5_f64.to_le_bytes()))];
         assert_eq!(fields(&out).unwrap(), expected);
         for end in 1..out.len() - 1 {
-            // Where it breaks off between two fields, it is only shorter.
+            // A text that breaks off between two fields is only shorter.
             drop(fields(&out[..end]));
         }
         assert!(fields(&out[..5]).is_err() && fields(&[0x0f]).is_err() && fields(&[0xff; 12]).is_err());

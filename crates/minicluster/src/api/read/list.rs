@@ -29,7 +29,7 @@ impl ApiServer {
         View::new(&target.resource, &how, self.now()).list(&objects, &facts)
     }
 
-    /// The objects that a list asks for.
+    /// Returns the objects that a list asks for.
     ///
     /// # Errors
     /// 410 where the revision is forgotten, 504 where it is yet to come.
@@ -85,7 +85,7 @@ impl ApiServer {
     }
 }
 
-/// The smallest part of the resource that holds everything asked for.
+/// Returns the smallest part of the resource that holds everything asked for.
 pub(super) fn scope(target: &Target, options: &ListOptions) -> Scope {
     let scope = match (&target.namespace, &target.name) {
         (Some(namespace), Some(name)) => return Scope::Object(format!("{namespace}/{name}")),
@@ -99,7 +99,7 @@ pub(super) fn scope(target: &Target, options: &ListOptions) -> Scope {
     }
 }
 
-/// Whether an object is asked for.
+/// Returns true when an object is asked for.
 pub(super) fn selected(object: &Stored, options: &ListOptions) -> bool {
     #[cfg(test)]
     crate::growth::count(crate::growth::Counted::Selected);

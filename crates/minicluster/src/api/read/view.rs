@@ -16,7 +16,7 @@ use crate::api::resource::Resource;
 use crate::api::store::{Change, Stored};
 use crate::api::table;
 
-/// How objects of a resource are shown in one answer.
+/// The view of a resource's objects in one answer.
 #[derive(Clone, Debug)]
 pub struct View<'a> {
     resource: &'a Resource,
@@ -24,25 +24,25 @@ pub struct View<'a> {
     now: Timestamp,
 }
 
-/// What a list says of itself.
+/// The metadata of a list.
 #[derive(Clone, Debug, Default)]
 pub struct ListFacts {
     /// The revision of the snapshot.
     pub revision: u64,
-    /// Where it goes on.
+    /// The place at which it goes on.
     pub next: Option<String>,
-    /// How many objects follow.
+    /// The number of further objects.
     pub remaining: Option<usize>,
 }
 
 impl<'a> View<'a> {
-    /// A view of objects of a resource.
+    /// Returns a view of objects of a resource.
     #[must_use]
     pub fn new(resource: &'a Resource, how: &'a Negotiated, now: Timestamp) -> View<'a> {
         View { resource, how, now }
     }
 
-    /// One object from the store, with code 200.
+    /// Returns one object from the store, with code 200.
     ///
     /// # Errors
     /// 406 if a list was asked for.
@@ -56,7 +56,7 @@ impl<'a> View<'a> {
         self.object(convert::from_storage(self.resource, stored.value()))
     }
 
-    /// One object that is not in the store (as it is served, with its kind), with code 200.
+    /// Returns one object that is not in the store (as it is served, with its kind), with code 200.
     ///
     /// # Errors
     /// 406 if a list was asked for.
@@ -78,7 +78,7 @@ impl<'a> View<'a> {
         Ok(Reply::value(value))
     }
 
-    /// A list.
+    /// Returns a list.
     ///
     /// # Errors
     /// 406 if a single object was asked for.
@@ -101,7 +101,7 @@ impl<'a> View<'a> {
         Ok(Reply::value(value))
     }
 
-    /// A list of what is not in the store: as it is served, without its kind.
+    /// Returns a list of what is not in the store: as it is served, without its kind.
     ///
     /// # Errors
     /// As [`View::list`].
@@ -132,7 +132,7 @@ impl<'a> View<'a> {
         ))
     }
 
-    /// A list of metadata, in pieces.
+    /// Returns a list of metadata, in pieces.
     fn metadata_pieces(&self, objects: &[Arc<Stored>], metadata: &Value, version: &str) -> VecDeque<Bytes> {
         let head = format!(
             r#"{{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/{version}","metadata":{metadata},"items":["#
@@ -154,7 +154,7 @@ impl<'a> View<'a> {
         pieces
     }
 
-    /// A list, in pieces: the objects are spliced in as they lie in the store.
+    /// Returns a list, in pieces: the objects are spliced in as they lie in the store.
     fn pieces(&self, objects: &[Arc<Stored>], metadata: &Value) -> VecDeque<Bytes> {
         let head = format!(
             r#"{{"kind":{},"apiVersion":{},"metadata":{metadata},"items":["#,
@@ -184,7 +184,7 @@ impl<'a> View<'a> {
         pieces
     }
 
-    /// A line of a watch. The first line of a table carries the columns.
+    /// Returns a line of a watch. The first line of a table carries the columns.
     #[must_use]
     pub fn line(&self, change: Change, stored: &Stored, first: bool) -> Bytes {
         if self.how.shape == Shape::Object && self.resource.is_served_as_stored() {
@@ -212,7 +212,7 @@ impl<'a> View<'a> {
         line(name(change), &shown)
     }
 
-    /// The line of a watch that tells of a revision and nothing else.
+    /// Returns the line of a watch that tells of a revision and nothing else.
     #[must_use]
     pub fn bookmark(&self, revision: u64, initial_events_end: bool) -> Bytes {
         let mut metadata = json!({ "resourceVersion": revision.to_string(), "creationTimestamp": null });
@@ -247,7 +247,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// A kind's type as the real server names it in two of its messages.
+    /// Returns a kind's type as the real server names it in two of its messages.
     fn go_type(&self, kind: &str) -> String {
         if self.resource.custom.is_some() {
             let list = if kind.ends_with("List") { "List" } else { "" };
@@ -258,7 +258,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// The line of a watch that tells of a mistake.
+/// Returns the line of a watch that tells of a mistake.
 #[must_use]
 pub fn error_line(error: &ApiError) -> Bytes {
     line("ERROR", &error.to_status())
@@ -276,7 +276,7 @@ fn name(change: Change) -> &'static str {
     }
 }
 
-/// An object's metadata alone, cut out of its text.
+/// Returns an object's metadata alone, cut out of its text.
 fn spliced_metadata(stored: &Stored, version: &str) -> VecDeque<Bytes> {
     let head = format!(r#"{{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/{version}","metadata":"#);
     VecDeque::from([Bytes::from(head), stored.metadata_json(), Bytes::from_static(b"}")])

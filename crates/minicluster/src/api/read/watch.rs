@@ -23,17 +23,17 @@ use crate::api::route::Target;
 use crate::api::store::{Change, Event, Next, Page, Scope, Stored, Watcher};
 use crate::api::{ApiError, ApiServer};
 
-/// How often a watch that allows it is told of the present revision.
+/// The period between two bookmarks of a watch that allows them.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 
-/// How long before its end it is told once more.
+/// The time before its end at which it gets one more.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 
-/// How long a watch goes on, at least, where its client does not say.
+/// The least time of a watch if its client does not say.
 const SHORTEST: Duration = Duration::from_secs(1800);
 
 impl ApiServer {
-    /// A watch of a scope. What is wrong with its beginning is told in its first line, as the real server does.
+    /// Returns a watch of a scope. A fault at its beginning is in its first line, as in the real server.
     pub(super) fn watch(&self, target: &Target, options: &ListOptions, mut how: Negotiated, scope: &Scope) -> Reply {
         // Objects of custom kinds have no form in protocol buffers; their metadata has.
         if target.resource.custom.is_some() && how.shape == Shape::Object {
@@ -69,7 +69,7 @@ impl ApiServer {
         Reply::new(200, ReplyContent::Other(media_type, body))
     }
 
-    /// What a watch begins with, the changes after that, and the revision in between.
+    /// Returns the first objects of a watch, the changes after that, and the revision in between.
     fn begin(
         &self,
         target: &Target,
@@ -177,7 +177,7 @@ impl WatchStream {
         self.written(line)
     }
 
-    /// A line in the form that the client takes.
+    /// Returns a line in the form that the client takes.
     fn written(&self, line: Bytes) -> Bytes {
         match self.how.format {
             Format::Protobuf => protobuf::frame(&line).unwrap_or_default(),
@@ -186,7 +186,7 @@ impl WatchStream {
     }
 }
 
-/// What an event is to someone who sees only what a selector selects. What leaves the selection is told of as it was
+/// Returns an event as it appears to a client with a selector. An object that leaves the selection appears as it was
 /// when it was still selected, with the revision at which it left.
 fn seen(event: &Event, options: &ListOptions) -> Option<(Change, Arc<Stored>)> {
     let before = event.previous.as_ref().filter(|previous| selected(previous, options));

@@ -22,13 +22,13 @@ enum SelectorField {
     Other(usize),
 }
 
-/// What can be asked for of a resource's objects.
+/// The selectable fields of a resource's objects.
 pub struct Selectable<'a> {
     /// The fields besides name and namespace; those without a name can't be asked for.
     pub fields: &'a [Option<String>],
-    /// Whether the namespace can be.
+    /// True when the namespace is selectable.
     pub namespace: bool,
-    /// What is said of any other.
+    /// The complaint about any other field.
     pub refusal: &'a dyn Fn(&str) -> String,
 }
 
@@ -57,13 +57,13 @@ impl FieldSelector {
         Ok(FieldSelector(requirements))
     }
 
-    /// Whether it selects everything.
+    /// Returns true when it selects everything.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether an object fulfils it.
+    /// Returns true when an object fulfils it.
     #[must_use]
     pub fn matches(&self, object: &Stored) -> bool {
         self.0.iter().all(|requirement| {
@@ -76,13 +76,13 @@ impl FieldSelector {
         })
     }
 
-    /// The one name that is asked for, if there is one.
+    /// Returns the one name that is asked for, if there is one.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.exactly(&SelectorField::Name)
     }
 
-    /// The smallest scope within `scope` that holds all that is asked for.
+    /// Returns the smallest scope within `scope` that holds all that is asked for.
     #[must_use]
     pub fn narrow(&self, scope: Scope) -> Scope {
         let scope = match (scope, self.exactly(&SelectorField::Namespace)) {

@@ -61,7 +61,7 @@ impl LabelSelector {
         Some(LabelSelector::sorted(requirements))
     }
 
-    /// A selector of labels that must all be there (`spec.selector` of a ReplicationController).
+    /// Returns a selector of labels that must all be there (`spec.selector` of a ReplicationController).
     #[must_use]
     pub fn from_labels(labels: &Value) -> LabelSelector {
         LabelSelector::sorted(from_labels(labels))
@@ -72,13 +72,13 @@ impl LabelSelector {
         LabelSelector(requirements)
     }
 
-    /// Whether it selects everything.
+    /// Returns true when it selects everything.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether labels, looked up by key, fulfil it.
+    /// Returns true when labels, looked up by key, fulfil it.
     pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.0.iter().all(|requirement| requirement.holds(label(&requirement.key)))
     }

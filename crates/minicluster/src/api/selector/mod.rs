@@ -1,4 +1,4 @@
-//! Which objects are meant: by their labels, and by a few of their fields.
+//! The selection of objects: by their labels, and by a few of their fields.
 
 mod fields;
 mod labels;

@@ -26,19 +26,19 @@ const HEAD: usize = 12;
 const LONGEST: usize = 256 << 20;
 /// The file is written anew when it has grown by as much as it held, and at least by this.
 const GROWTH: u64 = 16 << 20;
-/// The largest file. What a cluster holds must fit into memory long before.
+/// The largest file. The content of a cluster must fit into memory long before.
 const LARGEST: u64 = 8 << 30;
 
-/// Why a cluster's state can't be kept.
+/// The reason for which a cluster's state can't be kept.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeepError {
     /// The files can't be read or written.
     #[error("failed to keep the cluster's state in {path}: {source}")]
     Files {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// What the system says.
+        /// The message of the system.
         source: io::Error,
     },
     /// Another cluster keeps its state there.
@@ -49,7 +49,7 @@ pub enum KeepError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Where.
+        /// The place.
         at: u64,
     },
 }
@@ -153,7 +153,7 @@ impl Journal {
         }
     }
 
-    /// Whether the file holds much that is out of date.
+    /// Returns true when the file holds much that is out of date.
     pub(super) fn is_due(&self) -> bool {
         self.length > self.settled.saturating_add(self.settled.max(GROWTH)) && !self.failed.is_cancelled()
     }

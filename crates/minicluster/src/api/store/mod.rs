@@ -33,7 +33,7 @@ const WINDOW: usize = 1024;
 /// Events that may wait for a watch that does not read; one more, and the watch is cut off.
 const WAITING: usize = 16 * 1024;
 
-/// What is stored together: the group and the plural of the version in which it is stored.
+/// The key of objects that are stored together: the group and the plural of the version in which they are stored.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GroupResource {
     /// The API group; empty for core.
@@ -43,7 +43,7 @@ pub struct GroupResource {
 }
 
 impl GroupResource {
-    /// The objects of a resource of a group.
+    /// Returns the objects of a resource of a group.
     #[must_use]
     pub fn new(group: &str, resource: &str) -> GroupResource {
         GroupResource { group: group.into(), resource: resource.into() }
@@ -61,7 +61,7 @@ pub enum Scope {
     Object(String),
 }
 
-/// What happened to an object.
+/// The change of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// It is new.
@@ -75,7 +75,7 @@ pub enum Change {
 /// Something that happened to an object.
 #[derive(Debug)]
 pub struct Event {
-    /// What.
+    /// The change.
     pub change: Change,
     /// The object from then on; for a deletion, its last state with the revision of the deletion.
     pub object: Arc<Stored>,
@@ -83,7 +83,7 @@ pub struct Event {
     pub previous: Option<Arc<Stored>>,
 }
 
-/// How much of an object a write brings.
+/// The extent of an object in a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteExtent {
     /// All of it.
@@ -95,7 +95,7 @@ pub enum WriteExtent {
 /// One change to be made, if nobody was faster.
 #[derive(Debug)]
 pub struct StoreOp {
-    /// Where the object lies.
+    /// The place of the object.
     pub group_resource: GroupResource,
     /// Its path there.
     pub path: String,
@@ -103,9 +103,9 @@ pub struct StoreOp {
     pub expected: Option<u64>,
     /// The object from now on; `None` removes it. Its resource version is set here.
     pub object: Option<Value>,
-    /// What field selectors can ask for, in the order of the resource's list of them.
+    /// The values for field selectors, in the order of the resource's list of them.
     pub fields: Vec<String>,
-    /// How much of the object is there.
+    /// The extent of the object.
     pub extent: WriteExtent,
 }
 
@@ -127,7 +127,7 @@ pub struct Store(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     inner: Mutex<StoreInner>,
-    /// Where writes are kept, if they are.
+    /// The persistence of writes, if they are kept.
     persistence: Option<Persistence>,
 }
 
@@ -150,7 +150,7 @@ struct Prepared {
     draft: Option<Draft>,
 }
 
-/// The path of an object among those of its resource. They are ordered by it.
+/// Returns the path of an object among those of its resource. They are ordered by it.
 #[must_use]
 pub fn path(namespace: Option<&str>, name: &str) -> String {
     match namespace {
@@ -176,7 +176,7 @@ impl StoreOp {
 }
 
 impl Scope {
-    /// Whether a path lies in it.
+    /// Returns true when a path lies in it.
     #[must_use]
     pub fn contains(&self, path: &str) -> bool {
         match self {
@@ -188,19 +188,19 @@ impl Scope {
 }
 
 impl Store {
-    /// The revision of the latest write; 0 before the first.
+    /// Returns the revision of the latest write; 0 before the first.
     #[must_use]
     pub fn revision(&self) -> u64 {
         self.lock().revision
     }
 
-    /// The object at a path.
+    /// Returns the object at a path.
     #[must_use]
     pub fn get(&self, group_resource: &GroupResource, path: &str) -> Option<Arc<Stored>> {
         self.lock().stores.get(group_resource)?.get(path)
     }
 
-    /// All objects of a scope, as they are now, of the resource that is stored under this group and plural.
+    /// Returns all objects of a scope, as they are now, of the resource that is stored under this group and plural.
     #[must_use]
     pub fn all(&self, group: &str, resource: &str, scope: &Scope) -> Vec<Arc<Stored>> {
         // The present is in every window.
@@ -208,7 +208,7 @@ impl Store {
         snapshot.map(|snapshot| snapshot.objects).unwrap_or_default()
     }
 
-    /// The objects of a scope as they are now, or were at a revision, from after a path on.
+    /// Returns the objects of a scope as they are now, or were at a revision, from after a path on.
     ///
     /// # Errors
     /// The window does not reach back to the revision.
@@ -242,7 +242,7 @@ impl Store {
         }
     }
 
-    /// How many objects of a scope there are from after a path on.
+    /// Returns how many objects of a scope there are from after a path on.
     ///
     /// # Errors
     /// The window does not reach back to the revision.
@@ -310,7 +310,7 @@ impl Store {
         }
     }
 
-    /// The revision up to which watches are told. Where writes are kept it may be behind the latest.
+    /// Returns the revision up to which watches are told. If writes are kept, it may be behind the latest.
     fn told(&self) -> u64 {
         self.lock().told
     }
@@ -322,7 +322,7 @@ impl Store {
 
 #[cfg(test)]
 impl Store {
-    /// A store with these objects, each with its group and plural, to try rules on that look at what is stored.
+    /// Returns a store with these objects, each with its group and plural, to try rules on that look at what is stored.
     pub fn of(objects: &[(&str, &str, Value)]) -> Store {
         let store = Store::default();
         for (group, resource, object) in objects {
@@ -335,7 +335,7 @@ impl Store {
 }
 
 impl StoreInner {
-    /// Makes all the changes, or none. Where writes are `kept`, they are noted, and nobody is told of them yet.
+    /// Makes all the changes, or none. If writes are `kept`, they are noted, and nobody is told of them yet.
     fn write(&mut self, writes: Vec<Prepared>, kept: bool) -> Result<Vec<Arc<Stored>>, Stale> {
         for (index, write) in writes.iter().enumerate() {
             let present = self.stores.get(&write.group_resource).and_then(|store| store.get(&write.path));

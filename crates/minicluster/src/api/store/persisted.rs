@@ -1,6 +1,6 @@
-//! A store that outlives its process. What is written is noted under the store's lock and nothing more; the file is
-//! written by one task at a time, on a thread that may wait for the disk, with everything that was noted until then.
-//! Nobody is answered or told of a write before it is in the file.
+//! A store that outlives its process. A write is noted under the store's lock and nothing more; the file is written by
+//! one task at a time, on a thread that may wait for the disk, with everything that was noted until then. Nobody is
+//! answered or told of a write before it is in the file.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,7 +21,7 @@ struct StoredRecord {
     object: Vec<u8>,
 }
 
-/// How a store keeps its writes.
+/// The persistence of a store's writes.
 #[derive(Debug)]
 pub(super) struct Persistence {
     pub(super) journal: Mutex<Journal>,
@@ -30,28 +30,28 @@ pub(super) struct Persistence {
     pub(super) saved: Arc<watch::Sender<u64>>,
 }
 
-/// What is not in the file yet.
+/// The writes that are not in the file yet.
 #[derive(Debug, Default)]
 pub(super) struct Unsaved {
     /// The writes, those in a list that were made together.
     pub(super) writes: Vec<Vec<Noted>>,
-    /// What watches are told of once it is in the file.
+    /// The events for watches once it is in the file.
     pub(super) events: Vec<(GroupResource, Arc<Event>)>,
-    /// Whether somebody is writing the file.
+    /// True while somebody is writing the file.
     saving: bool,
 }
 
-/// What one visit to the file came to.
+/// The result of one visit to the file.
 struct Visit {
     /// Everything up to this revision is in the file.
     revision: u64,
-    /// Whether more was noted meanwhile, which is left to whoever made this visit.
+    /// True when more was noted meanwhile, which is left to the maker of this visit.
     more: bool,
 }
 
 impl Store {
-    /// A store with what lies in a folder, where every write is kept from now on. All events are forgotten: whoever
-    /// watched before is answered with 410 and lists anew.
+    /// Returns a store with what lies in a folder, where every write is kept from now on. All events are forgotten:
+    /// whoever watched before is answered with 410 and lists anew.
     ///
     /// # Errors
     /// As [`KeepError`] says.
@@ -161,7 +161,7 @@ impl Shared {
     /// Writes what was noted to the file, then tells the watches of it.
     fn visit(&self) -> Option<Visit> {
         let persistence = self.persistence.as_ref()?;
-        // Whoever has the file takes what was noted, so that it is written in its order.
+        // The holder of the file takes the noted writes, so that they are written in their order.
         let mut journal = persistence.journal.lock().unwrap_or_else(PoisonError::into_inner);
         let (writes, events, revision, everything) = {
             let mut inner = self.lock();
@@ -183,7 +183,7 @@ impl Shared {
 }
 
 impl Drop for Shared {
-    /// What nobody waited for is kept as well.
+    /// Writes that nobody waited for are kept as well.
     fn drop(&mut self) {
         while self.visit().is_some_and(|visit| visit.more) {}
     }
@@ -285,7 +285,7 @@ mod tests {
         store.saved().await;
         assert!(length() > empty);
         assert_eq!((0..101).filter(|_| told()).count(), 100, "each is told once");
-        // Whoever drops it can open it again at once, what was not waited for is kept too.
+        // After a drop it can be opened again at once, and writes that nobody waited for are kept, too.
         put(&store, "a", 100);
         let before = all(&store);
         drop(watcher);

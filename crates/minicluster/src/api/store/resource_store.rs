@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use super::stored::{Draft, Stored};
 use super::{Change, Event, Gone, Scope, WAITING, WINDOW, namespace_of};
 
-/// Which objects of a scope are wanted.
+/// The wanted objects of a scope.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
     /// As they were at this revision; as they are if `None`.
@@ -34,7 +34,7 @@ pub struct PartOfList {
     pub revision: u64,
     /// The objects, by path.
     pub objects: Vec<Arc<Stored>>,
-    /// Whether others follow.
+    /// True when others follow.
     pub more: bool,
 }
 
@@ -44,8 +44,8 @@ pub(super) struct ResourceStore {
     window: VecDeque<Arc<Event>>,
     /// The newest revision of which the event is forgotten.
     compacted: u64,
-    /// What the managed fields of the objects written last say, without repetition. Those of objects that one controller
-    /// makes in one second are the same.
+    /// The managed fields of the objects written last, without repetition. Those of objects that one controller makes
+    /// in one second are the same.
     managers: VecDeque<Arc<[u8]>>,
     everything: Vec<Registered>,
     namespaces: BTreeMap<String, Vec<Registered>>,
@@ -63,7 +63,7 @@ impl ResourceStore {
         self.objects.get(path).cloned()
     }
 
-    /// All objects, by path.
+    /// Returns all objects, by path.
     pub(super) fn objects(&self) -> impl Iterator<Item = &Arc<Stored>> {
         self.objects.values()
     }
@@ -130,7 +130,7 @@ impl ResourceStore {
         Ok(self.view(scope, page, present)?.count())
     }
 
-    /// The objects of a scope by path, one after the other.
+    /// Returns the objects of a scope by path, one after the other.
     fn view<'s>(
         &'s self,
         scope: &Scope,
@@ -141,7 +141,8 @@ impl ResourceStore {
         if at < self.compacted {
             return Err(Gone { oldest: self.compacted });
         }
-        // What the objects written since were then, newest first: the oldest of these events says it last.
+        // The former states of the objects written since, newest first: the oldest of these events is the last one
+        // here.
         let mut earlier: BTreeMap<&'s str, Option<&'s Arc<Stored>>> = BTreeMap::new();
         for event in self.window.iter().rev().take_while(|event| event.object.revision > at) {
             earlier.insert(&event.object.path, event.previous.as_ref());
@@ -180,7 +181,7 @@ impl ResourceStore {
             .take_while(move |(path, _)| upto.as_deref().is_none_or(|upto| ***path < *upto))
     }
 
-    /// The events of a scope after a revision, up to the one of which watches are told.
+    /// Returns the events of a scope after a revision, up to the one of which watches are told.
     pub(super) fn since(&self, scope: &Scope, after: u64, told: u64) -> Result<VecDeque<Arc<Event>>, Gone> {
         if after < self.compacted {
             return Err(Gone { oldest: self.compacted });

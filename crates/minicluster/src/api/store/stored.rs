@@ -36,7 +36,7 @@ pub struct Stored {
     pub uid: Arc<str>,
     /// Its labels, sorted.
     pub labels: Arc<StoredLabels>,
-    /// What field selectors can ask for, in the order of the resource's list of them.
+    /// The values for field selectors, in the order of the resource's list of them.
     pub fields: Arc<[Box<str>]>,
     text: Text,
 }
@@ -55,21 +55,21 @@ struct Text {
     places: TextOffsets,
 }
 
-/// Where parts of an object begin in the first part of its text.
+/// The beginnings of parts of an object in the first part of its text.
 #[derive(Clone, Copy, Debug, Default)]
 struct TextOffsets {
     after_kind: usize,
     metadata: usize,
 }
 
-/// What a write asks to be stored.
+/// The object that a write asks to be stored.
 #[derive(Debug)]
 pub struct WrittenObject {
     /// The object.
     pub object: Value,
     /// Its path among the objects of its resource.
     pub path: Arc<str>,
-    /// What field selectors can ask for.
+    /// The values for field selectors.
     pub fields: Vec<String>,
 }
 
@@ -84,7 +84,7 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Writes an object down. What is as it was in `before`, or is not written, is shared with it.
+    /// Writes an object down. Parts that are as in `before`, or are not written, are shared with it.
     #[must_use]
     pub fn new(written: WrittenObject, extent: WriteExtent, before: Option<&Stored>) -> Draft {
         let WrittenObject { object, path, fields } = written;
@@ -119,7 +119,7 @@ impl Draft {
         lately.push_back(Arc::clone(managers));
     }
 
-    /// The object, once it is known which write it is.
+    /// Returns the object, once it is known which write it is.
     #[must_use]
     pub fn at(self, revision: u64) -> Stored {
         let Draft { path, uid, labels, fields, text } = self;
@@ -128,13 +128,13 @@ impl Draft {
 }
 
 impl Stored {
-    /// An object at a revision, of which there is no earlier one.
+    /// Returns an object at a revision, of which there is no earlier one.
     #[must_use]
     pub fn new(written: WrittenObject, revision: u64) -> Stored {
         Draft::new(written, WriteExtent::Whole, None).at(revision)
     }
 
-    /// The object as JSON, with kind and apiVersion.
+    /// Returns the object as JSON, with kind and apiVersion.
     #[must_use]
     pub fn json(&self) -> Bytes {
         self.joined(&[], 0, &[])
@@ -147,8 +147,8 @@ impl Stored {
         [identity, revision.as_bytes(), managers, content, status].iter().for_each(|part| out.extend_from_slice(part));
     }
 
-    /// The object as JSON from after its kind and apiVersion on, without the opening brace: `"metadata":{…}…}`. In
-    /// pieces, none of which is copied but the first.
+    /// Returns the object as JSON from after its kind and apiVersion on, without the opening brace: `"metadata":{…}…}`.
+    /// In pieces, none of which is copied but the first.
     #[must_use]
     pub fn json_without_kind(&self) -> [Bytes; 4] {
         let Text { identity, managers, content, status, places } = &self.text;
@@ -157,7 +157,7 @@ impl Stored {
         [Bytes::from(head), lent(managers), lent(content), lent(status)]
     }
 
-    /// The object's metadata as JSON.
+    /// Returns the object's metadata as JSON.
     #[must_use]
     pub fn metadata_json(&self) -> Bytes {
         let Text { identity, managers, places, .. } = &self.text;
@@ -165,7 +165,7 @@ impl Stored {
         Bytes::from([&identity[places.metadata..], revision.as_bytes(), managers].concat())
     }
 
-    /// The line of a watch that tells of a change with this object.
+    /// Returns the line of a watch that tells of a change with this object.
     #[must_use]
     pub fn frame_as(&self, change: Change) -> Bytes {
         let prefix = match change {
@@ -187,20 +187,20 @@ impl Stored {
         Bytes::from(out)
     }
 
-    /// The object, read.
+    /// Returns the object, read.
     #[must_use]
     pub fn value(&self) -> Value {
         read(&self.json())
     }
 
-    /// The object's kind, version, metadata and status, read.
+    /// Returns the object's kind, version, metadata and status, read.
     #[must_use]
     pub fn metadata_and_status(&self) -> Value {
         let Text { identity, managers, status, .. } = &self.text;
         read(&[identity, self.revision.to_string().as_bytes(), managers, status].concat())
     }
 
-    /// The same object with another revision, as the one that is deleted at it.
+    /// Returns the same object with another revision, as the one that is deleted at it.
     #[must_use]
     pub fn at_revision(&self, revision: u64) -> Stored {
         Stored {
@@ -213,26 +213,26 @@ impl Stored {
         }
     }
 
-    /// The namespace that the object lives in.
+    /// Returns the namespace that the object lives in.
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
         super::namespace_of(&self.path)
     }
 
-    /// The object's name.
+    /// Returns the object's name.
     #[must_use]
     pub fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or_default()
     }
 
-    /// The value of a label.
+    /// Returns the value of a label.
     #[must_use]
     pub fn label(&self, key: &str) -> Option<&str> {
         let index = self.labels.binary_search_by(|(known, _)| (**known).cmp(key)).ok()?;
         Some(&self.labels[index].1)
     }
 
-    /// How many of the four parts of the text are the same memory as those of another version.
+    /// Returns how many of the four parts of the text are the same memory as those of another version.
     #[cfg(test)]
     pub fn parts_shared_with(&self, other: &Stored) -> usize {
         let parts = |text: &Text| [&text.identity, &text.managers, &text.content, &text.status].map(Arc::as_ptr);
@@ -286,7 +286,7 @@ impl Text {
     }
 }
 
-/// Everything but the header, the metadata and the status.
+/// Returns everything but the header, the metadata and the status.
 fn write_content(out: &mut Vec<u8>, fields: &Map<String, Value>, before: Option<&Arc<[u8]>>) -> Arc<[u8]> {
     let others = |key: &str| !matches!(key, "kind" | "apiVersion" | "metadata" | "status");
     for (key, value) in fields.iter().filter(|(key, _)| others(key)) {
@@ -296,7 +296,7 @@ fn write_content(out: &mut Vec<u8>, fields: &Map<String, Value>, before: Option<
     part(out, before)
 }
 
-/// What was just written, as it was before if it is the same.
+/// Returns the written part, or the one before if it is the same.
 fn part(written: &mut Vec<u8>, before: Option<&Arc<[u8]>>) -> Arc<[u8]> {
     let known = before.into_iter().chain(ENDS.iter()).find(|known| ***known == **written);
     let part = known.map_or_else(|| Arc::from(written.as_slice()), Arc::clone);
@@ -304,7 +304,7 @@ fn part(written: &mut Vec<u8>, before: Option<&Arc<[u8]>>) -> Arc<[u8]> {
     part
 }
 
-/// A value as it was before if it is the same.
+/// Returns a value as it was before if it is the same.
 fn shared<T: PartialEq + ?Sized, V: AsRef<T> + Into<Arc<T>>>(value: V, before: Option<&Arc<T>>) -> Arc<T> {
     match before.filter(|before| ***before == *value.as_ref()) {
         Some(before) => Arc::clone(before),
@@ -312,7 +312,8 @@ fn shared<T: PartialEq + ?Sized, V: AsRef<T> + Into<Arc<T>>>(value: V, before: O
     }
 }
 
-/// What was written from a value here. To look at all of the text at once is quicker than string by string.
+/// Reads a text that was written from a value here. To look at all of the text at once is quicker than string by
+/// string.
 fn read(json: &[u8]) -> Value {
     #[cfg(test)]
     crate::growth::count(crate::growth::Counted::Read);

@@ -20,7 +20,7 @@ pub struct Watcher {
     after: u64,
 }
 
-/// What a watch has to tell.
+/// The next message of a watch.
 #[derive(Debug)]
 pub enum Next {
     /// Something happened.
@@ -42,7 +42,7 @@ impl Watcher {
         Watcher { store, group_resource, scope, id, backlog, receiver, after }
     }
 
-    /// The next event after the revision that the watch began at, or the end.
+    /// Returns the next event after the revision that the watch began at, or the end.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Next> {
         loop {
             let event = match self.backlog.pop_front() {
@@ -60,14 +60,14 @@ impl Watcher {
         }
     }
 
-    /// Whether no event is waiting.
+    /// Returns true when no event is waiting.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.backlog.is_empty() && self.receiver.is_empty()
     }
 
-    /// The latest revision of the store of which watches are told. Whoever has taken all events that were waiting after this call has seen every
-    /// change of the scope up to it.
+    /// Returns the latest revision of the store of which watches are told. A watcher that has taken all events that
+    /// were waiting after this call has seen every change of the scope up to it.
     #[must_use]
     pub fn revision(&self) -> u64 {
         self.store.told()

@@ -81,7 +81,8 @@ fn assign(old: &Value, binding: &Value, now: &str) -> Result<Value, ApiError> {
     Ok(pod)
 }
 
-/// Puts a condition in the place of the one of its type. What has the same status keeps the moment of its last change.
+/// Puts a condition in the place of the one of its type. A condition with the same status keeps the moment of its last
+/// change.
 pub(super) fn set_condition(pod: &mut Value, mut condition: Value) {
     if !pod["status"]["conditions"].is_array() {
         pod["status"]["conditions"] = json!([]);

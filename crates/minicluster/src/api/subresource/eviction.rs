@@ -97,7 +97,7 @@ impl ApiServer {
     }
 }
 
-/// A budget after one more disruption, or why there can be none.
+/// Returns a budget after one more disruption, or why there can be none.
 fn take(budget: &Value, pod: &str, now: &str) -> Result<Value, ApiError> {
     let name = text(budget, "/metadata/name");
     let number = |field: &str| budget["status"][field].as_i64().unwrap_or_default();
@@ -143,7 +143,7 @@ fn is_ready(pod: &Value) -> bool {
     conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
-/// Whether pods that are not ready may go although the budget is used up.
+/// Returns true when pods that are not ready may go although the budget is used up.
 fn ignores_unhealthy(budget: &Value) -> bool {
     if budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow" {
         return true;

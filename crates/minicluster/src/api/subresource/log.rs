@@ -18,10 +18,10 @@ use crate::api::write::text;
 use crate::api::{ApiError, ApiServer, Cause};
 use crate::{LogLine, LogPlace};
 
-/// How often a log that is followed looks after its container, if nothing is written.
+/// The period between two looks of a log that is followed at its container, if nothing is written.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
-/// What of a log is asked for.
+/// The options of a log.
 #[derive(Clone, Debug, Default)]
 struct LogOptions {
     follow: bool,
@@ -53,7 +53,7 @@ impl ApiServer {
         Ok(Reply::new(200, ReplyContent::Other("text/plain", body)))
     }
 
-    /// What is there, then what comes, until the container ends.
+    /// Sends the present log, then new lines, until the container ends.
     fn follow(&self, target: &Target, stored: &Stored, container: String, options: LogOptions) -> Body {
         let (server, target, uid) = (self.clone(), Target { subresource: None, ..target.clone() }, stored.uid.clone());
         let changed = self.logs().subscribe();
@@ -153,7 +153,7 @@ impl LogOptions {
     }
 }
 
-/// The container that is meant.
+/// Returns the container that is meant.
 fn container(pod: &Value, named: Option<&str>) -> Result<String, ApiError> {
     let names_of = |part: &str| -> Vec<String> {
         let containers = pod["spec"][part].as_array().into_iter().flatten();
@@ -224,7 +224,7 @@ impl Printer {
         self.left == 0
     }
 
-    /// The lines that are there at first: not those before the wanted ones.
+    /// Returns the lines that are there at first: not those before the wanted ones.
     fn first(&mut self, mut lines: Vec<LogLine>) -> String {
         if let Some(since) = self.options.since {
             lines.retain(|line| line.at >= since);

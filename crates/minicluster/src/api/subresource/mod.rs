@@ -1,4 +1,4 @@
-//! What lies below an object and is not simply a part of it.
+//! The subresources that are not simply a part of the object.
 
 mod binding;
 mod eviction;
@@ -50,13 +50,13 @@ fn unsupported(target: &Target, what: &str) -> ApiError {
     ApiError::new(501, "NotImplemented", why)
 }
 
-/// What is answered where something was done and there is nothing to show.
+/// Returns the answer when something was done and there is nothing to show.
 fn done() -> Reply {
     Reply::value(json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201 }))
         .code(201)
 }
 
-/// A body of a kind of its own, which is only spoken, never stored.
+/// Returns a body of a kind of its own, which is only spoken, never stored.
 fn body(call: &Call, kind: &str) -> Result<Value, ApiError> {
     let body = call.options()?.unwrap_or_default();
     let sent = body["kind"].as_str().unwrap_or(kind);

@@ -93,7 +93,7 @@ impl ApiServer {
         self.scaled(target, &outcome, &how, warnings)
     }
 
-    /// An object whose scale becomes what `change` makes of it.
+    /// Returns an object whose scale becomes what `change` makes of it.
     fn rescaled(
         &self,
         target: &Target,
@@ -145,7 +145,7 @@ fn counted(old: &Value, mut read: Read) -> Read {
     read
 }
 
-/// Where an object says how many there shall be.
+/// Returns the path of an object's size.
 fn size_path(resource: &Resource) -> Vec<String> {
     let custom = resource.custom.as_ref().and_then(|facts| facts.scale.as_ref());
     custom.map_or_else(|| vec!["spec".to_owned(), "replicas".to_owned()], |paths| paths.spec.clone())
@@ -155,7 +155,7 @@ fn at<'a>(object: &'a Value, path: &[String]) -> &'a Value {
     path.iter().fold(object, |value, key| &value[key.as_str()])
 }
 
-/// The scale of an object.
+/// Returns the scale of an object.
 fn scale_of(resource: &Resource, object: &Value) -> Value {
     let custom = resource.custom.as_ref().and_then(|facts| facts.scale.as_ref());
     let (wanted, present, selector) = match custom {
@@ -188,7 +188,7 @@ fn scale_of(resource: &Resource, object: &Value) -> Value {
     json!({ "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status })
 }
 
-/// An object with the size that a scale asks for.
+/// Returns an object with the size that a scale asks for.
 fn scaled(resource: &Resource, object: &Value, scale: &Value) -> Result<Value, ApiError> {
     let replicas = scale["spec"]["replicas"].as_i64().unwrap_or_default();
     if replicas < 0 {

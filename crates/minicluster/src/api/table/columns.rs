@@ -90,7 +90,7 @@ const COLUMNS: &[(&str, &str, &str)] = &[
     ("autoscaling", "scales", "Desired:integer|Available:integer|Age"),
 ];
 
-/// The columns of a kind.
+/// Returns the columns of a kind.
 #[must_use]
 pub(super) fn columns(resource: &Resource) -> Value {
     let (group, plural) = (resource.definition.group.as_str(), resource.definition.resource.as_str());

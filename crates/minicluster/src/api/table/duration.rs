@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use crate::api::time::parse;
 
-/// How long ago a moment in an object's text was; `<unknown>` where there is none.
+/// Returns how long ago a moment in an object's text was; `<unknown>` if there is none.
 #[must_use]
 pub(super) fn ago(text: Option<&str>, now: Timestamp) -> String {
     match text.and_then(parse) {
@@ -13,7 +13,7 @@ pub(super) fn ago(text: Option<&str>, now: Timestamp) -> String {
     }
 }
 
-/// A number of seconds in one or two units; the longer it is, the coarser.
+/// Returns a number of seconds in one or two units; the longer it is, the coarser.
 #[must_use]
 pub(super) fn human(seconds: i64) -> String {
     const DAYS_OF_YEAR: i64 = 365;

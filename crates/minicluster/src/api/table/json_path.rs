@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-/// The values at a path; none where it leads nowhere or is not understood.
+/// Returns the values at a path; none where it leads nowhere or is not understood.
 #[must_use]
 pub(super) fn find<'a>(object: &'a Value, path: &str) -> Vec<&'a Value> {
     let path = path.trim().trim_start_matches('{').trim_end_matches('}').trim_start_matches('$');
@@ -52,7 +52,7 @@ impl JsonPathStep<'_> {
     }
 }
 
-/// A value as text: without quotes if it is text.
+/// Returns a value as text: without quotes if it is text.
 #[must_use]
 pub(super) fn text(value: &Value) -> String {
     match value {
@@ -99,7 +99,7 @@ fn step(path: &str) -> Option<(JsonPathStep<'_>, &str)> {
     Some((step, &rest[end..]))
 }
 
-/// Where the bracket closes that opened before; brackets in quotes do not count.
+/// Returns the place of the bracket that closes the one before; brackets in quotes do not count.
 fn closing(text: &str) -> Option<usize> {
     let mut quote = None;
     for (at, c) in text.char_indices() {

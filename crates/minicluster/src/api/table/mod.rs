@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 use super::negotiate::Include;
 use super::resource::Resource;
 
-/// A table of one object.
+/// Returns a table of one object.
 #[must_use]
 pub fn of_one(resource: &Resource, object: &Value, version: &str, include: Include, now: Timestamp) -> Value {
     let metadata = json!({ "resourceVersion": object["metadata"]["resourceVersion"] });
     of_list(resource, std::iter::once(object.clone()), &metadata, version, include, now)
 }
 
-/// A table of many objects.
+/// Returns a table of many objects.
 #[must_use]
 pub fn of_list(
     resource: &Resource,

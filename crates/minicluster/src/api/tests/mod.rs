@@ -15,7 +15,7 @@ use super::*;
 use crate::Clock;
 use crate::{PodLogs, Random};
 
-/// A server, and what its containers have written.
+/// Returns a server, and what its containers have written.
 fn server(access: Access) -> (ApiServer, PodLogs) {
     let logs = PodLogs::default();
     let clock = Clock::tokio(Timestamp::UNIX_EPOCH);

@@ -109,7 +109,7 @@ impl ApiServer {
             if options.dry_run {
                 return Ok(Outcome::DryRun(new));
             }
-            // What is written alone can't be too late for anything but itself.
+            // A single object can't be too late for anything but itself.
             let again = if more.is_empty() { Value::Null } else { unaddressed.unwrap_or_else(|| new.clone()) };
             let changes = std::iter::once(Self::change(target, &name, None, new)).chain(more).collect();
             match self.commit(changes) {
@@ -181,7 +181,7 @@ impl ApiServer {
     }
 }
 
-/// Whether what was asked for still counts when an object is made of it.
+/// Returns true when the request still counts when an object is made of it.
 fn keeps_asked(target: &Target) -> bool {
     target.resource.is("", "services") || target.resource.definition.group == "resource.k8s.io"
 }

@@ -23,14 +23,14 @@ use crate::api::{ApiError, ApiServer};
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
 
-/// What is said to those who delete a job and do not say what becomes of its pods.
+/// The warning to clients that delete a job and do not say what to do about its pods.
 const ORPHANED_PODS: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to \
                              remove them or set propagationPolicy=Orphan to suppress this warning";
 
 /// Namespaces that stay.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
-/// What a deletion comes to.
+/// The result of a deletion.
 pub(in crate::api) enum Deletion {
     /// The object is gone; its last state.
     Gone(Arc<Stored>),
@@ -38,7 +38,7 @@ pub(in crate::api) enum Deletion {
     Pending(Outcome),
 }
 
-/// What a deletion has to do to an object.
+/// The step of a deletion.
 enum DeletionStep {
     /// Take it away.
     Remove,
@@ -124,7 +124,7 @@ impl ApiServer {
         Ok(self.commit(std::iter::once(Self::removal(target, stored)).chain(more).collect()).ok())
     }
 
-    /// What a deletion has to do to an object as it is.
+    /// Returns the step of a deletion for an object as it is.
     fn step(&self, resource: &Resource, before: &Value, options: &DeleteOptions) -> DeletionStep {
         let finalizers = finalizers(resource, before, options);
         let deleting = before["metadata"]["deletionTimestamp"].is_string();
@@ -214,7 +214,7 @@ impl ApiServer {
         }
     }
 
-    /// What holds others is deleted by steps of its own, which say it in other words.
+    /// Kinds that hold others are deleted by steps of their own, with other messages.
     fn check_preconditions_of_steps(target: &Target, object: &Value, options: &DeleteOptions) -> Result<(), ApiError> {
         let (group, resource) = (&target.resource.definition.group, &target.resource.definition.resource);
         let wanted = [
@@ -238,7 +238,7 @@ impl ApiServer {
     }
 }
 
-/// The finalizers that the object has from now on: its own, and the one that the propagation policy asks for.
+/// Returns the finalizers that the object has from now on: its own, and the one that the propagation policy asks for.
 fn finalizers(resource: &Resource, object: &Value, options: &DeleteOptions) -> Vec<Value> {
     let finalizers = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
     if resource.is("", "events") || resource.is("events.k8s.io", "events") {
@@ -249,7 +249,7 @@ fn finalizers(resource: &Resource, object: &Value, options: &DeleteOptions) -> V
         && object["metadata"]["deletionTimestamp"].is_string()
         && object["spec"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty());
     if waits {
-        // How it goes was said by who deleted it first.
+        // The first deletion decided how it goes.
         return finalizers;
     }
     let orphans_by_default = resource.is("", "replicationcontrollers") || resource.is("batch", "jobs");
@@ -257,7 +257,7 @@ fn finalizers(resource: &Resource, object: &Value, options: &DeleteOptions) -> V
         Some(Propagation::Orphan) => Some(ORPHAN),
         Some(Propagation::Foreground) => Some(FOREGROUND),
         Some(Propagation::Background) => None,
-        // What was asked for before holds.
+        // An earlier request stays in force.
         None if finalizers.iter().any(|known| known == ORPHAN) => Some(ORPHAN),
         None if finalizers.iter().any(|known| known == FOREGROUND) => Some(FOREGROUND),
         None => orphans_by_default.then_some(ORPHAN),
@@ -285,7 +285,7 @@ fn set_finalizers(object: &mut Value, finalizers: Vec<Value>) {
     }
 }
 
-/// How long an object may take to end: only pods that run somewhere take any time.
+/// Returns how long an object may take to end: only pods that run somewhere take any time.
 fn grace_period(resource: &Resource, object: &Value, options: &DeleteOptions) -> i64 {
     if !resource.is("", "pods") {
         return 0;

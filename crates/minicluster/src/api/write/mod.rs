@@ -24,10 +24,10 @@ use super::route::Target;
 use super::store::{self, Stale, Stored, path};
 use super::{ApiError, ApiServer};
 
-/// How often a write is tried again when somebody was faster and the client left it to the server.
+/// The number of tries of a write when somebody was faster and the client left it to the server.
 const TRIES: usize = 10;
 
-/// What became of a write.
+/// The result of a write.
 #[derive(Debug)]
 pub(super) enum Outcome {
     /// It is stored.
@@ -45,7 +45,7 @@ impl Outcome {
     }
 }
 
-/// A write as the rules of objects see it.
+/// Returns a write as the rules of objects see it.
 pub(super) fn write_context<'a>(target: &'a Target, options: &'a WriteOptions, now: Timestamp) -> WriteContext<'a> {
     WriteContext {
         definition: &target.resource.definition,
@@ -57,7 +57,7 @@ pub(super) fn write_context<'a>(target: &'a Target, options: &'a WriteOptions, n
     }
 }
 
-/// A write by the server itself.
+/// Returns a write by the server itself.
 pub(super) fn own_write_context(resource: &Resource, now: Timestamp) -> WriteContext<'_> {
     WriteContext {
         definition: &resource.definition,
@@ -70,7 +70,7 @@ pub(super) fn own_write_context(resource: &Resource, now: Timestamp) -> WriteCon
 }
 
 impl ApiServer {
-    /// The change of the store that puts an object (as it is served) into its place.
+    /// Returns the change of the store that puts an object (as it is served) into its place.
     pub(super) fn change(target: &Target, name: &str, expected: Option<u64>, object: Value) -> store::StoreOp {
         let object = convert::to_storage(&target.resource, object);
         let fields = target.resource.field_values(&object);
@@ -79,7 +79,7 @@ impl ApiServer {
         store::StoreOp { fields, ..put }
     }
 
-    /// The change of the store that gives an object another status. The object is served as it is stored.
+    /// Returns the change of the store that gives an object another status. The object is served as it is stored.
     pub(super) fn status_change(target: &Target, stored: &Stored, object: Value) -> store::StoreOp {
         let fields = target.resource.field_values_of_status(&object, &stored.fields);
         let (group_resource, path) = (target.resource.group_resource.clone(), stored.path.to_string());
@@ -87,7 +87,7 @@ impl ApiServer {
         store::StoreOp { fields, extent: store::WriteExtent::MetadataAndStatus, ..put }
     }
 
-    /// The change of the store that removes an object.
+    /// Returns the change of the store that removes an object.
     pub(super) fn removal(target: &Target, stored: &Stored) -> store::StoreOp {
         let group_resource = target.resource.group_resource.clone();
         store::StoreOp::remove(group_resource, stored.path.to_string(), stored.revision)
@@ -113,7 +113,7 @@ impl ApiServer {
         if written.is_empty() { Err(Stale(0)) } else { Ok(written.swap_remove(0)) }
     }
 
-    /// The object that a path names does not match what a client expects of it.
+    /// Returns the object that a path names does not match what a client expects of it.
     pub(super) fn modified(target: &Target) -> ApiError {
         let definition = &target.resource.definition;
         let why = "the object has been modified; please apply your changes to the latest version and try again";
@@ -121,7 +121,7 @@ impl ApiServer {
     }
 }
 
-/// The text at a path of an object; empty where there is none.
+/// Returns the text at a path of an object; empty where there is none.
 pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     // No name of a field has to be escaped in a pointer, and this is asked of every write.
     let mut names = pointer.split('/').skip(1);

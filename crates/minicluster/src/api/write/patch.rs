@@ -42,7 +42,7 @@ impl ApiServer {
             self.authorizer().may_grant(target, options.requester.as_ref(), Some(old), &object)?;
             Ok(object)
         };
-        // What the others make of an object is read anew as a whole.
+        // The result of the other kinds of patch is read anew as a whole.
         let status = match kind {
             PatchKind::Json | PatchKind::Merge => None,
             PatchKind::Strategic => self.change_status(target, &options, |old| patched(old).ok()),
@@ -77,7 +77,7 @@ impl ApiServer {
         view: &View<'_>,
     ) -> Result<Reply, ApiError> {
         check_name_if_said(target, &object)?;
-        // What is said of an object names it as it names itself.
+        // Messages about an object name it as it names itself.
         let as_sent = object.clone();
         settle_namespace(target, &mut object)?;
         let definition = &target.resource.definition;
@@ -85,7 +85,7 @@ impl ApiServer {
             let outcome = match self.find(target) {
                 Ok(_) => self.apply_over(target, options, &as_sent),
                 Err(error) if error.code != 404 => return Err(error),
-                // Of all things below an object, only the status of a service makes one that is not there.
+                // Among all subresources, only the status of a service creates a missing one.
                 Err(missing) if target.subresource.is_some() && !target.resource.is("", "services") => {
                     return Err(missing);
                 }
@@ -155,7 +155,7 @@ fn check_name_if_said(target: &Target, object: &Value) -> Result<(), ApiError> {
     if text(object, "/metadata/name").is_empty() { Ok(()) } else { check_name(target, object) }
 }
 
-/// A patch that can't be laid over an object is refused by the outermost layer.
+/// Returns a patch that can't be laid over an object is refused by the outermost layer.
 fn outermost(error: ApiError) -> ApiError {
     let generic = error.code == 422 && error.causes.is_empty();
     ApiError { generic: error.generic || generic, ..error }

@@ -148,7 +148,7 @@ impl ApiServer {
     }
 }
 
-/// Whether a PUT of what is not there makes it.
+/// Returns true when a PUT creates a missing object.
 fn creates_on_update(target: &Target) -> bool {
     const KINDS: [(&str, &[&str]); 5] = [
         ("", &["endpoints", "events", "limitranges", "services"]),
@@ -161,7 +161,7 @@ fn creates_on_update(target: &Target) -> bool {
     target.subresource.is_none() && KINDS.iter().any(is)
 }
 
-/// Whether nothing holds an object back any more that is to be deleted.
+/// Returns true when nothing holds an object back any more that is to be deleted.
 fn is_over(object: &Value) -> bool {
     let metadata = &object["metadata"];
     let empty = |list: &Value| list.as_array().is_none_or(Vec::is_empty);

@@ -14,7 +14,7 @@ use super::ownership::controller_of;
 use super::work_queue::WorkQueue;
 use super::{Context, ControllerStart, worker};
 
-/// How many CronJobs are looked at side by side.
+/// The number of CronJobs that are handled side by side.
 const WORKERS: usize = 5;
 
 /// The controller.

@@ -14,7 +14,7 @@ use crate::controllers::ownership::controller_reference;
 /// The annotation that says for which time a Job was made.
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 
-/// The Job for a time.
+/// Returns the Job for a time.
 pub fn draft(owner: &CronJob, at: Timestamp, zone: &TimeZone) -> Job {
     let template = owner.spec.job_template.clone();
     let metadata = template.metadata.unwrap_or_default();
@@ -34,7 +34,7 @@ pub fn draft(owner: &CronJob, at: Timestamp, zone: &TimeZone) -> Job {
     }
 }
 
-/// The name of the Job for a time: its minute.
+/// Returns the name of the Job for a time: its minute.
 pub fn name_for(owner: &CronJob, at: Timestamp) -> String {
     format!("{}-{}", name_of(&owner.metadata), at.as_second() / 60)
 }
@@ -45,7 +45,8 @@ fn written(at: Timestamp, zone: &TimeZone) -> String {
     text.strip_suffix("+00:00").map_or_else(|| text.clone(), |text| format!("{text}Z"))
 }
 
-/// The Jobs that are too many of those that have ended: the oldest of those that succeeded and of those that failed.
+/// Returns the Jobs that are too many of those that have ended: the oldest of those that succeeded and of those that
+/// failed.
 pub fn superfluous(owner: &CronJob, jobs: &[Arc<Job>]) -> Vec<Arc<Job>> {
     let spec = &owner.spec;
     let mut gone = Vec::new();

@@ -28,7 +28,7 @@ const BORNE: [(&str, &str); 6] = [
 /// And one that those on their node's network bear.
 const BORNE_ON_HOST_NETWORK: (&str, &str) = ("node.kubernetes.io/network-unavailable", "NoSchedule");
 
-/// Whether a DaemonSet's pod belongs on a node.
+/// The decision if a DaemonSet's pod belongs on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fit {
     /// One shall run there.
@@ -39,7 +39,7 @@ pub enum Fit {
     Not,
 }
 
-/// Whether a DaemonSet's pod belongs on a node.
+/// Decides if a DaemonSet's pod belongs on a node.
 pub fn of(set: &DaemonSet, node: &Node) -> Fit {
     let none = PodSpec::default();
     let spec = set.spec.template.spec.as_ref().unwrap_or(&none);
@@ -79,7 +79,7 @@ fn tolerations(spec: &PodSpec) -> Vec<Toleration> {
     tolerations
 }
 
-/// The template of the pod on a node: pinned to it by affinity, so that a scheduler binds it there.
+/// Returns the template of the pod on a node: pinned to it by affinity, so that a scheduler binds it there.
 pub fn template_for(set: &DaemonSet, node: &str, hash: &str) -> PodTemplateSpec {
     let mut template = set.spec.template.clone();
     let labels = template.metadata.get_or_insert_default().labels.get_or_insert_default();
@@ -106,7 +106,7 @@ fn pin(affinity: &mut Affinity, node: &str) {
         Some(NodeSelector { node_selector_terms: vec![term] });
 }
 
-/// The node that a pod is on, or will be bound to.
+/// Returns the node that a pod is on, or will be bound to.
 pub fn node_of(pod: &Pod) -> Option<String> {
     if let Some(node) = pod.spec.node_name.as_ref().filter(|node| !node.is_empty()) {
         return Some(node.clone());

@@ -22,7 +22,7 @@ use super::work_queue::WorkQueue;
 use super::{Context, ControllerStart, worker};
 use node_backoff::NodeBackoff;
 
-/// How many sets are looked at side by side.
+/// The number of sets that are handled side by side.
 const WORKERS: usize = 2;
 
 /// The controller.

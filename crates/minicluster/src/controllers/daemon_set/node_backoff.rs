@@ -15,11 +15,11 @@ const LAST: Duration = Duration::from_mins(15);
 pub struct NodeBackoff(Mutex<BTreeMap<(String, String), (Instant, Duration)>>);
 
 impl NodeBackoff {
-    /// Whether another attempt may be made now; if so it counts as made. Otherwise how long to wait.
+    /// Allows another attempt now, which then counts as made. Otherwise how long to wait.
     pub fn may_try(&self, set: &str, node: &str) -> Result<(), Duration> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        // What was quiet for long is forgotten.
+        // An entry that was quiet for long is forgotten.
         all.retain(|_, (last, _)| now.duration_since(*last) < LAST * 2);
         let key = (set.to_owned(), node.to_owned());
         let Some((last, pause)) = all.get(&key).copied() else {

@@ -1,4 +1,4 @@
-//! Which pods a DaemonSet makes and deletes next. Pure.
+//! The pods that a DaemonSet makes and deletes next. Pure.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use crate::controllers::pod::Pod;
 /// A set's pods, by node.
 pub type ByNode = BTreeMap<String, Vec<Arc<Pod>>>;
 
-/// What to do.
+/// The changes.
 #[derive(Debug, Default)]
 pub struct DaemonSetChanges {
     /// Nodes that get a pod.
@@ -48,7 +48,7 @@ struct Pair<'a> {
 }
 
 impl DaemonSetView<'_> {
-    /// One pod on every node that it fits on; none elsewhere.
+    /// Returns one pod on every node that it fits on; none elsewhere.
     pub fn manage(&self) -> DaemonSetChanges {
         let mut changes = DaemonSetChanges::default();
         for node in self.nodes {
@@ -168,7 +168,7 @@ impl DaemonSetView<'_> {
         DaemonSetChanges { create_on, delete, ended: Vec::new() }
     }
 
-    /// The pods on a node, if there is at most one of each sort.
+    /// Returns the pods on a node, if there is at most one of each sort.
     fn pair<'p>(&self, pods: &'p [Arc<Pod>]) -> Option<Pair<'p>> {
         let mut pair = Pair { new: None, old: None };
         for pod in pods.iter().filter(|pod| !is_terminating(&pod.metadata)) {
@@ -181,7 +181,7 @@ impl DaemonSetView<'_> {
     }
 
     fn surge(&self) -> i32 {
-        // Whether there is any surge does not depend on the number of nodes.
+        // The existence of a surge does not depend on the number of nodes.
         self.resolved_surge(100)
     }
 
@@ -222,7 +222,7 @@ mod tests {
     use k8s_openapi::api::apps::v1::DaemonSet;
     use serde_json::{Value, json};
 
-    /// A pod by a short word: its node, then `r` for ready, `u` for not, `t` for going, then its revision.
+    /// Returns a pod by a short word: its node, then `r` for ready, `u` for not, `t` for going, then its revision.
     fn pod(word: &str) -> (String, Arc<Pod>) {
         let (node, state, revision) = (&word[..1], &word[1..2], &word[2..]);
         let status = if state == "r" { "True" } else { "False" };

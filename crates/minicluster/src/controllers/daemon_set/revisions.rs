@@ -70,7 +70,7 @@ impl DaemonSets {
         }
     }
 
-    /// Of several equal revisions keeps the highest: pods of the others become its own, and the others go.
+    /// Keeps the highest of several equal revisions: pods of the others become its own, and the others go.
     async fn keep_one(
         &self,
         set: &DaemonSet,

@@ -1,4 +1,4 @@
-//! What a DaemonSet's status says. Pure.
+//! The status of a DaemonSet. Pure.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::plan::{ByNode, by_age};
 use crate::controllers::key::label;
 use crate::controllers::node::Node;
 
-/// The status that follows from the pods. On each node, the oldest pod counts.
+/// Returns the status that follows from the pods. On each node, the oldest pod counts.
 pub fn compute(set: &DaemonSet, nodes: &[Arc<Node>], pods: &ByNode, hash: &str, now: Timestamp) -> DaemonSetStatus {
     let before = set.status.clone().unwrap_or_default();
     let wait = set.spec.min_ready_seconds.unwrap_or(0);

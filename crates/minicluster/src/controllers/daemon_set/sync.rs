@@ -69,14 +69,14 @@ impl Reconciler for DaemonSets {
     }
 }
 
-/// Whether the present generation has been acted upon.
+/// The choice if the present generation has been acted upon.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Observed {
     Now,
     Before,
 }
 
-/// Whether pods of a set have gone, or are about to.
+/// Returns true when pods of a set have gone, or are about to.
 fn lost_some(set: &DaemonSet, pods: &ByNode) -> bool {
     let there = set.status.as_ref().map_or(0, |status| status.current_number_scheduled);
     let is_there = |pods: &&Vec<Arc<Pod>>| pods.iter().any(|pod| !is_terminating(&pod.metadata));
@@ -103,7 +103,7 @@ impl DaemonSets {
         }
         self.give_up_ended(key, set, &mut changes);
         self.carry_out(key, set, &versions.hash, changes).await?;
-        // What has just been asked for has to show before pods are replaced.
+        // Recent requests have to show before pods are replaced.
         if self.expectations.are_met(key, &self.context.informers.pods) {
             let strategy = set.spec.update_strategy.as_ref().and_then(|strategy| strategy.type_.as_deref());
             if strategy != Some("OnDelete") {
@@ -113,7 +113,7 @@ impl DaemonSets {
         self.forget_old(set, versions, &pods).await
     }
 
-    /// The set's pods by node; pods that are nobody's and match are adopted.
+    /// Returns the set's pods by node; pods that are nobody's and match are adopted.
     async fn pods(&self, set: &DaemonSet, selector: &Selector) -> Result<ByNode, Error> {
         let metadata = &set.metadata;
         let candidates = self.context.informers.pods.candidates(metadata);

@@ -1,4 +1,4 @@
-//! Which old ReplicaSets go when there are more than the history holds. Pure.
+//! The old ReplicaSets that go when there are more than the history holds. Pure.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use crate::controllers::templated::{Deployment, ReplicaSet};
 /// A limit of this many revisions is none.
 const NO_LIMIT: i32 = i32::MAX;
 
-/// The old ReplicaSets to delete. Only the lowest revisions beyond the limit are looked at; of these, those that still
-/// have pods, or whose status is behind, stay.
+/// Returns the old ReplicaSets to delete. Only the lowest revisions beyond the limit are looked at; of these, those
+/// that still have pods, or whose status is behind, stay.
 pub fn dispensable(deployment: &Deployment, sets: &Sets) -> Vec<Arc<ReplicaSet>> {
     let limit = deployment.spec.revision_history_limit.filter(|limit| *limit != NO_LIMIT);
     let Some(limit) = limit.and_then(|limit| usize::try_from(limit).ok()) else { return Vec::new() };

@@ -4,11 +4,11 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::DeploymentCondition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-/// Whether enough pods are available.
+/// The condition that enough pods are available.
 pub const AVAILABLE: &str = "Available";
-/// Whether the rollout gets on.
+/// The condition that the rollout makes progress.
 pub const PROGRESSING: &str = "Progressing";
-/// Whether pods can't be made or deleted.
+/// The condition that pods can't be made or deleted.
 pub const REPLICA_FAILURE: &str = "ReplicaFailure";
 
 /// Reasons of [`PROGRESSING`].
@@ -34,7 +34,7 @@ pub mod reason {
 /// The conditions of a status, in their order.
 pub type DeploymentConditions = Option<Vec<DeploymentCondition>>;
 
-/// A condition as of `now`.
+/// Returns a condition as of `now`.
 pub fn condition(kind: &str, status: &str, reason: &str, message: String, now: Timestamp) -> DeploymentCondition {
     DeploymentCondition {
         type_: Some(kind.to_owned()),
@@ -46,12 +46,12 @@ pub fn condition(kind: &str, status: &str, reason: &str, message: String, now: T
     }
 }
 
-/// The condition of a kind.
+/// Returns the condition of a kind.
 pub fn find<'a>(conditions: &'a DeploymentConditions, kind: &str) -> Option<&'a DeploymentCondition> {
     conditions.iter().flatten().find(|condition| condition.type_.as_deref() == Some(kind))
 }
 
-/// The reason of a condition; empty where there is none.
+/// Returns the reason of a condition; empty where there is none.
 pub fn reason_of(condition: &DeploymentCondition) -> &str {
     condition.reason.as_deref().unwrap_or_default()
 }

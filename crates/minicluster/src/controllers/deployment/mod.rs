@@ -28,7 +28,7 @@ use super::work_queue::WorkQueue;
 use super::{Context, ControllerStart, worker};
 pub use sizes::{Rounding, scaled};
 
-/// How many Deployments are looked at side by side.
+/// The number of Deployments that are handled side by side.
 const WORKERS: usize = 5;
 
 /// The controller.

@@ -19,7 +19,7 @@ use crate::controllers::templated::{Deployment, ReplicaSet, ReplicaSetSpec};
 /// A ReplicaSet's name is at most this long.
 const LONGEST_NAME: usize = 253;
 
-/// Whether the new ReplicaSet is made if it is missing.
+/// The choice if the new ReplicaSet is made when it is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplicaSetCreation {
     /// It is.

@@ -89,7 +89,7 @@ impl Rollout<'_> {
         self.sets.old.iter().filter(|set| size(set) > 0).cloned().collect()
     }
 
-    /// Whether a pod of an old ReplicaSet is still there; those that have ended do not count.
+    /// Returns true when a pod of an old ReplicaSet is still there; those that have ended do not count.
     fn has_old_pods(&self) -> bool {
         let status_says = |set: &Arc<ReplicaSet>| set.status.as_ref().is_some_and(|status| status.replicas > 0);
         let pods = &self.controller.pods;

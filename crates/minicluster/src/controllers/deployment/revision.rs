@@ -25,17 +25,17 @@ const LONGEST_HISTORY: usize = 2000;
 /// Annotations that stay where they are.
 const NOT_COPIED: [&str; 6] = [LAST_APPLIED, REVISION, HISTORY, DESIRED, MAX, ROLLBACK_TO];
 
-/// The revision's number: 0 where there is none, `None` where it is no number.
+/// Returns the revision's number: 0 where there is none, `None` where it is no number.
 pub fn number(metadata: &ObjectMeta) -> Option<i64> {
     annotation(metadata, REVISION).map_or(Some(0), |text| text.parse().ok())
 }
 
-/// The greatest number of all; what is no number does not count.
+/// Returns the greatest number of all; what is no number does not count.
 pub fn greatest<'a>(of: impl Iterator<Item = &'a ObjectMeta>) -> i64 {
     of.filter_map(number).max().unwrap_or(0).max(0)
 }
 
-/// The second greatest number of all, 0 where there is none: the revision before the present one.
+/// Returns the second greatest number of all, 0 where there is none: the revision before the present one.
 pub fn second_greatest<'a>(of: impl Iterator<Item = &'a ObjectMeta>) -> i64 {
     let (mut first, mut second) = (0, 0);
     for number in of.filter_map(number) {
@@ -49,12 +49,12 @@ pub fn second_greatest<'a>(of: impl Iterator<Item = &'a ObjectMeta>) -> i64 {
     second
 }
 
-/// A number in an annotation, if it is there and is one.
+/// Returns a number in an annotation, if it is there and is one.
 pub fn annotated(metadata: &ObjectMeta, name: &str) -> Option<i32> {
     annotation(metadata, name)?.parse().ok()
 }
 
-/// Whether the new ReplicaSet exists already.
+/// The choice if the new ReplicaSet exists already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     /// It does.
@@ -144,13 +144,13 @@ pub fn set_sizes(set: &mut ObjectMeta, plan: &ScalePlan) -> bool {
     needed
 }
 
-/// Whether the sizes noted on a ReplicaSet are not the Deployment's.
+/// Returns true when the sizes noted on a ReplicaSet are not the Deployment's.
 pub fn sizes_differ(set: &ObjectMeta, plan: &ScalePlan) -> bool {
     annotation(set, DESIRED) != Some(plan.size.to_string().as_str())
         || annotation(set, MAX) != Some(plan.max_size().to_string().as_str())
 }
 
-/// The annotations of a Deployment after going back to a ReplicaSet: its own bookkeeping stays, the rest is the
+/// Returns the annotations of a Deployment after going back to a ReplicaSet: its own bookkeeping stays, the rest is the
 /// ReplicaSet's.
 pub fn annotations_after_rollback(deployment: &ObjectMeta, set: &ObjectMeta) -> BTreeMap<String, String> {
     let is_ours = |name: &str| NOT_COPIED.contains(&name);

@@ -10,7 +10,7 @@ use crate::controllers::key::{annotation, name_of};
 use crate::controllers::template::{HASH_LABEL, Template};
 use crate::controllers::templated::{Deployment, ReplicaSet};
 
-/// The revision that the Deployment shall go back to, if it asks for one; 0 for the one before.
+/// Returns the revision that the Deployment shall go back to, if it asks for one; 0 for the one before.
 pub fn wished(deployment: &Deployment) -> Option<i64> {
     annotation(&deployment.metadata, ROLLBACK_TO)?.parse().ok()
 }

@@ -19,7 +19,7 @@ pub struct Rollout<'a> {
     pub deployment: Deployment,
     pub plan: ScalePlan,
     pub sets: Sets,
-    /// Whether the Deployment was written in this look.
+    /// True when the Deployment was written in this look.
     wrote: bool,
 }
 
@@ -30,7 +30,7 @@ impl<'a> Rollout<'a> {
         Rollout { controller, deployment, plan, sets, wrote: false }
     }
 
-    /// Whether the Deployment is paused.
+    /// Returns true when the Deployment is paused.
     pub fn is_paused(&self) -> bool {
         self.deployment.spec.paused == Some(true)
     }

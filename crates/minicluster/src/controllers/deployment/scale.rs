@@ -11,7 +11,8 @@ use super::sizes::{self, ScalePlan, Share, proportional};
 use crate::controllers::error::Error;
 use crate::controllers::templated::{Deployment, ReplicaSet};
 
-/// Whether the Deployment was scaled since its ReplicaSets were: one with pods was last scaled for another size.
+/// Returns true when the Deployment was scaled since its ReplicaSets were: one with pods was last scaled for another
+/// size.
 pub fn is_scaling(deployment: &Deployment, sets: &Sets) -> bool {
     let wanted = deployment.spec.replicas.unwrap_or(1);
     sets.active().any(|set| revision::annotated(&set.metadata, DESIRED).is_some_and(|size| size != wanted))
@@ -67,7 +68,7 @@ impl Rollout<'_> {
     }
 }
 
-/// Whether the new ReplicaSet has all the pods that there shall be, and they are available.
+/// Returns true when the new ReplicaSet has all the wanted pods, and they are available.
 fn is_saturated(new: &ReplicaSet, plan: &ScalePlan) -> bool {
     size(new) == plan.size
         && revision::annotated(&new.metadata, DESIRED) == Some(plan.size)

@@ -30,17 +30,17 @@ impl Sets {
         Ok(Sets { new, old: claimed })
     }
 
-    /// All of them, the old ones first.
+    /// Returns all of them, the old ones first.
     pub fn all(&self) -> impl Iterator<Item = &ReplicaSet> {
         self.old.iter().chain(&self.new).map(AsRef::as_ref)
     }
 
-    /// Those of size more than nothing, the old ones first.
+    /// Returns those of size more than nothing, the old ones first.
     pub fn active(&self) -> impl Iterator<Item = &Arc<ReplicaSet>> {
         self.old.iter().chain(&self.new).filter(|set| size(set) > 0)
     }
 
-    /// The greatest number of an old revision.
+    /// Returns the greatest number of an old revision.
     pub fn greatest_old_revision(&self) -> i64 {
         revision::greatest(self.old.iter().map(|set| &set.metadata))
     }
@@ -54,17 +54,17 @@ impl Sets {
     }
 }
 
-/// Whether a ReplicaSet's template means this.
+/// Returns true when a ReplicaSet's template means this.
 pub fn has_template(set: &ReplicaSet, wanted: &CanonicalTemplate) -> bool {
     set.spec.template.as_ref().is_some_and(|template| template.canonical().is_ok_and(|canonical| canonical == wanted))
 }
 
-/// How many pods a ReplicaSet shall have.
+/// Returns how many pods a ReplicaSet shall have.
 pub fn size(set: &ReplicaSet) -> i32 {
     set.spec.replicas.unwrap_or(1)
 }
 
-/// How many of its pods are available.
+/// Returns how many of its pods are available.
 pub fn available(set: &ReplicaSet) -> i32 {
     set.status.as_ref().and_then(|status| status.available_replicas).unwrap_or(0)
 }
@@ -81,7 +81,7 @@ pub fn by_revision(one: &ReplicaSet, other: &ReplicaSet) -> Ordering {
     number(one).cmp(&number(other)).then_with(|| by_age(one, other))
 }
 
-/// Whether a Deployment grows or shrinks.
+/// The direction in which a Deployment changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// There are to be more pods.

@@ -1,9 +1,9 @@
-//! How large ReplicaSets shall be: fence posts, steps, proportions. Pure arithmetic.
+//! The sizes of ReplicaSets: fence posts, steps, proportions. Pure arithmetic.
 
 use crate::controllers::templated::Deployment;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-/// Which way a share of a percentage is rounded.
+/// The direction in which a share of a percentage is rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounding {
     /// To more.
@@ -12,7 +12,7 @@ pub enum Rounding {
     Down,
 }
 
-/// A number, or a percentage of `of`. What can't be read counts as nothing: the API refuses it.
+/// Returns a number, or a percentage of `of`. An unreadable value counts as nothing: the API refuses it.
 pub fn scaled(value: Option<&IntOrString>, of: i32, rounding: Rounding) -> i32 {
     match value {
         None => 0,
@@ -29,7 +29,7 @@ pub fn scaled(value: Option<&IntOrString>, of: i32, rounding: Rounding) -> i32 {
     }
 }
 
-/// How far a rollout may go beyond, and fall short of, the wanted size.
+/// The limits of a rollout above and below the wanted size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FencePosts {
     /// Pods more than wanted.
@@ -39,8 +39,8 @@ pub struct FencePosts {
 }
 
 impl FencePosts {
-    /// The fence posts of `size`: surge is rounded up, unavailable down; if both came to nothing, one pod may be
-    /// unavailable, so that a rollout can go on.
+    /// Returns the fence posts of `size`: surge is rounded up, unavailable down; if both came to nothing, one pod may
+    /// be unavailable, so that a rollout can go on.
     pub fn of(surge: Option<&IntOrString>, unavailable: Option<&IntOrString>, size: i32) -> FencePosts {
         let surge = scaled(surge, size, Rounding::Up);
         let unavailable = scaled(unavailable, size, Rounding::Down);
@@ -49,7 +49,7 @@ impl FencePosts {
     }
 }
 
-/// How a Deployment replaces its pods, for its present size.
+/// The way in which a Deployment replaces its pods, for its present size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScalePlan {
     /// The wanted size.
@@ -59,7 +59,7 @@ pub struct ScalePlan {
 }
 
 impl ScalePlan {
-    /// The plan of a Deployment.
+    /// Returns the plan of a Deployment.
     pub fn of(deployment: &Deployment) -> ScalePlan {
         let size = deployment.spec.replicas.unwrap_or(1);
         let strategy = deployment.spec.strategy.as_ref();
@@ -70,22 +70,23 @@ impl ScalePlan {
         ScalePlan { size, rolling: is_rolling.then(|| FencePosts::of(surge, unavailable, size)) }
     }
 
-    /// How many pods may be missing.
+    /// Returns how many pods may be missing.
     pub fn max_unavailable(&self) -> i32 {
         self.rolling.filter(|_| self.size > 0).map_or(0, |posts| posts.unavailable.min(self.size))
     }
 
-    /// How many pods there may be at most: size and surge.
+    /// Returns how many pods there may be at most: size and surge.
     pub fn max_size(&self) -> i32 {
         self.size.saturating_add(self.rolling.map_or(0, |posts| posts.surge))
     }
 
-    /// How many pods must be available.
+    /// Returns how many pods must be available.
     pub fn min_available(&self) -> i32 {
         self.size - self.max_unavailable()
     }
 
-    /// How large the new ReplicaSet may be now, `total` being the size of all ReplicaSets and `new` that of the new one.
+    /// Returns how large the new ReplicaSet may be now, `total` being the size of all ReplicaSets and `new` that of the
+    /// new one.
     pub fn new_size(&self, total: i32, new: i32) -> i32 {
         if self.rolling.is_none() {
             return self.size;
@@ -98,21 +99,21 @@ impl ScalePlan {
 /// A ReplicaSet, as far as sizes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Set {
-    /// How many pods it shall have.
+    /// The number of pods that it shall have.
     pub size: i32,
-    /// How many are available.
+    /// The number of available ones.
     pub available: i32,
 }
 
-/// How many pods old ReplicaSets may lose in this step, before it is asked which.
+/// Returns how many pods old ReplicaSets may lose in this step, before it is decided which.
 pub fn room_for_removal(plan: &ScalePlan, old: &[Set], new: Set) -> i32 {
     let total = sum(old.iter().map(|set| set.size).chain([new.size]));
     total.saturating_sub(plan.min_available()).saturating_sub(new.size.saturating_sub(new.available))
 }
 
-/// The sizes of the old ReplicaSets, oldest first, after pods that are not available were removed: at most `room`. And
-/// whether one that was just scaled down still tells of more available pods than it will keep: nothing is removed from there
-/// on, until it tells of its new size.
+/// Returns the sizes of the old ReplicaSets, oldest first, after pods that are not available were removed: at most
+/// `room`. And whether one that was just scaled down still tells of more available pods than it will keep: nothing is
+/// removed from there on, until it tells of its new size.
 pub fn without_unavailable(old: &[Set], room: i32) -> (Vec<i32>, bool) {
     let (mut left, mut is_stale) = (room, false);
     let cut = |set: &Set| {
@@ -130,7 +131,8 @@ pub fn without_unavailable(old: &[Set], room: i32) -> (Vec<i32>, bool) {
     (old.iter().map(cut).collect(), is_stale)
 }
 
-/// The sizes of the old ReplicaSets, oldest first, after those pods were removed that the new one makes dispensable.
+/// Returns the sizes of the old ReplicaSets, oldest first, after those pods were removed that the new one makes
+/// dispensable.
 pub fn without_dispensable(plan: &ScalePlan, old: &[Set], new: Set) -> Vec<i32> {
     let available = sum(old.iter().map(|set| set.available).chain([new.available]));
     let mut left = (available - plan.min_available()).max(0);
@@ -145,14 +147,15 @@ pub fn without_dispensable(plan: &ScalePlan, old: &[Set], new: Set) -> Vec<i32> 
 /// An active ReplicaSet that gets its share when a Deployment is scaled in the middle of a rollout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// How many pods it shall have.
+    /// The number of pods that it shall have.
     pub size: i32,
     /// The Deployment's greatest size when this one was last scaled; 0 where nobody knows.
     pub max_size_then: i32,
 }
 
-/// The sizes of active ReplicaSets after the Deployment was scaled, in the order given: largest first, and among equals
-/// the newest first when growing, the oldest first when shrinking. What rounding leaves over goes to the first.
+/// Returns the sizes of active ReplicaSets after the Deployment was scaled, in the order given: largest first, and
+/// among equals the newest first when growing, the oldest first when shrinking. The rest after rounding goes to the
+/// first.
 pub fn proportional(plan: &ScalePlan, active: &[Share]) -> Vec<i32> {
     let allowed = if plan.size > 0 { plan.max_size() } else { 0 };
     let to_add = allowed - sum(active.iter().map(|share| share.size));
@@ -175,7 +178,7 @@ pub fn proportional(plan: &ScalePlan, active: &[Share]) -> Vec<i32> {
     sizes
 }
 
-/// All together; not more than the API can say.
+/// Returns all together; not more than the API can say.
 pub fn sum(sizes: impl Iterator<Item = i32>) -> i32 {
     sizes.fold(0, i32::saturating_add)
 }
@@ -251,7 +254,7 @@ mod tests {
         assert_eq!(ScalePlan { size: 3, rolling: None }.new_size(1, 1), 3);
     }
 
-    /// One step of scaling old ReplicaSets down, as the controller does it.
+    /// Returns one step of scaling old ReplicaSets down, as the controller does it.
     fn step(plan: &ScalePlan, old: &[(i32, i32)], new: (i32, i32)) -> Vec<i32> {
         let set = |(size, available): (i32, i32)| Set { size, available };
         let sets: Vec<Set> = old.iter().map(|&pair| set(pair)).collect();

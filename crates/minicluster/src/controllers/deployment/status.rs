@@ -1,4 +1,4 @@
-//! What a Deployment's status says, and whether its rollout gets on. Pure.
+//! The status of a Deployment, and the progress of its rollout. Pure.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::{DeploymentCondition, DeploymentStatus};
@@ -12,13 +12,13 @@ use crate::controllers::templated::{Deployment, ReplicaSet};
 /// A deadline of this many seconds is none.
 const NO_DEADLINE: i32 = i32::MAX;
 
-/// The progress deadline, where there is one.
+/// Returns the progress deadline, where there is one.
 pub fn deadline(deployment: &Deployment) -> Option<SignedDuration> {
     let seconds = deployment.spec.progress_deadline_seconds.filter(|seconds| *seconds != NO_DEADLINE)?;
     Some(SignedDuration::from_secs(i64::from(seconds)))
 }
 
-/// Whether the rollout is complete, by what a status says.
+/// Returns true when the rollout is complete, by a status.
 pub fn is_complete(deployment: &Deployment, status: &DeploymentStatus) -> bool {
     let size = deployment.spec.replicas.unwrap_or(1);
     let is_size = |count: Option<i32>| count.unwrap_or(0) == size;
@@ -28,7 +28,7 @@ pub fn is_complete(deployment: &Deployment, status: &DeploymentStatus) -> bool {
         && status.observed_generation.unwrap_or(0) >= deployment.metadata.generation.unwrap_or(0)
 }
 
-/// The counters, and whether enough pods are available; the other conditions stay as they are.
+/// Returns the counters, and whether enough pods are available; the other conditions stay as they are.
 pub fn counted(deployment: &Deployment, sets: &Sets, now: Timestamp) -> DeploymentStatus {
     let before = deployment.status.clone().unwrap_or_default();
     let of = |count: fn(&ReplicaSet) -> i32| sum(sets.all().map(count));
@@ -55,7 +55,7 @@ pub fn counted(deployment: &Deployment, sets: &Sets, now: Timestamp) -> Deployme
     status
 }
 
-/// The status in the middle of a rollout: the counters, and whether it gets on.
+/// Returns the status in the middle of a rollout: the counters, and whether it gets on.
 pub fn of_rollout(deployment: &Deployment, sets: &Sets, now: Timestamp) -> DeploymentStatus {
     let mut status = counted(deployment, sets, now);
     let before = deployment.status.clone().unwrap_or_default();
@@ -137,7 +137,7 @@ fn is_timed_out(status: &DeploymentStatus, deadline: SignedDuration, now: Timest
     }
 }
 
-/// What the new ReplicaSet says of failed pods, or the first other one that says something.
+/// Returns the new ReplicaSet's condition about failed pods, or that of the first other one that has one.
 fn failure(sets: &Sets) -> Option<DeploymentCondition> {
     let of_new = sets.new.iter();
     of_new.chain(&sets.old).find_map(|set| failure_of(set))
@@ -178,7 +178,7 @@ fn ready(set: &ReplicaSet) -> i32 {
     set.status.as_ref().and_then(|status| status.ready_replicas).unwrap_or(0)
 }
 
-/// A counter as the API writes it: absent for zero.
+/// Returns a counter as the API writes it: absent for zero.
 fn present(count: i32) -> Option<i32> {
     Some(count).filter(|count| *count != 0)
 }

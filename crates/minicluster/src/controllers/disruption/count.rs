@@ -1,4 +1,4 @@
-//! How many pods there should be under a budget: the sizes of those who control them.
+//! The number of pods that should exist under a budget: the sizes of those who control them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::controllers::pod::Pod;
 use crate::controllers::templated::{Deployment, ReplicaSet, ReplicationController};
 
 impl Disruption {
-    /// How many pods there should be, and how many of them must be healthy.
+    /// Returns how many pods there should be, and how many of them must be healthy.
     pub(super) async fn expected(&self, budget: &PodDisruptionBudget, pods: &[Arc<Pod>]) -> Result<CountedPods, Error> {
         let spec = budget.spec.clone().unwrap_or_default();
         match (&spec.max_unavailable, &spec.min_available) {
@@ -41,7 +41,7 @@ impl Disruption {
         }
     }
 
-    /// The sizes of all controllers of these pods together, and the pods that nobody controls.
+    /// Returns the sizes of all controllers of these pods together, and the pods that nobody controls.
     async fn sizes(&self, pods: &[Arc<Pod>]) -> Result<(i32, Vec<String>), Error> {
         let mut sizes: BTreeMap<String, i32> = BTreeMap::new();
         let mut unmanaged = Vec::new();
@@ -62,7 +62,7 @@ impl Disruption {
         Ok((sizes.values().fold(0, |sum: i32, size| sum.saturating_add(*size)), unmanaged))
     }
 
-    /// The uid and size of the one at the top of the pod's owners; `None` where it is not there any more.
+    /// Returns the uid and size of the one at the top of the pod's owners; `None` where it is not there any more.
     async fn size(&self, namespace: &str, owner: &OwnerReference, pod: &str) -> Result<Option<(String, i32)>, Error> {
         let key = Key::new(namespace, owner.name.clone());
         let informers = &self.context.informers;
@@ -93,7 +93,7 @@ impl Disruption {
         Ok(is_same.then(|| (owner.uid.clone(), size_of(&found))))
     }
 
-    /// The size of an owner of any other kind, from its `scale`.
+    /// Returns the size of an owner of any other kind, from its `scale`.
     async fn scale(&self, namespace: &str, owner: &OwnerReference, pod: &str) -> Result<Option<(String, i32)>, Error> {
         let group = owner.api_version.rsplit_once('/').map_or("", |(group, _)| group);
         let kinds = discovery::kinds(&self.context.requests).await?;

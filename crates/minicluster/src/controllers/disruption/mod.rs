@@ -23,7 +23,7 @@ use super::work_queue::WorkQueue;
 use super::worker::{self, Reconciler};
 use super::{Context, ControllerStart};
 
-/// How many budgets are looked at side by side.
+/// The number of budgets that are handled side by side.
 const WORKERS: usize = 1;
 /// An evicted pod that is not seen to go within this time counts again.
 const EVICTED: SignedDuration = SignedDuration::from_mins(2);
@@ -185,12 +185,12 @@ impl Reconciler for Disruption {
     }
 }
 
-/// How many healthy pods are needed, and of how many.
+/// The number of healthy pods that are needed, and of how many.
 #[derive(Clone, Debug, Default)]
 pub struct CountedPods {
     /// All pods that there should be.
     pub expected: i32,
-    /// How many of them must be healthy.
+    /// The number of them that must be healthy.
     pub needed: i32,
     /// Pods that nobody controls.
     pub unmanaged: Vec<String>,
@@ -254,13 +254,13 @@ impl Cached for PodDisruptionBudget {
     }
 }
 
-/// What a budget selects: without a selector nothing, with an empty one everything.
+/// Returns the selector of a budget: without one it selects nothing, with an empty one everything.
 fn selector(budget: &PodDisruptionBudget) -> Result<Selector, Error> {
     let selector = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
     selector.map_or(Ok(Selector::nothing()), Selector::read)
 }
 
-/// The selector as the reference writes it into its event.
+/// Returns the selector as the reference writes it into its event.
 fn selector_text(budget: &PodDisruptionBudget) -> String {
     let selector = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
     let labels = selector.and_then(|selector| selector.match_labels.clone()).unwrap_or_default();
@@ -270,7 +270,7 @@ fn selector_text(budget: &PodDisruptionBudget) -> String {
     )
 }
 
-/// The error as people are told: the server's words, or ours without what was being done.
+/// Returns the error as people are told: the server's words, or ours without what was being done.
 fn plain(error: &Error) -> String {
     match error {
         Error::Unusable { why, .. } => why.clone(),
@@ -278,7 +278,7 @@ fn plain(error: &Error) -> String {
     }
 }
 
-/// A size that an object has in its `spec.replicas`.
+/// Returns a size that an object has in its `spec.replicas`.
 fn size_of(object: &Value) -> i32 {
     object["spec"]["replicas"].as_i64().and_then(|size| i32::try_from(size).ok()).unwrap_or(0)
 }

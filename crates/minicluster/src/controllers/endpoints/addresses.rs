@@ -1,4 +1,4 @@
-//! What a pod gives to a Service: an address and ports. Pure.
+//! The address and ports of a pod for a Service. Pure.
 
 use k8s_openapi::api::core::v1::{ObjectReference, Service, ServicePort};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -15,16 +15,16 @@ pub struct ServedPort {
     pub number: i32,
     /// `TCP` and so on.
     pub protocol: String,
-    /// What is spoken there, where the Service says so.
+    /// The protocol there, if the Service names it.
     pub speaks: Option<String>,
 }
 
-/// The pod's address.
+/// Returns the pod's address.
 pub fn of(pod: &Pod) -> Option<&str> {
     pod.status.pod_ip.as_deref().filter(|address| !address.is_empty())
 }
 
-/// Whether two states of a pod tell the same to every Service.
+/// Returns true when two states of a pod are the same to every Service.
 pub fn tell_the_same(old: &Pod, new: &Pod) -> bool {
     of(old) == of(new)
         && old.is_ready() == new.is_ready()
@@ -34,7 +34,7 @@ pub fn tell_the_same(old: &Pod, new: &Pod) -> bool {
         && old.spec.node_name == new.spec.node_name
 }
 
-/// The ports of a Service on one of its pods; ports whose name the pod does not know are left out.
+/// Returns the ports of a Service on one of its pods; ports whose name the pod does not know are left out.
 pub fn ports(service: &Service, pod: &Pod) -> Vec<ServedPort> {
     let ports = service.spec.iter().flat_map(|spec| spec.ports.iter().flatten());
     ports
@@ -62,7 +62,7 @@ fn number(port: &ServicePort, pod: &Pod) -> Option<i32> {
     }
 }
 
-/// The pod, as endpoints name it.
+/// Returns the pod, as endpoints name it.
 pub fn reference(pod: &Pod) -> ObjectReference {
     ObjectReference {
         kind: Some("Pod".to_owned()),
@@ -73,7 +73,7 @@ pub fn reference(pod: &Pod) -> ObjectReference {
     }
 }
 
-/// The name of the pod under its headless Service.
+/// Returns the name of the pod under its headless Service.
 pub fn hostname(service: &Service, pod: &Pod) -> Option<String> {
     let is_under = pod.spec.subdomain.as_deref() == Some(name_of(&service.metadata));
     pod.spec.hostname.clone().filter(|name| is_under && !name.is_empty())

@@ -20,10 +20,10 @@ use super::work_queue::WorkQueue;
 use super::{Context, ControllerStart, worker};
 use triggers::Triggers;
 
-/// How many Services are looked at side by side.
+/// The number of Services that are handled side by side.
 const WORKERS: usize = 5;
 
-/// What both controllers look at.
+/// The objects that both controllers watch.
 struct Watched {
     context: Context,
     services: Informer<Service>,
@@ -106,7 +106,7 @@ impl Watched {
         Watched { context: context.clone(), services, triggers, queue }
     }
 
-    /// The pods of a Service that have an address and have not ended, by name.
+    /// Returns the pods of a Service that have an address and have not ended, by name.
     fn pods(&self, service: &Service) -> Vec<Arc<Pod>> {
         let mut pods = self.selected(service);
         pods.retain(|pod| !pod.is_finished() && addresses::of(pod).is_some());
@@ -117,14 +117,14 @@ impl Watched {
         self.context.informers.pods.selected(namespace_of(&service.metadata), &selector(service))
     }
 
-    /// What has changed first since the last look.
+    /// Returns the time of the first change since the last look.
     fn trigger(&self, service: &Service) -> Option<Timestamp> {
         self.triggers.first_since(service, &self.selected(service))
     }
 }
 
 impl Slices {
-    /// The slices that this controller has made for a Service.
+    /// Returns the slices that this controller has made for a Service.
     fn of(&self, service: &Service) -> Vec<Arc<EndpointSlice>> {
         self.slices.controlled_by(uid_of(&service.metadata))
     }
@@ -145,20 +145,20 @@ impl Cached for Service {
     }
 }
 
-/// What a Service selects; nothing where it does not say.
+/// Returns the selector of a Service; one for nothing if it has none.
 fn selector(service: &Service) -> Selector {
     let labels = service.spec.as_ref().and_then(|spec| spec.selector.as_ref());
     labels.filter(|labels| !labels.is_empty()).map_or(Selector::nothing(), Selector::of_labels)
 }
 
-/// Whether the Service is one whose pods are told: not another name for something outside.
+/// Returns true when the Service is one whose pods are published: not another name for something outside.
 fn is_told(service: &Service) -> bool {
     let spec = service.spec.as_ref();
     spec.is_some_and(|spec| spec.type_.as_deref() != Some("ExternalName"))
         && spec.and_then(|spec| spec.selector.as_ref()).is_some()
 }
 
-/// Whether the Service has no address of its own.
+/// Returns true when the Service has no address of its own.
 fn is_headless(service: &Service) -> bool {
     service.spec.as_ref().and_then(|spec| spec.cluster_ip.as_deref()) == Some("None")
 }

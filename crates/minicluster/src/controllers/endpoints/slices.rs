@@ -96,7 +96,7 @@ impl Slices {
         }
     }
 
-    /// The slices that there should be; an empty one where there are no pods.
+    /// Returns the slices that there should be; an empty one where there are no pods.
     fn wanted(&self, service: &Service) -> Vec<EndpointSlice> {
         let mut by_ports: BTreeMap<Vec<ServedPort>, Vec<Endpoint>> = BTreeMap::new();
         for pod in self.watched.pods(service) {
@@ -139,7 +139,7 @@ impl Slices {
     }
 }
 
-/// A slice of a Service, without its ports.
+/// Returns a slice of a Service, without its ports.
 fn slice(service: &Service, endpoints: Option<Vec<Endpoint>>) -> EndpointSlice {
     let mut labels = service.metadata.labels.clone().unwrap_or_default();
     labels.insert(SERVICE.to_owned(), name_of(&service.metadata).to_owned());
@@ -165,7 +165,7 @@ fn slice(service: &Service, endpoints: Option<Vec<Endpoint>>) -> EndpointSlice {
     }
 }
 
-/// Whether two slices have the same ports: none may be written in two ways.
+/// Returns true when two slices have the same ports: none may be written in two ways.
 fn has_ports_of(one: &EndpointSlice, other: &EndpointSlice) -> bool {
     one.ports.as_deref().unwrap_or_default() == other.ports.as_deref().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Which events become objects: the same ones are counted, similar ones are combined, and nobody may talk too much.
+//! The events that become objects: the same ones are counted, similar ones are combined, and nobody may send too many.
 //!
 //! The limits are those of a real cluster: ten different messages of one kind within ten minutes, then they are
 //! combined; twenty-five events about one object, then one every five minutes.
@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::{EventType, Occurrence};
 use crate::controllers::key::Key;
 
-/// How much is remembered of each sort; the longest unused goes first.
+/// The number of remembered entries of each sort; the longest unused goes first.
 const REMEMBERED: usize = 4096;
 /// This many different messages of one kind are told apart …
 const SIMILAR: usize = 10;
@@ -21,34 +21,34 @@ const SIMILAR_FOR: SignedDuration = SignedDuration::from_mins(10);
 const AT_ONCE: f64 = 25.0;
 const PAUSE_SECONDS: f64 = 300.0;
 
-/// Whose event: component and object, uid included. Shared, since much is remembered of each.
+/// The source of an event: component and object, uid included. Shared, since much is remembered of each.
 type Talker = Arc<(&'static str, String, String, String, String)>;
-/// What sort of event.
+/// The sort of an event.
 type Sort = (Talker, EventType, &'static str);
-/// Which event exactly: the sort and, unless combined, the message.
+/// The identity of an event: the sort and, unless combined, the message.
 pub type EventPlace = (Sort, Option<String>);
 
-/// What is to be done about an occurrence.
+/// The step for an occurrence.
 #[derive(Debug)]
 pub enum CorrelationStep {
     /// Nothing: too much talk.
     Drop,
     /// A new event.
     Create {
-        /// What it says.
+        /// The content.
         occurrence: Occurrence,
-        /// Where to remember it.
+        /// The key to remember it by.
         place: EventPlace,
     },
     /// One that is there already happened again.
     Count {
-        /// What it says now.
+        /// The present content.
         occurrence: Occurrence,
         /// The event.
         event: Key,
-        /// How often it has happened.
+        /// The number of times that it has happened.
         count: i32,
-        /// Where it is remembered.
+        /// The key that it is remembered by.
         place: EventPlace,
     },
 }

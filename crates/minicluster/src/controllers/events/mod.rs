@@ -26,7 +26,7 @@ const WRITERS: usize = 8;
 const WAITING: usize = 500;
 /// The longest name that an event may have.
 const LONGEST_NAME: usize = 253;
-/// Where events about objects of the whole cluster go.
+/// The namespace of events about objects of the whole cluster.
 const CLUSTER_EVENTS: &str = "default";
 
 /// Something that happened to an object.
@@ -49,7 +49,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder that speaks as another component, `deployment-controller`.
+    /// Returns a recorder that speaks as another component, `deployment-controller`.
     pub fn speaking_as(&self, component: &'static str) -> Recorder {
         Recorder { component, ..self.clone() }
     }
@@ -87,7 +87,7 @@ pub struct EventWriter {
     last_name: i128,
 }
 
-/// A recorder, and the writers that belong to it.
+/// Returns a recorder, and the writers that belong to it.
 pub fn channel(clock: Clock) -> (Recorder, Vec<EventWriter>) {
     let (senders, receivers): (Vec<_>, Vec<_>) = (0..WRITERS).map(|_| mpsc::channel(WAITING)).unzip();
     let writer = |receiver| EventWriter { receiver, correlator: Correlator::default(), last_name: 0 };

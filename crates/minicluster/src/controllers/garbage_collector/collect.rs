@@ -9,7 +9,7 @@ use super::graph::{FOREGROUND, GraphNode, ORPHAN, Task};
 use crate::controllers::error::Error;
 use crate::controllers::key::Key;
 
-/// How often a finalizer is tried to be taken off an object that others write at the same time.
+/// The number of tries to take a finalizer off an object that others write at the same time.
 const TRIES: usize = 5;
 
 const MERGE: &str = "application/merge-patch+json";
@@ -179,7 +179,7 @@ impl GarbageCollector {
     }
 }
 
-/// Where an object is: the path of its kind with its namespace and name.
+/// Returns the place of an object: the path of its kind with its namespace and name.
 fn place_of(node: &GraphNode) -> String {
     let Key { namespace, name } = &node.key;
     match node.path.rsplit_once('/') {

@@ -1,4 +1,4 @@
-//! Who owns whom: every object of every kind, and the edges between them. Pure.
+//! The graph of ownership: every object of every kind, and the edges between them. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,18 +24,18 @@ pub struct GraphNode {
     pub uid: String,
     /// The `resourceVersion` last seen.
     pub version: String,
-    /// Who owns it.
+    /// The owners.
     pub owners: Vec<OwnerReference>,
-    /// Whether it has been asked to go.
+    /// True when it has been asked to go.
     pub going: bool,
-    /// Whether it waits for its dependents to go first.
+    /// True when it waits for its dependents to go first.
     pub awaits_dependents: bool,
-    /// Whether its dependents are to be let go.
+    /// True when its dependents are to be released.
     pub orphans_dependents: bool,
 }
 
 impl GraphNode {
-    /// The node of an object with this metadata.
+    /// Returns the node of an object with this metadata.
     pub fn of(path: &str, metadata: &ObjectMeta) -> GraphNode {
         let has = |name: &str| metadata.finalizers.iter().flatten().any(|finalizer| finalizer == name);
         let going = is_terminating(metadata);
@@ -55,7 +55,7 @@ impl GraphNode {
 /// Something that has to be looked at, by uid.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Task {
-    /// Whether the object should go, or its owner wait no longer.
+    /// The check if the object should go, or its owner wait no longer.
     Check(String),
     /// The object's dependents are to be let go.
     Orphan(String),
@@ -81,12 +81,12 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// The object with this uid.
+    /// Returns the object with this uid.
     pub fn get(&self, uid: &str) -> Option<&GraphNode> {
         self.nodes.get(uid)
     }
 
-    /// Whether an owner is known to have gone: uids do not come back.
+    /// Returns true when an owner is known to have gone: uids do not come back.
     pub fn is_gone(&self, uid: &str) -> bool {
         self.gone.contains(uid)
     }
@@ -103,13 +103,13 @@ impl Graph {
         }
     }
 
-    /// The objects that name an owner.
+    /// Returns the objects that name an owner.
     pub fn dependents(&self, owner: &str) -> Vec<GraphNode> {
         let uids = self.dependents.get(owner).into_iter().flatten();
         uids.filter_map(|uid| self.nodes.get(uid)).cloned().collect()
     }
 
-    /// The dependents that keep an owner from going.
+    /// Returns the dependents that keep an owner from going.
     pub fn blocking(&self, owner: &str) -> Vec<GraphNode> {
         let blocks = |node: &GraphNode| {
             node.owners.iter().any(|reference| reference.uid == owner && reference.block_owner_deletion == Some(true))
@@ -117,7 +117,7 @@ impl Graph {
         self.dependents(owner).into_iter().filter(blocks).collect()
     }
 
-    /// Whether an object has any dependents.
+    /// Returns true when an object has any dependents.
     pub fn has_dependents(&self, uid: &str) -> bool {
         self.dependents.contains_key(uid)
     }

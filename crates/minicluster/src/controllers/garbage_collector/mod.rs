@@ -27,7 +27,7 @@ use super::worker::{self, Reconciler};
 use super::{Context, ControllerStart};
 use graph::{Graph, GraphNode, Task};
 
-/// How many objects are looked at side by side.
+/// The number of objects that are handled side by side.
 const WORKERS: usize = 10;
 /// The definitions of custom kinds; when one changes, there are other kinds.
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -151,6 +151,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where tasks run, and until when.
+/// The tasks, and the token that ends them.
 type Tasks = TaskTracker;
 type Stop = CancellationToken;

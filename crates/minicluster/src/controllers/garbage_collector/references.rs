@@ -1,4 +1,4 @@
-//! Which owners of an object are there, which are not, and which wait for it to go.
+//! The owners of an object that exist, those that do not, and those that wait for it to go.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -49,7 +49,7 @@ impl GarbageCollector {
         Ok(owners)
     }
 
-    /// What the graph says of an owner; `None` if it says nothing.
+    /// Returns the graph's state of an owner; `None` if it has none.
     fn known_state(&self, node: &GraphNode, owner: &OwnerReference) -> Option<ReferenceState> {
         let graph = self.graph();
         if graph.is_gone(&owner.uid) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{EVERY, GarbageCollector, PAUSES, Stop, Tasks, discovery, lock};
 use crate::controllers::informer::{Extent, Informer, OwnerInfo};
 
-/// How long the first reading of a kind may hold up the others.
+/// The time for which the first reading of a kind may hold up the others.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(30);
 /// The pause after the kinds could not be read.
 const RETRY: Duration = Duration::from_secs(1);

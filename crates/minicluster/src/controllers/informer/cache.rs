@@ -17,7 +17,7 @@ pub struct Cache<K> {
     version: u64,
 }
 
-/// What happened to an object.
+/// The change of an object.
 #[derive(Debug)]
 pub enum CacheChange<K> {
     /// It is there now.
@@ -34,7 +34,7 @@ pub enum CacheChange<K> {
 }
 
 impl<K> CacheChange<K> {
-    /// The object as it is, or last was.
+    /// Returns the object as it is, or last was.
     pub fn object(&self) -> &Arc<K> {
         match self {
             CacheChange::Added(object) | CacheChange::Deleted(object) | CacheChange::Modified { new: object, .. } => {

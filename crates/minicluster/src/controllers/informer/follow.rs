@@ -14,7 +14,7 @@ use crate::unmanaged::Unmanaged;
 
 /// Objects per page of a list.
 const PAGE: u32 = 500;
-/// How long a page may take.
+/// The longest time of a page.
 const LIST_PATIENCE: Duration = Duration::from_secs(60);
 /// A watch is asked to end after this and up to as much again, so that not all end at once.
 const WATCH_SECONDS: u32 = 300;
@@ -41,7 +41,7 @@ struct PageMeta {
     next: Option<String>,
 }
 
-/// Why a watch came to its end.
+/// The reason for which a watch ended.
 enum FollowEnd {
     /// It ran its time; go on from the last version.
     Ran,

@@ -22,12 +22,12 @@ use crate::Random;
 pub(super) use cache::Cache;
 pub use cache::CacheChange;
 
-/// What an informer keeps of an object.
+/// The part of an object that an informer keeps.
 pub trait Cached: Clone + Debug + DeserializeOwned + Send + Sync + 'static {
-    /// The object's metadata.
+    /// Returns the object's metadata.
     fn metadata(&self) -> &ObjectMeta;
 
-    /// The object's metadata, to be changed.
+    /// Returns the object's metadata, to be changed.
     fn metadata_mut(&mut self) -> &mut ObjectMeta;
 
     /// Drops what no controller reads, to save memory.
@@ -44,7 +44,7 @@ pub trait Cached: Clone + Debug + DeserializeOwned + Send + Sync + 'static {
     }
 }
 
-/// What objects are looked up by.
+/// The keys by which objects are looked up.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tag {
     /// The uid of the controller.
@@ -65,7 +65,7 @@ pub enum Tag {
 pub type Label = (String, String);
 
 impl Tag {
-    /// The tag for who controls the object, or that nobody does.
+    /// Returns the tag for who controls the object, or that nobody does.
     pub fn of_owner(metadata: &ObjectMeta) -> Tag {
         match controller_of(metadata) {
             Some(owner) => Tag::Controller(owner.uid.clone()),
@@ -73,20 +73,20 @@ impl Tag {
         }
     }
 
-    /// The tag for what a selector takes, of an object that has one; `None` where it takes nothing.
+    /// Returns the tag for what a selector takes, of an object that has one; `None` where it takes nothing.
     pub fn of_selector(metadata: &ObjectMeta, selector: &Selector) -> Option<Tag> {
         let selects = || Tag::Selects(namespace_of(metadata).to_owned(), selector.needed_label());
         (*selector != Selector::nothing()).then(selects)
     }
 
-    /// The tags for an object's labels.
+    /// Returns the tags for an object's labels.
     pub fn of_labels(metadata: &ObjectMeta) -> impl Iterator<Item = Tag> {
         let labels = metadata.labels.iter().flatten();
         labels.map(|(name, value)| Tag::Label(namespace_of(metadata).to_owned(), (name.clone(), value.clone())))
     }
 }
 
-/// How much of an object is asked for.
+/// The extent of an object that is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
     /// All of it.
@@ -141,7 +141,7 @@ struct InformerShared<K> {
     /// The path of the kind, `/apis/apps/v1/deployments`.
     path: String,
     extent: Extent,
-    /// Which objects only, `metadata.name=default`; empty for all.
+    /// The field selector, `metadata.name=default`; empty for all.
     fields: &'static str,
     cache: Mutex<Cache<K>>,
     handlers: Mutex<Vec<Handler<K>>>,
@@ -151,12 +151,12 @@ struct InformerShared<K> {
 }
 
 impl<K: Cached> Informer<K> {
-    /// An informer of the kind at `path`. It does nothing until it is run.
+    /// Returns an informer of the kind at `path`. It does nothing until it is run.
     pub fn new(path: impl Into<String>, extent: Extent) -> Informer<K> {
         Informer::of_some(path, extent, "")
     }
 
-    /// An informer of those objects only that a field selector takes.
+    /// Returns an informer of those objects only that a field selector takes.
     pub fn of_some(path: impl Into<String>, extent: Extent, fields: &'static str) -> Informer<K> {
         Informer(Arc::new(InformerShared {
             path: path.into(),
@@ -174,7 +174,7 @@ impl<K: Cached> Informer<K> {
         *lock(&self.0.wanted) = true;
     }
 
-    /// Whether anybody needs it.
+    /// Returns true when anybody needs it.
     pub fn is_wanted(&self) -> bool {
         *lock(&self.0.wanted)
     }
@@ -186,39 +186,40 @@ impl<K: Cached> Informer<K> {
         lock(&self.0.handlers).push(Box::new(handler));
     }
 
-    /// The path of the kind, `/apis/apps/v1/deployments`.
+    /// Returns the path of the kind, `/apis/apps/v1/deployments`.
     pub fn path(&self) -> &str {
         &self.0.path
     }
 
-    /// The object as last seen.
+    /// Returns the object as last seen.
     pub fn get(&self, key: &Key) -> Option<Arc<K>> {
         lock(&self.0.cache).get(key)
     }
 
-    /// The objects with a tag, by namespace and name.
+    /// Returns the objects with a tag, by namespace and name.
     pub fn tagged(&self, tag: &Tag) -> Vec<Arc<K>> {
         lock(&self.0.cache).tagged(tag)
     }
 
-    /// The objects that the one with this uid controls, by namespace and name.
+    /// Returns the objects that the one with this uid controls, by namespace and name.
     pub fn controlled_by(&self, uid: &str) -> Vec<Arc<K>> {
         self.tagged(&Tag::Controller(uid.to_owned()))
     }
 
-    /// What an owner may claim: what it controls, then what nobody does in its namespace.
+    /// Returns the objects that an owner may claim: those that it controls, then those that nobody does in its
+    /// namespace.
     pub fn candidates(&self, owner: &ObjectMeta) -> Vec<Arc<K>> {
         let mut candidates = self.controlled_by(uid_of(owner));
         candidates.extend(self.tagged(&Tag::Orphan(namespace_of(owner).to_owned())));
         candidates
     }
 
-    /// The objects of a namespace, by name.
+    /// Returns the objects of a namespace, by name.
     pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
         lock(&self.0.cache).in_namespace(namespace)
     }
 
-    /// The objects of a namespace that a selector takes, by name; of kinds that are tagged with their labels.
+    /// Returns the objects of a namespace that a selector takes, by name; of kinds that are tagged with their labels.
     pub fn selected(&self, namespace: &str, selector: &Selector) -> Vec<Arc<K>> {
         let mut objects = match selector.needed_label() {
             Some(label) => self.tagged(&Tag::Label(namespace.to_owned(), label)),
@@ -229,8 +230,8 @@ impl<K: Cached> Informer<K> {
         objects
     }
 
-    /// The objects whose selectors may take something with this metadata, by name; of kinds that are tagged with what
-    /// they select.
+    /// Returns the objects whose selectors may take something with this metadata, by name; of kinds that are tagged
+    /// with what they select.
     pub fn may_select(&self, metadata: &ObjectMeta) -> Vec<Arc<K>> {
         let namespace = namespace_of(metadata);
         let mut objects = self.tagged(&Tag::Selects(namespace.to_owned(), None));
@@ -241,12 +242,12 @@ impl<K: Cached> Informer<K> {
         objects
     }
 
-    /// All objects, by namespace and name.
+    /// Returns all objects, by namespace and name.
     pub fn all(&self) -> Vec<Arc<K>> {
         lock(&self.0.cache).all()
     }
 
-    /// Everything that happened to the kind up to this `resourceVersion` has been seen.
+    /// Returns everything that happened to the kind up to this `resourceVersion` has been seen.
     pub fn version(&self) -> u64 {
         lock(&self.0.cache).version()
     }

@@ -24,17 +24,17 @@ impl Indexes {
         Indexes(indexes)
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     pub fn count(&self) -> i32 {
         i32::try_from(self.0.len()).unwrap_or(i32::MAX)
     }
 
-    /// Whether it is one of them.
+    /// Returns true when it is one of them.
     pub fn has(&self, index: i32) -> bool {
         self.0.contains(&index)
     }
 
-    /// How many are in both.
+    /// Returns how many are in both.
     pub fn common(&self, other: &Indexes) -> i32 {
         i32::try_from(self.0.intersection(&other.0).count()).unwrap_or(i32::MAX)
     }
@@ -49,7 +49,7 @@ impl Indexes {
         self.0.extend(&other.0);
     }
 
-    /// The first `count` indexes below `completions` that are not among them.
+    /// Returns the first `count` indexes below `completions` that are not among them.
     pub fn missing(&self, count: usize, completions: i32) -> Vec<i32> {
         (0..completions).filter(|index| !self.has(*index)).take(count).collect()
     }
@@ -77,7 +77,7 @@ impl std::fmt::Display for Indexes {
     }
 }
 
-/// A pod's index; `None` where it has none that is below `completions`.
+/// Returns a pod's index; `None` where it has none that is below `completions`.
 pub fn of(pod: &Pod, completions: i32) -> Option<i32> {
     let index: i32 = annotation(&pod.metadata, INDEX)?.parse().ok()?;
     (0..completions).contains(&index).then_some(index)

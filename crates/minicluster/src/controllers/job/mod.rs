@@ -34,7 +34,7 @@ use super::{Context, ControllerStart, worker};
 pub use outcome::finished;
 pub use ttl::prepare as time_to_live;
 
-/// How many Jobs are looked at side by side.
+/// The number of Jobs that are handled side by side.
 const WORKERS: usize = 5;
 /// The first and the longest pause after a Job could not be brought in order.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -137,7 +137,7 @@ fn orphan(pod: &Pod) -> Key {
     Key::new(key.namespace, format!("{ORPHAN}{}", key.name))
 }
 
-/// What the names of orphaned pods begin with in the queue.
+/// The prefix of orphaned pods' names in the queue.
 const ORPHAN: &str = "pod/";
 
 fn has_finalizer(pod: &Pod) -> bool {
@@ -149,7 +149,7 @@ fn selector(job: &Job) -> Result<Selector, Error> {
     selector.map_or(Ok(Selector::nothing()), Selector::read)
 }
 
-/// Whether each pod has a number of its own.
+/// Returns true when each pod has a number of its own.
 fn is_indexed(job: &Job) -> bool {
     job.spec.as_ref().and_then(|spec| spec.completion_mode.as_deref()) == Some("Indexed")
 }

@@ -9,14 +9,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use crate::controllers::in_seconds;
 use crate::controllers::pod::Pod;
 
-/// How a Job ends.
+/// The end of a Job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobOutcome {
-    /// Whether it did what it should.
+    /// True when it did what it should.
     pub succeeded: bool,
-    /// Why, in one word.
+    /// The reason, in one word.
     pub reason: String,
-    /// Why.
+    /// The reason.
     pub message: String,
 }
 
@@ -71,13 +71,13 @@ impl JobOutcome {
         }
     }
 
-    /// What the rule at this place of the Job's own asks for has succeeded.
+    /// Returns the outcome by the Job's own rule at this place, which has succeeded.
     pub fn by_success_policy(rule: usize) -> JobOutcome {
         let message = format!("Matched rules at index {rule}");
         JobOutcome { succeeded: true, reason: "SuccessPolicy".to_owned(), message }
     }
 
-    /// What has been decided before, though it may not be finished.
+    /// Returns the outcome that was decided before, though it may not be finished.
     pub fn decided(status: &JobStatus) -> Option<JobOutcome> {
         let of = |kind: &str, succeeded: bool| {
             let condition = condition(status, kind).filter(|condition| condition.status == "True")?;
@@ -87,29 +87,29 @@ impl JobOutcome {
         of("FailureTarget", false).or_else(|| of("SuccessCriteriaMet", true))
     }
 
-    /// The condition that tells of the decision, while pods are still to go.
+    /// Returns the condition that tells of the decision, while pods are still to go.
     pub fn interim(&self) -> &'static str {
         if self.succeeded { "SuccessCriteriaMet" } else { "FailureTarget" }
     }
 
-    /// The condition that tells of the end.
+    /// Returns the condition that tells of the end.
     pub fn last(&self) -> &'static str {
         if self.succeeded { "Complete" } else { "Failed" }
     }
 }
 
-/// Whether the Job has come to its end.
+/// Returns true when the Job has come to its end.
 pub fn is_finished(job: &Job) -> bool {
     finished(job).is_some()
 }
 
-/// The condition that says that the Job has come to its end.
+/// Returns the condition that says that the Job has come to its end.
 pub fn finished(job: &Job) -> Option<&JobCondition> {
     let status = job.status.as_ref()?;
     ["Complete", "Failed"].iter().find_map(|kind| condition(status, kind).filter(|one| one.status == "True"))
 }
 
-/// A condition.
+/// Returns a condition.
 pub fn condition<'a>(status: &'a JobStatus, kind: &str) -> Option<&'a JobCondition> {
     status.conditions.iter().flatten().find(|condition| condition.type_ == kind)
 }
@@ -139,7 +139,7 @@ pub fn set(status: &mut JobStatus, kind: &str, value: &str, reason: &str, messag
     }
 }
 
-/// How long a Job may go on; `None` without a limit, or while it is suspended.
+/// Returns how long a Job may go on; `None` without a limit, or while it is suspended.
 pub fn time_left(job: &Job, status: &JobStatus, now: Timestamp) -> Option<SignedDuration> {
     let spec = job.spec.as_ref()?;
     if spec.suspend == Some(true) {
@@ -150,7 +150,7 @@ pub fn time_left(job: &Job, status: &JobStatus, now: Timestamp) -> Option<Signed
     Some(limit - now.duration_since(since))
 }
 
-/// Whether restarts of containers alone are more than the limit allows: where pods restart them themselves.
+/// Returns true when restarts of containers alone are more than the limit allows: if pods restart them themselves.
 pub fn restarts_exceed(job: &Job, active: &[Arc<Pod>]) -> bool {
     let Some(spec) = &job.spec else { return false };
     let restarts = spec.template.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref());

@@ -1,7 +1,7 @@
 //! Limits for single indexes: how often each may fail, which have failed for good, and when that fails the Job. Pure.
 //!
-//! How often an index has failed stands on its pods: each pod tells how many came before it. So the last failed pod of an
-//! index is kept until the one in its place is there and tells one more.
+//! The number of an index's failures stands on its pods: each pod names the number before it. So the last failed pod of
+//! an index is kept until the one in its place is there and tells one more.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use super::track::has_failed;
 use crate::controllers::key::annotation;
 use crate::controllers::pod::Pod;
 
-/// How many pods of the index failed before this one, as far as failures count.
+/// The number of pods of the index that failed before this one, as far as failures count.
 pub const FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
-/// How many pods of the index failed before this one in a way that the Job's rules ignore.
+/// The number of pods of the index that failed before this one in a way that the Job's rules ignore.
 pub const IGNORED: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 
-/// How often an index has failed.
+/// The failures of an index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Failures {
     /// Failures that count.
@@ -33,7 +33,7 @@ pub struct Failures {
 }
 
 impl Failures {
-    /// What a pod tells of those before it.
+    /// Returns the failures before a pod.
     fn before(pod: &Pod) -> Failures {
         let number = |name: &str| {
             let number = annotation(&pod.metadata, name).and_then(|number| number.parse().ok());
@@ -42,7 +42,7 @@ impl Failures {
         Failures { counted: number(FAILURES), ignored: number(IGNORED) }
     }
 
-    /// What the pod in the place of a failed one tells; nothing has failed where it is in nobody's place.
+    /// Returns the failures that the pod in the place of a failed one names; none if it is in nobody's place.
     pub fn after(job: &Job, failed: Option<&Pod>) -> Failures {
         let Some(pod) = failed else { return Failures::default() };
         let before = Failures::before(pod);
@@ -57,7 +57,7 @@ impl Failures {
     }
 }
 
-/// How the indexes of a Job with a limit for each of them fare.
+/// The indexes of a Job with a limit for each of them.
 #[derive(Clone, Debug, Default)]
 pub struct PerIndex {
     /// Indexes that have failed for good.
@@ -66,7 +66,7 @@ pub struct PerIndex {
     pub kept: BTreeMap<i32, Arc<Pod>>,
 }
 
-/// How often each index may fail; `None` for a Job without such a limit.
+/// Returns how often each index may fail; `None` for a Job without such a limit.
 pub fn limit(job: &Job) -> Option<i32> {
     job.spec.as_ref()?.backoff_limit_per_index
 }
@@ -112,7 +112,7 @@ impl PerIndex {
         Some(PerIndex { failed, kept })
     }
 
-    /// How the Job ends because of them: too many have failed, or all have ended and some failed.
+    /// Returns how the Job ends because of them: too many have failed, or all have ended and some failed.
     pub fn verdict(&self, job: &Job, done: &Indexes) -> Option<JobOutcome> {
         let spec = job.spec.as_ref()?;
         if spec.max_failed_indexes.is_some_and(|most| self.failed.count() > most) {
@@ -122,8 +122,8 @@ impl PerIndex {
         (self.failed.count() > 0 && ended >= spec.completions.unwrap_or(0)).then(JobOutcome::failed_indexes)
     }
 
-    /// Which of these indexes get a pod now, and when to look again if none does: each waits twice as long after each of
-    /// its own failures.
+    /// Returns which of these indexes get a pod now, and when to look again if none does: each waits twice as long
+    /// after each of its own failures.
     pub fn due(&self, wanted: &[i32], now: Timestamp) -> (Vec<i32>, Option<SignedDuration>) {
         let pause = |index: &i32| {
             let Some(pod) = self.kept.get(index) else { return SignedDuration::ZERO };
@@ -135,7 +135,7 @@ impl PerIndex {
         (due, again)
     }
 
-    /// Whether a failed pod has to stay until the next of its index is there.
+    /// Returns true when a failed pod has to stay until the next of its index is there.
     pub fn keeps(&self, pod: &Arc<Pod>) -> bool {
         self.kept.values().any(|kept| kept.metadata.uid == pod.metadata.uid)
     }

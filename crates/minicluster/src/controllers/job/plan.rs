@@ -1,4 +1,4 @@
-//! Which pods a Job makes and deletes next. Pure.
+//! The pods that a Job makes and deletes next. Pure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,22 +24,22 @@ pub struct JobView<'a> {
     pub active: &'a [Arc<Pod>],
     /// Its pods that are going and have not ended.
     pub leaving: &'a [Arc<Pod>],
-    /// How many have succeeded.
+    /// The number of successes.
     pub succeeded: i32,
     /// The indexes that have succeeded, where there are indexes.
     pub done: &'a Indexes,
-    /// How they fare, where each has a limit of its own.
+    /// The indexes, if each has a limit of its own.
     pub per_index: Option<&'a PerIndex>,
-    /// How long to wait after failures before the next pod is made.
+    /// The wait after failures before the next pod is made.
     pub pause: SignedDuration,
     /// The present moment.
     pub now: Timestamp,
 }
 
-/// What to do.
+/// The changes.
 #[derive(Debug, Default)]
 pub struct JobChanges {
-    /// How many pods to make.
+    /// The number of pods to make.
     pub create: usize,
     /// With which indexes, where there are indexes.
     pub indexes: Vec<i32>,
@@ -50,7 +50,7 @@ pub struct JobChanges {
 }
 
 impl JobView<'_> {
-    /// What to do next.
+    /// Returns the next changes.
     pub fn changes(&self) -> JobChanges {
         let Some(spec) = &self.job.spec else { return JobChanges::default() };
         if spec.suspend == Some(true) {
@@ -125,7 +125,7 @@ impl JobView<'_> {
     }
 }
 
-/// How long to wait before the next pod is made: after each failure since the last success twice as long.
+/// Returns how long to wait before the next pod is made: after each failure since the last success twice as long.
 pub fn pause(finished: &[Arc<Pod>], now: Timestamp) -> SignedDuration {
     let ended = |pod: &Arc<Pod>| ended_at(pod).unwrap_or(now);
     let last_success = finished.iter().filter(|pod| pod.phase() == "Succeeded").map(ended).max();
@@ -139,7 +139,7 @@ pub fn pause(finished: &[Arc<Pod>], now: Timestamp) -> SignedDuration {
     pause_after(count(failures.len()), *last, now)
 }
 
-/// How much is left of the pause after so many failures, the last of them then.
+/// Returns how much is left of the pause after so many failures, the last of them then.
 pub fn pause_after(failures: i32, last: Timestamp, now: Timestamp) -> SignedDuration {
     let doublings = u32::try_from(failures.saturating_sub(1)).unwrap_or(0).min(10);
     let pause = (FIRST_PAUSE * 2_i32.pow(doublings)).min(LAST_PAUSE);

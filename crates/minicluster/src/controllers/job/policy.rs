@@ -1,4 +1,4 @@
-//! What a Job's own rules make of failed pods, and when they say that enough has succeeded. Pure.
+//! The Job's own rules for failed pods, and for an early success. Pure.
 
 use k8s_openapi::api::batch::v1::{
     Job, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyRule, SuccessPolicyRule,
@@ -8,7 +8,7 @@ use super::indexes::Indexes;
 use crate::controllers::key::{name_of, namespace_of};
 use crate::controllers::pod::Pod;
 
-/// What a failed pod means.
+/// The meaning of a failed pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FailureAction {
     /// One failure more, as without rules.
@@ -21,7 +21,7 @@ pub enum FailureAction {
     FailsJob(String),
 }
 
-/// What the first rule that a failed pod matches makes of it.
+/// Returns the action of the first rule that a failed pod matches.
 pub fn failure_action(job: &Job, pod: &Pod) -> FailureAction {
     let policy = job.spec.as_ref().and_then(|spec| spec.pod_failure_policy.as_ref());
     let rules = policy.map(|policy| policy.rules.as_slice()).unwrap_or_default();
@@ -37,7 +37,7 @@ pub fn failure_action(job: &Job, pod: &Pod) -> FailureAction {
     FailureAction::Counts
 }
 
-/// The first of a Job's success rules that these succeeded indexes fulfil.
+/// Returns the first of a Job's success rules that these succeeded indexes fulfil.
 pub fn fulfilled(job: &Job, done: &Indexes) -> Option<usize> {
     let spec = job.spec.as_ref()?;
     let completions = spec.completions?;
@@ -56,7 +56,7 @@ fn is_fulfilled(rule: &SuccessPolicyRule, done: &Indexes, completions: i32) -> b
     }
 }
 
-/// What of a pod matches a rule, in words.
+/// Returns the part of a pod that matches a rule, in words.
 fn matched(rule: &PodFailurePolicyRule, pod: &Pod) -> Option<String> {
     let place = format!("{}/{}", namespace_of(&pod.metadata), name_of(&pod.metadata));
     if let Some(wanted) = &rule.on_exit_codes {

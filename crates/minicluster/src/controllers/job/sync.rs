@@ -67,7 +67,7 @@ impl Reconciler for Jobs {
     }
 }
 
-/// How pods count that the controller deletes itself.
+/// The way in which pods count that the controller deletes itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Counting {
     /// The Job has ended: they did not do what they should.
@@ -96,7 +96,7 @@ impl Jobs {
         let claimed = claimer.claim::<Job, Pod, Pod>(candidates).await?;
         if let Some(version) = claimed.wrote {
             self.expectations.wrote(&Key::of(metadata), version);
-            // What was adopted shows its finalizer next time.
+            // An adopted pod shows its finalizer next time.
             return Err(Error::ComesBack);
         }
         Ok(claimed.objects)

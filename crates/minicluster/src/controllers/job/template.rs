@@ -1,4 +1,4 @@
-//! What a Job's pods are made from. Pure.
+//! The template of a Job's pods. Pure.
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource, ObjectFieldSelector, PodSpec};
@@ -15,16 +15,16 @@ const VARIABLE: &str = "JOB_COMPLETION_INDEX";
 /// The longest name of a pod with an index, so that a random end of five letters still fits into a host name.
 const LONGEST: usize = 58;
 
-/// What a pod with an index is told of it.
+/// The facts about its index for a pod.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
     /// The index.
     pub index: i32,
-    /// How often the index has failed, where the Job limits that.
+    /// The failures of the index, if the Job limits them.
     pub failures: Option<Failures>,
 }
 
-/// The metadata and specification of a pod, with its index where it has one.
+/// Returns the metadata and specification of a pod, with its index where it has one.
 pub fn of(job: &Job, reference: OwnerReference, turn: Option<Turn>) -> (ObjectMeta, Option<PodSpec>) {
     let template = job.spec.as_ref().map(|spec| spec.template.clone()).unwrap_or_default();
     let mut metadata = metadata_from(&template, &job.metadata, reference);

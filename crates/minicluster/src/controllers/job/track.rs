@@ -19,24 +19,25 @@ use crate::controllers::pod::Pod;
 /// At most so many pods are counted in one go.
 const AT_ONCE: usize = 500;
 
-/// What is known of the pods that have ended.
+/// The facts about the pods that have ended.
 #[derive(Debug)]
 pub struct Tally {
     /// Pods that may lose their finalizer.
     pub ended: Vec<Arc<Pod>>,
     /// Indexes that have succeeded.
     pub done: Indexes,
-    /// How the indexes fare, where each has a limit of its own.
+    /// The indexes, if each has a limit of its own.
     pub per_index: Option<PerIndex>,
-    /// How many have succeeded, those included that the status only names so far.
+    /// The number of successes, those included that the status only names so far.
     pub succeeded: i32,
-    /// How many have failed, likewise.
+    /// The number of failures, likewise.
     pub failed: i32,
-    /// Whether more have ended than can be counted in one go.
+    /// True when more have ended than can be counted in one go.
     pub more: bool,
 }
 
-/// Whether a pod counts as failed: as long as nobody asks to wait for it, also one that is going before it has ended.
+/// Returns true when a pod counts as failed: as long as nobody asks to wait for it, also one that is going before it
+/// has ended.
 pub fn has_failed(job: &Job, pod: &Pod) -> bool {
     let waits = job.spec.as_ref().and_then(|spec| spec.pod_replacement_policy.as_deref()) == Some("Failed");
     pod.phase() == "Failed" || (!waits && is_terminating(&pod.metadata) && pod.phase() != "Succeeded")
@@ -60,7 +61,7 @@ pub fn settle(status: &mut JobStatus, held: &BTreeSet<&str>) {
     status.failed = added(status.failed, failed);
 }
 
-/// Whether the Job itself has ended.
+/// The choice if the Job itself has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
     /// No: only pods that have ended count.
@@ -86,7 +87,7 @@ pub fn name_ended(job: &Job, status: &mut JobStatus, pods: &[Arc<Pod>], over: Ov
     let mut ended = Vec::new();
     let mut more = false;
     for pod in pods.iter().filter(|pod| has_finalizer(pod)) {
-        // What goes because the Job has succeeded has not failed, however long it keeps its finalizer.
+        // A pod that goes because the Job has succeeded has not failed, however long it keeps its finalizer.
         let is_let_go = over == Over::Succeeded && is_terminating(&pod.metadata);
         let failed = has_failed(job, pod) && !is_let_go;
         if !pod.is_finished() && !failed && over == Over::NotYet {
@@ -145,7 +146,7 @@ fn name_one(
     }
 }
 
-/// Whether the server removed an object, because nothing held it any more.
+/// Returns true when the server removed an object, because nothing held it any more.
 fn is_gone(metadata: &ObjectMeta) -> bool {
     is_terminating(metadata)
         && metadata.deletion_grace_period_seconds.unwrap_or(0) == 0

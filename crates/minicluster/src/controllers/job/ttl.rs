@@ -15,7 +15,7 @@ use crate::controllers::work_queue::WorkQueue;
 use crate::controllers::worker::{self, Reconciler};
 use crate::controllers::{Context, ControllerStart};
 
-/// How many Jobs are looked at side by side.
+/// The number of Jobs that are handled side by side.
 const WORKERS: usize = 5;
 
 struct TimeToLive {

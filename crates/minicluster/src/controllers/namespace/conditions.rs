@@ -1,4 +1,4 @@
-//! What a namespace that is going says of what holds it. Pure.
+//! The conditions of a namespace that is going, about the objects that hold it. Pure.
 
 use k8s_openapi::api::core::v1::NamespaceCondition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

@@ -12,19 +12,19 @@ use crate::controllers::requests::Requests;
 /// Kinds that are looked through side by side.
 const AT_ONCE: usize = 8;
 
-/// What is left in a namespace.
+/// The rest in a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Remains {
-    /// How many objects of each kind are left.
+    /// The number of objects of each kind that are left.
     pub objects: BTreeMap<String, usize>,
-    /// How many objects each finalizer holds.
+    /// The number of objects that each finalizer holds.
     pub finalizers: BTreeMap<String, usize>,
-    /// What went wrong.
+    /// The errors.
     pub errors: Vec<String>,
 }
 
 impl Remains {
-    /// Whether the namespace is empty.
+    /// Returns true when the namespace is empty.
     pub fn is_nothing(&self) -> bool {
         self.objects.is_empty() && self.errors.is_empty()
     }

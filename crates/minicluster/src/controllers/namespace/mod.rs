@@ -17,9 +17,9 @@ use super::worker::{self, Reconciler};
 use super::{Context, ControllerStart, discovery};
 use contents::Remains;
 
-/// How many namespaces are emptied side by side.
+/// The number of namespaces that are emptied side by side.
 const WORKERS: usize = 5;
-/// What this controller holds namespaces by.
+/// The finalizer by which this controller holds namespaces.
 const FINALIZER: &str = "kubernetes";
 /// When something is left that takes its time: look again after this.
 const PAUSE: Duration = Duration::from_millis(500);

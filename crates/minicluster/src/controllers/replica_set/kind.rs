@@ -19,23 +19,23 @@ use crate::controllers::templated::{ReplicaSet, ReplicationController};
 pub trait Replicated: Resource<DynamicType = ()> + Cached + Serialize + DeserializeOwned {
     /// As whom the controller speaks in events.
     const COMPONENT: &'static str;
-    /// Whether pods that are going away are counted.
+    /// True when pods that are going away are counted.
     const COUNTS_TERMINATING: bool;
 
-    /// The kind's informer.
+    /// Returns the kind's informer.
     fn informer(informers: &Informers) -> &Informer<Self>;
-    /// How many pods are wanted.
+    /// Returns how many pods are wanted.
     fn replicas(&self) -> i32;
-    /// How long a pod must have been ready to be available.
+    /// Returns how long a pod must have been ready to be available.
     fn min_ready_seconds(&self) -> i32;
-    /// Which pods.
+    /// Returns the selector of the pods.
     ///
     /// # Errors
     /// A selector that can't be read.
     fn selector(&self) -> Result<Selector, Error>;
-    /// What pods are made from.
+    /// Returns the template of the pods.
     fn template(&self) -> Option<&Template>;
-    /// The status as last written.
+    /// Returns the status as last written.
     fn status(&self) -> Status;
     /// Replaces the status.
     fn set_status(&mut self, status: Status);
@@ -170,7 +170,7 @@ impl Replicated for ReplicationController {
     }
 }
 
-/// A counter as the API writes it: absent for zero.
+/// Returns a counter as the API writes it: absent for zero.
 fn counted(count: i32) -> Option<i32> {
     Some(count).filter(|count| *count != 0)
 }

@@ -23,7 +23,7 @@ use super::{Context, ControllerStart, worker};
 pub use kind::Replicated;
 pub use rank::{Candidate, choose};
 
-/// How many objects are looked at side by side.
+/// The number of objects that are handled side by side.
 const WORKERS: usize = 5;
 
 /// The controller of one of the two kinds.

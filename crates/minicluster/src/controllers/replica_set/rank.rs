@@ -1,4 +1,4 @@
-//! Which pods go first when there are too many. Pure.
+//! The pods that go first when there are too many. Pure.
 
 use std::cmp::{Ordering, Reverse};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 pub struct Candidate {
     /// The pod.
     pub pod: Arc<Pod>,
-    /// How many there are on the same node, this one included.
+    /// The number of pods on the same node, this one included.
     pub neighbours: usize,
 }
 
@@ -48,7 +48,7 @@ fn phase_rank(pod: &Pod) -> u8 {
     }
 }
 
-/// What keeping the pod is worth; a text that is no number counts as none.
+/// Returns the cost of deleting the pod; a text that is no number counts as none.
 fn deletion_cost(pod: &Pod) -> i32 {
     let text = annotation(&pod.metadata, DELETION_COST).unwrap_or("0");
     // `+5` and `05` are refused by the API; they count as nothing here.
@@ -80,13 +80,13 @@ fn by_age(a_since: Option<Timestamp>, b_since: Option<Timestamp>, a: &Pod, b: &P
     }
 }
 
-/// The binary logarithm of the age in nanoseconds, rounded down; -1 for none.
+/// Returns the binary logarithm of the age in nanoseconds, rounded down; -1 for none.
 fn age_step(since: Timestamp, now: Timestamp) -> i64 {
     let nanos = now.as_nanosecond() - since.as_nanosecond();
     u128::try_from(nanos).ok().and_then(u128::checked_ilog2).map_or(-1, i64::from)
 }
 
-/// The `count` pods that go first. With as many as there are, the order does not matter.
+/// Returns the `count` pods that go first. With as many as there are, the order does not matter.
 pub fn choose(mut candidates: Vec<Candidate>, count: usize, now: Timestamp) -> Vec<Arc<Pod>> {
     if count < candidates.len() {
         sort(&mut candidates, now);

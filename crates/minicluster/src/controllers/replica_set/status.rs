@@ -1,4 +1,4 @@
-//! What a ReplicaSet's status says. Pure.
+//! The status of a ReplicaSet. Pure.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub struct Status {
     pub terminating: Option<i32>,
     /// Up to which generation the specification has been seen.
     pub observed_generation: i64,
-    /// What else there is to say.
+    /// The conditions.
     pub conditions: Vec<Condition>,
 }
 
@@ -35,15 +35,15 @@ pub struct Condition {
     pub kind: String,
     /// `True`.
     pub status: String,
-    /// Why, in one word.
+    /// The reason, in one word.
     pub reason: Option<String>,
-    /// Why.
+    /// The reason.
     pub message: Option<String>,
     /// Since when.
     pub changed: Option<Timestamp>,
 }
 
-/// How managing the pods went.
+/// The result of managing the pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Managed {
     /// All that was tried succeeded.
@@ -54,21 +54,21 @@ pub enum Managed {
     NotDeleted(String),
 }
 
-/// What is counted.
+/// The counted pods.
 pub struct ReplicaCounts<'a> {
     /// The pods that count.
     pub active: &'a Pods,
-    /// How many are going away; `None` where they are not counted.
+    /// The number of pods that are going away; `None` if they are not counted.
     pub terminating: Option<i32>,
     /// The labels of pods that the template makes.
     pub labels: &'a BTreeMap<String, String>,
-    /// How long a pod must have been ready.
+    /// The time for which a pod must have been ready.
     pub min_ready_seconds: i32,
     /// The generation of the specification that was acted upon.
     pub generation: i64,
 }
 
-/// The status that follows from the pods, `before` and how managing them went.
+/// Returns the status that follows from the pods, `before` and how managing them went.
 pub fn compute(counted: &ReplicaCounts<'_>, before: &Status, managed: &Managed, now: Timestamp) -> Status {
     let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
     let fully_labeled = counted.active.iter().filter(|pod| {

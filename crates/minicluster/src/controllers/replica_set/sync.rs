@@ -73,7 +73,7 @@ impl<K: Replicated> Reconciler for ReplicaSets<K> {
 }
 
 impl<K: Replicated> ReplicaSets<K> {
-    /// The pods that count, and how many of ours are going away.
+    /// Returns the pods that count, and how many of ours are going away.
     async fn claimed(&self, object: &K) -> Result<(Pods, usize), Error> {
         let metadata = Cached::metadata(object);
         let selector = object.selector()?;
@@ -93,7 +93,7 @@ impl<K: Replicated> ReplicaSets<K> {
         Ok((claimer.claim::<K, Pod, Pod>(candidates).await?.objects, leaving))
     }
 
-    /// Whether the object was asked to go. Where pods have gone, the server is asked.
+    /// Returns true when the object was asked to go. If pods have gone, the server is asked.
     async fn is_going(&self, key: &Key, object: &K, active: &Pods, leaving: usize) -> Result<bool, Error> {
         let is_seen = self.objects.get(key).is_none_or(|object| is_terminating(Cached::metadata(object.as_ref())));
         let there = i32::try_from(active.len()).unwrap_or(i32::MAX);
@@ -158,8 +158,9 @@ impl<K: Replicated> ReplicaSets<K> {
         Error::first_of(join_all(deletions).await.into_iter().filter_map(Result::err).collect())
     }
 
-    /// The pods with the number of pods of the same family on their nodes. All ReplicaSets with the same owner are one
-    /// family: the old and the new one of a Deployment. One that nobody owns has none, and nodes do not count for it.
+    /// Returns the pods with the number of pods of the same family on their nodes. All ReplicaSets with the same owner
+    /// are one family: the old and the new one of a Deployment. One that nobody owns has none, and nodes do not count
+    /// for it.
     fn candidates(&self, object: &K, active: &Pods) -> Vec<Candidate> {
         let metadata = Cached::metadata(object);
         let family = match controller_of(metadata) {

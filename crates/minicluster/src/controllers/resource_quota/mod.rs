@@ -20,7 +20,7 @@ use super::work_queue::WorkQueue;
 use super::worker::{self, Reconciler};
 use super::{Context, ControllerStart, discovery};
 
-/// How many quotas are looked at side by side.
+/// The number of quotas that are handled side by side.
 const WORKERS: usize = 5;
 /// Everything is counted anew after this time: nothing is watched only because a quota may name it.
 const ANEW: Duration = Duration::from_mins(5);
@@ -87,7 +87,7 @@ impl ResourceQuotas {
         }
     }
 
-    /// What the quota's namespace uses of what it limits.
+    /// Returns the use of the quota's namespace, of the things that it limits.
     async fn used(&self, quota: &ResourceQuota, hard: &BTreeSet<String>) -> Result<Amounts, Error> {
         let namespace = namespace_of(&quota.metadata);
         let mut used: Amounts = hard.iter().map(|name| (name.clone(), Quantity::ZERO)).collect();
@@ -169,7 +169,7 @@ fn has_scopes(quota: &ResourceQuota) -> bool {
     spec.scopes.as_ref().is_some_and(|scopes| !scopes.is_empty()) || expressions.is_some_and(|all| !all.is_empty())
 }
 
-/// Whether the quota is about the pod.
+/// Returns true when the quota is about the pod.
 fn covers(quota: &ResourceQuota, pod: &Pod) -> bool {
     let Some(spec) = &quota.spec else { return false };
     let selector = spec.scope_selector.as_ref().and_then(|selector| selector.match_expressions.as_ref());

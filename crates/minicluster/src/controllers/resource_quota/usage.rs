@@ -1,4 +1,4 @@
-//! What objects use of what quotas limit. Pure.
+//! The use of objects, as quotas limit it. Pure.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use super::Amounts;
 use crate::controllers::pod::{Pod, PodContainer};
 use crate::controllers::quantity::Quantity;
 
-/// What quotas know under their plain names as requests.
+/// The resources that quotas know under their plain names as requests.
 const SHORT: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 /// Kinds that are counted under their plain names as well. Pods, services and claims are counted elsewhere.
 const PLAIN: [&str; 4] = ["configmaps", "replicationcontrollers", "resourcequotas", "secrets"];
 const STORAGE_CLASS: &str = ".storageclass.storage.k8s.io/";
 
-/// What a pod uses: one that has ended is only counted.
+/// Returns the use of a pod: one that has ended is only counted.
 pub fn of_pod(pod: &Pod) -> Amounts {
     let mut used = Amounts::from([("count/pods".to_owned(), Quantity::of(1))]);
     if pod.is_finished() {
@@ -34,7 +34,7 @@ pub fn of_pod(pod: &Pod) -> Amounts {
     used
 }
 
-/// What a service uses.
+/// Returns the use of a service.
 pub fn of_service(service: &Service) -> Amounts {
     let mut used = Amounts::new();
     for name in ["services", "count/services"] {
@@ -56,7 +56,7 @@ pub fn of_service(service: &Service) -> Amounts {
     used
 }
 
-/// What a claim uses.
+/// Returns the use of a claim.
 pub fn of_claim(claim: &PersistentVolumeClaim) -> Amounts {
     let mut used = Amounts::new();
     for name in ["persistentvolumeclaims", "count/persistentvolumeclaims"] {
@@ -77,13 +77,13 @@ pub fn of_claim(claim: &PersistentVolumeClaim) -> Amounts {
     used
 }
 
-/// Whether what a quota names is a number of objects that are neither pods, services nor claims.
+/// Returns true when a quota's name is a number of objects that are neither pods, services nor claims.
 pub fn is_counted_by_number(name: &str) -> bool {
     let counted_elsewhere = ["count/pods", "count/services", "count/persistentvolumeclaims"];
     PLAIN.contains(&name) || (name.starts_with("count/") && !counted_elsewhere.contains(&name))
 }
 
-/// Whether `name` in a quota means the number of objects of this kind.
+/// Returns true when `name` in a quota means the number of objects of this kind.
 pub fn names(name: &str, group: &str, plural: &str) -> bool {
     match name.strip_prefix("count/") {
         Some(counted) if group.is_empty() => counted == plural,
@@ -92,7 +92,7 @@ pub fn names(name: &str, group: &str, plural: &str) -> bool {
     }
 }
 
-/// Whether a scope of a quota takes a pod in.
+/// Returns true when a scope of a quota covers a pod.
 pub fn describes(scope: &str, operator: &str, values: &[String], pod: &Pod) -> bool {
     let ends = pod.spec.active_deadline_seconds.is_some();
     match scope {
@@ -129,7 +129,8 @@ fn limits(container: &PodContainer) -> Option<&ResourceUsage> {
     container.resources.as_ref()?.limits.as_ref()
 }
 
-/// The sum over the containers and those that run beside them, or what is needed on the way there if that is more.
+/// Returns the sum over the containers and those that run beside them, or what is needed on the way there if that is
+/// more.
 fn of_containers(pod: &Pod, part: fn(&PodContainer) -> Option<&ResourceUsage>) -> Amounts {
     let mut running = Amounts::new();
     for container in &pod.spec.containers {

@@ -24,10 +24,10 @@ const NAME_LABEL: &str = "statefulset.kubernetes.io/pod-name";
 /// The label with a pod's number.
 const INDEX_LABEL: &str = "apps.kubernetes.io/pod-index";
 
-/// What an act did.
+/// The result of an act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActionResult {
-    /// What there was to do.
+    /// The act was needed.
     Act,
     /// Nothing: an earlier pod's claim has to go first.
     Waits,
@@ -206,8 +206,8 @@ impl StatefulSets {
     }
 }
 
-/// Whether the pod with a number is made from the revision that pods had before: as long as the update has not come to
-/// it, or is kept from it.
+/// Returns true when the pod with a number is made from the revision that pods had before: as long as the update has
+/// not come to it, or is kept from it.
 fn is_of_current_revision(set: &StatefulSet, number: i32) -> bool {
     let strategy = set.spec.update_strategy.as_ref();
     if strategy.and_then(|strategy| strategy.type_.as_deref()) == Some("OnDelete") {

@@ -11,7 +11,7 @@ use crate::controllers::key::{name_of, uid_of};
 use crate::controllers::ownership::controller_reference;
 use crate::controllers::pod::Pod;
 
-/// Who owns a claim.
+/// The owner of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// Nobody: it stays.
@@ -22,7 +22,7 @@ pub enum Owner {
     Pod,
 }
 
-/// Who owns the claims of the pod with a number.
+/// Returns the owner of the claims of the pod with a number.
 pub fn owner_of(set: &StatefulSet, number: i32) -> Owner {
     let policy = set.spec.persistent_volume_claim_retention_policy.as_ref();
     let deletes = |when: Option<&String>| when.map(String::as_str) == Some("Delete");
@@ -35,7 +35,7 @@ pub fn owner_of(set: &StatefulSet, number: i32) -> Owner {
     }
 }
 
-/// The claims of the pod with a number.
+/// Returns the claims of the pod with a number.
 pub fn of(set: &StatefulSet, number: i32) -> Vec<PersistentVolumeClaim> {
     let own = set.spec.selector.match_labels.clone().unwrap_or_default();
     let claim = |template: &PersistentVolumeClaim| {
@@ -87,7 +87,7 @@ pub fn mount(set: &StatefulSet, number: i32, spec: &mut PodSpec) {
     spec.volumes = Some(volumes);
 }
 
-/// The owners that a claim should have, if they are not those that it has.
+/// Returns the owners that a claim should have, if they are not those that it has.
 pub fn mended_owners(
     set: &StatefulSet,
     pod: &Pod,
@@ -112,7 +112,7 @@ pub fn mended_owners(
     (mended != present).then_some(mended)
 }
 
-/// Whether a claim goes away together with an earlier pod of the same name.
+/// Returns true when a claim goes away together with an earlier pod of the same name.
 pub fn is_stale(claim: &PersistentVolumeClaim, pod: &str, uid: Option<&str>) -> bool {
     let owners = claim.metadata.owner_references.iter().flatten();
     owners.into_iter().any(|owner| owner.kind == "Pod" && owner.name == pod && Some(owner.uid.as_str()) != uid)

@@ -21,7 +21,7 @@ use super::selector::Selector;
 use super::work_queue::WorkQueue;
 use super::{Context, ControllerStart, worker};
 
-/// How many sets are looked at side by side.
+/// The number of sets that are handled side by side.
 const WORKERS: usize = 5;
 
 /// The controller.

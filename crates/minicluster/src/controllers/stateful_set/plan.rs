@@ -1,4 +1,4 @@
-//! What a StatefulSet does next about its pods. Pure.
+//! The next acts of a StatefulSet on its pods. Pure.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub struct PodPlace {
     pub pod: Option<Arc<Pod>>,
 }
 
-/// What can be done about one pod.
+/// An act on one pod.
 #[derive(Clone, Debug)]
 pub enum Act {
     /// It has ended: it is deleted, so that it can be made anew.
@@ -54,14 +54,14 @@ pub struct StatefulSetView<'a> {
 /// One phase of the work: what to do, and whether the next phase has to wait.
 #[derive(Debug, Default)]
 pub struct Phase {
-    /// What to do, in order.
+    /// The acts, in order.
     pub acts: Vec<Act>,
-    /// Whether this was all that can be done for now.
+    /// True when this was all that can be done for now.
     pub ends_here: bool,
 }
 
 impl StatefulSetView<'_> {
-    /// Whether pods come and go one after the other.
+    /// Returns true when pods come and go one after the other.
     pub fn is_ordered(&self) -> bool {
         self.set.spec.pod_management_policy.as_deref() != Some("Parallel")
     }
@@ -148,7 +148,7 @@ impl StatefulSetView<'_> {
         pods.filter(|pod| is_behind(pod)).take(room).map(|pod| Act::Update(pod.clone())).collect()
     }
 
-    /// Whether a place has no pod that is available.
+    /// Returns true when a place has no pod that is available.
     fn is_unavailable(&self, pod: Option<&Arc<Pod>>) -> bool {
         let wait = self.set.spec.min_ready_seconds.unwrap_or(0);
         pod.is_none_or(|pod| {
@@ -156,7 +156,7 @@ impl StatefulSetView<'_> {
         })
     }
 
-    /// The uid of the first pod that is not available: of those that shall be, then of those that shall not.
+    /// Returns the uid of the first pod that is not available: of those that shall be, then of those that shall not.
     fn first_unavailable(&self) -> Option<Option<String>> {
         if let Some(place) = self.places.iter().find(|place| self.is_unavailable(place.pod.as_ref())) {
             return Some(place.pod.as_ref().and_then(|pod| pod.metadata.uid.clone()));
@@ -174,7 +174,7 @@ mod tests {
     use serde_json::{Value, json};
     use std::sync::Arc;
 
-    /// A pod by a short word: its number, then `r` for ready, `u` for not, `f` for failed, then its revision.
+    /// Returns a pod by a short word: its number, then `r` for ready, `u` for not, `f` for failed, then its revision.
     fn pod(word: &str) -> Arc<Pod> {
         let (number, state, revision) = (&word[..1], &word[1..2], &word[2..]);
         let status = if state == "r" { "True" } else { "False" };
@@ -201,7 +201,7 @@ mod tests {
         }
     }
 
-    /// All that is done in one look, for a set of three.
+    /// Returns all that is done in one look, for a set of three.
     fn acts(spec: Value, pods: &[&str]) -> Vec<String> {
         let mut set =
             json!({ "metadata": { "name": "web" }, "spec": { "replicas": 3, "selector": {}, "template": {} } });

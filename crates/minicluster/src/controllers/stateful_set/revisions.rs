@@ -23,7 +23,7 @@ pub struct StatefulSetVersions {
     pub current: Arc<ControllerRevision>,
     /// The one that pods shall have.
     pub update: Arc<ControllerRevision>,
-    /// How often a name was taken by something else.
+    /// The number of times that a name was taken by something else.
     pub collisions: i32,
 }
 

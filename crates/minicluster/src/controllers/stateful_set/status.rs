@@ -1,4 +1,4 @@
-//! What a StatefulSet's status says. Pure.
+//! The status of a StatefulSet. Pure.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ pub struct Revisions {
     pub current: String,
     /// The one of pods that were.
     pub update: String,
-    /// How often a name was taken.
+    /// The number of times that a name was taken.
     pub collisions: i32,
 }
 
-/// The status that follows from the pods. `leaving` of the pods that count as current have just been deleted to be
-/// updated.
+/// Returns the status that follows from the pods. `leaving` of the pods that count as current have just been deleted to
+/// be updated.
 pub fn compute(
     set: &StatefulSet,
     pods: &[Arc<Pod>],
@@ -66,7 +66,7 @@ pub fn compute(
     }
 }
 
-/// A counter as the API writes it: absent for zero.
+/// Returns a counter as the API writes it: absent for zero.
 fn present(count: i32) -> Option<i32> {
     Some(count).filter(|count| *count != 0)
 }

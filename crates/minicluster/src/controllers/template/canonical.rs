@@ -6,7 +6,7 @@ use serde::ser::{self, Serialize};
 
 use crate::controllers::quantity::Quantity;
 
-/// The bytes of `value`; map entries named `without` are left out.
+/// Returns the bytes of `value`; map entries named `without` are left out.
 pub fn bytes<T: Serialize>(value: &T, without: &str) -> Vec<u8> {
     let mut writer = Writer { out: Vec::with_capacity(1024), without };
     // Kubernetes' types have string keys and plain values, so this can't fail; if it did, the bytes so far would differ
@@ -22,7 +22,7 @@ struct Writer<'a> {
     without: &'a str,
 }
 
-/// Whether what was written says anything.
+/// The choice if the written text says anything.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Said {
     Something,
@@ -65,7 +65,7 @@ struct Inside<'w, 'a> {
     writer: &'w mut Writer<'a>,
     start: usize,
     entries: usize,
-    /// Where the key of a map entry begins.
+    /// The beginning of a map entry's key.
     key: usize,
 }
 

@@ -18,16 +18,16 @@ pub const HASH_LABEL: &str = "pod-template-hash";
 /// The letters of hashes: those that generated names are made of.
 const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// What a template means, in the form in which templates are compared. Equal for templates that mean the same.
+/// The meaning of a template, in the form in which templates are compared. Equal for templates that mean the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CanonicalTemplate {
     digest: [u8; 32],
-    /// Of the same bytes, the beginning of the short hash.
+    /// The beginning of the short hash, of the same bytes.
     hash: Fnv1a,
 }
 
 impl CanonicalTemplate {
-    /// What a template means, without the hash label.
+    /// Returns the meaning of a template, without the hash label.
     pub fn of(template: &PodTemplateSpec) -> CanonicalTemplate {
         let mut bytes = canonical::bytes(&template.metadata, HASH_LABEL);
         bytes.extend(canonical::bytes(&template.spec, ""));
@@ -36,7 +36,7 @@ impl CanonicalTemplate {
         CanonicalTemplate { digest: Sha256::digest(&bytes).into(), hash }
     }
 
-    /// The hash of this template: up to ten letters. Another number of collisions gives another hash.
+    /// Returns the hash of this template: up to ten letters. Another number of collisions gives another hash.
     pub fn hash(&self, collisions: Option<i32>) -> String {
         let mut hash = self.hash;
         if let Some(collisions) = collisions {

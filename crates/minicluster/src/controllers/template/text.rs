@@ -22,7 +22,7 @@ struct TemplateText {
     canonical: OnceLock<CanonicalTemplate>,
 }
 
-/// Of a template, its labels alone.
+/// A template's labels alone.
 #[derive(Deserialize)]
 struct LabelsOnly {
     #[serde(default)]
@@ -35,7 +35,7 @@ struct MetadataLabels {
 }
 
 impl Template {
-    /// The text of a typed template.
+    /// Returns the text of a typed template.
     ///
     /// # Errors
     /// It can't be written as JSON.
@@ -43,7 +43,7 @@ impl Template {
         serde_json::value::to_raw_value(template).map(Template::from).map_err(|error| unusable(&error))
     }
 
-    /// The typed template.
+    /// Returns the typed template.
     ///
     /// # Errors
     /// The text is no template.
@@ -51,7 +51,7 @@ impl Template {
         self.decode()
     }
 
-    /// The labels of its pods.
+    /// Returns the labels of its pods.
     ///
     /// # Errors
     /// The text is no template.
@@ -59,7 +59,7 @@ impl Template {
         self.decode().map(|only: LabelsOnly| only.metadata.labels.unwrap_or_default())
     }
 
-    /// What it means; found out once.
+    /// Returns its meaning; computed once.
     ///
     /// # Errors
     /// The text is no template.
@@ -78,7 +78,7 @@ impl Template {
         }
     }
 
-    /// Whether both are copies of one.
+    /// Returns true when both are copies of one.
     #[cfg(test)]
     pub fn is_shared_with(&self, other: &Template) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

@@ -5,10 +5,10 @@
 //! whose pod is not to be restarted ends well after a second, and so does an init container.
 //!
 //! A fate is written as words with commas between them, `ready-after=2s,crash-after=10s,log="no database"`; in the
-//! annotation also container by container, with semicolons, `app:crash-after=3s;proxy:ready`. What stands without a name
-//! is for all containers that are not named and are not init containers.
+//! annotation also container by container, with semicolons, `app:crash-after=3s;proxy:ready`. A fate without a name is
+//! for all containers that are not named and are not init containers.
 //!
-//! | word | what the container does |
+//! | word | behaviour of the container |
 //! |---|---|
 //! | `ready` | is created in a second and is ready at once |
 //! | `ready-after=5s` | is ready five seconds after its creation began |
@@ -40,19 +40,19 @@ pub use parse::Fates;
 pub use parse::duration;
 pub use rules::{FateRules, Script, ScriptError};
 
-/// How long a container takes to be created when nothing else is said, its image's pull included.
+/// The default time until a container is created, its image's pull included.
 pub const CREATION: Duration = Duration::from_secs(1);
-/// How long a container runs whose pod ends by itself when nothing else is said.
+/// The default time for which a container runs whose pod ends by itself.
 const RUN: Duration = Duration::from_secs(1);
-/// How long a container takes to stop when it is told to and nothing else is said.
+/// The default time that a container takes to stop when it is told to.
 pub const STOP: Duration = Duration::from_secs(1);
 
-/// What one container does. Times are counted from when it runs unless said otherwise.
+/// The behaviour of one container. Times are counted from when it runs unless said otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fate {
     /// From when its creation begins until it runs, the first time.
     pub start_after: Duration,
-    /// Whether its image can be pulled.
+    /// The result of pulling its image.
     pub pull: Pull,
     /// When it is ready, if that is said.
     pub ready: Option<Readiness>,
@@ -64,15 +64,15 @@ pub struct Fate {
     pub end: Option<End>,
     /// When its node evicts the pod, counted from when the pod came to the node.
     pub evict_after: Option<Duration>,
-    /// How it stops when it is told to.
+    /// The way in which it stops when it is told to.
     pub stop: FateStop,
     /// A line that it writes: when it crashes, if it does, else when it starts.
     pub log: Option<String>,
-    /// What it writes into its termination message.
+    /// The text in its termination message.
     pub message: Option<String>,
 }
 
-/// Whether an image can be pulled.
+/// The result of pulling an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pull {
     /// Yes.
@@ -90,18 +90,18 @@ pub enum Readiness {
     Never,
 }
 
-/// How a container ends by itself.
+/// The end of a container by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
     /// When.
     pub after: Duration,
     /// The exit code.
     pub code: u8,
-    /// Why.
+    /// The cause.
     pub cause: FateCause,
 }
 
-/// Why a container ends by itself.
+/// The cause for which a container ends by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FateCause {
     /// It is done, well or badly.
@@ -112,7 +112,7 @@ pub enum FateCause {
     OutOfMemory,
 }
 
-/// How a container stops when it is told to.
+/// The way in which a container stops when it is told to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FateStop {
     /// So long after.
@@ -121,7 +121,7 @@ pub enum FateStop {
     Hang,
 }
 
-/// What a container does of which nothing is said.
+/// The behaviour of a container without a fate.
 static ORDINARY: Fate = Fate {
     start_after: CREATION,
     pull: Pull::Succeeds,

@@ -17,9 +17,9 @@ const WORDS: &str = "ready, ready-after=, never-ready, start-after=, unready-aft
 /// The fates of a pod's containers, as one text says them.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Fates {
-    /// Of every container that is not named and is not an init container.
+    /// The fate of every container that is not named and is not an init container.
     pub all: Option<Fate>,
-    /// Of single containers, by name.
+    /// The fates of single containers, by name.
     pub named: BTreeMap<String, Fate>,
 }
 
@@ -27,7 +27,7 @@ impl Fates {
     /// Reads `[container:]item[,item…][;…]`.
     ///
     /// # Errors
-    /// What is wrong and what may stand there.
+    /// Fails with the fault and the allowed words.
     pub fn parse(text: &str) -> Result<Fates, String> {
         if text.len() > LONGEST {
             return Err(format!("a fate may have at most {LONGEST} characters"));
@@ -54,7 +54,7 @@ impl Fates {
 /// Reads a duration: `500ms`, `3s`, `1m30s`, `2h`.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Fails with its fault.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is not a duration such as 500ms, 3s or 1m30s");
     let mut rest = text;
@@ -83,7 +83,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// One container's fate.
+/// Returns one container's fate.
 fn fate(text: &str) -> Result<Fate, String> {
     let mut items = FateItems::default();
     for item in split(text, ',')? {
@@ -92,7 +92,7 @@ fn fate(text: &str) -> Result<Fate, String> {
     items.fate()
 }
 
-/// What is said of a container's readiness.
+/// The readiness of a container in a text.
 #[derive(Clone, Copy)]
 enum ParsedFate {
     Ready,
@@ -100,7 +100,7 @@ enum ParsedFate {
     NeverReady,
 }
 
-/// What a fate says, before it is put together.
+/// The parts of a fate, before it is put together.
 #[derive(Default)]
 struct FateItems {
     ready: Option<ParsedFate>,

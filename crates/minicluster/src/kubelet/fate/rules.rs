@@ -14,7 +14,7 @@ const OWN: &str = include_str!("images.yaml");
 /// No script is longer.
 const LONGEST: usize = 1 << 20;
 
-/// Why a script can't be used.
+/// The reason for which a script can't be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScriptError {
@@ -26,7 +26,7 @@ pub enum ScriptError {
     Rule {
         /// The rule's place among the rules, from 1.
         rule: usize,
-        /// What is wrong with it.
+        /// The fault.
         problem: String,
     },
     /// It is too long.
@@ -86,7 +86,7 @@ impl Script {
     /// Reads a script.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// Fails with its fault, and the place.
     pub fn parse(text: &str) -> Result<Script, ScriptError> {
         if text.len() > LONGEST {
             return Err(ScriptError::Length);
@@ -145,7 +145,7 @@ pub struct FateRules {
 }
 
 impl FateRules {
-    /// The rules of `script`, if there is one, before those that come with the kubelet.
+    /// Returns the rules of `script`, if there is one, before those that come with the kubelet.
     #[must_use]
     pub fn new(script: Option<Script>) -> FateRules {
         let mut rules = script.unwrap_or_default().0;
@@ -154,8 +154,8 @@ impl FateRules {
         FateRules { first: vec![None; rules.len()], rules }
     }
 
-    /// The fate that the rules give a container at `now`, if any rule says so. `speed` is how much faster than told
-    /// time goes for the rules that change.
+    /// Returns the fate that the rules give a container at `now`, if any rule says so. `speed` is how much faster than
+    /// told time goes for the rules that change.
     pub fn fate(&mut self, image: &str, namespace: &str, pod: &str, now: Timestamp, speed: f64) -> Option<Fate> {
         let index = self.rules.iter().position(|rule| rule.matches(image, namespace, pod))?;
         let first = *self.first.get_mut(index)?.get_or_insert(now);
@@ -166,8 +166,8 @@ impl FateRules {
     }
 }
 
-/// Whether `text` matches `pattern`, in which `*` stands for any letters and `?` for one. Takes time in proportion to the
-/// product of their lengths at worst.
+/// Returns true when `text` matches `pattern`, in which `*` stands for any letters and `?` for one. Takes time in
+/// proportion to the product of their lengths at worst.
 fn matches(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
     let (mut p, mut t) = (0, 0);

@@ -1,4 +1,4 @@
-//! What a node answers.
+//! The answers of a node.
 
 use std::convert::Infallible;
 
@@ -64,7 +64,7 @@ fn log(namespace: &str, name: &str, container: &str, mut wanted: Wanted, archive
     text(wanted.text(&lines))
 }
 
-/// What there is and what comes, until the run is over or the pod is gone.
+/// Returns the present lines and new ones, until the run is over or the pod is gone.
 fn follow(logs: PodLogs, uid: String, container: String, wanted: Wanted) -> Response<LogBody> {
     let start = (logs.subscribe(), None, wanted, false);
     let frames = stream::unfold(start, move |(mut changes, from, mut wanted, ended)| {

@@ -26,10 +26,10 @@ use crate::PodLogs;
 
 /// Connections to all nodes at a time; more wait.
 const CONNECTIONS: usize = 256;
-/// How long a client has to greet, and to say what it wants.
+/// The time that a client has to greet, and to send its request.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why the port could not be opened.
+/// The reason for which the port could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No certificate could be made.
@@ -43,22 +43,22 @@ pub enum Error {
     Listen(IpAddr, #[source] std::io::Error),
 }
 
-/// What answers are made of.
+/// The sources of answers.
 #[derive(Clone, Debug)]
 pub struct Archive {
-    /// What containers wrote.
+    /// The output of containers.
     pub logs: PodLogs,
-    /// Which pods there are.
+    /// The pods.
     pub directory: Directory,
     /// Tells the time.
     pub clock: Clock,
 }
 
 /// Opens a port for each node, at its own address or, where the machine has no such, at 127.0.0.1; the places are
-/// corrected to what was opened. Whoever asks is answered: the port is on loopback, and pods here have no secrets.
+/// corrected to what was opened. Every client is answered: the port is on loopback, and pods here have no secrets.
 ///
 /// # Errors
-/// Why a port could not be opened.
+/// Fails with the reason for which a port could not be opened.
 pub async fn open(places: &mut [SpecPlace], archive: Archive) -> Result<BoxFuture<'static, ()>, Error> {
     let tls = TlsAcceptor::from(Arc::new(certificate()?));
     let connections = Arc::new(Semaphore::new(CONNECTIONS));

@@ -1,4 +1,4 @@
-//! What those want to see who ask for a log.
+//! The parameters of a request for a log.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::LogLine;
 
-/// What of a log is wanted, and how.
+/// The wanted part of a log, and its form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// Also what is written later, until the run ends.
@@ -23,7 +23,7 @@ impl Wanted {
     /// Reads a query.
     ///
     /// # Errors
-    /// Which parameter is wrong.
+    /// Fails with the wrong parameter.
     pub fn read(query: &str, now: Timestamp) -> Result<Wanted, String> {
         let mut parameters = BTreeMap::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
@@ -56,7 +56,7 @@ impl Wanted {
         })
     }
 
-    /// The text of what there is, from the beginning; what is cut off at its end as too much is said by
+    /// Returns the text of what there is, from the beginning; what is cut off at its end as too much is said by
     /// [`Wanted::is_full`].
     pub fn text(&mut self, lines: &[LogLine]) -> String {
         let recent = lines.iter().filter(|line| self.since.is_none_or(|since| line.at >= since));
@@ -82,13 +82,13 @@ impl Wanted {
         text
     }
 
-    /// Whether no more is wanted.
+    /// Returns true when no more is wanted.
     pub fn is_full(&self) -> bool {
         self.bytes == Some(0)
     }
 }
 
-/// A part of a URL without its escapes.
+/// Returns a part of a URL without its escapes.
 pub fn decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

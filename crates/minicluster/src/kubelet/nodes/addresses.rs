@@ -19,7 +19,7 @@ impl Addresses {
         Addresses { taken: BTreeSet::new(), next: 0, count: place.pod_addresses() }
     }
 
-    /// Takes the one that a pod had before, if it is still free, else the next. Where all are taken, two pods share one.
+    /// Takes the one that a pod had before, if it is still free, else the next. If all are taken, two pods share one.
     pub fn take(&mut self, before: Option<&str>, place: &SpecPlace) -> u32 {
         let before = before.and_then(|text| text.parse::<IpAddr>().ok()).and_then(|ip| place.pod_index(ip));
         let index = before.filter(|index| !self.taken.contains(index)).unwrap_or_else(|| {

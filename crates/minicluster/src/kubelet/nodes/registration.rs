@@ -1,4 +1,4 @@
-//! How a node registers and renews its lease.
+//! Registration of a node, and renewal of its lease.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const NOT_READY: &str = "node.kubernetes.io/not-ready";
 /// Registers a node, or brings one of that name up to date.
 ///
 /// # Errors
-/// What the API server refused.
+/// Fails with the API server's refusal.
 pub async fn register(requests: &Requests, spec: &NodeSpec, place: &SpecPlace, clock: &Clock) -> Result<(), Error> {
     let now = clock.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let object = spec::object(spec, place, &now).map_err(|error| Error::Refused(kube::Error::SerdeError(error)))?;
@@ -33,7 +33,7 @@ pub async fn register(requests: &Requests, spec: &NodeSpec, place: &SpecPlace, c
     if stored.status.as_ref().is_none_or(|status| status.conditions.is_none()) {
         requests.patch_node_status(&spec.name, &spec::status(spec, place, &now)).await?;
     }
-    // Where nothing else follows the nodes' conditions, nothing else would take this taint away.
+    // If nothing else follows the nodes' conditions, nothing else would take this taint away.
     let taints = stored.spec.and_then(|spec| spec.taints).unwrap_or_default();
     let (not_ready, left): (Vec<_>, Vec<_>) = taints.into_iter().partition(|taint| taint.key == NOT_READY);
     if !not_ready.is_empty() {
@@ -45,7 +45,7 @@ pub async fn register(requests: &Requests, spec: &NodeSpec, place: &SpecPlace, c
 /// Renews a node's lease, which is made if there is none.
 ///
 /// # Errors
-/// What the API server refused.
+/// Fails with the API server's refusal.
 pub async fn heartbeat(requests: &Requests, node: &str, every: Duration, clock: &Clock) -> Result<(), Error> {
     let renewed = clock.now().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
     let patch = json!({"spec": {"renewTime": renewed}});

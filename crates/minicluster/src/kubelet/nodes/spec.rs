@@ -1,4 +1,4 @@
-//! What a node looks like.
+//! The description of a node.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -22,16 +22,16 @@ pub struct NodeSpec {
     pub cpu: String,
     /// Its memory, as a Kubernetes quantity.
     pub memory: String,
-    /// How many pods it takes.
+    /// The number of pods that it takes.
     pub pods: u32,
     /// Labels besides the usual ones, or in their place.
     pub labels: BTreeMap<String, String>,
-    /// What else it has, each as a Kubernetes quantity: `example.com/gpu`.
+    /// Further resources, each as a Kubernetes quantity: `example.com/gpu`.
     pub resources: BTreeMap<String, String>,
 }
 
 impl NodeSpec {
-    /// A node with 8 cores and 32 GiB that takes 110 pods.
+    /// Returns a node with 8 cores and 32 GiB that takes 110 pods.
     #[must_use]
     pub fn new(name: impl Into<String>) -> NodeSpec {
         NodeSpec {
@@ -51,7 +51,7 @@ impl NodeSpec {
     }
 }
 
-/// Where a node is: its own address and the network of its pods.
+/// The place of a node: its own address and the network of its pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecPlace {
     /// The node's address, in 127.0.0.0/8 so that the node can really be reached there.
@@ -63,7 +63,7 @@ pub struct SpecPlace {
 }
 
 impl SpecPlace {
-    /// The place of the node at `index` of all, which are `specs`.
+    /// Returns the place of the node at `index` of all, which are `specs`.
     pub fn new(index: usize, specs: &[NodeSpec]) -> SpecPlace {
         let most = specs.iter().map(|spec| spec.pods).max().unwrap_or(0);
         let bits = POD_BITS.max(32 - (most + 2).leading_zeros()).min(24);
@@ -75,17 +75,17 @@ impl SpecPlace {
         SpecPlace { address: address.into(), port: PORT, first_pod, bits }
     }
 
-    /// How many addresses there are for pods.
+    /// Returns how many addresses there are for pods.
     pub fn pod_addresses(&self) -> u32 {
         (1 << self.bits) - 3
     }
 
-    /// The address of the pod at `index`, which is below [`SpecPlace::pod_addresses`].
+    /// Returns the address of the pod at `index`, which is below [`SpecPlace::pod_addresses`].
     pub fn pod_address(&self, index: u32) -> IpAddr {
         IpAddr::V4(Ipv4Addr::from(self.first_pod + 2 + index))
     }
 
-    /// The index of a pod's address, if it is one of this node's.
+    /// Returns the index of a pod's address, if it is one of this node's.
     pub fn pod_index(&self, address: IpAddr) -> Option<u32> {
         let IpAddr::V4(address) = address else { return None };
         let index = u32::from(address).checked_sub(self.first_pod + 2)?;
@@ -97,7 +97,7 @@ impl SpecPlace {
     }
 }
 
-/// The object that registers a node.
+/// Returns the object that registers a node.
 pub fn object(spec: &NodeSpec, place: &SpecPlace, now: &str) -> Result<Node, serde_json::Error> {
     let mut labels: BTreeMap<String, String> = [
         ("beta.kubernetes.io/arch", "amd64"),
@@ -122,7 +122,7 @@ pub fn object(spec: &NodeSpec, place: &SpecPlace, now: &str) -> Result<Node, ser
     }))
 }
 
-/// A node's status.
+/// Returns a node's status.
 pub fn status(spec: &NodeSpec, place: &SpecPlace, now: &str) -> Value {
     let mut resources = json!({
         "cpu": spec.cpu, "memory": spec.memory, "pods": spec.pods.to_string(),

@@ -65,13 +65,13 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for CompactList<T> {
 pub struct CompactMap<V>(Box<[(String, V)]>);
 
 impl<V> CompactMap<V> {
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &str) -> Option<&V> {
         let at = self.0.binary_search_by(|(known, _)| known.as_str().cmp(key)).ok()?;
         self.0.get(at).map(|(_, value)| value)
     }
 
-    /// All pairs, by key.
+    /// Returns all pairs, by key.
     pub fn iter(&self) -> impl Iterator<Item = (&String, &V)> {
         self.0.iter().map(|(key, value)| (key, value))
     }

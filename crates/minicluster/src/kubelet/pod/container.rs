@@ -20,9 +20,9 @@ pub struct ContainerSpec {
     pub image_pull_policy: Option<PullPolicy>,
     /// When it is started again, where that differs from the pod.
     pub restart_policy: Option<RestartPolicy>,
-    /// Where its termination message comes from.
+    /// The source of its termination message.
     pub termination_message_policy: Option<MessagePolicy>,
-    /// What it asks for.
+    /// The requests and limits.
     pub resources: Option<Box<ResourceRequirements>>,
     /// Its ports. Those of its node are kept.
     pub ports: CompactList<ContainerPort>,
@@ -32,11 +32,11 @@ pub struct ContainerSpec {
     pub liveness_probe: Option<Box<ProbeSpec>>,
     /// Tells whether it is ready.
     pub readiness_probe: Option<Box<ProbeSpec>>,
-    /// What is done when it is to stop.
+    /// The handlers for its stop.
     pub lifecycle: Option<Box<Lifecycle>>,
     /// Its variables; not kept.
     pub env: CompactList<EnvVar>,
-    /// Where more of its variables come from; not kept.
+    /// The sources of more variables; not kept.
     pub env_from: CompactList<EnvFromSource>,
 }
 
@@ -46,7 +46,7 @@ pub enum RestartPolicy {
     Always,
     OnFailure,
     Never,
-    /// What no API server takes.
+    /// A value that no API server accepts.
     #[serde(other)]
     Other,
 }
@@ -60,7 +60,7 @@ pub enum PullPolicy {
     IfNotPresent,
 }
 
-/// Where a termination message comes from.
+/// The source of a termination message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum MessagePolicy {
     FallbackToLogsOnError,
@@ -68,13 +68,13 @@ pub enum MessagePolicy {
     File,
 }
 
-/// What is asked for.
+/// Requests and limits.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct ResourceRequirements {
     /// The most that it may use.
     pub limits: Option<CompactMap<Quantity>>,
-    /// What is set aside for it.
+    /// The amounts that are set aside for it.
     pub requests: Option<CompactMap<Quantity>>,
 }
 
@@ -82,13 +82,13 @@ pub struct ResourceRequirements {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ProbeSpec {
-    /// How long after the container's start it begins.
+    /// The delay from the container's start to the first probe.
     pub initial_delay_seconds: Option<i32>,
-    /// How often it is made.
+    /// The period between two probes.
     pub period_seconds: Option<i32>,
-    /// How often it must fail to count as failed.
+    /// The number of failures that count as failed.
     pub failure_threshold: Option<i32>,
-    /// How often it must succeed to count as passed.
+    /// The number of successes that count as passed.
     pub success_threshold: Option<i32>,
     /// It asks over HTTP.
     pub http_get: Option<ProbeHandler>,
@@ -102,7 +102,7 @@ pub struct ProbeSpec {
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub struct ProbeHandler {}
 
-/// What is done at the turns of a container's life.
+/// The handlers for the turns of a container's life.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Lifecycle {
@@ -110,7 +110,7 @@ pub struct Lifecycle {
     pub pre_stop: Option<LifecycleHandler>,
 }
 
-/// What is done at such a turn, as far as it takes a time that is known.
+/// The action at such a turn, as far as it takes a known time.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct LifecycleHandler {

@@ -1,4 +1,4 @@
-//! What the kubelet and the scheduler keep of a pod; the rest of the API object is dropped.
+//! The parts of a pod that the kubelet and the scheduler keep; the rest of the API object is dropped.
 
 mod compact;
 mod container;
@@ -20,7 +20,7 @@ pub use spec::{Pod, PodSpec, Volume};
 /// The annotation that chooses a pod's fate is `kubelet.<domain>/fate`, with whatever domain the user has.
 const FATE: (&str, &str) = ("kubelet.", "/fate");
 
-/// What a pod's annotation says of its fate.
+/// The annotation with a pod's fate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FateAnnotation {
     /// The annotation's name.
@@ -39,7 +39,7 @@ pub struct SeenPod {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// What tells it from others of its name.
+    /// The identity among others of its name.
     pub uid: Uid,
     /// Counts changes of its specification.
     pub generation: Option<i64>,
@@ -49,17 +49,17 @@ pub struct SeenPod {
     pub labels: CompactMap<String>,
     /// The uid of the controller that owns it.
     pub owner: Option<String>,
-    /// What is said of its fate.
+    /// The annotation about its fate.
     pub fate: Option<Box<FateAnnotation>>,
     /// Its deletion, if it is under way.
     pub deletion: Option<PodDeletion>,
     /// Its specification.
     pub spec: PodSpec,
-    /// What it can't start without.
+    /// The needs without which it can't start.
     pub needs: Needs,
-    /// Whether it has ended for good, as its status says.
+    /// True when it has ended for good, by its status.
     pub finished: bool,
-    /// Of its conditions those that its readiness gates name, and while it waits for a node that it does.
+    /// The conditions that its readiness gates name, and while it waits for a node the condition for that.
     pub conditions: Vec<PodCondition>,
 }
 
@@ -68,7 +68,7 @@ pub struct SeenPod {
 pub struct PodDeletion {
     /// When the pod should be gone.
     pub at: Timestamp,
-    /// How long it was given, in seconds.
+    /// The time that it was given, in seconds.
     pub grace: i64,
 }
 
@@ -100,7 +100,7 @@ impl SeenPod {
         Some((seen, status))
     }
 
-    /// What requests name it by.
+    /// Returns its name in requests.
     pub fn id(&self) -> PodName {
         PodName { namespace: self.namespace.clone(), name: self.name.clone(), uid: self.uid.clone() }
     }
@@ -110,7 +110,7 @@ impl SeenPod {
         self.spec.node_name.as_deref().filter(|name| !name.is_empty())
     }
 
-    /// Whether it has ended for good.
+    /// Returns true when it has ended for good.
     pub fn finished(&self) -> bool {
         self.finished
     }

@@ -22,13 +22,13 @@ pub struct Pod {
     /// Its metadata.
     #[serde(deserialize_with = "or_default")]
     pub metadata: ObjectMeta,
-    /// What it shall be.
+    /// The specification.
     pub spec: Option<PodSpec>,
-    /// What it is.
+    /// The status.
     pub status: Option<PodStatus>,
 }
 
-/// What a pod shall be.
+/// The specification of a pod.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodSpec {
@@ -42,33 +42,33 @@ pub struct PodSpec {
     pub volumes: CompactList<Volume>,
     /// When its containers are started again.
     pub restart_policy: Option<RestartPolicy>,
-    /// Whether it has its node's address.
+    /// True when it has its node's address.
     pub host_network: Option<bool>,
-    /// How long it may run.
+    /// The longest time of its run.
     pub active_deadline_seconds: Option<i64>,
-    /// How long it has to stop.
+    /// The time that it has to stop.
     pub termination_grace_period_seconds: Option<i64>,
     /// Conditions of others without which it is not ready.
     pub readiness_gates: CompactList<PodReadinessGate>,
-    /// What it asks for as a whole.
+    /// The requests and limits of the whole pod.
     pub resources: Option<Box<ResourceRequirements>>,
-    /// What running it costs besides its containers.
+    /// The cost of running it besides its containers.
     pub overhead: Option<CompactMap<Quantity>>,
-    /// How important it is.
+    /// The priority.
     pub priority: Option<i32>,
-    /// Whether it may push others out; kept while it waits for a node.
+    /// The policy by which it may push others out; kept while it waits for a node.
     pub preemption_policy: Option<String>,
     /// The labels that its node must have; kept until it has come to its node.
     pub node_selector: Option<CompactMap<String>>,
-    /// Where it wants to be. Whom it keeps away is kept for as long as it is there.
+    /// The wanted placement. Terms that keep others away are kept for as long as the pod is there.
     pub affinity: Option<Box<Affinity>>,
-    /// What of its nodes it puts up with; kept while it waits for a node.
+    /// The taints that it tolerates; kept while it waits for a node.
     pub tolerations: Option<Vec<Toleration>>,
-    /// How evenly it is spread; kept while it waits for a node.
+    /// The wanted spreading; kept while it waits for a node.
     pub topology_spread_constraints: CompactList<TopologySpreadConstraint>,
-    /// Who places it; kept while it waits for a node.
+    /// The scheduler that places it; kept while it waits for a node.
     pub scheduler_name: Option<String>,
-    /// What must be lifted before it is placed; kept while it waits for a node.
+    /// The gates that must be lifted before it is placed; kept while it waits for a node.
     pub scheduling_gates: CompactList<PodSchedulingGate>,
 }
 

@@ -13,16 +13,16 @@ use crate::kubelet::pod::SeenPod;
 /// A domain of a topology: the key and a node's value of it.
 type Domain<'a> = (&'a str, &'a str);
 
-/// What the pods that are placed already mean for one that is to be.
+/// The meaning of the placed pods for one that is to be placed.
 #[derive(Debug, Default)]
 pub struct Neighbours<'a> {
-    /// Of each required affinity term: its key, and the domains where it is met. `None` where the pod itself is the first.
+    /// The domains in which each required affinity term is met, with its key. `None` where the pod itself is the first.
     near: Vec<(&'a str, Option<BTreeSet<&'a str>>)>,
     /// The domains where the pod must not be by its own will.
     far: BTreeSet<Domain<'a>>,
     /// The domains where the others do not want it.
     unwanted: BTreeSet<Domain<'a>>,
-    /// What the pod would like: domains and weights.
+    /// The domains that the pod prefers, with weights.
     liked: BTreeMap<Domain<'a>, i64>,
     spreads: Vec<Spread<'a>>,
 }
@@ -37,7 +37,7 @@ struct Spread<'a> {
     own: i64,
 }
 
-/// Why a node is not among those that a pod's neighbours leave.
+/// The reason for which a node is not among those that a pod's neighbours leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unneighbourly {
     Far,
@@ -91,7 +91,7 @@ impl<'a> Neighbours<'a> {
         neighbours
     }
 
-    /// Why a node with these labels will not do, if it will not.
+    /// Returns why a node with these labels will not do, if it will not.
     pub fn refuse(&self, labels: &Labels) -> Option<Unneighbourly> {
         let within = |domains: &BTreeSet<Domain<'_>>| {
             domains.iter().any(|(key, value)| labels.get(key).is_some_and(|own| own == value))
@@ -119,14 +119,14 @@ impl<'a> Neighbours<'a> {
         }
     }
 
-    /// How much the pod would like a node with these labels for its neighbours.
+    /// Returns how much the pod would like a node with these labels for its neighbours.
     pub fn liking(&self, labels: &Labels) -> i64 {
         let liked = self.liked.iter().filter(|((key, value), _)| labels.get(key).is_some_and(|own| own == value));
         liked.map(|(_, weight)| weight).sum()
     }
 
-    /// How many matching pods there are already where a node with these labels is, over all constraints; a node outside
-    /// all domains is worse than any other.
+    /// Returns how many matching pods there are already near a node with these labels, over all constraints; a node
+    /// outside all domains is worse than any other.
     pub fn crowd(&self, labels: &Labels) -> i64 {
         let here = |spread: &Spread<'_>| {
             let value = labels.get(&spread.constraint.topology_key);
@@ -136,7 +136,7 @@ impl<'a> Neighbours<'a> {
     }
 }
 
-/// Whether a pod that waits may be placed differently now that `other` is placed.
+/// Returns true when a pod that waits may be placed differently now that `other` is placed.
 pub fn minds(pod: &SeenPod, other: &SeenPod) -> bool {
     let near = pod.spec.affinity.as_ref().and_then(|affinity| affinity.pod_affinity.as_ref());
     let terms = near.and_then(|near| near.required_during_scheduling_ignored_during_execution.as_ref());
@@ -187,7 +187,7 @@ impl<'a> Spread<'a> {
     }
 }
 
-/// The selector of a constraint, narrowed to the pod's own values of `matchLabelKeys`.
+/// Returns the selector of a constraint, narrowed to the pod's own values of `matchLabelKeys`.
 fn with_keys(constraint: &TopologySpreadConstraint, pod: &SeenPod) -> Option<LabelSelector> {
     let mut selector = constraint.label_selector.clone()?;
     let keys = constraint.match_label_keys.iter().flatten();
@@ -202,12 +202,12 @@ fn required(terms: Option<&Vec<PodAffinityTerm>>) -> impl Iterator<Item = &PodAf
     terms.into_iter().flatten()
 }
 
-/// The domains of the pods that a term of `of` is about.
+/// Returns the domains of the pods that a term of `of` is about.
 fn domains_of<'a>(term: &'a PodAffinityTerm, of: &SeenPod, cluster: &'a Cluster) -> BTreeSet<Domain<'a>> {
     each_domain_of(term, of, cluster).map(|(domain, _)| domain).collect()
 }
 
-/// The same, node by node, with the number of these pods there.
+/// Returns the same, node by node, with the number of these pods there.
 fn each_domain_of<'a>(
     term: &'a PodAffinityTerm,
     of: &SeenPod,
@@ -223,14 +223,14 @@ fn domain<'a>(key: &'a str, node: &str, cluster: &'a Cluster) -> Option<Domain<'
     Some((key, cluster.node(node)?.labels.get(key)?))
 }
 
-/// Whether a term of `of` is about pods of a namespace with these labels.
+/// Returns true when a term of `of` is about pods of a namespace with these labels.
 fn matches(term: &PodAffinityTerm, of: &SeenPod, namespace: &String, labels: &Labels) -> bool {
     let named = term.namespaces.as_deref().unwrap_or_default();
     let in_namespace = match &term.namespace_selector {
         None if named.is_empty() => of.namespace == *namespace,
         None => named.contains(namespace),
         Some(selector) => {
-            // Of namespaces' labels only the one is known that every namespace has.
+            // Only the label that every namespace has is known of namespaces.
             let of_namespace = [("kubernetes.io/metadata.name".to_owned(), namespace.clone())].into();
             named.contains(namespace) || selects(Some(selector), &of_namespace)
         }

@@ -36,7 +36,7 @@ impl Cluster {
     pub fn place(&mut self, placed: Placed) {
         self.version += 1;
         let uid = placed.pod.uid.clone();
-        // Where nothing changes that is counted, only the pod's latest state is kept.
+        // If nothing changes that is counted, only the pod's latest state is kept.
         let counted = |placed: &Placed| (placed.node.clone(), placed.pod.generation, placed.pod.owner.clone());
         if let Some(before) = self.placed.get_mut(&uid)
             && counted(before) == counted(&placed)
@@ -70,33 +70,33 @@ impl Cluster {
         true
     }
 
-    /// All nodes, beginning after one of this name and going round.
+    /// Returns all nodes, beginning after one of this name and going round.
     pub fn nodes_after(&self, name: &str) -> impl Iterator<Item = (&String, &NodeFacts)> {
         let later = self.nodes.range::<str, _>((Bound::Excluded(name), Bound::Unbounded));
         later.chain(self.nodes.range::<str, _>((Bound::Unbounded, Bound::Included(name))))
     }
 
-    /// All nodes, by name.
+    /// Returns all nodes, by name.
     pub fn nodes(&self) -> impl Iterator<Item = (&String, &NodeFacts)> {
         self.nodes.iter()
     }
 
-    /// A node.
+    /// Returns a node.
     pub fn node(&self, name: &str) -> Option<&NodeFacts> {
         self.nodes.get(name)
     }
 
-    /// What is taken of a node.
+    /// Returns the load of a node.
     pub fn load(&self, name: &str) -> Option<&Load> {
         self.loads.get(name)
     }
 
-    /// A pod that is on a node.
+    /// Returns a pod that is on a node.
     pub fn find(&self, uid: &str) -> Option<&Placed> {
         self.placed.get(uid)
     }
 
-    /// All pods that are on nodes, in groups.
+    /// Returns all pods that are on nodes, in groups.
     pub fn groups(&self) -> &Groups {
         &self.groups
     }

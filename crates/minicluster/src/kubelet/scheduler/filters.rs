@@ -1,4 +1,4 @@
-//! Which nodes can take a pod, and why the others can't.
+//! The nodes that can take a pod, and the reasons for which the others can't.
 
 use k8s_openapi::api::core::v1::Taint;
 
@@ -10,16 +10,16 @@ use super::resources::Resources;
 use crate::kubelet::pod::SeenPod;
 use crate::kubelet::simulated_pod::Rejection;
 
-/// Why a node can't take a pod.
+/// The reason for which a node can't take a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// In the words of the scheduler, for one or several reasons.
     pub reasons: Vec<String>,
-    /// Whether it could if other pods went.
+    /// True when it could if other pods went.
     pub could: bool,
 }
 
-/// Why a node can't take a pod, if it can't.
+/// Returns why a node can't take a pod, if it can't.
 pub fn refuse(
     pod: &SeenPod,
     asked: &Resources,
@@ -64,7 +64,8 @@ pub fn refuse(
     Some(Refusal { reasons: vec![reason.to_owned()], could })
 }
 
-/// Why a node's kubelet does not take a pod that is bound to it, if it does not. The pod may count there already.
+/// Returns why a node's kubelet does not take a pod that is bound to it, if it does not. The pod may count there
+/// already.
 pub fn reject(pod: &SeenPod, asked: &Resources, cluster: &Cluster) -> Option<Rejection> {
     let name = pod.node()?;
     let facts = cluster.node(name)?;
@@ -95,7 +96,7 @@ pub fn reject(pod: &SeenPod, asked: &Resources, cluster: &Cluster) -> Option<Rej
     None
 }
 
-/// The taint that a node counts as having while it is cordoned.
+/// Returns the taint that a node counts as having while it is cordoned.
 fn cordon() -> Taint {
     Taint { key: "node.kubernetes.io/unschedulable".to_owned(), effect: "NoSchedule".to_owned(), ..Taint::default() }
 }

@@ -9,18 +9,18 @@ use super::labels::Labels;
 use super::node::Placed;
 use crate::kubelet::pod::SeenPod;
 
-/// What terms and constraints of other pods ask of a pod.
+/// The traits of a pod that terms and constraints of other pods look at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Traits {
     /// The namespace.
     pub namespace: String,
-    /// Whether it is on its way out.
+    /// True when it is being deleted.
     pub leaving: bool,
     /// The labels.
     pub labels: Labels,
 }
 
-/// How many pods of a group each node has.
+/// The number of pods of a group on each node.
 pub type Nodes = BTreeMap<String, i64>;
 
 /// Pods that do not want certain others near them.
@@ -28,7 +28,7 @@ pub type Nodes = BTreeMap<String, i64>;
 pub struct Shy {
     /// One of them: all are of one namespace and say the same.
     pub pod: Arc<SeenPod>,
-    /// Where they are.
+    /// The nodes.
     pub nodes: Nodes,
 }
 
@@ -69,29 +69,29 @@ impl Groups {
         }
     }
 
-    /// All groups.
+    /// Returns all groups.
     pub fn alike(&self) -> impl Iterator<Item = (&Traits, &Nodes)> {
         self.alike.iter()
     }
 
-    /// The groups of pods that do not want others near them.
+    /// Returns the groups of pods that do not want others near them.
     pub fn shy(&self) -> impl Iterator<Item = &Shy> {
         self.shy.values()
     }
 }
 
-/// What others can tell of a pod.
+/// Returns the traits of a pod.
 pub fn traits(pod: &SeenPod) -> Traits {
     Traits { namespace: pod.namespace.clone(), leaving: pod.deletion.is_some(), labels: pod.labels.clone() }
 }
 
-/// The terms by which a pod keeps others away.
+/// Returns the terms by which a pod keeps others away.
 pub fn keeps_away(pod: &SeenPod) -> Option<&Vec<PodAffinityTerm>> {
     let far = pod.spec.affinity.as_ref()?.pod_anti_affinity.as_ref()?;
     far.required_during_scheduling_ignored_during_execution.as_ref()
 }
 
-/// Whom a pod keeps away, as a key; `None` where it keeps nobody away.
+/// Returns the terms by which a pod keeps others away, as a key; `None` if it keeps nobody away.
 fn aversion(pod: &SeenPod) -> Option<(String, String)> {
     let terms = serde_json::to_string(keeps_away(pod)?).ok()?;
     Some((pod.namespace.clone(), terms))

@@ -1,4 +1,4 @@
-//! What matches what: label selectors, node selectors, tolerations.
+//! Matching: label selectors, node selectors, tolerations.
 
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, Taint, Toleration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -8,7 +8,7 @@ use crate::kubelet::pod::{CompactMap, PodSpec};
 /// Labels of an object.
 pub type Labels = CompactMap<String>;
 
-/// Whether labels match a selector; one that is not there matches nothing, an empty one everything.
+/// Returns true when labels match a selector; a missing one matches nothing, an empty one everything.
 pub fn selects(selector: Option<&LabelSelector>, labels: &Labels) -> bool {
     #[cfg(test)]
     crate::growth::count(crate::growth::Counted::Matched);
@@ -22,7 +22,7 @@ pub fn selects(selector: Option<&LabelSelector>, labels: &Labels) -> bool {
         })
 }
 
-/// Whether a node is one of those that a pod asks for by selector and required affinity.
+/// Returns true when a node is one of those that a pod asks for by selector and required affinity.
 pub fn wants_node(spec: &PodSpec, node: &str, labels: &Labels) -> bool {
     let selected =
         spec.node_selector.iter().flat_map(CompactMap::iter).all(|(key, value)| labels.get(key) == Some(value));
@@ -44,7 +44,7 @@ pub fn named_nodes(spec: &PodSpec) -> Option<Vec<&String>> {
     Some(names)
 }
 
-/// Whether a node fits a term; an empty term fits none.
+/// Returns true when a node fits a term; an empty term fits none.
 pub fn fits(term: &NodeSelectorTerm, node: &str, labels: &Labels) -> bool {
     let expressions = term.match_expressions.as_deref().unwrap_or_default();
     let fields = term.match_fields.as_deref().unwrap_or_default();
@@ -57,7 +57,7 @@ pub fn fits(term: &NodeSelectorTerm, node: &str, labels: &Labels) -> bool {
         && fields.iter().all(|requirement| requirement.key == "metadata.name" && meets(requirement, Some(&name)))
 }
 
-/// Whether one of the tolerations tolerates a taint.
+/// Returns true when one of the tolerations tolerates a taint.
 pub fn tolerates(tolerations: Option<&Vec<Toleration>>, taint: &Taint) -> bool {
     tolerations.into_iter().flatten().any(|toleration| {
         let effect = toleration.effect.as_deref().unwrap_or_default();

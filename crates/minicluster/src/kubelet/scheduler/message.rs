@@ -1,10 +1,10 @@
-//! What is said of a pod that no node can take.
+//! The message about a pod that no node can take.
 
 use std::collections::BTreeMap;
 
 use super::filters::Refusal;
 
-/// The message about a pod that was refused by all nodes; `preempts` is whether it may push others out.
+/// Returns the message about a pod that was refused by all nodes; `preempts` is whether it may push others out.
 pub fn message(refusals: &[Refusal], preempts: bool) -> String {
     let count = refusals.len();
     if count == 0 {
@@ -26,7 +26,7 @@ pub fn message(refusals: &[Refusal], preempts: bool) -> String {
     format!("0/{count} nodes are available: {}. no new claims to deallocate, preemption: {preemption}", tally(reasons))
 }
 
-/// Each text with how often it occurs, in the order of these texts.
+/// Returns each text with how often it occurs, in the order of these texts.
 fn tally<'a>(texts: impl Iterator<Item = &'a str>) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for text in texts {

@@ -36,7 +36,7 @@ const NAME: &str = "default-scheduler";
 /// So many nodes that could take a pod are a choice that is large enough.
 const ENOUGH: usize = 100;
 
-/// What was decided about a pod.
+/// The decision about a pod.
 #[derive(Debug)]
 pub enum Decision {
     /// It goes to this node.
@@ -62,7 +62,7 @@ pub struct Scheduler {
     bound: BTreeMap<Uid, Arc<SeenPod>>,
     /// The node after which nodes are looked at, where there are many.
     last: String,
-    /// Of each controller the last pod for which there was no room, as long as nothing has changed.
+    /// The last pod of each controller for which there was no room, as long as nothing has changed.
     refused: BTreeMap<String, Refused>,
 }
 
@@ -70,7 +70,7 @@ pub struct Scheduler {
 #[derive(Debug)]
 struct Refused {
     pod: Arc<SeenPod>,
-    /// What was refused it.
+    /// The reason of the refusal.
     message: String,
     /// The state of the cluster.
     version: u64,
@@ -102,7 +102,7 @@ impl Scheduler {
                 let before = self.cluster.find(&pod.uid);
                 let before = before.filter(|before| before.node == node && before.pod.labels == pod.labels);
                 let stays = before.is_some();
-                // What it asks for only changes with its specification.
+                // Its requests only change with its specification.
                 let known = before.filter(|before| before.pod.generation == pod.generation);
                 let asked = known.map(|before| before.asked.clone());
                 let asked = asked.unwrap_or_else(|| Resources::asked_by(&pod.spec));
@@ -136,7 +136,7 @@ impl Scheduler {
         self.make_room(uid);
     }
 
-    /// Why a pod's node does not take it, if it does not.
+    /// Returns why a pod's node does not take it, if it does not.
     pub fn reject(&self, pod: &SeenPod) -> Option<Rejection> {
         reject(pod, &Resources::asked_by(&pod.spec), &self.cluster)
     }
@@ -168,14 +168,14 @@ impl Scheduler {
         })
     }
 
-    /// Why there is no room for a pod, where that is known from one like it.
+    /// Returns why there is no room for a pod, if that is known from one like it.
     fn known_refusal(&self, pod: &SeenPod) -> Option<String> {
         let known = self.refused.get(pod.owner.as_deref()?)?;
         let same = known.version == self.cluster.version() && are_alike(&known.pod, pod);
         same.then(|| known.message.clone())
     }
 
-    /// The best node for a pod, or why each can't take it.
+    /// Returns the best node for a pod, or why each can't take it.
     fn choose(&mut self, pod: &SeenPod, asked: &Resources) -> Result<String, Vec<(String, Refusal)>> {
         #[cfg(test)]
         crate::growth::count(crate::growth::Counted::Placed);
@@ -213,7 +213,7 @@ impl Scheduler {
         let victims = if preempts { preemption::victims(&pod, asked, &refusals, &self.cluster) } else { None };
         let refusals: Vec<Refusal> = refusals.into_iter().map(|(_, refusal)| refusal).collect();
         let message = message::message(&refusals, preempts);
-        // Where some are on their way out already, it waits for them.
+        // If some are being deleted already, it waits for them.
         let going = |(_, victims): &(String, Vec<&Placed>)| victims.iter().any(|placed| placed.pod.deletion.is_some());
         match victims.filter(|victims| !going(victims)) {
             Some((node, victims)) => {
@@ -265,7 +265,7 @@ impl Scheduler {
     }
 }
 
-/// Whether two pods of one controller can go to the same nodes.
+/// Returns true when two pods of one controller can go to the same nodes.
 fn are_alike(one: &SeenPod, other: &SeenPod) -> bool {
     let (left, right) = (&one.spec, &other.spec);
     one.namespace == other.namespace
@@ -281,7 +281,7 @@ fn are_alike(one: &SeenPod, other: &SeenPod) -> bool {
         && asks(left).eq(asks(right))
 }
 
-/// What each container of a pod asks of its node.
+/// Returns the amount that each container of a pod asks of its node.
 fn asks(
     spec: &PodSpec,
 ) -> impl Iterator<Item = (Option<&ResourceRequirements>, &[ContainerPort], Option<RestartPolicy>)> {

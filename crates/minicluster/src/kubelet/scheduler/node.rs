@@ -1,4 +1,4 @@
-//! What the scheduler knows of a node and of the pods that it has there.
+//! The scheduler's facts about a node and about its pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use crate::kubelet::pod::{SeenPod, Uid};
 pub struct NodeFacts {
     /// Its labels.
     pub labels: Labels,
-    /// What keeps pods away that do not tolerate it.
+    /// The taints, which keep pods away that do not tolerate them.
     pub taints: Vec<Taint>,
     /// Someone has said that nothing more is to be placed there.
     pub cordoned: bool,
-    /// What it has for pods.
+    /// The resources for pods.
     pub allocatable: Resources,
 }
 
@@ -41,16 +41,16 @@ impl NodeFacts {
 pub struct Placed {
     /// The pod.
     pub pod: Arc<SeenPod>,
-    /// Where it is, or will be.
+    /// The node at which it is, or will be.
     pub node: String,
-    /// What it asks for.
+    /// Its requests.
     pub asked: Resources,
 }
 
 /// A port of a node that a pod takes: address, protocol, number.
 pub type Port = (String, String, i32);
 
-/// The ports of its node that a pod takes.
+/// Returns the ports of its node that a pod takes.
 pub fn host_ports(pod: &SeenPod) -> impl Iterator<Item = Port> {
     let all = pod.spec.containers.iter().flat_map(|container| &container.ports);
     all.filter_map(|port| {
@@ -60,10 +60,10 @@ pub fn host_ports(pod: &SeenPod) -> impl Iterator<Item = Port> {
     })
 }
 
-/// What is taken of a node.
+/// The load of a node.
 #[derive(Clone, Debug, Default)]
 pub struct Load {
-    /// What its pods ask for.
+    /// The requests of its pods.
     pub used: Resources,
     /// The uids of its pods.
     pub pods: BTreeSet<Uid>,
@@ -99,12 +99,12 @@ impl Load {
         }
     }
 
-    /// How many pods of a controller are there.
+    /// Returns how many pods of a controller are there.
     pub fn of_owner(&self, owner: &str) -> u32 {
         self.owners.get(owner).copied().unwrap_or(0)
     }
 
-    /// Whether a port that a pod wants is taken; every address conflicts with `0.0.0.0`.
+    /// Returns true when a port that a pod wants is taken; every address conflicts with `0.0.0.0`.
     pub fn conflicts(&self, pod: &SeenPod) -> bool {
         host_ports(pod).any(|(address, protocol, number)| {
             self.ports.keys().any(|(taken, other, port)| {

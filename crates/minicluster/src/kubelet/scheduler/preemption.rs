@@ -1,4 +1,4 @@
-//! Whom a pod of higher priority pushes out.
+//! The pods that one of higher priority pushes out.
 
 use super::affinity::Neighbours;
 use super::cluster::Cluster;
@@ -7,7 +7,7 @@ use super::node::Placed;
 use super::resources::Resources;
 use crate::kubelet::pod::SeenPod;
 
-/// The node where the least is lost if a pod pushes others out, and those others; `None` if that helps nowhere.
+/// Returns the node where the least is lost if a pod pushes others out, and those others; `None` if that helps nowhere.
 /// `refusals` are the nodes and why they can't take it.
 pub fn victims<'a>(
     pod: &SeenPod,
@@ -24,12 +24,12 @@ pub fn victims<'a>(
     Some((best.0.clone(), best.1))
 }
 
-/// A pod's priority.
+/// Returns a pod's priority.
 pub fn priority(pod: &SeenPod) -> i32 {
     pod.spec.priority.unwrap_or(0)
 }
 
-/// Those that must go for a pod to fit on a node, the most important first.
+/// Returns those that must go for a pod to fit on a node, the most important first.
 fn on_node<'a>(
     pod: &SeenPod,
     asked: &Resources,

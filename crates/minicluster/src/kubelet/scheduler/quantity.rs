@@ -1,6 +1,6 @@
 //! Kubernetes quantities: `100m`, `1.5Gi`, `1e3`.
 
-/// A quantity in thousandths, rounded up; `None` for what is none, and at most what fits.
+/// Returns a quantity in thousandths, rounded up; `None` for what is none, and at most what fits.
 pub fn milli(text: &str) -> Option<i128> {
     let (negative, text) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -30,7 +30,7 @@ pub fn milli(text: &str) -> Option<i128> {
     Some(if negative { -value } else { value })
 }
 
-/// The base and the exponent that a suffix stands for.
+/// Returns the base and the exponent that a suffix stands for.
 fn scale(suffix: &str) -> Option<(u32, i32)> {
     Some(match suffix {
         "n" => (10, -9),

@@ -1,4 +1,4 @@
-//! What pods ask for and what nodes have, in thousandths of each resource.
+//! The requests of pods and the resources of nodes, in thousandths of each resource.
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
@@ -10,14 +10,15 @@ use crate::kubelet::pod::{PodSpec, ResourceRequirements, RestartPolicy};
 pub struct Resources(Vec<(String, i128)>);
 
 impl Resources {
-    /// The amounts of a map, in the order of its names; what is no quantity counts as none.
+    /// Returns the amounts of a map, in the order of its names; what is no quantity counts as none.
     pub fn of<'a>(map: impl IntoIterator<Item = (&'a String, &'a Quantity)>) -> Resources {
         let amounts = map.into_iter().map(|(name, quantity)| (name.clone(), milli(&quantity.0).unwrap_or(0)));
         Resources(amounts.collect())
     }
 
-    /// What a pod asks for: the larger of what its containers want together and of what its init containers want one
-    /// after the other, sidecars counting for all that come after them, or what it asks for as a whole; and its overhead.
+    /// Returns the requests of a pod: the larger of the sum of its containers and of the needs of its init containers
+    /// one after the other, sidecars counting for all that come after them, or the request of the pod as a whole; and
+    /// its overhead.
     pub fn asked_by(spec: &PodSpec) -> Resources {
         let mut running = Resources::default();
         let mut peak = Resources::default();
@@ -48,7 +49,7 @@ impl Resources {
         running
     }
 
-    /// The amount of one resource.
+    /// Returns the amount of one resource.
     pub fn get(&self, name: &str) -> i128 {
         self.place(name).map_or(0, |place| self.0[place].1)
     }

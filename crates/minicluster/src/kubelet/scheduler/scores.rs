@@ -1,4 +1,4 @@
-//! Which of the nodes that can take a pod is the best: the same every time.
+//! The choice of the best node for a pod: the same every time.
 
 use std::cmp::Reverse;
 
@@ -8,11 +8,11 @@ use super::node::{Load, NodeFacts};
 use super::resources::Resources;
 use crate::kubelet::pod::SeenPod;
 
-/// How good a node is; the highest wins. What was asked for comes first, then how evenly pods of a kind are spread, then
-/// how much is left, then how few pods there are.
+/// The score of a node; the highest wins. The pod's preferences come first, then an even spreading of pods of a kind,
+/// then the resources that are left, then the number of pods.
 pub type Score = (i64, Reverse<u32>, i64, Reverse<usize>);
 
-/// How good a node is for a pod.
+/// Returns the score of a node for a pod.
 pub fn score(
     pod: &SeenPod,
     asked: &Resources,
@@ -36,7 +36,7 @@ pub fn score(
     (wishes, Reverse(alike), left(asked, facts, load), Reverse(load.pods.len()))
 }
 
-/// How much of processors and memory would be left, in percent, on average.
+/// Returns how much of processors and memory would be left, in percent, on average.
 fn left(asked: &Resources, facts: &NodeFacts, load: &Load) -> i64 {
     let share = |name: &str| {
         let all = facts.allocatable.get(name);

@@ -17,7 +17,7 @@ use crate::kubelet::pod::{Pod, SeenPod};
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
-    /// What the case is about; for people.
+    /// The subject of the case; for people.
     #[expect(dead_code, reason = "for people")]
     about: String,
     /// Names and what differs from an ordinary node.
@@ -30,7 +30,7 @@ struct Case {
     placing: String,
 }
 
-/// What happens later: it is done, then all are placed who can be.
+/// A later event: it is applied, then all pods are placed that can be.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 enum Act {
@@ -92,8 +92,8 @@ fn many_nodes_are_all_used() {
     assert!(used.values().all(|count| (1..=3).contains(count)), "{used:?}");
 }
 
-/// How often labels are held against selectors while so many pods of one template are placed, each as far from the others
-/// as can be.
+/// Returns how often labels are held against selectors while so many pods of one template are placed, each as far from
+/// the others as can be.
 fn matches_of_spread(pods: usize) -> usize {
     let mut scheduler = Scheduler::default();
     for number in 0..20 {

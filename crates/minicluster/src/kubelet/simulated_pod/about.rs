@@ -1,4 +1,4 @@
-//! What a container may know of its pod.
+//! The facts about its pod that a container may know.
 
 use super::container::{Container, Role};
 use super::environment::{PodEffect, PodEnvironment};
@@ -6,17 +6,17 @@ use super::needs::Missing;
 use crate::kubelet::fate::{Fate, Fates};
 use crate::kubelet::pod::{RestartPolicy, SeenPod};
 
-/// What a container may know of its pod.
+/// The facts about its pod that a container may know.
 pub struct About<'a> {
     /// The pod as last seen.
     pub pod: &'a SeenPod,
     /// The pod's own words about its containers' fates, if it has any.
     pub fates: Option<&'a Result<Fates, String>>,
-    /// What of the configuration that the pod names does not exist, where that is known.
+    /// The missing parts of the configuration that the pod names, if they are known.
     pub missing: Option<&'a Missing>,
-    /// Whether that was asked for and is not answered yet.
+    /// True when that was asked for and is not answered yet.
     pub asked: bool,
-    /// Whether the pod is on its way out, so that nothing is started any more.
+    /// True when the pod is being deleted, so that nothing is started any more.
     pub ending: bool,
 }
 
@@ -37,7 +37,7 @@ impl Restart {
         }
     }
 
-    /// Whether a container that ended with `code` is started again.
+    /// Returns true when a container that ended with `code` is started again.
     pub fn after(self, code: i32) -> bool {
         match self {
             Restart::Always => true,
@@ -48,7 +48,7 @@ impl Restart {
 }
 
 impl<'a> About<'a> {
-    /// Where nothing is to be started, so that the configuration does not matter.
+    /// Returns the facts for a pod of which nothing is to be started, so that the configuration does not matter.
     pub fn without_configuration(
         pod: &'a SeenPod,
         fates: Option<&'a Result<Fates, String>>,
@@ -88,10 +88,10 @@ impl About<'_> {
         asks
     }
 
-    /// What a container will do now: what its pod says, else what the rules say of its image, else the ordinary.
+    /// Returns the fate of a container now: the pod's, else that of the rules about its image, else the ordinary one.
     ///
     /// # Errors
-    /// What is wrong with the pod's words.
+    /// Fails with the fault of the pod's annotation.
     pub fn fate(&self, container: &Container, environment: &mut PodEnvironment<'_>) -> Result<Fate, String> {
         let said = match self.fates {
             None => None,
@@ -117,7 +117,7 @@ impl About<'_> {
 /// Checks that the fates name containers that there are.
 ///
 /// # Errors
-/// Which one there is not.
+/// Fails with the container that does not exist.
 pub fn check(fates: Fates, containers: &[Container]) -> Result<Fates, String> {
     let unknown = fates.named.keys().find(|name| !containers.iter().any(|container| container.name == **name));
     match unknown {

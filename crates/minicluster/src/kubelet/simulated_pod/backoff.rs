@@ -1,4 +1,4 @@
-//! How long to wait before something that failed is tried again: 10 s, doubling to 5 min.
+//! The back-off before something that failed is tried again: 10 s, doubling to 5 min.
 
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ impl Backoff {
         Backoff((tries > 0).then(|| (last, delay.min(LONGEST))))
     }
 
-    /// How long after a failure at `failed` to wait; `None` if not at all, as after the first failure and after a run
-    /// of more than twice the longest wait.
+    /// Returns how long after a failure at `failed` to wait; `None` if not at all, as after the first failure and after
+    /// a run of more than twice the longest wait.
     pub fn wait(&self, failed: Timestamp, environment: &PodEnvironment<'_>) -> Option<Duration> {
         let (last, delay) = self.0?;
         (failed <= environment.after(last, LONGEST * 2)).then_some(delay)

@@ -1,4 +1,4 @@
-//! What becomes of a container when its pod's fate or its image is changed.
+//! The change of a container when its pod's fate or its image is changed.
 
 use std::time::Duration;
 

@@ -111,7 +111,7 @@ impl PodConditionState {
 }
 
 impl Conditions {
-    /// Those that a status has already.
+    /// Returns those that a status has already.
     pub fn new(status: &PodStatus) -> Conditions {
         let known = |kind: ConditionType| {
             let found = status.conditions.iter().flatten().find(|condition| condition.type_ == kind.as_str());
@@ -120,7 +120,7 @@ impl Conditions {
         Conditions(ALL.into_iter().filter_map(known).collect())
     }
 
-    /// All of them.
+    /// Returns all of them.
     pub fn all(&self) -> Vec<PodCondition> {
         self.0.iter().map(|(kind, condition)| condition.write(*kind)).collect()
     }

@@ -12,7 +12,7 @@ use crate::kubelet::fate::CompactFate;
 use crate::kubelet::image::Image;
 use crate::kubelet::pod::ContainerSpec;
 
-/// What a container is for.
+/// The role of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// It runs before the others and ends.
@@ -28,7 +28,7 @@ pub enum Role {
 pub struct Container {
     /// Its name.
     pub name: String,
-    /// What it is for.
+    /// The role.
     pub role: Role,
     /// Its place among the init containers or the others.
     pub index: usize,
@@ -36,19 +36,19 @@ pub struct Container {
     pub image: String,
     /// Its image as the node knows it, once it was there.
     pub found: Option<Image>,
-    /// What it is doing.
+    /// The state.
     pub state: State,
-    /// How the run before the present one ended.
+    /// The end of the run before the present one.
     pub last: Option<Box<Exit>>,
-    /// How often it was started again.
+    /// The number of restarts.
     pub restarts: i32,
-    /// Whether it is ready.
+    /// True when it is ready.
     pub ready: bool,
-    /// Whether it has started, for its startup probe.
+    /// True when it has started, for its startup probe.
     pub started: bool,
     /// The id of the present run, or the one that ended.
     pub id: Option<String>,
-    /// What it does in this run, or will do in the next.
+    /// Its fate in this run, or in the next.
     pub fate: CompactFate,
     /// The waits before it is started again.
     pub restarting: Backoff,
@@ -58,7 +58,7 @@ pub struct Container {
     pub asked: Option<Timestamp>,
 }
 
-/// What a container is doing.
+/// The state of a container.
 #[derive(Clone, Debug)]
 pub enum State {
     /// It is not its turn.
@@ -78,24 +78,24 @@ pub enum State {
 pub struct Creation {
     /// When it is done.
     pub due: Timestamp,
-    /// How long its image is pulled for, if it is.
+    /// The time of the pull of its image, if it is pulled.
     pub pull: Option<Duration>,
-    /// What kept it from running before, which shows until it runs.
+    /// The reason that kept it from running before, which shows until it runs.
     pub shown: Option<Held>,
 }
 
-/// What keeps a container from running.
+/// The reason that keeps a container from running.
 #[derive(Clone, Debug)]
 pub struct Held {
     /// One word.
     pub reason: &'static str,
     /// A sentence.
     pub message: String,
-    /// What comes next, if anything.
+    /// The next state, if there is one.
     pub next: Option<(Timestamp, NextContainerState)>,
 }
 
-/// What a container does next.
+/// The next state of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextContainerState {
     /// It is started, or started again.
@@ -111,7 +111,7 @@ pub enum NextContainerState {
 pub struct ContainerRun {
     /// When it began.
     pub since: Timestamp,
-    /// What happens when.
+    /// The timeline of the run.
     pub timeline: Timeline,
     /// When it ends because it was told to, and with which exit code.
     pub stop: Option<(Timestamp, i32)>,
@@ -119,7 +119,7 @@ pub struct ContainerRun {
     pub failing: Option<(Timestamp, u32)>,
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exit {
     /// The exit code.
@@ -137,7 +137,7 @@ pub struct Exit {
 }
 
 impl Container {
-    /// A container whose turn has not come.
+    /// Returns a container whose turn has not come.
     pub fn new(spec: &ContainerSpec, role: Role, index: usize) -> Container {
         Container {
             name: spec.name.clone(),
@@ -158,17 +158,17 @@ impl Container {
         }
     }
 
-    /// Whether it runs.
+    /// Returns true when it runs.
     pub fn is_running(&self) -> bool {
         matches!(self.state, State::Running(_))
     }
 
-    /// Whether it has ended and will not be started again.
+    /// Returns true when it has ended and will not be started again.
     pub fn is_over(&self) -> bool {
         matches!(self.state, State::Ended(_, None))
     }
 
-    /// Whether the containers after it may begin, if it is an init container or a sidecar.
+    /// Returns true when the containers after it may begin, if it is an init container or a sidecar.
     pub fn lets_others_begin(&self) -> bool {
         match (self.role, &self.state) {
             (Role::Init, State::Ended(exit, None)) => exit.code == 0,
@@ -178,7 +178,7 @@ impl Container {
         }
     }
 
-    /// Whether it ended badly for good.
+    /// Returns true when it ended badly for good.
     pub fn has_failed(&self) -> bool {
         matches!(&self.state, State::Ended(exit, None) if exit.code != 0)
     }
@@ -200,7 +200,7 @@ impl Container {
                 if *due <= environment.now =>
             {
                 match *next {
-                    // What it was shows until it can start, so that nothing is written in between.
+                    // The former state shows until it can start, so that nothing is written in between.
                     NextContainerState::Attempt if about.missing.is_none() => return about.ask(environment),
                     NextContainerState::Attempt => self.attempt(about, environment),
                     NextContainerState::PullBackoff(until) => self.back_off_pull(until, environment),
@@ -213,7 +213,7 @@ impl Container {
         }
     }
 
-    /// The next moment at which something is due by itself.
+    /// Returns the next moment at which something is due by itself.
     pub fn wake(&self, now: Timestamp) -> Option<Timestamp> {
         match &self.state {
             State::Idle => None,
@@ -228,7 +228,7 @@ impl Container {
         }
     }
 
-    /// Its part of the pod.
+    /// Returns its part of the pod.
     pub fn spec<'a>(&self, about: &About<'a>) -> Option<&'a ContainerSpec> {
         let spec = &about.pod.spec;
         match self.role {
@@ -237,7 +237,7 @@ impl Container {
         }
     }
 
-    /// The part of the pod that its events are about.
+    /// Returns the part of the pod that its events are about.
     pub fn field(&self) -> String {
         let list = if self.role == Role::App { "containers" } else { "initContainers" };
         format!("spec.{list}{{{}}}", self.name)

@@ -1,4 +1,4 @@
-//! How a pod ends: by itself, because it is deleted, because its time is up, or because its node needs room.
+//! The end of a pod: by itself, because it is deleted, because its time is up, or because its node needs room.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub struct Ending {
     deadline: Timestamp,
 }
 
-/// Why a node ends a pod.
+/// The reason for which a node ends a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doom {
     /// It ran for longer than it may.
@@ -41,7 +41,7 @@ impl SimulatedPod {
         [time, evicted].into_iter().flatten().min_by_key(|(at, _)| *at)
     }
 
-    /// Whether it begins to end now.
+    /// Returns true when it begins to end now.
     pub(super) fn begin_to_end(&mut self, environment: &mut PodEnvironment<'_>) -> bool {
         if let Some(deletion) = self.pod.deletion {
             let grace = Duration::from_secs(u64::try_from(deletion.grace).unwrap_or(0));
@@ -57,7 +57,7 @@ impl SimulatedPod {
         }
     }
 
-    /// What happens while it ends.
+    /// Advances the end of the pod.
     pub(super) fn advance_ending(&mut self, environment: &mut PodEnvironment<'_>) -> bool {
         // A second deletion may leave it less time.
         if let (Some(deletion), Some(ending)) = (self.pod.deletion, &mut self.ending) {
@@ -101,7 +101,7 @@ impl SimulatedPod {
         true
     }
 
-    /// The phase that follows from what its containers do.
+    /// Returns the phase that follows from what its containers do.
     pub(super) fn phase_now(&self) -> Phase {
         if self.verdict.is_some() && self.over {
             return Phase::Failed;

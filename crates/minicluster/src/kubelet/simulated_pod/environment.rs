@@ -1,4 +1,4 @@
-//! What a step of a simulated pod may use, and what it does besides changing the pod's status.
+//! The input of a step of a simulated pod, and its effects besides changing the pod's status.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -11,11 +11,11 @@ pub use crate::event_type::EventType;
 use crate::kubelet::fate::FateRules;
 use crate::kubelet::io::{after, scaled};
 
-/// What a step of a life may use.
+/// The input of a step of a life.
 pub struct PodEnvironment<'a> {
     /// The present moment.
     pub now: Timestamp,
-    /// How much faster than told all of this goes.
+    /// The factor by which all of this goes faster than told.
     pub speed: f64,
     /// The rules about images.
     pub rules: &'a mut FateRules,
@@ -23,11 +23,11 @@ pub struct PodEnvironment<'a> {
     pub random: &'a Random,
     /// The full names of the images on the node.
     pub images: &'a mut BTreeSet<String>,
-    /// What came of the step, in order.
+    /// The effects of the step, in order.
     pub effects: Vec<PodEffect>,
 }
 
-/// What a step of a life does besides changing the pod's status.
+/// An effect of a step of a life besides changing the pod's status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodEffect {
     /// Something to tell about the pod.
@@ -45,7 +45,7 @@ pub enum PodEffect {
 /// An event.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReportedState {
-    /// Whether all is well.
+    /// The type: as intended, or a warning.
     pub event_type: EventType,
     /// One word.
     pub reason: Cow<'static, str>,
@@ -53,17 +53,17 @@ pub struct ReportedState {
     pub message: String,
     /// The part of the pod that it is about: `spec.containers{app}`.
     pub field: Option<String>,
-    /// How often it happened.
+    /// The number of times that it happened.
     pub count: u32,
 }
 
 impl PodEnvironment<'_> {
-    /// The moment `wait` from now.
+    /// Returns the moment `wait` from now.
     pub fn later(&self, wait: Duration) -> Timestamp {
         self.after(self.now, wait)
     }
 
-    /// The moment `wait` after `at`.
+    /// Returns the moment `wait` after `at`.
     pub fn after(&self, at: Timestamp, wait: Duration) -> Timestamp {
         after(at, scaled(wait, self.speed))
     }

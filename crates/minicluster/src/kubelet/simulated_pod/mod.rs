@@ -39,12 +39,12 @@ pub use needs::{Found, Missing, Name, Needs};
 
 /// A step that changes something more often than this is cut short; the next one goes on.
 const CHANGES_AT_ONCE: usize = 1000;
-/// How long what was found of the configuration is believed.
+/// The time for which the found configuration is believed.
 const BELIEVED: Duration = Duration::from_secs(2);
 /// The first pause before volumes that could not be set up are tried again, and the longest.
 const MOUNT_PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(122));
 
-/// Where a pod lives.
+/// The home of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Home {
     /// The node's address.
@@ -53,7 +53,7 @@ pub struct Home {
     pub pod: IpAddr,
 }
 
-/// Why a node does not take a pod that is bound to it.
+/// The reason for which a node does not take a pod that is bound to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
     /// One word: `NodePorts`, `OutOfcpu`.
@@ -85,7 +85,7 @@ pub struct SimulatedPod {
     conditions: Conditions,
 }
 
-/// What is known of the configuration that a pod names.
+/// The known facts about the configuration that a pod names.
 #[derive(Debug)]
 enum Configuration {
     Unknown,
@@ -154,12 +154,12 @@ impl SimulatedPod {
         life
     }
 
-    /// The pod as last seen.
+    /// Returns the pod as last seen.
     pub fn pod(&self) -> &Arc<SeenPod> {
         &self.pod
     }
 
-    /// What it can't start without.
+    /// Returns the needs without which it can't start.
     pub fn needs(&self) -> &Needs {
         &self.pod.needs
     }
@@ -177,13 +177,13 @@ impl SimulatedPod {
         }
     }
 
-    /// What was asked for with [`PodEffect::LookUp`] was found, or not.
+    /// Takes the result of [`PodEffect::LookUp`].
     pub fn found(&mut self, found: &Found, now: Timestamp) {
         let missing = self.pod.needs.missing(found, &self.pod.namespace);
         self.configuration = Configuration::Known(now, missing);
     }
 
-    /// What was asked for with [`PodEffect::LookUp`] could not be found out; it will be asked for again.
+    /// Notes that [`PodEffect::LookUp`] failed; it will be asked for again.
     pub fn not_found_out(&mut self) {
         if matches!(self.configuration, Configuration::Asked) {
             self.configuration = Configuration::Unknown;
@@ -208,7 +208,7 @@ impl SimulatedPod {
         self.conclude(environment.now);
     }
 
-    /// The next moment at which something is due, as of `now`.
+    /// Returns the next moment at which something is due, as of `now`.
     pub fn wake(&self, environment: &PodEnvironment<'_>) -> Option<Timestamp> {
         if self.over {
             return None;
@@ -219,17 +219,17 @@ impl SimulatedPod {
         };
         let doom = if self.ending.is_none() { self.doom(environment).map(|(at, _)| at) } else { None };
         let containers = self.containers.iter().filter_map(|container| container.wake(environment.now));
-        // What was due before and still is waits for something else than time.
+        // An action that was due before and still is waits for something else than time.
         let next = containers.chain(mount).chain(doom).filter(|at| *at > environment.now).min();
         if self.cut_short { Some(after(environment.now, Duration::from_millis(1))) } else { next }
     }
 
-    /// Whether the pod has ended and was to be deleted, so that nothing keeps it any more.
+    /// Returns true when the pod has ended and was to be deleted, so that nothing keeps it any more.
     pub fn may_be_deleted(&self) -> bool {
         self.over && self.pod.deletion.is_some_and(|deletion| deletion.grace > 0)
     }
 
-    /// Whether it has ended for good.
+    /// Returns true when it has ended for good.
     pub fn is_over(&self) -> bool {
         self.over
     }
@@ -268,7 +268,7 @@ impl SimulatedPod {
         changed || self.finish(environment)
     }
 
-    /// Whether the pod's volumes are there, so that containers can start.
+    /// Returns true when the pod's volumes are there, so that containers can start.
     fn set_up_volumes(&mut self, environment: &mut PodEnvironment<'_>) -> bool {
         let wait = match self.mount {
             Mount::Done => return true,

@@ -14,7 +14,7 @@ pub enum NeedKind {
 }
 
 impl NeedKind {
-    /// Its name in paths.
+    /// Returns its name in paths.
     pub fn resource(self) -> &'static str {
         match self {
             NeedKind::ConfigMap => "configmaps",
@@ -36,7 +36,7 @@ pub type Name = (NeedKind, String);
 /// The keys of each object, `None` for one that does not exist.
 pub type Found = BTreeMap<Name, Option<BTreeSet<String>>>;
 
-/// What a pod can't start without.
+/// The needs without which a pod can't start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     volumes: Vec<(String, Need)>,
@@ -49,17 +49,17 @@ struct Need {
     keys: Vec<String>,
 }
 
-/// What is missing of a pod's needs, in the kubelet's words.
+/// The missing needs of a pod, in the kubelet's words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Missing {
-    /// Why no volume, hence no container, can be set up.
+    /// The reason for which no volume, hence no container, can be set up.
     pub of_volumes: Option<String>,
-    /// Why single containers can't be created.
+    /// The reasons for which single containers can't be created.
     pub of_containers: BTreeMap<String, String>,
 }
 
 impl Needs {
-    /// What a pod with this specification can't start without.
+    /// Returns the needs without which a pod with this specification can't start.
     pub fn of(spec: &PodSpec) -> Needs {
         let mut needs = Needs::default();
         for volume in &spec.volumes {
@@ -73,17 +73,17 @@ impl Needs {
         needs
     }
 
-    /// Whether there is nothing to look for.
+    /// Returns true when there is nothing to look for.
     pub fn is_empty(&self) -> bool {
         self.volumes.is_empty() && self.containers.is_empty()
     }
 
-    /// The objects to look for.
+    /// Returns the objects to look for.
     pub fn objects(&self) -> BTreeSet<Name> {
         self.volumes.iter().chain(&self.containers).map(|(_, need)| need.object.clone()).collect()
     }
 
-    /// What is missing, given what was found.
+    /// Returns the missing needs, given the found ones.
     pub fn missing(&self, found: &Found, namespace: &str) -> Missing {
         let mut missing = Missing::default();
         for (volume, need) in &self.volumes {

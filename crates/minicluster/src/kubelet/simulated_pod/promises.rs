@@ -1,4 +1,4 @@
-//! What holds of every life, whatever its fate.
+//! The promises of every life, whatever its fate.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};
@@ -64,7 +64,7 @@ fn any_case() -> impl Strategy<Value = Case> {
     )
 }
 
-/// What must hold of two statuses of a pod, one right after the other.
+/// Checks two statuses of a pod, one right after the other.
 pub fn check(before: &PodStatus, after: &PodStatus, now: Timestamp) {
     let ended = |status: &PodStatus| matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
     if ended(before) {

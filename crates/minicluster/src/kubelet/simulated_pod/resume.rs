@@ -1,4 +1,4 @@
-//! How a life is taken up where the pod's status says that it was, as after a restart of the kubelet.
+//! Takes a life up at the pod's status, as after a restart of the kubelet.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::kubelet::image::Image;
 use crate::kubelet::pod::SeenPod;
 
 impl SimulatedPod {
-    /// A pod that was on its node before.
+    /// Returns a pod that was on its node before.
     pub fn take_up(
         pod: Arc<SeenPod>,
         status: &PodStatus,
@@ -51,7 +51,7 @@ impl Container {
         self.found = Image::parse(&self.image).ok();
         self.last =
             status.last_state.as_ref().and_then(|state| state.terminated.as_ref()).map(|ended| Box::new(exit(ended)));
-        // What its pod says now is what it goes on with.
+        // It goes on with the present fate of its pod.
         if let Ok(fate) = about.fate(self, environment) {
             self.fate = fate.into();
         }

@@ -1,4 +1,4 @@
-//! How a container runs and ends: readiness, probes, crashes, being told to stop.
+//! The run and the end of a container: readiness, probes, crashes, being told to stop.
 
 use std::time::Duration;
 
@@ -12,17 +12,17 @@ use crate::kubelet::fate::{End, FateCause, FateStop};
 use crate::kubelet::io::scaled;
 use crate::kubelet::pod::{MessagePolicy, ProbeSpec};
 
-/// How long an end is shown before what follows it.
+/// The time for which an end is shown before the next state.
 const SHOWN: Duration = Duration::from_secs(1);
 /// The exit code of a container that was killed.
 const KILLED: i32 = 137;
 /// Failures of a probe are told with ever longer pauses up to this one, since each costs a write.
 const LONGEST_SILENCE: Duration = Duration::from_secs(300);
-/// How long a container has to stop when neither the pod nor the deletion says.
+/// The time that a container has to stop when neither the pod nor the deletion says.
 pub const USUAL_GRACE: Duration = Duration::from_secs(30);
 
 impl Container {
-    /// What is due while it runs.
+    /// Advances the run.
     pub(super) fn run(&mut self, about: &About<'_>, environment: &mut PodEnvironment<'_>) -> bool {
         let State::Running(run) = &self.state else { return false };
         let (now, timeline) = (environment.now, &run.timeline);
@@ -55,7 +55,7 @@ impl Container {
         true
     }
 
-    /// Tells it to stop by `deadline`; it may take less. Where it was told before, only an earlier deadline counts.
+    /// Tells it to stop by `deadline`; it may take less. If it was told before, only an earlier deadline counts.
     pub(super) fn stop(&mut self, deadline: Timestamp, about: &About<'_>, environment: &mut PodEnvironment<'_>) {
         let hook = self.spec(about).and_then(|spec| spec.lifecycle.as_ref()?.pre_stop.as_ref()?.sleep.as_ref());
         let hook = hook.and_then(|sleep| u64::try_from(sleep.seconds).ok()).map_or(Duration::ZERO, Duration::from_secs);

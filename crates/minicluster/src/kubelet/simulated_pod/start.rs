@@ -1,4 +1,4 @@
-//! How a container comes to run: its fate, its image, its configuration.
+//! The start of a container: its fate, its image, its configuration.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use crate::kubelet::fate::{FateCause, Pull};
 use crate::kubelet::image::{Image, hex};
 use crate::kubelet::pod::PullPolicy;
 
-/// How long a failure is shown before the wait for the next try is.
+/// The time for which a failure is shown before the wait for the next try is.
 const SHOWN: Duration = Duration::from_secs(1);
-/// How long until configuration that is missing is looked for again.
+/// The period until missing configuration is looked for again.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
 impl Container {
@@ -68,7 +68,7 @@ impl Container {
             return self.hold("ErrImageNeverPull", message, None);
         }
         self.pulling = super::backoff::Backoff::default();
-        // Where it was created before, there is nothing to prepare.
+        // If it was created before, there is nothing to prepare.
         let again = self.found.is_some();
         self.remember();
         let wait = if again { Duration::ZERO } else { self.fate.start_after };
@@ -172,7 +172,7 @@ fn pull_failure(image: &Image) -> String {
     )
 }
 
-/// A duration as Go prints it, to the millisecond.
+/// Returns a duration as Go prints it, to the millisecond.
 fn go_duration(duration: Duration) -> String {
     let (seconds, millis) = (duration.as_secs(), duration.subsec_millis());
     let text = match (seconds, millis) {

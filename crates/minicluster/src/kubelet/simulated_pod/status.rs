@@ -1,4 +1,4 @@
-//! What a pod's status says of its life.
+//! The pod's status about its life.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ impl Phase {
 }
 
 impl SimulatedPod {
-    /// The part of the pod's status that is the kubelet's.
+    /// Returns the part of the pod's status that is the kubelet's.
     pub fn status(&self) -> PodStatus {
         let verdict = self.verdict.as_ref().filter(|_| self.over);
         let own_network = self.pod.spec.host_network != Some(true);
@@ -55,7 +55,7 @@ impl SimulatedPod {
         }
     }
 
-    /// Why each container is not running and never ran, by its name, for those who ask for its log.
+    /// Returns why each container is not running and never ran, by its name, for those who ask for its log.
     pub fn waiting(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
         self.containers.iter().map(|container| {
             let waits = match &container.state {
@@ -117,7 +117,7 @@ impl SimulatedPod {
 }
 
 impl Container {
-    /// Whether it has run at all.
+    /// Returns true when it has run at all.
     pub fn has_run(&self) -> bool {
         self.last.is_some() || matches!(self.state, State::Running(_) | State::Ended(..))
     }

@@ -22,7 +22,7 @@ use crate::kubelet::pod::{FateAnnotation, Pod, PodDeletion, SeenPod};
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// What the case is about; for people.
+    /// The subject of the case; for people.
     #[expect(dead_code, reason = "for people")]
     about: String,
     pod: Pod,
@@ -36,7 +36,7 @@ pub struct Case {
     script: Option<serde_json::Value>,
     #[serde(default = "usual_speed")]
     speed: f64,
-    /// Why the node does not take it.
+    /// The reason for which the node does not take it.
     #[serde(default)]
     refused: Option<(String, String)>,
     #[serde(default)]
@@ -105,7 +105,7 @@ pub struct Play {
 }
 
 impl Play {
-    /// A case that has not begun.
+    /// Returns a case that has not begun.
     pub fn new(case: Case) -> Play {
         let mut pod = case.pod.clone();
         pod.metadata.uid.get_or_insert_with(|| "uid".to_owned());
@@ -265,7 +265,7 @@ impl Play {
     }
 }
 
-/// The moment so long after the beginning.
+/// Returns the moment so long after the beginning.
 pub fn moment(text: &str) -> Timestamp {
     Timestamp::UNIX_EPOCH + SignedDuration::try_from(duration(text).unwrap()).unwrap()
 }

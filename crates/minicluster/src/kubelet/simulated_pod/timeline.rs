@@ -28,11 +28,11 @@ pub struct Timeline {
 /// The kinds of probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Probed {
-    /// Whether it has started.
+    /// The probe of its start.
     Startup,
-    /// Whether it lives.
+    /// The probe of its life.
     Liveness,
-    /// Whether it is ready.
+    /// The probe of its readiness.
     Readiness,
 }
 
@@ -48,7 +48,7 @@ impl Probed {
 }
 
 impl Timeline {
-    /// The timers of a run that began at `since`.
+    /// Returns the timers of a run that began at `since`.
     pub fn new(spec: &ContainerSpec, fate: &Fate, since: Timestamp, environment: &PodEnvironment<'_>) -> Timeline {
         let at = |wait: Duration| environment.after(since, wait);
         let healthy = match fate.ready {
@@ -88,12 +88,12 @@ impl Timeline {
         }
     }
 
-    /// Whether it is ready at `now`.
+    /// Returns true when it is ready at `now`.
     pub fn is_ready(&self, now: Timestamp) -> bool {
         self.ready.is_some_and(|at| at <= now) && self.unready.is_none_or(|at| at > now)
     }
 
-    /// Whether it has started by `now`.
+    /// Returns true when it has started by `now`.
     pub fn has_started(&self, now: Timestamp) -> bool {
         self.started.is_some_and(|at| at <= now)
     }
@@ -104,7 +104,7 @@ impl Timeline {
         self.ready.is_none_or(|ready| ready > first).then_some((first, 0))
     }
 
-    /// The first of these timers after `now`.
+    /// Returns the first of these timers after `now`.
     pub fn next(&self, now: Timestamp) -> Option<Timestamp> {
         let timers =
             [self.started, self.ready, self.unready, self.killed.map(|(at, _)| at), self.end.map(|(at, _)| at)];

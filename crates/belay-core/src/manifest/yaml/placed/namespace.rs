@@ -3,7 +3,7 @@
 use super::{At, Placed};
 
 impl Placed {
-    /// The same without `metadata.namespace`.
+    /// Returns the same without `metadata.namespace`.
     pub(in crate::manifest) fn without_namespace(mut self) -> Placed {
         let Some(metadata) = self.root().index("metadata") else { return self };
         let Some(inside) = self.root().get("metadata").and_then(|metadata| metadata.index("namespace")) else {

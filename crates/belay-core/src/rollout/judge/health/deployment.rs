@@ -43,8 +43,8 @@ fn standing(object: &Value, counters: &Counters, failed: bool) -> Standing {
     }
 }
 
-/// The other reason for which a Deployment does not progress, ReplicaSetCreateError, may heal; belay's own deadline ends
-/// it if it does not.
+/// Returns the other reason for which a Deployment does not progress, ReplicaSetCreateError, may heal; belay's own
+/// deadline ends it if it does not.
 fn deadline_exceeded(object: &Value) -> Option<Failure> {
     const REASON: &str = "ProgressDeadlineExceeded";
     let progressing = condition(object, "Progressing")?;

@@ -83,8 +83,8 @@ impl Counters {
             || self.available > earlier.available
     }
 
-    /// The furthest of these and earlier ones. If there are more new pods or fewer old ones than ever, ready pods are
-    /// counted anew, for they may now be others.
+    /// Returns the furthest of these and earlier ones. If there are more new pods or fewer old ones than ever, ready
+    /// pods are counted anew, for they may now be others.
     #[must_use]
     pub fn best_of(&self, earlier: &Counters) -> Counters {
         let old = |counters: &Counters| counters.total - counters.updated;
@@ -111,9 +111,9 @@ pub fn health(key: &ObjectKey, object: &Value) -> Option<Health> {
     }
 }
 
-/// The deadline of a workload in seconds: its own where the kind has one, else what its annotation says, else 600 as
-/// Kubernetes has it for Deployments. `None` where it says that there is none, and for what may take its time unless its
-/// annotation says otherwise: Jobs and custom kinds.
+/// Returns the deadline of a workload in seconds: its own where the kind has one, else what its annotation says, else
+/// 600 as Kubernetes has it for Deployments. `None` where it says that there is none, and for what may take its time
+/// unless its annotation says otherwise: Jobs and custom kinds.
 #[must_use]
 pub fn progress_deadline_seconds(key: &ObjectKey, object: &Value) -> Option<i64> {
     const DEFAULT: i64 = 600;

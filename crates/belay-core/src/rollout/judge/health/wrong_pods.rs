@@ -49,7 +49,8 @@ fn is_wrong(pod: &PodAccount) -> bool {
     }
 }
 
-/// The state with what tells most about it: the image that can't be pulled, the exit code, the scheduler's reason.
+/// Returns the state with what tells most about it: the image that can't be pulled, the exit code, the scheduler's
+/// reason.
 fn state(pod: &PodAccount, template: &Value) -> String {
     let seen = &pod.seen;
     let detail = match (seen.state.contains("Image"), seen.exit_code) {
@@ -64,7 +65,7 @@ fn state(pod: &PodAccount, template: &Value) -> String {
     }
 }
 
-/// The image of a container of a pod template.
+/// Returns the image of a container of a pod template.
 fn image<'a>(template: &'a Value, container: &str) -> Option<&'a str> {
     let lists = ["initContainers", "containers"].map(|list| template["spec"][list].as_array());
     let found = lists.into_iter().flatten().flatten().find(|one| one["name"] == container)?;

@@ -55,14 +55,14 @@ impl Admission {
         Ok(changes)
     }
 
-    /// Whether anything is limited where an object lives.
+    /// Returns true when anything is limited in the namespace of an object.
     pub fn has_quotas(&self, target: &Target) -> bool {
         let in_namespace =
             |namespace: &String| self.store.all("", "resourcequotas", &Scope::Namespace(namespace.clone()));
         target.namespace.as_ref().is_some_and(|namespace| !in_namespace(namespace).is_empty())
     }
 
-    /// A quota's status with what has changed.
+    /// Returns a quota's status with what has changed.
     fn charged(&self, stored: &Stored, quota: &Value, delta: &ResourceAmounts) -> Option<store::StoreOp> {
         let mut next = quota.clone();
         let mut used = amounts(&quota["status"]["used"]);
@@ -108,7 +108,7 @@ impl Admission {
         drop(self.store.write(change.into_iter().collect()));
     }
 
-    /// All that a quota's namespace uses of what it limits.
+    /// Returns all that a quota's namespace uses of what it limits.
     fn counted(&self, registry: &Registry, quota: &Value) -> ResourceAmounts {
         let namespace = text(quota, "/metadata/namespace").to_owned();
         let hard = amounts(&quota["spec"]["hard"]);
@@ -132,7 +132,7 @@ impl Admission {
     }
 }
 
-/// What is used more, or less, of what a quota limits.
+/// Returns the change of the use that a quota limits.
 fn delta(quota: &Value, before: &ResourceAmounts, after: &ResourceAmounts) -> ResourceAmounts {
     let zero = Quantity::from_whole(0);
     let hard = amounts(&quota["status"]["hard"]);
@@ -144,7 +144,7 @@ fn delta(quota: &Value, before: &ResourceAmounts, after: &ResourceAmounts) -> Re
     changed.collect()
 }
 
-/// Why a quota forbids to use more, if it does.
+/// Returns why a quota forbids to use more, if it does.
 fn exceeded(quota: &Value, delta: &ResourceAmounts) -> Option<String> {
     let (hard, used) = (amounts(&quota["status"]["hard"]), amounts(&quota["status"]["used"]));
     let zero = Quantity::from_whole(0);

@@ -1,4 +1,4 @@
-//! Which objects a quota is about.
+//! The objects that a quota is about.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::api::object::quality_of_service;
 use crate::api::resource::Resource;
 use crate::api::write::text;
 
-/// Whether a quota counts an object: quotas with scopes count only the pods that these describe.
+/// Returns true when a quota counts an object: quotas with scopes count only the pods that these describe.
 pub(super) fn covers(quota: &Value, resource: &Resource, object: &Value) -> bool {
     let scopes: Vec<&str> =
         quota["spec"]["scopes"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -47,7 +47,7 @@ fn describes(scope: &str, operator: &str, values: &[&str], pod: &Value) -> bool 
     }
 }
 
-/// Whether an affinity looks at pods of other namespaces.
+/// Returns true when an affinity looks at pods of other namespaces.
 fn crosses(affinity: &Value) -> bool {
     ["podAffinity", "podAntiAffinity"].iter().any(|kind| {
         let required =

@@ -1,4 +1,4 @@
-//! What an object uses of what quotas limit.
+//! The use of an object, as quotas limit it.
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ const PLAIN: [&str; 6] =
 /// Amounts that quotas know under a shorter name too.
 const SHORT: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 
-/// What an object uses.
+/// Returns the use of an object.
 pub(super) fn usage(resource: &Resource, object: &Value) -> ResourceAmounts {
     let one = || Quantity::from_whole(1);
     let mut used = ResourceAmounts::from([(count_name(resource), one())]);
@@ -59,7 +59,7 @@ pub(super) fn usage(resource: &Resource, object: &Value) -> ResourceAmounts {
     used
 }
 
-/// Whether objects of a resource may use something that a quota names.
+/// Returns true when objects of a resource may use something that a quota names.
 pub(super) fn may_count(resource: &Resource, name: &str) -> bool {
     if name == count_name(resource) {
         return true;
@@ -86,7 +86,7 @@ fn count_name(resource: &Resource) -> String {
     }
 }
 
-/// Which of the limited amounts a pod's containers do not speak of; `None` if of all.
+/// Returns the limited amounts that a pod's containers do not name; `None` if they name all.
 pub(super) fn missing(resource: &Resource, object: &Value, hard: &ResourceAmounts) -> Option<String> {
     if !resource.is("", "pods") {
         return None;

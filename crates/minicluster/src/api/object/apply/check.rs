@@ -1,4 +1,4 @@
-//! Whether an applied object fits its type.
+//! Checks that an applied object fits its type.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::items::{element, has_no_key};
 use super::shape::{Atom, atom, entry_type};
 use kube_facts::{ListKind, Scalar, Type};
 
-/// Everything that does not fit, as `.spec.replicas: expected numeric (int or float), got string`.
+/// Returns everything that does not fit, as `.spec.replicas: expected numeric (int or float), got string`.
 pub fn misfits(value: &Value, ty: &Type) -> Vec<String> {
     let mut walk = SchemaWalk { path: String::new(), found: Vec::new() };
     walk.value(value, ty);
@@ -25,7 +25,7 @@ pub fn in_one(misfits: &[String]) -> String {
     }
 }
 
-/// Whether a list of which items are told apart by keys has an item with none of them: nobody could own it.
+/// Returns true when a list whose items are told apart by keys has an item with none of them: nobody could own it.
 pub fn lacks_keys(value: &Value, ty: &Type) -> bool {
     match (atom(ty, Some(value)), value) {
         (Atom::List(list), Value::Array(items)) => {
@@ -33,7 +33,7 @@ pub fn lacks_keys(value: &Value, ty: &Type) -> bool {
                 match list.kind {
                     ListKind::Atomic => {}
                     _ if has_no_key(list, item) => return true,
-                    // What comes after an item that can't be told apart for another reason is not looked at.
+                    // Items after one that can't be told apart for another reason are not checked.
                     ListKind::Map(_) if !item.is_object() => return false,
                     ListKind::Set if item.is_object() || item.is_array() => return false,
                     _ => {}
@@ -87,7 +87,7 @@ impl SchemaWalk {
                     }
                     match element(list, item) {
                         Err(error) => {
-                            // What comes after it can't be told apart either.
+                            // Later items can't be told apart either.
                             self.say(&format!("element {index}: {error}"));
                             return;
                         }

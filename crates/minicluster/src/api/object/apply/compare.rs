@@ -1,4 +1,4 @@
-//! What differs between two objects: fields added, changed, gone.
+//! The differences between two objects: fields added, changed, gone.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::items::Indexed;
 use super::shape::{Atom, ShapeKind, atom, entry_type, is_whole};
 use kube_facts::{List, Type};
 
-/// What differs.
+/// The differences.
 #[derive(Clone, Debug, Default)]
 pub struct Comparison {
     /// Fields that are only in the first.
@@ -20,7 +20,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// The comparison without some fields and all that is in them.
+    /// Returns the comparison without some fields and all that is in them.
     #[must_use]
     pub fn outside(mut self, fields: &FieldSet) -> Comparison {
         self.removed.leave(fields);
@@ -29,17 +29,17 @@ impl Comparison {
         self
     }
 
-    /// Whether nothing differs.
+    /// Returns true when nothing differs.
     pub fn is_empty(&self) -> bool {
         self.removed.is_empty() && self.modified.is_empty() && self.added.is_empty()
     }
 
-    /// Whether nothing was removed, and all that changed is in a set that is written.
+    /// Returns true when nothing was removed, and all changes are in a set that is written.
     pub fn is_in(&self, written: &Value) -> bool {
         self.removed.is_empty() && self.modified.is_in(written) && self.added.is_in(written)
     }
 
-    /// Whether any of it is in a set that is written.
+    /// Returns true when any of it is in a set that is written.
     pub fn meets(&self, written: &Value) -> bool {
         [&self.removed, &self.modified, &self.added].iter().any(|fields| fields.meets(written))
     }
@@ -54,7 +54,7 @@ pub fn compare(before: &Value, after: &Value, ty: &Type) -> Comparison {
     Comparison { removed: found.removed.within, modified: found.modified.within, added: found.added.within }
 }
 
-/// What differs at a place and below it.
+/// The differences at a place and below it.
 #[derive(Default)]
 struct ComparedField {
     removed: FieldNode,
@@ -62,7 +62,7 @@ struct ComparedField {
     added: FieldNode,
 }
 
-/// Whether a value was looked at as a whole, or part by part.
+/// The choice if a value was compared as a whole, or part by part.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Seen {
     Whole,

@@ -15,12 +15,12 @@ use kube_facts::Type;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSet(BTreeMap<String, FieldNode>);
 
-/// What of a field is in the set: itself, things in it, or both.
+/// The part of a field that is in the set: itself, things in it, or both.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldNode {
-    /// Whether it is in the set besides what is in it.
+    /// True when it is in the set besides its content.
     pub itself: bool,
-    /// What of it is in the set.
+    /// The part of its content that is in the set.
     pub within: FieldSet,
 }
 
@@ -53,7 +53,7 @@ impl FieldSet {
         Ok(set)
     }
 
-    /// The set as `fieldsV1` has it.
+    /// Returns the set as `fieldsV1` has it.
     pub fn write(self) -> Value {
         let entry = |(element, node): (String, FieldNode)| {
             let beside = node.itself && !node.within.is_empty();
@@ -70,7 +70,7 @@ impl FieldSet {
         Value::Object(self.0.into_iter().map(entry).collect())
     }
 
-    /// Whether anything is in both this and what [`FieldSet::write`] wrote.
+    /// Returns true when anything is in both this and the output of [`FieldSet::write`].
     pub fn meets(&self, written: &Value) -> bool {
         let meet = |(element, node): (&String, &FieldNode)| match written.get(element) {
             Some(Value::Object(fields)) if node.itself && (fields.is_empty() || fields.contains_key(".")) => true,
@@ -80,7 +80,7 @@ impl FieldSet {
         self.0.iter().any(meet)
     }
 
-    /// Whether everything in this is in what [`FieldSet::write`] wrote.
+    /// Returns true when everything in this is in the output of [`FieldSet::write`].
     pub fn is_in(&self, written: &Value) -> bool {
         let is_there = |(element, node): (&String, &FieldNode)| match written.get(element) {
             Some(Value::Object(fields)) if node.itself && !fields.is_empty() && !fields.contains_key(".") => false,
@@ -90,7 +90,7 @@ impl FieldSet {
         self.0.iter().all(is_there)
     }
 
-    /// Whether nothing is in it.
+    /// Returns true when nothing is in it.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -125,7 +125,7 @@ impl FieldSet {
         }
     }
 
-    /// A set of paths, each written as `f:spec f:replicas`.
+    /// Returns a set of paths, each written as `f:spec f:replicas`.
     pub fn of(paths: &[&str]) -> FieldSet {
         let mut set = FieldSet::default();
         for path in paths {
@@ -134,12 +134,12 @@ impl FieldSet {
         set
     }
 
-    /// Whether an element itself is in it.
+    /// Returns true when an element itself is in it.
     pub fn has(&self, element: &str) -> bool {
         self.0.get(element).is_some_and(|node| node.itself)
     }
 
-    /// What of an element is in it, besides itself.
+    /// Returns the part of an element that is in it, besides itself.
     pub fn within(&self, element: &str) -> Option<&FieldSet> {
         self.0.get(element).map(|node| &node.within).filter(|within| !within.is_empty())
     }
@@ -160,7 +160,7 @@ impl FieldSet {
         }
     }
 
-    /// What is in both.
+    /// Returns the fields in both.
     pub fn intersection(&self, other: &FieldSet) -> FieldSet {
         self.combine(other, &|node, theirs| {
             let theirs = theirs?;
@@ -168,7 +168,7 @@ impl FieldSet {
         })
     }
 
-    /// What is here and not there.
+    /// Returns the fields that are here and not there.
     pub fn difference(&self, other: &FieldSet) -> FieldSet {
         let mut left = self.clone();
         left.subtract(other);
@@ -216,7 +216,8 @@ impl FieldSet {
         FieldSet(self.0.iter().filter_map(joined).collect())
     }
 
-    /// The set with every field of a struct that has something in it: such fields come and go with what is in them.
+    /// Returns the set with every field of a struct that has something in it: such fields come and go with what is in
+    /// them.
     pub fn with_named_fields(&self, ty: &Type) -> FieldSet {
         let structure = match atom(ty, None) {
             Atom::Struct(structure) => Some(structure),
@@ -235,7 +236,8 @@ impl FieldSet {
         FieldSet(self.0.iter().map(add).collect())
     }
 
-    /// Every path in it as people read them, `.spec.containers[name="web"].image`, those of a thing before those in it.
+    /// Returns every path in it as people read them, `.spec.containers[name="web"].image`, those of a thing before
+    /// those in it.
     pub fn paths(&self) -> Vec<String> {
         let mut paths = Vec::new();
         self.collect("", &mut paths);
@@ -253,17 +255,17 @@ impl FieldSet {
     }
 }
 
-/// The element of a field.
+/// Returns the element of a field.
 pub fn field(name: &str) -> String {
     ["f:", name].concat()
 }
 
-/// The element of an item that is known by its value.
+/// Returns the element of an item that is known by its value.
 pub fn item(value: &Value) -> String {
     ["v:", &json(value)].concat()
 }
 
-/// The element of an item that is known by some of its fields.
+/// Returns the element of an item that is known by some of its fields.
 pub fn keyed<'a>(keys: impl IntoIterator<Item = (&'a str, &'a Value)>) -> String {
     let keys: BTreeMap<&str, &Value> = keys.into_iter().collect();
     ["k:", &json(&keys)].concat()
@@ -274,7 +276,7 @@ fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-/// An element in the one way of writing it.
+/// Returns an element in the one way of writing it.
 fn normal_element(element: &str) -> Result<String, String> {
     let parse = |text: &str| serde_json::from_str::<Value>(text).map_err(|error| error.to_string());
     match element.split_once(':') {
@@ -289,14 +291,14 @@ fn normal_element(element: &str) -> Result<String, String> {
     }
 }
 
-/// Whether there is only one way of writing what an item is known by: one key, and its value, of plain letters.
+/// Returns true when there is only one way of writing an item's key: one key, and its value, of plain letters.
 fn is_plain_key(text: &str) -> bool {
     let plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte));
     let inner = text.strip_prefix("{\"").and_then(|rest| rest.strip_suffix("\"}"));
     inner.and_then(|inner| inner.split_once("\":\"")).is_some_and(|(key, value)| plain(key) && plain(value))
 }
 
-/// An element as people read it.
+/// Returns an element as people read it.
 pub fn shown(element: &str) -> String {
     match element.split_once(':') {
         Some(("f", name)) => format!(".{name}"),

@@ -1,4 +1,4 @@
-//! How the items of a list are told apart.
+//! The identity of a list's items.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::field_set;
 use super::shape::{Atom, atom};
 use kube_facts::{List, ListKind};
 
-/// The element of an item in its list.
+/// Returns the element of an item in its list.
 ///
 /// # Errors
 /// For an item that can't be told from others.
@@ -24,7 +24,7 @@ pub fn element(list: &List, item: &Value) -> Result<String, String> {
     }
 }
 
-/// How an item is refused of which nobody could say which one it is.
+/// The refusal of an item that nobody could identify.
 pub const WITHOUT_KEYS: &str = "associative list with keys has an element that omits all key fields";
 
 fn by_keys<'a>(list: &'a List, keys: &'a [String], item: &'a Value) -> Result<String, String> {
@@ -43,7 +43,7 @@ fn by_keys<'a>(list: &'a List, keys: &'a [String], item: &'a Value) -> Result<St
     Ok(field_set::keyed(found))
 }
 
-/// Whether an item has none of the keys of its list, nor defaults for them.
+/// Returns true when an item has none of the keys of its list, nor defaults for them.
 pub fn has_no_key(list: &List, item: &Value) -> bool {
     match (&list.kind, item) {
         (ListKind::Map(keys), Value::Object(fields)) => {
@@ -53,7 +53,7 @@ pub fn has_no_key(list: &List, item: &Value) -> bool {
     }
 }
 
-/// A key that is not given has its default, `protocol: TCP`.
+/// Returns a key that is not given has its default, `protocol: TCP`.
 fn default<'a>(list: &'a List, key: &str) -> Option<&'a Value> {
     match atom(&list.items, None) {
         Atom::Struct(inner) => inner.fields.get(key)?.default.as_ref(),
@@ -88,12 +88,12 @@ impl<'a> Indexed<'a> {
         indexed
     }
 
-    /// The items of an element.
+    /// Returns the items of an element.
     pub fn all(&self, element: &str) -> &[&'a Value] {
         self.by_element.get(element).map_or(&[], Vec::as_slice)
     }
 
-    /// The item of an element, if there is just one.
+    /// Returns the item of an element, if there is just one.
     pub fn only(&self, element: &str) -> Option<&'a Value> {
         match self.all(element) {
             [item] => Some(item),
@@ -101,7 +101,7 @@ impl<'a> Indexed<'a> {
         }
     }
 
-    /// Whether there is an item of the element.
+    /// Returns true when there is an item of the element.
     pub fn has(&self, element: &str) -> bool {
         self.by_element.contains_key(element)
     }

@@ -16,7 +16,7 @@ const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// So much may all annotations be together.
 const MOST_BYTES: usize = 256 * 1024;
 
-/// Whether an object was applied on the client's side.
+/// Returns true when an object was applied on the client's side.
 pub fn is_on(live: &Value) -> bool {
     !live["metadata"]["annotations"].text(ANNOTATION).is_empty()
 }

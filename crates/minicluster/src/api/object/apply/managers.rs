@@ -14,7 +14,7 @@ use super::field_set::FieldSet;
 pub const MOST_UPDATERS: usize = 10;
 const ANCIENT: &str = "ancient-changes";
 
-/// How a manager writes.
+/// The operation of a manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ManagerOperation {
     /// Server-side apply.
@@ -32,12 +32,12 @@ impl ManagerOperation {
     }
 }
 
-/// Who: in the order in which the real server sorts its names for them.
+/// The name: in the order in which the real server sorts its names for them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Manager {
     /// The name.
     pub name: String,
-    /// How it writes.
+    /// The operation.
     pub operation: ManagerOperation,
     /// Through which version; empty for appliers, which are the same in every version.
     pub version: String,
@@ -46,7 +46,7 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// How errors name it: `"kubectl-client-side-apply" using apps/v1`.
+    /// Returns its name in errors: `"kubectl-client-side-apply" using apps/v1`.
     pub fn shown(&self) -> String {
         let mut shown = quote(&self.name);
         if !self.subresource.is_empty() {
@@ -58,13 +58,13 @@ impl Manager {
         shown
     }
 
-    /// Whether an entry of `managedFields` says what this one owns.
+    /// Returns true when an entry of `managedFields` is of this one.
     pub fn has(&self, entry: &Value) -> bool {
         identity(entry) == [&self.name, self.operation.name(), &self.version, &self.subresource]
     }
 }
 
-/// What a manager owns.
+/// The fields of a manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owned {
     /// The fields.
@@ -185,14 +185,15 @@ pub fn renewed(mut entries: Vec<Value>, writer: &Manager, now: Timestamp) -> Vec
     entries
 }
 
-/// What tells managers apart.
+/// Returns the identity of a manager.
 fn identity(entry: &Value) -> [&str; 4] {
     let operation = entry.text("operation");
     let version = if operation == ManagerOperation::Apply.name() { "" } else { entry.text("apiVersion") };
     [entry.text("manager"), operation, version, entry.text("subresource")]
 }
 
-/// Whether each entry is of another manager. A scale can leave two of one, of which the next write keeps the later.
+/// Returns true when each entry is of another manager. A scale can leave two of one, of which the next write keeps the
+/// later.
 pub fn are_distinct(entries: &[Value]) -> bool {
     let mut others = entries.iter();
     while let Some(entry) = others.next() {
@@ -223,7 +224,7 @@ fn write(manager: Manager, owned: Owned) -> Value {
     entry
 }
 
-/// Whether `managedFields` are to start anew: an empty list, or one empty entry.
+/// Returns true when `managedFields` are to start anew: an empty list, or one empty entry.
 pub fn is_reset(entries: Option<&Value>) -> bool {
     match entries.and_then(Value::as_array).map(Vec::as_slice) {
         Some([]) => true,

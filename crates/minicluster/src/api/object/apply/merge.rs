@@ -43,8 +43,8 @@ fn maps(live: Option<&Value>, applied: &Value, ty: &Type) -> Option<Value> {
     (!merged.is_empty()).then_some(Value::Object(merged))
 }
 
-/// The items of both lists: those of the live list keep their places, those of both stand in the applied order, those
-/// that are only applied follow what they follow there.
+/// Returns the items of both lists: those of the live list keep their places, those of both stand in the applied order,
+/// those that are only applied follow what they follow there.
 fn lists(live: Option<&Value>, applied: &Value, list: &List) -> Option<Value> {
     let (left, right) = (Indexed::new(list, live), Indexed::new(list, Some(applied)));
     let items = |value: Option<&Value>| value.and_then(Value::as_array).map(Vec::len).unwrap_or_default();
@@ -76,7 +76,7 @@ fn lists(live: Option<&Value>, applied: &Value, list: &List) -> Option<Value> {
         if let Some(own) = left.each.get(at_left) {
             let own = own.as_deref().unwrap_or_default();
             if !right.has(own) {
-                // Of several with one key, this very one.
+                // If several have one key, this very one counts.
                 push(own, live_items.get(at_left));
                 at_left += 1;
                 continue;

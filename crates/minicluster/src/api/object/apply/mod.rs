@@ -1,4 +1,4 @@
-//! Who owns which fields of an object, and server-side apply, which is built on that.
+//! The ownership of an object's fields, and server-side apply, which is built on that.
 
 mod check;
 mod compare;
@@ -37,11 +37,12 @@ pub fn track_update(write: &WriteContext<'_>, live: Option<&Value>, new: &mut Va
     }
 }
 
-/// Whether a write leaves it to the server to say who owns what of an object of which that is known.
+/// Returns true when a write leaves it to the server to say who owns the fields of an object with known owners.
 fn leaves_managed(write: &WriteContext<'_>, live: &Value, new: &Value) -> bool {
     let stored = live["metadata"].list("managedFields");
     let sent = new["metadata"].get("managedFields");
-    // What was written in another version must be seen in that; of too many, or two of one manager, some become one.
+    // Fields that were written in another version must be seen in that; if there are too many entries, or two of one
+    // manager, some become one.
     let simple = write.definition.custom.is_none()
         && (1..MOST_UPDATERS).contains(&stored.len())
         && managers::are_distinct(stored);
@@ -130,7 +131,7 @@ pub fn apply(write: &WriteContext<'_>, live: Option<&Value>, applied: &Value, fo
     let mut object = if changed { typed(write, applied, merged)? } else { before };
     let mut after = after;
     let self_manager = manager(write, ManagerOperation::Apply);
-    // Who only comes to own what is there already, has not changed anything at any time.
+    // A manager that only comes to own existing values has not changed anything at any time.
     if changed {
         touch(&mut after, &self_manager, write);
     }
@@ -141,7 +142,7 @@ pub fn apply(write: &WriteContext<'_>, live: Option<&Value>, applied: &Value, fo
     Ok(object)
 }
 
-/// Who writes.
+/// Returns the writer.
 fn manager(write: &WriteContext<'_>, operation: ManagerOperation) -> Manager {
     let name = if write.manager.is_empty() { "unknown" } else { write.manager };
     Manager {
@@ -158,7 +159,7 @@ fn touch(managers: &mut Managers, manager: &Manager, write: &WriteContext<'_>) {
     }
 }
 
-/// The managers that an update starts from: those that the client sent, else those that are stored.
+/// Returns the managers that an update starts from: those that the client sent, else those that are stored.
 fn known(write: &WriteContext<'_>, live: Option<&Value>, sent: Option<&Value>) -> Option<Managers> {
     let stored = || {
         let stored = live.map(|live| live["metadata"].list("managedFields")).unwrap_or_default();
@@ -177,7 +178,7 @@ fn known(write: &WriteContext<'_>, live: Option<&Value>, sent: Option<&Value>) -
     }
 }
 
-/// An object of the kind in which nothing was ever set.
+/// Returns an object of the kind in which nothing was ever set.
 fn nothing(write: &WriteContext<'_>, ty: &Type) -> Value {
     if write.definition.custom.is_some() {
         return json!({ "apiVersion": api_version(write.definition), "kind": write.definition.kind });
@@ -188,7 +189,7 @@ fn nothing(write: &WriteContext<'_>, ty: &Type) -> Value {
     empty
 }
 
-/// A copy without managed fields, which are often most of an object.
+/// Returns a copy without managed fields, which are often most of an object.
 fn without_managed(object: &Value) -> Value {
     let Value::Object(fields) = object else { return object.clone() };
     let copy = |(name, value): (&String, &Value)| match value {
@@ -238,7 +239,7 @@ fn named(write: &WriteContext<'_>, applied: &Value) -> String {
     format!("{}/{}; {kind}", metadata.text("namespace"), metadata.text("name"))
 }
 
-/// A merged object as the kind's own type.
+/// Returns a merged object as the kind's own type.
 fn typed(write: &WriteContext<'_>, applied: &Value, merged: Value) -> Result<Value, ApiError> {
     if write.definition.custom.is_some() {
         return Ok(merged);
@@ -278,7 +279,7 @@ fn conflict_error(conflicts: &[Conflict]) -> ApiError {
     ApiError { causes: conflicts.iter().map(cause).collect(), ..ApiError::new(409, "Conflict", message) }
 }
 
-/// An entry for a manager that owns nothing yet.
+/// Returns an entry for a manager that owns nothing yet.
 fn owner_of_nothing(write: &WriteContext<'_>) -> Owned {
     Owned { fields: field_set::FieldSet::default(), version: api_version(write.definition), time: None }
 }

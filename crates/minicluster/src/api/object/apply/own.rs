@@ -1,4 +1,4 @@
-//! Which fields an applied object sets.
+//! The fields that an applied object sets.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::items::element;
 use super::shape::{Atom, ShapeKind, atom, entry_type, is_whole};
 use kube_facts::Type;
 
-/// The fields of a value: single values, whole maps and lists, items, and entries of maps.
+/// Returns the fields of a value: single values, whole maps and lists, items, and entries of maps.
 pub fn fields(value: &Value, ty: &Type) -> FieldSet {
     let mut walk = OwnershipWalk { path: Vec::new(), set: FieldSet::default() };
     walk.value(value, ty);

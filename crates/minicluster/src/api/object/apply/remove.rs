@@ -7,7 +7,7 @@ use super::items::element;
 use super::shape::{Atom, atom, entry_type, is_whole};
 use kube_facts::Type;
 
-/// The value without some fields. Maps and lists that held nothing else become null.
+/// Returns the value without some fields. Maps and lists that held nothing else become null.
 pub fn without(value: &Value, fields: &FieldSet, ty: &Type) -> Value {
     let of = atom(ty, Some(value));
     match (of, value) {

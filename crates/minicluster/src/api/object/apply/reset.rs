@@ -6,7 +6,7 @@ use super::super::WriteContext;
 use super::super::strategy::{self, StatusWrites};
 use super::field_set::FieldSet;
 
-/// What identifies an object, and what the server keeps of it.
+/// Returns the fields that identify an object, and those that the server keeps.
 pub fn never_owned() -> &'static FieldSet {
     static FIELDS: LazyLock<FieldSet> = LazyLock::new(|| {
         FieldSet::of(&[
@@ -27,7 +27,8 @@ pub fn never_owned() -> &'static FieldSet {
     &FIELDS
 }
 
-/// What a write leaves as it was, whatever the client sends: the status in a main write, the rest in a status write.
+/// Returns the fields that a write leaves as they were, whatever the client sends: the status in a main write, the rest
+/// in a status write.
 pub fn fields(write: &WriteContext<'_>) -> &'static FieldSet {
     static NONE: LazyLock<FieldSet> = LazyLock::new(FieldSet::default);
     static STATUS: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of(&["f:status"]));
@@ -39,7 +40,7 @@ pub fn fields(write: &WriteContext<'_>) -> &'static FieldSet {
         LazyLock::new(|| FieldSet::of(&["f:spec", "f:metadata f:deletionTimestamp", "f:metadata f:ownerReferences"]));
     let status = strategy::of(write.definition).status;
     match (write.subresource, status) {
-        // What is asked for is asked once.
+        // The request itself is written once.
         (None, _) if write.definition.kind == "CertificateSigningRequest" => &BOTH,
         (None, StatusWrites::Nothing) => &NONE,
         (None, _) => &STATUS,

@@ -1,5 +1,5 @@
-//! Who owns the size of an object, as the scale subresource has it: a Scale has managed fields of its own, made from those
-//! of the object behind it and put back into them afterwards.
+//! The ownership of an object's size, as the scale subresource has it: a Scale has managed fields of its own, made from
+//! those of the object behind it and put back into them afterwards.
 
 use serde_json::Value;
 
@@ -12,7 +12,8 @@ use super::managers::{Manager, ManagerOperation, Managers, Owned};
 /// The version in which scales are spoken.
 const SPOKEN: &str = "autoscaling/v1";
 
-/// The managed fields of an object's scale, as entries: who owns the size of the object. `path` is where that is in it.
+/// Returns the managed fields of an object's scale, as entries: who owns the size of the object. `path` is where that
+/// is in it.
 pub fn of_scale(definition: &Definition, object: &Value, path: &[String]) -> Vec<Value> {
     let path = fields_of(path);
     let mut spoken = Managers::default();
@@ -67,7 +68,7 @@ fn known(object: &Value) -> Managers {
     Managers::read(object["metadata"].list("managedFields")).unwrap_or_default()
 }
 
-/// A manager as it is told apart in the managed fields of a scale.
+/// Returns a manager as it is told apart in the managed fields of a scale.
 fn as_spoken(manager: Manager) -> Manager {
     match manager.operation {
         ManagerOperation::Apply => manager,
@@ -75,7 +76,7 @@ fn as_spoken(manager: Manager) -> Manager {
     }
 }
 
-/// Whether there is such a version of the kind; what was written in another is forgotten.
+/// Returns true when there is such a version of the kind; fields that were written in another are forgotten.
 fn is_served(definition: &Definition, version: &str) -> bool {
     match &definition.custom {
         None => true,

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use kube_facts::{List, ListKind, Map, Scalar, Struct, Type};
 
-/// What a type is to server-side apply.
+/// The kind of a type in server-side apply.
 #[derive(Clone, Copy, Debug)]
 pub enum Atom<'a> {
     /// Fields, each of its own type.
@@ -21,7 +21,7 @@ pub enum Atom<'a> {
     Deduced(ShapeKind),
 }
 
-/// What a value is, where its type does not say.
+/// The kind of a value, if its type does not say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShapeKind {
     /// A map of anything.
@@ -42,7 +42,7 @@ pub static OPEN: Type = Type::Struct(Struct {
     embedded: false,
 });
 
-/// What a type is to server-side apply; `value` decides where the type leaves it open.
+/// Returns the kind of a type in server-side apply; `value` decides if the type leaves it open.
 pub fn atom<'a>(ty: &'a Type, value: Option<&Value>) -> Atom<'a> {
     match ty.resolve() {
         Type::Struct(inner) if inner.open && inner.fields.is_empty() && !inner.atomic => Atom::Deduced(match value {
@@ -58,7 +58,7 @@ pub fn atom<'a>(ty: &'a Type, value: Option<&Value>) -> Atom<'a> {
     }
 }
 
-/// The type of a field or entry.
+/// Returns the type of a field or entry.
 pub fn entry_type<'a>(ty: &'a Type, name: &str) -> Option<&'a Type> {
     match atom(ty, None) {
         Atom::Struct(inner) => match inner.fields.get(name) {
@@ -71,7 +71,7 @@ pub fn entry_type<'a>(ty: &'a Type, name: &str) -> Option<&'a Type> {
     }
 }
 
-/// The type of what an element of a path leads to.
+/// Returns the type of what an element of a path leads to.
 pub fn below<'a>(ty: &'a Type, element: &str) -> Option<&'a Type> {
     match (element.split_once(':'), atom(ty, None)) {
         (Some(("f", name)), _) => entry_type(ty, name),
@@ -80,7 +80,7 @@ pub fn below<'a>(ty: &'a Type, element: &str) -> Option<&'a Type> {
     }
 }
 
-/// Whether a map, struct or list is owned as a whole.
+/// Returns true when a map, struct or list is owned as a whole.
 pub fn is_whole(atom: Atom<'_>) -> bool {
     match atom {
         Atom::Struct(inner) => inner.atomic,

@@ -1,5 +1,5 @@
-//! How ownership moves: what a write changes is the writer's, what it removes is nobody's, what is applied is owned by
-//! everyone who applies it.
+//! The changes of ownership: changed fields are the writer's, removed fields are nobody's, and applied fields are owned
+//! by everyone who applies them.
 
 use std::collections::BTreeSet;
 
@@ -19,9 +19,9 @@ use kube_facts::Type;
 /// A field that somebody else owns with another value.
 #[derive(Clone, Debug)]
 pub struct Conflict {
-    /// Who, as errors name it.
+    /// The manager, as errors name it.
     pub manager: String,
-    /// Which field, `.spec.replicas`.
+    /// The field, `.spec.replicas`.
     pub path: String,
 }
 
@@ -32,8 +32,8 @@ pub struct Misfit;
 /// Records a write that is no apply.
 ///
 /// # Errors
-/// If the object, before or after, does not fit its type in the version of the write or of a manager. That happens only to
-/// custom kinds, whose definition changes.
+/// If the object, before or after, does not fit its type in the version of the write or of a manager. It happens only
+/// to custom kinds, whose definition changes.
 pub fn update(
     managers: &mut Managers,
     before: &Value,
@@ -50,7 +50,7 @@ pub fn update(
     Ok(())
 }
 
-/// What a write changes of what it reaches.
+/// Returns the changes of a write to the fields that it reaches.
 pub fn changed(before: &Value, after: &Value, ty: &Type, write: &WriteContext<'_>) -> Comparison {
     compare(before, after, ty).outside(reset::fields(write))
 }
@@ -78,7 +78,8 @@ pub fn update_entries(
     Ok(managers.write_beside(others))
 }
 
-/// Whether all that a write changes is the writer's already, and nobody else's: most writes of a status.
+/// Returns true when all changes of a write are to fields that are the writer's already, and nobody else's: most writes
+/// of a status.
 fn changes_own_fields(entries: &[Value], writer: &Manager, changed: &Comparison) -> bool {
     let mut own = 0;
     let fits = entries.iter().all(|entry| {
@@ -102,8 +103,8 @@ fn fits(objects: [&Value; 2], ty: &Type) -> Result<(), Misfit> {
     if objects.iter().all(|object| misfits(object, ty).is_empty()) { Ok(()) } else { Err(Misfit) }
 }
 
-/// What changed is nobody's any more who owned it in another version, as that version sees it. Who wrote in a version that
-/// there is no more, owns nothing.
+/// A changed field is no longer owned by those who owned it in another version, as that version sees it. A manager that
+/// wrote in a version that there is no more owns nothing.
 fn take_away_elsewhere(
     managers: &mut Managers,
     before: &Value,
@@ -135,7 +136,7 @@ fn take_away_elsewhere(
     Ok(())
 }
 
-/// What an object held before anybody's ownership was recorded belongs to an entry of its own.
+/// Fields from before anybody's ownership was recorded belong to an entry of its own.
 pub fn before_first_apply(managers: &mut Managers, empty: &Value, live: &Value, ty: &Type, write: &WriteContext<'_>) {
     let writer = Manager { name: "before-first-apply".to_owned(), ..manager(write, ManagerOperation::Update) };
     if let Some(taken) = take(managers, changed(empty, live, ty, write)) {
@@ -220,7 +221,7 @@ fn conflicts(managers: &Managers, comparison: &Comparison, applier: &Manager) ->
 fn prune(merged: &Value, managers: &Managers, last: &FieldSet, ty: &Type) -> Value {
     let last = last.with_named_fields(ty);
     let pruned = without(merged, &last, ty);
-    // What was taken out with it, but is owned, is put back.
+    // Fields that were taken out with it, but are owned, are put back.
     let mut owned = FieldSet::default();
     for other in managers.0.values() {
         owned.unite(other.fields.clone());
@@ -229,7 +230,7 @@ fn prune(merged: &Value, managers: &Managers, last: &FieldSet, ty: &Type) -> Val
     let mut kept = own::fields(&pruned, ty).with_named_fields(ty);
     kept.unite(owned.with_named_fields(ty));
     let pruned = without(merged, &merged_fields.difference(&kept), ty);
-    // What is gone now must have been the applier's own; anything else in it stays.
+    // Only fields that were the applier's own are gone now; all others stay.
     let pruned_fields = own::fields(&pruned, ty).with_named_fields(ty);
     without(merged, &merged_fields.difference(&pruned_fields).intersection(&last), ty)
 }

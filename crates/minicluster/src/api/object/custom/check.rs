@@ -1,4 +1,4 @@
-//! Whether a value is what its schema asks for: every complaint, in the real server's words.
+//! Checks that a value fits its schema: every complaint, in the real server's words.
 
 use serde_json::Value;
 
@@ -7,8 +7,8 @@ use super::schema::{Others, Schema};
 use super::{formats, numbers, types};
 use crate::api::Cause;
 
-/// Everything that is wrong. `field` is where the value is (empty for a whole object). What was as wrong before, in
-/// `old`, may stay.
+/// Returns everything that is wrong. `field` is where the value is (empty for a whole object). A fault that was in
+/// `old`, too, may stay.
 pub fn check(value: &Value, old: Option<&Value>, schema: &Schema, field: &str) -> Vec<Cause> {
     let mut walk = CustomWalk { field, path: String::new(), causes: Vec::new() };
     walk.value(value, old, schema);
@@ -169,7 +169,7 @@ impl CustomWalk<'_> {
         self.path.push_str(name);
     }
 
-    /// What a part of a schema says of a value.
+    /// Returns the complaints of a part of a schema about a value.
     fn part(&self, value: &Value, old: Option<&Value>, schema: &Schema) -> Vec<Cause> {
         let mut walk = CustomWalk { field: self.field, path: self.path.clone(), causes: Vec::new() };
         walk.value(value, old, schema);
@@ -215,13 +215,13 @@ impl CustomWalk<'_> {
     }
 }
 
-/// The item of an older list that an item has come from, where keys tell.
+/// Returns the item of an older list that an item has come from, where keys tell.
 fn same_item<'a>(item: &Value, old: Option<&'a Value>, schema: &Schema) -> Option<&'a Value> {
     let Some(kube_facts::ListKind::Map(keys)) = &schema.list else { return None };
     old?.as_array()?.iter().find(|old| keys.iter().all(|key| old.get(key) == item.get(key)))
 }
 
-/// A value as errors show it.
+/// Returns a value as errors show it.
 fn shown(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), quote)
 }

@@ -1,4 +1,4 @@
-//! What is not in the schema goes, what is not said gets its default.
+//! Fields that are not in the schema go, missing ones get their defaults.
 
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ pub fn prune(object: &mut Value, schema: &Schema) -> Vec<String> {
     pruning.gone
 }
 
-/// Whether a value has what its schema does not have. The header of whole objects is not looked at.
+/// Returns true when a value has fields that its schema does not have. The header of whole objects is not looked at.
 pub fn has_unknown(value: &Value, schema: &Schema) -> bool {
     let mut pruning = Pruning { path: String::new(), gone: Vec::new() };
     pruning.value(&mut value.clone(), Some(schema));

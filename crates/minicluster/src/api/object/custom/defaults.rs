@@ -1,4 +1,4 @@
-//! Whether what a schema says as a default is what it asks for.
+//! Checks that the defaults of a schema fit it.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::schema::{Schema, whole_numbers};
 use super::{check, complete, embedded};
 use crate::api::Cause;
 
-/// What is wrong with a default for a schema. `at` is where it is said.
+/// Returns the faults of a default for a schema. `at` is where it is said.
 pub fn objections(default: &Value, schema: &Schema, at: &Path<'_>) -> Vec<Cause> {
     let mut errors = Errors::new();
     let mut default = default.clone();
@@ -32,7 +32,7 @@ pub fn objections(default: &Value, schema: &Schema, at: &Path<'_>) -> Vec<Cause>
     errors.0
 }
 
-/// Why an object can't be a whole one, with a header of the right types and a sound one.
+/// Returns why an object can't be a whole one, with a header of the right types and a sound one.
 pub fn header_objection(object: &Value) -> Option<String> {
     let schema = Schema { embedded: true, open: true, ..Schema::default() };
     let mut whole = object.clone();

@@ -52,7 +52,7 @@ pub fn coerce(value: &mut Value, schema: &Schema, path: &str) -> Result<Vec<Stri
     Ok(unknown)
 }
 
-/// What is wrong with the headers of all embedded objects.
+/// Checks the headers of all embedded objects.
 pub fn check(value: &Value, schema: &Schema, at: &Path<'_>, errors: &mut Errors) {
     match value {
         Value::Object(entries) => {

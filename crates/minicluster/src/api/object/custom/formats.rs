@@ -7,7 +7,7 @@ use jiff::civil::Date;
 use super::super::read::is_base64;
 use super::super::times;
 
-/// Whether a text is of a format.
+/// Returns true when a text is of a format.
 pub fn is_of(format: &str, text: &str) -> bool {
     match format {
         "date-time" | "datetime" => times::read(text).is_some(),

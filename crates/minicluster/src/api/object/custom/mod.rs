@@ -49,10 +49,10 @@ pub fn read(write: &WriteContext<'_>, custom: &Custom, node: &Node, objections: 
     Ok(Read { object, warnings })
 }
 
-/// A patched object as one of the kind. What it should not hold are warnings.
+/// Returns a patched object as one of the kind. Surplus fields are warnings.
 ///
 /// # Errors
-/// What is said of metadata of a wrong type.
+/// Fails with the fault of metadata of a wrong type.
 pub fn from_value(custom: &Custom, value: Value) -> Result<Read, String> {
     from_node(custom, &Node::from_value(value))
 }
@@ -86,7 +86,7 @@ fn settle(custom: &Custom, object: &mut Value) {
     }
 }
 
-/// What is wrong with a new object, its metadata aside.
+/// Checks a new object, its metadata aside.
 pub fn create(custom: &Custom, object: &Value, errors: &mut Errors) {
     errors.0.extend(check::check(object, None, &custom.schema, ""));
     scale::check(custom, object, errors);
@@ -94,7 +94,7 @@ pub fn create(custom: &Custom, object: &Value, errors: &mut Errors) {
     lists::duplicates(object, &custom.schema, &Path::root(""), errors);
 }
 
-/// What is wrong with a changed object. What was wrong before may stay.
+/// Checks a changed object. A former fault may stay.
 pub fn update(custom: &Custom, subresource: Option<&str>, old: &Value, new: &Value, errors: &mut Errors) {
     if subresource == Some("status") {
         if let (Some(status), Some(schema)) = (new.get("status"), custom.schema.fields.get("status")) {
@@ -117,7 +117,7 @@ pub fn update(custom: &Custom, subresource: Option<&str>, old: &Value, new: &Val
     }
 }
 
-/// Whether an object says that it is of its kind; nothing else counts where it does not.
+/// Checks that an object says that it is of its kind; nothing else counts if it does not.
 pub fn header(definition: &Definition, object: &Value, errors: &mut Errors) {
     for (name, expected) in [("apiVersion", read::api_version(definition)), ("kind", definition.kind.clone())] {
         if object.text(name) != expected {
@@ -130,7 +130,7 @@ fn headers(custom: &Custom, object: &Value, errors: &mut Errors) {
     embedded::check(object, &custom.schema, &Path::root(""), errors);
 }
 
-/// The type of metadata.
+/// Returns the type of metadata.
 fn object_meta() -> &'static Type {
     static OBJECT_META: LazyLock<Type> =
         LazyLock::new(|| Type::named("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"));

@@ -1,11 +1,11 @@
-//! What is asked of numbers. A whole number is compared in whole numbers, even with a limit that is none.
+//! The limits of numbers. A whole number is compared in whole numbers, even with a limit that is none.
 
 use serde_json::Number;
 
 use super::check::CustomWalk;
 use super::schema::{Bound, Kind, Schema};
 
-/// Whether a number is in its range, between its limits and a multiple of its factor.
+/// Checks that a number is in its range, between its limits and a multiple of its factor.
 pub(super) fn check(walk: &mut CustomWalk<'_>, number: &Number, schema: &Schema) {
     let limits = &schema.limits;
     let value = number.as_f64().unwrap_or_default();
@@ -30,7 +30,7 @@ pub(super) fn check(walk: &mut CustomWalk<'_>, number: &Number, schema: &Schema)
     }
 }
 
-/// Whether a number is one of those that its type and its format have. Formats of others are not told.
+/// Checks that a number is one of those that its type and its format have. Formats of others are not told.
 fn in_range(walk: &mut CustomWalk<'_>, number: &Number, schema: &Schema) {
     let value = number.as_f64().unwrap_or_default();
     let format = schema.limits.format.as_deref();

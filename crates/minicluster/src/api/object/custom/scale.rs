@@ -14,7 +14,7 @@ pub fn check(custom: &Custom, object: &Value, errors: &mut Errors) {
     }
 }
 
-/// What is there, and how it is found.
+/// Checks the numbers in the status, at the paths of the scale subresource.
 pub fn check_status(custom: &Custom, object: &Value, errors: &mut Errors) {
     let Some(scale) = &custom.scale else { return };
     number(object, &scale.status, errors);
@@ -60,7 +60,7 @@ fn number(object: &Value, at: &[String], errors: &mut Errors) {
     }
 }
 
-/// The value at a path, if every step of it is a map.
+/// Returns the value at a path, if every step of it is a map.
 fn find<'a>(object: &'a Value, at: &[String]) -> Result<Option<&'a Value>, String> {
     let mut value = object;
     for name in at {

@@ -7,32 +7,32 @@ use serde_json::{Number, Value};
 
 use kube_facts::ListKind;
 
-/// What a value may be.
+/// The schema of a value.
 #[derive(Clone, Debug, Default)]
 pub struct Schema {
     /// Its type; nothing where any will do.
     pub ty: Option<Kind>,
     /// A type that there is not: nothing is of it.
     pub no_type: Option<String>,
-    /// Whether it may be null.
+    /// True when it may be null.
     pub nullable: bool,
-    /// Whether fields that are not named are kept.
+    /// True when fields that are not named are kept.
     pub open: bool,
-    /// Whether it is a whole object with `apiVersion`, `kind` and `metadata`.
+    /// True when it is a whole object with `apiVersion`, `kind` and `metadata`.
     pub embedded: bool,
     /// The fields, by name.
     pub fields: BTreeMap<String, Schema>,
-    /// What the fields may be that are not named.
+    /// The schema of fields that are not named.
     pub others: Others,
-    /// What the items of a list may be.
+    /// The schema of a list's items.
     pub items: Option<Box<Schema>>,
-    /// How two lists become one.
+    /// The way in which two lists become one.
     pub list: Option<ListKind>,
-    /// Whether a map has one owner as a whole.
+    /// True when a map has one owner as a whole.
     pub atomic: bool,
-    /// What it is when nobody says.
+    /// The default.
     pub default: Option<Value>,
-    /// What is asked of the value.
+    /// The limits of the value.
     pub limits: Limits,
 }
 
@@ -55,7 +55,7 @@ pub enum Kind {
     IntOrString,
 }
 
-/// What may be in a map under names that its schema does not have.
+/// The values of a map under names that its schema does not have.
 #[derive(Clone, Debug, Default)]
 pub enum Others {
     /// Nothing.
@@ -67,7 +67,7 @@ pub enum Others {
     Of(Box<Schema>),
 }
 
-/// What is asked of a value beyond its type. Rules in CEL (`x-kubernetes-validations`) are not looked at.
+/// The limits of a value beyond its type. Rules in CEL (`x-kubernetes-validations`) are not looked at.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
     /// Fields that must be there.
@@ -84,13 +84,13 @@ pub struct Limits {
     pub items: Range,
     /// Fields of a map.
     pub fields: Range,
-    /// Whether each item may be there but once.
+    /// True when each item may be there but once.
     pub unique: bool,
     /// The least that a number may be.
     pub least: Option<Bound>,
     /// The most that a number may be.
     pub most: Option<Bound>,
-    /// What a number must be a multiple of.
+    /// The factor that a number must be a multiple of.
     pub factor: Option<f64>,
     /// All of these must hold.
     pub all_of: Vec<Schema>,
@@ -102,7 +102,7 @@ pub struct Limits {
     pub not: Option<Box<Schema>>,
 }
 
-/// How many there may be.
+/// The allowed numbers of things.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Range {
     /// At least.
@@ -114,9 +114,9 @@ pub struct Range {
 /// An end of the numbers that may be.
 #[derive(Clone, Copy, Debug)]
 pub struct Bound {
-    /// Where it is.
+    /// The limit itself.
     pub at: f64,
-    /// Whether it is outside itself.
+    /// True when the limit is outside itself.
     pub excluded: bool,
 }
 
@@ -156,7 +156,8 @@ impl Schema {
         }
     }
 
-    /// The schema without what it asks of the types of those who may be a number or a text: defaults are not asked for it.
+    /// Returns the schema without what it asks of the types of those who may be a number or a text: defaults are not
+    /// asked for it.
     #[must_use]
     pub fn without_either(mut self) -> Schema {
         if self.ty == Some(Kind::IntOrString) {
@@ -177,7 +178,7 @@ impl Schema {
         self
     }
 
-    /// The schema of a field, and whether the field is one that may be.
+    /// Returns the schema of a field, and whether the field is one that may be.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&Schema> {
         match (self.fields.get(name), &self.others) {

@@ -7,7 +7,7 @@ use kube_facts::{Field, List, ListKind, Map, Scalar, Struct, Type};
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
-/// The type of the objects of a kind.
+/// Returns the type of the objects of a kind.
 #[must_use]
 pub fn of_object(schema: &Schema) -> Type {
     structure(schema, true)

@@ -1,10 +1,10 @@
-//! Whether a value is of the type that its schema says. Where a format is said, too, the real server goes by that first.
+//! Checks that a value is of the type in its schema. If a format is given, too, the real server checks that first.
 
 use serde_json::Value;
 
 use super::schema::{Kind, Schema};
 
-/// What a value is and what it should be, where it is of another type: `("float64", "int32")`.
+/// Returns the type of a value and the wanted one, if they differ: `("float64", "int32")`.
 pub(super) fn misfit(value: &Value, schema: &Schema) -> Option<(&'static str, String)> {
     let wanted = wanted(schema);
     let format = schema.limits.format.as_deref().unwrap_or_default();
@@ -27,7 +27,7 @@ pub(super) fn misfit(value: &Value, schema: &Schema) -> Option<(&'static str, St
     if fits { None } else { wrong_type() }
 }
 
-/// The type of a value, and the format of that.
+/// Returns the type of a value, and the format of that.
 fn of(value: &Value) -> (&'static str, &'static str) {
     match value {
         Value::Null => ("null", ""),

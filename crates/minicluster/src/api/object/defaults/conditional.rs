@@ -6,7 +6,7 @@ use super::super::value_ext::{ValueExt, put_missing};
 use super::image::parse_image;
 use super::pod_resources;
 
-/// What fills in what depends on the rest of a value of the type, `core.v1.Pod`.
+/// Returns the rule that fills in defaults that depend on the rest of a value of the type, `core.v1.Pod`.
 pub fn rule(name: &str) -> Option<fn(&mut Value)> {
     let rule: fn(&mut Value) = match name {
         "apps.v1.DeploymentStrategy" => |strategy| rolling(strategy, &json!("25%"), &json!("25%")),
@@ -90,7 +90,7 @@ fn pod_volume(volume: &mut Value) {
     }
 }
 
-/// What belongs to a type is there where the type is.
+/// A field of a type is there if the type is.
 fn of_type(value: &mut Value, ty: &str, field: &str) {
     if value.text("type") == ty {
         put_missing(value, field, json!({}));

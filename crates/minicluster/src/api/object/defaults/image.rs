@@ -74,7 +74,7 @@ fn is_repository(name: &str) -> bool {
     !path.is_empty() && path.split('/').all(is_component)
 }
 
-/// Whether the first part of a name is a registry rather than a part of the path.
+/// Returns true when the first part of a name is a registry rather than a part of the path.
 fn is_domain(part: &str) -> bool {
     part.contains(['.', ':']) || part == "localhost" || part.bytes().any(|byte| byte.is_ascii_uppercase())
 }

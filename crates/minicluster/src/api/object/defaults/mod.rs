@@ -1,4 +1,4 @@
-//! What a field is when nobody says what it is. Plain defaults are a table; those that depend on something are code.
+//! The defaults of fields. Plain defaults are a table; those that depend on something are code.
 
 mod conditional;
 mod image;
@@ -22,14 +22,14 @@ pub fn fill(definition: &Definition, object: &mut Value) -> bool {
     name.is_some_and(|name| fill_named(name, object))
 }
 
-/// Fills in every default of the status of an object of a built-in kind. Whether that may have changed it.
+/// Fills in every default of the status of an object of a built-in kind. Returns true when that may have changed it.
 pub fn fill_status(definition: &Definition, status: &mut Value) -> bool {
     let name = facts().type_name(&definition.group, &definition.version, &definition.kind);
     let below = name.and_then(|name| plans().get(name)).map_or(&[][..], |plan| &plan.below);
     below.iter().find(|(field, _)| *field == "status").is_some_and(|(_, ty)| descend(ty, status))
 }
 
-/// What there is to fill in in values of a type.
+/// The plan of defaults in values of a type.
 struct DefaultsPlan {
     inner: &'static Struct,
     plain: &'static [(String, Value)],
@@ -41,12 +41,12 @@ struct DefaultsPlan {
 }
 
 impl DefaultsPlan {
-    /// Of its own; nothing is known of what is below.
+    /// Returns the type's own defaults; nothing is known of the levels below.
     fn of(name: &str, inner: &'static Struct) -> DefaultsPlan {
         let short = name.strip_prefix("io.k8s.").unwrap_or(name);
         let short = short.strip_prefix("api.").unwrap_or(short);
         let is_amount = |(_, field): &(&String, &Field)| field.go.as_ref().is_some_and(|go| go.ty == "v1.ResourceList");
-        // What a class of runtimes costs is kept as it is written.
+        // The overhead of a class of runtimes is kept as it is written.
         let fields = inner.fields.iter().filter(|field| is_amount(field) && short != "node.v1.Overhead");
         let amounts = fields.map(|(name, _)| name.as_str()).collect();
         DefaultsPlan { inner, plain: table::of(short), rule: conditional::rule(short), below: Vec::new(), amounts }
@@ -57,8 +57,8 @@ impl DefaultsPlan {
     }
 }
 
-/// The plans of all types in or below which there is anything to fill in. Most of most objects has no defaults, and is
-/// passed by.
+/// Returns the plans of all types in or below which there is anything to fill in. Most of most objects has no defaults,
+/// and is passed by.
 fn plans() -> &'static HashMap<&'static str, DefaultsPlan> {
     static PLANS: LazyLock<HashMap<&'static str, DefaultsPlan>> = LazyLock::new(|| {
         let structs = facts().types().filter_map(|(name, ty)| match ty {
@@ -87,7 +87,7 @@ fn plans() -> &'static HashMap<&'static str, DefaultsPlan> {
     &PLANS
 }
 
-/// Whether there is something to fill in in values of a type, when these types are filled in.
+/// Returns true when values of a type have something to fill in, given these types that do.
 fn is_filled(ty: &Type, filled: &HashSet<&str>) -> bool {
     match ty {
         Type::Named(name) => filled.contains(&**name),
@@ -97,7 +97,7 @@ fn is_filled(ty: &Type, filled: &HashSet<&str>) -> bool {
     }
 }
 
-/// Fills in the defaults of a value of a type that is known by its name. Whether that may have changed it.
+/// Fills in the defaults of a value of a type that is known by its name. Returns true when that may have changed it.
 pub fn fill_named(name: &str, value: &mut Value) -> bool {
     let Some(plan) = plans().get(name) else { return false };
     let Value::Object(object) = value else { return false };

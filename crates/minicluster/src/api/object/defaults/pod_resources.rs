@@ -1,4 +1,4 @@
-//! What a pod asks for as a whole, where it says a part of that and its containers the rest.
+//! The requests of a pod as a whole, if it names a part of that and its containers the rest.
 
 use std::collections::BTreeMap;
 
@@ -41,13 +41,13 @@ fn is_huge_pages(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
 
-/// Whether a pod as a whole can ask for it.
+/// Returns true when a pod as a whole can ask for it.
 fn is_known(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || is_huge_pages(name)
 }
 
-/// What the containers need at any one time: those that run side by side add up; those that run before them, one after
-/// the other, need the most that one of them does.
+/// Returns the need of the containers at any one time: those that run side by side add up; those that run before them,
+/// one after the other, need the most that one of them does.
 fn together(spec: &Value, part: &str) -> BTreeMap<String, Quantity> {
     let mut sums = BTreeMap::new();
     for container in spec.list("containers") {

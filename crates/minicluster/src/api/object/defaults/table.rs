@@ -72,7 +72,7 @@ storage.v1.StorageClass reclaimPolicy="Delete" volumeBindingMode="Immediate"
 storage.v1.CSIDriverSpec attachRequired=true podInfoOnMount=false volumeLifecycleModes=["Persistent"] storageCapacity=false fsGroupPolicy="ReadWriteOnceWithFSType" requiresRepublish=false seLinuxMount=false
 "#;
 
-/// The defaults of a type, `core.v1.PodSpec`.
+/// Returns the defaults of a type, `core.v1.PodSpec`.
 pub fn of(name: &str) -> &'static [(String, Value)] {
     static READ: LazyLock<BTreeMap<String, Vec<(String, Value)>>> =
         LazyLock::new(|| TABLE.lines().filter_map(line).collect());

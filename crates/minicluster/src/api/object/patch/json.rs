@@ -114,7 +114,7 @@ fn run(document: &mut Value, operation: &Operation, budget: &mut usize) -> Optio
     }
 }
 
-/// The length of a value as JSON; nothing has none.
+/// Returns the length of a value as JSON; nothing has none.
 fn size(value: &Value) -> usize {
     struct Length(usize);
     impl std::io::Write for Length {
@@ -135,7 +135,7 @@ fn size(value: &Value) -> usize {
     length.0
 }
 
-/// What holds the last part of a path, and that part.
+/// Returns the parent of the last part of a path, and that part.
 fn parent<'a>(document: &'a mut Value, path: &str) -> Option<(&'a mut Value, String)> {
     let mut parts: Vec<String> =
         path.split('/').skip(1).map(|part| part.replace("~1", "/").replace("~0", "~")).collect();
@@ -154,14 +154,14 @@ fn parent<'a>(document: &'a mut Value, path: &str) -> Option<(&'a mut Value, Str
     (at.is_object() || at.is_array()).then_some((at, key))
 }
 
-/// An index; a negative one counts from the end of `length`.
+/// Returns an index; a negative one counts from the end of `length`.
 fn index(part: &str, length: usize) -> Option<usize> {
     let index: i64 = part.parse().ok()?;
     let index = if index < 0 { index + i64::try_from(length).ok()? } else { index };
     usize::try_from(index).ok()
 }
 
-/// The value at a key. A map has every key, if only as nothing.
+/// Returns the value at a key. A map has every key, if only as nothing.
 fn get<'a>(parent: &'a Value, key: &str) -> Option<Option<&'a Value>> {
     match parent {
         Value::Object(entries) => Some(entries.get(key)),
@@ -250,7 +250,7 @@ mod tests {
         };
         assert_eq!(copies(2), Some(3));
         assert_eq!(copies(3), None, "three, and the quotes around them");
-        // What is nothing may be copied as often as there are operations.
+        // A null may be copied as often as there are operations.
         let nothing: Value = vec![json!({ "op": "copy", "from": "/n", "path": "/m" }); 10_000].into();
         assert!(patched(&nothing).is_some());
     }

@@ -7,7 +7,7 @@ use super::strategic::{PATCH, broken, maps, unknown, without_directives};
 use crate::api::ApiError;
 use kube_facts::{Field, Type};
 
-/// How a list is merged.
+/// The way in which a list is merged.
 pub struct Strategy<'a> {
     merges: bool,
     key: Option<&'a str>,
@@ -15,7 +15,7 @@ pub struct Strategy<'a> {
 }
 
 impl<'a> Strategy<'a> {
-    /// The strategy of a field; lists of unknown fields are replaced.
+    /// Returns the strategy of a field; lists of unknown fields are replaced.
     pub fn of(field: Option<&'a Field>) -> Strategy<'a> {
         let patch = field.and_then(|field| field.patch.as_ref());
         let items = match field.map(|field| field.ty.resolve()) {
@@ -30,7 +30,7 @@ impl<'a> Strategy<'a> {
     }
 }
 
-/// What kind of items lists have.
+/// The kind of a list's items.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Items {
     Maps,
@@ -40,7 +40,7 @@ enum Items {
 /// Merges two lists.
 ///
 /// # Errors
-/// Where items lack the key, differ in kind or carry an unknown directive.
+/// Fails when items lack the key, differ in kind or carry an unknown directive.
 pub fn merge(original: Vec<Value>, patch: Vec<Value>, strategy: &Strategy<'_>) -> Result<Vec<Value>, ApiError> {
     if !strategy.merges {
         return Ok(patch);
@@ -167,7 +167,7 @@ fn same(one: &Value, other: &Value, key: Option<&str>) -> bool {
     }
 }
 
-/// Where the items of a list stand, by their key or as they are.
+/// The places of a list's items, by their key or as they are.
 struct ListPlaces<'a> {
     key: Option<&'a str>,
     items: Vec<Option<Value>>,

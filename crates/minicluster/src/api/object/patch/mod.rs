@@ -43,7 +43,7 @@ fn unsupported() -> ApiError {
     ApiError::new(415, "UnsupportedMediaType", message)
 }
 
-/// Whether an object is still the one at its URL.
+/// Checks that an object is still the one at its URL.
 ///
 /// # Errors
 /// 400 for another name or namespace, or none.
@@ -66,7 +66,7 @@ pub fn check_name(old: &Value, new: &Value) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// A patched object, read like a body. `objections` are those to the patch itself.
+/// Returns a patched object, read like a body. `objections` are those to the patch itself.
 fn read_patched(write: &WriteContext<'_>, patched: &Value, objections: Vec<String>) -> Result<Read, ApiError> {
     let shown = || patched.to_string();
     let read = read::read_value(write.definition, patched.clone()).map_err(|error| refused(&shown(), &error))?;
@@ -76,7 +76,7 @@ fn read_patched(write: &WriteContext<'_>, patched: &Value, objections: Vec<Strin
 fn strategic(write: &WriteContext<'_>, old: &Value, body: &[u8]) -> Result<Read, ApiError> {
     let (patch, objections) = strategic::read(body)?;
     let patched = strategic::apply(old.clone(), patch, &write.definition.schema)?;
-    // What was sent is read once more where it has to be shown.
+    // The body is read once more if it has to be shown.
     let shown = || strategic::read(body).map(|(patch, _)| super::words::printed(&patch)).unwrap_or_default();
     let read = read::convert_patched(write.definition, old, patched).map_err(|error| {
         let decoding = if error.starts_with("illegal base64") { "error decoding from json: " } else { "" };
@@ -85,7 +85,7 @@ fn strategic(write: &WriteContext<'_>, old: &Value, body: &[u8]) -> Result<Read,
     judge(write, read, objections, shown)
 }
 
-/// What is unknown or written twice is refused or warned of.
+/// Refuses unknown and duplicate fields, or warns of them.
 fn judge(
     write: &WriteContext<'_>,
     read: Read,

@@ -9,7 +9,7 @@ use super::lists::{self, Strategy};
 use crate::api::ApiError;
 use kube_facts::{Field, Type};
 
-/// What to do with a map or an item: `replace`, `delete`, `merge`.
+/// The directive for a map or an item: `replace`, `delete`, `merge`.
 pub const PATCH: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM: &str = "$deleteFromPrimitiveList";
@@ -55,7 +55,7 @@ pub fn broken(message: impl Into<String>) -> ApiError {
 /// Lays a map over a map.
 ///
 /// # Errors
-/// Where directives are unknown, misplaced or contradict each other.
+/// Fails when directives are unknown, misplaced or contradict each other.
 pub fn maps(
     original: Map<String, Value>,
     patch: Map<String, Value>,
@@ -102,7 +102,7 @@ pub fn maps(
     Ok(original)
 }
 
-/// An unknown value of `$patch`.
+/// Returns an unknown value of `$patch`.
 pub fn unknown(directive: &Value, patch: &Map<String, Value>) -> ApiError {
     let map = printed(&Value::Object(patch.clone()));
     let directive = match directive {
@@ -123,7 +123,7 @@ fn field<'a>(ty: &'a Type, name: &str) -> Option<&'a Field> {
     }
 }
 
-/// Whether a map takes the place of what is there.
+/// Returns true when a map takes the place of the existing one.
 fn is_replaced(ty: &Type, name: &str) -> bool {
     field(ty, name).and_then(|field| field.patch.as_ref()).is_some_and(|patch| patch.replace)
 }
@@ -222,7 +222,7 @@ fn without_nulls(value: Value) -> Value {
     }
 }
 
-/// What is new and carries a directive is not there at all: there is nothing to direct.
+/// A new part with a directive is not there at all: there is nothing to direct.
 pub fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(entries) if entries.contains_key(PATCH) => None,

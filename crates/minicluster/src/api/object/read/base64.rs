@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// The text without line breaks, its last bits cleared.
+/// Returns the text without line breaks, its last bits cleared.
 ///
 /// # Errors
 /// `illegal base64 data at input byte 4`

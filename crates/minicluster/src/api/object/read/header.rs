@@ -34,7 +34,7 @@ struct Header {
     kind: String,
 }
 
-/// Whether a body says that it is of the kind that it was sent to.
+/// Checks that a body says that it is of the kind that it was sent to.
 ///
 /// # Errors
 /// 400 in the real server's words.
@@ -46,7 +46,7 @@ pub fn check(definition: &Definition, node: &Node, body: &[u8]) -> Result<(), Ap
     compare(definition, &header, node).map_err(|error| cannot_be_handled(definition, node, &error))
 }
 
-/// Whether the body of an object of a custom kind says what it is at all.
+/// Checks that the body of an object of a custom kind names its kind at all.
 ///
 /// # Errors
 /// 400 in the real server's words.
@@ -62,7 +62,7 @@ pub fn check_custom(definition: &Definition, node: &Node, body: &[u8]) -> Result
     Err(unrecognized(definition, &format!("Object 'Kind' is missing in '{text}'"), body))
 }
 
-/// What is said of an object that is not of the kind, in whatever version.
+/// Fails with the complaint about an object that is not of the kind, in whatever version.
 ///
 /// # Errors
 /// The words.
@@ -79,7 +79,7 @@ fn other_version(definition: &Definition, header: &Header) -> String {
     format!("the API version in the data ({said}) does not match the expected API version ({expected})")
 }
 
-/// Whether an object is of the right kind, in another version that the real server reads.
+/// Returns true when an object is of the right kind, in another version that the real server reads.
 fn retired_version(definition: &Definition, header: &Header) -> bool {
     let said = join(&header.group, &header.version);
     let retired = RETIRED.iter().any(|(version, kinds)| *version == said && kinds.contains(&header.kind.as_str()));
@@ -117,7 +117,7 @@ pub fn unrecognized(definition: &Definition, error: &str, body: &[u8]) -> ApiErr
     ApiError::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {error} ({shown})"))
 }
 
-/// The start of a body: as it is where it looks like JSON, else in hexadecimal.
+/// Returns the start of a body: as it is where it looks like JSON, else in hexadecimal.
 fn shown(body: &[u8]) -> String {
     let start = &body[..body.len().min(SHOWN)];
     let more = if body.len() > SHOWN { " ..." } else { "" };
@@ -182,7 +182,7 @@ fn join(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
-/// The Go package of a group's internal types.
+/// Returns the Go package of a group's internal types.
 fn package(group: &str) -> &str {
     match group {
         "" | "events.k8s.io" => "core",

@@ -16,7 +16,7 @@ pub fn parse(text: &[u8]) -> Result<Node, String> {
     Ok(value)
 }
 
-/// A byte as Go's errors quote it.
+/// Returns a byte as Go's errors quote it.
 fn quoted(byte: u8) -> String {
     match byte {
         b'\'' => r"'\''".to_owned(),
@@ -217,7 +217,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// A code point from its first UTF-16 unit and, if that is half of one, from what follows.
+    /// Returns a code point from its first UTF-16 unit and, if that is half of one, from what follows.
     fn code_point(&mut self, unit: u32) -> Parsed<char> {
         if let Some(character) = char::from_u32(unit) {
             return Ok(character);

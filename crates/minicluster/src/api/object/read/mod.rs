@@ -77,10 +77,10 @@ pub fn read_applied(write: &WriteContext<'_>, body: &[u8]) -> Result<Read, ApiEr
     Ok(Read { object, warnings })
 }
 
-/// Reads a value as an object, as a patch leaves one. What it should not hold are warnings.
+/// Reads a value as an object, as a patch leaves one. Surplus fields are warnings.
 ///
 /// # Errors
-/// What is said of another kind, or of the first value of a wrong type.
+/// Fails with the complaint about another kind, or about the first value of a wrong type.
 pub fn read_value(definition: &Definition, value: Value) -> Result<Read, String> {
     if let Some(custom) = &definition.custom {
         return custom::from_value(custom, value);
@@ -96,9 +96,9 @@ pub fn read_value(definition: &Definition, value: Value) -> Result<Read, String>
 /// Reads what a patch has made of `old` as [`read_value`] does, with errors that name no place, and whatever its kind says.
 ///
 /// # Errors
-/// What is said of the first value of a wrong type.
+/// Fails with the complaint about the first value of a wrong type.
 pub fn convert_patched(definition: &Definition, old: &Value, patched: Map<String, Value>) -> Result<Read, String> {
-    // What the patch has left alone was read when it was stored; most patches leave most of an object alone.
+    // Parts that the patch has left alone were read when they were stored; most patches leave most of an object alone.
     let (kept, touched): (Map<String, Value>, Map<String, Value>) =
         patched.into_iter().partition(|(name, value)| old.get(name) == Some(value));
     let rest_is_settled = touched.keys().all(|name| name == "status");
@@ -109,7 +109,7 @@ pub fn convert_patched(definition: &Definition, old: &Value, patched: Map<String
     }
     if let Value::Object(fields) = &mut object {
         if rest_is_settled {
-            // What is always written is in the rest.
+            // Fields that are always written are in the rest.
             fields.retain(|name, _| name == "status");
         }
         fields.extend(kept);
@@ -120,10 +120,10 @@ pub fn convert_patched(definition: &Definition, old: &Value, patched: Map<String
     Ok(Read { object, warnings: typed.objections })
 }
 
-/// A merged object of an apply as its kind's own type, in its stored form.
+/// Returns a merged object of an apply as its kind's own type, in its stored form.
 ///
 /// # Errors
-/// What the real server says of a value of a wrong type.
+/// Fails with the real server's complaint about a value of a wrong type.
 pub fn convert(definition: &Definition, value: Value) -> Result<Value, String> {
     let mut object = typed::convert(value, &definition.schema, &definition.kind)?.value;
     settle(definition, &mut object, EmptyLists::Stay);
@@ -147,7 +147,7 @@ pub fn api_version(definition: &Definition) -> String {
     }
 }
 
-/// What a strict reader objects to is an error, a warning or nothing.
+/// Returns the objections of a strict reader as an error, as warnings, or not at all.
 ///
 /// # Errors
 /// 400 if strict and there is something.
@@ -172,7 +172,7 @@ fn in_one(duplicates: &[String]) -> String {
     format!("yaml: unmarshal errors:\n  {}", duplicates.join("\n  "))
 }
 
-/// A text as a value, and what is written twice in it where only the text can tell.
+/// Returns a text as a value, and what is written twice in it where only the text can tell.
 fn parse(body: &[u8], format: BodyFormat) -> Result<(Node, Vec<String>), String> {
     match format {
         BodyFormat::Json => json::parse(body)
@@ -198,7 +198,7 @@ pub fn metadata_of(node: &Node) -> Result<(Value, Vec<String>), String> {
     Ok((typed.value, typed.objections.into_iter().filter_map(unknown).collect()))
 }
 
-/// Whether a text is base64.
+/// Returns true when a text is base64.
 pub fn is_base64(text: &str) -> bool {
     base64::canonical(text).is_ok()
 }
@@ -211,7 +211,7 @@ pub fn parse_json(body: &[u8]) -> Result<Node, String> {
     json::parse(body)
 }
 
-/// The Go name of a built-in struct type, `DeploymentSpec`.
+/// Returns the Go name of a built-in struct type, `DeploymentSpec`.
 pub fn go_name(ty: &Type) -> Option<&str> {
     match ty {
         Type::Named(name) => name.rsplit('.').next(),

@@ -19,11 +19,11 @@ pub enum Node {
     Map(Vec<(String, Node)>),
 }
 
-/// How deep values may be nested; readers of JSON beyond this one stop there too.
+/// The depth to which values may be nested; readers of JSON beyond this one stop there too.
 pub const MAX_DEPTH: usize = 120;
 
 impl Node {
-    /// What Go's errors call it.
+    /// Returns its name in Go's errors.
     pub fn kind(&self) -> &'static str {
         match self {
             Node::Null => "null",
@@ -35,7 +35,7 @@ impl Node {
         }
     }
 
-    /// The value of a key; of several, the last.
+    /// Returns the value of a key; of several, the last.
     pub fn get(&self, key: &str) -> Option<&Node> {
         match self {
             Node::Map(entries) => entries.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value),
@@ -43,7 +43,7 @@ impl Node {
         }
     }
 
-    /// A value as if it had been written.
+    /// Returns a value as if it had been written.
     pub fn from_value(value: Value) -> Node {
         match value {
             Value::Null => Node::Null,
@@ -62,7 +62,7 @@ impl Node {
         self.clone().into_value()
     }
 
-    /// The value without what only the text had: whole numbers as such, the last of several equal keys.
+    /// Returns the value without what only the text had: whole numbers as such, the last of several equal keys.
     pub fn into_value(self) -> Value {
         match self {
             Node::Null => Value::Null,
@@ -78,7 +78,7 @@ impl Node {
     }
 }
 
-/// A number that fits in 64 bits stays whole, any other becomes a float.
+/// Returns a number that fits in 64 bits stays whole, any other becomes a float.
 fn number(text: &str) -> Value {
     if let Ok(whole) = text.parse::<i64>() {
         return whole.into();

@@ -1,4 +1,4 @@
-//! What a plain word of YAML stands for.
+//! The meaning of a plain word of YAML.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +9,7 @@ use super::node::Node;
 const TRUE: [&str; 11] = ["y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"];
 const FALSE: [&str; 11] = ["n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"];
 
-/// The value of a scalar. `tag` is the name of a tag of YAML's own, `int`.
+/// Returns the value of a scalar. `tag` is the name of a tag of YAML's own, `int`.
 ///
 /// # Errors
 /// For what JSON cannot hold, and for broken base64.
@@ -27,7 +27,7 @@ pub fn resolve(text: &str, plain: bool, tag: Option<&str>) -> Result<Node, Strin
     }
 }
 
-/// A key as JSON writes it. `value` stands in the error.
+/// Returns a key as JSON writes it. `value` stands in the error.
 ///
 /// # Errors
 /// For keys that are lists, maps or null.
@@ -47,7 +47,7 @@ pub fn key(key: &Node, value: &Node) -> Result<String, String> {
     }
 }
 
-/// A value as Go's `%#v` writes it.
+/// Returns a value as Go's `%#v` writes it.
 fn go_syntax(node: &Node) -> String {
     match node {
         Node::Null => "interface {}(nil)".to_owned(),
@@ -97,7 +97,7 @@ fn word(text: &str) -> Result<Node, String> {
     Ok(Node::Text(text.to_owned()))
 }
 
-/// A whole number in base 2, 8, 10 or 16, after its prefix.
+/// Returns a whole number in base 2, 8, 10 or 16, after its prefix.
 fn whole(text: &str) -> Option<i128> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -139,7 +139,7 @@ fn is_float(text: &str) -> bool {
     number_fits && exponent_fits
 }
 
-/// A float as Go writes it into JSON.
+/// Returns a float as Go writes it into JSON.
 pub fn float_text(float: f64) -> String {
     let magnitude = float.abs();
     if magnitude != 0.0 && !(1e-6..1e21).contains(&magnitude) {

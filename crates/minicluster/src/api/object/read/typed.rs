@@ -15,7 +15,7 @@ use kube_facts::{Field, Scalar, Struct, Type};
 /// So many unknown and duplicate fields are reported at most.
 const MOST_REPORTED: usize = 100;
 
-/// What was read, and what a strict reader objects to: `unknown field "spec.foo"`.
+/// The value, and the objections of a strict reader: `unknown field "spec.foo"`.
 pub struct Typed {
     /// The object; fields that are not there are left out.
     pub value: Value,
@@ -65,13 +65,13 @@ struct Decoder<'a> {
     path: String,
     objections: Vec<String>,
     seen: BTreeSet<String>,
-    /// Whether errors name no place.
+    /// True when errors name no place.
     placeless: bool,
     /// A wrong type; reading goes on, as what comes later may be worse.
     first_error: Option<String>,
 }
 
-/// What became of a value: nothing where it was of a wrong type, or null. An error ends the reading.
+/// The result for a value: nothing if it was of a wrong type, or null. An error ends the reading.
 type Decoded = Result<Option<Value>, String>;
 
 impl<'a> Decoder<'a> {
@@ -101,7 +101,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// What may be a schema, or several.
+    /// Reads one schema, or several.
     fn schema(&mut self, node: &Node, schema: &Type) -> Option<Value> {
         let one = |node: &Node| match node {
             Node::Map(_) => decode(node, schema, "JSONSchemaProps").map(|typed| typed.value),
@@ -121,7 +121,8 @@ impl<'a> Decoder<'a> {
         )
     }
 
-    /// An error of a part that was read by itself, which names the fields from there on, with those down to there.
+    /// Returns an error of a part that was read by itself, which names the fields from there on, with those down to
+    /// there.
     fn with_names(&self, error: String) -> String {
         match error.split_once(" into Go struct field JSONSchemaProps.") {
             Some((start, rest)) if !self.placeless => {
@@ -269,7 +270,8 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// A number that does not fit, as a conversion in memory takes it: a whole float is whole, a long number is cut off.
+    /// Returns a number that does not fit, as a conversion in memory takes it: a whole float is whole, a long number is
+    /// cut off.
     fn forced(&mut self, text: &str, scalar: Scalar) -> Option<Value> {
         let float: f64 = text.parse().unwrap_or(f64::NAN);
         if float.fract() != 0.0 {
@@ -326,8 +328,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// What is said of a value in memory that does not fit its type.
-/// What may be anything. Where a schema of a custom kind says what a value is, whole numbers have no fraction.
+/// Reads a value of any type. If a schema of a custom kind gives the type of a value, whole numbers have no fraction.
 fn anything(node: &Node, ty: &Type) -> Value {
     let mut value = node.to_value();
     if matches!(ty, Type::Named(name) if name.ends_with(".apiextensions.v1.JSON")) {
@@ -366,7 +367,7 @@ fn int_name(scalar: Scalar) -> &'static str {
     if scalar == Scalar::Int32 { "int32" } else { "int64" }
 }
 
-/// What Go puts into a list or map for null.
+/// Returns Go's value for null in a list or map.
 fn zero(ty: &Type) -> Value {
     match ty.resolve() {
         Type::Struct(_) => Value::Object(Map::new()),

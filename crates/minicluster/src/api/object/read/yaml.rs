@@ -10,14 +10,14 @@ use super::scalar;
 /// So many values may come from aliases, so that a short text does not become an endless one.
 const ALIAS_BUDGET: usize = 100_000;
 
-/// Where the tags of YAML itself are named.
+/// The prefix of YAML's own tags.
 const YAML_TAGS: &str = "tag:yaml.org,2002:";
 
 /// A document, and the keys in it that are written twice: `line 4: key "a" already set in map`.
 pub struct Document {
     /// The value; of several equal keys, the last.
     pub node: Node,
-    /// What was written twice.
+    /// The keys that were written twice.
     pub duplicates: Vec<String>,
 }
 
@@ -42,7 +42,7 @@ pub fn parse(text: &[u8]) -> Result<Document, String> {
     }
     let event = loader.next()?;
     let node = if matches!(event.0, Event::DocumentEnd) { Node::Null } else { loader.node(event, 0)? };
-    // What comes before the end of the document may still be wrong.
+    // The rest of the document may still be wrong.
     loader.next()?;
     Ok(Document { node, duplicates: loader.duplicates })
 }
@@ -179,7 +179,7 @@ fn height(node: &Node) -> usize {
     }
 }
 
-/// A complaint in the words of Go's reader, where they differ.
+/// Returns a complaint in the words of Go's reader, where they differ.
 fn worded(complaint: &str) -> &str {
     match complaint {
         "unclosed bracket '['" => "did not find expected ',' or ']'",

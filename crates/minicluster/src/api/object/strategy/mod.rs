@@ -1,4 +1,4 @@
-//! What a write may change: what clients send of the rest is put back to what it was.
+//! The fields that a write may change: clients' changes of the rest are put back.
 
 mod node_ports;
 mod pods;
@@ -123,7 +123,7 @@ fn status(definition: &Definition, rules: &StrategyRules, old: &Value, object: &
     special::status(definition, old, object);
 }
 
-/// What no write changes.
+/// Restores the fields that no write changes.
 fn keep_metadata(old: &Value, new: &mut Value) {
     for name in ["name", "namespace", "uid", "resourceVersion"] {
         if new.text(name).is_empty() {
@@ -154,7 +154,8 @@ fn moves(rules: &StrategyRules, old: &Value, new: &Value) -> bool {
     }
 }
 
-/// Whether what differs is only how nothing is written: a list without items is stored as null where it is always written.
+/// Returns true when the only difference is the form of an empty value: a list without items is stored as null if it is
+/// always written.
 fn moved_by_writing_alone(definition: &Definition, rules: &StrategyRules, old: &Value, new: &Value) -> bool {
     if definition.custom.is_some() {
         return false;

@@ -12,10 +12,10 @@ use crate::api::{ApiError, Cause};
 
 /// The ports on nodes that there are.
 pub const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
-/// Where the port is that says whether a node has pods of the service.
+/// The field of the port that says if a node has pods of the service.
 pub const HEALTH_CHECK: &str = "healthCheckNodePort";
 
-/// Whether ports that name none get one.
+/// Returns true when ports that name none get one.
 fn are_given(spec: &Value) -> bool {
     match spec.text("type") {
         "NodePort" => true,
@@ -24,12 +24,12 @@ fn are_given(spec: &Value) -> bool {
     }
 }
 
-/// Whether a type has ports on nodes at all.
+/// Returns true when a type has ports on nodes at all.
 pub fn may_be(spec: &Value) -> bool {
     matches!(spec.text("type"), "NodePort" | "LoadBalancer")
 }
 
-/// Whether nodes are asked if they have pods of the service.
+/// Returns true when nodes are asked if they have pods of the service.
 pub fn has_health_check(spec: &Value) -> bool {
     spec.text("type") == "LoadBalancer" && spec.text("externalTrafficPolicy") == "Local"
 }
@@ -61,10 +61,10 @@ pub fn keep(old: &Value, new: &mut Value) {
     }
 }
 
-/// Why a number is no port on nodes, if it is none.
+/// Fails with the reason for which a number is no port on nodes, if it is none.
 ///
 /// # Errors
-/// What is said of it.
+/// Fails with the message for a number out of the range.
 pub fn check_range(wanted: i64) -> Result<(), String> {
     if NODE_PORTS.contains(&wanted) {
         return Ok(());
@@ -73,7 +73,7 @@ pub fn check_range(wanted: i64) -> Result<(), String> {
     Err(format!("provided port is not in the valid range. The range of valid ports is {first}-{last}"))
 }
 
-/// Whether a changed service can have the ports that it names, as far as it knows by itself.
+/// Checks that a changed service can have the ports that it names, as far as it knows by itself.
 ///
 /// # Errors
 /// 422 for the first port that is none, 500 where two have the same.
@@ -108,7 +108,7 @@ pub fn check(old: &Value, service: &Value, effect: Effect) -> Result<(), ApiErro
     }
 }
 
-/// That the port for health checks can't be had.
+/// Returns the error for a port for health checks that can't be had.
 pub fn no_health_check(wanted: i64, why: &str) -> ApiError {
     ApiError::internal_error(&format!("failed to allocate requested HealthCheck NodePort {wanted}: {why}"))
 }
@@ -164,7 +164,7 @@ fn first(spec: &mut Value, from: &mut dyn Allocate) -> Result<(), Unavailable> {
     Ok(())
 }
 
-/// What is there already stays; each other port gets a number of its own.
+/// An existing port stays; each other port gets a number of its own.
 fn again(old: &Value, spec: &mut Value, from: &mut dyn Allocate) -> Result<(), Unavailable> {
     let given = are_given(spec);
     let mut held = numbers(old);

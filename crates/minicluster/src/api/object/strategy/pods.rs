@@ -1,4 +1,4 @@
-//! What pods are born with, and what is worked out of what they ask for.
+//! The first state of pods, and values that are derived from their requests.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::super::times::{self, Precision};
 use super::super::value_ext::{ValueExt, put_missing};
 use super::{remove, restore};
 
-/// The quality of service of a pod: `Guaranteed`, `Burstable` or `BestEffort`.
+/// Returns the quality of service of a pod: `Guaranteed`, `Burstable` or `BestEffort`.
 #[must_use]
 pub fn quality_of_service(spec: &Value) -> &'static str {
     if spec["resources"].has("requests") || spec["resources"].has("limits") {
@@ -140,7 +140,7 @@ pub fn drop_disabled(spec: &mut Value) {
     }
 }
 
-/// What a write of a pod's status leaves alone.
+/// Restores the fields that a write of a pod's status leaves alone.
 pub fn status(old: &Value, pod: &mut Value) {
     remove(&mut pod["metadata"], "deletionTimestamp");
     remove(&mut pod["status"], "nodeAllocatableResourceClaimStatuses");
@@ -149,7 +149,7 @@ pub fn status(old: &Value, pod: &mut Value) {
     }
 }
 
-/// What admission adds to every new pod that does not say otherwise.
+/// Adds the defaults of admission to every new pod.
 pub fn admit(pod: &mut Value) {
     let spec = &mut pod["spec"];
     for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {

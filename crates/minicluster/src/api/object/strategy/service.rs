@@ -5,29 +5,29 @@ use serde_json::{Value, json};
 use super::super::value_ext::{ValueExt, put_missing};
 use super::{node_ports, remove, restore};
 
-/// Gives out addresses and ports. Whoever implements it knows which are taken.
+/// Gives out addresses and ports. Implementations know which are taken.
 pub trait Allocate {
     /// Reserves an address, the wanted one or any.
     ///
     /// # Errors
-    /// Why it can't be had.
+    /// Fails with the reason for which it can't be had.
     fn address(&mut self, wanted: Option<&str>) -> Result<String, String>;
 
     /// Reserves a port on nodes, the wanted one or any.
     ///
     /// # Errors
-    /// Why it can't be had.
+    /// Fails with the reason for which it can't be had.
     fn node_port(&mut self, wanted: Option<i64>) -> Result<i64, String>;
 }
 
-/// Which field of a service could not be had, with what was wanted, and why.
+/// The field of a service that could not be had, with the wanted value and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unavailable {
     /// `spec.clusterIPs[0]`, `spec.ports[1].nodePort`
     pub field: String,
-    /// What was wanted.
+    /// The wanted value.
     pub wanted: Value,
-    /// Why it can't be had.
+    /// The reason.
     pub why: String,
 }
 

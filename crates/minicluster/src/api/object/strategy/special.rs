@@ -1,4 +1,4 @@
-//! What single kinds do besides.
+//! Special rules of single kinds.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use super::super::value_ext::{ValueExt, put_missing};
 use super::super::{Definition, WriteContext};
 use super::{pods, remove, restore, service};
 
-/// What new objects are born with.
+/// Sets the first state of new objects.
 pub fn create(write: &WriteContext<'_>, object: &mut Value) {
     let definition = write.definition;
     match (definition.group.as_str(), definition.kind.as_str()) {
@@ -54,14 +54,14 @@ pub fn create(write: &WriteContext<'_>, object: &mut Value) {
     }
 }
 
-/// What admission adds to every changed object that does not say otherwise.
+/// Adds the defaults of admission to every changed object.
 pub fn admit_change(definition: &Definition, object: &mut Value) {
     if definition.group.is_empty() && definition.kind == "Pod" {
         pods::admit(object);
     }
 }
 
-/// What admission adds to new objects, before the server's own rules.
+/// Adds the defaults of admission to new objects, before the server's own rules.
 pub fn admit(definition: &Definition, object: &mut Value) {
     match (definition.group.as_str(), definition.kind.as_str()) {
         ("", "Pod") => pods::admit(object),
@@ -81,7 +81,7 @@ pub fn admit(definition: &Definition, object: &mut Value) {
     }
 }
 
-/// What main writes leave alone.
+/// Restores the fields that main writes leave alone.
 pub fn update(write: &WriteContext<'_>, old: &Value, object: &mut Value) {
     let definition = write.definition;
     match (definition.group.as_str(), definition.kind.as_str()) {
@@ -115,7 +115,8 @@ fn no_empty_webhook(definition: &mut Value) {
     }
 }
 
-/// A taint of a device says since when. What nodes have from devices, and attributes of several values, are not known yet.
+/// A taint of a device says since when. Fields of nodes from devices, and attributes of several values, are not known
+/// yet.
 fn offered(write: &WriteContext<'_>, slice: &mut Value) {
     let now = times::write(write.now, Precision::Seconds);
     for device in slice["spec"].get_mut("devices").and_then(Value::as_array_mut).into_iter().flatten() {
@@ -130,13 +131,13 @@ fn offered(write: &WriteContext<'_>, slice: &mut Value) {
     }
 }
 
-/// The version of a definition in which its objects are stored.
+/// Returns the version of a definition in which its objects are stored.
 fn stored_version(definition: &Value) -> Option<&str> {
     let versions = definition["spec"].list("versions").iter();
     versions.filter(|version| version.flag("storage")).map(|version| version.text("name")).next()
 }
 
-/// What objects are stored as from now on is among what they may be stored as.
+/// The new stored version is among the stored versions.
 fn remember_stored_version(definition: &mut Value) {
     let Some(stored) = stored_version(definition).map(Value::from) else { return };
     if !definition["status"].list("storedVersions").contains(&stored) {
@@ -146,7 +147,7 @@ fn remember_stored_version(definition: &mut Value) {
     }
 }
 
-/// What writes of a status leave alone besides.
+/// Restores further fields that writes of a status leave alone.
 pub fn status(definition: &Definition, old: &Value, object: &mut Value) {
     match (definition.group.as_str(), definition.kind.as_str()) {
         ("", "Pod") => pods::status(old, object),
@@ -167,7 +168,7 @@ pub fn status(definition: &Definition, old: &Value, object: &mut Value) {
     }
 }
 
-/// What writes through other subresources change.
+/// Applies the changes of writes through other subresources.
 pub fn subresource(definition: &Definition, name: &str, old: &Value, object: &mut Value) {
     let keep = |object: &mut Value, kept: &[&str]| {
         for name in kept {
@@ -193,7 +194,7 @@ pub fn subresource(definition: &Definition, name: &str, old: &Value, object: &mu
     }
 }
 
-/// Of a field of an older version, nothing is taken any more.
+/// A field of an older version is ignored.
 fn drop_topology(slice: &mut Value) {
     for endpoint in slice.get_mut("endpoints").and_then(Value::as_array_mut).into_iter().flatten() {
         remove(endpoint, "deprecatedTopology");
@@ -207,7 +208,7 @@ fn name_secrets(account: &mut Value) {
     }
 }
 
-/// Where a claim's first data come from is said twice; the older way knows two kinds of source alone.
+/// The source of a claim's first data stands in two fields; the older field knows two kinds of source alone.
 fn data_sources(old: &Value, spec: &mut Value) {
     let group = spec["dataSource"].text("apiGroup");
     let known = match spec["dataSource"].text("kind") {

@@ -1,4 +1,4 @@
-//! What each kind does on a write: seen on the reference, kind by kind.
+//! The rules of each kind for a write: seen on the reference, kind by kind.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -22,7 +22,7 @@ pub enum Generation {
     SpecAndLabels,
 }
 
-/// What a write of `/status` may change besides the status.
+/// The fields besides the status that a write of `/status` may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatusWrites {
     /// There is no status of its own.
@@ -37,7 +37,7 @@ pub enum StatusWrites {
     OnlyStatus,
 }
 
-/// Whether a PUT must name the version that it replaces.
+/// The choice if a PUT must name the version that it replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Versions {
     /// It may.
@@ -51,13 +51,13 @@ pub enum Versions {
 pub struct StrategyRules {
     /// When the generation moves.
     pub generation: Generation,
-    /// What a write of the status may change.
+    /// The fields that a write of the status may change.
     pub status: StatusWrites,
-    /// Whether a PUT must name a version.
+    /// The choice if a PUT must name a version.
     pub versions: Versions,
 }
 
-/// Kind, generation, status, versions. What is not here has neither generation nor status.
+/// Kind, generation, status, versions. A kind that is not here has neither generation nor status.
 const TABLE: &str = "
 MutatingWebhookConfiguration.admissionregistration.k8s.io     spec        -         required
 ValidatingWebhookConfiguration.admissionregistration.k8s.io   spec        -         required
@@ -104,7 +104,7 @@ ResourceQuota                                                 -           metada
 Service                                                       -           metadata  optional
 ";
 
-/// The rules of a kind; of a custom one after what its definition says.
+/// Returns the rules of a kind; of a custom one after what its definition says.
 pub fn of(definition: &Definition) -> StrategyRules {
     if let Some(custom) = &definition.custom {
         let status = if custom.status { StatusWrites::OnlyStatus } else { StatusWrites::Nothing };

@@ -122,7 +122,7 @@ fn deployment_strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A rolling update as the internal type's JSON shows it.
+/// Returns a rolling update as the internal type's JSON shows it.
 fn rolling_as_go(rolling: &Value) -> String {
     if rolling.is_null() {
         return "null".to_owned();
@@ -144,7 +144,7 @@ pub fn count_or_percent(value: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// The number in a count or percentage.
+/// Returns the number in a count or percentage.
 pub fn amount(value: &Value) -> i64 {
     match value {
         Value::String(text) if names::percent(text).is_empty() => {
@@ -187,7 +187,7 @@ pub fn replication_controller(object: &Value, errors: &mut Errors) {
     runs_for_ever(template, "ReplicationController", &template_at, errors);
 }
 
-/// Whether claims are looked at: those of an old StatefulSet stay what they are.
+/// The choice if claims are checked: those of an old StatefulSet stay as they are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Claims {
     New,
@@ -248,7 +248,7 @@ fn any_stateful_set(object: &Value, claimed: Claims, errors: &mut Errors) {
     runs_for_ever(template, "StatefulSet", &template_at, errors);
 }
 
-/// The template as its pods will be: each claim a volume.
+/// Returns the template as its pods will be: each claim a volume.
 fn with_claims(spec: &Value) -> Value {
     let claims = spec.list("volumeClaimTemplates");
     let mut template = spec["template"].clone();

@@ -1,4 +1,4 @@
-//! What may become of workloads, and of their status.
+//! The allowed changes of workloads, and of their status.
 
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ pub fn same_selector(old: &Value, new: &Value, errors: &mut Errors) {
     }
 }
 
-/// Of a StatefulSet, little may change.
+/// Checks a changed StatefulSet, of which little may change.
 pub fn stateful_set(old: &Value, new: &Value, errors: &mut Errors) {
     let mut same = new["spec"].clone();
     for name in [
@@ -76,7 +76,7 @@ pub fn status(kind: &str, old: &Value, new: &Value, errors: &mut Errors) {
     }
 }
 
-/// The counters in the status of a kind.
+/// Returns the counters in the status of a kind.
 fn counters(kind: &str) -> &'static [&'static str] {
     match kind {
         "Deployment" => &[

@@ -55,7 +55,7 @@ pub fn autoscaler(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// What the status of a HorizontalPodAutoscaler may say.
+/// Checks the status of a HorizontalPodAutoscaler.
 pub fn status(object: &Value, errors: &mut Errors) {
     for name in ["currentReplicas", "desiredReplicas"] {
         not_negative(&object["status"], name, &Path::root("status"), errors);

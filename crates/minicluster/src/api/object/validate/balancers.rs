@@ -1,4 +1,4 @@
-//! What load balancers say of themselves in a status.
+//! The status of load balancers.
 
 use std::net::IpAddr;
 
@@ -43,7 +43,7 @@ fn address(entry: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// Whether the address is the balancer's own, or one that traffic only goes through.
+/// Checks if the address is the balancer's own, or one that traffic only goes through.
 fn mode(entry: &Value, at: &Path<'_>, errors: &mut Errors) {
     let Some(mode) = entry.some("ipMode").and_then(Value::as_str) else { return };
     if entry.text("ip").is_empty() {

@@ -1,4 +1,4 @@
-//! What holds workloads within bounds: disruption budgets, priorities, leases; and their revisions.
+//! The objects that bound workloads: disruption budgets, priorities, leases; and their revisions.
 
 use serde_json::Value;
 
@@ -31,7 +31,7 @@ pub fn disruption_budget(object: &Value, errors: &mut Errors) {
     errors.one_of(spec, "unhealthyPodEvictionPolicy", &["AlwaysAllow", "IfHealthyBudget"], &at);
 }
 
-/// What the status of a PodDisruptionBudget may say: no negative counts, and sound conditions.
+/// Checks the status of a PodDisruptionBudget: no negative counts, and sound conditions.
 pub fn disruption_status(object: &Value, errors: &mut Errors) {
     let (status, at) = (&object["status"], Path::root("status"));
     conditions(status.list("conditions"), &at.field("conditions"), errors);
@@ -81,14 +81,14 @@ pub fn new_revision(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// What may become of a ControllerRevision.
+/// Checks a changed ControllerRevision.
 pub fn revision_update(old: &Value, new: &Value, errors: &mut Errors) {
     if old["data"] != new["data"] {
         errors.invalid(&Path::root("data"), Shown::Plain(new["data"].to_string()), "field is immutable");
     }
 }
 
-/// What may become of a PriorityClass.
+/// Checks a changed PriorityClass.
 pub fn priority_class_update(old: &Value, new: &Value, errors: &mut Errors) {
     if old.int("value") != new.int("value") {
         errors.forbidden(&Path::root("value"), "may not be changed in an update.");

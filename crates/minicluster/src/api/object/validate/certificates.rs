@@ -1,4 +1,4 @@
-//! Requests for certificates. What is in a request, and its signature, are not looked at.
+//! Requests for certificates. The content of a request, and its signature, are not checked.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -92,7 +92,7 @@ fn signer(name: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// What is wrong with one part of a name.
+/// Returns the faults of one part of a name.
 fn of_label(label: &str, said: &[String]) -> Vec<String> {
     said.iter().map(|detail| format!("validating label {label:?}: {detail}")).collect()
 }

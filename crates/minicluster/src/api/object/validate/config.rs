@@ -26,7 +26,7 @@ pub fn config_map(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// What of a ConfigMap may change.
+/// Checks a changed ConfigMap.
 pub fn config_map_update(old: &Value, new: &Value, errors: &mut Errors) {
     if old.flag("immutable") {
         frozen(old, new, &["data", "binaryData"], errors);
@@ -72,7 +72,7 @@ pub fn secret(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// What of a Secret may change.
+/// Checks a changed Secret.
 pub fn secret_update(old: &Value, new: &Value, errors: &mut Errors) {
     if old.text("type") != new.text("type") {
         errors.invalid(&Path::root("type"), new.text("type"), "field is immutable");
@@ -97,7 +97,7 @@ fn keys(data: &Map<String, Value>, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// How many bytes values in base64 stand for.
+/// Returns how many bytes values in base64 stand for.
 fn decoded(data: &Map<String, Value>) -> usize {
     let size = |value: &Value| {
         let text = value.as_str().unwrap_or_default();

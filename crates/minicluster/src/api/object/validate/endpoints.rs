@@ -9,7 +9,7 @@ use super::super::value_ext::{ValueExt, repeated_texts};
 use super::errors::{Errors, Path, immutable};
 use super::names;
 
-/// What is said of a text that is no address.
+/// The complaint about a text that is no address.
 pub const NOT_AN_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 const TYPES: [&str; 3] = ["FQDN", "IPv4", "IPv6"];
@@ -65,7 +65,8 @@ pub fn legacy_address(text: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// An address; numbers may have zeros in front, as they had long ago, and the older family may stand in the newer one.
+/// Returns an address; numbers may have zeros in front, as they had long ago, and the older family may stand in the
+/// newer one.
 pub fn parse_legacy(text: &str) -> Option<IpAddr> {
     if let Ok(address) = text.parse::<IpAddr>() {
         return Some(address.to_canonical());
@@ -116,7 +117,7 @@ fn port_of(port: &Value, must_be_named: bool, at: &Path<'_>, errors: &mut Errors
     protocols(port, at, errors);
 }
 
-/// What a port speaks. Where nothing is said, TCP has been written there already.
+/// Checks the protocol of a port. If nothing is given, TCP has been written there already.
 fn protocols(port: &Value, at: &Path<'_>, errors: &mut Errors) {
     errors.one_of(port, "protocol", &PROTOCOLS, at);
     if let Some(protocol) = port.some("appProtocol").and_then(Value::as_str) {
@@ -144,7 +145,7 @@ pub fn slice(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// What may become of an EndpointSlice. Endpoints that stay as they are are not looked at again.
+/// Checks a changed EndpointSlice. Endpoints that stay as they are are not looked at again.
 pub fn changed_slice(old: &Value, new: &Value, errors: &mut Errors) {
     let mut looked_at = new.clone();
     if old.list("endpoints") == new.list("endpoints") {

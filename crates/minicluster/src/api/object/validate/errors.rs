@@ -1,4 +1,4 @@
-//! What is wrong with an object, collected in the order in which the real server would say it.
+//! The faults of an object, collected in the order in which the real server would report them.
 
 use std::fmt::{self, Display};
 
@@ -22,22 +22,22 @@ enum PathStep<'a> {
 }
 
 impl<'a> Path<'a> {
-    /// A field of the object itself. Dots in it separate fields.
+    /// Returns a field of the object itself. Dots in it separate fields.
     pub fn root(name: &'a str) -> Path<'a> {
         Path { parent: None, step: PathStep::Field(name) }
     }
 
-    /// A field below this one. Dots in it separate fields.
+    /// Returns a field below this one. Dots in it separate fields.
     pub fn field(&'a self, name: &'a str) -> Path<'a> {
         Path { parent: Some(self), step: PathStep::Field(name) }
     }
 
-    /// An item of this list.
+    /// Returns an item of this list.
     pub fn index(&'a self, index: usize) -> Path<'a> {
         Path { parent: Some(self), step: PathStep::Index(index) }
     }
 
-    /// An entry of this map.
+    /// Returns an entry of this map.
     pub fn key(&'a self, key: &'a str) -> Path<'a> {
         Path { parent: Some(self), step: PathStep::Key(key) }
     }
@@ -110,7 +110,7 @@ impl Display for Shown<'_> {
     }
 }
 
-/// What is wrong so far.
+/// The faults so far.
 #[derive(Debug, Default)]
 pub struct Errors(pub Vec<Cause>, usize);
 
@@ -119,7 +119,7 @@ const MOST_CAUSES: usize = 10_000;
 const MOST_BYTES: usize = 4 << 20;
 
 impl Errors {
-    /// Nothing wrong yet.
+    /// Returns nothing wrong yet.
     pub fn new() -> Errors {
         Errors::default()
     }

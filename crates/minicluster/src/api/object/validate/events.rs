@@ -21,7 +21,7 @@ pub fn newer(object: &Value, errors: &mut Errors) {
     event(object, "regarding", "reportingController", "note", errors);
 }
 
-/// What is asked of a new event of `events.k8s.io` besides.
+/// Checks the further rules of a new event of `events.k8s.io`.
 pub fn newer_alone(object: &Value, errors: &mut Errors) {
     series(object, errors);
     if !object.has("eventTime") {
@@ -47,7 +47,7 @@ pub fn newer_alone(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// How often an event came again, and when last.
+/// Checks the number of an event's repetitions, and the time of the last.
 fn series(object: &Value, errors: &mut Errors) {
     let Some(series) = object.some("series") else { return };
     if series.int("count").unwrap_or_default() < 2 {
@@ -58,7 +58,7 @@ fn series(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// What may become of an event of `events.k8s.io`: only that it comes again.
+/// Checks a changed event of `events.k8s.io`: it may only come again.
 pub fn newer_update(old: &Value, new: &Value, errors: &mut Errors) {
     if old["series"] != new["series"] {
         series(new, errors);

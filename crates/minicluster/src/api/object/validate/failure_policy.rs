@@ -1,4 +1,4 @@
-//! What a job makes of the ends of its pods: when it fails, and when it has succeeded early.
+//! The rules of a job about the ends of its pods: when it fails, and when it has succeeded early.
 
 use serde_json::Value;
 
@@ -144,10 +144,10 @@ pub fn success(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// How many numbers a text like `1,3-5` names, all below a bound and each above the last.
+/// Returns how many numbers a text like `1,3-5` names, all below a bound and each above the last.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Fails with its fault.
 pub fn indexes(text: &str, completions: i64) -> Result<i64, String> {
     let (mut last, mut total) = (None, 0);
     if text.is_empty() {

@@ -1,4 +1,4 @@
-//! How many requests of whom the server answers at a time.
+//! The limits of concurrent requests for each user.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! What the status of a Job may say: its counters, its indexes, and how it ends.
+//! The status of a Job: its counters, its indexes, and its end.
 
 use std::cmp::Ordering;
 
@@ -12,7 +12,7 @@ use super::errors::{Errors, Path, Shown};
 /// A first and a last index.
 type Interval = (i64, i64);
 
-/// What may become of the status of a Job.
+/// Checks the changed status of a Job.
 pub fn status(old: &Value, new: &Value, errors: &mut Errors) {
     let (status, at) = (&new["status"], Path::root("status"));
     for name in ["active", "succeeded", "failed", "ready", "terminating"] {
@@ -30,7 +30,7 @@ pub fn status(old: &Value, new: &Value, errors: &mut Errors) {
     change(old, new, &at, errors);
 }
 
-/// Whether a condition holds.
+/// Returns true when a condition holds.
 fn is(status: &Value, condition: &str) -> bool {
     let holds = |one: &Value| one.text("type") == condition && one.text("status") == "True";
     status.list("conditions").iter().any(holds)
@@ -64,7 +64,7 @@ fn never_both(status: &Value, holds: bool, one: &str, other: &str, at: &Path<'_>
     }
 }
 
-/// How a job ended, and when: nothing contradicts itself.
+/// Checks the end of a job, and its time, for contradictions.
 fn outcome(old: &Value, new: &Value, at: &Path<'_>, errors: &mut Errors) {
     let status = &new["status"];
     let complete = is(status, "Complete");
@@ -97,7 +97,7 @@ fn outcome(old: &Value, new: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// Of a job that ended no pod is left.
+/// Checks that no pod is left of a job that ended.
 fn finished(old: &Value, new: &Value, at: &Path<'_>, errors: &mut Errors) {
     let (before, status) = (&old["status"], &new["status"]);
     if !is_finished(status) {
@@ -119,7 +119,7 @@ fn finished(old: &Value, new: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// Which of the pods with numbers succeeded and failed.
+/// Checks the numbers of the pods that succeeded and failed.
 fn indexes(old: &Value, new: &Value, at: &Path<'_>, errors: &mut Errors) {
     let (spec, before, status) = (&new["spec"], &old["status"], &new["status"]);
     let completions = spec.int("completions").unwrap_or(i64::from(i32::MAX));
@@ -192,7 +192,7 @@ fn interval(text: &str, completions: i64) -> Result<Interval, String> {
     }
 }
 
-/// The first index that is in both of two texts; what is no index in them is passed over.
+/// Returns the first index that is in both of two texts; what is no index in them is passed over.
 fn shared(one: &str, other: &str, completions: i64) -> Option<i64> {
     let read =
         |text: &str| -> Vec<Interval> { text.split(',').filter_map(|part| interval(part, completions).ok()).collect() };
@@ -220,7 +220,7 @@ fn pods(status: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// What was counted is not taken back, and how a job ended stays.
+/// Checks that counts are not taken back, and that the end of a job stays.
 fn change(old: &Value, new: &Value, at: &Path<'_>, errors: &mut Errors) {
     let (before, after, spec) = (&old["status"], &new["status"], &new["spec"]);
     let count = |status: &Value, name: &str| status.int(name).unwrap_or_default();

@@ -168,7 +168,7 @@ fn indexed(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// What may become of a Job: while it is suspended and has not begun, where its pods may go.
+/// Checks a changed Job: while it is suspended and has not begun, the placement of its pods may change.
 pub fn job_update(old: &Value, new: &Value, errors: &mut Errors) {
     let (before, after, at) = (&old["spec"], &new["spec"], Path::root("spec"));
     let count = |spec: &Value, name: &str| spec.int(name);
@@ -196,7 +196,7 @@ pub fn job_update(old: &Value, new: &Value, errors: &mut Errors) {
     }
 }
 
-/// Whether a job is suspended and has no pods, so that much of its template may still change.
+/// Returns true when a job is suspended and has no pods, so that much of its template may still change.
 fn is_at_rest(job: &Value) -> bool {
     let status = &job["status"];
     let said = |condition: &Value| condition.text("type") == "Suspended" && condition.text("status") == "True";
@@ -205,7 +205,7 @@ fn is_at_rest(job: &Value) -> bool {
         && (!status.has("startTime") || status.list("conditions").iter().any(said))
 }
 
-/// A template's spec with what of it may change as it was: where its pods may run, and what they ask for.
+/// Returns a template's spec with what of it may change as it was: where its pods may run, and what they ask for.
 fn with_free_fields(before: &Value, after: &Value) -> Value {
     let mut spec = after.clone();
     for name in ["nodeSelector", "tolerations", "schedulingGates"] {
@@ -264,7 +264,7 @@ fn time_zone(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// Why a name is none of a zone of time, if it is none.
+/// Returns why a name is none of a zone of time, if it is none.
 fn zone_problem(zone: &str) -> Option<String> {
     let is_path = zone.split('/').all(|part| !matches!(part, "" | "." | ".."));
     if is_path && zone.contains("..") {
@@ -278,7 +278,7 @@ fn zone_problem(zone: &str) -> Option<String> {
     Some(if is_folder { "is a directory".to_owned() } else { format!("unknown time zone {zone}") })
 }
 
-/// A schedule without the zone that older ones name in front.
+/// Returns a schedule without the zone that older ones name in front.
 fn fields_of(schedule: &str) -> Result<&str, String> {
     let Some(rest) = schedule.strip_prefix("CRON_TZ=").or_else(|| schedule.strip_prefix("TZ=")) else {
         return Ok(schedule);

@@ -1,4 +1,4 @@
-//! Which rules each kind has, its metadata apart.
+//! The rules of each kind, its metadata apart.
 
 use serde_json::Value;
 
@@ -34,14 +34,14 @@ pub struct KindRules {
 }
 
 impl KindRules {
-    /// What is wrong with an object by itself.
+    /// Checks an object by itself.
     pub fn check(&self, object: &Value, errors: &mut Errors) {
         if let Some(check) = self.check {
             check(object, errors);
         }
     }
 
-    /// What of a change may not be.
+    /// Checks a change.
     pub fn change(&self, old: &Value, new: &Value, errors: &mut Errors) {
         if let Some(change) = self.change {
             change(old, new, errors);
@@ -64,17 +64,17 @@ const fn of_new(check: Check, change: KindChange) -> KindRules {
     KindRules { check: Some(check), change: Some(change), order: Order::Instead }
 }
 
-/// Only what of an object changed is looked at here.
+/// Returns only what of an object changed is looked at here.
 const fn changed(change: KindChange) -> KindRules {
     KindRules { check: None, change: Some(change), order: Order::After }
 }
 
-/// What of an object changed is looked at, then it by itself.
+/// Returns rules that check the change first, then the object by itself.
 const fn after(change: KindChange, check: Check) -> KindRules {
     KindRules { check: Some(check), change: Some(change), order: Order::Before }
 }
 
-/// The rules of a kind, named by group and kind.
+/// Returns the rules of a kind, named by group and kind.
 pub fn of((group, kind): (&str, &str)) -> KindRules {
     let none = KindRules { check: None, change: None, order: Order::After };
     match group {

@@ -1,4 +1,4 @@
-//! What holds for the metadata of every object.
+//! The rules for the metadata of every object.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ const ANNOTATION_BYTES: usize = 256 * 1024;
 /// Finalizers without a domain.
 pub const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
 
-/// Whether objects of a kind live in namespaces.
+/// The choice if objects of a kind live in namespaces.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum NameScope {
     /// Each in one.
@@ -23,7 +23,7 @@ pub enum NameScope {
     Cluster,
 }
 
-/// The metadata of a new object. `name` checks the object's name.
+/// Returns the metadata of a new object. `name` checks the object's name.
 pub fn create(metadata: &Value, scope: NameScope, name: fn(&str) -> NameProblem, at: &Path<'_>, errors: &mut Errors) {
     let prefix = metadata.text("generateName");
     if !prefix.is_empty() {
@@ -59,7 +59,7 @@ pub fn embedded(metadata: &Value, at: &Path<'_>, errors: &mut Errors) {
     both(metadata, at, errors);
 }
 
-/// What holds for new metadata and for changed metadata.
+/// Checks the rules for new metadata and for changed metadata.
 fn both(metadata: &Value, at: &Path<'_>, errors: &mut Errors) {
     let generation = metadata.int("generation").unwrap_or_default();
     if generation < 0 {
@@ -130,7 +130,7 @@ fn owners(metadata: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// An owner reference, its fields in the order of its type.
+/// Returns an owner reference, its fields in the order of its type.
 fn owner_text(owner: &Value) -> String {
     let mut parts: Vec<String> = ["apiVersion", "kind", "name", "uid"]
         .iter()
@@ -156,7 +156,7 @@ fn finalizers(metadata: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// What the built-in kinds ask of finalizers besides.
+/// Checks the further rules of the built-in kinds for finalizers.
 pub fn finalizer_names(metadata: &Value, at: &Path<'_>, errors: &mut Errors) {
     let list = at.field("finalizers");
     for (index, name) in metadata.list("finalizers").iter().enumerate() {
@@ -168,7 +168,7 @@ pub fn finalizer_names(metadata: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// What may become of metadata.
+/// Checks changed metadata.
 pub fn update(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
     if old.has("deletionTimestamp") {
         let known: BTreeSet<String> = old.list("finalizers").iter().map(Value::to_string).collect();
@@ -207,7 +207,7 @@ pub fn update(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
     finalizers(new, &at.field("finalizers"), errors);
 }
 
-/// The part of a name that is not generated, where a change is checked like a new object.
+/// Returns the part of a name that is not generated, where a change is checked like a new object.
 pub fn prefix(new: &Value, name: fn(&str) -> NameProblem, at: &Path<'_>, errors: &mut Errors) {
     let prefix = new.text("generateName");
     if !prefix.is_empty() {

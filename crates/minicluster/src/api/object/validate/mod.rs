@@ -1,4 +1,4 @@
-//! Whether an object may be: everything that is wrong with it, together, in the real server's order and words.
+//! Validates an object: all faults together, in the real server's order and words.
 
 mod apps;
 mod apps_update;
@@ -86,7 +86,7 @@ const KEPT_NAMES: [&str; 23] = [
     "PodDisruptionBudget",
 ];
 
-/// What is wrong with a new object.
+/// Returns the faults of a new object.
 pub fn create(definition: &Definition, object: &Value) -> Errors {
     let mut errors = Errors::new();
     let at = Path::root("metadata");
@@ -120,14 +120,14 @@ pub fn create(definition: &Definition, object: &Value) -> Errors {
         }
         kind => kinds::of(kind).check(object, &mut errors),
     }
-    // Of names that may be anything else, all must be parts of a path.
+    // Names without a rule of their own must be parts of a path.
     if errors.is_empty() {
         metadata::create(&object["metadata"], scope, names::path_segment, &at, &mut errors);
     }
     errors
 }
 
-/// What is wrong with a changed object. `subresource` is what it was written through.
+/// Returns the faults of a changed object. `subresource` is what it was written through.
 pub fn update(definition: &Definition, subresource: Option<&str>, old: &Value, new: &Value) -> Errors {
     let mut errors = Errors::new();
     let at = Path::root("metadata");
@@ -194,29 +194,29 @@ pub fn update(definition: &Definition, subresource: Option<&str>, old: &Value, n
     errors
 }
 
-/// What may become of metadata: asked by what all kinds have in common, and once more by the kind.
+/// Checks changed metadata: by the rules for all kinds, and once more by the kind.
 fn metadata_twice(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
     for _ in 0..2 {
         metadata::update(&new["metadata"], &old["metadata"], at, errors);
     }
 }
 
-/// What is wrong with a text as a DNS label.
+/// Returns the faults of a text as a DNS label.
 pub fn label_problems(text: &str) -> NameProblem {
     names::dns_1123_label(text)
 }
 
-/// What is wrong with a text as a DNS label that begins with a letter.
+/// Returns the faults of a text as a DNS label that begins with a letter.
 pub fn dns_1035_problems(text: &str) -> NameProblem {
     names::dns_1035_label(text)
 }
 
-/// What is wrong with a text as the value of a label.
+/// Returns the faults of a text as the value of a label.
 pub fn label_value_problems(text: &str) -> NameProblem {
     names::label_value(text)
 }
 
-/// What is wrong with a text as a part of a path.
+/// Returns the faults of a text as a part of a path.
 pub fn path_segment_problems(text: &str) -> NameProblem {
     names::path_segment(text)
 }
@@ -225,7 +225,7 @@ fn key(definition: &Definition) -> (&str, &str) {
     (definition.group.as_str(), definition.kind.as_str())
 }
 
-/// What the name of an object of a kind must look like.
+/// Returns the check for the name of an object of a kind.
 fn name_check(definition: &Definition) -> fn(&str) -> NameProblem {
     match key(definition) {
         ("", "Namespace") => names::dns_1123_label,

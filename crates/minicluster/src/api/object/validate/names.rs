@@ -39,7 +39,7 @@ const HTTP_HEADER: &str = "a valid HTTP header must consist of alphanumeric char
 const PERCENT: &str = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', \
                        regex used for validation is '[0-9]+%')";
 
-/// What a check says: nothing, if all is well.
+/// The result of a check: nothing, if all is well.
 pub type NameProblem = Vec<String>;
 
 fn is_lower(byte: u8) -> bool {
@@ -65,7 +65,7 @@ fn bytes(most: usize) -> String {
     format!("must be no more than {most} bytes")
 }
 
-/// The name of a namespace, a container, a port on a service.
+/// Returns the name of a namespace, a container, a port on a service.
 pub fn dns_1123_label(text: &str) -> NameProblem {
     let mut said = NameProblem::new();
     if text.len() > 63 {
@@ -77,7 +77,7 @@ pub fn dns_1123_label(text: &str) -> NameProblem {
     said
 }
 
-/// The name of most objects.
+/// Returns the name of most objects.
 pub fn dns_1123_subdomain(text: &str) -> NameProblem {
     let mut said = NameProblem::new();
     if text.len() > 253 {
@@ -107,7 +107,7 @@ pub fn full_domain(text: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A domain to search in, where underscores are let through.
+/// Returns a domain to search in, where underscores are let through.
 pub fn search_domain(text: &str) -> NameProblem {
     let mut said = NameProblem::new();
     if text.len() > 253 {
@@ -124,7 +124,7 @@ pub fn search_domain(text: &str) -> NameProblem {
     said
 }
 
-/// The name of most objects, as the generic checks of objects word it.
+/// Returns the name of most objects, as the generic checks of objects word it.
 pub fn object_name(text: &str) -> NameProblem {
     dns_1123_subdomain(text)
         .into_iter()
@@ -132,7 +132,7 @@ pub fn object_name(text: &str) -> NameProblem {
         .collect()
 }
 
-/// The name of a service.
+/// Returns the name of a service.
 pub fn dns_1035_label(text: &str) -> NameProblem {
     let mut said = NameProblem::new();
     if text.len() > 63 {
@@ -144,7 +144,7 @@ pub fn dns_1035_label(text: &str) -> NameProblem {
     said
 }
 
-/// A subdomain whose first part is a star.
+/// Returns a subdomain whose first part is a star.
 pub fn wildcard_subdomain(text: &str) -> NameProblem {
     let mut said = NameProblem::new();
     if text.len() > 253 {
@@ -164,7 +164,7 @@ fn fits_qualified(name: &str) -> bool {
         && bytes.iter().all(inner)
 }
 
-/// The key of a label or annotation: a name, perhaps with a domain in front.
+/// Returns the key of a label or annotation: a name, perhaps with a domain in front.
 pub fn qualified_name(text: &str) -> NameProblem {
     let mut said = NameProblem::new();
     let (prefix, name) = match text.split_once('/') {
@@ -193,7 +193,7 @@ pub fn qualified_name(text: &str) -> NameProblem {
     said
 }
 
-/// The value of a label.
+/// Returns the value of a label.
 pub fn label_value(text: &str) -> NameProblem {
     let mut said = NameProblem::new();
     if text.len() > 63 {
@@ -205,13 +205,13 @@ pub fn label_value(text: &str) -> NameProblem {
     said
 }
 
-/// The name of an environment variable.
+/// Returns the name of an environment variable.
 pub fn env_var_name(text: &str) -> NameProblem {
     let fits = !text.is_empty() && text.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'=');
     if fits { NameProblem::new() } else { vec![ENV_VAR.to_owned()] }
 }
 
-/// The key of a ConfigMap or Secret.
+/// Returns the key of a ConfigMap or Secret.
 pub fn config_key(text: &str) -> NameProblem {
     let mut said = NameProblem::new();
     if text.len() > 253 {
@@ -230,7 +230,7 @@ pub fn config_key(text: &str) -> NameProblem {
     said
 }
 
-/// The name of an HTTP header.
+/// Returns the name of an HTTP header.
 pub fn http_header(text: &str) -> NameProblem {
     let fits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     if fits { NameProblem::new() } else { vec![HTTP_HEADER.to_owned()] }
@@ -243,7 +243,7 @@ pub fn percent(text: &str) -> NameProblem {
     if fits { NameProblem::new() } else { vec![PERCENT.to_owned()] }
 }
 
-/// A port's number.
+/// Returns a port's number.
 pub fn port_number(number: i64) -> NameProblem {
     if (1..=65_535).contains(&number) {
         NameProblem::new()
@@ -252,7 +252,7 @@ pub fn port_number(number: i64) -> NameProblem {
     }
 }
 
-/// A port's name.
+/// Returns a port's name.
 pub fn port_name(text: &str) -> NameProblem {
     let mut said = NameProblem::new();
     if text.len() > 15 {
@@ -273,7 +273,7 @@ pub fn port_name(text: &str) -> NameProblem {
     said
 }
 
-/// A user's or group's number.
+/// Returns a user's or group's number.
 pub fn user_id(number: i64) -> NameProblem {
     if (0..=i64::from(i32::MAX)).contains(&number) {
         NameProblem::new()
@@ -282,13 +282,13 @@ pub fn user_id(number: i64) -> NameProblem {
     }
 }
 
-/// The part of an object's name that is not generated.
+/// Returns the part of an object's name that is not generated.
 pub fn generated(text: &str) -> &str {
     // The last dash may stay: letters follow it.
     text.strip_suffix('-').unwrap_or(text)
 }
 
-/// The name of an address: the address itself, in its own form.
+/// Returns the name of an address: the address itself, in its own form.
 pub fn ip_address(text: &str) -> NameProblem {
     match text.parse::<std::net::IpAddr>() {
         Err(_) => vec!["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned()],
@@ -299,7 +299,7 @@ pub fn ip_address(text: &str) -> NameProblem {
     }
 }
 
-/// The address of an interface in its own form, and how many of its bits are the network's.
+/// Returns the address of an interface in its own form, and how many of its bits are the network's.
 pub fn interface_address(text: &str) -> NameProblem {
     if parse_legacy_range(text).is_none() {
         return vec!["must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)".to_owned()];
@@ -323,7 +323,7 @@ pub fn kind_and_name(object: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A name that stands in a path.
+/// Returns a name that stands in a path.
 pub fn path_segment(text: &str) -> NameProblem {
     match text {
         "." | ".." => vec![format!("may not be '{text}'")],

@@ -58,7 +58,7 @@ fn host_name(host: &str) -> names::NameProblem {
     if host.contains('*') { names::wildcard_subdomain(host) } else { names::dns_1123_subdomain(host) }
 }
 
-/// What a path that is compared part by part may not contain, and what it may not end in.
+/// The texts that a path that is compared part by part may not contain, and may not end in.
 const BAD_PATHS: (&[&str], &[&str]) = (&["//", "/./", "/../", "%2f", "%2F"], &["/..", "/."]);
 
 fn ingress_paths(paths: &[Value], at: &Path<'_>, errors: &mut Errors) {
@@ -165,7 +165,7 @@ pub fn ingress_class(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// What may become of an IngressClass.
+/// Checks a changed IngressClass.
 pub fn ingress_class_update(old: &Value, new: &Value, errors: &mut Errors) {
     immutable(&old["spec"], &new["spec"], "controller", &Path::root("spec"), errors);
 }
@@ -193,7 +193,7 @@ pub fn ip_address(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// What may become of an IPAddress.
+/// Checks a changed IPAddress.
 pub fn ip_address_update(old: &Value, new: &Value, errors: &mut Errors) {
     immutable(&old["spec"], &new["spec"], "parentRef", &Path::root("spec"), errors);
 }

@@ -32,7 +32,7 @@ pub fn node(object: &Value, errors: &mut Errors) {
         }
     }
     if let Some(swap) = object["status"]["nodeInfo"]["swap"].int("capacity").filter(|swap| *swap <= 0) {
-        // That is where the field is said to be there.
+        // The error names the field at this place.
         errors.invalid(&Path::root("metadata.nodeSwapStatus.capacity"), swap, "must be greater than zero");
     }
     let ranges = spec.list("podCIDRs");
@@ -44,7 +44,7 @@ pub fn node(object: &Value, errors: &mut Errors) {
     of_status(object, errors);
 }
 
-/// What a node says of itself.
+/// Checks the status of a node.
 fn of_status(object: &Value, errors: &mut Errors) {
     for name in ["capacity", "allocatable"] {
         amounts(object["status"].entries(name), &Path::root("status").field(name), errors);
@@ -77,14 +77,14 @@ fn families(ranges: &[Value], at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// What a node has of each resource: never less than nothing, and some things only whole.
+/// Checks the amounts of a node's resources: never less than zero, and some things only whole.
 fn amounts(amounts: &serde_json::Map<String, Value>, at: &Path<'_>, errors: &mut Errors) {
     for (name, amount) in amounts {
         pod::resources::quantity(name, amount, &at.field(name), errors);
     }
 }
 
-/// What a node says its kubelet can do: names like `MyFeature` or `MyFeature/mySubFeature`, in order.
+/// Checks the features of a node's kubelet: names like `MyFeature` or `MyFeature/mySubFeature`, in order.
 fn features(features: &[Value], list: &Path<'_>, errors: &mut Errors) {
     static FORM: LazyLock<Regex> =
         LazyLock::new(|| Regex::new("^[A-Z][A-Za-z0-9]*(/[A-Za-z][A-Za-z0-9]*)*$").expect("a valid pattern"));
@@ -116,7 +116,7 @@ fn taint_of(effect: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// What may become of a Node.
+/// Checks a changed Node.
 pub fn node_update(old: &Value, new: &Value, errors: &mut Errors) {
     let (before, after, at) = (&old["spec"], &new["spec"], Path::root("spec"));
     if !before.list("podCIDRs").is_empty() && before.list("podCIDRs") != after.list("podCIDRs") {
@@ -130,7 +130,7 @@ pub fn node_update(old: &Value, new: &Value, errors: &mut Errors) {
     }
 }
 
-/// What may become of the status of a Node. Each address is there once.
+/// Checks the changed status of a Node. Each address is there once.
 pub fn node_status(new: &Value, errors: &mut Errors) {
     of_status(new, errors);
     let addresses = new["status"].list("addresses");
@@ -143,7 +143,7 @@ pub fn node_status(new: &Value, errors: &mut Errors) {
     }
 }
 
-/// What holds a Namespace back when it is deleted.
+/// Checks the finalizers of a Namespace.
 pub fn namespace(object: &Value, errors: &mut Errors) {
     let at = Path::root("spec.finalizers");
     for name in object["spec"].list("finalizers") {
@@ -195,7 +195,7 @@ pub fn runtime_class(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// What may become of a RuntimeClass.
+/// Checks a changed RuntimeClass.
 pub fn runtime_class_update(old: &Value, new: &Value, errors: &mut Errors) {
     super::errors::immutable(old, new, "handler", &Path::root(""), errors);
 }

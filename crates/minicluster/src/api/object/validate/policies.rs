@@ -7,7 +7,7 @@ use super::errors::{Errors, Path, Shown};
 use super::registrations::{FAILURES, MATCHES, conditions, rule_of};
 use super::{names, selector};
 
-/// What both kinds of policy have in common: what they are about. The expressions are not compiled.
+/// Checks the common part of both kinds of policy: their subjects. The expressions are not compiled.
 fn about(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     errors.one_of(spec, "failurePolicy", &FAILURES, at);
     if let Some(kind) = spec.some("paramKind") {
@@ -76,7 +76,7 @@ pub fn policy(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// What is said of an object that a rule refuses.
+/// Checks the message about an object that a rule refuses.
 fn message(validation: &Value, at: &Path<'_>, errors: &mut Errors) {
     let given = validation.text("messageExpression");
     if !given.is_empty() && given.trim().is_empty() {
@@ -206,7 +206,7 @@ pub fn mutation_binding(object: &Value, errors: &mut Errors) {
     no_deletions(&spec["matchResources"], &at.field("matchResources"), errors);
 }
 
-/// What is deleted can't be changed on its way.
+/// Checks that the policy is not about deletions: a deleted object can't be changed on its way.
 fn no_deletions(matches: &Value, at: &Path<'_>, errors: &mut Errors) {
     const OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
     let at = at.field("resourceRules.operations");
@@ -217,7 +217,7 @@ fn no_deletions(matches: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// What binds a policy: which one, to what, with which parameters.
+/// Checks a binding: its policy, its subject, its parameters.
 fn bound(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let policy = spec.text("policyName");
     if policy.is_empty() {

@@ -1,4 +1,4 @@
-//! What a namespace may use, and each pod in it.
+//! The limits of a namespace, and of each pod in it.
 
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ const SCOPES: [&str; 7] = [
 ];
 /// Scopes that there either are or are not.
 const PLAIN: [&str; 5] = ["Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "CrossNamespacePodAffinity"];
-/// What quotas count of pods in any scope but that of the best effort.
+/// The resources of pods that quotas count in any scope but that of the best effort.
 const OF_PODS: [&str; 7] = ["pods", "cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 const OTHERS: [&str; 12] = [
     "ephemeral-storage",
@@ -53,7 +53,7 @@ pub fn quota(object: &Value, errors: &mut Errors) {
     selector(spec, &at.field("scopeSelector.matchExpressions"), errors);
 }
 
-/// What may become of a ResourceQuota.
+/// Checks a changed ResourceQuota.
 pub fn quota_update(old: &Value, new: &Value, errors: &mut Errors) {
     let sorted = |object: &Value| {
         let mut scopes: Vec<String> = object["spec"].list("scopes").iter().map(Value::to_string).collect();
@@ -67,7 +67,7 @@ pub fn quota_update(old: &Value, new: &Value, errors: &mut Errors) {
     }
 }
 
-/// What may become of the status of a ResourceQuota.
+/// Checks the changed status of a ResourceQuota.
 pub fn quota_status(object: &Value, errors: &mut Errors) {
     let status = Path::root("status");
     for part in ["hard", "used"] {
@@ -106,13 +106,13 @@ fn scopes(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// Whether a resource is one of the names that quotas know.
+/// Returns true when a resource is one of the names that quotas know.
 fn is_standard(name: &str) -> bool {
     let huge = is_huge_pages(name) || name.starts_with("requests.hugepages-");
     OF_PODS.contains(&name) || OTHERS.contains(&name) || huge
 }
 
-/// Whether a scope says something of a resource.
+/// Returns true when a scope applies to a resource.
 fn fits(scope: &str, resource: &str) -> bool {
     match scope {
         "BestEffort" => resource == "pods",
@@ -228,8 +228,8 @@ fn limit_resource(ty: &str, name: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// What the parts of a limit say of one resource, against each other: what is greater than what, where that is told, and
-/// which of the two is shown.
+/// The order of a limit's parts for one resource: the lesser, the greater, the field of the error, and the value that
+/// it shows.
 const ORDER: [(&str, &str, &str, &str); 6] = [
     ("min", "max", "min", "min"),
     ("min", "default request", "defaultRequest", "default request"),

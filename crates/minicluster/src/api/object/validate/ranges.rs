@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use super::endpoints::parse_legacy;
 use super::errors::{Errors, Path};
 
-/// What is said of a text that is no range of addresses.
+/// The complaint about a text that is no range of addresses.
 pub const NOT_A_RANGE: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 
 /// A range of addresses, as older fields have them.
@@ -31,7 +31,7 @@ pub fn legacy_range(text: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A range of addresses; numbers may have zeros in front, as they had long ago.
+/// Returns a range of addresses; numbers may have zeros in front, as they had long ago.
 pub fn parse_legacy_range(text: &str) -> Option<(u128, u32, u32)> {
     let (address, bits) = text.split_once('/')?;
     let plain = match bits.trim_start_matches('0') {
@@ -62,7 +62,8 @@ pub fn cidr(text: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// An address range: its first address as a number of 128 bits, how many bits are fixed, and how many there are.
+/// Returns an address range: its first address as a number of 128 bits, how many bits are fixed, and how many there
+/// are.
 pub fn range(text: &str) -> Option<(u128, u32, u32)> {
     let (address, bits) = text.split_once('/')?;
     if !bits.bytes().all(|byte| byte.is_ascii_digit()) || (bits.len() > 1 && bits.starts_with('0')) {
@@ -76,7 +77,7 @@ pub fn range(text: &str) -> Option<(u128, u32, u32)> {
     (bits <= all).then(|| (number & u128::MAX.checked_shl(128 - bits).unwrap_or_default(), bits, all))
 }
 
-/// Whether a range lies within another, and is smaller; nothing where one of them is none.
+/// Returns true when a range lies within another, and is smaller; `None` if one of them is none.
 pub fn is_within(inner: &str, outer: &str) -> Option<bool> {
     // The older family lies within the newer one; how long a prefix is, is compared as it is written.
     let read = |text: &str| {

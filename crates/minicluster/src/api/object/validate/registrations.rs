@@ -1,4 +1,4 @@
-//! What is registered with the server: other servers, webhooks, policies.
+//! The objects that are registered with the server: other servers, webhooks, policies.
 
 use std::collections::BTreeSet;
 
@@ -10,9 +10,9 @@ use super::{names, selector};
 
 const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 const SCOPES: [&str; 3] = ["*", "Cluster", "Namespaced"];
-/// What becomes of a request when nobody can be asked.
+/// The answers to a request when nobody can be asked.
 pub const FAILURES: [&str; 2] = ["Fail", "Ignore"];
-/// How closely a rule is taken.
+/// The precision with which a rule is matched.
 pub const MATCHES: [&str; 2] = ["Equivalent", "Exact"];
 const SIDE_EFFECTS: [&str; 2] = ["None", "NoneOnDryRun"];
 const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
@@ -55,7 +55,7 @@ pub fn api_service(object: &Value, errors: &mut Errors) {
     served_by(spec, &at, errors);
 }
 
-/// Where an APIService is served.
+/// Checks the service of an APIService.
 fn served_by(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let bundle = spec.text("caBundle");
     let size = (bundle.len() / 4 * 3).saturating_sub(bundle.bytes().rev().take_while(|byte| *byte == b'=').count());
@@ -143,7 +143,7 @@ fn webhook(hook: &Value, at: &Path<'_>, errors: &mut Errors) {
     conditions(hook.list("matchConditions"), &at.field("matchConditions"), errors);
 }
 
-/// How a webhook is reached: by an address, or as a service.
+/// Checks the client of a webhook: an address, or a service.
 pub fn client(config: &Value, at: &Path<'_>, errors: &mut Errors) {
     match (config.some("url").and_then(Value::as_str), config.some("service")) {
         (None, None) | (Some(_), Some(_)) => errors.required(at, "exactly one of url or service is required"),
@@ -237,7 +237,7 @@ fn stars(values: &[Value], at: &Path<'_>, what: &str, errors: &mut Errors) {
     }
 }
 
-/// Which requests something is about.
+/// Checks a rule for requests.
 pub fn rule_of(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
     let operations = rule.list("operations");
     let list = at.field("operations");

@@ -9,7 +9,7 @@ use super::{names, selector};
 const GROUP: &str = "rbac.authorization.k8s.io";
 const SUBJECTS: [&str; 3] = ["ServiceAccount", "User", "Group"];
 
-/// Where a role counts.
+/// The reach of a role.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
     /// In its namespace.
@@ -50,7 +50,7 @@ pub fn role(object: &Value, reach: Reach, errors: &mut Errors) {
     }
 }
 
-/// Which roles a ClusterRole takes its rules from.
+/// Checks the roles that a ClusterRole takes its rules from.
 fn aggregation(rule: &Value, errors: &mut Errors) {
     let list = Path::root("aggregationRule.clusterRoleSelectors");
     if rule.list("clusterRoleSelectors").is_empty() {

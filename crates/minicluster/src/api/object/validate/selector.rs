@@ -45,12 +45,12 @@ fn requirement(expression: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// Whether a selector selects everything.
+/// Returns true when a selector selects everything.
 pub fn is_empty(selector: &Value) -> bool {
     selector.entries("matchLabels").is_empty() && selector.list("matchExpressions").is_empty()
 }
 
-/// Whether a selector matches labels; none where the selector makes no sense.
+/// Returns true when a selector matches labels; `None` if the selector makes no sense.
 pub fn matches(selector: &Value, labels: Option<&Value>) -> Option<bool> {
     let labels = entries_of(labels);
     if selector.is_null() {
@@ -81,12 +81,12 @@ pub fn matches(selector: &Value, labels: Option<&Value>) -> Option<bool> {
     Some(matches)
 }
 
-/// Whether labels hold all of some others.
+/// Returns true when labels hold all of some others.
 pub fn plain_matches(selector: &Map<String, Value>, labels: &Map<String, Value>) -> bool {
     selector.iter().all(|(key, value)| labels.get(key) == Some(value))
 }
 
-/// A selector as errors show it, its fields in the order of its type.
+/// Returns a selector as errors show it, its fields in the order of its type.
 pub fn shown(selector: &Value) -> String {
     let mut parts = Vec::new();
     if let Some(labels) = selector.some("matchLabels") {

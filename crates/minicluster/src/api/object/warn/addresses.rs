@@ -1,4 +1,4 @@
-//! What is said of addresses that are not written as everybody writes them.
+//! Warnings about addresses that are not written in the usual form.
 
 use std::net::IpAddr;
 
@@ -81,7 +81,7 @@ pub fn ranges(of: &Value, list: &str, place: &str, said: &mut Vec<String>) {
     }
 }
 
-/// What is said of an address.
+/// Returns the warning about an address.
 pub fn address(text: &str, place: &str) -> Option<String> {
     if let Ok(address) = text.parse::<IpAddr>() {
         let usual = address.to_string();
@@ -93,7 +93,7 @@ pub fn address(text: &str, place: &str) -> Option<String> {
     Some(format!("{place}: non-standard IP address {text:?} is invalid: use \"{usual}\""))
 }
 
-/// An IPv4 address some of whose numbers begin with zeros, without these.
+/// Returns an IPv4 address some of whose numbers begin with zeros, without these.
 fn without_zeros(text: &str) -> Option<IpAddr> {
     let parts: Vec<String> =
         text.split('.').map(|part| part.parse::<u8>().map(|part| part.to_string()).ok()).collect::<Option<_>>()?;

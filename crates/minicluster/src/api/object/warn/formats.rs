@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::super::value_ext::ValueExt;
 use super::super::words::quote;
 
-/// Formats of texts. Where no type is said, these are known, too.
+/// Formats of texts. Without a type, these are known, too.
 const OF_TEXTS: [&str; 27] = [
     "bsonobjectid",
     "byte",
@@ -38,7 +38,7 @@ const OF_TEXTS: [&str; 27] = [
     "uuid5",
 ];
 
-/// What is warned of in the spec of a definition, and was not in the one before.
+/// Adds the warnings about the spec of a definition that were not due for the one before.
 pub fn warnings(old: &Value, spec: &Value, said: &mut Vec<String>) {
     let (known, unknown) = (of_spec(old), of_spec(spec));
     said.extend(unknown.difference(&known).map(|format| format!("unrecognized format {}", quote(format))));

@@ -1,4 +1,4 @@
-//! What a write is warned of, though it is let through.
+//! The warnings of a write that is let through.
 
 mod addresses;
 mod formats;
@@ -104,13 +104,13 @@ pub fn update(write: &WriteContext<'_>, old: &Value, new: &Value) -> Vec<String>
         Some("scale") => old["spec"] != new["spec"],
         Some(_) => false,
     };
-    // Of those, the real server looks at what it was.
+    // For those, the real server looks at the former object.
     let told = if key == ("", "ReplicationController") { old } else { new };
     if moved && let Some((path, template)) = template(definition, told) {
         pod::warnings(&path, template, &mut warnings);
     }
     if write.subresource.is_none() {
-        // What never changes is told once.
+        // A field that never changes is reported once.
         let told = match key {
             ("storage.k8s.io", "CSIDriver") => old["spec"]["tokenRequests"] == new["spec"]["tokenRequests"],
             ("", "ServiceAccount") => old["metadata"]["annotations"].has(ENFORCE),
@@ -135,7 +135,7 @@ fn template<'a>(definition: &Definition, object: &'a Value) -> Option<(String, &
     Some((format!("{}.", path.join(".")), at(object, path)?))
 }
 
-/// What is said of owners that are named twice, which then count once.
+/// Returns the warning about owners that are named twice, which then count once.
 pub fn duplicate_owners(uids: &[String]) -> String {
     format!(
         ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject \

@@ -1,4 +1,4 @@
-//! What is warned of where labels of nodes are named: in pods, and in kinds that say on which nodes something is to be had.
+//! The warnings about labels of nodes: in pods, and in kinds that name the nodes of something.
 
 use serde_json::Value;
 
@@ -81,12 +81,12 @@ fn volume(object: &Value, said: &mut Vec<String>) {
     }
 }
 
-/// What of a label there is to say, if it is of the past.
+/// Returns the warning about a label, if it is an old one.
 pub fn old(key: &str) -> Option<&'static str> {
     OLD_LABELS.iter().find(|(label, _)| *label == key).map(|(_, said)| *said)
 }
 
-/// How much a term about nodes counts.
+/// The weight of a term about nodes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Weight {
     /// Values that no label can have are refused.

@@ -1,4 +1,4 @@
-//! What pods and pod templates are warned of.
+//! The warnings about pods and pod templates.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -75,7 +75,7 @@ pub fn warnings(prefix: &str, pod: &Value, warnings: &mut Vec<String>) {
     addresses::of_pod(prefix, spec, warnings);
 }
 
-/// Every container and the way to it.
+/// Returns every container and the way to it.
 fn containers<'a>(prefix: &str, spec: &'a Value) -> Vec<(String, &'a Value)> {
     let kinds = ["initContainers", "containers", "ephemeralContainers"];
     let of_kind = |kind: &'static str| {

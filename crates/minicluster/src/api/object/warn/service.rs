@@ -1,4 +1,4 @@
-//! What the sender of a service is warned of.
+//! The warnings about services.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! What is stored and told, but has no effect here: whoever writes it is told so.
+//! The warnings about fields that are stored and served, but have no effect here.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::super::value_ext::ValueExt;
 
 const RULES: &str = "x-kubernetes-validations";
 
-/// A warning about rules that this server does not enforce.
+/// Returns a warning about rules that this server does not enforce.
 pub fn warning(key: (&str, &str), object: &Value) -> Option<String> {
     match key {
         ("apiextensions.k8s.io", "CustomResourceDefinition") => {
@@ -38,7 +38,7 @@ pub fn warning(key: (&str, &str), object: &Value) -> Option<String> {
     }
 }
 
-/// Whether there is a rule anywhere in a schema.
+/// Returns true when there is a rule anywhere in a schema.
 fn has_rules(schema: &Value) -> bool {
     match schema {
         Value::Object(fields) => {

@@ -48,7 +48,7 @@ pub(super) fn cells(row: &Row<'_>, kind: &str) -> Option<Vec<Value>> {
     })
 }
 
-/// What refuses, changes or slows requests.
+/// Returns the cells of kinds that refuse, change or slow requests.
 fn policies(row: &Row<'_>, kind: &str) -> Option<Vec<Value>> {
     let (name, age) = (row.name(), row.age());
     let reference = |pointer: &str, parts: [&str; 2]| match row.at(pointer) {

@@ -135,7 +135,7 @@ fn external(row: &Row<'_>, ty: &str) -> String {
     }
 }
 
-/// The first three addresses with their ports, and how many more there are.
+/// Returns the first three addresses with their ports, and how many more there are.
 fn endpoints(row: &Row<'_>) -> String {
     const SHOWN: usize = 3;
     let mut all = Vec::new();
@@ -170,7 +170,7 @@ fn quota(row: &Row<'_>) -> (String, String) {
     (requests.join(", "), limits.join(", "))
 }
 
-/// An event.
+/// Returns an event.
 pub(super) fn event(row: &Row<'_>) -> Vec<Value> {
     let about = row.at("/involvedObject");
     let field = |name: &str| about[name].as_str().unwrap_or_default();

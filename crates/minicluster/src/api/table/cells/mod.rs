@@ -16,13 +16,13 @@ use crate::api::resource::Resource;
 
 pub(super) use pods::pod_condition;
 
-/// What stands in cells where there is nothing.
+/// The text of empty cells.
 const NONE: &str = "<none>";
 
-/// What stands in cells where something should be.
+/// The text of cells without a value that should be there.
 const UNSET: &str = "<unset>";
 
-/// The cells of an object, in the order of its kind's columns.
+/// Returns the cells of an object, in the order of its kind's columns.
 pub(super) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
     // A row shows what is there, in whichever version it is asked for.
     let object = &to_storage(resource, object.clone());
@@ -46,17 +46,17 @@ struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// The value at a pointer, null if there is none.
+    /// Returns the value at a pointer, null if there is none.
     fn at(&self, pointer: &str) -> &'a Value {
         self.object.pointer(pointer).unwrap_or(&Value::Null)
     }
 
-    /// The text at a pointer, empty if there is none.
+    /// Returns the text at a pointer, empty if there is none.
     fn text(&self, pointer: &str) -> &'a str {
         self.at(pointer).as_str().unwrap_or_default()
     }
 
-    /// The text at a pointer, or else another.
+    /// Returns the text at a pointer, or else another.
     fn text_or(&self, pointer: &str, otherwise: &'a str) -> &'a str {
         Some(self.text(pointer)).filter(|text| !text.is_empty()).unwrap_or(otherwise)
     }
@@ -69,7 +69,7 @@ impl<'a> Row<'a> {
         self.at(pointer).as_array().map_or(&[], Vec::as_slice)
     }
 
-    /// How many items or members there are.
+    /// Returns how many items or members there are.
     fn count(&self, pointer: &str) -> usize {
         match self.at(pointer) {
             Value::Array(items) => items.len(),
@@ -86,18 +86,18 @@ impl<'a> Row<'a> {
         json!(ago(self.at("/metadata/creationTimestamp").as_str(), self.now))
     }
 
-    /// How long ago the moment at a pointer was.
+    /// Returns how long ago the moment at a pointer was.
     fn ago(&self, pointer: &str) -> String {
         ago(self.at(pointer).as_str(), self.now)
     }
 
-    /// The moment of creation itself.
+    /// Returns the moment of creation itself.
     fn created(&self) -> Value {
         self.at("/metadata/creationTimestamp").clone()
     }
 }
 
-/// The texts of a field of each item, with commas.
+/// Returns the texts of a field of each item, with commas.
 fn joined(items: &[Value], field: &str) -> String {
     items.iter().map(|item| item[field].as_str().unwrap_or_default()).collect::<Vec<_>>().join(",")
 }
@@ -113,7 +113,7 @@ fn labels(labels: &Value) -> String {
         .join(",")
 }
 
-/// A selector of an object as text.
+/// Returns a selector of an object as text.
 fn selector(value: &Value) -> String {
     match crate::api::selector::LabelSelector::from_object(value) {
         Some(selector) if !selector.is_empty() => selector.to_string(),
@@ -121,7 +121,7 @@ fn selector(value: &Value) -> String {
     }
 }
 
-/// A value as text; empty where there is none.
+/// Returns a value as text; empty where there is none.
 fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

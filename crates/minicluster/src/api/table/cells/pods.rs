@@ -21,7 +21,7 @@ impl Restarts {
     }
 }
 
-/// What the containers say together.
+/// The summary of the containers.
 struct Summary {
     reason: String,
     ready: usize,
@@ -52,7 +52,7 @@ pub(super) fn cells(row: &Row<'_>) -> Vec<Value> {
     ]
 }
 
-/// What is said of a row whose pod has ended.
+/// Returns the condition of a row whose pod has ended.
 pub(in crate::api::table) fn pod_condition(pod: &Value) -> Option<Value> {
     let (reason, message) = match pod["status"]["phase"].as_str()? {
         "Succeeded" => ("Succeeded", "The pod has completed successfully."),
@@ -138,7 +138,7 @@ fn summary(row: &Row<'_>) -> Summary {
     Summary { reason, ready, restarts }
 }
 
-/// Why the pod still initializes, if it is because of this container.
+/// Returns why the pod still initializes, if it is because of this container.
 fn not_through(status: &Value, sidecar: bool, index: usize, total: usize) -> Option<String> {
     let state = &status["state"];
     let terminated = &state["terminated"];
@@ -166,7 +166,7 @@ fn ended_or_waiting(status: &Value) -> Option<String> {
     state["terminated"].is_object().then(|| end(&state["terminated"]))
 }
 
-/// How a container ended.
+/// Returns how a container ended.
 fn end(terminated: &Value) -> String {
     let number = |field: &str| terminated[field].as_i64().unwrap_or_default();
     match (terminated["reason"].as_str().unwrap_or_default(), number("signal")) {

@@ -56,7 +56,7 @@ pub(super) fn cells(row: &Row<'_>, kind: &str) -> Option<Vec<Value>> {
     })
 }
 
-/// A claim.
+/// Returns a claim.
 pub(super) fn claim(row: &Row<'_>) -> Vec<Value> {
     let deleting = row.at("/metadata/deletionTimestamp").is_string();
     let phase = if deleting { "Terminating" } else { row.text("/status/phase") };
@@ -79,7 +79,7 @@ pub(super) fn claim(row: &Row<'_>) -> Vec<Value> {
     ]
 }
 
-/// A volume.
+/// Returns a volume.
 pub(super) fn volume(row: &Row<'_>) -> Vec<Value> {
     let claim = match row.text("/spec/claimRef/name") {
         "" => String::new(),

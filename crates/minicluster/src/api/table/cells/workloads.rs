@@ -140,7 +140,7 @@ fn autoscaler(row: &Row<'_>) -> Vec<Value> {
     ]
 }
 
-/// What each metric is, and what it should be; the first two, and how many more there are.
+/// Returns the present and the wanted value of each metric; the first two, and how many more there are.
 fn metrics(row: &Row<'_>) -> String {
     let wanted = row.list("/spec/metrics");
     if wanted.is_empty() {

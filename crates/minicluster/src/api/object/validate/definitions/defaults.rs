@@ -8,7 +8,7 @@ use super::super::super::value_ext::ValueExt;
 use super::super::errors::{Errors, Path};
 use super::structure::EMBEDDED;
 
-/// What of a whole object's header a default is in, as the way there.
+/// The path of a default into a whole object's header.
 type DefaultsHeader<'a> = Option<Vec<&'a str>>;
 
 /// All defaults of a schema. The root is a whole object.
@@ -48,7 +48,7 @@ fn below(schema: &Value, is_root: bool, header: &DefaultsHeader<'_>, at: &Path<'
     }
 }
 
-/// A default in the object around it.
+/// Returns a default in the object around it.
 fn surrounded(way: &[&str], default: &Value) -> Value {
     let wrap = |inner: Value, step: &&str| match *step {
         "" => Value::Array(vec![inner]),

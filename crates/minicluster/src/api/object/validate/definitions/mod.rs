@@ -48,7 +48,7 @@ pub fn definition_update(old: &Value, new: &Value, errors: &mut Errors) {
     everything_kept(new, errors);
 }
 
-/// What the status of a CustomResourceDefinition may be.
+/// Checks the status of a CustomResourceDefinition.
 pub fn definition_status(object: &Value, errors: &mut Errors) {
     naming::names_of(&object["status"]["acceptedNames"], &Path::root("status.acceptedNames"), errors);
 }
@@ -68,7 +68,7 @@ fn spec(spec: &Value, errors: &mut Errors) {
     conversion(spec, &at.field("conversion"), errors);
 }
 
-/// What became of it so far.
+/// Checks the outcome so far.
 fn outcome(object: &Value, errors: &mut Errors) {
     definition_status(object, errors);
     let (list, stored) = (Path::root("status.storedVersions"), object["status"].list("storedVersions"));
@@ -114,7 +114,7 @@ fn group(group: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// How the approval of a group that is Kubernetes' own stands.
+/// The state of approval of a group that is Kubernetes' own.
 #[derive(PartialEq, Eq)]
 enum Approval {
     Missing,

@@ -15,7 +15,7 @@ pub fn required(given: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// What is wrong with the names that are there.
+/// Checks the given names.
 pub fn names_of(given: &Value, at: &Path<'_>, errors: &mut Errors) {
     for name in ["plural", "singular", "kind", "listKind"] {
         let (at, text) = (at.field(name), given.text(name));

@@ -1,11 +1,11 @@
-//! Whether a text is a regular expression to Go's `regexp`, whose syntax is RE2's with Perl's additions.
+//! Checks that a text is a regular expression to Go's `regexp`, whose syntax is RE2's with Perl's additions.
 
 /// The most that a `{n}` may repeat, by itself and all that hold each other together.
 const MOST_REPEATS: i64 = 1_000;
-/// How deeply groups may hold each other.
+/// The depth to which groups may hold each other.
 const DEEPEST: usize = 1_000;
 
-/// What is wrong with a pattern, as Go says it: `missing closing ]: `[a``.
+/// Returns the fault of a pattern, as Go says it: `missing closing ]: `[a``.
 pub fn error(pattern: &str) -> Option<String> {
     let mut reader = PatternReader { whole: pattern, at: 0, open: vec![PatternGroup::default()] };
     reader.read().err().map(|(what, expression)| format!("{what}: `{expression}`"))
@@ -16,7 +16,7 @@ type Broken<'a> = (&'static str, &'a str);
 /// A group that is being read.
 #[derive(Default)]
 struct PatternGroup {
-    /// How often what was read last is repeated in all; nothing where there is nothing to repeat.
+    /// The total repetition of the last element; `None` if there is nothing to repeat.
     last: Option<i64>,
     /// The most that anything in it is repeated.
     most: i64,
@@ -67,7 +67,7 @@ impl<'a> PatternReader<'a> {
     }
 
     fn read(&mut self) -> Result<(), Broken<'a>> {
-        // Where the operator of repetition began that was read last.
+        // The beginning of the last operator of repetition.
         let mut repeat = None;
         while let Some(next) = self.rest().chars().next() {
             let start = self.at;
@@ -115,7 +115,7 @@ impl<'a> PatternReader<'a> {
         if self.open.len() > DEEPEST { Err(("expression nests too deeply", self.whole)) } else { Ok(()) }
     }
 
-    /// What follows `(?`; whether it opens a group.
+    /// Reads the flags after `(?`; returns true if they open a group.
     fn flags(&mut self, start: usize) -> Result<bool, Broken<'a>> {
         let rest = self.rest();
         let named = ["P<", "<"].into_iter().find(|mark| rest.starts_with(mark) && rest.len() > mark.len());
@@ -148,7 +148,7 @@ impl<'a> PatternReader<'a> {
         Ok(())
     }
 
-    /// `{n}`, `{n,}` or `{n,m}`: at least and at most; too much is told as none. What is none of them is plain text.
+    /// `{n}`, `{n,}` or `{n,m}`: at least and at most; too much is told as none. Any other text is plain.
     fn counts(&mut self) -> Option<(i64, i64)> {
         let inner = &self.rest()[1..self.rest().find('}')?];
         let number = |text: &str| {
@@ -275,7 +275,7 @@ impl<'a> PatternReader<'a> {
         ["\\d", "\\D", "\\s", "\\S", "\\w", "\\W"].iter().any(|class| self.eat(class))
     }
 
-    /// What begins with a backslash, outside of classes.
+    /// Reads an escape, outside of classes.
     fn escape(&mut self) -> Result<(), Broken<'a>> {
         let start = self.at;
         if self.eat("\\C") {
@@ -298,7 +298,7 @@ impl<'a> PatternReader<'a> {
         Ok(())
     }
 
-    /// One character with a backslash before it.
+    /// Returns one character with a backslash before it.
     fn character(&mut self) -> Result<u32, Broken<'a>> {
         let start = self.at;
         self.at += 1;

@@ -6,7 +6,7 @@ use super::super::super::value_ext::ValueExt;
 use super::super::errors::{Errors, Path};
 use super::{defaults, structure, words};
 
-/// What may be at the root of a kind whose status is written apart.
+/// The words at the root of a kind whose status is written apart.
 const AT_ROOT: [(&str, &str); 22] = [
     ("description", "Description"),
     ("type", "Type"),
@@ -41,7 +41,7 @@ pub fn schema(schema: &Value, status_apart: bool, at: &Path<'_>, errors: &mut Er
     if schema.flag("nullable") {
         errors.forbidden(&at.field("nullable"), "nullable cannot be true at the root");
     }
-    // Where a word is not known to it, the real server does not look at the structure at all.
+    // If a word is not known to it, the real server does not check the structure at all.
     let unreadable = structure::unreadable(schema);
     if unreadable.is_none() {
         let found = errors.0.len();

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::super::super::value_ext::ValueExt;
 use super::super::errors::{Errors, Path};
 
-/// How many there may be.
+/// The largest number of them.
 const MOST: usize = 8;
 const SIMPLE: &str = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats \
                       are allowed.";
@@ -45,10 +45,10 @@ pub fn fields(fields: &[Value], schema: Option<&Value>, missing: &str, list: &Pa
     }
 }
 
-/// The schema of the field that a path leads to.
+/// Returns the schema of the field that a path leads to.
 ///
 /// # Errors
-/// Why there is none, in words.
+/// Fails with the reason for which there is none, in words.
 pub fn find<'a>(path: &str, schema: &'a Value) -> Result<&'a Value, String> {
     const NONE: &Value = &Value::Null;
     let mut found = schema;
@@ -57,7 +57,7 @@ pub fn find<'a>(path: &str, schema: &'a Value) -> Result<&'a Value, String> {
         match word {
             "." => {
                 let name = words.next().ok_or("unexpected end of JSON path")?;
-                // Who names fields, names them all.
+                // A schema that names fields names them all.
                 let others = found.some("additionalProperties").filter(|_| found.entries("properties").is_empty());
                 found = match (found["properties"].get(name), others) {
                     (Some(field), _) => field,

@@ -1,4 +1,4 @@
-//! Whether a schema is structural: it says the type of everything once, where the thing is described.
+//! Checks that a schema is structural: it gives the type of everything once, at the place where the thing is described.
 
 use serde_json::Value;
 
@@ -38,7 +38,7 @@ const EITHER: &str = "x-kubernetes-int-or-string";
 /// Words under which there is a list of alternatives.
 pub(super) const ALTERNATIVES: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 
-/// Where a schema stands.
+/// The place of a schema.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum StructurePlace {
     Root,
@@ -46,7 +46,8 @@ enum StructurePlace {
     Item,
 }
 
-/// Why a schema can't even be read as a structural one: the first word of it, or of a schema in it, that has no place there.
+/// Returns why a schema can't even be read as a structural one: the first word of it, or of a schema in it, that has no
+/// place there.
 pub fn unreadable(schema: &Value) -> Option<String> {
     let own = |word: &str| match schema.get(word) {
         None | Some(Value::Null) => false,
@@ -68,7 +69,7 @@ pub fn unreadable(schema: &Value) -> Option<String> {
     parts.chain(ALTERNATIVES.iter().flat_map(|word| schema.list(word))).find_map(unreadable)
 }
 
-/// What keeps a schema from being structural, in the order of what is said.
+/// Checks that a schema is structural, in the order of the messages.
 pub fn structure(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
     let mut found = Errors::new();
     described(schema, StructurePlace::Root, at, &mut found);
@@ -77,7 +78,7 @@ pub fn structure(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
     errors.0.extend(found.0);
 }
 
-/// What describes what is there.
+/// Checks the part that describes values.
 fn described(schema: &Value, place: StructurePlace, at: &Path<'_>, errors: &mut Errors) {
     let items = schema.some("items").filter(|items| items.is_object());
     if schema.text("type") == "array" && items.is_none() {
@@ -118,7 +119,7 @@ fn described(schema: &Value, place: StructurePlace, at: &Path<'_>, errors: &mut 
     }
 }
 
-/// What alternatives at the root speak of must be described there. The real server asks for it nowhere else.
+/// Fields that alternatives at the root name must be described there. The real server asks for it nowhere else.
 fn complete(said: &Value, described: Option<&Value>, at: &str, said_at: &str, errors: &mut Errors) {
     let lists = ALTERNATIVES.iter().flat_map(|word| {
         said.list(word).iter().enumerate().map(move |(index, one)| (one, format!("{said_at}.{word}[{index}]")))
@@ -174,7 +175,7 @@ fn own_type(schema: &Value, place: StructurePlace, at: &Path<'_>, errors: &mut E
     }
 }
 
-/// What every whole object has, a schema may not change.
+/// Checks that a schema does not change the header of every whole object.
 fn header(schema: &Value, properties: &Path<'_>, errors: &mut Errors) {
     for (name, ty) in [("kind", "string"), ("apiVersion", "string"), ("metadata", "object")] {
         let Some(field) = schema["properties"].some(name) else { continue };
@@ -184,7 +185,7 @@ fn header(schema: &Value, properties: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// What the metadata of a kind is, is not the schema's to say.
+/// Checks that the schema does not describe the metadata of a kind.
 fn metadata(schema: &Value, properties: &Path<'_>, errors: &mut Errors) {
     let Some(Value::Object(metadata)) = schema["properties"].some("metadata") else { return };
     let allowed = |(word, value): (&String, &Value)| match (word.as_str(), value) {
@@ -202,8 +203,7 @@ fn metadata(schema: &Value, properties: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// Whether what is a number or a text says so in the one way in which it may: as alternatives, or first of all
-/// restrictions.
+/// Returns the allowed forms of a number or text: as alternatives, or first of all restrictions.
 fn either_pattern(schema: &Value) -> (bool, bool) {
     let plain =
         |value: &Value, ty: &str| value.as_object().is_some_and(|all| all.len() == 1) && value.text("type") == ty;
@@ -213,7 +213,7 @@ fn either_pattern(schema: &Value) -> (bool, bool) {
     (either && says(schema.list("anyOf")), either && first.is_some_and(|first| says(first.list("anyOf"))))
 }
 
-/// What restricts what is there.
+/// Checks the part that restricts values.
 fn restrictions(schema: &Value, skip_any: bool, skip_all: bool, at: &Path<'_>, errors: &mut Errors) {
     for word in ALTERNATIVES.into_iter().filter(|word| !(skip_any && *word == "anyOf")) {
         let list = at.field(word);

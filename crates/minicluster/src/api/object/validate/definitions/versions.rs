@@ -12,7 +12,7 @@ const COLUMN_FORMATS: [&str; 8] = ["byte", "date", "date-time", "double", "float
 /// Characters of a warning of deprecation.
 const LONGEST_WARNING: usize = 256;
 
-/// What each version says alone, and whether one of them is stored.
+/// Checks the parts of each version alone, and that one of them is stored.
 pub fn each(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let (versions, list) = (spec.list("versions"), at.field("versions"));
     let alone = |part: &str| shared_part(versions, part).is_none();
@@ -63,7 +63,7 @@ pub fn each(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// What all versions say alike.
+/// Checks the common parts of all versions.
 pub fn shared(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let versions = spec.list("versions");
     let common = shared_part(versions, "schema").and_then(|schema| schema.some("openAPIV3Schema"));
@@ -85,7 +85,7 @@ pub fn shared(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// Whether the schema of a version has a default anywhere.
+/// Returns true when the schema of a version has a default anywhere.
 fn has_defaults(version: &Value) -> bool {
     fn any(schema: &Value) -> bool {
         let parts = schema.entries("properties").values();
@@ -100,7 +100,7 @@ fn schema_of(version: &Value) -> Option<&Value> {
     version["schema"].some("openAPIV3Schema")
 }
 
-/// What all versions say alike; it is said of all of them at once.
+/// Returns a part that all versions have alike; it is reported for all of them at once.
 fn shared_part<'a>(versions: &'a [Value], part: &str) -> Option<&'a Value> {
     let first = versions.first()?;
     let said = first.some(part)?;

@@ -14,12 +14,12 @@ const MAP_TYPE: &str = "x-kubernetes-map-type";
 const RULES: &str = "x-kubernetes-validations";
 const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
-/// Where a schema stands.
+/// The place of a schema.
 #[derive(Clone, Copy, Default)]
 struct WordPlace<'a> {
-    /// Why there may be no defaults.
+    /// The reason for which there may be no defaults.
     no_defaults: Option<&'a str>,
-    /// Whether it is of what every object has, such as its metadata.
+    /// True when it is of the header of every object, such as its metadata.
     of_header: bool,
     is_root: bool,
     compiled: bool,
@@ -136,7 +136,7 @@ fn wanted(schema: &Value, ty: &str, word: &str, at: &Path<'_>, errors: &mut Erro
     false
 }
 
-/// How two lists become one.
+/// Checks how two lists become one.
 fn list(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
     let ty = schema.some(LIST_TYPE).and_then(Value::as_str);
     let (keys, items_at) = (schema.list(LIST_KEYS), at.field("items"));
@@ -242,7 +242,7 @@ fn told_keys(items: &Value, keys: &[Value], at: &Path<'_>, errors: &mut Errors) 
     }
 }
 
-/// What rules look like; what they say is not compiled.
+/// Checks the form of rules; their expressions are not compiled.
 fn rules(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
     let list = at.field(RULES);
     for (index, rule) in schema.list(RULES).iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What a device is and has: attributes, capacity, and counters that it shares with others.
+//! The description of a device: attributes, capacity, and counters that it shares with others.
 
 use std::sync::LazyLock;
 
@@ -61,7 +61,7 @@ pub fn attributes(device: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// How much a device has of what.
+/// Checks the capacity of a device.
 pub fn capacity(device: &Value, at: &Path<'_>, errors: &mut Errors) {
     let at = at.field("capacity");
     for (name, capacity) in device.entries("capacity") {
@@ -83,7 +83,7 @@ fn amount(value: &Value) -> Quantity {
     value.as_str().and_then(|text| Quantity::parse(text).ok()).unwrap_or_else(|| Quantity::from_whole(0))
 }
 
-/// What of a capacity may be asked for.
+/// Checks the policy for requests of a capacity.
 fn request_policy(most: &Quantity, policy: &Value, at: &Path<'_>, errors: &mut Errors) {
     let values = policy.list("validValues");
     let default = policy.some("default").map(amount);
@@ -191,7 +191,7 @@ pub fn counters_of(of: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// What a device takes of a set of counters.
+/// Checks the consumption of a device from a set of counters.
 pub fn consumption(consumption: &Value, at: &Path<'_>, errors: &mut Errors) {
     counter_set(consumption, "counterSet", at, errors);
     counters_of(consumption, at, errors);

@@ -22,7 +22,7 @@ pub fn claim(object: &Value, errors: &mut Errors) {
     spec(&object["spec"], Expressions::New, &Path::root("spec"), errors);
 }
 
-/// What may become of a ResourceClaim: nothing but its status.
+/// Checks a changed ResourceClaim: nothing but its status may change.
 pub fn claim_update(old: &Value, new: &Value, errors: &mut Errors) {
     immutable(old, new, "spec", &Path::root(""), errors);
 }
@@ -38,7 +38,7 @@ fn any_template(object: &Value, expressions: Expressions, errors: &mut Errors) {
     spec(&template["spec"], expressions, &at.field("spec"), errors);
 }
 
-/// What may become of a ResourceClaimTemplate: nothing.
+/// Checks a changed ResourceClaimTemplate: nothing may change.
 pub fn template_update(old: &Value, new: &Value, errors: &mut Errors) {
     any_template(new, Expressions::Kept, errors);
     immutable(old, new, "spec", &Path::root(""), errors);
@@ -48,7 +48,7 @@ pub fn template_update(old: &Value, new: &Value, errors: &mut Errors) {
 pub(super) struct ClaimRequests<'a>(BTreeMap<&'a str, BTreeSet<&'a str>>);
 
 impl<'a> ClaimRequests<'a> {
-    /// Those of a claim's `devices`.
+    /// Returns those of a claim's `devices`.
     pub(super) fn of(devices: &'a Value) -> ClaimRequests<'a> {
         let alternatives =
             |request: &'a Value| request.list("firstAvailable").iter().map(|one| one.text("name")).collect();
@@ -123,7 +123,7 @@ fn request(request: &Value, expressions: Expressions, at: &Path<'_>, errors: &mu
     }
 }
 
-/// What devices are asked for, and how many.
+/// Checks the requested devices, and their number.
 fn wanted(request: &Value, expressions: Expressions, at: &Path<'_>, errors: &mut Errors) {
     let (class, class_at) = (request.text("deviceClassName"), at.field("deviceClassName"));
     if class.is_empty() {

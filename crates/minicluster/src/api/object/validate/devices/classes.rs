@@ -19,7 +19,7 @@ pub fn class(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// Whether a resource is somebody's own: with a domain, and that not Kubernetes'.
+/// Returns true when a resource is somebody's own: with a domain, and that not Kubernetes'.
 fn is_extended(name: &str) -> bool {
     let own = name.split_once('/').is_some_and(|(domain, _)| !domain.contains("kubernetes.io"));
     own && !name.starts_with("requests.") && names::qualified_name(&format!("requests.{name}")).is_empty()

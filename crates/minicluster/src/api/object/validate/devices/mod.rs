@@ -39,7 +39,7 @@ const IDENTIFIER: &str = "a valid C identifier must start with alphabetic charac
                           alphanumeric characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for \
                           validation is '[A-Za-z_][A-Za-z0-9_]*')";
 
-/// What is said of an expression that is not there. Others are not looked at.
+/// The complaint about a missing expression. Others are not looked at.
 const NO_EXPRESSION: &str = "compilation failed: ERROR: <input>:1:0: Syntax error: mismatched input '<EOF>' expecting \
                              {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, \
                              STRING, BYTES, IDENTIFIER}";
@@ -71,12 +71,12 @@ fn twice(items: &[Value], most: usize, at: &Path<'_>, errors: &mut Errors, key: 
     }
 }
 
-/// A text itself.
+/// Returns a text itself.
 fn itself(item: &Value) -> String {
     item.as_str().unwrap_or_default().to_owned()
 }
 
-/// The name of an item.
+/// Returns the name of an item.
 fn name(item: &Value) -> String {
     item.text("name").to_owned()
 }
@@ -143,7 +143,7 @@ fn identifier(text: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// Whether expressions are compiled.
+/// The choice if expressions are compiled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Expressions {
     /// They are.
@@ -168,7 +168,7 @@ fn selectors(of: &Value, expressions: Expressions, at: &Path<'_>, errors: &mut E
     });
 }
 
-/// What is said to a driver.
+/// Checks the configuration for a driver.
 fn configuration(of: &Value, at: &Path<'_>, errors: &mut Errors) {
     let at = at.field("opaque");
     let Some(opaque) = of.some("opaque") else { return errors.required(&at, "") };

@@ -1,4 +1,4 @@
-//! What drivers have to offer: slices of pools of devices.
+//! The offers of drivers: slices of pools of devices.
 
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ pub fn slice(object: &Value, errors: &mut Errors) {
     spec(&object["spec"], &Value::Null, errors);
 }
 
-/// What may become of a ResourceSlice.
+/// Checks a changed ResourceSlice.
 pub fn slice_update(old: &Value, new: &Value, errors: &mut Errors) {
     spec(&new["spec"], &old["spec"], errors);
 }
@@ -81,7 +81,7 @@ fn spec(spec: &Value, old: &Value, errors: &mut Errors) {
     twice(sets, MOST_COUNTER_SETS, &sets_at, errors, name);
 }
 
-/// Who says on which nodes devices are.
+/// The object whose fields name the nodes of the devices.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asked {
     OfSlice,

@@ -1,4 +1,4 @@
-//! What became of a claim to devices.
+//! The status of a claim to devices.
 
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ const LONGEST_HARDWARE_ADDRESS: usize = 128;
 const MOST_ADDRESSES: usize = 16;
 const SOURCES: [&str; 2] = ["FromClaim", "FromClass"];
 
-/// What the status of a ResourceClaim may become.
+/// Checks the changed status of a ResourceClaim.
 pub fn claim_status(old: &Value, new: &Value, errors: &mut Errors) {
     let (status, before, at) = (&new["status"], &old["status"], Path::root("status"));
     let requests = ClaimRequests::of(&new["spec"]["devices"]);
@@ -52,12 +52,12 @@ pub fn claim_status(old: &Value, new: &Value, errors: &mut Errors) {
     }
 }
 
-/// What tells a device from others.
+/// Returns the identity of a device.
 fn device(of: &Value) -> String {
     ["driver", "pool", "device", "shareID"].map(|name| of.text(name)).join("/")
 }
 
-/// What claims are given.
+/// Checks the allocation of a claim.
 fn result(allocation: &Value, requests: &ClaimRequests<'_>, at: &Path<'_>, errors: &mut Errors) {
     let (devices, devices_at) = (&allocation["devices"], at.field("devices"));
     each(devices.list("results"), MOST_RESULTS, &devices_at.field("results"), errors, |one, at, errors| {
@@ -82,7 +82,7 @@ fn result(allocation: &Value, requests: &ClaimRequests<'_>, at: &Path<'_>, error
     }
 }
 
-/// Whose device, out of which pool, which one.
+/// Checks the names of the driver, the pool and the device.
 fn named(of: &Value, at: &Path<'_>, errors: &mut Errors) {
     driver_name(of.text("driver"), &at.field("driver"), errors);
     pool_name(of.text("pool"), &at.field("pool"), errors);
@@ -105,7 +105,7 @@ fn share(of: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// What a driver says of a device that was given.
+/// Checks a driver's status of a device that was given.
 fn device_status(status: &Value, given: &[String], at: &Path<'_>, errors: &mut Errors) {
     named(status, at, errors);
     share(status, at, errors);

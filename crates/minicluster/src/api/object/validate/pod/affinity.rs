@@ -1,4 +1,4 @@
-//! Where a pod may be placed: affinity, tolerations, spreading.
+//! The placement of a pod: affinity, tolerations, spreading.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,10 +54,10 @@ fn node_affinity(affinity: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// What the values of a requirement may be.
+/// The allowed values of a requirement.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Values {
-    /// What a label may be.
+    /// Values that a label may have.
     Labels,
     /// Anything: what is only preferred is not looked at.
     Any,
@@ -229,14 +229,14 @@ pub fn tolerations(tolerations: &[Value], at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// What a taint does.
+/// Checks the effect of a taint.
 pub fn taint_effect(effect: &str, at: &Path<'_>, errors: &mut Errors) {
     if !["NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect) {
         errors.not_supported(at, effect, &["NoSchedule", "PreferNoSchedule", "NoExecute"]);
     }
 }
 
-/// How pods spread over a topology.
+/// Checks the spreading of pods over a topology.
 pub fn spread(constraints: &[Value], at: &Path<'_>, errors: &mut Errors) {
     let pairs = constraints.iter().map(|one| (one.text("topologyKey"), one.text("whenUnsatisfiable")));
     let again = repeated_later(pairs);

@@ -11,7 +11,7 @@ use super::probes::{self, Probe};
 use super::volumes::PodVolumes;
 use super::{env, resources, security};
 
-/// What containers share.
+/// The common facts of containers.
 pub struct ValidatedPod<'a> {
     /// Its spec.
     pub spec: &'a Value,
@@ -19,7 +19,7 @@ pub struct ValidatedPod<'a> {
     pub volumes: &'a PodVolumes<'a>,
     /// The names of its resource claims.
     pub claims: Vec<&'a str>,
-    /// How long it has to stop, in seconds.
+    /// The time that it has to stop, in seconds.
     pub grace_period: i64,
 }
 
@@ -126,7 +126,7 @@ pub fn init(pod: &ValidatedPod<'_>, list: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// What holds for every container.
+/// Checks the rules for every container.
 pub fn all(pod: &ValidatedPod<'_>, container: &Value, at: &Path<'_>, errors: &mut Errors) {
     let name = container.text("name");
     if name.is_empty() {

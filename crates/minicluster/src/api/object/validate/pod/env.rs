@@ -139,7 +139,7 @@ pub fn field_ref(field: &Value, known: &[&str], at: &Path<'_>, errors: &mut Erro
     }
 }
 
-/// What can be said of a pod in a path at all.
+/// The fields of a pod that a path can name at all.
 const LABELS_OF_A_POD: [&str; 18] = [
     "metadata.annotations",
     "metadata.labels",
@@ -167,7 +167,7 @@ fn subscript(path: &str) -> Option<(&str, &str)> {
     (!map.is_empty()).then_some((map, rest))
 }
 
-/// Whose amounts are meant.
+/// The container whose amounts are meant.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum EnvContainer {
     /// The variable's own container's.

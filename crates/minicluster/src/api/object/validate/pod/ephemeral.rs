@@ -8,7 +8,7 @@ use super::super::super::value_ext::{ValueExt, texts};
 use super::super::errors::{Errors, Path};
 use super::containers::{self, ValidatedPod};
 
-/// What such a container can't have.
+/// The fields that such a container can't have.
 const NOT_FOR_THEM: [&str; 9] = [
     "ports",
     "resources",

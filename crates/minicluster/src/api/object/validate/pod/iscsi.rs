@@ -9,7 +9,7 @@ use super::super::super::value_ext::ValueExt;
 use super::super::errors::{Errors, Path};
 use super::sources::{lun, required};
 
-/// Whose disk it is: volumes are looked at in other words, and have secrets of any namespace.
+/// The holder of the disk: volumes have other messages, and secrets of any namespace.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Holder {
     /// A pod.
@@ -18,7 +18,7 @@ pub enum Holder {
     Volume,
 }
 
-/// How names of initiators and targets start, and what they look like as a whole.
+/// The prefixes of the names of initiators and targets, and the patterns of the whole.
 const FORMS: [(&str, &str); 3] = [
     ("iqn", r"iqn\.\d{4}-\d{2}\.[[:alnum:].-]+:[^,;*&$|\s]+$"),
     ("eui", r"^eui.[[:alnum:]]{16}$"),
@@ -42,7 +42,7 @@ pub fn iscsi(source: &Value, holder: Holder, at: &Path<'_>, errors: &mut Errors)
         required(secret, "name", &at.field("secretRef"), errors);
     }
     if let Some(name) = source.some("initiatorName").and_then(Value::as_str) {
-        // That is how the field is spelled there.
+        // The field has this spelling there.
         named(name, holder, &at.field("initiatorname"), errors);
     }
 }

@@ -32,7 +32,7 @@ pub use status::{needs_spec as status_needs_spec, status};
 pub use update::update;
 pub use volumes::one as persistent_source;
 
-/// What a pod's spec is in.
+/// The object that holds a pod's spec.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum In {
     /// A pod.
@@ -69,7 +69,7 @@ pub fn template(template: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// What is asked of pods, and not of templates.
+/// Checks the rules for pods that do not hold for templates.
 fn only_pods(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     if spec.text("serviceAccountName").is_empty() {
         let volumes = at.field("volumes");
@@ -168,7 +168,7 @@ fn files(pod: &ValidatedPod<'_>, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// Every container's place and itself.
+/// Returns every container's place and itself.
 fn each_container(spec: &Value) -> impl Iterator<Item = (&'static str, usize, &Value)> {
     let kinds = ["initContainers", "containers", "ephemeralContainers"];
     kinds

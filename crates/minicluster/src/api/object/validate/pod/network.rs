@@ -1,4 +1,4 @@
-//! How a pod resolves names.
+//! The name resolution of a pod.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::super::endpoints::legacy_address;
 use super::super::errors::{Errors, Path};
 use super::super::names;
 
-/// Where names are resolved.
+/// Checks the policy of name resolution.
 pub fn dns_policy(policy: &str, at: &Path<'_>, errors: &mut Errors) {
     let known = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
     match policy {
@@ -17,7 +17,7 @@ pub fn dns_policy(policy: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// How names are resolved.
+/// Checks the configuration of name resolution.
 pub fn dns_config(config: &Value, policy: &str, at: &Path<'_>, errors: &mut Errors) {
     if policy == "None" {
         if config.is_null() {

@@ -6,7 +6,7 @@ use super::super::super::value_ext::ValueExt;
 use super::super::errors::{Errors, Path, Shown};
 use super::super::names;
 
-/// Which of a container's probes.
+/// The kind of a container's probe.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Probe {
     /// Kills the container.
@@ -47,7 +47,7 @@ pub fn probe(kind: Probe, probe: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// What runs after the start and before the stop.
+/// Checks the handlers after the start and before the stop.
 pub fn lifecycle(lifecycle: &Value, grace_period: i64, at: &Path<'_>, errors: &mut Errors) {
     for name in ["postStart", "preStop"] {
         if let Some(hook) = lifecycle.some(name) {
@@ -66,7 +66,7 @@ pub fn lifecycle(lifecycle: &Value, grace_period: i64, at: &Path<'_>, errors: &m
     }
 }
 
-/// What is done: exactly one thing.
+/// Checks the action: exactly one.
 fn handler(handler: &Value, what: &str, at: &Path<'_>, errors: &mut Errors) {
     let kinds: &[&str] = if what == "probe" {
         &["exec", "httpGet", "tcpSocket", "grpc"]

@@ -1,4 +1,4 @@
-//! What containers ask for and may use.
+//! The requests and limits of containers.
 
 use std::cmp::Ordering;
 
@@ -75,7 +75,7 @@ pub fn claimed(resources: &Value, claims: &[&str], at: &Path<'_>, errors: &mut E
         } else {
             asked.insert(request);
         }
-        // Where all of a claim is used already, what of it is asked for again is not looked at.
+        // If all of a claim is used already, further requests of it are not checked.
         if !request.is_empty() && !whole {
             errors.each_invalid(&item.field("request"), request, &names::dns_1123_label(request));
         }
@@ -132,7 +132,7 @@ pub fn requirements(resources: &Value, name: fn(&str, &Path<'_>, &mut Errors), a
     }
 }
 
-/// What the containers ask for together, against what the pod does, and what each may use.
+/// Checks the requests of the containers together, against those of the pod, and the limit of each.
 pub fn of_containers(of_the_pod: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let amount = |value: &Value| value.as_str().and_then(|text| Quantity::parse(text).ok());
     let requests_at = at.field("requests");
@@ -221,7 +221,7 @@ fn is_standard(name: &str) -> bool {
     (!name.is_empty() && STANDARD.contains(&name)) || is_huge_pages(name) || name.starts_with("requests.hugepages-")
 }
 
-/// Whether a resource is huge pages of some size.
+/// Returns true when a resource is huge pages of some size.
 pub fn is_huge_pages(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
@@ -234,7 +234,7 @@ fn is_extended(name: &str) -> bool {
     !is_native(name) && !name.starts_with("requests.") && names::qualified_name(&format!("requests.{name}")).is_empty()
 }
 
-/// Whether more of a resource may be allowed than is asked for.
+/// Returns true when the limit of a resource may be higher than the request.
 pub fn may_overcommit(name: &str) -> bool {
     is_native(name) && !is_huge_pages(name)
 }

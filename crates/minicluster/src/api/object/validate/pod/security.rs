@@ -41,7 +41,7 @@ pub fn container(context: &Value, spec: &Value, at: &Path<'_>, errors: &mut Erro
     app_armor(&context["appArmorProfile"], &at.field("appArmorProfile"), errors);
 }
 
-/// What is said of Windows.
+/// Checks the options of Windows.
 fn windows(options: &Value, at: &Path<'_>, errors: &mut Errors) {
     let text = |name: &str| options.some(name).and_then(Value::as_str);
     if let Some(name) = text("gmsaCredentialSpecName") {
@@ -61,7 +61,7 @@ fn windows(options: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// What is wrong with a user's name on Windows, `DOMAIN\user` or `user`.
+/// Returns the faults of a user's name on Windows, `DOMAIN\user` or `user`.
 fn windows_user(name: &str) -> Vec<&'static str> {
     const FORBIDDEN: &str = "\"/\\:;|=,+*?<>@[]";
     if name.is_empty() {
@@ -86,7 +86,7 @@ fn windows_user(name: &str) -> Vec<&'static str> {
     problems
 }
 
-/// A context as errors show it: the internal type's fields, in its order.
+/// Returns a context as errors show it: the internal type's fields, in its order.
 fn shown(context: &Value) -> String {
     let fields = [
         "capabilities",
@@ -114,7 +114,7 @@ fn shown(context: &Value) -> String {
     format!("{{{}}}", fields.iter().map(field).collect::<Vec<_>>().join(","))
 }
 
-/// What may be called at all.
+/// Checks a seccomp profile.
 pub fn seccomp(profile: &Value, at: &Path<'_>, errors: &mut Errors) {
     if profile.is_null() {
         return;

@@ -1,4 +1,4 @@
-//! What the status of a pod may say.
+//! The status of a pod.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use super::super::errors::{Errors, Path, Shown};
 use super::super::names;
 
 const HEALTH: [&str; 3] = ["Healthy", "Unhealthy", "Unknown"];
-/// Where the states of containers are, and whose they are.
+/// The fields with the states of containers, and the fields of the containers.
 const CONTAINERS: [(&str, &str); 2] =
     [("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")];
 const EPHEMERAL: &str = "ephemeralContainerStatuses";
@@ -25,7 +25,7 @@ pub fn status(old: &Value, new: &Value, errors: &mut Errors) {
     for (index, condition) in after.list("conditions").iter().enumerate() {
         let (at, ty) = (list.index(index), condition.text("type"));
         generation(condition, &at, errors);
-        // That is how the field is spelled there.
+        // The field has this spelling there.
         errors.each_invalid(&at.field("Type"), ty, &names::qualified_name(ty));
     }
     let nominated = after.text("nominatedNodeName");
@@ -63,7 +63,7 @@ pub fn status(old: &Value, new: &Value, errors: &mut Errors) {
     }
 }
 
-/// Whether what a status may say depends on the specification of its pod.
+/// Returns true when the allowed status depends on the specification of its pod.
 pub fn needs_spec(before: &Value, after: &Value) -> bool {
     let ended = |state: &Value| state["state"].has("terminated");
     let names_devices = |state: &Value| state.has("allocatedResourcesStatus");
@@ -100,7 +100,7 @@ fn restarts(before: &[Value], after: &[Value], policy: &str, at: &Path<'_>, erro
     }
 }
 
-/// What became of the claims that the pod names.
+/// Checks the states of the claims that the pod names.
 fn claims(spec: &Value, status: &Value, at: &Path<'_>, errors: &mut Errors) {
     let list = at.field("resourceClaimStatuses");
     let given = status.list("resourceClaimStatuses");
@@ -185,7 +185,7 @@ fn addresses(given: &[Value], list: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// Whom containers run as.
+/// Checks the users of containers.
 fn users(states: &[Value], list: &Path<'_>, errors: &mut Errors) {
     for (index, state) in states.iter().enumerate() {
         let Some(user) = state["user"].some("linux") else { continue };
@@ -206,7 +206,7 @@ fn users(states: &[Value], list: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// How the devices are that containers have, each of which they asked for.
+/// Checks the states of the devices that containers have, each of which they asked for.
 fn allocated(spec: &Value, containers: &str, states: &[Value], list: &Path<'_>, errors: &mut Errors) {
     let mut known: BTreeMap<&str, &Value> = BTreeMap::new();
     for container in spec.list(containers) {

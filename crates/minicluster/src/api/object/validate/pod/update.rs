@@ -1,4 +1,4 @@
-//! What may become of a pod.
+//! The allowed changes of a pod.
 
 use std::collections::BTreeSet;
 
@@ -64,7 +64,7 @@ fn gated(before: &Value, after: &mut Value) {
     }
 }
 
-/// The fields that differ, one a line.
+/// Returns the fields that differ, one a line.
 fn changes(before: &Value, after: &Value) -> String {
     let names =
         |value: &Value| value.as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect::<Vec<_>>();

@@ -21,12 +21,12 @@ pub struct PodVolumes<'a> {
 }
 
 impl<'a> PodVolumes<'a> {
-    /// Whether there is a volume of that name.
+    /// Returns true when there is a volume of that name.
     pub fn has(&self, name: &str) -> bool {
         self.sources.contains_key(name)
     }
 
-    /// What a volume comes from, `configMap`.
+    /// Returns the source of a volume, `configMap`.
     pub fn source(&self, name: &str) -> Option<&'a str> {
         self.sources.get(name).map(|source| source.unwrap_or_default())
     }
@@ -116,7 +116,7 @@ const KINDS: [&str; 29] = [
     "ephemeral",
 ];
 
-/// What is wrong with a source of a kind, `hostPath`.
+/// Checks a source of a kind, `hostPath`.
 pub fn one(kind: &str, source: &Value, at: &Path<'_>, errors: &mut Errors) {
     let required = |name: &str, errors: &mut Errors| {
         if source.text(name).is_empty() {

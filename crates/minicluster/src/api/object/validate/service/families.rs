@@ -12,7 +12,7 @@ const POLICIES: [&str; 3] = ["PreferDualStack", "RequireDualStack", "SingleStack
 /// The one family that there are addresses of.
 const OURS: &str = "IPv4";
 
-/// What is looked at before everything else, since addresses are given out first.
+/// Checks the fields that come before everything else, since addresses are given out first.
 pub fn before_all(object: &Value, errors: &mut Errors) {
     let spec = &object["spec"];
     if spec.text("type") == "ExternalName" {
@@ -58,7 +58,7 @@ fn family(address: &str) -> &'static str {
     if address.contains(':') { "IPv6" } else { "IPv4" }
 }
 
-/// What addresses, families and policy say of each other.
+/// Checks that addresses, families and policy agree.
 pub fn related(spec: &Value, errors: &mut Errors) {
     if spec.text("type") == "ExternalName" {
         return;
@@ -126,7 +126,7 @@ pub fn related(spec: &Value, errors: &mut Errors) {
     }
 }
 
-/// What may become of the addresses of a service.
+/// Checks the changed addresses of a service.
 pub fn update(old: &Value, new: &Value, errors: &mut Errors) {
     let (before, after, at) = (&old["spec"], &new["spec"], Path::root("spec"));
     if [before, after].iter().any(|spec| spec.text("type") == "ExternalName") {

@@ -67,7 +67,7 @@ pub fn service(object: &Value, errors: &mut Errors) {
     policies(spec, &at, errors);
 }
 
-/// Whether a service has no address of its own.
+/// Returns true when a service has no address of its own.
 fn is_headless(spec: &Value) -> bool {
     spec.list("clusterIPs").first().is_some_and(|first| first == "None")
 }
@@ -83,7 +83,7 @@ fn external_addresses(spec: &Value, list: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// What only services before a load balancer have.
+/// Checks the fields that only services before a load balancer have.
 fn balancer(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let is = spec.text("type") == "LoadBalancer";
     let ranges = spec.list("loadBalancerSourceRanges");
@@ -103,7 +103,7 @@ fn balancer(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     balancer_class(spec, at, errors);
 }
 
-/// Who balances the load of a service.
+/// Checks the class of a service's load balancer.
 fn balancer_class(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let Some(class) = spec.some("loadBalancerClass").and_then(Value::as_str) else { return };
     let at = at.field("loadBalancerClass");

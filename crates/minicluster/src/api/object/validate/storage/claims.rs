@@ -33,7 +33,7 @@ pub fn template_metadata(metadata: &Value, metadata_at: &Path<'_>, errors: &mut 
     }
 }
 
-/// What is asked for.
+/// Checks the request.
 pub fn spec(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let modes = spec.list("accessModes");
     let modes_at = at.field("accessModes");
@@ -95,7 +95,7 @@ fn data_source(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// What may become of a claim: of a bound one, only how much it asks for, and more than before.
+/// Checks a changed claim: of a bound one, only its size may change, to more than before.
 pub fn update(old: &Value, new: &Value, errors: &mut Errors) {
     const REST: &str = "spec is immutable after creation except resources.requests and volumeAttributesClassName for \
                         bound claims";
@@ -166,7 +166,7 @@ pub fn status(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// How far a change of size may have come.
+/// The states of a change of size.
 const RESIZES: [&str; 5] = [
     "ControllerResizeInProgress",
     "ControllerResizeInfeasible",
@@ -175,7 +175,7 @@ const RESIZES: [&str; 5] = [
     "NodeResizePending",
 ];
 
-/// What claims are given: storage, and what has a domain of its own.
+/// Checks a resource of claims: storage, or one with a domain of its own.
 fn resource(name: &str, at: &Path<'_>, errors: &mut Errors) {
     let said = names::qualified_name(name);
     errors.each_invalid(at, name, &said);

@@ -64,7 +64,7 @@ fn topology(term: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// What may become of a StorageClass.
+/// Checks a changed StorageClass.
 pub fn storage_class_update(old: &Value, new: &Value, errors: &mut Errors) {
     for name in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
         immutable(old, new, name, &Path::root(""), errors);
@@ -81,7 +81,7 @@ pub fn attributes_class(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// What may become of a VolumeAttributesClass.
+/// Checks a changed VolumeAttributesClass.
 pub fn attributes_class_update(old: &Value, new: &Value, errors: &mut Errors) {
     for name in ["driverName", "parameters"] {
         if old.get(name) != new.get(name) {

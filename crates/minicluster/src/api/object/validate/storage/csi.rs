@@ -1,4 +1,4 @@
-//! What storage drivers say of themselves, and what they do for volumes.
+//! The objects of storage drivers: their own description, and their work for volumes.
 
 use std::collections::BTreeMap;
 
@@ -84,11 +84,11 @@ pub fn driver(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// What may become of a CSIDriver.
+/// Checks a changed CSIDriver.
 pub fn driver_update(old: &Value, new: &Value, errors: &mut Errors) {
     let (before, after, at) = (&old["spec"], &new["spec"], Path::root("spec"));
     if before.flag("attachRequired") != after.flag("attachRequired") {
-        // That is how the field is spelled there.
+        // The field has this spelling there.
         errors.invalid(&at.field("attachedRequired"), after.flag("attachRequired"), "field is immutable");
     }
     immutable(before, after, "volumeLifecycleModes", &at, errors);
@@ -129,7 +129,7 @@ pub fn node(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// What may become of a CSINode: a driver that stays may only change how much it can hold.
+/// Checks a changed CSINode: a driver that stays may only change how much it can hold.
 pub fn node_update(old: &Value, new: &Value, errors: &mut Errors) {
     let list = Path::root("spec.drivers");
     let mut drivers: BTreeMap<&str, &Value> = BTreeMap::new();
@@ -160,7 +160,7 @@ pub fn capacity(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// What may become of a CSIStorageCapacity.
+/// Checks a changed CSIStorageCapacity.
 pub fn capacity_update(old: &Value, new: &Value, errors: &mut Errors) {
     for name in ["nodeTopology", "storageClassName"] {
         immutable(old, new, name, &Path::root(""), errors);
@@ -204,7 +204,7 @@ pub fn attachment(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// What may become of a VolumeAttachment.
+/// Checks a changed VolumeAttachment.
 pub fn attachment_update(old: &Value, new: &Value, errors: &mut Errors) {
     if old["spec"] != new["spec"] {
         errors.invalid(&Path::root("spec"), Shown::Plain(new["spec"].to_string()), "field is immutable");

@@ -44,7 +44,7 @@ const SOURCES: [(&str, &str); 22] = [
 /// The secret of who makes a volume larger.
 const EXPANSION: &str = "controllerExpandSecretRef";
 
-/// Where the spec of a volume stands.
+/// The place of a volume's spec.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum VolumePlace {
     /// In a PersistentVolume.
@@ -119,7 +119,7 @@ fn modes(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     access_modes(modes, &modes_at, errors);
 }
 
-/// How a volume may be mounted, or is to be: each a known way, and by one pod alone or not.
+/// Checks the modes in which a volume is mounted: each a known one, and by one pod alone or not.
 pub fn access_modes(modes: &[Value], at: &Path<'_>, errors: &mut Errors) {
     for mode in modes {
         let mode = mode.as_str().unwrap_or_default();
@@ -253,20 +253,20 @@ fn attributes(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// What may become of a PersistentVolume: where it is stays.
+/// Checks a changed PersistentVolume: its place stays.
 pub fn update(old: &Value, new: &Value, errors: &mut Errors) {
     let (before, after) = (&old["spec"], &new["spec"]);
     let at = Path::root("spec");
     let mut same = after.clone();
     if before["csi"].is_object() && after["csi"].is_object() && !before["csi"].has(EXPANSION) {
-        // Who may make a volume larger can be said later.
+        // The secret for making a volume larger can be added later.
         remove(&mut same["csi"], EXPANSION);
     }
     if SOURCES.iter().any(|(name, _)| before.get(name) != same.get(name)) {
         let detail = "spec.persistentvolumesource is immutable after creation";
         errors.forbidden(&at.field("persistentvolumesource"), detail);
     }
-    // That is where the field is said to be there.
+    // The error names the field at this place.
     immutable(before, after, "volumeMode", &Path::root(""), errors);
     let (was, is) = (&before["nodeAffinity"], &after["nodeAffinity"]);
     if !was.is_null() && was != is {
