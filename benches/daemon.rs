@@ -1,9 +1,9 @@
-//! What belay costs, measured and held against its promises: `cargo bench --bench daemon`.
+//! The cost of belay, measured and held against its promises: `cargo bench --bench daemon`.
 //!
 //! Each measurement runs in a process of its own, so that its memory is its own. `-- --quick` takes a tenth of the sizes,
-//! for a look; `-- --only commit` one part. What needs a real API server is left out where `KUBEBUILDER_ASSETS` is not
-//! set; what is measured with processors apart needs two of them, and `taskset`. Requests are counted on belay's own line
-//! to the cluster; times are of a shared machine, so ratios count more.
+//! for a look; `-- --only commit` one part. Parts that need a real API server are left out if `KUBEBUILDER_ASSETS` is
+//! not set; measurements with processors apart need two of them, and `taskset`. Requests are counted on belay's own
+//! line to the cluster; times are of a shared machine, so ratios count more.
 //!
 //! Seen on two shared cores: one of 10,000 files changes: 3 requests, 7 ms of planning, 225 ms from the push to the first
 //! write. 1,000 rollouts under way: 206 ms from failed to taken back at the 99th percentile. 3,000 new Deployments on the real
@@ -56,7 +56,7 @@ fn main() {
     }
 }
 
-/// What a part of the measurements says, by name.
+/// The results of a part of the measurements, by name.
 type Measured = BTreeMap<String, f64>;
 
 /// The table of promises, and whether all were kept.
@@ -128,8 +128,8 @@ fn commit(promises: &mut Promises, divisor: usize) {
 }
 
 /// The first apply, beside a bare client that sends the same applies. Three times in turn; the medians count, since a
-/// shared machine makes either of them slower at times. What is promised is promised of a client that does not take its
-/// processor time from the API server, as in real life; beside it, what becomes of it where both share the processors.
+/// shared machine makes either of them slower at times. The promise is about a client that does not take its processor
+/// time from the API server, as in real life; beside it stands the result if both share the processors.
 fn first(promises: &mut Promises, count: usize) {
     let apart = beside_a_bare_client(count, "each side on processors of its own", ["bare-apart", "first-apart"]);
     let what = format!("{count} Deployments: belay beside the bare client, each side on its own");
@@ -139,7 +139,7 @@ fn first(promises: &mut Promises, count: usize) {
     println!("{:<78} {:>9.2} x", format!("{count} Deployments: the same, all on the same processors"), shared.ratio);
 }
 
-/// What belay's first apply came to.
+/// The result of belay's first apply.
 struct First {
     ratio: f64,
     mebibytes: f64,

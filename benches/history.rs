@@ -1,4 +1,4 @@
-//! What the history costs with 100,000 records, measured and held against its promises: `cargo bench --bench history`.
+//! The cost of the history with 100,000 records, measured and held against its promises: `cargo bench --bench history`.
 //! `-- --quick` takes a tenth of them, for a look.
 //!
 //! Seen with 100,000 records on two shared cores, the median of 11: `help` 6 ms, `history` 13 ms, of one workload 19 ms,
@@ -19,7 +19,7 @@ use minicluster::{Access, Authority, Authorization, MiniCluster, Token, Transpor
 
 /// Records of each commit.
 const EACH: u64 = 10;
-/// What a command that reads the history may take, in milliseconds, the API's time aside.
+/// The longest time of a command that reads the history, in milliseconds, the API's time aside.
 const PROMISE: f64 = 50.0;
 
 fn main() {
@@ -88,7 +88,7 @@ fn record(commit: u64, number: u64, seconds: u64) -> Record {
     }
 }
 
-/// A history as a busy source has it after years: 50 people, 1,000 workloads, one rollout in thirty taken back.
+/// Returns a history as a busy source has it after years: 50 people, 1,000 workloads, one rollout in thirty taken back.
 fn generate(state: &Path, commits: u64) -> History {
     let (history, _) = History::open(state, at(0)).unwrap();
     for number in 0..commits {

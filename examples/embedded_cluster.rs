@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             "template": {
                 "metadata": {
                     "labels": {"app": "web"},
-                    // What becomes of a pod is data.
+                    // The behaviour of a pod is data.
                     "annotations": {"kubelet.belay.dev/fate": "ready-after=90s"},
                 },
                 "spec": {"containers": [{"name": "web", "image": "registry.example.com/web:1.0"}]},

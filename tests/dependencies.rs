@@ -1,5 +1,5 @@
-//! What belay is built of: licences, sources, versions, and crates that are not wanted; as `.deny.toml` says, without
-//! cargo-deny. Needs no network: the lock file and the registry's crates are there once belay is built.
+//! The dependencies of belay: licences, sources, versions, and crates that are not wanted; as `.deny.toml` says,
+//! without cargo-deny. Needs no network: the lock file and the registry's crates are there once belay is built.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,13 +15,13 @@ fn rules() -> toml::Table {
     file(".deny.toml")
 }
 
-/// A list of texts, or of tables with the text under this key.
+/// Returns a list of texts, or of tables with the text under this key.
 fn texts(list: &toml::Value, key: &str) -> BTreeSet<String> {
     let text = |item: &toml::Value| item.as_str().or_else(|| item.get(key)?.as_str()).unwrap().to_owned();
     list.as_array().unwrap().iter().map(text).collect()
 }
 
-/// The packages of a lock file: name, version, source.
+/// Returns the packages of a lock file: name, version, source.
 fn locked(name: &str) -> Vec<(String, String, Option<String>)> {
     let lock = file(name);
     let text = |package: &toml::Value, key: &str| package.get(key).and_then(|value| value.as_str()).map(str::to_owned);
@@ -40,7 +40,7 @@ fn every_crate_comes_from_a_known_registry() {
             continue;
         }
         for (name, version, source) in locked(lock) {
-            // What has none is a package of this repository.
+            // A package without a source is one of this repository.
             let known = source.as_deref().is_none_or(|source| {
                 source.strip_prefix("registry+").is_some_and(|registry| allowed.contains(registry))
             });

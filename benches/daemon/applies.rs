@@ -14,9 +14,9 @@ use super::process::{Meter, cpu, most_memory, pin};
 use super::world::control_plane::{self, ControlPlane, Controllers};
 use super::world::daemon::World;
 
-/// How many applies the bare client has under way at once: as many as belay.
+/// The number of applies that the bare client has under way at once: as many as belay.
 const AT_ONCE: usize = 32;
-/// How many pods the busy workload has, and how many times the status of each changes.
+/// The number of the busy workload's pods, and of the changes of each one's status.
 pub const PODS: usize = 100;
 const CHANGES: usize = 10;
 const MINUTE: Duration = Duration::from_secs(60);
@@ -26,7 +26,7 @@ async fn plane() -> ControlPlane {
     ControlPlane::start(&assets, Controllers::Real).await
 }
 
-/// The same applies as belay's first, by a client that does nothing else.
+/// Returns the same applies as belay's first, by a client that does nothing else.
 pub async fn bare(count: usize, processors: Processors) -> Figures {
     let Apply { uri, body } = one_of_belays().await;
     let (uri, body) = (uri.as_str(), std::str::from_utf8(&body).unwrap());
@@ -57,7 +57,7 @@ pub async fn bare(count: usize, processors: Processors) -> Figures {
     figures
 }
 
-/// Who runs on which of the machine's processors.
+/// The processors of each side.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Processors {
     /// All on all, and who does more takes them from the others.
@@ -91,13 +91,14 @@ fn meter(plane: &ControlPlane) -> Meter {
     Meter::start(&NAMED.map(|(name, _)| number(name)))
 }
 
-/// The processor time that each took between two moments.
+/// Returns the processor time that each took between two moments.
 fn used(meter: Meter, begin: Instant, end: Instant) -> Vec<(&'static str, f64)> {
     let names = std::iter::once("cpu_ms").chain(NAMED.map(|(_, name)| name));
     names.zip(meter.between(begin, end)).collect()
 }
 
-/// How belay applies the first Deployment, seen on another cluster: this one's server is to be as new as belay's will be.
+/// Returns belay's apply of the first Deployment, seen on another cluster: this one's server is to be as new as belay's
+/// will be.
 async fn one_of_belays() -> Apply {
     let line = Line::default();
     let mut world = World::behind(|client| line.before(client)).await;
@@ -187,7 +188,7 @@ pub async fn idle(count: usize) -> Figures {
     tokio::time::sleep(MINUTE).await;
     let (used, requests) = (cpu() - before, asked(&stage.line));
     let (heard, begin) = (stage.line.heard(), Instant::now());
-    // What a minute brings anyway: leases, bookmarks.
+    // The bytes of a minute without changes: leases, bookmarks.
     let anyway = heard - silent;
     let changed = change_pods(&stage.plane.client()).await;
     tokio::time::sleep(MINUTE.saturating_sub(begin.elapsed())).await;

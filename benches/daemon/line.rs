@@ -12,7 +12,7 @@ use kube::client::Body;
 #[derive(Clone, Debug)]
 pub struct Sent {
     pub at: Instant,
-    /// How long the answer's beginning took; nothing while there is none.
+    /// The time until the answer's beginning; nothing while there is none.
     pub took: Duration,
     pub method: String,
     pub uri: String,
@@ -23,7 +23,7 @@ impl Sent {
         self.uri.contains("watch=true")
     }
 
-    /// Whether it tells an event, which is beside the work.
+    /// Returns true when it sends an Event, which is beside the work.
     pub fn is_event(&self) -> bool {
         self.uri.contains("/events")
     }
@@ -33,7 +33,7 @@ impl Sent {
         self.method == "GET" && !self.is_watch() && path.rsplit('/').next().is_some_and(|last| last.ends_with('s'))
     }
 
-    /// Whether it applies an object in earnest; the daemon's own Lease is none of them.
+    /// Returns true when it applies an object in earnest; the daemon's own Lease is none of them.
     pub fn is_apply(&self) -> bool {
         self.is_write() && self.method == "PATCH" && !self.uri.contains("/leases/")
     }
@@ -43,7 +43,7 @@ impl Sent {
     }
 }
 
-/// What went over the line since it was asked last.
+/// The requests over the line since it was asked last.
 #[derive(Clone, Default)]
 pub struct Line {
     sent: Arc<Mutex<Vec<Sent>>>,
@@ -59,7 +59,7 @@ pub struct Apply {
 }
 
 impl Line {
-    /// A client whose requests are written down.
+    /// Returns a client whose requests are written down.
     pub fn on(client: kube::Client) -> (Line, kube::Client) {
         let line = Line::default();
         let client = line.before(client);
@@ -90,12 +90,12 @@ impl Line {
         std::mem::take(&mut *self.sent.lock().unwrap())
     }
 
-    /// How many bytes have come as answers, those of watches among them.
+    /// Returns how many bytes have come as answers, those of watches among them.
     pub fn heard(&self) -> usize {
         self.heard.load(Ordering::Relaxed)
     }
 
-    /// The first apply in earnest.
+    /// Returns the first apply in earnest.
     pub fn first_apply(&self) -> Option<Apply> {
         self.apply.lock().unwrap().clone()
     }

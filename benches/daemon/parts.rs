@@ -15,7 +15,7 @@ use super::said::Said;
 use super::world::daemon::{World, deployment};
 use super::world::repository::Repository;
 
-/// How many commits are measured; the median counts.
+/// The number of commits that are measured; the median counts.
 const COMMITS: usize = 11;
 
 pub fn measure(part: &str, size: usize) {
@@ -37,13 +37,13 @@ pub fn measure(part: &str, size: usize) {
     for (name, value) in measured {
         println!("= {name} {value}");
     }
-    // What is still under way in the background ends with the process.
+    // Work that is still under way in the background ends with the process.
     runtime.shutdown_background();
 }
 
 pub type Figures = Vec<(&'static str, f64)>;
 
-/// What a repository is filled with.
+/// The content of a repository.
 #[derive(Clone, Copy, Debug)]
 pub enum Manifests {
     /// Deployments without pods.
@@ -65,7 +65,7 @@ impl Manifests {
         }
     }
 
-    /// The path and the text of one of them.
+    /// Returns the path and the text of one of them.
     fn one(self, number: usize) -> (String, String) {
         match self {
             Manifests::OneOfThemBusy if number == 0 => {
@@ -84,11 +84,11 @@ pub fn fill_for_another(name: &str, count: usize) {
     let manifests = Manifests::ALL.into_iter().find(|one| one.name() == name).unwrap();
     let commit = fill(&mut repository, count, manifests);
     println!("{}\n{commit}", repository.path().display());
-    // Whoever asked for it removes it.
+    // The caller removes it.
     std::mem::forget(repository);
 }
 
-/// A Deployment without pods, in a folder with nine others.
+/// Returns a Deployment without pods, in a folder with nine others.
 fn deployment_of_none(number: usize) -> (String, String) {
     let name = format!("app-{number}");
     let text = deployment(&name, "web:1", "").replace("replicas: 2", "replicas: 0");
@@ -174,7 +174,7 @@ async fn commit(count: usize) -> Figures {
     of_each.into_iter().map(|(name, values)| (name, median(values))).collect()
 }
 
-/// What one commit cost.
+/// Returns the cost of one commit.
 fn of_commit(pushed: Instant, sent: &[Sent], said: &Said) -> Figures {
     let said = said.take();
     let at = |message: &str| said.iter().find(|(_, what)| what == message).expect("belay says so").0;

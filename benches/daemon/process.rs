@@ -1,15 +1,15 @@
-//! What this process has used, as Linux counts it, and what others have.
+//! The use of this process, as Linux counts it, and that of others.
 #![allow(dead_code, reason = "several programs share this file")]
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// The processor time of this process, in milliseconds.
+/// Returns the processor time of this process, in milliseconds.
 pub fn cpu() -> f64 {
     cpu_of("self")
 }
 
-/// The processor time of a process, in milliseconds.
+/// Returns the processor time of a process, in milliseconds.
 fn cpu_of(process: &str) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
     let after_name = stat.rsplit(')').next().unwrap();
@@ -50,7 +50,7 @@ impl Meter {
         Meter { stop, looks }
     }
 
-    /// What each has used between two moments, in milliseconds.
+    /// Returns the use of each between two moments, in milliseconds.
     pub fn between(self, begin: Instant, end: Instant) -> Vec<f64> {
         self.stop.send(()).unwrap();
         let looks = self.looks.join().unwrap();
@@ -59,7 +59,7 @@ impl Meter {
     }
 }
 
-/// The most memory so far, in MiB.
+/// Returns the most memory so far, in MiB.
 pub fn most_memory() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();

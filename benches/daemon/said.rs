@@ -1,4 +1,4 @@
-//! What belay says while it works, with when it said it.
+//! The log lines of belay while it works, with their times.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,7 @@ impl Said {
         said
     }
 
-    /// What was said since it was asked last.
+    /// Returns the lines since it was asked last.
     pub fn take(&self) -> Vec<(Instant, String)> {
         std::mem::take(&mut *self.0.lock().unwrap())
     }

@@ -15,7 +15,7 @@ const CONTROLLERS: &str = "deployment,replicaset,replicationcontroller,daemonset
                            namespace,disruption,job,cronjob,serviceaccount,root-ca-cert-publisher,podgc,resourcequota,\
                            ttl-after-finished,pvc-protection,endpoint,endpointslice,clusterrole-aggregation";
 
-/// Which parts to start beside etcd and the API server.
+/// The parts to start beside etcd and the API server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Controllers {
     /// kube-controller-manager runs.
@@ -26,10 +26,10 @@ pub enum Controllers {
     None,
 }
 
-/// How a kube-controller-manager is to be.
+/// The options of a kube-controller-manager.
 #[derive(Clone, Copy)]
 pub struct Manager {
-    /// Which of its controllers run, by their names and commas.
+    /// The names of its controllers that run, with commas.
     pub controllers: &'static str,
     /// The media type that it speaks.
     pub media_type: &'static str,
@@ -73,7 +73,7 @@ impl ControllerManager {
         ControllerManager { _process: process, folder }
     }
 
-    /// What it logged until now.
+    /// Returns its log until now.
     pub fn log(&self) -> String {
         log_of("kube-controller-manager", self.folder.path())
     }
@@ -92,7 +92,7 @@ impl Drop for Process {
     }
 }
 
-/// The folder of the reference binaries, or `None` with one line on stderr that says what is skipped.
+/// Returns the folder of the reference binaries, or `None` with one line on stderr that says what is skipped.
 pub fn assets(skipped: &str) -> Option<PathBuf> {
     let folder = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from).filter(|folder| folder.is_dir());
     if folder.is_none() {
@@ -169,7 +169,7 @@ impl ControlPlane {
         self.processes.retain(|process| process.name != "kube-controller-manager");
     }
 
-    /// What kube-controller-manager logged until now; nothing where there is none.
+    /// Returns kube-controller-manager's log until now; nothing if there is none.
     pub fn manager_log(&self) -> String {
         log_of("kube-controller-manager", self.folder.path())
     }
@@ -183,7 +183,7 @@ impl ControlPlane {
         self.serve().await;
     }
 
-    /// One request to etcd's own API, whose numbers are texts.
+    /// Returns one request to etcd's own API, whose numbers are texts.
     async fn ask_etcd(&self, method: &str, body: &Value) -> Value {
         let etcd = Client::try_from(Config::new(self.etcd.parse().expect("an address"))).expect("a client for etcd");
         let request = http::Request::post(format!("/v3/kv/{method}")).header("content-type", "application/json");
@@ -199,12 +199,12 @@ impl ControlPlane {
         self.wait_until_ready().await;
     }
 
-    /// A client with every right.
+    /// Returns a client with every right.
     pub fn client(&self) -> Client {
         Client::try_from(self.config()).expect("a client for the reference API server")
     }
 
-    /// The configuration behind [`ControlPlane::client`].
+    /// Returns the configuration behind [`ControlPlane::client`].
     pub fn config(&self) -> Config {
         let mut config = Config::new(self.server.parse().expect("a server address"));
         config.accept_invalid_certs = true;
@@ -213,7 +213,7 @@ impl ControlPlane {
         config
     }
 
-    /// A client that shows nothing of its own.
+    /// Returns a client that shows nothing of its own.
     pub fn client_of_nobody(&self) -> Client {
         let mut config = self.config();
         config.auth_info = AuthInfo::default();
@@ -227,22 +227,22 @@ impl ControlPlane {
         Client::try_from(config).expect("a client for the reference API server")
     }
 
-    /// The path of a kubeconfig with every right.
+    /// Returns the path of a kubeconfig with every right.
     pub fn kubeconfig(&self) -> PathBuf {
         self.folder.path().join("kubeconfig")
     }
 
-    /// The path of one of the reference's programs.
+    /// Returns the path of one of the reference's programs.
     pub fn program(&self, name: &str) -> PathBuf {
         self.assets.join(name)
     }
 
-    /// The address of the API server.
+    /// Returns the address of the API server.
     pub fn server(&self) -> &str {
         &self.server
     }
 
-    /// The real kubectl, pointed at this control plane.
+    /// Returns the real kubectl, pointed at this control plane.
     pub fn kubectl(&self) -> Command {
         let mut kubectl = Command::new(self.assets.join("kubectl"));
         kubectl.arg("--kubeconfig").arg(self.kubeconfig()).env("HOME", self.folder.path());
@@ -268,7 +268,7 @@ impl ControlPlane {
     }
 }
 
-/// What a program that was started in `folder` said.
+/// Returns the output of a program that was started in `folder`.
 fn log_of(name: &str, folder: &Path) -> String {
     fs::read_to_string(folder.join(format!("{name}.log"))).unwrap_or_default()
 }
@@ -314,7 +314,7 @@ fn manager_options(
     ]
 }
 
-/// A kubeconfig for `server` with a bearer token.
+/// Returns a kubeconfig for `server` with a bearer token.
 pub fn kubeconfig(server: &str, token: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: reference\ncontexts:\n- name: reference\n  context: {{cluster: \

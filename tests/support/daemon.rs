@@ -31,7 +31,7 @@ pub fn no_tools() -> Tools {
     Tools { kustomize: Some("/nonexistent/kustomize".into()), helm: Some("/nonexistent/helm".into()) }
 }
 
-/// The folder with the real kubectl and helm. Without them a test says that it has nothing to run.
+/// Returns the folder with the real kubectl and helm. Without them a test says that it has nothing to run.
 pub fn tools_folder() -> Option<std::path::PathBuf> {
     let folder = std::env::var_os("KUBEBUILDER_ASSETS").map(std::path::PathBuf::from);
     let folder = folder.filter(|folder| folder.join("helm").exists() && folder.join("kubectl").exists());
@@ -41,7 +41,7 @@ pub fn tools_folder() -> Option<std::path::PathBuf> {
     folder
 }
 
-/// The real kubectl and helm, where they are there.
+/// Returns the real kubectl and helm, where they are there.
 pub fn real_tools() -> Option<Tools> {
     let folder = tools_folder()?;
     Some(Tools { kustomize: Some(folder.join("kubectl")), helm: Some(folder.join("helm")) })
@@ -57,17 +57,17 @@ pub struct World {
     pub config: SourceConfig,
     /// Further sources.
     pub more: Vec<SourceConfig>,
-    /// How much belay remembers.
+    /// The retention of records.
     pub retention: Retention,
-    /// How much belay deletes at once.
+    /// The limit of deletions at once.
     pub pruning: Pruning,
-    /// What belay renders with.
+    /// The tools that belay renders with.
     pub tools: Tools,
     /// The longest wait of belay for what it renders. Tools live in the machine's time, however busy that is.
     pub patience: Duration,
-    /// Whether pushes are noticed by polling only, as those to a repository on another machine.
+    /// True when pushes are noticed by polling only, as those to a repository on another machine.
     pub polls: bool,
-    /// What this daemon is called among others.
+    /// The name of this daemon among others.
     pub identity: String,
     pub cluster: Option<MiniCluster>,
     running: Option<Running>,
@@ -83,7 +83,7 @@ struct Running {
 }
 
 impl World {
-    /// An embedded cluster and an empty repository; belay does not run yet. Needs a paused clock.
+    /// Returns an embedded cluster and an empty repository; belay does not run yet. Needs a paused clock.
     pub async fn embedded() -> World {
         let clock = Clock::tokio(EPOCH.parse::<Timestamp>().expect("a time"));
         let cluster = MiniCluster::builder()
@@ -96,7 +96,7 @@ impl World {
         World::on(client, clock, Some(cluster))
     }
 
-    /// The same with the sample Deployment, whose first version is complete; and that version's commit.
+    /// Returns the same with the sample Deployment, whose first version is complete; and that version's commit.
     pub async fn with_web() -> (World, String) {
         let mut world = World::embedded().await;
         let first = world.with_first_version().await;
@@ -120,7 +120,7 @@ impl World {
         first
     }
 
-    /// The same with so many ConfigMaps in files of their own: `map-0` in `0.yaml`.
+    /// Returns the same with so many ConfigMaps in files of their own: `map-0` in `0.yaml`.
     pub async fn with_maps(&mut self, count: usize) -> String {
         for number in 0..count {
             self.repository.write(format!("{number}.yaml"), config_map(&format!("map-{number}"), "1"));
@@ -128,7 +128,7 @@ impl World {
         self.with_all_of_them().await
     }
 
-    /// The same, with a tap on the line between belay and the cluster. The world's own client goes around it.
+    /// Returns the same, with a tap on the line between belay and the cluster. The world's own client goes around it.
     pub async fn tapped() -> (World, Tap) {
         let mut world = World::embedded().await;
         let (tap, client) = Tap::on(world.client.clone());
@@ -136,14 +136,14 @@ impl World {
         (world, tap)
     }
 
-    /// The same, with something else on the line between belay and the cluster.
+    /// Returns the same, with something else on the line between belay and the cluster.
     pub async fn behind(line: impl FnOnce(kube::Client) -> kube::Client) -> World {
         let mut world = World::embedded().await;
         world.belays = line(world.client.clone());
         world
     }
 
-    /// The same on another cluster.
+    /// Returns the same on another cluster.
     pub fn on(client: kube::Client, clock: Clock, cluster: Option<MiniCluster>) -> World {
         let repository = Repository::new();
         let mut config = SourceConfig::of(repository.path().display().to_string());
@@ -232,7 +232,8 @@ impl World {
         repositories
     }
 
-    /// The sources that are not `synced` although they could be, or are although they can't be, each with its status.
+    /// Returns the sources that are not `synced` although they could be, or are although they can't be, each with its
+    /// status.
     pub fn wrong_habits(&self, repositories: &[(Habit, Repository)]) -> Vec<String> {
         let sources = self.whole_status().sources;
         let is_right = |habit: &Habit| {
@@ -243,7 +244,7 @@ impl World {
         wrong.map(|(habit, _)| format!("{}: {:?}", habit.name, sources.get(habit.name))).collect()
     }
 
-    /// All that belay says of itself.
+    /// Returns all that belay says of itself.
     pub fn whole_status(&self) -> Status {
         self.running.as_ref().expect("belay runs").status.borrow().clone()
     }
@@ -253,7 +254,7 @@ impl World {
         self.running.as_ref().expect("belay runs").status.clone()
     }
 
-    /// What belay shows over HTTP.
+    /// Returns the content of belay's pages.
     pub fn shown(&self) -> Shown {
         Shown {
             status: self.listen(),
@@ -266,17 +267,17 @@ impl World {
         }
     }
 
-    /// What asks for a look at the source.
+    /// Returns the request for a look at the source.
     pub fn look_request(&self) -> LookRequest {
         self.running.as_ref().expect("belay runs").looks["shop"].clone()
     }
 
-    /// What belay counts.
+    /// Returns belay's counters.
     pub fn metrics(&self) -> Metrics {
         self.running.as_ref().expect("belay runs").metrics.clone()
     }
 
-    /// What belay says of its source.
+    /// Returns belay's status of its source.
     pub fn status(&self) -> belay::daemon::SourceStatus {
         let running = self.running.as_ref().expect("belay runs");
         running.status.borrow().sources.get("shop").cloned().unwrap_or_default()
@@ -302,7 +303,7 @@ impl World {
         .await;
     }
 
-    /// The same, and where the tap kills belay on the way, it starts again. Whether it was killed.
+    /// The same, and where the tap kills belay on the way, it starts again. Returns true when it was killed.
     pub async fn through_a_kill(&mut self, tap: &Tap, commit: &str) -> bool {
         let killed = tokio::select! {
             biased;
@@ -318,19 +319,19 @@ impl World {
         killed
     }
 
-    /// The history.
+    /// Returns the history.
     pub fn history(&self) -> &History {
         &self.running.as_ref().expect("belay runs").history
     }
 
-    /// All records, the oldest first.
+    /// Returns all records, the oldest first.
     pub fn records(&self) -> Vec<Record> {
         let mut records = self.history().records(&Query::default()).expect("records");
         records.reverse();
         records
     }
 
-    /// What became of an object by a commit. What was rebuilt after a loss stands beside it.
+    /// Returns the record of an object by a commit. A rebuilt record after a loss stands beside it.
     pub fn record(&self, commit: &str, object: &str) -> Record {
         let all = self.records();
         let mut fitting = all
@@ -342,12 +343,12 @@ impl World {
         found.clone()
     }
 
-    /// The outcomes of all records, the oldest first, as `object outcome`.
+    /// Returns the outcomes of all records, the oldest first, as `object outcome`.
     pub fn outcomes(&self) -> Vec<(String, Outcome)> {
         self.records().into_iter().map(|record| (record.object.to_string(), record.outcome)).collect()
     }
 
-    /// A live object by its path, `apis/apps/v1/namespaces/shop/deployments/web`; `None` where there is none.
+    /// Returns a live object by its path, `apis/apps/v1/namespaces/shop/deployments/web`; `None` where there is none.
     pub async fn get(&self, path: &str) -> Option<Value> {
         let request = http::Request::get(format!("/{path}")).body(Vec::new()).expect("a request");
         match self.client.request::<Value>(request).await {
@@ -380,7 +381,7 @@ impl World {
         self.create(all, "kubectl-replace", &object).await
     }
 
-    /// All objects of a list.
+    /// Returns all objects of a list.
     pub async fn list(&self, path: &str) -> Vec<Value> {
         let list = self.get(path).await.unwrap_or_else(|| panic!("no {path}"));
         list["items"].as_array().cloned().unwrap_or_default()
@@ -409,8 +410,8 @@ impl World {
         self.client.request::<Value>(request).await.unwrap_or_else(|error| panic!("PATCH {path}: {error}"))
     }
 
-    /// What `kubectl rollout undo` does to the sample Deployment: it gets the template of the revision with that image
-    /// again, and with it the annotations of the revision.
+    /// Does the same to the sample Deployment as `kubectl rollout undo`: it gets the template of the revision with that
+    /// image again, and with it the annotations of the revision.
     pub async fn undo_to(&self, wanted: &str) {
         let sets = self.list("apis/apps/v1/namespaces/default/replicasets").await;
         let kept = sets.into_iter().find(|set| image(set) == wanted).expect("a revision");
@@ -448,7 +449,7 @@ spec:
         properties: {spec: {type: object, properties: {size: {type: integer}}}}
 ";
 
-/// An object without what the server has written there for itself, to be made once more.
+/// Returns an object without what the server has written there for itself, to be made once more.
 pub fn anew(mut object: Value) -> Value {
     for field in ["uid", "resourceVersion", "managedFields", "creationTimestamp", "generation"] {
         object["metadata"].as_object_mut().expect("an object").remove(field);
@@ -456,7 +457,7 @@ pub fn anew(mut object: Value) -> Value {
     object
 }
 
-/// The sample Deployment, in namespace default.
+/// Returns the sample Deployment, in namespace default.
 pub fn deployment(name: &str, image: &str, more: &str) -> String {
     format!(
         "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: {name}\nspec:\n  replicas: 2\n  \
@@ -465,28 +466,28 @@ pub fn deployment(name: &str, image: &str, more: &str) -> String {
     )
 }
 
-/// The same with another image, whose pods have a fate.
+/// Returns the same with another image, whose pods have a fate.
 pub fn broken(name: &str, fate: &str) -> String {
     let annotated = format!("      annotations: {{kubelet.belay.dev/fate: \"{fate}\"}}\n    spec:\n      containers");
     deployment(name, "web:2", "").replace("    spec:\n      containers", &annotated)
 }
 
-/// The image of a workload's first container.
+/// Returns the image of a workload's first container.
 pub fn image(live: &Value) -> &str {
     live["spec"]["template"]["spec"]["containers"][0]["image"].as_str().expect("an image")
 }
 
-/// A ConfigMap in namespace default.
+/// Returns a ConfigMap in namespace default.
 pub fn config_map(name: &str, value: &str) -> String {
     format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\ndata:\n  A: \"{value}\"\n")
 }
 
-/// The path of a Deployment in namespace default.
+/// Returns the path of a Deployment in namespace default.
 pub fn path_of(name: &str) -> String {
     format!("apis/apps/v1/namespaces/default/deployments/{name}")
 }
 
-/// A commit's id, short.
+/// Returns a commit's id, short.
 pub fn short(commit: &str) -> &str {
     &commit[..7]
 }

@@ -8,21 +8,21 @@ use std::sync::{Arc, Mutex};
 
 use base64::Engine;
 
-/// How a server behaves.
+/// The behaviour of a server.
 #[derive(Clone, Default)]
 pub struct Temper {
-    /// Who may read: `user:password`; everybody where it is `None`.
+    /// The reader's `user:password`; everybody may read if it is `None`.
     pub password: Option<String>,
-    /// Where it sends everybody: the start of an address.
+    /// The target of its redirects: the start of an address.
     pub redirect: Option<String>,
-    /// What lies below the first path is below the second: it redirects to there, on this server.
+    /// The moved paths: from below the first to below the second, on this server.
     pub moved: Option<(String, String)>,
     /// A repository in its folder, and the reference in it that is deleted, with all that it leads to, as soon as the server has
     /// said which there are.
     pub vanishes: Option<(String, String)>,
     /// After how many bytes of an answer it hangs up.
     pub hangs_up_after: Option<usize>,
-    /// What it answers, instead of speaking Git.
+    /// The answer instead of Git.
     pub answers: Option<String>,
     /// The certificate and key that it speaks TLS with, both in DER.
     pub tls: Option<(Vec<u8>, Vec<u8>)>,
@@ -45,7 +45,7 @@ pub struct Seen {
     pub authorization: Option<String>,
 }
 
-/// Whether `git http-backend` is there; if not, one line says what is skipped.
+/// Returns true when `git http-backend` is there; if not, one line names the skipped test.
 pub fn is_there(skipped: &str) -> bool {
     let path = Command::new("git").arg("--exec-path").output().ok();
     let there = path
@@ -87,17 +87,17 @@ impl GitServer {
         server
     }
 
-    /// The address of a repository, by its path in the folder.
+    /// Returns the address of a repository, by its path in the folder.
     pub fn url(&self, repository: &str) -> String {
         format!("{}://localhost:{}/{repository}", self.scheme, self.port)
     }
 
-    /// The start of every address.
+    /// Returns the start of every address.
     pub fn origin(&self) -> String {
         format!("{}://localhost:{}", self.scheme, self.port)
     }
 
-    /// What was asked so far.
+    /// Returns the requests so far.
     pub fn seen(&self) -> Vec<Seen> {
         self.seen.lock().expect("the requests").clone()
     }

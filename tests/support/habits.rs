@@ -10,7 +10,7 @@ pub struct Habit {
     pub name: &'static str,
     files: Vec<(&'static str, String)>,
     configure: fn(&mut SourceConfig),
-    /// Whether all of it can be rolled out.
+    /// True when all of it can be rolled out.
     pub is_good: bool,
 }
 
@@ -27,7 +27,7 @@ impl Habit {
         Habit { configure, ..self }
     }
 
-    /// A repository with one commit, and the source that follows it, based on `base`.
+    /// Returns a repository with one commit, and the source that follows it, based on `base`.
     pub fn source(&self, base: &SourceConfig) -> (Repository, SourceConfig) {
         let mut repository = Repository::new();
         for (path, text) in &self.files {
@@ -45,7 +45,7 @@ impl Habit {
     }
 }
 
-/// All of them. None names an object of another.
+/// Returns all of them. None names an object of another.
 pub fn habits() -> Vec<Habit> {
     let mut all = workloads();
     all.extend(what_the_cluster_writes());

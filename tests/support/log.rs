@@ -1,4 +1,4 @@
-//! What belay logs on this thread, heard whatever other tests of the program do.
+//! The log lines of belay on this thread, heard whatever other tests of the program do.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! What a test stands on: the real control plane, Git repositories in temporary folders, the daemon.
+//! The environment of tests: the real control plane, Git repositories in temporary folders, the daemon.
 #![allow(dead_code, reason = "each test binary takes the parts it needs")]
 
 pub mod control_plane;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use git2::build::CheckoutBuilder;
 use git2::{ObjectType, Oid, PushOptions, RemoteCallbacks, Signature, Time};
 
-/// What an entry of a tree is.
+/// The kind of a tree's entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A file.
@@ -49,7 +49,7 @@ pub struct Repository {
 }
 
 impl Repository {
-    /// An empty bare repository, whose branch is to be `main`. Nothing has been committed.
+    /// Returns an empty bare repository, whose branch is to be `main`. Nothing has been committed.
     pub fn new() -> Repository {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let bare = folder.path().join("deploy.git");
@@ -69,12 +69,12 @@ impl Repository {
         }
     }
 
-    /// The folder of the bare repository: what `repository` in the configuration names.
+    /// Returns the folder of the bare repository: what `repository` in the configuration names.
     pub fn path(&self) -> &Path {
         &self.bare
     }
 
-    /// A path for something else beside it, in the same temporary folder.
+    /// Returns a path for something else beside it, in the same temporary folder.
     pub fn beside(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -89,7 +89,7 @@ impl Repository {
         std::fs::rename(self.beside("away"), &self.bare).expect("it was there");
     }
 
-    /// Who writes the commits from here on.
+    /// Sets the author of the commits from here on.
     pub fn author(&mut self, name: &str, email: &str) -> &mut Repository {
         self.author = (name.to_owned(), email.to_owned());
         self
@@ -123,7 +123,7 @@ impl Repository {
         self
     }
 
-    /// The files as they are now, committed or not.
+    /// Returns the files as they are now, committed or not.
     pub fn files(&self) -> &Files {
         &self.files
     }
@@ -178,12 +178,12 @@ impl Repository {
         id.to_string()
     }
 
-    /// The id of the tree that the next commit would have.
+    /// Returns the id of the tree that the next commit would have.
     pub fn tree(&self) -> String {
         self.write_tree(&self.files).to_string()
     }
 
-    /// A tree of exactly these entries (mode, name, 40 digits), in this order, however wrong.
+    /// Returns a tree of exactly these entries (mode, name, 40 digits), in this order, however wrong.
     pub fn raw_tree(&self, entries: &[(&str, &[u8], &str)]) -> Oid {
         let mut bytes = Vec::new();
         for (mode, name, id) in entries {
@@ -196,7 +196,7 @@ impl Repository {
         self.work.odb().expect("the objects").write(ObjectType::Tree, &bytes).expect("a tree")
     }
 
-    /// The 40 digits of a blob with this content.
+    /// Returns the 40 digits of a blob with this content.
     pub fn blob(&self, content: impl AsRef<[u8]>) -> String {
         self.work.blob(content.as_ref()).expect("a blob").to_string()
     }
@@ -253,12 +253,12 @@ impl Repository {
         self
     }
 
-    /// The commit that the present branch is at.
+    /// Returns the commit that the present branch is at.
     pub fn tip(&self) -> Option<String> {
         self.tip_of(&self.branch)
     }
 
-    /// The commit that a branch is at.
+    /// Returns the commit that a branch is at.
     pub fn tip_of(&self, branch: &str) -> Option<String> {
         self.work.refname_to_id(&format!("refs/heads/{branch}")).ok().map(|id| id.to_string())
     }
@@ -302,7 +302,7 @@ impl Repository {
         remote.push(&[refspec], Some(PushOptions::new().remote_callbacks(callbacks))).expect("a push");
     }
 
-    /// A clone with its files checked out, for the commands that edit: returns its folder.
+    /// Returns a clone with its files checked out, for the commands that edit: returns its folder.
     pub fn clone_to(&self, name: &str) -> PathBuf {
         let path = self.beside(name);
         let mut builder = git2::build::RepoBuilder::new();

@@ -75,7 +75,7 @@ impl Sshd {
         None
     }
 
-    /// A file of known hosts in which the server has this key.
+    /// Returns a file of known hosts in which the server has this key.
     pub fn known_hosts(&self, host_key: &str) -> PathBuf {
         let key = fs::read_to_string(self.folder.join(format!("{host_key}.pub"))).unwrap();
         let path = self.folder.join(format!("known_hosts-{host_key}"));
@@ -83,7 +83,7 @@ impl Sshd {
         path
     }
 
-    /// The address of a repository on this machine, for the user that this test runs as.
+    /// Returns the address of a repository on this machine, for the user that this test runs as.
     pub fn url(&self, repository: &Path) -> String {
         let user = Command::new("id").arg("-un").output().expect("id").stdout;
         let user = String::from_utf8(user).expect("a name");

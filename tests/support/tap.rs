@@ -8,7 +8,7 @@ use http_body::Body as _;
 use kube::client::Body;
 use tokio::sync::Notify;
 
-/// What is done with one request.
+/// The treatment of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It goes through.
@@ -37,12 +37,12 @@ pub struct Went {
 }
 
 impl Went {
-    /// Whether it changes anything.
+    /// Returns true when it changes anything.
     pub fn is_write(&self) -> bool {
         self.method != "GET" && !self.path.contains("dryRun=All")
     }
 
-    /// Whether it writes something else than belay's own Lease and Kubernetes' Events.
+    /// Returns true when it writes something else than belay's own Lease and Kubernetes' Events.
     pub fn changes_an_object(&self) -> bool {
         self.is_write() && !self.path.contains("/leases/") && !self.path.contains("/events")
     }
@@ -56,12 +56,12 @@ pub struct Tap {
     log: Arc<Mutex<Vec<Went>>>,
     rule: Arc<Mutex<Rule>>,
     died: Arc<Notify>,
-    /// Whether watches that begin are answered with 503.
+    /// True when watches that begin are answered with 503.
     no_watches: Arc<AtomicBool>,
 }
 
 impl Tap {
-    /// A tap on `client`'s line, and the client that is to be used from here on.
+    /// Returns a tap on `client`'s line, and the client that is to be used from here on.
     pub fn on(client: kube::Client) -> (Tap, kube::Client) {
         let rule: Rule = Box::new(|_, _| Fate::Pass);
         let rule = Arc::new(Mutex::new(rule));
@@ -74,7 +74,7 @@ impl Tap {
         (tap, kube::Client::new(service, namespace))
     }
 
-    /// What is to be done with each request from here on: told the request, and how many came before it since.
+    /// Sets the treatment of each request from here on: the rule gets the request, and how many came before it since.
     pub fn rule(&self, mut rule: impl FnMut(&Went, usize) -> Fate + Send + 'static) {
         let mut count = 0;
         *self.rule.lock().unwrap() = Box::new(move |went, _| {
@@ -83,12 +83,12 @@ impl Tap {
         });
     }
 
-    /// Whether watches that begin from here on are refused. Those that are under way go on until their time is over.
+    /// Sets if watches that begin from here on are refused. Those that are under way go on until their time is over.
     pub fn refuse_watches(&self, refuse: bool) {
         self.no_watches.store(refuse, Ordering::Relaxed);
     }
 
-    /// Everything that went by since the last call, watches left out.
+    /// Returns everything that went by since the last call, watches left out.
     pub fn take(&self) -> Vec<Went> {
         std::mem::take(&mut self.log.lock().unwrap())
     }

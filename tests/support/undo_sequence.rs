@@ -15,12 +15,12 @@ use super::daemon::{World, image};
 /// The kinds that `kubectl rollout undo` is for.
 pub const KINDS: [&str; 3] = ["Deployment", "StatefulSet", "DaemonSet"];
 
-/// The image of a pod template's container.
+/// Returns the image of a pod template's container.
 fn image_of(template: &Value) -> &str {
     template["spec"]["containers"][0]["image"].as_str().expect("an image")
 }
 
-/// Whose time it is.
+/// The clock of the sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Time {
     /// The test's own, in which an hour is nothing.
@@ -29,9 +29,9 @@ pub enum Time {
     Real,
 }
 
-/// How long real controllers and the daemon must be at rest to be believed to be.
+/// The time for which real controllers and the daemon must be at rest to be believed to be.
 const REST: u32 = 5;
-/// How long they may take, in seconds, on a machine with much else to do.
+/// The longest time for that, in seconds, on a machine with much else to do.
 const REST_LIMIT: u32 = 240;
 
 /// A sequence under way.
@@ -40,7 +40,7 @@ pub struct UndoSequence {
     time: Time,
     random: Random,
     kind: &'static str,
-    /// What the manifest says: the image's number, how many pods, and whether they ever become ready.
+    /// The manifest: the image's number, the number of pods, and if they ever become ready.
     image: u32,
     replicas: u32,
     bad: bool,
@@ -110,7 +110,7 @@ impl UndoSequence {
         self.world.get(&self.path()).await.unwrap()
     }
 
-    /// The templates of the workload's revisions, by number.
+    /// Returns the templates of the workload's revisions, by number.
     async fn revisions(&self) -> Vec<(i64, Value, Value)> {
         let keepers = if self.kind == "Deployment" { "replicasets" } else { "controllerrevisions" };
         let mut all = self.world.list(&format!("apis/apps/v1/namespaces/default/{keepers}")).await;
@@ -126,7 +126,7 @@ impl UndoSequence {
         found
     }
 
-    /// What `kubectl rollout undo` writes for a revision.
+    /// Writes the patch of `kubectl rollout undo` for a revision.
     async fn undo_to(&self, template: &Value, annotations: &Value) {
         let mut undo = vec![json!({"op": "replace", "path": "/spec/template", "value": template})];
         if self.kind == "Deployment" {
@@ -137,7 +137,8 @@ impl UndoSequence {
         self.world.json_patch(&self.path(), "kubectl-rollout", &json!(undo)).await;
     }
 
-    /// A revision to go back to, the one before or another, with the annotations of what keeps it; `None` where there is none.
+    /// Returns a revision to go back to, the one before or another, with the annotations of what keeps it; `None` where
+    /// there is none.
     async fn goal(&mut self) -> Option<(i64, Value, Value)> {
         let present = self.live().await["spec"]["template"].clone();
         let head = format!("web:{}", self.image);
@@ -232,7 +233,7 @@ impl UndoSequence {
         self.rest(Duration::from_secs(10)).await;
     }
 
-    /// What is suspended is left alone, whatever comes; taken up again, it is as if that came now.
+    /// A suspended workload is left alone, whatever comes; taken up again, it is as if that came now.
     async fn suspend(&mut self) {
         let before = self.live().await;
         self.say_suspend(json!("a look")).await;
@@ -319,7 +320,7 @@ impl UndoSequence {
         self.world.delete(&self.path()).await;
     }
 
-    /// What would change if anything did.
+    /// Returns the state that would change if anything did.
     async fn state(&self) -> (Value, usize, bool) {
         let live = self.live().await;
         let records = self.world.records();

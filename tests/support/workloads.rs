@@ -16,23 +16,23 @@ pub const KINDS: [Kind; 4] = [
 ];
 
 impl Kind {
-    /// The path of the workload `web`.
+    /// Returns the path of the workload `web`.
     pub fn path(self) -> String {
         format!("{}/web", self.resource)
     }
 
-    /// The workload `web`, as records name it.
+    /// Returns the workload `web`, as records name it.
     pub fn object(self) -> String {
         format!("{} default/web", self.name)
     }
 
-    /// The same, where the pods of a Deployment go before others come, so that a way back takes its time.
+    /// Returns the same, where the pods of a Deployment go before others come, so that a way back takes its time.
     pub fn slowly(self, image: &str, fate: &str) -> String {
         let deadline = "  progressDeadlineSeconds: 30\n";
         self.manifest(image, fate).replace(deadline, &format!("{deadline}  strategy: {{type: Recreate}}\n"))
     }
 
-    /// Its manifest, with a deadline of 30 s.
+    /// Returns its manifest, with a deadline of 30 s.
     pub fn manifest(self, image: &str, fate: &str) -> String {
         let (api, deadline, spec) = match self.name {
             "Deployment" => ("apps/v1", "", "  progressDeadlineSeconds: 30\n  replicas: 2\n"),

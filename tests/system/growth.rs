@@ -29,8 +29,8 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 /// More writes than the server keeps events of.
 const WARM_UP: usize = 1_500;
 const ROUNDS: usize = 6_000;
-/// What the allocator may keep for itself, in bytes. Chosen, not measured: several times what was seen, and a hundredth of
-/// what a leak of one body per round would take.
+/// The memory that the allocator may keep for itself, in bytes. Chosen, not measured: several times what was seen, and
+/// a hundredth of what a leak of one body per round would take.
 const SLACK: u64 = 24 << 20;
 
 /// Counts what is allocated, and the most of it at once.
@@ -92,7 +92,7 @@ async fn a_thousand_watches_that_nobody_reads_are_given_up() {
     drop(watches);
 }
 
-/// A text of so many documents, each with so many small values.
+/// Returns a text of so many documents, each with so many small values.
 fn text_of(documents: usize, values: usize) -> String {
     let map = |number: usize| {
         let data: String = (0..values).map(|value| format!("  key-{value}: value-{value}\n")).collect();
@@ -101,7 +101,7 @@ fn text_of(documents: usize, values: usize) -> String {
     (0..documents).map(map).collect::<Vec<_>>().join("---\n")
 }
 
-/// What a file takes while it is read grows with its largest document, not with all of them.
+/// The memory of a file while it is read grows with its largest document, not with all of them.
 #[tokio::test]
 async fn a_file_is_read_document_by_document() {
     let _alone = MEASURING.lock().await;
@@ -109,7 +109,7 @@ async fn a_file_is_read_document_by_document() {
     let mut peaks = Vec::new();
     for documents in [10, 80] {
         let text = text_of(documents, 400);
-        // What is made once is made by now.
+        // Values that are made once are made by now.
         drop(read_file("a.yaml", text_of(1, 1).as_bytes(), &scopes));
         let before = ALLOCATED.load(Ordering::Relaxed);
         PEAK.store(before, Ordering::Relaxed);
@@ -126,10 +126,10 @@ async fn a_file_is_read_document_by_document() {
     );
 }
 
-/// What a daemon keeps does not grow with the commits that it has rolled out, nor do its threads.
+/// The memory of a daemon does not grow with the commits that it has rolled out, nor do its threads.
 #[tokio::test(start_paused = true)]
 async fn the_daemon_does_not_grow_with_the_commits_that_it_rolls_out() {
-    /// How many commits each push brings.
+    /// The number of commits of each push.
     const EACH: usize = 25;
     const PUSHES: usize = 200;
     /// The bytes that may stay of a commit: its place in the graph of commits.
@@ -169,7 +169,7 @@ async fn the_daemon_does_not_grow_with_the_commits_that_it_rolls_out() {
     world.stop().await;
 }
 
-/// How many threads this process has.
+/// Returns how many threads this process has.
 fn threads() -> usize {
     fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
 }
@@ -334,7 +334,7 @@ async fn send(client: &Client, method: &str, path: &str, body: &str) -> u16 {
     code
 }
 
-/// The memory of this process, in bytes; `None` where there is no way to tell.
+/// Returns the memory of this process, in bytes; `None` where there is no way to tell.
 fn resident() -> Option<u64> {
     let text = fs::read_to_string("/proc/self/status").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

@@ -179,7 +179,7 @@ impl Side {
         let (parts, body) = answer.into_parts();
         let headers = HEADERS.iter().filter_map(|name| {
             let values = parts.headers.get_all(*name).iter().map(|value| value.to_str().unwrap());
-            // What is stored by the embedded server but has no effect there is said to have none, by that one alone.
+            // A field that the embedded server stores without an effect has a warning there, and there alone.
             let values: Vec<&str> = values.filter(|value| !value.ends_with(" by this server\"")).collect();
             (!values.is_empty()).then(|| ((*name).to_owned(), values.join(" | ")))
         });
@@ -216,7 +216,7 @@ fn body(text: &str) -> Vec<u8> {
     format!("{before}{}{after}", what.repeat(count.parse().unwrap())).into_bytes()
 }
 
-/// One JSON value, the lines of a watch, or text.
+/// Returns one JSON value, the lines of a watch, or text.
 fn bodies(text: &str) -> Vec<Value> {
     if let Ok(value) = serde_json::from_str(text) {
         return vec![value];
@@ -256,8 +256,8 @@ fn differences(answers: &[Answer; 2], request: &Request) -> String {
     out
 }
 
-/// What is wrong with the fields of a schema is said in the order in which the reference walks a map; so are the rules that
-/// hold for somebody.
+/// Faults in the fields of a schema come in the order in which the reference walks a map; so do the rules that hold for
+/// somebody.
 fn without_map_order(mut body: Value) -> Value {
     if body["kind"] == "Status" && body["details"]["kind"] == "CustomResourceDefinition" {
         if let Some(Value::Array(causes)) = body.pointer_mut("/details/causes") {
@@ -295,7 +295,8 @@ fn compare(path: &str, one: &Value, other: &Value, out: &mut String) {
     }
 }
 
-/// The causes that an apply names line by line come in no order: the reference goes through maps, whose order is by chance.
+/// Returns the causes that an apply names line by line come in no order: the reference goes through maps, whose order
+/// is by chance.
 fn in_one_order(text: &str) -> String {
     let Some((head, causes)) = text.split_once("errors:\n") else { return text.to_owned() };
     let mut causes: Vec<&str> = causes.split('\n').collect();

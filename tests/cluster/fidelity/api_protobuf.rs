@@ -70,13 +70,13 @@ async fn lists_watches_and_refusals_come_as_asked() {
     assert_eq!(shapes[0].1, ["ADDED", "BOOKMARK"]);
 }
 
-/// The beginning of an envelope: what kind of what version is in it.
+/// Returns the beginning of an envelope: what kind of what version is in it.
 fn header(envelope: &[u8]) -> Vec<u8> {
     assert_eq!(envelope[0], 0x0a);
     envelope[2..2 + usize::from(envelope[1])].to_vec()
 }
 
-/// The types of a watch's events.
+/// Returns the types of a watch's events.
 fn frames(stream: &[u8]) -> Vec<String> {
     let (mut left, mut types) = (stream, Vec::new());
     while let Some((length, rest)) = left.split_first_chunk::<4>() {

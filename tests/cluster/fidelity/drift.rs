@@ -170,7 +170,7 @@ async fn string_data(world: &mut World) {
     assert_eq!(keys(&world.get(KEYS).await.unwrap()), ["newer"]);
 }
 
-/// What a finalizer keeps is told with it, and comes back when it is gone.
+/// An object that a finalizer keeps is reported with it, and comes back when it is gone.
 async fn finalizers(world: &mut World, plane: &ControlPlane) {
     kubectl(plane, &["patch", "configmap", "x", "-p", r#"{"metadata":{"finalizers":["example.com/keep"]}}"#]);
     world.repository.remove("x.yaml");
@@ -222,8 +222,8 @@ async fn two_who_disagree_do_not_fight() {
     nodes.stop().await;
 }
 
-/// Where drift is only reported it is told with its manager and field, the next commit is not charged with it, and a
-/// rollback restores the template of its revision.
+/// If drift is only reported, its manager and field are named, the next commit is not charged with it, and a rollback
+/// restores the template of its revision.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_only_reported_is_charged_to_no_commit() {
     let Some((plane, nodes, mut world)) = real_world().await else { return };

@@ -69,7 +69,7 @@ fn kinds_of(group: &Value) -> Vec<Value> {
     kinds
 }
 
-/// A schema without descriptions, and without the lists of kinds, which repeat what discovery says.
+/// Returns a schema without descriptions, and without the lists of kinds, which repeat what discovery says.
 fn without_prose(schema: Value) -> Value {
     match schema {
         Value::Object(members) => members
@@ -94,7 +94,7 @@ fn without_prose(schema: Value) -> Value {
     }
 }
 
-/// One line an entry, so that a new release shows as the lines that it changed.
+/// Returns one line an entry, so that a new release shows as the lines that it changed.
 fn render(facts: &Value) -> String {
     let mut text = format!("{{\n\"kubernetes\": {},\n\"kinds\": [\n", facts["kubernetes"]);
     let kinds: Vec<String> = facts["kinds"].as_array().unwrap().iter().map(Value::to_string).collect();

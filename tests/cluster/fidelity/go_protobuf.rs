@@ -73,7 +73,7 @@ fn table(program: &Path) -> String {
     table
 }
 
-/// The fields of a struct by number: `replicas int`. One without a name is in the JSON of the struct itself.
+/// Returns the fields of a struct by number: `replicas int`. One without a name is in the JSON of the struct itself.
 fn fields(image: &Image, ty: u64, todo: &mut Vec<u64>) -> BTreeMap<u32, String> {
     let (first, count) = (image.pointer(ty + STRUCT_FIELDS), image.pointer(ty + STRUCT_FIELDS + 8));
     let mut fields = BTreeMap::new();

@@ -39,7 +39,7 @@ pub struct Image {
     bytes: Vec<u8>,
     /// Address, size and place in the file.
     sections: BTreeMap<String, (u64, u64, u64)>,
-    /// Where names and types are counted from.
+    /// The base of the addresses of names and types.
     base: u64,
 }
 
@@ -90,7 +90,7 @@ impl Image {
         u64::from_le_bytes(self.bytes[at as usize..][..8].try_into().unwrap())
     }
 
-    /// The place in the file of an address.
+    /// Returns the place in the file of an address.
     fn place(&self, address: u64) -> u64 {
         let section = self.sections.values().find(|(start, size, _)| (*start..start + size).contains(&address));
         let (start, _, offset) = section.unwrap_or_else(|| panic!("address {address:#x} is in no section"));
@@ -105,7 +105,7 @@ impl Image {
         self.bytes[self.place(address) as usize]
     }
 
-    /// A name and its tag: flags, then each with its length in front.
+    /// Returns a name and its tag: flags, then each with its length in front.
     pub fn name(&self, address: u64) -> (String, String, u8) {
         let mut at = self.place(address) as usize;
         let flags = self.bytes[at];
@@ -147,7 +147,7 @@ impl Image {
         format!("{package}.{name}")
     }
 
-    /// Every named struct that something points to, by package and name.
+    /// Returns every named struct that something points to, by package and name.
     pub fn structs(&self) -> BTreeMap<String, u64> {
         let (_, size, offset) = self.sections[".typelink"];
         let pointers = (0..size / 4).map(|index| self.base + u64::from(self.quarter(offset + index * 4)));

@@ -19,7 +19,7 @@ fn job(name: &str, spec: &str) -> String {
     )
 }
 
-/// How often the controller has made pods for a Job of that name.
+/// Returns how often the controller has made pods for a Job of that name.
 async fn runs(world: &World, name: &str) -> usize {
     let events = world.list("api/v1/namespaces/default/events?limit=500").await;
     let of_it = events.iter().filter(|event| event["involvedObject"]["name"] == name);

@@ -87,8 +87,7 @@ fn without_repairs(mut lines: Vec<String>) -> Vec<String> {
     lines
 }
 
-/// What is stored by the embedded server but has no effect there is said to have none; the reference has nothing of the
-/// sort to say.
+/// Returns the embedded server warns of a field that it stores without an effect; the reference has no such warning.
 fn without_own_warnings(mut lines: Vec<String>) -> Vec<String> {
     lines.retain(|line| !(line.starts_with("Warning: ") && line.ends_with(" by this server")));
     lines

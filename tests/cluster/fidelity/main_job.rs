@@ -10,7 +10,7 @@ use minicluster::{PodLogs, Random, kubelet};
 use crate::support::control_plane::{self, ControlPlane, Controllers};
 use crate::support::daemon::{WIDGETS, World, broken, deployment, path_of, short};
 
-/// The real control plane with nodes, and belay beside it; nothing where the control plane is not installed.
+/// Returns the real control plane with nodes, and belay beside it; nothing where the control plane is not installed.
 pub async fn real_world() -> Option<(ControlPlane, kubelet::Running, World)> {
     let assets = control_plane::assets("the main job on the real control plane")?;
     let plane = ControlPlane::start(&assets, Controllers::Real).await;
@@ -136,7 +136,7 @@ async fn what_goes_wrong_at_first_keeps_nothing_else_waiting() {
     {
         assert_eq!(outcome(&world, object), Outcome::Complete, "{object}");
     }
-    // What failed at first stays as it is, with nothing to go back to.
+    // A workload whose first rollout failed stays as it is, with nothing to go back to.
     let api = world.get(&path_of("api")).await.unwrap();
     assert_eq!(api["spec"]["template"]["spec"]["containers"][0]["image"], "web:404");
     assert_eq!(Hold::on(&api), None);

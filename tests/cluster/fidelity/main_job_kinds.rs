@@ -1,6 +1,6 @@
-//! What depends on Kubernetes' own conduct, on the real control plane: every kind of workload goes back, what the cluster
-//! refuses is said, what others made is taken over, what left the repository goes, and what others change is put right.
-//! One control plane for all of it: starting one takes longer than most of the steps.
+//! The behaviours that depend on Kubernetes' own conduct, on the real control plane: every kind of workload goes back,
+//! refusals of the cluster are reported, objects of others are taken over, objects that left the repository go, and
+//! changes by others are corrected. One control plane for all of it: starting one takes longer than most of the steps.
 
 use std::fs;
 use std::time::Duration;
@@ -16,7 +16,7 @@ const STATEFUL: &str = "apis/apps/v1/namespaces/default/statefulsets/db";
 const DAEMON: &str = "apis/apps/v1/namespaces/default/daemonsets/agent";
 const READS: &str = "        envFrom:\n        - configMapRef: {name: settings}\n";
 
-/// A StatefulSet of two pods, with a deadline of belay's.
+/// Returns a StatefulSet of two pods, with a deadline of belay's.
 fn stateful(image: &str) -> String {
     format!(
         "apiVersion: apps/v1\nkind: StatefulSet\nmetadata:\n  name: db\n  annotations: {{belay.dev/progress-deadline-seconds: \
@@ -38,7 +38,7 @@ fn job(name: &str, image: &str, fate: &str) -> String {
     )
 }
 
-/// The image `web:404` can't be pulled.
+/// Returns the image `web:404` can't be pulled.
 fn web(image: &str) -> String {
     let short = deployment("web", image, "").replace("progressDeadlineSeconds: 30", "progressDeadlineSeconds: 5");
     format!("{short}{READS}")
@@ -49,8 +49,8 @@ fn run(plane: &ControlPlane, args: &[&str]) {
     assert!(ran.status.success(), "kubectl {args:?}: {}", String::from_utf8_lossy(&ran.stderr));
 }
 
-/// What is there before belay: a Deployment that kubectl applied, with more than the repository says, and a namespace with
-/// room for one pod.
+/// Creates the objects from before belay: a Deployment that kubectl applied, with more than the repository says, and a
+/// namespace with room for one pod.
 fn before_belay(plane: &ControlPlane, world: &World) {
     let older = deployment("old", "web:1", "  minReadySeconds: 1\n");
     let file = world.repository.beside("old.yaml");
@@ -88,7 +88,7 @@ async fn every_kind_goes_back_and_what_others_do_is_understood() {
     nodes.stop().await;
 }
 
-/// Its pods run as an account that nobody has made, or as the usual one.
+/// Returns its pods run as an account that nobody has made, or as the usual one.
 fn named(account: Option<&str>) -> String {
     let short = deployment("named", "web:1", "").replace("progressDeadlineSeconds: 30", "progressDeadlineSeconds: 5");
     let account = account.map_or_else(String::new, |account| format!("      serviceAccountName: {account}\n"));
@@ -121,7 +121,7 @@ async fn first_push(world: &mut World) -> String {
     first
 }
 
-/// What `kubectl apply` had made is belay's, and nothing of it is left behind.
+/// An object of `kubectl apply` is belay's, and nothing is left behind.
 async fn taken_over(world: &World, first: &str) {
     assert_eq!(world.record(first, "Deployment default/old").outcome, Outcome::Complete);
     let old = world.get(&path_of("old")).await.unwrap();
@@ -132,7 +132,7 @@ async fn taken_over(world: &World, first: &str) {
     assert!(managers.iter().all(|one| one["manager"] != "kubectl-client-side-apply"), "{managers:#?}");
 }
 
-/// One commit that breaks a workload of each kind, changes what can't change, and takes something away.
+/// Returns one commit that breaks a workload of each kind, changes what can't change, and takes something away.
 async fn everything_breaks(world: &mut World, good: &str) -> String {
     world.repository.write("db.yaml", stateful("db:404")).write("agent.yaml", daemon("agent:404"));
     world.repository.write("settings.yaml", config_map("settings", "2")).write("web.yaml", web("web:404"));
@@ -194,7 +194,7 @@ async fn drift_is_put_right(world: &mut World, plane: &ControlPlane, head: &str)
     assert_eq!(image(&world.get(&path_of("web")).await.unwrap()), "web:1", "held all the while");
 }
 
-/// What others write beside belay, and what the server writes otherwise than the manifest, is no drift.
+/// Fields that others write beside belay, and values that the server writes otherwise than the manifest, are no drift.
 async fn noise_is_none(world: &mut World, head: &str) {
     world.through(head).await;
     let records = world.records().len();

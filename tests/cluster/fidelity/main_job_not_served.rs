@@ -1,4 +1,4 @@
-//! What keeps one object from being applied on the real control plane keeps no other waiting: a webhook or a conversion that
+//! An object that can't be applied on the real control plane keeps no other waiting: a webhook or a conversion that
 //! does not answer, a policy, a quota. Real time: these are real processes.
 
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn namespace(name: &str) -> String {
     format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {name}}}\n")
 }
 
-/// A webhook for the Deployments of one namespace.
+/// Returns a webhook for the Deployments of one namespace.
 fn webhook(policy: &str) -> Value {
     json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
         "metadata": {"name": "one"}, "webhooks": [{"name": "v.example.com", "clientConfig": {"url": NOBODY},

@@ -15,7 +15,7 @@ use crate::support::daemon::{World, config_map, deployment, image, path_of, real
 const CHART: &str = "apiVersion: v2\nname: web\nversion: 1.0.0\n";
 const KUSTOMIZATION: &str = "resources: [app.yaml]\nconfigMapGenerator: [{name: settings, literals: [a=1]}]\n";
 
-/// A template as `helm create` writes it, with Helm's own label and a checksum of its configuration.
+/// Returns a template as `helm create` writes it, with Helm's own label and a checksum of its configuration.
 fn template() -> String {
     let workload = deployment("{{ .Release.Name }}", "web:{{ .Values.tag }}", "")
         .replace("progressDeadlineSeconds: 30", "progressDeadlineSeconds: 4")
@@ -27,7 +27,7 @@ fn template() -> String {
     format!("{workload}---\n{}", config_map("{{ .Release.Name }}-config", "{{ .Values.tag }}"))
 }
 
-/// A workload that reads what the kustomization generates.
+/// Returns a workload that reads what the kustomization generates.
 fn reader(image: &str) -> String {
     let reads = "        envFrom: [{configMapRef: {name: settings}}]\n";
     format!("{}{reads}", deployment("app", image, ""))
@@ -46,7 +46,7 @@ fn helm(plane: &ControlPlane) -> Command {
     helm
 }
 
-/// What `belay plan` prints of a clone of the repository, as JSON.
+/// Returns the output of `belay plan` for a clone of the repository, as JSON.
 fn plan(plane: &ControlPlane, world: &World, name: &str, tag: &str) -> Value {
     let clone = world.repository.clone_to(name);
     let values = clone.join("web/values.yaml");
@@ -69,7 +69,7 @@ fn plan(plane: &ControlPlane, world: &World, name: &str, tag: &str) -> Value {
     serde_json::from_slice(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {said}"))
 }
 
-/// What a plan says of the Deployment of the release.
+/// Returns the plan's step for the Deployment of the release.
 fn step_of(plan: &Value) -> &Value {
     let steps = plan["steps"].as_array().unwrap();
     steps.iter().find(|step| step["object"]["kind"] == "Deployment" && step["object"]["name"] == "shop").unwrap()

@@ -31,7 +31,7 @@ fn web(name: &str, image: &str, fate: &str, more: &str) -> String {
         .replace("    spec:\n      containers", &fate)
 }
 
-/// What became of a commit's rollout; drift that was put right has records beside it.
+/// Returns the record of a commit's rollout; corrected drift has records beside it.
 fn record(world: &World, commit: &str, name: &str) -> Record {
     let of_commit = |record: &Record| record.commit.as_str() == commit && record.trigger.is_commit();
     let found = world.records().into_iter().find(|record| of_commit(record) && record.object.name == name);
@@ -43,7 +43,7 @@ fn run(plane: &ControlPlane, args: &[&str]) {
     assert!(ran.status.success(), "kubectl {args:?}: {}", String::from_utf8_lossy(&ran.stderr));
 }
 
-/// Everything at one version, whose pods are all well.
+/// Returns everything at one version, whose pods are all well.
 fn all(world: &mut World, image: &str, fates: &[(&str, &str, &str)]) -> String {
     for (name, fate, more) in fates {
         world.repository.write(format!("{name}.yaml"), web(name, image, fate, more));
@@ -130,7 +130,7 @@ async fn lost_node_is(world: &World, ready: &str) {
     world.patch("api/v1/nodes/node-1/status", "node-controller", &json!({"status": {"conditions": conditions}})).await;
 }
 
-/// What recovered too late stays failed; what the world keeps stays under way, without a hold.
+/// A workload that recovered too late stays failed; one that the world keeps stays under way, without a hold.
 async fn ruled_and_kept(world: &mut World, commit: &str) {
     // Real time: these are real processes.
     tokio::time::sleep(BEYOND).await;

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::support::control_plane::{self, ControllerManager, Manager};
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-/// How long a rollout may take.
+/// The longest time of a rollout.
 const ROLLOUT_TIMEOUT: Duration = Duration::from_secs(90);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -23,7 +23,7 @@ async fn twenty_repositories_of_many_habits() {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     assert_eq!(world.wrong_habits(&repositories), Vec::<String>::new());
-    // What is tried again at first soon is tried seldom now.
+    // Objects that are tried again soon at first are tried seldom now.
     tokio::time::sleep(Duration::from_secs(30)).await;
     tap.take();
     tokio::time::sleep(Duration::from_mins(MINUTES as u64)).await;

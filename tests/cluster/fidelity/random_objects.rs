@@ -62,24 +62,24 @@ async fn random_objects_are_what_the_reference_server_makes_of_them() {
     assert!(findings.sorts.is_empty(), "{name}: {} sorts of differences", findings.sorts.len());
 }
 
-/// What became of all cases so far.
+/// The results of all cases so far.
 #[derive(Default)]
 struct Findings {
     known: Vec<String>,
     cases: usize,
-    /// Of each kind: creations accepted and refused, changes accepted and refused.
+    /// The numbers by kind: creations accepted and refused, changes accepted and refused.
     kinds: BTreeMap<String, [usize; 4]>,
-    /// How often a listed difference was met.
+    /// The number of times that a listed difference was met.
     excused: usize,
-    /// How often the real server broke off.
+    /// The number of times that the real server broke off.
     broken_off: usize,
-    /// How often each sort of difference was met, and the first of it.
+    /// The number of differences of each sort, and the first of it.
     sorts: BTreeMap<String, (usize, String)>,
 }
 
 impl Findings {
-    /// One namespace serves several cases, since each leaves nothing behind; but servers remember quotas and limits for
-    /// a while.
+    /// Returns one namespace serves several cases, since each leaves nothing behind; but servers remember quotas and
+    /// limits for a while.
     fn namespace(&mut self, case: &Case) -> String {
         self.cases += 1;
         match case.steps[0].resource().kind.as_str() {
@@ -160,7 +160,7 @@ fn left_out() -> Vec<String> {
     known().iter().filter_map(|line| line.strip_prefix("kind ")).map(str::to_owned).collect()
 }
 
-/// The smallest object of each kind, from the cases.
+/// Returns the smallest object of each kind, from the cases.
 fn seeds() -> BTreeMap<String, Value> {
     let only = std::env::var("BELAY_KINDS").unwrap_or_default();
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/objects/least.yaml"));
@@ -174,7 +174,7 @@ fn seeds() -> BTreeMap<String, Value> {
         .collect()
 }
 
-/// A creation, and a few changes of what was created.
+/// Returns a creation, and a few changes of what was created.
 fn histories() -> BoxedStrategy<Vec<Step>> {
     let kinds: Vec<BoxedStrategy<Vec<Step>>> = seeds().into_values().map(|seed| histories::history(&seed)).collect();
     proptest::strategy::Union::new(kinds).boxed()

@@ -35,7 +35,7 @@ async fn the_roles_of_a_new_cluster_are_the_reference_servers_own() {
     );
 }
 
-/// An object as it was made, on one line.
+/// Returns an object as it was made, on one line.
 fn line(kind: &str, object: &Value) -> String {
     let kept = ["name", "namespace", "labels", "annotations"];
     let metadata: Map<String, Value> =

@@ -4,7 +4,7 @@ use crate::main_job::real_world;
 use crate::support::daemon::World;
 use crate::support::undo_sequence::{KINDS, Time, UndoSequence};
 
-/// How many random steps the sequence of each kind has: each step takes some ten seconds.
+/// The number of random steps of each kind's sequence: each step takes some ten seconds.
 const STEPS: u32 = 4;
 
 #[tokio::test(flavor = "multi_thread")]

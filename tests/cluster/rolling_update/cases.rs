@@ -1,4 +1,4 @@
-//! What a rolling update does, one case after another.
+//! Tests of a rolling update, one case after another.
 
 use std::time::Duration;
 

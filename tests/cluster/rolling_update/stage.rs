@@ -22,7 +22,7 @@ pub struct Stage {
     _embedded: Option<MiniCluster>,
 }
 
-/// What was seen of the pods of one application while something went on.
+/// The observations of one application's pods during an action.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     pub most: usize,
@@ -127,7 +127,7 @@ impl Stage {
         self.send("GET", &format!("replicationcontrollers/{name}"), None).await
     }
 
-    /// The pods with label `app` that are not on their way out.
+    /// Returns the pods with label `app` that are not on their way out.
     pub async fn pods(&self, app: &str) -> Vec<Value> {
         let list = self.send("GET", &format!("pods?labelSelector=app%3D{app}"), None).await.unwrap();
         let mut pods: Vec<Value> = list["items"].as_array().unwrap().clone();
@@ -135,7 +135,7 @@ impl Stage {
         pods
     }
 
-    /// A request about namespace `default`; `None` for what is not there.
+    /// Returns a request about namespace `default`; `None` for what is not there.
     pub async fn send(&self, method: &str, path: &str, body: Option<&Value>) -> Option<Value> {
         let uri = format!("/api/v1/namespaces/default/{path}");
         let media = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
@@ -203,7 +203,7 @@ pub fn is_ready(pod: &Value) -> bool {
     conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
-/// A controller whose pods have the label `app: <name>`.
+/// Returns a controller whose pods have the label `app: <name>`.
 pub fn controller(name: &str, image: &str, size: usize) -> Value {
     json!({"apiVersion": "v1", "kind": "ReplicationController", "metadata": {"name": name},
         "spec": {"replicas": size, "selector": {"app": name}, "template": {"metadata": {"labels": {"app": name}},

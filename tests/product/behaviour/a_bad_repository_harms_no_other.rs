@@ -33,7 +33,7 @@ async fn until_bad(world: &World, what: &str, met: impl Fn(&SourceStatus) -> boo
     assert!(within, "not within ten minutes: {what}: {:#?}", world.whole_status().sources["bad"]);
 }
 
-/// Whether a source is blocked for this reason.
+/// Returns true when a source is blocked for this reason.
 fn is_blocked(source: &SourceStatus, why: &str) -> bool {
     source.state() == SourceState::Blocked
         && source.obstacles.trouble.get("repository").is_some_and(|told| told.contains(why))
@@ -89,8 +89,8 @@ async fn manifests_that_take_too_much_memory_together() {
     goes_on(&mut world, "web:2").await;
 }
 
-/// What a process leaves that was killed while it read the repository: the next ones leave it alone for longer and longer,
-/// and read it again after that.
+/// A process was killed while it read the repository: the next ones leave it alone for longer and longer, and read it
+/// again after that.
 #[tokio::test(start_paused = true)]
 async fn one_that_brought_belay_down_is_left_alone_for_a_while() {
     let mut repository = Repository::new();

@@ -1,5 +1,5 @@
-//! A branch that is set back to an earlier commit brings no new commit, and is a new head all the same. What it brings back is
-//! charged to earlier commits, which are known by their subject, also where they had been forgotten.
+//! A branch that is set back to an earlier commit brings no new commit, and is a new head all the same. Its manifests
+//! are charged to earlier commits, which are known by their subject, even if they had been forgotten.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! What a person does to a ReplicationController with `belay rolling-update` is left alone until it is through, is in the
-//! history with who it was, and then what Git says is put back, as after any other change by hand.
+//! A rolling update by a person with `belay rolling-update` is left alone until it is through, and is in the history
+//! with the person; then Git's manifest is restored, as after any other change by hand.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ fn by(world: &World) -> ByHand {
     ByHand { by: "ada as admin".to_owned(), since: world.clock.now(), source: None, from: None, hold_follows: false }
 }
 
-/// What the command does.
+/// Does the same as the command.
 async fn roll(world: &World, ask: Ask) -> String {
     let cluster = Cluster::new(world.client.clone(), world.clock.clone());
     cluster.roll("default", RollingUpdate::new(ask).unwrap(), Pace::default(), |_, _| {}).await.unwrap()

@@ -23,7 +23,7 @@ async fn it_is_reported_and_stays() {
     assert_eq!(world.record(&fix, "Deployment default/web").outcome, Outcome::Complete);
 }
 
-/// What was left because there was nothing else has failed like anything else.
+/// A workload that was left because there was nothing else has failed like any other.
 #[tokio::test(start_paused = true)]
 async fn and_is_not_gone_back_to() {
     let mut world = World::embedded().await;

@@ -11,7 +11,7 @@ async fn held() -> (World, String) {
     held_by("never-ready").await
 }
 
-/// A first version, and a second whose pods have this fate: taken back and held.
+/// Returns a first version, and a second whose pods have this fate: taken back and held.
 async fn held_by(fate: &str) -> (World, String) {
     let (mut world, _) = World::with_web().await;
     let bad = world.push("web.yaml", &broken("web", fate), "Broken");
@@ -71,7 +71,7 @@ async fn not_to_correct_drift() {
 #[tokio::test(start_paused = true)]
 async fn a_commit_that_goes_back_to_it_is_told_so() {
     let (mut world, bad) = held_by("crash-after=1s").await;
-    // What the API server refuses takes nobody's place.
+    // A manifest that the API server refuses takes nobody's place.
     let refused = deployment("web", "web:3", "").replace("matchLabels: {app: web}", "matchLabels: {app: other}");
     let refused = world.push("web.yaml", &refused.replace("labels: {app: web}", "labels: {app: other}"), "Refused");
     world.through(&refused).await;

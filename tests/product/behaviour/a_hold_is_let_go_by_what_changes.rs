@@ -30,7 +30,7 @@ async fn a_revert_takes_the_hold_off_without_a_rollout() {
     assert_eq!((image(&live), Hold::on(&live)), ("web:1", None));
 }
 
-/// Whoever makes it anew has the hold among their own fields, until belay takes its marks back.
+/// A person who makes it anew has the hold among their own fields, until belay takes its marks back.
 #[tokio::test(start_paused = true)]
 async fn also_where_somebody_has_made_it_anew() {
     let (mut world, _) = held("").await;

@@ -13,7 +13,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use crate::support::daemon::{World, broken, deployment, path_of, short};
 use crate::support::log::listen;
 
-/// What is logged on this thread.
+/// The log lines of this thread.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -70,7 +70,7 @@ async fn by_status_event_metric_and_log() {
     let text = event["message"].as_str().or(event["note"].as_str()).unwrap();
     assert!(text.contains(&format!("{} Broken", short(&bad))) && text.contains("is held"), "{text}");
     assert_eq!(event["type"], "Warning");
-    // What is let go is told no longer.
+    // A hold that was released is reported no longer.
     let fix = world.push("web.yaml", &deployment("web", "web:3", ""), "Fix it");
     world.through(&fix).await;
     assert!(world.status().held.is_empty());

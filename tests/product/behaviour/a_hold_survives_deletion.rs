@@ -1,5 +1,5 @@
-//! What is held and is then deleted is made anew from the last good revision, and held; only a change of its manifest, or
-//! `belay retry`, lets the failed one in.
+//! A held workload that is then deleted is made anew from the last good revision, and held; only a change of its
+//! manifest, or `belay retry`, lets the failed one in.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::support::daemon::{World, anew, config_map, image};
 use crate::support::workloads::{KINDS, Kind};
 
-/// A workload whose second version has failed and is held; and that version's commit.
+/// Returns a workload whose second version has failed and is held; and that version's commit.
 async fn held(kind: Kind) -> (World, String) {
     let mut world = World::embedded().await;
     let first = world.push("web.yaml", &kind.manifest("web:1", "ready"), "First version");
@@ -66,7 +66,7 @@ async fn it_is_made_anew_from_the_last_good_revision() {
         let fix = world.push("web.yaml", &kind.manifest("web:3", "ready"), "Fix it");
         world.through(&fix).await;
         assert_eq!(world.record(&fix, &kind.object()).outcome, Outcome::Complete, "{kind:?}");
-        // What was let go stays let go, though the manifest that failed comes back.
+        // A hold that was released stays released, though the manifest that failed comes back.
         let back = world.push("web.yaml", &kind.manifest("web:2", "never-ready"), "Broken again");
         world.through(&back).await;
         assert_eq!(world.record(&back, &kind.object()).outcome, Outcome::RolledBack, "{kind:?}");
@@ -81,7 +81,7 @@ async fn so_it_is_with_what_somebody_made_anew_without_its_hold() {
         object["metadata"]["annotations"] = json!({});
         object["spec"]["template"]["spec"]["containers"][0]["image"] = json!("web:2");
         world.delete(&kind.path()).await;
-        // Whoever is faster: belay makes it anew at once.
+        // It is a race: belay makes it anew at once.
         let list = kind.path().trim_end_matches("/web").to_owned();
         let request = http::Request::post(format!("/{list}?fieldManager=kubectl-create"))
             .header("Content-Type", "application/json")

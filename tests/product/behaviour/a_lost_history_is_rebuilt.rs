@@ -9,7 +9,7 @@ use belay_core::rollout::{Hold, Outcome, Record, SourceState, Trigger};
 
 use crate::support::daemon::{World, broken, deployment, image, path_of};
 
-/// A first version, a second one, and a third that was taken back and is held.
+/// Returns a first version, a second one, and a third that was taken back and is held.
 async fn held() -> (World, [String; 3]) {
     let mut world = World::embedded().await;
     world.repository.author("Ada", "ada@example.com");
@@ -49,7 +49,7 @@ async fn is_rebuilt(mut world: World, [first, second, third]: [String; 3]) {
     assert_eq!((known.subject.as_str(), known.author.name.as_str()), ("First version", "Ada"));
     assert!(world.history().rebuilt("shop").unwrap().is_some());
 
-    // What is held stays held, and is said again.
+    // A held workload stays held, and is reported again.
     let live = world.get(&path_of("web")).await.unwrap();
     assert_eq!((image(&live), Hold::on(&live).unwrap().commit.as_str()), ("web:1.1", third.as_str()));
     assert_eq!(world.status().held.len(), 1);

@@ -41,8 +41,8 @@ async fn a_rollback_under_way_is_replaced_too() {
     assert_eq!(Hold::on(&world.get(&path_of("web")).await.unwrap()), None);
 }
 
-/// What a commit may change of a workload besides its pod template: something that the cluster sees, and something that it
-/// has by itself.
+/// The changes of a commit to a workload besides its pod template: one that the cluster sees, and one of the object
+/// alone.
 const BESIDES: [(&str, &str); 3] = [
     ("replicas: 2", "replicas: 3"),
     ("progressDeadlineSeconds: 30", "progressDeadlineSeconds: 40"),

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::support::daemon::{World, broken, deployment, path_of};
 
-/// What `belay show` says of a commit.
+/// Returns the output of `belay show` for a commit.
 fn shown(world: &World, commit: &str) -> String {
     let state = world.repository.beside("state");
     let shown = std::process::Command::new(env!("CARGO_BIN_EXE_belay"))

@@ -1,4 +1,4 @@
-//! What is suspended while its rollout is under way is left as it is, wherever that was, and goes on when it is taken up again.
+//! A workload that is suspended during its rollout is left as it is, and goes on when it is taken up again.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ async fn stays(world: &World, path: &str) {
     assert_eq!(look().await, before, "{path}");
 }
 
-/// The rollout of a version that fails is under way.
+/// Returns the rollout of a version that fails is under way.
 async fn under_way(kind: Kind) -> (World, String) {
     let mut world = World::embedded().await;
     let first = world.push("web.yaml", &kind.manifest("web:1", "ready"), "First version");

@@ -1,4 +1,4 @@
-//! What happens beside a rollout changes no verdict: a workload that recovers too late stays failed, and that is said;
+//! Events beside a rollout change no verdict: a workload that recovers too late stays failed, and that is reported;
 //! evictions are nobody's fault; scaling in the middle is no failure.
 
 use std::time::Duration;

@@ -110,7 +110,7 @@ async fn what_is_still_under_way_goes_back_at_once() {
     assert!(other.ended.unwrap().duration_since(other.started).as_secs() < 120);
 }
 
-/// Whoever starts next finishes it, wherever the first was killed.
+/// The next daemon finishes it, wherever the first was killed.
 #[tokio::test(start_paused = true)]
 async fn a_kill_in_the_middle_changes_nothing() {
     for moment in 0..12 {

@@ -7,7 +7,7 @@ use belay::config::Span;
 use crate::support::daemon::World;
 use crate::support::undo_sequence::{KINDS, Time, UndoSequence};
 
-/// How many sequences of each kind, and how long each is.
+/// The number of sequences of each kind, and the length of each.
 const SEEDS: u64 = 4;
 const STEPS: u32 = 12;
 

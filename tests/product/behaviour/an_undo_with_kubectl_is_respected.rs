@@ -1,10 +1,10 @@
-//! What `kubectl rollout undo` took back in the middle of a rollout stays so, whatever belay was doing meanwhile.
+//! An undo with `kubectl rollout undo` in the middle of a rollout stays, whatever belay was doing meanwhile.
 
 use belay_core::rollout::{Hold, Outcome};
 
 use crate::support::daemon::{World, broken, deployment, image, path_of};
 
-/// A rollout that will fail, under way.
+/// Returns a rollout that will fail, under way.
 async fn failing() -> (World, String) {
     let (mut world, _) = World::with_web().await;
     let bad = world.push("web.yaml", &broken("web", "never-ready"), "Broken");
@@ -52,8 +52,8 @@ async fn while_belay_was_not_there() {
     stays_undone(&mut world, &bad).await;
 }
 
-/// To the very revision that had failed: belay is told to try it again, and it fails again. What it goes back to then is
-/// not mixed with it, though kubectl has made some of its fields its own.
+/// To the very revision that had failed: belay is told to try it again, and it fails again. The template that it goes
+/// back to then is not mixed with it, though kubectl has made some of its fields its own.
 #[tokio::test(start_paused = true)]
 async fn but_to_what_has_failed_it_is_judged_again() {
     for stopped in [false, true] {

@@ -7,7 +7,7 @@ use crate::schema::fits;
 use crate::shows_itself_over_http::get;
 use crate::support::daemon::{World, broken, deployment};
 
-/// The code and the body of an answer.
+/// Returns the code and the body of an answer.
 async fn ask(web: &Web, path: &str) -> (u16, Value) {
     let answer = get(web, path).await;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();

@@ -1,4 +1,4 @@
-//! What becomes of a commit is its status at GitHub, GitLab, Gitea and Forgejo: pending at once, and then what came of it.
+//! The outcome of a commit is its status at GitHub, GitLab, Gitea and Forgejo: pending at once, and then the result.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -77,7 +77,7 @@ impl Forge {
         self.seen.lock().unwrap().clone()
     }
 
-    /// The states that were written of a commit.
+    /// Returns the states that were written of a commit.
     fn states(&self, commit: &str) -> Vec<String> {
         let of = |seen: &Seen| seen.head.lines().next().unwrap().contains(&format!("/statuses/{commit} "));
         self.seen().iter().filter(|seen| of(seen)).map(|seen| seen.body["state"].as_str().unwrap().to_owned()).collect()
@@ -128,7 +128,7 @@ async fn told(kind: &str) -> (World, Telling) {
     (world, telling)
 }
 
-/// The sample Deployment's second version, which takes its time.
+/// Returns the sample Deployment's second version, which takes its time.
 fn slow() -> String {
     deployment("web", "web:2", "  minReadySeconds: 10\n")
 }

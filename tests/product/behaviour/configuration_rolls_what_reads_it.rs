@@ -1,5 +1,5 @@
-//! Where it is asked for, a commit that changes a ConfigMap or Secret rolls out the workloads that read it; where it is not,
-//! the history tells who does not notice.
+//! If it is asked for, a commit that changes a ConfigMap or Secret rolls out the workloads that read it; if not, the
+//! history names those that do not notice.
 
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ async fn with_the_commit_that_changed_it() {
     rests(&mut world, &change).await;
 }
 
-/// What a label or a comment of it says is read by no pod, and neither is what another workload reads.
+/// No pod reads a label or a comment of it, nor the configuration of another workload.
 #[tokio::test(start_paused = true)]
 async fn only_for_what_is_read() {
     let (mut world, _) = world(&["web"], true).await;
@@ -264,7 +264,7 @@ async fn an_undo_by_hand_is_respected() {
     }
 }
 
-/// Whoever takes the hash away, or writes another, has changed the template.
+/// A person who takes the hash away, or writes another, has changed the template.
 #[tokio::test(start_paused = true)]
 async fn a_hash_of_somebody_elses_is_drift() {
     let (mut world, first) = world(&["web"], true).await;

@@ -9,7 +9,7 @@ fn widget(spec: &str) -> String {
     format!("apiVersion: example.com/v1\nkind: Widget\nmetadata: {{name: one}}\nspec: {spec}\n")
 }
 
-/// How long after its definition was complete an object was applied.
+/// Returns how long after its definition was complete an object was applied.
 fn seconds_after_its_definition(world: &World, commit: &str, object: &str) -> i64 {
     let definition = world.record(commit, "CustomResourceDefinition widgets.example.com");
     let object = world.record(commit, object);

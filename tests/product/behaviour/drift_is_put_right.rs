@@ -1,4 +1,4 @@
-//! What somebody else changes is put right, or only reported; what is another's to say is left to it.
+//! A change by others is corrected, or only reported; fields of another are left to it.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ async fn or_only_reported() {
     assert!(events.iter().any(|event| event["reason"] == "Drifted"));
 }
 
-/// What its controllers report of it meanwhile is not looked into each time.
+/// Its controllers' reports of it meanwhile are not checked each time.
 #[tokio::test(start_paused = true)]
 async fn and_costs_nothing_from_then_on() {
     let (mut world, tap) = World::tapped().await;
@@ -59,7 +59,7 @@ async fn and_costs_nothing_from_then_on() {
     }
     let asked: Vec<_> = tap.take().into_iter().filter(|went| !went.path.contains("/leases/")).collect();
     assert_eq!(asked, []);
-    // What somebody changes is looked into again.
+    // A change by a person is checked again.
     world.patch(&path_of("web"), "kubectl-scale", &json!({"spec": {"replicas": 2}})).await;
     tokio::time::sleep(Duration::from_mins(1)).await;
     assert!(world.status().obstacles.trouble.is_empty(), "{:?}", world.status().obstacles.trouble);
@@ -253,7 +253,7 @@ async fn while_a_manifest_is_held_its_template_stays_the_good_one() {
     assert_eq!(image(&world.get(&path_of("web")).await.unwrap()), "web:1");
 }
 
-/// What `kubectl apply` makes: its manager, and its annotation.
+/// Creates an object as `kubectl apply` does: with its manager, and its annotation.
 async fn made_by_kubectl(world: &World, manifest: &str) {
     let mut object: Value = serde_yaml::from_str(manifest).unwrap();
     let last = object.to_string();
@@ -329,7 +329,7 @@ async fn an_autoscaler_that_is_there_before_belay_is_seen() {
     assert_eq!(world.get(&path_of("web")).await.unwrap()["spec"]["replicas"], 7);
 }
 
-/// Whoever may patch one object may write another source's name on it. That takes nothing away from belay.
+/// Anybody who may patch one object may write another source's name on it. This takes nothing away from belay.
 #[tokio::test(start_paused = true)]
 async fn the_label_of_another_source_is_drift_on_what_belay_made() {
     let (mut world, first) = World::with_web().await;

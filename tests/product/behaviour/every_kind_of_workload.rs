@@ -183,7 +183,7 @@ const DEFINITION: &str = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResou
      name: v1\n    served: true\n    storage: true\n    subresources: {status: {}}\n    schema:\n      openAPIV3Schema:\n        type: \
      object\n        x-kubernetes-preserve-unknown-fields: true\n";
 
-/// An object of a custom kind that has just been made, and of which nobody says anything yet.
+/// Returns an object of a custom kind that has just been made, and of which nobody says anything yet.
 async fn custom() -> (World, String) {
     let mut world = World::embedded().await;
     world.repository.write("definition.yaml", DEFINITION);

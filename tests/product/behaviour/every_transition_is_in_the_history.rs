@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::support::daemon::{World, broken, config_map, deployment, image, path_of};
 
-/// What a rollout goes through that is taken back.
+/// The steps of a rollout that is rolled back.
 const TAKEN_BACK: [StepKind; 8] = [
     StepKind::Applying,
     StepKind::Applied,
@@ -19,20 +19,20 @@ const TAKEN_BACK: [StepKind; 8] = [
     StepKind::Marked,
     StepKind::Ended,
 ];
-/// What one goes through that is well.
+/// The steps of a good one.
 const WELL: [StepKind; 3] = [StepKind::Applying, StepKind::Applied, StepKind::Ended];
 
-/// The records that were set off so, the oldest first.
+/// Returns the records that were set off so, the oldest first.
 fn by(world: &World, trigger: &Trigger) -> Vec<Record> {
     world.records().into_iter().filter(|record| record.trigger == *trigger).collect()
 }
 
-/// The records that commits have set off, the oldest first.
+/// Returns the records that commits have set off, the oldest first.
 fn of_commits(world: &World) -> Vec<Record> {
     world.records().into_iter().filter(|record| record.trigger.is_commit()).collect()
 }
 
-/// The steps of a record, without what repeats while it moves; their times never run backwards.
+/// Returns the steps of a record, without what repeats while it moves; their times never run backwards.
 fn steps(world: &World, record: &Record) -> Vec<StepKind> {
     let steps = world.history().steps(record.id).unwrap();
     assert!(steps.is_sorted_by_key(|step| step.at), "{steps:#?}");
@@ -51,7 +51,7 @@ async fn by_a_commit() {
     assert_eq!(all.iter().map(|record| record.commit.as_str()).collect::<Vec<_>>(), [&good, &bad]);
     assert_eq!((all[0].outcome, steps(&world, &all[0]).as_slice()), (Outcome::Complete, &WELL[..]));
     assert_eq!((all[1].outcome, steps(&world, &all[1]).as_slice()), (Outcome::RolledBack, &TAKEN_BACK[..]));
-    // How it moved is there too.
+    // Its progress is there too.
     let moved = world.history().steps(all[0].id).unwrap();
     assert!(moved.iter().any(|step| step.kind == StepKind::Progress && step.detail.contains("of 2")), "{moved:#?}");
 }
@@ -116,7 +116,7 @@ async fn by_drift() {
     assert_eq!((drifted[0].rolls_out, steps(&world, &drifted[0]).as_slice()), (true, &WELL[..]));
 }
 
-/// The Deployment with settings that it reads, and what else it says of its container.
+/// Returns the Deployment with settings that it reads, and what else it says of its container.
 fn configured(image: &str, value: &str, more: &str) -> String {
     let asks = "  name: web\n  annotations: {belay.dev/roll-on-config: \"true\"}\nspec:";
     let web = deployment("web", image, "").replace("  name: web\nspec:", asks);
@@ -188,7 +188,7 @@ async fn by_a_restart() {
     assert_eq!(others[0].trigger, Trigger::Restart(Some("kubectl-rollout".to_owned())));
     assert_eq!((others[0].commit.as_str(), others[0].outcome), (first.as_str(), Outcome::Complete));
     assert_eq!(others[0].started.as_second(), at.as_second());
-    // What a person restarts does not say what it is to be.
+    // A restart by a person does not change the wanted state.
     let newest = world.history().newest("shop", &others[0].object).unwrap().unwrap();
     assert!(newest.trigger.is_commit(), "{newest:#?}");
 }
@@ -207,7 +207,7 @@ async fn by_an_autoscaler() {
     let to = |replicas: u32| json!({"spec": {"replicas": replicas}});
     world.patch(&scale, "kubectl", &to(3)).await;
     tokio::time::sleep(Duration::from_mins(1)).await;
-    // Of many in a row the first is told.
+    // The first of many in a row is reported.
     for replicas in [6, 7, 8] {
         world.patch(&scale, "kube-controller-manager", &to(replicas)).await;
         tokio::time::sleep(Duration::from_mins(1)).await;

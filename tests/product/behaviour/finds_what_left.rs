@@ -1,5 +1,5 @@
-//! What has left the repository is found and deleted also where belay did not see it leave: it was not running, its history
-//! is lost, it did not delete then, or it was killed while it did.
+//! An object that has left the repository is found and deleted also if belay did not see it leave: it was not running,
+//! its history is lost, it did not delete then, or it was killed while it did.
 
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ async fn with_prune_switched_on_later_and_its_kind_gone_from_the_repository() {
     assert_eq!(outcomes, [Outcome::Orphaned, Outcome::Pruned]);
 }
 
-/// What another controller has copied the label to is not belay's.
+/// An object to which another controller has copied the label is not belay's.
 #[tokio::test(start_paused = true)]
 async fn never_what_only_has_the_label() {
     let (mut world, _) = stopped().await;
@@ -164,7 +164,7 @@ async fn a_conflict_without_end_is_told() {
     assert!(record.reason.unwrap().message.contains("conflict"));
 }
 
-/// Whoever can write one object can write the label, and can name the field manager as belay does.
+/// Anybody who can write one object can write the label, and can name the field manager as belay does.
 #[tokio::test(start_paused = true)]
 async fn never_what_has_the_marks_and_was_not_made_by_belay() {
     let (mut world, _) = stopped().await;

@@ -1,5 +1,5 @@
-//! What belay may not do is told once, with the reason, asked again with a back-off, and done as soon as it may; and who may
-//! only list in namespaces is listed there.
+//! A missing right is reported once, with the reason, asked again with a back-off, and the work is done as soon as
+//! belay may; with rights in single namespaces, belay lists there.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::support::tap::{Fate, Went};
 
 const SECRET: &str = "apiVersion: v1\nkind: Secret\nmetadata: {name: pass}\nstringData: {a: b}\n";
 
-/// Whether a request reads a kind in all namespaces, which a Role does not allow.
+/// Returns true when a request reads a kind in all namespaces, which a Role does not allow.
 fn is_everywhere(went: &Went) -> bool {
     let path = went.path.split('?').next().unwrap_or_default();
     let parts: Vec<&str> = path.split('/').collect();

@@ -6,7 +6,7 @@ use crate::support::daemon::{World, broken, deployment, image, path_of};
 
 const DEADLINE: i64 = 600;
 
-/// How the second version ends, after how many seconds, and why.
+/// Returns how the second version ends, after how many seconds, and why.
 async fn after(fail_fast: bool, second: &str) -> (Outcome, i64, String) {
     let mut world = World::embedded().await;
     world.config.fail_fast = fail_fast;

@@ -12,12 +12,12 @@ use crate::support::daemon::{World, broken, deployment, image, path_of};
 const DEPLOYMENT: &str = "apis/apps/v1/namespaces/default/deployments/web";
 const SETS: &str = "apis/apps/v1/namespaces/default/replicasets";
 
-/// One that keeps no revisions, and whose old pods go before new ones come.
+/// Returns one that keeps no revisions, and whose old pods go before new ones come.
 fn forgetful(manifest: &str) -> String {
     manifest.replace("  selector:", "  revisionHistoryLimit: 0\n  strategy: {type: Recreate}\n  selector:")
 }
 
-/// A good version, then a broken one under way, whose cluster keeps nothing of the good one any more.
+/// Returns a good version, then a broken one under way, whose cluster keeps nothing of the good one any more.
 async fn forgotten() -> (World, String, String) {
     let mut world = World::embedded().await;
     let good = world.push("web.yaml", &forgetful(&deployment("web", "web:1", "")), "First version");
@@ -38,7 +38,7 @@ async fn under_way_and_forgotten(world: &mut World) {
     assert!(world.list(SETS).await.iter().all(|set| image(set) == "web:2"));
 }
 
-/// The same where somebody else had made the good version: belay never saw it complete, and Git never had it.
+/// Returns the same where somebody else had made the good version: belay never saw it complete, and Git never had it.
 async fn adopted() -> (World, String) {
     let mut world = World::embedded().await;
     let made: Value = serde_yaml::from_str(&forgetful(&deployment("web", "web:1", ""))).unwrap();
@@ -50,7 +50,7 @@ async fn adopted() -> (World, String) {
     (world, bad)
 }
 
-/// Where the way back leads to what no commit is known for.
+/// Asserts that the workload is back at a template for which no commit is known.
 async fn is_back_by_itself(world: &World, bad: &str) {
     let live = world.get(&path_of("web")).await.unwrap();
     assert_eq!((image(&live), &live["status"]["availableReplicas"]), ("web:1", &2.into()));
@@ -101,7 +101,7 @@ async fn starts_without_its_history(world: &mut World) {
             std::fs::remove_file(path).unwrap();
         }
     }
-    // What was made in the second of the restart counts as made by it.
+    // An object of the same second as the restart counts as made by it.
     tokio::time::sleep(Duration::from_secs(2)).await;
     world.start();
 }
@@ -200,7 +200,7 @@ async fn past_what_gave_way_to_it() {
     is_back_by_itself(&world, &worse).await;
 }
 
-/// What was made anew meanwhile never had it.
+/// An object that was made anew meanwhile never had it.
 #[tokio::test(start_paused = true)]
 async fn not_where_it_was_made_anew() {
     let (mut world, _) = adopted().await;

@@ -17,7 +17,8 @@ use crate::support::daemon::{World, deployment};
 const SECRET: &str = "s3cret-1";
 const BODY: &str = r#"{"ref":"refs/heads/elsewhere","repository":{"clone_url":"https://attacker.example/x.git"}}"#;
 
-/// The sample Deployment complete, in a repository that is asked once a day, and the file with the secrets of its hooks.
+/// Returns the sample Deployment complete, in a repository that is asked once a day, and the file with the secrets of
+/// its hooks.
 async fn asked_daily() -> (World, Web, PathBuf) {
     let mut world = World::embedded().await;
     world.polls = true;
@@ -47,7 +48,7 @@ fn hook_to(path: &str, host: &str, headers: &str, body: &str) -> String {
     )
 }
 
-/// The status that a hook with these headers is answered with.
+/// Returns the status that a hook with these headers is answered with.
 async fn hook(web: &Web, headers: &str) -> u16 {
     code(&send(web, hook_to("/hooks/shop", "belay.example.com", headers, BODY)).await)
 }
@@ -66,7 +67,7 @@ fn signed(secret: &str) -> String {
     format!("X-Hub-Signature-256: sha256={}\r\n", digest(secret))
 }
 
-/// How often the repository was looked at.
+/// Returns how often the repository was looked at.
 async fn looks(web: &Web) -> u64 {
     let metrics = crate::shows_itself_over_http::get(web, "/metrics").await;
     let line = "belay_fetches_total{source=\"shop\",result=\"ok\"} ";

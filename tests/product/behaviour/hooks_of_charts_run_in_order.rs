@@ -142,7 +142,7 @@ async fn one_that_somebody_else_made_is_not_deleted() {
     assert_eq!(uid(&world, "migrate").await, before);
 }
 
-/// A hook with a policy for its deletion.
+/// Returns a hook with a policy for its deletion.
 fn with_policy(hook: &str, policy: &str) -> String {
     hook.replace("{helm.sh/hook:", &format!("{{helm.sh/hook-delete-policy: '{policy}', helm.sh/hook:"))
 }

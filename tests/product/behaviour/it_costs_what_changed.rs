@@ -1,5 +1,5 @@
-//! What belay asks of the API server is counted: what a first apply costs for each object, what a look at what is as it
-//! should be costs, and what others' changes cost.
+//! The requests of belay to the API server are counted: those of a first apply for each object, those of a look at an
+//! object in sync, and those after others' changes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -31,7 +31,7 @@ async fn started(count: usize, replicas: usize) -> (World, Tap, String) {
 
 type Kinds = BTreeMap<&'static str, (u64, u64)>;
 
-/// How many requests of which kind there were, and the bytes of each kind, both ways.
+/// Returns how many requests of which kind there were, and the bytes of each kind, both ways.
 fn kinds(went: &[Went]) -> Kinds {
     let mut kinds = BTreeMap::new();
     for request in went {
@@ -49,7 +49,7 @@ fn kinds(went: &[Went]) -> Kinds {
     kinds
 }
 
-/// The first apply of so many of each kind.
+/// Returns the first apply of so many of each kind.
 async fn first_apply(count: usize) -> Kinds {
     let (world, tap, _) = started(count, 0).await;
     assert!(world.outcomes().iter().all(|(_, outcome)| *outcome == Outcome::Complete));
@@ -79,7 +79,7 @@ async fn a_first_apply() {
     assert!(besides < 64 << 10, "{besides} bytes besides: {many:#?}");
 }
 
-/// Where there are few, a list would cost more than they do: each is read and tried before it is applied.
+/// If there are few, a list would cost more than they do: each is read and tried before it is applied.
 #[tokio::test(start_paused = true)]
 async fn a_first_apply_of_few() {
     let (one, ten) = (first_apply(1).await, first_apply(10).await);
@@ -161,12 +161,12 @@ async fn crowd(tap: &Tap, world: &mut World) -> String {
     commit
 }
 
-/// Whether it is a page of the list that a watch begins with.
+/// Returns true when it is a page of the list that a watch begins with.
 fn begins_a_watch(went: &Went, kind: &str) -> bool {
     went.path.contains(&format!("/{kind}?")) && went.path.contains("limit=100")
 }
 
-/// Where each is changed several times in a moment, one list says as much as all that a watch would tell.
+/// If each is changed several times in a moment, one list says as much as all events of a watch.
 #[tokio::test(start_paused = true)]
 async fn a_crowd_is_listed_once_when_it_is_applied() {
     let (mut world, tap) = World::tapped().await;
@@ -192,7 +192,7 @@ async fn a_crowd_is_listed_once_when_it_is_applied() {
     assert_eq!(scaled["spec"]["replicas"], 0);
 }
 
-/// Of what is gone before the watch begins, that never tells.
+/// The watch never reports an object that is gone before it begins.
 #[tokio::test(start_paused = true)]
 async fn what_goes_from_a_crowd_before_it_is_watched_is_made_again() {
     let (mut world, tap) = World::tapped().await;
@@ -213,12 +213,12 @@ async fn what_goes_from_a_crowd_before_it_is_watched_is_made_again() {
     world.through(&commit).await;
 }
 
-/// How often a file was read from the mirror, as belay logs it.
+/// The number of reads of a file from the mirror, as belay logs it.
 #[derive(Clone, Default)]
 struct Reads(Arc<Mutex<Vec<u8>>>);
 
 impl Reads {
-    /// Those since the last call.
+    /// Returns those since the last call.
     fn take(&self) -> usize {
         let text = std::mem::take(&mut *self.0.lock().unwrap());
         String::from_utf8_lossy(&text).lines().filter(|line| line.contains("a file is read")).count()
@@ -246,7 +246,7 @@ async fn a_file_is_read_once_for_all_its_objects() {
         let writer = reads.clone();
         let _guard = crate::support::log::listen("belay::git=trace", move || writer.clone());
         let mut world = World::embedded().await;
-        // What blocks is done on this thread, where it is heard.
+        // Blocking work is done on this thread, so that its log is heard.
         world.polls = true;
         let all = |changed: usize| {
             let map = |number: usize| config_map(&format!("map-{number:03}"), if number < changed { "2" } else { "1" });

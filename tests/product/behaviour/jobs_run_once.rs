@@ -64,7 +64,7 @@ async fn it_completes_or_fails_as_its_controller_says() {
     assert_eq!(world.get(&path("ill")).await.unwrap()["metadata"]["uid"], uid);
 }
 
-/// A line on which a Job that is there keeps its template, as every API server has it.
+/// Returns a line on which a Job that is there keeps its template, as every API server has it.
 fn never_changing(client: kube::Client) -> kube::Client {
     let namespace = client.default_namespace().to_owned();
     let service = tower::service_fn(move |request: http::Request<Body>| {
@@ -140,7 +140,7 @@ async fn a_cron_job_is_applied_and_its_jobs_are_its_own() {
     tokio::time::sleep(Duration::from_mins(11)).await;
     let jobs = world.list("apis/batch/v1/namespaces/default/jobs").await;
     assert!(!jobs.is_empty() && jobs.iter().all(|job| job["metadata"]["labels"].get("belay.dev/source").is_none()));
-    // That its jobs fail is nobody's rollout.
+    // A failure of its jobs is nobody's rollout.
     assert_eq!(world.outcomes().len(), 1, "{:?}", world.outcomes());
     let second = world.push("cron.yaml", &cron("0 4 * * *"), "At night");
     world.through(&second).await;
@@ -151,7 +151,7 @@ async fn a_cron_job_is_applied_and_its_jobs_are_its_own() {
 
 const EXITS: &str = "exit-after=5s,code=0";
 
-/// A Job that was complete, and a Deployment that waits for it.
+/// Returns a Job that was complete, and a Deployment that waits for it.
 async fn one_that_is_complete(ttl: &str) -> (World, String) {
     let mut world = World::embedded().await;
     let after = "metadata:\n  annotations: {belay.dev/after: job/once}";
@@ -186,7 +186,7 @@ async fn one_that_was_complete_is_done_whoever_takes_it_away() {
     world.through(&first).await;
     assert!(!is_made_again(&world, "once").await, "belay was restarted");
 
-    // What waits for it does not wait for ever.
+    // A dependent of it does not wait for ever.
     let after = "metadata:\n  annotations: {belay.dev/after: job/once}";
     let text = deployment("web", "web:2", "").replacen("metadata:", after, 1);
     let second = world.push("web.yaml", &text, "Another version");

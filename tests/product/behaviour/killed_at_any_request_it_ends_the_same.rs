@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::daemon::{World, broken, deployment, path_of};
 use crate::support::tap::Fate;
 
-/// How a run ended, in all that may not depend on kills.
+/// The end of a run, in all parts that may not depend on kills.
 #[derive(Debug, PartialEq)]
 struct End {
     outcome: Outcome,
@@ -49,7 +49,7 @@ async fn end(world: &World, commit: &str) -> End {
         .iter()
         .map(|set| {
             let mut shown = shown(set);
-            // How often its controller has written it depends on timing.
+            // The number of its controller's writes depends on timing.
             shown["generation"] = Value::Null;
             shown
         })
@@ -60,7 +60,7 @@ async fn end(world: &World, commit: &str) -> End {
     End { outcome: record.outcome, reason, records: world.records().len(), deployment: shown(&live), revisions }
 }
 
-/// The change-cause, and whether it is marked as failed. What the pods looked like just then depends on timing.
+/// Returns the change-cause, and whether it is marked as failed. The state of the pods just then depends on timing.
 fn cause(object: &Value) -> Option<(&str, bool)> {
     let cause = marks::annotation(object, marks::CHANGE_CAUSE)?;
     Some(cause.split_once(marks::FAILED).map_or((cause, false), |(cause, _)| (cause, true)))

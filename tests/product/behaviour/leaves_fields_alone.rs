@@ -23,7 +23,7 @@ fn ignore(kind: Option<&str>, name: Option<&str>, fields: &[&str]) -> IgnoreConf
     }
 }
 
-/// A followed repository with this Deployment, of which these fields are left alone.
+/// Returns a followed repository with this Deployment, of which these fields are left alone.
 async fn leaving(fields: &[&str], text: &str) -> World {
     let mut world = World::embedded().await;
     world.config.ignore = vec![ignore(Some("Deployment"), None, fields)];
@@ -82,7 +82,7 @@ async fn they_are_written_when_it_is_created_and_are_no_drift_afterwards() {
     decide(&world, json!({"minReadySeconds": 7, "progressDeadlineSeconds": 99})).await;
     tokio::time::sleep(Duration::from_mins(5)).await;
     assert_eq!(web(&world).await["spec"]["progressDeadlineSeconds"], 30);
-    // What is created anew is as the manifest says.
+    // An object that is created anew is as the manifest says.
     world.delete(&path_of("web")).await;
     tokio::time::sleep(Duration::from_mins(5)).await;
     assert_eq!(web(&world).await["spec"]["replicas"], 3);
@@ -184,7 +184,7 @@ async fn nor_does_it_undo_what_was_decided_since_the_last_good_one() {
     assert_eq!(image(&web(&world).await), "web:1");
 }
 
-/// What is decided during a rollout is neither an undo by hand nor written over.
+/// A decision during a rollout is neither an undo by hand nor written over.
 #[tokio::test(start_paused = true)]
 async fn what_is_decided_during_a_rollout_stays() {
     let mut world = leaving(&[CPU], &with_cpu(&deployment("web", "web:1", ""), "1")).await;

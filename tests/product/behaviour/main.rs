@@ -1,5 +1,5 @@
-//! What belay does, one file a behaviour, named as a sentence: the real daemon, a real client, the embedded cluster, a
-//! real Git repository in a temporary folder, time paused.
+//! The behaviour of belay, one file a behaviour, named as a sentence: the real daemon, a real client, the embedded
+//! cluster, a real Git repository in a temporary folder, time paused.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests")]
 
 #[path = "../command_line/schema.rs"]

@@ -50,7 +50,7 @@ async fn or_says_that_there_is_nothing_to_go_back_to() {
     assert!(record.reason.unwrap().message.contains("was not well when it was replaced"));
 }
 
-/// What nobody has judged, because a newer commit came too soon, is judged by its pods.
+/// A revision that nobody has judged, because a newer commit came too soon, is judged by its pods.
 #[tokio::test(start_paused = true)]
 async fn though_it_was_replaced_before_it_was_judged() {
     let mut world = World::embedded().await;
@@ -94,7 +94,7 @@ async fn whichever_commit_brought_it_last() {
     assert_eq!(image(&world.get(&path_of("api")).await.unwrap()), "api:1");
 }
 
-/// What an eviction, or somebody who deletes pods, does to it says nothing against it.
+/// An eviction, or a person who deletes pods, says nothing against it.
 #[tokio::test(start_paused = true)]
 async fn what_others_did_to_it_does_not_count() {
     let (mut world, _) = World::with_web().await;
@@ -109,7 +109,7 @@ async fn what_others_did_to_it_does_not_count() {
     assert_eq!(image(&world.get(&path_of("web")).await.unwrap()), "web:2");
 }
 
-/// A pod that crashes every few minutes is ready in between. Who has not seen it crash doubts it for a while.
+/// A pod that crashes every few minutes is ready in between. A daemon that has not seen it crash doubts it for a while.
 #[tokio::test(start_paused = true)]
 async fn a_restart_forgets_no_crash() {
     let (mut world, _) = World::with_web().await;

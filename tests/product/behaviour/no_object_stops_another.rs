@@ -1,5 +1,5 @@
-//! What keeps one object or kind from being applied (a webhook, a conversion, a server of its own that does not answer) keeps
-//! no other object and no newer commit waiting, is told as that object's state, and is over by itself.
+//! An obstacle of one object or kind (a webhook, a conversion, a server of its own that does not answer) keeps no other
+//! object and no newer commit waiting, is reported as that object's state, and is over by itself.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::support::daemon::{WIDGETS, World, config_map, deployment, path_of};
 use crate::support::tap::{Fate, Tap, Went};
 
-/// Whether a request is about the Deployment `web`, whose webhook is away.
+/// Returns true when a request is about the Deployment `web`, whose webhook is away.
 fn is_about_web(went: &Went) -> bool {
     went.method == "PATCH" && went.path.contains("/deployments/web?")
 }

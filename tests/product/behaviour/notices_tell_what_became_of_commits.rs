@@ -1,5 +1,5 @@
-//! What becomes of a commit is told to receivers elsewhere: once, in order, and again where one does not answer. Nothing waits
-//! for them.
+//! The outcome of a commit is sent to receivers elsewhere: once, in order, and again if one does not answer. Nothing
+//! waits for them.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::schema::fits;
 use crate::support::daemon::{World, broken, deployment, image, path_of};
 
-/// How a receiver behaves.
+/// The behaviour of a receiver.
 #[derive(Clone, Copy, PartialEq)]
 enum Temper {
     Takes,
@@ -129,7 +129,7 @@ impl Telling {
     }
 }
 
-/// The sample Deployment complete, and receivers of what comes next.
+/// Returns the sample Deployment complete, and receivers of what comes next.
 async fn told(names: &[&str]) -> (World, Telling) {
     let mut world = World::embedded().await;
     // A day passes in one of the tests.

@@ -10,7 +10,7 @@ use crate::support::tap::{Fate, Tap};
 
 const LEASE: &str = "apis/coordination.k8s.io/v1/namespaces/default/leases/belay-shop";
 
-/// Two daemons of the same source, the first of which runs, each with a tap on its line.
+/// Returns two daemons of the same source, the first of which runs, each with a tap on its line.
 async fn two() -> (World, Tap, World, Tap) {
     let (mut first, tap) = World::tapped().await;
     let (other, client) = Tap::on(first.client.clone());
@@ -29,7 +29,7 @@ fn holder(lease: &Value) -> &str {
     lease["spec"]["holderIdentity"].as_str().unwrap()
 }
 
-/// What was written but Leases.
+/// Returns the writes other than of Leases.
 fn writes(tap: &Tap) -> Vec<String> {
     let all = tap.take().into_iter().filter(|went| went.is_write() && !went.path.contains("/leases"));
     all.map(|went| format!("{} {}", went.method, went.path)).collect()

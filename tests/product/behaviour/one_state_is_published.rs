@@ -167,7 +167,7 @@ async fn a_standby_says_everywhere_that_it_is_one() {
     let good = first.push("web.yaml", &deployment("web", "web:1", ""), "First version");
     second.start();
     second.through(&good).await;
-    // What it was at when it stopped leading is the other one's.
+    // The state from before it stopped leading is the other one's now.
     first.push("web.yaml", &broken("web", "never-ready"), "Broken");
     second.until("it is under way", |source| !source.under_way.is_empty()).await;
     second.kill().await;
@@ -180,7 +180,7 @@ async fn a_standby_says_everywhere_that_it_is_one() {
     assert!(said.api["waitsFor"].as_str().unwrap().contains("the daemon one follows this source"), "{:#}", said.api);
     assert_eq!(said.api["objects"], serde_json::json!({}));
     assert!(!said.page.contains("progressing"), "{}", said.page);
-    // Who reads the history while no daemon answers finds the same.
+    // A reader of the history finds the same while no daemon answers.
     let history = History::read_only(&second.repository.beside("state")).unwrap();
     let noted = SourceHistories::read(&history, second.clock.now()).unwrap();
     assert_eq!(noted.source_answers()[0].state, SourceState::Blocked);

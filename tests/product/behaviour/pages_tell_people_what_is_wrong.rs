@@ -106,7 +106,7 @@ async fn from_the_overview_to_the_evidence() {
     }
 }
 
-/// What pods do not notice of a new ConfigMap, with the command that helps.
+/// The page shows the parts of a new ConfigMap that pods do not notice, with the command that helps.
 #[tokio::test(start_paused = true)]
 async fn what_a_workload_has_not_noticed() {
     let mut world = World::embedded().await;
@@ -128,7 +128,7 @@ async fn what_a_workload_has_not_noticed() {
     shows(&page(&web, &format!("/commits/{change}")).await, &said);
 }
 
-/// Whoever writes commits, manifests and logs writes into these pages.
+/// Anybody who writes commits, manifests and logs writes into these pages.
 #[tokio::test(start_paused = true)]
 async fn hostile_texts_do_no_harm() {
     let mut world = World::embedded().await;

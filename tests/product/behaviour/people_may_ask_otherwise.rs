@@ -1,4 +1,4 @@
-//! What people write on a manifest or a live object goes before what the source says.
+//! Annotations on a manifest or a live object go before the source's settings.
 
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ async fn a_suspended_object_is_left_alone_until_it_is_taken_up_again() {
     assert_eq!((image(&live), &live["spec"]["replicas"]), ("web:2", &json!(2)));
 }
 
-/// What was suspended before it was through, with belay not there, is judged when it is taken up again.
+/// A rollout that was suspended before it was through, while belay was away, is judged when it is taken up again.
 #[tokio::test(start_paused = true)]
 async fn what_was_suspended_before_it_was_through_is_judged_after_it() {
     let (mut world, good) = World::with_web().await;
@@ -132,7 +132,7 @@ async fn what_left_while_belay_was_away_is_deleted_when_it_is_taken_up_again() {
     assert_eq!(world.get(&path_of("web")).await, None);
 }
 
-/// What left the repository meanwhile is deleted then.
+/// An object that left the repository meanwhile is deleted then.
 #[tokio::test(start_paused = true)]
 async fn what_was_suspended_when_it_left_is_deleted_after_it() {
     let (mut world, _) = World::with_web().await;

@@ -1,4 +1,5 @@
-//! What left the repository is deleted where the source says so, within its limit, and only what belay put there.
+//! An object that left the repository is deleted if the source says so, within its limit, and only if belay put it
+//! there.
 
 use std::time::Duration;
 
@@ -279,7 +280,7 @@ async fn its_own_namespace_stays_and_a_definition_unless_it_says_so() {
     assert_eq!(world.get(&format!("{definitions}/gadgets.example.com")).await, None);
 }
 
-/// While belay was away, somebody took away the kind of what it was deleting. What is deleted after that does not wait for it.
+/// While belay was away, somebody took away the kind of what it was deleting. Later deletions do not wait for it.
 #[tokio::test(start_paused = true)]
 async fn what_no_kind_is_left_for_is_gone_and_the_rest_goes_too() {
     let definitions = "apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -313,7 +314,7 @@ async fn what_no_kind_is_left_for_is_gone_and_the_rest_goes_too() {
     assert_eq!(world.record(&gone, "ConfigMap default/map").outcome, Outcome::Pruned);
 }
 
-/// Of whatever kind: one that needs more than a name to be a manifest, too.
+/// It works for any kind: one that needs more than a name to be a manifest, too.
 #[tokio::test(start_paused = true)]
 async fn what_left_before_goes_when_the_source_deletes_from_now_on() {
     let (mut world, _) = World::with_web().await;
@@ -338,7 +339,8 @@ fn reading(manifest: &str, settings: &str) -> String {
     format!("{manifest}        envFrom:\n        - configMapRef: {{name: {settings}}}\n")
 }
 
-/// A commit after which a workload reads other settings, and the former ones are not in the repository any more.
+/// Returns a commit after which a workload reads other settings, and the former ones are not in the repository any
+/// more.
 async fn other_settings(world: &mut World, version: u32, manifest: &str) -> String {
     let name = format!("settings-{version}");
     world

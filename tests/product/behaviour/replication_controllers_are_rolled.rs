@@ -30,7 +30,7 @@ async fn started() -> (World, Tap, String) {
     (world, tap, first)
 }
 
-/// The images of all pods; there must be one controller, and as many ready pods as it wants.
+/// Returns the images of all pods; there must be one controller, and as many ready pods as it wants.
 async fn images(world: &World) -> Vec<String> {
     let controllers = world.list("api/v1/namespaces/default/replicationcontrollers").await;
     assert_eq!(controllers.len(), 1, "{controllers:#?}");

@@ -7,7 +7,7 @@ use belay_core::rollout::{Outcome, Trigger};
 use crate::support::daemon::{World, broken, config_map, deployment, image, path_of, short};
 use crate::support::tap::Fate;
 
-/// A Deployment that waits for others.
+/// Returns a Deployment that waits for others.
 fn after(name: &str, others: &str, manifest: &str) -> String {
     let named = format!("  name: {name}\n");
     manifest.replacen(&named, &format!("{named}  annotations: {{belay.dev/after: \"{others}\"}}\n"), 1)

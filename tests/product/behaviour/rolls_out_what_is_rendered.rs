@@ -19,7 +19,7 @@ fn map(name: &str) -> String {
     format!("api/v1/namespaces/default/configmaps/{name}")
 }
 
-/// A base, an overlay that is followed, and a plain file beside it. `None` without the real tools.
+/// Returns a base, an overlay that is followed, and a plain file beside it. `None` without the real tools.
 async fn kustomized() -> Option<(World, String)> {
     let tools = real_tools()?;
     let mut world = World::embedded().await;
@@ -227,7 +227,7 @@ async fn a_missing_tool_is_named_and_looked_for_again() {
     assert!(world.get(&map("made")).await.is_some());
 }
 
-/// A tool that takes its time, and then renders one ConfigMap.
+/// Returns a tool that takes its time, and then renders one ConfigMap.
 fn slow_tool(world: &World, seconds: u32, value: &str) -> Tools {
     let program = world.repository.beside("kustomize");
     let map = config_map("slow", value).replace('\n', "\\n");

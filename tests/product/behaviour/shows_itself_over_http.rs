@@ -106,7 +106,7 @@ async fn it_only_reads_and_neither_keeps_nor_shows_a_secret() {
         let shown = get(&web, path).await;
         assert!(!shown.contains(SECRET) && !shown.contains(&base64(SECRET)), "{path}: {shown}");
     }
-    // That it has changed is told.
+    // The page says that it has changed.
     let shown = get(&web, &page).await;
     assert!(shown.contains("*** (before)</del>") && shown.contains("*** (after)</ins>"), "{shown}");
     let state = world.repository.beside("state");

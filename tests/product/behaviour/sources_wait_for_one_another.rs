@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::support::daemon::{World, broken, config_map, deployment, image, path_of};
 
-/// A source of a folder of the same repository.
+/// Returns a source of a folder of the same repository.
 fn source(world: &World, name: &str) -> SourceConfig {
     SourceConfig { name: name.to_owned(), path: name.into(), ..world.config.clone() }
 }
@@ -125,7 +125,7 @@ async fn a_large_source_keeps_no_small_one_waiting() {
     assert!(place < 250, "{place} of {}", order.len());
 }
 
-/// What waits is never said to be synced, and what was rolled out before is kept as it should be.
+/// A waiting source is never called synced, and its former state is kept as it should be.
 #[tokio::test(start_paused = true)]
 async fn drift_is_put_right_while_a_head_waits() {
     let mut world = shop_after_infra().await;

@@ -15,7 +15,7 @@ async fn restarted(world: &mut World) {
     world.start();
 }
 
-/// What the history says is in the source's way.
+/// Returns the source's trouble in the history.
 fn trouble(world: &World) -> Option<Trouble> {
     world.history().followed().unwrap().remove(0).trouble
 }

@@ -7,7 +7,7 @@ use belay_core::rollout::{ObjectState, Outcome, SourceState};
 
 use crate::support::daemon::{World, broken, config_map, deployment};
 
-/// The one object of which something is told, with its state and why.
+/// Returns the one object of which something is told, with its state and why.
 fn only(source: &SourceStatus) -> (String, ObjectState, String) {
     assert_eq!(source.ended.len(), 1, "{source:#?}");
     let (key, ObjectStanding { reason, .. }) = source.ended.iter().next().unwrap();
@@ -15,7 +15,7 @@ fn only(source: &SourceStatus) -> (String, ObjectState, String) {
     (key.to_string(), source.state_of(key), reason)
 }
 
-/// What commands read is what the daemon publishes.
+/// Commands read the state that the daemon publishes.
 fn noted(world: &World) -> Vec<(String, ObjectState)> {
     let noted = world.history().object_standings("shop").unwrap();
     noted.into_iter().map(|(key, standing)| (key.to_string(), standing.state)).collect()
@@ -74,7 +74,7 @@ async fn what_went_back_is_held_and_the_history_says_rolled_back() {
     assert_eq!(world.status().summary(), "synced (1 complete)");
 }
 
-/// What is missing is waited for under a record, which says what it is; nothing of it stays when the manifest leaves.
+/// A missing thing is waited for under a record, which names it; nothing of it stays when the manifest leaves.
 #[tokio::test(start_paused = true)]
 async fn what_waits_says_for_what_until_it_leaves() {
     let (mut world, _) = World::with_web().await;

@@ -146,13 +146,13 @@ async fn never_to_one_that_failed() {
     }
 }
 
-/// The first version, with pods that run as `robot`. `field` is one of the two names of the field.
+/// Returns the first version, with pods that run as `robot`. `field` is one of the two names of the field.
 fn with_robot(image: &str, field: &str) -> String {
     let spec = format!("    spec:\n      {field}: robot\n      containers");
     deployment("web", image, "").replace("    spec:\n      containers", &spec)
 }
 
-/// The accounts that the pods of `web` have by the template, under the new name and under the old one.
+/// Returns the accounts that the pods of `web` have by the template, under the new name and under the old one.
 fn accounts(live: &Value) -> [&Value; 2] {
     ["serviceAccountName", "serviceAccount"].map(|field| &live["spec"]["template"]["spec"][field])
 }

@@ -84,7 +84,7 @@ async fn what_is_told_waits_for_what_is_to_be_done() {
 async fn a_workload_goes_back_at_once_where_no_event_is_answered() {
     let (mut world, tap) = World::tapped().await;
     world.with_first_version().await;
-    // That is told, too.
+    // It is reported, too.
     tokio::time::sleep(Duration::from_secs(10)).await;
     let (clock, told) = (world.clock.clone(), std::sync::Arc::new(std::sync::Mutex::new(None)));
     let first = std::sync::Arc::clone(&told);

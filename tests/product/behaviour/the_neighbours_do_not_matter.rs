@@ -1,4 +1,4 @@
-//! What others store in the cluster, and what becomes of the API server's own store, keeps belay from nothing.
+//! Objects of others in the cluster, and trouble of the API server's own store, keep belay from nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

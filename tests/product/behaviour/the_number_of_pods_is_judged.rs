@@ -119,7 +119,7 @@ pub fn wanted(text: &str) -> Wanted {
     Wanted::of(manifest, Arc::new(commit), Trigger::Commit)
 }
 
-/// What is new has its manifest's number, whoever scales it later; and so has what somebody has deleted.
+/// A new object has its manifest's number, whoever scales it later; and so has one that somebody has deleted.
 #[tokio::test(start_paused = true)]
 async fn an_autoscaler_says_nothing_of_what_is_new() {
     let mut world = World::embedded().await;

@@ -1,4 +1,4 @@
-//! Who restarts a workload on its way back does not keep it from getting there.
+//! A restart of a workload on its way back does not keep it from getting there.
 
 use std::time::Duration;
 

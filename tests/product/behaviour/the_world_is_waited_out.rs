@@ -1,5 +1,5 @@
-//! What the world does is waited out, told, and never rolled back: an API server that does not answer, a controller that
-//! does not act, a node that went away, a person who pauses.
+//! Trouble of the infrastructure is waited out, reported, and never rolled back: an API server that does not answer, a
+//! controller that does not act, a node that went away, a person who pauses.
 
 use std::time::Duration;
 
@@ -119,7 +119,8 @@ async fn a_dead_controller_is_waited_for_and_not_for_ever() {
     assert_eq!(Hold::on(&world.get(&path_of("web")).await.unwrap()), None);
 }
 
-/// Whether a rollout ended with a fault of the infrastructure as its reason, a deadline and `outage_timeout` after it began.
+/// Asserts that a rollout ended with a fault of the infrastructure as its reason, a deadline and `outage_timeout` after
+/// it began.
 fn ended_in_time(world: &World, commit: &str, outcome: Outcome, code: &str) {
     let record = world.record(commit, "Deployment default/web");
     let reason = record.reason.clone().unwrap();

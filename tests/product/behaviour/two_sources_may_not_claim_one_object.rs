@@ -99,7 +99,7 @@ async fn of_two_that_make_it_at_once_one_keeps_it() {
     }
 }
 
-/// A plan has no history to ask. Whose word a label is, the cluster knows.
+/// A plan has no history to ask. The cluster knows the writer of a label.
 #[tokio::test(start_paused = true)]
 async fn a_plan_believes_the_label_that_belay_wrote() {
     let (mut world, _) = World::with_web().await;

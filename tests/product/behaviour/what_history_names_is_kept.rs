@@ -11,7 +11,7 @@ use minicluster::{MiniCluster, Part};
 
 use crate::support::daemon::{EPOCH, World, broken, config_map, deployment, image, path_of};
 
-/// The mirror's own repository.
+/// Returns the mirror's own repository.
 fn mirror(world: &World) -> git2::Repository {
     let mut folders: Vec<PathBuf> = vec![world.repository.beside("state/sources/shop")];
     while let Some(folder) = folders.pop() {
@@ -117,7 +117,8 @@ async fn once_a_day_what_is_old_is_forgotten() {
         commits.iter().map(|commit| is_pinned(&mirror, commit)).collect()
     };
     assert_eq!(world.records().len(), 3);
-    // What the branch comes from needs no pin. After a day they are looked at, and are not old enough; after two they are.
+    // An ancestor of the branch needs no pin. After a day they are looked at, and are not old enough; after two they
+    // are.
     tokio::time::sleep(Duration::from_hours(24)).await;
     assert_eq!((world.records().len(), pinned(&world)), (3, vec![true, true, false]));
     tokio::time::sleep(Duration::from_hours(24)).await;

@@ -74,7 +74,7 @@ async fn a_commit_that_changes_what_is_ignored_changes_what_counts() {
     assert_eq!(world.record(&first, "ConfigMap default/a").outcome, Outcome::Complete);
 }
 
-/// What a folder above the one that is followed says comes and goes with commits that change nothing else.
+/// The patterns of a folder above the one that is followed come and go with commits that change nothing else.
 #[tokio::test(start_paused = true)]
 async fn so_does_one_that_changes_it_above_the_folder() {
     let mut world = World::embedded().await;

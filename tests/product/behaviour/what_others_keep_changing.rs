@@ -50,7 +50,7 @@ async fn what_another_program_writes_back_is_put_right_ever_later_and_said() {
     assert_eq!(world.status().disagreements().count(), 1);
     let corrections = world.records().iter().filter(|record| record.commit.as_str() == first).count() - 1;
     assert!(corrections <= 4, "the records of corrections are folded into one: {corrections}");
-    // Whoever it was has stopped: that is over after a while, by itself.
+    // The other writer has stopped: the disagreement is over after a while, by itself.
     tokio::time::sleep(Duration::from_hours(1)).await;
     assert_eq!(world.get(MAP).await.unwrap()["data"]["A"], "1");
     assert_eq!(troubles(&world), Vec::<String>::new());
@@ -217,7 +217,7 @@ async fn becomes(kind: Kind, content: &str, words: &str) {
     }
     let complaint = world.record(&second, "File lost").complaints[0].to_string();
     assert!(complaint.contains(words), "{complaint}");
-    // What is put there again, and taken away as a manifest, goes as ever.
+    // An object that is put there again, and taken away as a manifest, goes as ever.
     world.repository.remove("lost");
     world.repository.write("lost/cm.yaml", config_map("lost", "2"));
     let third = world.repository.commit("The folder again");

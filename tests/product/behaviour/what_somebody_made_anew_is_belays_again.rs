@@ -1,5 +1,5 @@
-//! What somebody makes anew as it was, by force or from a backup, is all theirs at first. Nothing of it stays that the
-//! repository stops to have.
+//! An object that somebody makes anew as it was, by force or from a backup, is all theirs at first. Nothing of it stays
+//! that the repository stops to have.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::daemon::{World, config_map, deployment, image, path_of};
 
-/// A Deployment with more in it, as it was made anew, and taken up again.
+/// Returns a Deployment with more in it, as it was made anew, and taken up again.
 async fn made_anew() -> World {
     let mut world = World::embedded().await;
     world.start();

@@ -1,4 +1,5 @@
-//! What the API server refused is tried again by itself, ever later, up to five minutes; at once when its manifest changes.
+//! An object that the API server refused is tried again by itself, ever later, up to five minutes; at once when its
+//! manifest changes.
 
 use std::time::Duration;
 

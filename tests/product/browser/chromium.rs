@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// How long the browser may take for one answer.
+/// The longest time of the browser for one answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// A browser with one page.
@@ -18,7 +18,7 @@ pub struct Chromium {
     from: Receiver<Value>,
     asked: u64,
     session: Option<String>,
-    /// What the browser has complained about: scripts that failed, what the policy kept from being loaded.
+    /// The browser's complaints: scripts that failed, resources that the policy kept from being loaded.
     pub complaints: Vec<String>,
     _profile: TempDir,
 }
@@ -109,7 +109,7 @@ impl Chromium {
         self.hear(address, |told| told["method"] == "Page.loadEventFired");
     }
 
-    /// What an expression says in the page; a promise is waited for.
+    /// Returns the value of an expression in the page; a promise is waited for.
     pub fn ask(&mut self, expression: &str) -> Value {
         let asked = json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
         let answer = self.call("Runtime.evaluate", asked);
@@ -133,19 +133,19 @@ impl Chromium {
         self.call("Emulation.setDeviceMetricsOverride", metrics);
     }
 
-    /// Whether the reader likes it dark.
+    /// Sets the reader's preference for dark colours.
     pub fn dark(&mut self, dark: bool) {
         let scheme = if dark { "dark" } else { "light" };
         let features = json!([{"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": "reduce"}]);
         self.call("Emulation.setEmulatedMedia", json!({"features": features}));
     }
 
-    /// Whether scripts of pages are run.
+    /// Sets if scripts of pages are run.
     pub fn scripts(&mut self, run: bool) {
         self.call("Emulation.setScriptExecutionDisabled", json!({"value": !run}));
     }
 
-    /// A picture of what is seen, as PNG.
+    /// Returns a picture of what is seen, as PNG.
     pub fn picture(&mut self) -> Vec<u8> {
         use base64::Engine as _;
         let answer = self.call("Page.captureScreenshot", json!({"format": "png"}));

@@ -17,7 +17,8 @@ use support::daemon::{World, broken, deployment};
 /// The most bytes that a picture in the documentation has.
 const PICTURE: usize = 100 * 1024;
 
-/// A shop with a workload that runs, one that was taken back, and a manifest that is rejected; and the commit that failed.
+/// Returns a shop with a workload that runs, one that was taken back, and a manifest that is rejected; and the commit
+/// that failed.
 async fn shop() -> (World, Web, String) {
     let mut world = World::embedded().await;
     for name in ["cart", "search"] {
@@ -48,7 +49,7 @@ fn axe() -> Option<String> {
     found
 }
 
-/// What axe-core finds against WCAG 2.2 AA and its own good practices.
+/// Returns axe-core's findings against WCAG 2.2 AA and its own good practices.
 fn findings(browser: &mut Chromium, axe: &str) -> Vec<String> {
     browser.ask(&format!("{axe}; true"));
     let tags = json!(["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]);
@@ -57,7 +58,7 @@ fn findings(browser: &mut Chromium, axe: &str) -> Vec<String> {
     found.as_array().unwrap().iter().map(told).collect()
 }
 
-/// What holds of every page, whatever looks at it: landmarks, a heading, names, and nothing wider than the screen.
+/// The rules of every page: landmarks, a heading, names, and nothing wider than the screen.
 const SOUND: &str = "(() => {
     const wrong = [];
     const need = (fits, what) => { if (!fits) wrong.push(what); };
@@ -111,7 +112,7 @@ async fn every_page_on_every_screen() {
             }
         }
     }
-    // That a page is not there is told by the browser, too.
+    // The browser, too, reports a missing page.
     browser.complaints.retain(|complaint| !complaint.contains("/nothing"));
     assert_eq!(browser.complaints, Vec::<String>::new());
     drop(world);

@@ -145,7 +145,7 @@ fn every_command_explains_itself_and_refuses_what_it_does_not_know() {
     }
 }
 
-/// What the daemon would not read is said before it is committed, and shown as what it is.
+/// A file that the daemon would not read is reported before it is committed, and its name is shown in full.
 #[test]
 fn a_file_with_a_hidden_name_is_complained_about() {
     let home = tempfile::tempdir().unwrap();

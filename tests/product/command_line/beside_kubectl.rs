@@ -26,7 +26,7 @@ const CONTROLLER: &str = "apiVersion: v1\nkind: ReplicationController\nmetadata:
                           selector: {app: NAME}\n  template:\n    metadata: {labels: {app: NAME}}\n    spec: {containers: \
                           [{name: app, image: 'web:1'}]}\n";
 
-/// What is typed to kubectl, and what to belay; `X` is the name of the workload.
+/// The arguments of kubectl, and those of belay; `X` is the name of the workload.
 const STEPS: &[(&str, &str)] = &[
     ("rollout pause deployment/X", "pause deployment/X"),
     ("rollout pause deployment/X", "pause deployment/X"),
@@ -122,7 +122,7 @@ async fn prepare(desk: &Workstation) {
     }
 }
 
-/// Everything that a person's command may have changed, with the name taken out.
+/// Returns everything that a person's command may have changed, with the name taken out.
 async fn state(desk: &Workstation, name: &str) -> Value {
     let mut all = json!({});
     for (_, resource, _) in WORKLOADS {
@@ -140,7 +140,7 @@ async fn state(desk: &Workstation, name: &str) -> Value {
     serde_json::from_str(&all.to_string().replace(name, "X")).unwrap()
 }
 
-/// What was printed, with the name taken out, and kubectl's own words.
+/// Returns the output, with the name taken out, and kubectl's own words.
 fn told(ran: &Ran, name: &str) -> (i32, String, String) {
     let plain = |text: &str| {
         let mut text = text.replace(name, "X").replace("'kubectl rollout resume'", "'belay resume'");

@@ -1,4 +1,4 @@
-//! What a person does by hand, beside a daemon that follows Git: it is left as it was made, until Git says something new.
+//! Changes by hand, beside a daemon that follows Git: the workload is left so until Git has something new.
 
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -29,7 +29,7 @@ impl Office {
         Office { desk: Workstation::embedded().await, repository: Repository::new(), daemon: None }
     }
 
-    /// The same, with a daemon that has brought up two versions of a manifest, by their images: their commits.
+    /// Returns the same, with a daemon that has brought up two versions of a manifest, by their images: their commits.
     async fn with_two_versions(text: impl Fn(&str) -> String) -> (Office, String, String) {
         let mut office = Office::new().await;
         let first = office.push(&text("web:1"), "First version");
@@ -82,7 +82,7 @@ impl Office {
         }
     }
 
-    /// The one record of an undo of a commit: it says who it was.
+    /// Returns the one record of an undo of a commit: it says who it was.
     pub fn undone(&self, commit: &str) -> Value {
         let ran = self.belay(&format!("history --commit {commit} -o json"));
         let records: Value = serde_json::from_str(&ran.out).unwrap();
@@ -93,7 +93,7 @@ impl Office {
         undone[0].clone()
     }
 
-    /// The first record that was set off so, once there is one.
+    /// Returns the first record that was set off so, once there is one.
     pub async fn triggered(&self, word: &str) -> Value {
         let started = Instant::now();
         loop {
@@ -111,7 +111,7 @@ impl Office {
         self.desk.until(&path("deployments", "web"), image, |live| image_of(live) == image).await
     }
 
-    /// The Deployment, after the daemon has had the time to do something about it.
+    /// Returns the Deployment, after the daemon has had the time to do something about it.
     async fn in_a_while(&self) -> Value {
         tokio::time::sleep(Duration::from_secs(3)).await;
         self.desk.get(&path("deployments", "web")).await.unwrap()
@@ -350,7 +350,7 @@ async fn what_is_said_of_it_is_kept() {
     let shown = office.belay(&format!("show {third}"));
     assert!(shown.out.contains(": seen enough\n") && !shown.out.contains("mended"), "{}", shown.out);
 
-    // What nobody says anything of has no earlier note.
+    // A command without a note has no earlier note.
     assert_eq!(office.belay("suspend web").code, 0);
     let fourth = office.push(&deployment("web", "web:4", ""), "Fourth version");
     office.until(&fourth, "suspended").await;

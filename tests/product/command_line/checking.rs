@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::program::{self, Ran};
 use crate::support::daemon::{config_map, deployment, tools_folder};
 
-/// A folder that is a repository.
+/// Returns a folder that is a repository.
 fn repository() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), ".git/HEAD", "ref: refs/heads/main\n");
@@ -46,7 +46,7 @@ fn a_link_is_complained_about_as_the_daemon_does() {
         "{linked:?}"
     );
     std::fs::remove_file(folder.path().join("deploy/all")).unwrap();
-    // What does not count is no matter.
+    // An excluded file is no matter.
     write(folder.path(), ".belayignore", "cm.yaml\n");
     assert_eq!(belay(folder.path(), "check deploy").code, 0);
 }

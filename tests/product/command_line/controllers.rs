@@ -63,7 +63,7 @@ async fn an_undo_rolls_it_back_and_is_held() {
         format!("replicationcontroller/web skipped rollback (current template already matches commit {first})\n")
     );
 
-    // What is rolled by hand while something is held is told, and stays; and so does the hold.
+    // A rolling update by hand while something is held is reported, and stays; and so does the hold.
     let rolled = office.belay("rolling-update web --image=web:3 --update-period 100ms --poll-interval 100ms");
     assert_eq!(rolled.code, 0, "{rolled:?}");
     assert!(rolled.err.contains("belongs to the source \"shop\""), "{}", rolled.err);

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::docs::has_what_the_readme_shows;
 use crate::program::{Running, belay};
 
-/// What a person reads after a word on the screen, to the end of the line.
+/// Returns the text after a word on the screen, to the end of the line.
 fn after<'a>(screen: &'a str, word: &str) -> &'a str {
     screen
         .lines()

@@ -38,8 +38,8 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// What a page may do unseen (`<!-- machine: … -->`), because it is about the machine that runs the test: a reader has a name
-/// in Git, this repository somewhere, and a terminal of another width. Everything else a reader must see.
+/// The hidden commands of a page (`<!-- machine: … -->`) that are about the machine that runs the test: a reader has a
+/// name in Git, this repository somewhere, and a terminal of another width. Everything else a reader must see.
 const MACHINE: [&str; 7] = [
     "export GIT_CONFIG_GLOBAL=/dev/null",
     "git config --global user.name Ada; git config --global user.email ada@example.com",
@@ -50,18 +50,18 @@ const MACHINE: [&str; 7] = [
     "mv ~/.hidden ~/.kube",
 ];
 
-/// Whether a hidden command is about the machine alone.
+/// Returns true when a hidden command is about the machine alone.
 fn is_about_the_machine(hidden: &str) -> bool {
     MACHINE.contains(&hidden) || hidden.split("; ").all(|part| MACHINE.contains(&part))
 }
 
-/// The file that a line says the block after it is to be saved as: its last word, `web.yaml`, and a colon.
+/// Returns the file that a line says the block after it is to be saved as: its last word, `web.yaml`, and a colon.
 fn saved_as(line: &str) -> Option<&str> {
     let (_, name) = line.strip_suffix("`:")?.rsplit_once('`')?;
     (name.ends_with(".yaml")).then_some(name)
 }
 
-/// The fenced blocks of a page, and the hidden commands (`<!-- machine: … -->`) as blocks of their own.
+/// Returns the fenced blocks of a page, and the hidden commands (`<!-- machine: … -->`) as blocks of their own.
 fn blocks(page: &Path) -> Vec<Block> {
     let text = std::fs::read_to_string(page).unwrap();
     let mut blocks: Vec<Block> = Vec::new();
@@ -93,7 +93,7 @@ fn blocks(page: &Path) -> Vec<Block> {
     blocks
 }
 
-/// The commands of a block. `# exit code 3` behind one says how it ends.
+/// Returns the commands of a block. `# exit code 3` behind one says how it ends.
 fn commands(block: &Block) -> Vec<Shown> {
     if let Some(file) = &block.saved {
         let command = format!("mkdir -p \"$(dirname {file})\" && cat > {file} <<'END'\n{}END", block.text);
@@ -112,7 +112,7 @@ fn commands(block: &Block) -> Vec<Shown> {
     shown
 }
 
-/// The commands of a page as one script, that tells before and after each where it is.
+/// Returns the commands of a page as one script, that tells before and after each where it is.
 fn script(commands: &[Shown]) -> String {
     let mut script = String::from("export PS1= ; cd \"$HOME\"\n");
     for (index, shown) in commands.iter().enumerate() {
@@ -126,7 +126,7 @@ fn script(commands: &[Shown]) -> String {
     script
 }
 
-/// A line in which what differs from run to run looks the same: ids, times, ages, widths.
+/// Returns a line in which what differs from run to run looks the same: ids, times, ages, widths.
 fn plain(line: &str) -> String {
     let word = |word: &str| {
         let hexadecimal = word.chars().all(|c| c.is_ascii_hexdigit());
@@ -148,7 +148,7 @@ fn plain(line: &str) -> String {
     plain.trim_end().to_owned()
 }
 
-/// Whether lines are as shown; `…` stands for anything in a line, a line of its own for any lines.
+/// Returns true when lines are as shown; `…` stands for anything in a line, a line of its own for any lines.
 fn fits(expected: &[String], printed: &[&str]) -> bool {
     match (expected, printed) {
         ([], []) => true,
@@ -172,7 +172,7 @@ fn line_fits(expected: &str, printed: &str) -> bool {
     last.is_some_and(|last| last.is_empty()) || rest.is_empty()
 }
 
-/// What each command printed, and how it exited.
+/// Returns the output of each command, and its exit code.
 fn results(output: &str, commands: usize) -> Vec<(String, i32)> {
     let mut results: Vec<(String, i32)> = vec![(String::new(), -1); commands];
     let mut at: Option<usize> = None;
@@ -207,7 +207,7 @@ async fn run_page(page: &Path) -> Vec<String> {
     let assets = std::env::var("KUBEBUILDER_ASSETS").unwrap_or_default();
     let path = format!("{}:{}:{assets}", programs.display(), std::env::var("PATH").unwrap_or_default());
     for (program, page) in [("git", ""), ("kubectl", "kustomize.md"), ("helm", "helm.md")] {
-        // What renders is run by belay.
+        // Rendering tools are run by belay.
         let uses = name == page || commands.iter().any(|shown| shown.command.contains(program));
         let there = path.split(':').any(|folder| Path::new(folder).join(program).is_file());
         if uses && !there {
@@ -240,7 +240,7 @@ async fn run_page(page: &Path) -> Vec<String> {
     wrong
 }
 
-/// Whether a printed text has in it what the README shows of the demo.
+/// Returns true when a printed text contains the README's text of the demo.
 pub fn has_what_the_readme_shows(printed: &str) -> bool {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
     let shown = blocks(&page).into_iter().find(|block| block.info == "text demo").expect("the demo in the README");

@@ -1,4 +1,4 @@
-//! What a command stands on: an embedded cluster with a server, a repository, and a home of its own.
+//! The environment of a command: an embedded cluster with a server, a repository, and a home of its own.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;

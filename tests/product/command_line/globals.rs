@@ -1,4 +1,4 @@
-//! What every command understands, on commands that look and on commands that write: as with kubectl.
+//! The global options, on commands that read and on commands that write: as with kubectl.
 
 use serde_json::{Value, json};
 
@@ -69,7 +69,7 @@ async fn the_namespace_is_the_one_that_is_said() {
     }
     // Once: two restarts in one second are refused.
     assert_eq!(run(&served, "restart deploy/web", "-n other").code, 0);
-    // What is said on the line counts more than the context.
+    // The option on the line counts more than the context.
     assert_eq!(run(&served, "set image deploy/web app=web:3 --live", "--context elsewhere -n default").code, 0);
     assert_eq!(image(&served, "default").await, "web:3");
     assert_eq!(run(&served, "pause api", "").code, 1, "it is in the other namespace");
@@ -162,7 +162,7 @@ async fn what_is_misspelt_is_named_rightly() {
     }
 }
 
-/// What verifies nothing needs nothing to verify with: a machine may have no certificates of authorities.
+/// A connection without verification needs nothing to verify with: a machine may have no certificates of authorities.
 #[test]
 fn an_unverified_server_needs_no_authorities() {
     let home = tempfile::tempdir().unwrap();

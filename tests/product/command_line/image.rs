@@ -31,7 +31,7 @@ fn file(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
 }
 
-/// What a program prints, or nothing where it is not there.
+/// Returns the output of a program, or nothing if it is missing.
 fn asked(program: &str, args: &[&str]) -> Option<String> {
     let output = Command::new(program).args(args).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
@@ -54,8 +54,8 @@ fn it_needs_no_library_that_the_image_lacks() {
     assert!(lacking.is_empty(), "distroless/cc-debian12 has no {lacking:?}");
 }
 
-/// A folder with nothing but the program and the libraries that it and the image have. `None` where it can't be made, or
-/// nobody may run in it.
+/// Returns a folder with nothing but the program and the libraries that it and the image have. `None` where it can't be
+/// made, or nobody may run in it.
 fn root() -> Option<tempfile::TempDir> {
     let libraries = asked("ldd", &[env!("CARGO_BIN_EXE_belay")]);
     if libraries.is_none() || fs::metadata("/proc/self").unwrap().uid() != 0 || !Path::new("/usr/sbin/chroot").exists()
@@ -120,7 +120,7 @@ fn it_runs_in_a_root_that_has_nothing_else() {
     assert!(ran.code == 1 && ran.err.contains("failed to use /etc/belay/kubeconfig"), "{ran:?}");
 }
 
-/// The configuration that `manifests/belay/` has for the daemon in a cluster.
+/// Returns the configuration that `manifests/belay/` has for the daemon in a cluster.
 fn configuration() -> String {
     let text = file("manifests/belay/3-configuration.yaml");
     let map: serde_json::Value = serde_yaml::from_str(&text).unwrap();

@@ -100,7 +100,7 @@ fn several_files_are_read_as_one() {
         sources.iter().map(|one| (one.name.as_str(), one.branch.as_str(), one.after.as_deref())).collect();
     assert_eq!(told, [("shop", "live", Some("infra")), ("infra", "live", None)]);
     assert!(ran.err.contains("warning: -:8:3: spec.secretRef"), "{ran:?}");
-    // What is wrong with one file does not keep the others from being read.
+    // A fault in one file does not keep the others from being read.
     let ran = import(&["odd.yaml", "a.yaml", "-"], REPOSITORY);
     assert!(ran.code == 1 && ran.err.contains("error: odd.yaml:") && ran.out.contains("name = \"shop\""), "{ran:?}");
     assert!(import(&["-", "a.yaml", "-"], "").err.contains("standard input can be read only once"));

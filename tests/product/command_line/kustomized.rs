@@ -55,7 +55,7 @@ impl KustomizedCopy {
         finish(command, "")
     }
 
-    /// What is refused for these words, and changes nothing.
+    /// Asserts that a command is refused with these words, and changes nothing.
     fn refused(&self, line: &str, words: &[&str]) {
         let head = self.copy.git(&["rev-parse", "HEAD"]);
         let ran = self.belay(line);
@@ -94,7 +94,7 @@ fn others_with_the_same_image_change_with_it_and_are_told() {
     let all = rendered.belay("set image live-api live-other app=api:3");
     assert!(all.code == 0 && !all.err.contains("note:"), "{all:?}");
     rendered.refused("set image live-api app=api:3", &["nothing would change"]);
-    // What was set for one is not set otherwise for the next.
+    // A value that was set for one is not set otherwise for the next.
     let with_side = |name: &str, app: &str, side: &str| {
         format!("{}      - name: side\n        image: {side}\n", deployment(name, app, ""))
     };
@@ -190,7 +190,7 @@ fn a_new_manifest_is_a_resource_of_the_kustomization() {
     assert_eq!(ran.code, 0, "{ran:?}");
     let base = "resources: [web.yaml, api.yaml, other.yaml, parts/queue.yaml]\n";
     assert_eq!(rendered.read("base/kustomization.yaml"), base);
-    // What the tool would not render is not written.
+    // A manifest that the tool would not render is not written.
     rendered.refused(
         "new deployment api --image api:1 --dir live",
         &["add api.yaml to resources: in live/kustomization.yaml by hand", "already registered id"],
@@ -233,7 +233,7 @@ fn the_value_of_a_chart_that_does_it_is_changed() {
     rendered.commit();
     rendered.belay("set image cart app=cart:v2");
     assert_eq!(rendered.read("chart/values.yaml"), twice.replace("\ntag: v1", "\ntag: v2"), "the one that counts");
-    // What two workloads share changes with both, and more than their images does not.
+    // A value that two workloads share changes with both, and more than their images does not.
     rendered.write(
         "chart/templates/api.yaml",
         &deployment("api", "cart:{{ .Values.tag }}", "  minReadySeconds: {{ .Values.wait }}\n"),

@@ -1,4 +1,4 @@
-//! What `manifests/monitoring/` gives to Prometheus and Grafana.
+//! The files in `manifests/monitoring/` for Prometheus and Grafana.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::program::run;
 
-/// A receiver that answers each message so, and what it is sent: headers and body.
+/// Returns a receiver that answers each message so, and what it is sent: headers and body.
 fn receiver(answer: &'static str) -> (u16, Receiver<(String, Value)>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

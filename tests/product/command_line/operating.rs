@@ -1,4 +1,5 @@
-//! What an administrator meets: the journal, a unit that allows few threads or descriptors, a folder that the unit hides.
+//! The situations of an administrator: the journal, a unit that allows few threads or descriptors, a folder that the
+//! unit hides.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

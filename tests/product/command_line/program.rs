@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// What a run printed, and how it ended.
+/// The output of a run, and its end.
 #[derive(Debug)]
 pub struct Ran {
     pub code: i32,
@@ -36,7 +36,7 @@ pub fn finish(mut command: Command, input: &str) -> Ran {
 
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-    // Who does not read its input may close it.
+    // A program that does not read its input may close it.
     drop(child.stdin.take().expect("a pipe").write_all(input.as_bytes()));
     let Output { status, stdout, stderr } = child.wait_with_output().expect("it ends");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
@@ -58,7 +58,7 @@ pub fn on_a_terminal(folder: &Path, home: &Path, columns: usize, line: &str, ans
     Some(finish(command, answer))
 }
 
-/// What was printed without its colours, lines as in a pipe.
+/// Returns the output without its colours, lines as in a pipe.
 pub fn uncoloured(text: &str) -> String {
     anstream::adapter::strip_str(text).to_string().replace("\r\n", "\n")
 }
@@ -79,7 +79,7 @@ impl Running {
         assert!(status.success());
     }
 
-    /// How it ended. A program that is told to end does so at once, but on a busy machine that may take a while.
+    /// Waits for its end. A program that is told to end does so at once, but on a busy machine that may take a while.
     pub async fn ended(&mut self) -> Option<ExitStatus> {
         self.ended_within(Duration::from_secs(60)).await
     }

@@ -9,7 +9,7 @@ use crate::fixture::Fixture;
 use crate::program::{Ran, Running, belay, finish};
 use crate::support::daemon::{config_map, deployment, tools_folder};
 
-/// The stage, and the ids of the good commit and of the bad one.
+/// Returns the stage, and the ids of the good commit and of the bad one.
 pub async fn told() -> (Fixture, String, String) {
     let mut stage = Fixture::new().await;
     stage.repository.author("Ada", "ada@example.com");
@@ -147,7 +147,7 @@ async fn the_history_is_read_in_every_way() {
 
 const SETTINGS: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n";
 
-/// What a command shows in a terminal, without its colour, of which there must be some.
+/// Returns a command's output in a terminal, without its colour, of which there must be some.
 pub fn in_a_terminal(stage: &Fixture, columns: usize, command: &str) -> String {
     let typed = format!("'{}' {command} {}", env!("CARGO_BIN_EXE_belay"), stage.globals().join(" "));
     let shown = typed_in_a_terminal(stage.home.path(), columns, 24, &typed);
@@ -155,7 +155,7 @@ pub fn in_a_terminal(stage: &Fixture, columns: usize, command: &str) -> String {
     anstream::adapter::strip_str(&shown).to_string().replace("\r\n", "\n")
 }
 
-/// What a terminal of this size is told by a command line, as it is told.
+/// Returns the output of a command line in a terminal of this size, as it is.
 pub fn typed_in_a_terminal(home: &Path, columns: usize, rows: usize, typed: &str) -> String {
     let typed = format!("stty cols {columns} rows {rows}; {typed}");
     let output = std::process::Command::new("/usr/bin/script")
@@ -383,7 +383,7 @@ async fn a_plan_shows_what_would_change_and_changes_nothing() {
     assert_eq!(everything(&stage).await, before, "nothing was written");
 }
 
-/// The revision of everything that a plan could have touched.
+/// Returns the revision of everything that a plan could have touched.
 async fn everything(stage: &Fixture) -> Vec<Value> {
     let client = stage.cluster.client();
     let mut found = Vec::new();
@@ -425,7 +425,7 @@ async fn names_that_nothing_has_are_refused_with_what_there_is() {
     refused("plan nonsense", "is not in a Git working copy");
     refused("plan --from nowhere", "nowhere");
     refused("check nowhere", "nowhere");
-    // That nothing fits is an answer.
+    // An empty result is an answer.
     for line in ["history --author nobody", "history web --since 0s", "history --failed --since 0s"] {
         let ran = stage.run(&line.split(' ').collect::<Vec<_>>());
         assert_eq!((ran.code, ran.out.as_str()), (0, "Nothing was rolled out.\n"), "{line}: {ran:?}");
@@ -434,7 +434,7 @@ async fn names_that_nothing_has_are_refused_with_what_there_is() {
     assert_eq!(found.code, 0, "{found:?}");
 }
 
-/// What the daemon's configuration leaves alone, a plan does too.
+/// A plan leaves the fields alone that the daemon's configuration does.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_takes_what_the_configuration_leaves_alone() {
     let mut stage = Fixture::new().await;
@@ -456,7 +456,7 @@ async fn a_plan_takes_what_the_configuration_leaves_alone() {
     assert!(other.err.contains("has no source \"shop\", only \"default\""), "{other:?}");
 }
 
-/// What the daemon's configuration excludes and renders, a plan excludes and renders, too.
+/// A plan excludes and renders the files that the daemon's configuration does.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_reads_a_folder_as_the_configuration_says() {
     let Some(tools) = tools_folder() else { return };
@@ -488,7 +488,7 @@ async fn a_plan_reads_a_folder_as_the_configuration_says() {
     assert!(text.contains("1 unchanged"), "{plan:?}");
 }
 
-/// What the daemon follows is what is planned, of a folder and of a revision.
+/// A plan is about the part that the daemon follows, of a folder and of a revision.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_reads_what_the_source_follows() {
     let mut stage = Fixture::new().await;
@@ -514,7 +514,7 @@ async fn a_plan_reads_what_the_source_follows() {
     }
 }
 
-/// What leaves the repository is shown with what becomes of it: deleted within `prune_limit`, or left as it is.
+/// An object that leaves the repository is shown with its end: deleted within `prune_limit`, or left as it is.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_shows_what_leaves() {
     let (stage, ..) = told().await;
@@ -545,7 +545,7 @@ async fn a_plan_shows_what_leaves() {
     let web = steps.iter().find(|step| step["object"]["name"] == "web").unwrap();
     assert_eq!(web["action"], "orphan", "{web:#}");
     assert!(web["reason"]["message"].as_str().unwrap().contains("prune_limit allows 0"), "{web:#}");
-    // What only stays as it is changes nothing.
+    // An object that only stays as it is changes nothing.
     std::fs::remove_file(folder.join("settings.yaml")).unwrap();
     assert_eq!(plan("", &[]).code, 0);
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::program::{self, Ran};
 use crate::support::daemon::{config_map, deployment, tools_folder};
 
-/// A folder with a base and an overlay, and the PATH with the real tools.
+/// Returns a folder with a base and an overlay, and the PATH with the real tools.
 fn folder() -> Option<(tempfile::TempDir, PathBuf)> {
     let tools = tools_folder()?;
     let folder = tempfile::tempdir().unwrap();

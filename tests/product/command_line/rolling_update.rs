@@ -152,7 +152,7 @@ async fn of_another_kind_it_says_what_does_it() {
     }
 }
 
-/// What is said before a controller of a source is rolled, by what its daemon then does.
+/// The command says before it rolls a controller of a source how its daemon will react.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_becomes_of_a_source_s_controller_is_said_first() {
     let served = Served::new().await;

@@ -1,5 +1,5 @@
-//! What is printed as JSON against the schemas that are published: every run of a command in these tests is looked at.
-//! The checker knows just the words that the schemas use, and refuses a schema with another one.
+//! JSON output against the schemas that are published: every run of a command in these tests is checked. The checker
+//! knows just the words that the schemas use, and refuses a schema with another one.
 
 use std::sync::OnceLock;
 
@@ -33,13 +33,13 @@ pub fn check<S: AsRef<str>>(args: &[S], out: &str) {
     }
 }
 
-/// Whether a value fits; where it does not, why.
+/// Checks that a value fits; fails with the reason.
 pub fn fits(value: &Value, schema: &Value, root: &Value, at: &str) -> Result<(), String> {
     if schema.as_bool() == Some(true) {
         return Ok(());
     }
     let words = schema.as_object().ok_or_else(|| format!("{at}: nothing fits {schema}"))?;
-    // What stands beside a choice belongs to the same object.
+    // Words beside a choice belong to the same object.
     let beside = all_properties(schema, root);
     for (word, said) in words {
         match word.as_str() {

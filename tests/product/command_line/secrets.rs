@@ -14,10 +14,10 @@ use serde_json::json;
 use crate::fixture::Fixture;
 use crate::program::{Ran, belay, finish};
 
-/// How long a piece is that gives a value away.
+/// The length of a piece that gives a value away.
 const PIECE: usize = 8;
 
-/// What must not be seen, and where it may stand in YAML between double quotes.
+/// The values that must not be seen, in the forms that may stand in YAML between double quotes.
 struct Values {
     all: Vec<String>,
     forbidden: BTreeSet<Vec<u8>>,
@@ -40,7 +40,7 @@ impl Values {
         let mut forbidden = BTreeSet::new();
         for value in &all {
             for text in [value.clone(), STANDARD.encode(value), URL_SAFE.encode(value)] {
-                // What every such address begins with is no secret.
+                // The common prefix of such addresses is no secret.
                 let secret = text.strip_prefix("postgres://").unwrap_or(&text);
                 forbidden.extend(secret.as_bytes().windows(PIECE).map(<[u8]>::to_vec));
             }
@@ -57,7 +57,7 @@ impl Values {
         STANDARD.encode(&self.all[which])
     }
 
-    /// The first piece of a value in what was printed.
+    /// Returns the first piece of a value in what was printed.
     fn leak<'o>(&self, output: &'o str) -> Option<&'o str> {
         let bytes = output.as_bytes();
         let at = bytes.windows(PIECE).position(|piece| self.forbidden.contains(piece))?;
@@ -106,7 +106,7 @@ impl World {
         World { stage, values, copy, commit, leaks: Mutex::default() }
     }
 
-    /// What was applied by hand and is not what the manifests say, with kubectl's annotation that repeats it.
+    /// Applies by hand an object that differs from the manifests, with kubectl's annotation that repeats it.
     async fn by_hand(&self) {
         let old = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys", "namespace": "default"},
             "stringData": {"a": self.values.all[1], "b": self.values.all[2], "gone": self.values.all[3]}});
@@ -135,7 +135,8 @@ impl World {
         ran
     }
 
-    /// A line in every form of output, and with everything that may be on its standard input; how many runs that were.
+    /// Returns a line in every form of output, and with everything that may be on its standard input; how many runs
+    /// that were.
     fn each_form(&self, command: &Command, line: &str) -> usize {
         let (line, read) = line.split_once(" < ").unwrap_or((line, ""));
         let args: Vec<&str> = line.split_whitespace().collect();
@@ -169,7 +170,7 @@ fn good(values: &Values) -> BTreeMap<&'static str, String> {
     BTreeMap::from([
         ("secret.yaml", format!("# was {0}\n{SECRET}stringData:\n  a: {0}\n  b: {1}\n  d: {3}\ndata: {{c: {2}}}\n", quoted(0), quoted(1), encoded(2), quoted(4))),
         ("web.yaml", web("web:1")),
-        // What its pods print is in these only: one for a volume's driver, one for pulling images.
+        // The output of its pods is in these only: one for a volume's driver, one for pulling images.
         ("csi.yaml", format!("{}stringData: {{a: {}}}\n", SECRET.replace("keys", "csi"), quoted(0))),
         ("pull.yaml", format!("{}stringData: {{a: {}}}\n", SECRET.replace("keys", "pull"), quoted(4))),
         (
@@ -246,7 +247,7 @@ fn broken(values: &Values) -> BTreeMap<&'static str, String> {
     files
 }
 
-/// What is typed, and what is read meanwhile.
+/// The command lines, and the state that is read meanwhile.
 const LINES: &str = include_str!("../../cases/secrets.txt");
 
 /// Every command that can be typed, by its words.
@@ -261,7 +262,7 @@ fn commands(command: &Command, words: &str, found: &mut BTreeMap<String, Command
     }
 }
 
-/// The forms of output that a command has.
+/// Returns the forms of output that a command has.
 fn forms(command: &Command) -> Vec<String> {
     let output = command.get_arguments().find(|arg| arg.get_id() == "output");
     let values = output.map(clap::Arg::get_possible_values).unwrap_or_default();

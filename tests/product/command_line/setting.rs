@@ -8,7 +8,7 @@ use crate::editing::Copy;
 use crate::program::Ran;
 use crate::served::Served;
 
-/// The pods' specification as the file says it after these commands.
+/// Returns the pods' specification as the file says it after these commands.
 fn pods(copy: &Copy) -> Value {
     let text = fs::read_to_string(copy.folder.join("shop/web.yaml")).unwrap();
     assert!(text.starts_with("# The shop's front.\n") && text.contains("# keep\n"), "comments stay: {text}");

@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::program::{belay, run};
 use crate::served::Served;
 
-/// What Tab offers for the last of some words.
+/// Returns the candidates of Tab for the last of some words.
 fn tab(served: &Served, words: &[&str]) -> Vec<String> {
     let mut command = served.command();
     command.env("BELAY_COMPLETE", "zsh").env("_CLAP_COMPLETE_INDEX", words.len().to_string()).env("_CLAP_IFS", "\n");

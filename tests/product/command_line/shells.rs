@@ -8,7 +8,7 @@ use crate::fixture::Fixture;
 use crate::program::{Ran, finish};
 use crate::support::daemon::deployment;
 
-/// What is typed before Tab.
+/// Returns the lines before Tab.
 fn lines(globals: &str, commits: &[String]) -> Vec<String> {
     let some = &commits[1][..4];
     let typed = [
@@ -24,7 +24,7 @@ fn lines(globals: &str, commits: &[String]) -> Vec<String> {
     typed.iter().map(|line| format!("belay {globals} {line}")).collect()
 }
 
-/// What must be offered, in any order.
+/// Returns the candidates that must be offered, in any order.
 fn offered(commits: &[String]) -> Vec<BTreeSet<String>> {
     let short = |commit: &String| commit[..7].to_owned();
     let set = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<BTreeSet<String>>();
@@ -111,7 +111,7 @@ done
 zpty -d z
 "#;
     std::fs::write(stage.home.path().join("tab.zsh"), script).unwrap();
-    // What is ambiguous only says so; it is typed as far as it is not.
+    // An ambiguous word is only reported; it is typed as far as it is not.
     let mut typed: Vec<String> = lines.to_vec();
     typed[4].push('2');
     typed[5].push_str(&commits[0][..4]);

@@ -23,7 +23,7 @@ async fn applied(desk: &Workstation, name: &str, fate: &str, deadline: u32, more
     desk.apply(&path("deployments", name), &manifest.to_string()).await;
 }
 
-/// A hold on the template that is live.
+/// Returns a hold on the template that is live.
 fn hold(live: &Value) -> Value {
     let hold = Hold {
         manifest: "abc".to_owned(),
@@ -115,7 +115,7 @@ async fn every_state_has_its_words() {
     assert_eq!(labelled.out, "belay has applied no workload in namespace default (-A: in all).\n");
 }
 
-/// One version of a workload with three pods, as belay would have applied it; its pods have a fate.
+/// Returns one version of a workload with three pods, as belay would have applied it; its pods have a fate.
 async fn version(desk: &Workstation, kind: &str, number: usize, fate: &str) -> String {
     let resource = format!("{}s", kind.to_lowercase());
     let mut manifest: Value = serde_yaml::from_str(&deployment("web", &format!("web:{number}"), "")).unwrap();
@@ -184,7 +184,7 @@ async fn the_pods_of_each_revision_are_told_apart() {
     assert!(!desk.belay(&["status"]).out.contains("REVISION"));
 }
 
-/// Whoever may not read what they are counted from is told so, and all the rest.
+/// A person who may not read the pods that are counted is told so, and all the rest.
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_that_may_not_be_read_are_said_not_to_be_known() {
     let desk = Workstation::embedded().await;

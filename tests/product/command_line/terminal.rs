@@ -6,7 +6,8 @@ use crate::program::{belay, finish, on_a_terminal, uncoloured};
 use crate::served::Served;
 use crate::support::daemon::deployment;
 
-/// What is typed, and whether its lines may be no wider than the terminal: what only quotes (a diff, a message) may.
+/// The command lines, and the choice if their lines may be wider than the terminal: only quoted text (a diff, a
+/// message) may.
 const LINES: &[(&str, Wide)] = &[
     ("help", Wide::Never),
     ("help set image", Wide::Never),

@@ -39,7 +39,7 @@ async fn a_commit_that_changes_nothing_here_is_waited_for_no_longer() {
     let waited = stage.run(&["status", "--commit", &words[..8], "--wait", "-o", "json"]);
     let value: Value = serde_json::from_str(&waited.out).unwrap();
     assert_eq!((&value["commit"], &value["complete"]), (&words.as_str().into(), &true.into()), "{value:#}");
-    // What leaves with pruning off is an answer as well.
+    // An object that leaves with pruning off is an answer as well.
     stage.repository.remove("settings.yaml");
     let gone = stage.repository.commit("Away with them");
     stage.repository.push();

@@ -87,7 +87,7 @@ async fn not_yet_planned() {
 #[tokio::test(flavor = "multi_thread")]
 async fn digits_that_fit_several() {
     let mut stage = Fixture::new().await;
-    // Of seventeen commits two begin with the same digit.
+    // Two of seventeen commits begin with the same digit.
     let mut commits: Vec<String> = (0..17)
         .map(|number| {
             stage.repository.commit_file("a.yaml", &config_map("a", &number.to_string()), &format!("Number {number}"))

@@ -1,4 +1,4 @@
-//! Where a person sits: a cluster with a kubeconfig, belay and kubectl beside each other, a home with a working copy.
+//! The desk of a person: a cluster with a kubeconfig, belay and kubectl beside each other, a home with a working copy.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -35,7 +35,7 @@ impl Workstation {
         Workstation { home, kubeconfig, kubectl, keep: Keep::Embedded(cluster, server) }
     }
 
-    /// The real control plane, whose programs are in `assets`.
+    /// Returns the real control plane, whose programs are in `assets`.
     pub async fn real(assets: &Path) -> Workstation {
         let plane = ControlPlane::start(assets, Controllers::Real).await;
         let home = tempfile::tempdir().unwrap();
@@ -47,7 +47,7 @@ impl Workstation {
         }
     }
 
-    /// A client of the cluster.
+    /// Returns a client of the cluster.
     pub fn client(&self) -> kube::Client {
         match &self.keep {
             Keep::Embedded(cluster, _) => cluster.client(),
@@ -70,7 +70,7 @@ impl Workstation {
         ran
     }
 
-    /// Where the daemon of this desk keeps its state.
+    /// Returns the state folder of this desk's daemon.
     pub fn state(&self) -> PathBuf {
         self.home.path().join("state")
     }
@@ -92,7 +92,7 @@ impl Workstation {
         self.client().request(request).await.unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
-    /// A live object by its path; `None` where there is none.
+    /// Returns a live object by its path; `None` where there is none.
     pub async fn get(&self, path: &str) -> Option<Value> {
         let request = http::Request::get(format!("/{path}")).body(Vec::new()).unwrap();
         match self.client().request::<Value>(request).await {
@@ -117,7 +117,7 @@ impl Workstation {
         panic!("not within 30 s: {what}\n{last:#}");
     }
 
-    /// A workload, once its controller has seen it as it is.
+    /// Returns a workload, once its controller has seen it as it is.
     pub async fn synced(&self, path: &str) -> Value {
         self.until(path, "its controller has seen it", |live| {
             let generation = live["metadata"]["generation"].as_i64();
@@ -127,7 +127,7 @@ impl Workstation {
     }
 }
 
-/// The path of a workload in namespace default.
+/// Returns the path of a workload in namespace default.
 pub fn path(resource: &str, name: &str) -> String {
     let group = if resource == "replicationcontrollers" { "api/v1" } else { "apis/apps/v1" };
     format!("{group}/namespaces/default/{resource}/{name}")

@@ -1,4 +1,4 @@
-//! Who is charged with a change.
+//! The commit that is charged with a change.
 
 use std::collections::BTreeMap;
 
@@ -26,14 +26,14 @@ fn charged(repository: &Repository, from: Option<&str>, to: &str) -> Vec<(String
     chains.iter().map(|(path, chain)| (path.clone(), whole(chain).unwrap().to_string())).collect()
 }
 
-/// The commit that is charged with a file as one thing.
+/// Returns the commit that is charged with a file as one thing.
 fn whole(chain: &Chain) -> Option<&CommitId> {
     let now = BTreeMap::from([((), chain.links.first()?.after)]);
     let version = |entry: Option<&Entry>| Ok::<_, ()>(entry.map(|entry| ((), *entry)).into_iter().collect());
     chain.charged(now, version).unwrap().remove(&())
 }
 
-/// The commit that is charged with one line of a file.
+/// Returns the commit that is charged with one line of a file.
 fn charged_with(mirror: &Mirror, chain: &Chain, key: &str) -> String {
     let line = |entry: Option<&Entry>| {
         let Some(entry) = entry else { return Ok(BTreeMap::new()) };

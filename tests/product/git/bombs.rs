@@ -18,7 +18,7 @@ const WHERE: &str = "BELAY_TEST_MEASURED";
 /// The most that a process may take at its peak.
 const PEAK: u64 = 256 << 20;
 
-/// What a process that follows a repository says: that it read all, or why not.
+/// Returns the report of a process that follows a repository: it read all, or why not.
 fn follow(repository: &str, mirror: &Path, follow: &str) -> String {
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "bombs::follows_a_repository_and_is_measured", "--nocapture", "--test-threads", "1"])
@@ -98,7 +98,7 @@ fn run(repository: &Repository) {
     let status = format!("/proc/{}/status", child.id());
     let mut peak = 0;
     let ended = loop {
-        // Of a process that has ended there is nothing to read any more.
+        // A process that has ended can't be read any more.
         let now = fs::read_to_string(&status).ok().and_then(|text| high_water(&text));
         peak = now.unwrap_or_default().max(peak);
         if let Some(ended) = child.try_wait().unwrap() {
@@ -119,7 +119,7 @@ pub fn high_water(status: &str) -> Option<u64> {
     Some(line.trim().trim_end_matches(" kB").parse::<u64>().ok()? << 10)
 }
 
-/// The same over HTTP.
+/// Returns the same over HTTP.
 fn over_http(repository: &Repository) -> Option<String> {
     if !git_server::is_there("a repository over HTTP that takes much memory") {
         return None;
@@ -157,7 +157,7 @@ fn a_huge_file_that_is_stored_as_a_difference() {
     assert_eq!(of(&repository), "read 1 manifests");
     let Some(said) = over_http(&repository) else { return };
     assert!(said.contains("takes more memory") && said.contains("core.bigFileThreshold"), "{said}");
-    // What the advice says helps.
+    // The advice helps.
     assert!(git(&repository, &["-c", "core.bigFileThreshold=16m", "repack", "-q", "-a", "-d", "-F"]));
     assert_eq!(over_http(&repository).unwrap(), "read 1 manifests");
 }

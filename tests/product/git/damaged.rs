@@ -152,7 +152,7 @@ fn a_source_with_missing_objects_moves_nothing() {
     assert!(said.contains("it is a partial clone"), "{said}");
 }
 
-/// What a power cut, a full disk and a hasty hand leave, found at a start and while belay runs.
+/// A power cut, a full disk and a hasty hand leave such damage, found at a start and while belay runs.
 #[test]
 fn any_damage_is_set_aside_and_fetched_anew() {
     let mut repository = Repository::new();
@@ -282,7 +282,7 @@ fn many_commits_leave_no_descriptor_open() {
         let maps = fs::read_to_string("/proc/self/maps").unwrap();
         open + maps.lines().filter(|line| line.contains(&folder)).count()
     };
-    // What the packs that are not joined yet take: two descriptors and two mappings each, for three handles at most.
+    // The packs that are not joined yet take two descriptors and two mappings each, for three handles at most.
     let mut most = 0;
     for number in 0..150 {
         let head = repository.commit_file("a.yaml", &format!("{number}"), "More");

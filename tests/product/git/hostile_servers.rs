@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use belay::git::{Credentials, Follow, GitError, Limits, Location, Mirror};
 use tokio_util::sync::CancellationToken;
 
-/// How long a test gives to a fetch; and what it takes at most, on a machine that has much else to do.
+/// The time that a test gives to a fetch; and the longest time on a machine that has much else to do.
 const LIMIT: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(30);
 
-/// What a server says over each connection: this, and then that for ever, after so long each time.
+/// The data of a server over each connection: this, and then that for ever, after so long each time.
 #[derive(Clone, Copy)]
 struct Endless {
     begins: &'static [u8],
@@ -20,7 +20,7 @@ struct Endless {
     every: Duration,
 }
 
-/// A server that says it, and its port.
+/// Returns a server that says it, and its port.
 fn server(says: Endless) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -45,7 +45,7 @@ fn says_so(stream: &mut TcpStream, says: Endless) -> std::io::Result<()> {
     }
 }
 
-/// What comes of fetching from it, and how long that took.
+/// Returns the result of fetching from it, and how long that took.
 fn fetched(url: &str, limits: Limits, stop: &CancellationToken) -> (GitError, Duration) {
     let folder = tempfile::tempdir().unwrap();
     let location: Location = url.parse().unwrap();

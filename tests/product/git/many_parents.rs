@@ -9,7 +9,7 @@ use super::mirror::{fetch, id, location, open};
 use crate::support::log;
 use crate::support::repository::Repository;
 
-/// What is logged, for a test to count in.
+/// The log, for a test to count in.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -29,14 +29,15 @@ impl Log {
     }
 }
 
-/// A commit, as bytes.
+/// Returns a commit, as bytes.
 fn commit(tree: &str, parents: &[String], message: &str) -> Vec<u8> {
     let parents: String = parents.iter().map(|parent| format!("parent {parent}\n")).collect();
     let who = "Ada <ada@example.com> 1600000000 +0000";
     format!("tree {tree}\n{parents}author {who}\ncommitter {who}\n\n{message}\n").into_bytes()
 }
 
-/// A repository with a commit of so many parents, of which the last brought a file; its first commit, and that one.
+/// Returns a repository with a commit of so many parents, of which the last brought a file; its first commit, and that
+/// one.
 fn octopus(parents: usize) -> (Repository, String, String) {
     let mut repository = Repository::new();
     let first = repository.commit_file("a.yaml", "1", "First");
@@ -52,8 +53,8 @@ fn octopus(parents: usize) -> (Repository, String, String) {
     (repository, first, merge)
 }
 
-/// Who is charged with the files that differ, how many commits were read for it, and how often it was told that there are
-/// too many parents.
+/// Returns the commits that are charged with the files that differ, how many commits were read for it, and how often
+/// too many parents were reported.
 fn charged(repository: &Repository, first: &str, merge: &str) -> (Vec<(String, String)>, usize, usize) {
     let (mirror, _) = open(repository);
     fetch(&mirror).unwrap();

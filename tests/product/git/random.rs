@@ -145,7 +145,7 @@ impl Made {
         }
     }
 
-    /// A commit and everything that it comes from.
+    /// Returns a commit and everything that it comes from.
     fn ancestors(&self, of: &str) -> BTreeSet<&str> {
         let mut found = BTreeSet::new();
         let mut left = vec![of.to_owned()];
@@ -162,7 +162,7 @@ impl Made {
         self.repository.files_at(at).get(path.as_bytes())
     }
 
-    /// Who is charged with what a file is at `to`: straight from the rule.
+    /// Returns the commit that is charged with a file's content at `to`: straight from the rule.
     fn charged(&self, from: Option<&str>, to: &str, path: &str) -> Option<String> {
         let old = from.map(|from| self.ancestors(from)).unwrap_or_default();
         let now = self.content(to, path);
@@ -183,7 +183,8 @@ impl Made {
         choice.or_else(|| self.charged(None, to, path).or_else(|| self.deleted(to, path)))
     }
 
-    /// Who deleted a file that is not there: for a branch that was moved back to where it was not there yet, nobody did.
+    /// Returns the commit that deleted a missing file: for a branch that was moved back to a commit before the file,
+    /// nobody did.
     fn deleted(&self, to: &str, path: &str) -> Option<String> {
         let mut at = to;
         loop {
@@ -260,7 +261,7 @@ fn check(made: &mut Made) {
     }
 }
 
-/// The link without what came before it.
+/// Returns the link without what came before it.
 fn cut(link: &belay::git::ChainLink) -> belay::git::ChainLink {
     let mut link = link.clone();
     for before in &mut link.before {

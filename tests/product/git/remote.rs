@@ -244,7 +244,7 @@ fn a_server_that_breaks_off_or_talks_nonsense_is_an_error_and_changes_nothing() 
     assert_eq!(fetch(&readdressed(&world)).unwrap().head, id(&second));
 }
 
-/// The mirror, as if it had always been one of the present server.
+/// Returns the mirror, as if it had always been one of the present server.
 fn readdressed(world: &World) -> Mirror {
     let path = world.repository.beside("mirror/repository.git");
     let mut config = git2::Repository::open_bare(path).unwrap().config().unwrap();

@@ -1,4 +1,4 @@
-//! What is in a folder, and what differs.
+//! The content of a folder, and differences.
 
 use belay::git::{Change, Entry, EntryKind, GitError, Limits, Mirror};
 

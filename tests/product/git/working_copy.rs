@@ -41,7 +41,7 @@ fn cloned() -> (Repository, WorkingCopy) {
     (repository, WorkingCopy::open(&folder).unwrap())
 }
 
-/// What `git status` would say: path and state.
+/// Returns the output of `git status`: path and state.
 fn status(folder: &Path) -> Vec<(String, git2::Status)> {
     let repository = git2::Repository::open(folder).unwrap();
     let mut options = git2::StatusOptions::new();

@@ -116,7 +116,8 @@ fn a_damaged_file_is_set_aside_and_a_fresh_one_begun() {
     }
 }
 
-/// What SQLite can't open, as with too few descriptors, wrong rights or a read-only disk, is not damaged for that.
+/// A file that SQLite can't open, as with too few descriptors, wrong rights or a read-only disk, is not damaged for
+/// that.
 #[test]
 fn a_good_file_that_can_not_be_opened_is_left_alone() {
     for beside in ["history.db-wal", "history.db-shm"] {
@@ -126,7 +127,7 @@ fn a_good_file_that_can_not_be_opened_is_left_alone() {
         drop(history);
         let (file, beside) = (folder.path().join("history.db"), folder.path().join(beside));
         let before = fs::read(&file).unwrap();
-        // Where SQLite wants to make a file: it says "unable to open database file", as when descriptors are short.
+        // SQLite wants to make a file there: it says "unable to open database file", as when descriptors are short.
         fs::create_dir(&beside).unwrap();
         let error = History::open(folder.path(), at(0)).err().unwrap();
         assert!(matches!(error, HistoryError::Closed { .. }), "{error:?}");

@@ -15,7 +15,7 @@ use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Commit, CommitId, Outcome, Person, Record, RecordId};
 use jiff::Timestamp;
 
-/// A commit's id from a number.
+/// Returns a commit's id from a number.
 fn commit_id(number: u64) -> CommitId {
     // Spread, so that prefixes differ.
     format!("{:040x}", u128::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835) ^ u128::from(number))

@@ -148,7 +148,7 @@ impl Model {
         let by = |record: &Record, author: &str| {
             let Some(commit) = self.commits.get(&record.commit) else { return false };
             let text = format!("{}\n{}", commit.author.name, commit.author.email).to_lowercase();
-            // What stands for anything in SQL stands for one character here.
+            // The sign for anything in SQL stands for one character here.
             if author == "%" { !text.is_empty() } else { text.contains(&author.to_lowercase()) }
         };
         let fits = |record: &&Record| {

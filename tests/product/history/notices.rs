@@ -1,4 +1,4 @@
-//! What is to be told: a commit at a time, when something became of it, to each receiver in order.
+//! The notices: a commit at a time, when it has an outcome, to each receiver in order.
 
 use belay::history::{History, Lasting, LastingKind, Notice, NoticeAbout, Retention};
 use belay_core::rollout::{CommitId, Outcome, Record, RecordId, Trigger};
@@ -137,7 +137,7 @@ fn one_that_fails_alone_is_told_once() {
 fn what_belay_puts_right_is_no_news_of_the_commit() {
     let (_folder, history) = opened();
     let drift = Trigger::Drift("kubectl-edit".to_owned());
-    // Of a commit that nothing was told of: its history may be older than notices are.
+    // A commit without notices: its history may be older than notices are.
     let ids = begun(&history, 1, 1, &drift);
     end(&history, &ids, Outcome::Complete);
     let ids = begun(&history, 2, 1, &Trigger::Commit);
@@ -249,7 +249,7 @@ fn the_troubles_of_a_repositorys_past_are_one_message() {
     let became = history.past_became("shop", &commit_id(100), 20).unwrap();
     assert_eq!((became.objects[&Outcome::Rejected], became.objects[&Outcome::RolledBack]), (98, 1));
     assert_eq!(became.wrong.len(), 20);
-    // What is tried again at the same head and ends well, and what ends as it did, is no news of the past.
+    // A retry at the same head that ends well, and one that ends as before, is no news of the past.
     let again = Record { trigger: Trigger::Retry, ..of(99) };
     let ids = history.begin("shop", &commit_id(100), &[again], at(20)).unwrap();
     end(&history, &ids, Outcome::Complete);
@@ -311,7 +311,7 @@ fn what_lasts_is_told_together_and_in_order() {
         vec![NoticeAbout::Held(commit_id(1))],
     ];
     assert_eq!(tell_messages(&history), told);
-    // What was not sent is replaced by what is newer of the same source.
+    // A notice that was not sent is replaced by a newer one of the same source.
     history.note_lasting(&[blocked("a")], at(4000)).unwrap();
     let free = Lasting { source: "a".to_owned(), since: at(4100), what: LastingKind::Unblocked };
     history.note_lasting(&[free], at(4200)).unwrap();

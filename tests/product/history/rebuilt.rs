@@ -1,4 +1,4 @@
-//! What was rebuilt after the file was lost, what sources follow, what has drifted, and who undid what.
+//! The rebuilt records after the file was lost, the subjects of sources, drift, and undos with their persons.
 
 use belay::history::{By, Drifted, Followed, History, Query, StatsQuery, Trouble};
 use belay_core::rollout::{Outcome, Record, Trigger};
@@ -48,7 +48,7 @@ fn it_is_told_apart_and_belongs_to_no_head() {
     assert_eq!(history.commit(&commit_id(1)).unwrap().unwrap().author.name, "Ada");
     assert_eq!(history.last_good("shop", &deployment("web")).unwrap().unwrap().record.commit, commit_id(3));
 
-    // What comes after it is a plan like any other.
+    // A later plan is like any other.
     recorded(&history, 4, "web", Outcome::Complete, 1000);
     assert_eq!(history.heads("shop").unwrap().recorded, Some(commit_id(4)));
     assert_eq!(history.heads("shop").unwrap().finished, Some(commit_id(4)));

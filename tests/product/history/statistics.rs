@@ -29,7 +29,7 @@ fn the_four_numbers_are_counted() {
         let id = history.begin("shop", &commit_id(number), &[taken_up], at(seconds)).unwrap()[0];
         history.finish(id, outcome, None, at(seconds + after)).unwrap();
     }
-    // What counts for nothing: no rollout, not ended, not a commit's lead time.
+    // Records that count for nothing: no rollout, not ended, not a commit's lead time.
     let applied = Record { rolls_out: false, outcome: Outcome::Complete, ..record(8, deployment("db"), at(9)) };
     let open = record(8, deployment("db"), at(9));
     let retried = Record { trigger: Trigger::Retry, ..record(1, deployment("web"), at(41 * DAY)) };
@@ -73,7 +73,7 @@ fn what_was_forgotten_is_told() {
     history.forget(&keep(2), at(4 * DAY)).unwrap();
     assert_eq!(history.kept_since(at(0)).unwrap(), Some(at(2 * DAY)));
     assert_eq!(history.kept_since(at(2 * DAY)).unwrap(), None, "all of that is kept");
-    // What was forgotten does not come back where more is kept from now on.
+    // A forgotten record does not come back if more is kept from now on.
     history.forget(&keep(9), at(5 * DAY)).unwrap();
     assert_eq!(history.kept_since(at(0)).unwrap(), Some(at(2 * DAY)));
 }

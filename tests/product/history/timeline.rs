@@ -19,7 +19,7 @@ fn end(history: &History, ids: &[RecordId], outcome: Outcome) {
     ids.iter().for_each(|id| history.finish(*id, outcome, None, at(50)).unwrap());
 }
 
-/// What the timeline counts of a head's own commit.
+/// Returns the timeline's counts of a head's own commit.
 fn counts(entry: &TimelineEntry) -> BTreeMap<Outcome, u64> {
     entry.commits[&entry.head].clone()
 }
@@ -89,7 +89,7 @@ fn charged(history: &History, head: u64, commit: u64, name: &str, trigger: Trigg
     end(history, &ids, outcome);
 }
 
-/// What each line says: its head, and how many objects of which commit ended how.
+/// The content of each line: its head, and the objects by commit and outcome.
 type Lines = Vec<(u64, Vec<(u64, Outcome, u64)>)>;
 
 fn lines(entries: &[TimelineEntry]) -> Lines {
@@ -105,7 +105,7 @@ fn lines(entries: &[TimelineEntry]) -> Lines {
     entries.iter().map(line).collect()
 }
 
-/// All lines, and by pages of every size the same ones.
+/// Returns all lines, and by pages of every size the same ones.
 fn all_lines(history: &History) -> Lines {
     let all = lines(&history.timeline(None, None, 100).unwrap());
     for limit in 1..=5 {
@@ -129,7 +129,7 @@ fn what_is_tried_again_under_a_newer_head_counts_in_the_line_of_its_commit() {
     charged(&history, 2, 1, "web", Trigger::Retry, Outcome::Complete, 200);
     let complete = |commit: u64| (commit, vec![(commit, Outcome::Complete, 1)]);
     assert_eq!(all_lines(&history), [complete(2), complete(1)]);
-    // What was done by hand, and a correction that failed, is told of the commit as well.
+    // An action by hand, and a correction that failed, counts for the commit as well.
     let undo = Trigger::UndoByHand("kubectl-rollout".to_owned());
     charged(&history, 2, 1, "web", undo, Outcome::RolledBack, 300);
     assert_eq!(all_lines(&history), [complete(2), (1, vec![(1, Outcome::RolledBack, 1)])]);
@@ -199,7 +199,7 @@ fn a_head_whose_records_are_forgotten_says_so() {
     let ids = history.begin("shop", &commit_id(2), &plan, at(0)).unwrap();
     end(&history, &ids, Outcome::Complete);
     charged(&history, 3, 3, "web", Trigger::Commit, Outcome::Complete, 100);
-    // That drift was put right counts nowhere, and is missed by nobody.
+    // Corrected drift counts nowhere, and is missed by nobody.
     charged(&history, 3, 3, "db", Trigger::Drift("kubectl-edit".to_owned()), Outcome::Complete, 110);
     charged(&history, 4, 4, "db", Trigger::Commit, Outcome::Complete, 200);
     charged(&history, 5, 1, "api", Trigger::Retry, Outcome::RolledBack, 300);
@@ -212,7 +212,7 @@ fn a_head_whose_records_are_forgotten_says_so() {
     assert_eq!(forgotten, [false, false, false, true]);
 }
 
-/// One record, under the head before or under a newer one.
+/// Returns one record, under the head before or under a newer one.
 fn happening() -> impl Strategy<Value = (u64, u64, &'static str, Trigger, Outcome)> {
     let triggers =
         vec![Trigger::Commit, Trigger::Retry, Trigger::Drift(String::new()), Trigger::UndoByHand("kubectl".to_owned())];
@@ -234,7 +234,7 @@ proptest! {
             let says_nothing = matches!(trigger, Trigger::Drift(_)) && !matches!(outcome, Outcome::Failed | Outcome::RolledBack);
             let record = Record { trigger, ..record(commit, deployment(name), at(0)) };
             let ids = history.begin("shop", &commit_id(head), std::slice::from_ref(&record), at(0)).unwrap();
-            // What was begun under this head already is taken up, and has ended.
+            // A record that was begun under this head already is taken up, and has ended.
             if ids[0].0 <= newest {
                 continue;
             }

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use crate::cases;
 use crate::support::control_plane::{ControlPlane, Controllers, assets};
 
-/// How many mutations are tried; `BELAY_MUTATIONS=100000` tries all of them.
+/// The number of mutations that are tried; `BELAY_MUTATIONS=100000` tries all of them.
 const MUTATIONS: usize = 1500;
 
-/// What the server says to an object.
+/// The server's answer to an object.
 #[derive(Clone, Debug, PartialEq)]
 enum Verdict {
     Taken,
@@ -29,7 +29,7 @@ struct Server {
 }
 
 impl Server {
-    /// The verdict on the apply that belay sends, as a dry run.
+    /// Returns the verdict on the apply that belay sends, as a dry run.
     async fn apply(&self, object: &Value) -> Verdict {
         let name = object["metadata"]["name"].as_str().unwrap();
         let query = "fieldManager=belay&force=true&dryRun=All&fieldValidation=Strict";
@@ -42,7 +42,7 @@ impl Server {
         .await
     }
 
-    /// The verdict on a create, which decodes more strictly.
+    /// Returns the verdict on a create, which decodes more strictly.
     async fn create(&self, object: &Value) -> Verdict {
         self.send("POST", &format!("{}?dryRun=All&fieldValidation=Strict", path(object)), "application/json", object)
             .await
@@ -61,7 +61,7 @@ impl Server {
     }
 }
 
-/// The path of an object's collection.
+/// Returns the path of an object's collection.
 fn path(object: &Value) -> String {
     let version = object["apiVersion"].as_str().unwrap();
     let kind = object["kind"].as_str().unwrap();
@@ -108,7 +108,7 @@ async fn start(assets: &Path) -> (ControlPlane, Server) {
     (plane, server)
 }
 
-/// The objects of the valid files.
+/// Returns the objects of the valid files.
 fn valid() -> Vec<Value> {
     let files = cases::files(&cases::folder().join("valid"));
     let read = |path: &std::path::PathBuf| read_file("x", &std::fs::read(path).unwrap(), &cases::scopes());
@@ -188,7 +188,7 @@ async fn no_complaint_is_false_and_no_wrong_field_is_missed() {
     assert!(refused > wanted.min(all.len()) / 4, "{refused} of {}", all.len());
 }
 
-/// What the server can't decode and we let pass.
+/// Returns true for a text that the server can't decode and we let pass.
 fn known_gap(why: &str) -> bool {
     // OpenAPI does not say what these may be.
     why.contains(".subresources.status") || why.contains("CustomResourceDefinition: json: cannot unmarshal")
@@ -196,7 +196,7 @@ fn known_gap(why: &str) -> bool {
         || why.contains("Namespace parameter required")
 }
 
-/// The JSON pointers of everything in a value but the root, its type and its name.
+/// Returns the JSON pointers of everything in a value but the root, its type and its name.
 fn pointers(value: &Value) -> Vec<String> {
     fn walk(value: &Value, at: &str, all: &mut Vec<String>) {
         let members = value
@@ -231,7 +231,7 @@ fn remove(object: &mut Value, pointer: &str) {
     }
 }
 
-/// Everything that could be wrong with an object, one thing at a time.
+/// Returns everything that could be wrong with an object, one thing at a time.
 fn mutations(object: &Value) -> Vec<(String, Value)> {
     let others = [
         json!(null),

@@ -12,8 +12,8 @@ use serde_json::Value;
 use crate::support::control_plane::assets;
 use crate::{generate, kubectl, yaml_cases};
 
-/// What kubectl refuses and we read all the same: nothing but tabs before an anchor, a tag or a comment, or behind the `:` of
-/// a key with `?`.
+/// Returns true for a text that kubectl refuses and we read all the same: nothing but tabs before an anchor, a tag or a
+/// comment, or behind the `:` of a key with `?`.
 fn only_tabs(data: &str) -> bool {
     data.contains('\t')
 }
@@ -76,7 +76,8 @@ fn compare_files(assets: &Path, batch: &[String]) -> Result<u32, TestCaseError> 
             name.split_once('-').is_some_and(|(file, _)| file == format!("f{at}"))
         };
         let theirs: Vec<&Value> = answer.objects.iter().filter(of_file).collect();
-        // What is no object of Kubernetes ends kubectl's reading, and is a complaint of ours only when its kind is asked for.
+        // A value that is no object of Kubernetes ends kubectl's reading, and is a complaint of ours only when its kind
+        // is asked for.
         let typed = |object: &Value| object["kind"].is_string() && object["apiVersion"].is_string();
         let strange = ours.iter().flatten().any(|object| !typed(object));
         let ours: Vec<&Value> = ours.iter().flatten().filter(|object| object["kind"].is_string()).collect();

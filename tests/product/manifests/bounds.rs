@@ -146,7 +146,7 @@ fn sizes_have_limits_that_are_said() {
     assert_eq!(read_file("x.yaml", fine.as_bytes(), &scopes).complaints, []);
 }
 
-/// A manifest with some of its bytes exchanged.
+/// Returns a manifest with some of its bytes exchanged.
 fn mutated() -> impl Strategy<Value = Vec<u8>> {
     let files: Vec<Vec<u8>> = crate::cases::files(&crate::cases::folder().join("valid"))
         .iter()
@@ -170,7 +170,7 @@ fn mutated() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// What must hold for every file.
+/// Checks the rules for every file.
 fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
     let scopes = crate::cases::scopes();
     let file = read_file("any.yaml", bytes, &scopes);

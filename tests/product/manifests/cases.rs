@@ -21,7 +21,7 @@ pub fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// What is known about kinds: Kubernetes' own and the definition among the valid files.
+/// Returns the facts about kinds: Kubernetes' own and the definition among the valid files.
 pub fn scopes() -> Scopes {
     let mut scopes = Scopes::new("default");
     let definition = fs::read(folder().join("valid/definition.yaml")).unwrap();
@@ -36,7 +36,7 @@ fn read(path: &Path) -> File {
     read_file(&name, &fs::read(path).unwrap(), &scopes())
 }
 
-/// What a person sees: what is fine, and every complaint.
+/// Returns the output for a person: the good objects, and every complaint.
 fn shown(file: &File) -> String {
     let mut text = String::new();
     for manifest in &file.manifests {

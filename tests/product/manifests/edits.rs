@@ -140,7 +140,7 @@ fn other_documents_stay() {
     assert_eq!(set(list, 0, &path("items.1.data.k"), &text("w")).unwrap(), list.replace("{k: v}", "{k: w}"));
 }
 
-/// A Deployment as people write them: anything that doesn't change what it says may be anywhere.
+/// Returns a Deployment as people write them: anything that doesn't change what it says may be anywhere.
 fn deployment() -> impl Strategy<Value = String> {
     let image = select(
         &[

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// How many cases are tried: this many, or as `PROPTEST_CASES` says.
+/// Returns how many cases are tried: this many, or as `PROPTEST_CASES` says.
 pub fn cases(usual: u32) -> ProptestConfig {
     let asked = std::env::var_os("PROPTEST_CASES").is_some();
     if asked { ProptestConfig::default() } else { ProptestConfig { cases: usual, ..ProptestConfig::default() } }
@@ -84,7 +84,7 @@ pub fn soup() -> impl Strategy<Value = String> {
     })
 }
 
-/// A scalar that looks like a number, a word, a time.
+/// Returns a scalar that looks like a number, a word, a time.
 pub fn scalar() -> impl Strategy<Value = String> {
     let number = "[-+.]?[0-9_oxbOXB]{0,3}[0-9a-fA-F_.]{0,4}([eE][-+]?[0-9]{1,3})?";
     let word = "(yes|no|on|off|y|n|true|false|null|~|inf|nan|\\.inf|-\\.inf|\\.nan|<<|=){1}";

@@ -5,12 +5,12 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-/// What kubectl makes of a file.
+/// The objects that kubectl reads from a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     /// The objects that it read, up to the first error.
     pub objects: Vec<Value>,
-    /// Whether there was an error.
+    /// True when there was an error.
     pub refused: bool,
 }
 
@@ -52,7 +52,7 @@ fn as_sent(value: Value) -> Value {
     }
 }
 
-/// The same for one text.
+/// Returns the same for one text.
 pub fn read_text(assets: &Path, text: &[u8]) -> Answer {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file.yaml");

@@ -82,7 +82,7 @@ fn complaints_never_show_a_value_of_a_secret() {
     assert!(complaints > 40, "{complaints}: something is wrong with nearly all of them");
 }
 
-/// What is not secret is shown: the test above would hold for complaints that say nothing.
+/// Other values than secret ones are shown: the test above would hold for complaints that say nothing.
 #[test]
 fn other_values_are_shown() {
     let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: s}\ndata: {a: [hunter2]}\n";

@@ -17,7 +17,7 @@ pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/yaml")
 }
 
-/// What we make of a text: the objects that are read without doubt, and everything that is wrong.
+/// Returns our reading of a text: the objects that are read without doubt, and all faults.
 pub fn ours(bytes: &[u8]) -> (Vec<Option<Value>>, Vec<YamlComplaint>) {
     let text = match yaml::decode(bytes) {
         Ok(text) => text,
@@ -67,7 +67,7 @@ pub fn compare(name: &str, bytes: &[u8], theirs: &Answer) {
     // Whatever is wrong elsewhere, what kubectl read is read in the same way, or it is said that it isn't read.
     let mut read = objects.iter();
     for object in &theirs.objects {
-        // Of two keys that are different in YAML but the same in JSON, kubectl takes either.
+        // Two keys may differ in YAML and be the same in JSON: kubectl takes either.
         let said =
             complaints.iter().any(|complaint| complaint.lost.is_some() || twice(complaint)) || objects.contains(&None);
         assert!(
@@ -92,7 +92,7 @@ fn listing(bytes: &[u8]) -> String {
     text
 }
 
-/// The texts of a file, each with its name.
+/// Returns the texts of a file, each with its name.
 fn texts(path: &Path) -> Vec<(String, Vec<u8>)> {
     let name = path.file_name().unwrap().to_string_lossy().into_owned();
     let bytes = fs::read(path).unwrap();

@@ -53,7 +53,7 @@ const WORDS: [&str; 44] = [
 /// The longest that an input grows.
 const LONGEST: usize = 64 << 10;
 
-/// One of the corpus, changed in some places.
+/// Returns one of the corpus, changed in some places.
 pub fn mutated(corpus: &[Vec<u8>], random: &mut Rng) -> Vec<u8> {
     let mut bytes = corpus[random.usize(..corpus.len())].clone();
     for _ in 0..=random.usize(..6) {

@@ -25,7 +25,7 @@ use super::history_rows::{HistoryRows, Open};
 use super::watching;
 use crate::support::daemon::EPOCH;
 
-/// Why a request came to nothing.
+/// The reason for which a request failed.
 pub type Broken = Box<dyn std::error::Error + Send + Sync>;
 
 /// An answer as it comes over the line.
@@ -49,7 +49,7 @@ pub struct Exchange {
     pub fortune: Fortune,
     /// The code that it heard.
     pub code: Option<u16>,
-    /// What the server did: the code, and the answer.
+    /// The server's action: the code, and the answer.
     pub done: Option<(u16, Value)>,
     /// For a write: the open records of its object in belay's own books when it was made.
     pub open: Vec<Open>,
@@ -102,13 +102,13 @@ pub struct Process {
 }
 
 impl ApiProxy {
-    /// A line to a server, in fair weather.
+    /// Returns a line to a server, in fair weather.
     pub fn new(server: kube::Client, random: Random, bug: Option<Bug>, sprung: Arc<Notify>) -> ApiProxy {
         let sky = Arc::new(Sky { now: Mutex::new((0, FaultRates::fair())), turned: Notify::new() });
         ApiProxy { server, random, started: Instant::now(), bug, state: Arc::default(), sky, sprung }
     }
 
-    /// The client of a process.
+    /// Returns the client of a process.
     pub fn client(&self, process: &Process) -> kube::Client {
         let (line, process) = (self.clone(), process.clone());
         let service = tower::service_fn(move |request: Request<Body>| {
@@ -151,7 +151,7 @@ impl ApiProxy {
         drop(self.carry(process, request).await);
     }
 
-    /// Everything that went over the line, watches left out.
+    /// Returns everything that went over the line, watches left out.
     pub fn take(&self) -> Vec<Exchange> {
         std::mem::take(&mut self.state.lock().unwrap().log)
     }
@@ -161,12 +161,12 @@ impl ApiProxy {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// The weather now.
+    /// Returns the weather now.
     pub fn weather(&self) -> FaultRates {
         self.sky.now.lock().unwrap().1
     }
 
-    /// How often the weather has turned.
+    /// Returns how often the weather has turned.
     pub fn turns(&self) -> u64 {
         self.sky.now.lock().unwrap().0
     }
@@ -259,7 +259,7 @@ impl ApiProxy {
         Ok((code, answer))
     }
 
-    /// The template of the workload that a request writes, where a pod of it crashes again and again.
+    /// Returns the template of the workload that a request writes, where a pod of it crashes again and again.
     async fn crashing(&self, parts: &http::request::Parts) -> Result<Option<(String, String)>, Broken> {
         let path = parts.uri.to_string();
         let key = key_of_path(&path).filter(|key| is_workload(key) && parts.method == http::Method::PATCH);
@@ -272,7 +272,7 @@ impl ApiProxy {
         Ok(crashes.then_some(present))
     }
 
-    /// An object or a list, as the server has it.
+    /// Returns an object or a list, as the server has it.
     async fn read(&self, path: &str) -> Result<Value, Broken> {
         let response = self.server.send(Request::get(path).body(Body::empty())?).await?;
         Ok(serde_json::from_slice(&response.into_body().collect().await?.to_bytes()).unwrap_or_default())
@@ -292,12 +292,12 @@ impl ApiProxy {
         }
     }
 
-    /// The server itself.
+    /// Returns the server itself.
     pub fn server(&self) -> &kube::Client {
         &self.server
     }
 
-    /// Where chance is drawn from.
+    /// Returns the source of chance.
     pub fn random(&self) -> &Random {
         &self.random
     }
@@ -383,12 +383,12 @@ fn books_of(state: &Path, key: &super::repository::Key) -> Vec<Open> {
     HistoryRows::open_records(state, key)
 }
 
-/// A body that comes at once.
+/// Returns a body that comes at once.
 pub fn whole(bytes: Bytes) -> UnsyncBoxBody<Bytes, Broken> {
     Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// The answer where a webhook does not.
+/// Returns the answer where a webhook does not.
 fn webhook_failure() -> (u16, Bytes) {
     let message = "Internal error occurred: failed calling webhook \"check.example.com\": failed to call webhook: Post \
                    \"https://check.default.svc:443/check?timeout=10s\": dial tcp 10.0.0.7:443: connect: connection refused";
@@ -397,7 +397,7 @@ fn webhook_failure() -> (u16, Bytes) {
     (500, Bytes::from(status.to_string()))
 }
 
-/// A refusal by the server.
+/// Returns a refusal by the server.
 pub fn refusal(code: u16, seconds: Option<u64>) -> (u16, Bytes) {
     let reason = match code {
         409 => "Conflict",

@@ -20,7 +20,7 @@ use super::findings::{hold, is_beside, is_lease, is_workload, key_of_path, templ
 use super::repository::Key;
 use super::scenario::{App, Fate, Order, Scenario};
 
-/// What is wrong with belay.
+/// The planted bug of belay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrong {
     /// It does not see its own holds.
@@ -73,7 +73,7 @@ pub enum Wrong {
     LosesTheEnvironment,
     /// It does not see what a manifest says it comes after.
     JumpsTheQueue,
-    /// What one source holds stops the other one.
+    /// A hold of one source stops the other one.
     StopsTheNeighbour,
     /// It does not see that what it replaces crashes.
     TrustsTheUnwell,
@@ -91,7 +91,7 @@ pub enum Wrong {
     FightsBack,
 }
 
-/// What [`Wrong::JumpsTheQueue`] reads where the manifests say `belay.dev/after`.
+/// The annotation that [`Wrong::JumpsTheQueue`] reads in the place of the manifests' `belay.dev/after`.
 const UNSEEN: &str = "example.com/after";
 
 impl Wrong {
@@ -132,7 +132,7 @@ impl Wrong {
         (Wrong::FightsBack, "fights-nobody"),
     ];
 
-    /// Whether a scenario has what the bug is about: all others are not worth their time.
+    /// Returns true when a scenario has the subject of the bug: all others are not worth their time.
     pub fn fits(self, scenario: &Scenario) -> bool {
         let any = |has: fn(&App) -> bool| scenario.apps.iter().any(has);
         match self {
@@ -168,7 +168,7 @@ struct Memory {
     secret: String,
     /// The last apply without a hold, by path.
     forth: BTreeMap<String, Bytes>,
-    /// Whether the first source has held anything.
+    /// True when the first source has held anything.
     held: bool,
     /// The objects that were deleted and are not made anew yet.
     gone: BTreeSet<Key>,
@@ -177,7 +177,7 @@ struct Memory {
 }
 
 impl Bug {
-    /// A bug that has not yet done anything.
+    /// Returns a bug that has not yet done anything.
     pub fn new(wrong: Wrong) -> Bug {
         Bug { wrong, memory: Arc::default() }
     }
@@ -229,7 +229,7 @@ impl Bug {
                     *body = forth.clone();
                 }
             }
-            // Whoever looks at the line sees what the manifest says.
+            // A reader of the line sees the manifest's text.
             Wrong::JumpsTheQueue => *body = body_with(body, UNSEEN, "belay.dev/after"),
             Wrong::StopsTheNeighbour if parts.method == Method::PATCH && !path.contains("dryRun") => {
                 let sent: Value = serde_json::from_slice(body).unwrap_or_default();
@@ -244,7 +244,7 @@ impl Bug {
         }
     }
 
-    /// What is sent besides, after a request.
+    /// Returns the requests that are sent besides, after a request.
     pub fn extra(&self, parts: &Parts, body: &Bytes) -> Vec<(Parts, Bytes)> {
         let path = parts.uri.to_string();
         let sent: Value = serde_json::from_slice(body).unwrap_or_default();
@@ -282,7 +282,7 @@ impl Bug {
         }
     }
 
-    /// How long a request is kept back.
+    /// Returns how long a request is kept back.
     pub fn delay(&self, path: &str) -> Duration {
         let stops = key_of_path(path).is_some_and(|key| is_beside(&key)) && self.memory.lock().unwrap().held;
         match self.wrong {
@@ -308,7 +308,7 @@ impl Bug {
         Some((uri.clone(), memory.forth[uri].clone()))
     }
 
-    /// What belay hears of the time after which it may come back.
+    /// Returns the time that belay hears for its next try.
     pub fn heeds(&self, seconds: u64) -> Option<u64> {
         (self.wrong != Wrong::Hammers).then_some(seconds)
     }
@@ -423,7 +423,7 @@ impl Bug {
     }
 }
 
-/// Whether somebody deletes a workload.
+/// Returns true when somebody deletes a workload.
 fn is_deletion(event: &Event) -> bool {
     matches!(event, Event::Hand(_, Hand::Delete | Hand::Finalizer(_)))
 }
@@ -433,7 +433,7 @@ fn has_actor(scenario: &Scenario, wanted: Actor) -> bool {
     scenario.events.iter().any(|timed| matches!(timed.what, Event::Actor(_, actor, _) if actor == wanted))
 }
 
-/// Whether a commit has an image whose pods stop being well.
+/// Returns true when a commit has an image whose pods stop being healthy.
 fn is_unwell(event: &Event) -> bool {
     matches!(event, Event::Push(edits) if edits.iter().any(|edit| matches!(edit, Edit::Image(_, Fate::Loops))))
 }

@@ -1,4 +1,4 @@
-//! What can happen in a scenario.
+//! The events of a scenario.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ pub enum Actor {
     Controller,
 }
 
-/// What a commit changes.
+/// An edit of a commit.
 #[derive(Clone, Copy, Debug)]
 pub enum Edit {
     /// Another image.
@@ -70,7 +70,7 @@ pub enum Edit {
     Variable(usize),
     /// An annotation of the workload alone.
     Note(usize),
-    /// How many pods.
+    /// The number of pods.
     Replicas(usize, u64),
     /// The Secret.
     Secret,
@@ -109,7 +109,7 @@ impl Bomb {
     /// Every one.
     pub const ALL: [Bomb; 5] = [Bomb::Zeros, Bomb::Aliases, Bomb::Deep, Bomb::Version, Bomb::Bytes];
 
-    /// What is in the file.
+    /// Returns the content of the file.
     pub fn bytes(self) -> Vec<u8> {
         match self {
             Bomb::Zeros => vec![0; 20 << 20],
@@ -127,7 +127,7 @@ impl Bomb {
     }
 }
 
-/// What somebody does by hand.
+/// An action by hand.
 #[derive(Clone, Copy, Debug)]
 pub enum Hand {
     /// `kubectl rollout undo`

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use minicluster::Random;
 
-/// What can befall a request, and how often, in percent; and how long each way takes at most.
+/// The faults of requests, with their rates in percent; and the longest time of each way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultRates {
     /// The server is there and can't: 500, 503, 504.
@@ -21,11 +21,11 @@ pub struct FaultRates {
     pub cut: u64,
     /// A watch ends, or is told that its version is too old.
     pub watches: u64,
-    /// How long a request and its answer take at most. In fair weather a few milliseconds.
+    /// The longest time of a request and its answer. In fair weather a few milliseconds.
     pub slow: Duration,
 }
 
-/// What befalls one request.
+/// The fate of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fortune {
     /// Nothing.
@@ -48,7 +48,7 @@ impl FaultRates {
         FaultRates { slow: Duration::from_millis(8), ..FaultRates::default() }
     }
 
-    /// A storm of one kind or another.
+    /// Returns a storm of one kind or another.
     pub fn random(random: &Random) -> FaultRates {
         let fair = FaultRates::fair();
         match random.below(8) {
@@ -72,7 +72,7 @@ impl FaultRates {
         }
     }
 
-    /// What befalls a request.
+    /// Draws the fate of a request.
     pub fn fortune(&self, random: &Random, write: bool) -> Fortune {
         let mut roll = random.below(100);
         let coin = random.below(2) == 0;
@@ -95,7 +95,7 @@ impl FaultRates {
         Fortune::Fair
     }
 
-    /// How long one way takes.
+    /// Draws the time of one way.
     pub fn delay(&self, random: &Random) -> Duration {
         let most = u64::try_from(self.slow.as_millis()).unwrap_or(u64::MAX);
         Duration::from_millis(random.below(most + 1))

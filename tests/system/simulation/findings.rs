@@ -1,4 +1,4 @@
-//! What the checkers share: what a finding is, and how requests and objects are read.
+//! The common parts of checkers: findings, and the reading of requests and objects.
 
 use std::fmt;
 
@@ -21,14 +21,14 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What one checker finds.
+/// The findings of one checker.
 pub struct Findings {
     checker: &'static str,
     pub all: Vec<Finding>,
 }
 
 impl Findings {
-    /// Nothing yet.
+    /// Returns nothing yet.
     pub fn of(checker: &'static str) -> Findings {
         Findings { checker, all: Vec::new() }
     }
@@ -62,7 +62,7 @@ const KINDS: [(&str, &str); 13] = [
     ("horizontalpodautoscalers", "HorizontalPodAutoscaler"),
 ];
 
-/// The object that a path of the API names: kind and name. A list has none.
+/// Returns the object that a path of the API names: kind and name. A list has none.
 pub fn key_of_path(path: &str) -> Option<Key> {
     let path = path.split('?').next()?;
     let mut words = path.rsplit('/');
@@ -71,7 +71,7 @@ pub fn key_of_path(path: &str) -> Option<Key> {
     (words.next()? == "default" || kind == "Namespace").then(|| (kind.to_owned(), name.to_owned()))
 }
 
-/// The path of an object.
+/// Returns the path of an object.
 pub fn path_of(key: &Key) -> String {
     let plural = KINDS.iter().find(|(_, kind)| *kind == key.0).map_or("", |(plural, _)| plural);
     let group = match key.0.as_str() {
@@ -83,38 +83,39 @@ pub fn path_of(key: &Key) -> String {
     format!("/{group}/namespaces/default/{plural}/{}", key.1)
 }
 
-/// Whether a path is a Lease's: who may write is decided there.
+/// Returns true when a path is a Lease's: it decides about the writer.
 pub fn is_lease(path: &str) -> bool {
     path.contains("/leases")
 }
 
-/// Whether an object is of the second source.
+/// Returns true when an object is of the second source.
 pub fn is_beside(key: &Key) -> bool {
     key.1.starts_with("side-")
 }
 
-/// Whether objects of a kind have a pod template.
+/// Returns true when objects of a kind have a pod template.
 pub fn is_workload(key: &Key) -> bool {
     ["Deployment", "StatefulSet", "DaemonSet"].contains(&key.0.as_str())
 }
 
-/// The image of the first container of an object's pod template.
+/// Returns the image of the first container of an object's pod template.
 pub fn image(object: &Value) -> Option<&str> {
     object.pointer("/spec/template/spec/containers/0/image")?.as_str()
 }
 
-/// What of a pod template ever changes: its image and its variable.
+/// Returns the parts of a pod template that ever change: its image and its variable.
 pub fn template(object: &Value) -> Option<(String, String)> {
     let variable = object.pointer("/spec/template/spec/containers/0/env/0/value").and_then(Value::as_str);
     Some((image(object)?.to_owned(), variable.unwrap_or_default().to_owned()))
 }
 
-/// What of a pod's template ever changes.
+/// Returns the parts of a pod's template that ever change.
 pub fn pod_template(pod: &Value) -> Option<(String, String)> {
     template(&json!({"spec": {"template": pod}}))
 }
 
-/// Whether a pod has crashed again and again: three times at least, the last of it a while ago, so that it could be seen.
+/// Returns true when a pod has crashed again and again: three times at least, the last of it a while ago, so that it
+/// could be seen.
 pub fn is_crashing(pod: &Value, now: Timestamp) -> bool {
     const A_WHILE: SignedDuration = SignedDuration::from_secs(10);
     let app = &pod["status"]["containerStatuses"][0];
@@ -123,17 +124,17 @@ pub fn is_crashing(pod: &Value, now: Timestamp) -> bool {
     there && app["restartCount"].as_i64() >= Some(3) && last.is_some_and(|last| now.duration_since(last) > A_WHILE)
 }
 
-/// An annotation of an object.
+/// Returns an annotation of an object.
 pub fn annotation<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
     object["metadata"]["annotations"].get(name)?.as_str()
 }
 
-/// The hold on an object: the text of its annotation, read.
+/// Returns the hold on an object: the text of its annotation, read.
 pub fn hold(object: &Value) -> Option<Value> {
     serde_json::from_str(annotation(object, "belay.dev/hold")?).ok()
 }
 
-/// The workload that an object says it comes after.
+/// Returns the workload that an object says it comes after.
 pub fn after(object: &Value) -> Option<Key> {
     let (kind, name) = annotation(object, "belay.dev/after")?.split_once('/')?;
     let kind = KINDS.iter().find(|(_, known)| known.eq_ignore_ascii_case(kind))?.1;

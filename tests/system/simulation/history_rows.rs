@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::repository::Key;
 
-/// What set a record off, with one word for whatever a commit changes.
+/// The trigger of a record, with one word for all changes of a commit.
 const TRIGGER: &str = "CASE WHEN \"trigger\" IN ('new-image', 'config-change') OR \"trigger\" = 'restart' AND who IS NULL \
                        THEN 'commit' ELSE \"trigger\" END";
 
@@ -38,7 +38,7 @@ pub struct HistoryRows {
     /// The number of each plan, and its head.
     pub plans: Vec<(i64, String)>,
     pub records: Vec<Record>,
-    /// What the second source did.
+    /// The records of the second source.
     pub beside: Vec<Record>,
     /// The file itself, and what lies beside it.
     pub bytes: Vec<u8>,
@@ -65,7 +65,7 @@ impl HistoryRows {
             "SELECT number, head FROM plans WHERE head <> '' AND source = 'shop' ORDER BY number",
             |row| Ok((row.get(0)?, row.get(1)?)),
         );
-        // What was rebuilt after a loss was read from the cluster, and stands beside what the daemon did.
+        // Records that were rebuilt after a loss were read from the cluster, and stand beside the daemon's.
         let of_source = |source: &str| {
             let sql = format!(
                 "SELECT number, plan, \"commit\", kind, name, {TRIGGER}, outcome, coalesce(reason, '') || ': ' || \
@@ -93,7 +93,7 @@ impl HistoryRows {
         HistoryRows { plans, records, beside, bytes }
     }
 
-    /// The open records of an object at this moment.
+    /// Returns the open records of an object at this moment.
     pub fn open_records(state: &Path, key: &Key) -> Vec<Open> {
         let Some(connection) = open(state) else { return Vec::new() };
         let sql = format!(

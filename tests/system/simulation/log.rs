@@ -1,4 +1,4 @@
-//! What belay logs, line by line, with the time of the simulation; and a trap that springs after so many lines.
+//! The log of belay, line by line, with the time of the simulation; and a trap that springs after so many lines.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -35,7 +35,7 @@ impl Log {
         self.0.lock().unwrap().trap = lines;
     }
 
-    /// All lines, each with its time in milliseconds from the start.
+    /// Returns all lines, each with its time in milliseconds from the start.
     pub fn take(&self) -> Vec<(u64, String)> {
         std::mem::take(&mut self.0.lock().unwrap().lines)
     }

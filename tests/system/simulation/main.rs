@@ -19,14 +19,14 @@
 //! ```
 //!
 //! A failure prints its seed, what each checker found, the shortest scenario that still fails, and its story. The same seed
-//! gives the same run, byte for byte, on every machine: a test here says so. What makes that possible: one thread, tokio's
+//! gives the same run, byte for byte, on every machine: a test here says so. The means for that are one thread, tokio's
 //! paused clock, [`belay::daemon::Daemon::repeatable`], and every draw from the seed.
 //!
 //! # Extend
 //!
-//! What can happen is in `events.rs`; `play.rs` makes it happen. A checker is a function from a `Run` to what it
-//! found, listed in `checks/mod.rs`; for each there should be a bug in `bugs.rs` that it finds, or nobody knows that it
-//! can fail. Events are data: a new one needs no care for shrinking.
+//! The events are in `events.rs`; `play.rs` makes them happen. A checker is a function from a `Run` to what it found,
+//! listed in `checks/mod.rs`; for each there should be a bug in `bugs.rs` that it finds, or nobody knows that it can
+//! fail. Events are data: a new one needs no care for shrinking.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests")]
 
 #[path = "mod.rs"]
@@ -42,7 +42,7 @@ use simulation::scenario::Scenario;
 use simulation::shrink::{judge, shrink};
 use simulation::story;
 
-/// How many seeds are tried where nothing else is said.
+/// The default number of seeds.
 const SEEDS: u64 = 200;
 /// Within how many seeds a planted bug must be found, those left out that have nothing that it is about.
 const BUG_SEEDS: usize = 40;
@@ -114,7 +114,7 @@ fn seeds() -> std::ops::RangeInclusive<u64> {
     }
 }
 
-/// What is wrong with a seed, told at length; `None` where nothing is. The story of a single seed is told in any case.
+/// Returns the trouble with a seed, at length; `None` if there is none. The story of a single seed is told in any case.
 fn failure(seed: u64) -> Option<String> {
     let scenario = Scenario::of(seed);
     let (run, findings) = judge(&scenario, None);

@@ -1,4 +1,4 @@
-//! What people do by hand, as kubectl would.
+//! The changes that people make by hand, as kubectl would.
 
 use http::Request;
 use jiff::Timestamp;
@@ -16,7 +16,7 @@ const FINALIZER: &str = "example.com/keep";
 pub struct Person(pub kube::Client);
 
 impl Person {
-    /// An object; `None` where there is none.
+    /// Returns an object; `None` where there is none.
     pub async fn get(&self, path: &str) -> Option<Value> {
         let request = Request::get(path).body(Vec::new()).expect("a request");
         match self.0.request::<Value>(request).await {
@@ -26,7 +26,7 @@ impl Person {
         }
     }
 
-    /// The objects of a list.
+    /// Returns the objects of a list.
     pub async fn list(&self, path: &str) -> Vec<Value> {
         let list = self.get(path).await.unwrap_or_default();
         list["items"].as_array().cloned().unwrap_or_default()

@@ -18,10 +18,10 @@ use super::repository::Key;
 use super::run::Run;
 use super::scenario::Scenario;
 
-/// How long belay is watched after it has settled, to see that it stays so.
+/// The time for which belay is watched after it has settled, to see that it stays so.
 const AFTERWARDS: Duration = Duration::from_mins(2);
 
-/// What is in lines that name a folder.
+/// The marks of lines that name a folder.
 const FOLDERS: [&str; 2] = ["following", "failed to look at the repository"];
 
 /// Plays a scenario on a thread and a clock of its own.
@@ -83,7 +83,7 @@ async fn strangers(stage: &Stage) -> Vec<(Key, Value)> {
     strangers
 }
 
-/// Every object that matters.
+/// Returns every object that matters.
 async fn live(stage: &Stage) -> BTreeMap<Key, Value> {
     let mut live = BTreeMap::new();
     for (kind, path) in [
@@ -107,7 +107,7 @@ async fn live(stage: &Stage) -> BTreeMap<Key, Value> {
     live
 }
 
-/// What went over the line, and what was logged, for comparing runs.
+/// Returns the requests and the log lines, for comparing runs.
 fn print(wire: &[Exchange], log: &[(u64, String)]) -> String {
     let mut print = String::new();
     for exchange in wire {

@@ -31,7 +31,7 @@ use super::scenario::{Fate, Order, Scenario};
 use super::second_source;
 use crate::support::daemon::EPOCH;
 
-/// How long belay has before the first event.
+/// The time that belay has before the first event.
 pub const LEAD: Duration = Duration::from_secs(20);
 
 /// Something that is due.
@@ -90,7 +90,7 @@ struct Belay {
 }
 
 impl Stage {
-    /// The stage of a scenario, before anything has happened.
+    /// Returns the stage of a scenario, before anything has happened.
     pub async fn set(scenario: Scenario, bug: Option<Bug>, log: Log, sprung: Arc<Notify>) -> Stage {
         let random = Random::new(scenario.seed ^ 0x5eed);
         let epoch = EPOCH.parse().expect("a time");
@@ -162,7 +162,7 @@ impl Stage {
     pub async fn settle(&mut self) -> bool {
         const LONGEST: Duration = Duration::from_mins(20);
         const SECOND: Duration = Duration::from_mins(10);
-        // What happened last it may not have heard of yet.
+        // It may not have heard of the last event yet.
         tokio::time::sleep(Duration::from_secs(5)).await;
         let settled = self.settles("shop", LONGEST).await;
         if self.scenario.style.second.is_some() {
@@ -182,7 +182,7 @@ impl Stage {
         matches!(tokio::time::timeout(within, through).await, Ok(Ok(_)))
     }
 
-    /// What belay says of itself, and the state of the first source.
+    /// Returns belay's status, and the state of the first source.
     pub fn status(&self) -> (serde_json::Value, String) {
         let status = self.belay.as_ref().expect("belay runs").status.borrow().clone();
         let state = status.sources.get("shop").map(|shop| shop.state().to_string()).unwrap_or_default();
@@ -190,7 +190,7 @@ impl Stage {
         (serde_json::to_value(status).expect("a status"), state)
     }
 
-    /// The folders in which belay kept its state, the first first.
+    /// Returns the folders in which belay kept its state, the first first.
     pub fn states(&self) -> Vec<PathBuf> {
         (0..self.states).map(|number| self.state(number)).collect()
     }

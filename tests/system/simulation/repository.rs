@@ -14,13 +14,13 @@ use crate::support::repository::Repository;
 /// The file that is made to break its reader.
 const BOMB: &str = "apps/bomb.yaml";
 
-/// What makes a folder one that is rendered.
+/// The file that makes a folder one that is rendered.
 const KUSTOMIZATION: &str = "kustomization.yaml";
 
 /// An object, as the checkers name it: kind and name. All are in namespace default.
 pub type Key = (String, String);
 
-/// What a manifest wants of an object.
+/// The wanted object of a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Want {
     /// The manifest's text.
@@ -35,7 +35,7 @@ pub struct Want {
     pub after: Option<Key>,
 }
 
-/// What was pushed: the head after a push.
+/// The head after a push.
 #[derive(Clone, Debug)]
 pub struct Pushed {
     /// When, in milliseconds from the start.
@@ -56,7 +56,7 @@ pub struct PushedCommit {
     pub beside: Beside,
 }
 
-/// What there is beside the workloads.
+/// The objects beside the workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Beside {
     /// The version of the Secret.
@@ -69,7 +69,7 @@ pub struct Beside {
     pub bomb: Option<Bomb>,
 }
 
-/// What an object of the second source says.
+/// The content of an object of the second source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Side {
     pub version: u64,
@@ -81,7 +81,7 @@ pub struct Shop {
     pub git: Repository,
     apps: Vec<App>,
     beside: Beside,
-    /// Whether each workload is rendered.
+    /// True when each workload is rendered.
     rendered: bool,
     seed: u64,
     /// A bug by which belay does not read what is written.
@@ -91,14 +91,14 @@ pub struct Shop {
     /// Every commit that was ever made.
     pub commits: BTreeMap<String, PushedCommit>,
     pub pushed: Vec<Pushed>,
-    /// How many times it has gone away and is not back.
+    /// The number of times that it has gone away and is not back.
     away: usize,
-    /// Whether something was committed while it was away.
+    /// True when something was committed while it was away.
     unpushed: bool,
 }
 
 impl Shop {
-    /// The repository of a scenario, with its first commit pushed.
+    /// Returns the repository of a scenario, with its first commit pushed.
     pub fn new(seed: u64, apps: &[App], style: &Style, bug: Option<Bug>) -> Shop {
         let mut git = Repository::new();
         git.author("Ada", "ada@example.com").at(1_767_225_600);
@@ -125,12 +125,12 @@ impl Shop {
         shop
     }
 
-    /// The workload that a number names.
+    /// Returns the workload that a number names.
     pub fn app(&self, number: usize) -> &App {
         &self.apps[number % self.apps.len()]
     }
 
-    /// How many pushes there were.
+    /// Returns a head by the number of pushes since.
     fn head(&self, ago: usize) -> String {
         let at = self.pushed.len().saturating_sub(1 + ago);
         self.pushed[at].commit.clone()
@@ -306,7 +306,7 @@ impl Shop {
         }
     }
 
-    /// Every manifest: its file, its object, and what it says, which is nothing where nobody can read it.
+    /// Returns every manifest: its file, its object, and what it says, which is nothing where nobody can read it.
     fn wants(&self) -> Vec<(String, Key, Option<Want>)> {
         let secret = secret_value(self.seed, self.beside.secret);
         let text = format!(
@@ -350,7 +350,7 @@ fn side(of: &mut Option<Side>, version: u64, fate: Fate) {
     }
 }
 
-/// Whether a manifest without pods says this value.
+/// Returns true when a manifest without pods has this value.
 pub fn told(want: &Want, value: &Value) -> bool {
     let text = value.as_str().unwrap_or_default();
     let plain = base64::engine::general_purpose::STANDARD.decode(text).unwrap_or_default();
@@ -358,7 +358,7 @@ pub fn told(want: &Want, value: &Value) -> bool {
     [text, &plain].iter().any(|said| !said.is_empty() && want.text.contains(&format!("\"{said}\"")))
 }
 
-/// The value of the Secret, which nobody may ever see.
+/// Returns the value of the Secret, which nobody may ever see.
 pub fn secret_value(seed: u64, version: u64) -> String {
     format!("correct-horse-{seed}-battery-{version}")
 }

@@ -1,4 +1,4 @@
-//! What a run leaves behind, for the checkers. Nothing here is belay's: raw requests, raw objects, rows, lines.
+//! The traces of a run, for the checkers. Nothing here is belay's: raw requests, raw objects, rows, lines.
 
 use std::collections::BTreeMap;
 
@@ -31,11 +31,11 @@ pub struct ActorPeriod {
 /// One process of belay.
 #[derive(Clone, Debug)]
 pub struct Life {
-    /// Which state folder it used.
+    /// The number of its state folder.
     pub state: usize,
     pub from: u64,
     pub to: Option<u64>,
-    /// Whether it was a second one beside another.
+    /// True when it was a second one beside another.
     pub twin: bool,
 }
 
@@ -52,11 +52,11 @@ pub struct Run {
     /// One history for each state folder.
     pub books: Vec<HistoryRows>,
     pub log: Vec<(u64, String)>,
-    /// What belay says of itself at the end.
+    /// The status of belay at the end.
     pub status: Value,
     /// The state of the first source, as belay says it.
     pub state: String,
-    /// Whether it settled within the time that it has after the last disturbance.
+    /// True when it settled within the time that it has after the last disturbance.
     pub settled: bool,
     /// When it had settled.
     pub still: u64,
@@ -68,17 +68,17 @@ pub struct Run {
     pub storms: Vec<(u64, u64)>,
     /// When the clock was set, and by how many seconds.
     pub jumps: Vec<(u64, i64)>,
-    /// What went over the line, in lines that are the same for the same seed.
+    /// The requests, in lines that are the same for the same seed.
     pub print: String,
 }
 
 impl Run {
-    /// The last head.
+    /// Returns the last head.
     pub fn head(&self) -> &Pushed {
         self.pushed.last().expect("a first commit")
     }
 
-    /// Every write of belay to an object by name that the server has done, in order.
+    /// Returns every write of belay to an object by name that the server has done, in order.
     pub fn writes(&self) -> impl Iterator<Item = (Key, &Exchange)> {
         self.wire.iter().filter(|exchange| exchange.is_write()).filter_map(|exchange| {
             let key = key_of_path(&exchange.path)?;
@@ -86,23 +86,23 @@ impl Run {
         })
     }
 
-    /// Every apply that the server has done.
+    /// Returns every apply that the server has done.
     pub fn applies(&self) -> impl Iterator<Item = (Key, &Exchange)> {
         self.writes().filter(|(_, exchange)| exchange.is_apply())
     }
 
-    /// The records of all histories.
+    /// Returns the records of all histories.
     pub fn records(&self) -> impl Iterator<Item = &super::history_rows::Record> {
         self.books.iter().flat_map(|books| &books.records)
     }
 
-    /// The history of the belay that ran last.
+    /// Returns the history of the belay that ran last.
     pub fn main_books(&self) -> Option<&HistoryRows> {
         let life = self.lives.iter().rev().find(|life| !life.twin)?;
         self.books.get(life.state)
     }
 
-    /// What somebody did to an object by hand.
+    /// Returns the actions by hand on an object.
     pub fn hands_on(&self, key: &Key) -> impl Iterator<Item = &Handled> {
         self.hands.iter().filter(move |handled| handled.key == *key)
     }
@@ -112,44 +112,44 @@ impl Run {
         self.acting.iter().filter(move |acting| acting.actor == actor)
     }
 
-    /// What the head of a moment says.
+    /// Returns the head of a moment.
     pub fn head_at(&self, at: u64) -> &Pushed {
         self.pushed.iter().rev().find(|pushed| pushed.at <= at).unwrap_or(&self.pushed[0])
     }
 
-    /// Whether belay lost its state at any time.
+    /// Returns true when belay lost its state at any time.
     pub fn has_moved(&self) -> bool {
         self.lives.iter().filter(|life| !life.twin).any(|life| life.state != self.lives[0].state)
     }
 
-    /// Whether two belays ran at once at any time.
+    /// Returns true when two belays ran at once at any time.
     pub fn had_twin(&self) -> bool {
         self.lives.iter().any(|life| life.twin)
     }
 
-    /// Whether two belays wrote at once at any time: two ran, and nothing said whose turn it was.
+    /// Returns true when two belays wrote at once at any time: two ran, and nothing decided which may write.
     pub fn had_rival(&self) -> bool {
         self.had_twin() && !self.scenario.style.leads
     }
 
-    /// Everything that the checkers find.
+    /// Returns everything that the checkers find.
     pub fn findings(&self) -> Vec<Finding> {
         super::checks::all(self)
     }
 }
 
 impl Exchange {
-    /// Whether it is meant to change anything.
+    /// Returns true when it is meant to change anything.
     pub fn is_write(&self) -> bool {
         self.method != "GET" && !self.path.contains("dryRun=All")
     }
 
-    /// Whether it is a server-side apply.
+    /// Returns true when it is a server-side apply.
     pub fn is_apply(&self) -> bool {
         self.media == "application/apply-patch+yaml"
     }
 
-    /// Whether the server has done it.
+    /// Returns true when the server has done it.
     pub fn succeeded(&self) -> bool {
         self.done.as_ref().is_some_and(|(code, _)| (200..300).contains(code))
     }

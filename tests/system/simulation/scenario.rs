@@ -8,7 +8,7 @@ use minicluster::Random;
 use super::events::{Actor, Bomb, Edit, Event, Hand, Kill, Timed};
 use super::fault_rates::FaultRates;
 
-/// What the pods of an image do. The image's tag says so, and a script tells the kubelet.
+/// The fate of an image's pods. The image's tag says so, and a script tells the kubelet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
     /// Ready after a second.
@@ -31,7 +31,7 @@ pub enum Fate {
     Undone,
 }
 
-/// What must come of a rollout of an image.
+/// The necessary end of a rollout of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Will {
     /// It can only succeed.
@@ -59,23 +59,23 @@ impl Fate {
         &Fate::ALL[self as usize]
     }
 
-    /// The last word of the image's tag.
+    /// Returns the last word of the image's tag.
     pub fn word(self) -> &'static str {
         self.row().1
     }
 
-    /// What must come of it.
+    /// Returns its necessary end.
     pub fn will(self) -> Will {
         self.row().3
     }
 
-    /// The fate that an image's tag tells.
+    /// Returns the fate that an image's tag tells.
     pub fn of_image(image: &str) -> Option<Fate> {
         let word = image.rsplit_once('-')?.1;
         Fate::ALL.iter().find(|row| row.1 == word).map(|row| row.0)
     }
 
-    /// The script that tells the kubelet.
+    /// Returns the script that tells the kubelet.
     pub fn script() -> String {
         let rule = |row: &(Fate, &str, &str, Will)| format!("- {{image: '*-{}', fate: '{}'}}\n", row.1, row.2);
         format!("rules:\n{}", Fate::ALL.iter().map(rule).collect::<String>())
@@ -105,16 +105,16 @@ pub struct App {
     pub note: u64,
     /// The value in the ConfigMap that its pods take; `None` where it has none.
     pub config: Option<u64>,
-    /// Whether a HorizontalPodAutoscaler beside it has its replicas.
+    /// True when a HorizontalPodAutoscaler beside it has its replicas.
     pub scaled: bool,
     /// The workload, by its number, that must be complete before this one is applied.
     pub after: Option<usize>,
-    /// How often its file was renamed.
+    /// The number of times that its file was renamed.
     pub renamed: u64,
     pub shape: Shape,
 }
 
-/// How the file of a workload is.
+/// The shape of a workload's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// As it should be.
@@ -125,19 +125,19 @@ pub enum Shape {
     Gone,
 }
 
-/// What is so for the whole of a run.
+/// The properties of the whole run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Style {
     pub prune: bool,
     pub fail_fast: bool,
     pub reports_drift: bool,
-    /// Whether everything of a commit goes back when one of it fails.
+    /// True when everything of a commit goes back when one of it fails.
     pub whole_commit: bool,
-    /// Whether it writes only while it holds a Lease.
+    /// True when it writes only while it holds a Lease.
     pub leads: bool,
-    /// Whether there is a second source, and whether that comes after the first.
+    /// The order of a second source, if there is one: after the first, or beside it.
     pub second: Option<Order>,
-    /// Whether each workload is rendered, from a folder of its own with a kustomization.
+    /// True when each workload is rendered, from a folder of its own with a kustomization.
     pub rendered: bool,
 }
 
@@ -160,10 +160,10 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// The scenario of a seed.
+    /// Returns the scenario of a seed.
     pub fn of(seed: u64) -> Scenario {
         let random = Random::new(seed);
-        // What some worlds have besides is drawn apart, so that the others stay what they were.
+        // The additions of some worlds are drawn apart, so that the others stay as they were.
         let beside = Random::new(seed ^ 0xbe51de);
         let style = Style {
             prune: random.below(2) == 0,
@@ -360,7 +360,7 @@ fn bombs(apart: &Random, end: Duration) -> Vec<Timed> {
     if apart.below(3) == 0 { vec![comes] } else { vec![comes, goes] }
 }
 
-/// What happens besides where there is something for it to happen to.
+/// Returns further events, if there is something for them to happen to.
 fn more(beside: &Random, style: &Style, apps: &[App]) -> Vec<Event> {
     let mut more = Vec::new();
     if style.leads && beside.below(2) == 0 {
@@ -402,7 +402,7 @@ fn app(random: &Random, index: u64) -> App {
     }
 }
 
-/// How long nothing happens: a moment, a part of a rollout, or longer than one.
+/// Returns the length of a pause: a moment, a part of a rollout, or longer than one.
 fn pause(random: &Random) -> Duration {
     Duration::from_millis(match random.below(10) {
         0..3 => random.below(3000),

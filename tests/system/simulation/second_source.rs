@@ -7,7 +7,7 @@ use super::scenario::Fate;
 /// The name of the source.
 pub const NAME: &str = "side";
 
-/// The folder's files.
+/// Returns the folder's files.
 pub fn files(beside: &Beside) -> Vec<(&'static str, String)> {
     let plain = beside.plain.map(|side| ("side/plain.yaml", plain(side)));
     let controller = beside.controller.map(|side| ("side/controller.yaml", controller(side)));
@@ -15,17 +15,17 @@ pub fn files(beside: &Beside) -> Vec<(&'static str, String)> {
     plain.into_iter().chain(controller).chain(job).collect()
 }
 
-/// The image of one of its objects.
+/// Returns the image of one of its objects.
 pub fn image(side: Side) -> String {
     format!("registry.example.com/side:v{}-{}", side.version, side.fate.word())
 }
 
-/// The Job of a commit.
+/// Returns the Job of a commit.
 pub fn job_of(beside: &Beside) -> Option<(Key, Fate)> {
     beside.job.map(|side| (("Job".to_owned(), format!("side-job-{}", side.version)), side.fate))
 }
 
-/// The source that an object belongs to.
+/// Returns the source that an object belongs to.
 pub fn source_of(key: &Key) -> &'static str {
     if is_beside(key) { NAME } else { "shop" }
 }

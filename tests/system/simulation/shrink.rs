@@ -8,10 +8,10 @@ use super::perform::perform;
 use super::run::Run;
 use super::scenario::Scenario;
 
-/// How often a shorter scenario is tried.
+/// The number of tries of a shorter scenario.
 const TRIES: usize = 60;
 
-/// What a scenario leads to: the run, unless the simulation itself broke off, and what is wrong with it.
+/// Returns the result of a scenario: the run, unless the simulation itself broke off, and the findings.
 pub fn judge(scenario: &Scenario, wrong: Option<Wrong>) -> (Option<Run>, Vec<Finding>) {
     match catch_unwind(AssertUnwindSafe(|| perform(scenario.clone(), wrong.map(Bug::new)))) {
         Ok(run) => {
@@ -26,7 +26,7 @@ pub fn judge(scenario: &Scenario, wrong: Option<Wrong>) -> (Option<Run>, Vec<Fin
     }
 }
 
-/// The shortest scenario that is found in which the same checker still finds something.
+/// Returns the shortest scenario that is found in which the same checker still finds something.
 pub fn shrink(scenario: &Scenario, checker: &str, wrong: Option<Wrong>) -> Scenario {
     let mut shortest = scenario.clone();
     let mut tries = 0;

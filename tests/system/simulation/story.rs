@@ -7,7 +7,7 @@ use super::findings::{hold, template};
 use super::run::Run;
 use super::scenario::Scenario;
 
-/// The scenario: what there is, and what happens.
+/// Returns the scenario: what there is, and what happens.
 pub fn scenario(scenario: &Scenario) -> String {
     let mut text = format!("{:?}\n", scenario.style);
     // Writing to a String can't fail.
@@ -21,7 +21,7 @@ pub fn scenario(scenario: &Scenario) -> String {
     text
 }
 
-/// Everything that happened, by time: pushes, what people did, what belay wrote and logged.
+/// Returns everything that happened, by time: pushes, what people did, what belay wrote and logged.
 pub fn whole(run: &Run) -> String {
     let mut lines: BTreeMap<(u64, usize), String> = BTreeMap::new();
     let mut tell = |at: u64, line: String| {

@@ -38,9 +38,9 @@ struct Reading {
     process: Process,
     path: String,
     body: Body,
-    /// What has come of a line that is not whole yet.
+    /// The beginning of a line that is not whole yet.
     rest: BytesMut,
-    /// How often the weather had turned when it was last looked at.
+    /// The number of turns of the weather at the last look.
     turns: u64,
 }
 
@@ -52,7 +52,7 @@ impl Reading {
         })
     }
 
-    /// The next line; `None` at the end.
+    /// Returns the next line; `None` at the end.
     async fn next(&mut self) -> Option<Result<Frame<Bytes>, Broken>> {
         loop {
             if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
@@ -85,7 +85,7 @@ impl Reading {
     }
 }
 
-/// The event that tells a watch that its version is too old.
+/// Returns the event that tells a watch that its version is too old.
 fn expired() -> Bytes {
     let (_, status) = refusal(410, None);
     let status = String::from_utf8_lossy(&status).into_owned();

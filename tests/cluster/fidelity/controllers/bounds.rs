@@ -1,4 +1,4 @@
-//! How many pods there were at any time, and which ones together.
+//! The numbers of pods at any time, and the ones that were together.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub struct Bounds {
     pub fewest_ready: usize,
 }
 
-/// The bounds since the `from`-th step.
+/// Returns the bounds since the `from`-th step.
 pub fn bounds(seen: &Seen, from: usize) -> Bounds {
     let mut pods: BTreeMap<&str, bool> = BTreeMap::new();
     let mut sizes: BTreeMap<&str, i64> = BTreeMap::new();
@@ -36,7 +36,7 @@ pub fn bounds(seen: &Seen, from: usize) -> Bounds {
     bounds
 }
 
-/// Whether there ever were pods of both images at the same time, those that are going away included.
+/// Returns true when there ever were pods of both images at the same time, those that are going away included.
 pub fn were_together(seen: &Seen, one: &str, other: &str) -> bool {
     let mut pods: BTreeMap<&str, String> = BTreeMap::new();
     for step in seen.history.iter().filter(|step| step.kind == "Pod") {

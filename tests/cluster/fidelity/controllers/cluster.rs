@@ -13,7 +13,7 @@ use super::kubelet::Kubelet;
 use super::observer::Observer;
 use crate::support::control_plane::{ControlPlane, ControllerManager, Controllers, Manager};
 
-/// Whose part it is.
+/// The owner of the part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Whose {
     /// Kubernetes' own.
@@ -30,7 +30,7 @@ pub struct Combination {
 }
 
 impl Combination {
-    /// What everything is measured by.
+    /// The reference for everything.
     pub const REFERENCE: Combination = Combination { api: Whose::Real, controllers: Whose::Real };
 
     /// All that are run.
@@ -41,7 +41,7 @@ impl Combination {
         Combination { api: Whose::Embedded, controllers: Whose::Embedded },
     ];
 
-    /// Those that are asked for, and always the reference.
+    /// Returns those that are asked for, and always the reference.
     pub fn wanted() -> Vec<Combination> {
         let wanted = std::env::var("BELAY_COMBINATIONS").unwrap_or_default();
         let is_wanted = |one: &Combination| {
@@ -50,7 +50,7 @@ impl Combination {
         Combination::ALL.into_iter().filter(is_wanted).collect()
     }
 
-    /// A heading for the table, and the name in the file of deviations: whose API server, whose controllers.
+    /// Returns a heading for the table, and the name in the file of deviations: whose API server, whose controllers.
     pub fn title(self) -> &'static str {
         match (self.api, self.controllers) {
             (Whose::Real, Whose::Real) => "real+real",
@@ -70,7 +70,7 @@ pub struct Cluster {
     server: Server,
 }
 
-/// What serves the API, and what else has to live as long.
+/// The server of the API, and the parts that have to live as long.
 enum Server {
     Real(ControlPlane),
     Embedded(Box<Embedded>),
@@ -84,12 +84,12 @@ struct Embedded {
     kubectl: PathBuf,
 }
 
-/// Which controllers there are.
+/// The running controllers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// All of them.
     Whole,
-    /// That of Deployments alone: nobody makes pods, and what a script writes into a ReplicaSet's status stays.
+    /// The controller of Deployments alone: nobody makes pods, and a script's write into a ReplicaSet's status stays.
     DeploymentsAlone,
 }
 
@@ -137,7 +137,7 @@ impl Cluster {
         Cluster { client, kubelet, observer, running, server }
     }
 
-    /// The real kubectl, pointed at this cluster.
+    /// Returns the real kubectl, pointed at this cluster.
     pub fn kubectl(&self) -> Command {
         match &self.server {
             Server::Real(plane) => plane.kubectl(),
@@ -150,7 +150,7 @@ impl Cluster {
         }
     }
 
-    /// What the real controllers complained of about events, that they could not write or dropped one.
+    /// Returns the real controllers' complaints about events that they could not write or dropped.
     pub fn complaints_about_events(&self) -> Vec<String> {
         let log = match &self.server {
             Server::Real(plane) => plane.manager_log(),
@@ -178,7 +178,7 @@ async fn real(assets: &Path, controllers: Whose, stage: Stage) -> ControlPlane {
     ControlPlane::start(assets, which).await
 }
 
-/// The embedded API server, listening for kubectl and kube-controller-manager.
+/// Returns the embedded API server, listening for kubectl and kube-controller-manager.
 async fn embedded(assets: &Path, controllers: Whose, stage: Stage) -> Embedded {
     let token = Token { token: "admin".to_owned(), user: User::admin() };
     let access = Access { tokens: vec![token], ..Access::default() };

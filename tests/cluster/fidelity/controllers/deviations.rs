@@ -1,8 +1,8 @@
 //! The differences from the reference that are known and accepted, each with its reason.
 
-/// Where they are listed.
+/// The file that lists them.
 pub const DEVIATIONS: &str = "tests/cluster/fidelity/controllers/deviations.txt";
-/// Where those are listed that come and go.
+/// The file that lists those that come and go.
 pub const SOMETIMES: &str = "tests/cluster/fidelity/controllers/sometimes.txt";
 
 /// One line of the file: `case | combination | part of the difference | reason`. `*` stands for every case or combination.
@@ -37,7 +37,7 @@ impl Deviations {
         Deviations(lines.map(read).collect())
     }
 
-    /// Whether a difference is listed.
+    /// Returns true when a difference is listed.
     pub fn allow(&self, case: &str, combination: &str, line: &str) -> bool {
         let is = |wanted: &str, there: &str| wanted == "*" || wanted == there;
         self.0

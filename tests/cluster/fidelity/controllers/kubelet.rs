@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::observer::Observer;
 
-/// What becomes of pods with an image.
+/// The fate of pods with an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// Running and ready at once.
@@ -38,7 +38,7 @@ struct State {
     fates: BTreeMap<(String, String), Fate>,
     /// Namespaces in which pods that are to go stay until the script lets them.
     holding: BTreeSet<String>,
-    /// What was last done about a pod, by uid.
+    /// The last action on a pod, by uid.
     done: BTreeMap<String, Done>,
     next_node: usize,
 }
@@ -239,7 +239,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// The present moment as the API writes it.
+/// Returns the present moment as the API writes it.
 pub fn jiff_now() -> String {
     belay::clock::Clock::system().now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

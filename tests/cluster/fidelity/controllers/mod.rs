@@ -37,10 +37,10 @@ use world::World;
 /// Cases that run at the same time on one combination.
 const AT_ONCE: usize = 12;
 
-/// How often cases that differed are run again.
+/// The number of times that cases that differed are run again.
 const AGAIN: usize = 2;
 
-/// How often the reference alone is run once more, where it was not seen to do what was seen elsewhere.
+/// The number of times that the reference alone is run once more, if it was not seen to do the same as the others.
 const REFERENCES: usize = 4;
 
 /// When no event came for so long, all have come.
@@ -51,11 +51,11 @@ const EVENTS_REST: Duration = Duration::from_secs(4);
 pub struct Case {
     /// The number in the specification.
     pub id: &'static str,
-    /// What it is about.
+    /// The subject.
     pub about: &'static str,
-    /// Which controllers there are.
+    /// The running controllers.
     pub stage: Stage,
-    /// What is done.
+    /// The script.
     pub run: fn(World) -> BoxFuture<'static, Result<()>>,
 }
 
@@ -92,8 +92,8 @@ async fn controllers_do_what_the_reference_does() {
     let cases: Vec<Case> = cases::all().into_iter().filter(is_wanted).collect();
     let mut outcomes = on_every_combination(&assets, &cases).await;
     // These are real processes on a machine that others use too: what differs for want of time does not differ again, with
-    // fewer at once. What was seen first counts all the same, unless the reference was seen to do it, too, or it is known
-    // why it comes and goes.
+    // fewer at once. The first observations count all the same, unless the reference was seen to do it, too, or it is
+    // known why it comes and goes.
     let mut earlier = Vec::new();
     for round in 0..AGAIN {
         let faulty: Vec<Case> = cases.iter().copied().filter(|case| is_faulty(case.id, &outcomes[case.id])).collect();
@@ -128,7 +128,7 @@ async fn controllers_do_what_the_reference_does() {
     );
 }
 
-/// What was seen of a case in a round after which it was run again.
+/// The observations of a case in a round after which it was run again.
 struct Earlier {
     id: &'static str,
     round: usize,
@@ -320,7 +320,7 @@ fn report(cases: &[Case], outcomes: &Outcomes) -> usize {
     faults
 }
 
-/// What the table says of one case on one combination.
+/// The entry of the table for one case on one combination.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Said {
     Same,

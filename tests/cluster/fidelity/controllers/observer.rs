@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-/// What is watched: where it is, and what it is called here.
+/// The watched kinds: the path, and the name here.
 const WATCHED: &[(&str, &str)] = &[
     ("/apis/apps/v1/deployments", "Deployment"),
     ("/apis/apps/v1/replicasets", "ReplicaSet"),
@@ -33,7 +33,7 @@ const WATCHED: &[(&str, &str)] = &[
     ("/api/v1/events", "Event"),
 ];
 
-/// What happened to one object.
+/// The change of one object.
 #[derive(Clone, Debug)]
 pub struct Step {
     pub kind: &'static str,
@@ -57,7 +57,7 @@ impl Default for Seen {
 }
 
 impl Seen {
-    /// The objects of a kind, by name.
+    /// Returns the objects of a kind, by name.
     pub fn all(&self, kind: &str) -> Vec<Arc<Value>> {
         self.live.iter().filter(|((of, _), _)| *of == kind).map(|(_, object)| object.clone()).collect()
     }
@@ -135,7 +135,7 @@ impl Observer {
         }
     }
 
-    /// Every state of every pod from now on.
+    /// Returns every state of every pod from now on.
     pub fn pod_events(&self) -> mpsc::UnboundedReceiver<Arc<Value>> {
         let (sender, receiver) = mpsc::unbounded_channel();
         self.pod_listeners.lock().unwrap().push(sender);

@@ -1,4 +1,4 @@
-//! What an observer has seen of a case, without what may differ: names, times, uids.
+//! The observations of a case, without parts that may differ: names, times, uids.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::observer::Seen;
 use crate::token_volumes::without_names as without_token_names;
 
-/// What is left out of objects.
+/// The fields of objects that are left out.
 const LEFT_OUT: &[&str] = &[
     "uid",
     "resourceVersion",
@@ -42,7 +42,7 @@ const LEFT_OUT: &[&str] = &[
 pub struct Trace(pub BTreeSet<String>);
 
 impl Trace {
-    /// Everything that was seen of a namespace, and what the script noted.
+    /// Returns everything that was seen of a namespace, and what the script noted.
     pub fn of(namespace: &str, seen: &Seen, notes: Vec<String>) -> Trace {
         let names = Names::of(namespace, seen);
         let mut lines: BTreeSet<String> =
@@ -67,8 +67,8 @@ impl Trace {
         Trace(lines)
     }
 
-    /// Adds what controllers told; they tell it late, when they are busy. What the API server says of addresses of
-    /// Services is left out: it says it only where one of its watches is behind another.
+    /// Adds what controllers told; they tell it late, when they are busy. The API server's events about addresses of
+    /// Services are left out: it sends them only if one of its watches is behind another.
     pub fn add_events(&mut self, namespace: &str, seen: &Seen) {
         let names = Names::of(namespace, seen);
         let events = seen.all("Event");
@@ -78,7 +78,7 @@ impl Trace {
 
     /// Leaves out by which steps the sizes were reached.
     pub fn without_steps(&mut self) {
-        // Whether a condition that passes is written depends on who writes first; the next one then keeps its message.
+        // A passing condition is written or not, depending on who writes first; the next one then keeps its message.
         let steps = [
             ".Progressing .message",
             "went through sizes",
@@ -91,7 +91,7 @@ impl Trace {
         self.0.retain(|line| !steps.iter().any(|step| line.contains(step)) && !line.contains(" pods ever of "));
     }
 
-    /// The lines that only one of two traces has.
+    /// Returns the lines that only one of two traces has.
     pub fn differences(&self, other: &Trace) -> Vec<String> {
         let mine = self.0.difference(&other.0).map(|line| format!("- {line}"));
         mine.chain(other.0.difference(&self.0).map(|line| format!("+ {line}"))).collect()
@@ -112,7 +112,7 @@ fn flatten(path: &str, value: &Value, lines: &mut BTreeSet<String>) {
     }
 }
 
-/// What made-up names stand for: the n-th ReplicaSet, a pod of it, its hash.
+/// The meaning of made-up names: the n-th ReplicaSet, a pod of it, its hash.
 struct Names(Vec<(String, String)>);
 
 impl Names {
@@ -218,7 +218,7 @@ impl Names {
         )
     }
 
-    /// How many pods of each sort there are, and how many of each owner there ever were.
+    /// Returns how many pods of each sort there are, and how many of each owner there ever were.
     fn pods(&self, seen: &Seen) -> Vec<String> {
         let mut sorts: BTreeMap<String, usize> = BTreeMap::new();
         for pod in seen.all("Pod") {
@@ -241,7 +241,7 @@ impl Names {
         sorts.chain(ever.into_iter().map(|(name, uids)| format!("{} pods ever of {name}", uids.len()))).collect()
     }
 
-    /// The sizes that each ReplicaSet went through.
+    /// Returns the sizes that each ReplicaSet went through.
     fn sizes(&self, seen: &Seen) -> Vec<String> {
         let mut sizes: BTreeMap<String, Vec<i64>> = BTreeMap::new();
         let kinds = ["ReplicaSet", "ReplicationController"];
@@ -276,7 +276,7 @@ fn without_uids(mut text: String) -> String {
     text
 }
 
-/// A pod that may not be made has a name all the same, by chance.
+/// Returns a pod that may not be made has a name all the same, by chance.
 fn without_refused_names(message: &str) -> String {
     let Some((before, rest)) = message.split_once("pods \"") else { return message.to_owned() };
     let Some((name, after)) = rest.split_once('"') else { return message.to_owned() };
@@ -292,7 +292,7 @@ fn by_type(conditions: &Value) -> Value {
     Value::Object(list.iter().map(entry).collect())
 }
 
-/// Every condition that Deployments ever had, but for those that may pass too quickly to be written.
+/// Returns every condition that Deployments ever had, but for those that may pass too quickly to be written.
 fn conditions(seen: &Seen) -> BTreeSet<String> {
     let mut lines = BTreeSet::new();
     for step in seen.history.iter().filter(|step| step.kind == "Deployment") {

@@ -1,4 +1,4 @@
-//! What kinds are called in paths, and kubectl's words without what depends on the moment.
+//! The names of kinds in paths, and kubectl's words without parts that depend on the moment.
 
 /// Ages, and how far columns are apart, depend on the moment.
 pub fn without_ages(text: &str) -> String {
@@ -15,7 +15,7 @@ pub fn without_ages(text: &str) -> String {
     text.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Where the objects of a kind are: the path before the namespace, and the plural.
+/// Returns the place of a kind's objects: the path before the namespace, and the plural.
 pub fn place(kind: &str) -> (&'static str, &'static str) {
     match kind {
         "Deployment" => ("/apis/apps/v1", "deployments"),

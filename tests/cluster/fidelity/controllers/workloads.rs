@@ -9,7 +9,7 @@ use super::observer::Seen;
 pub use super::world::is_observed;
 use super::world::{World, active_pods, condition, is_ready};
 
-/// A Deployment `web` of pods `v1`, with what `more` says of its specification.
+/// Returns a Deployment `web` of pods `v1`, with what `more` says of its specification.
 pub fn deployment(replicas: i32, more: Value) -> Value {
     let mut spec = json!({
         "replicas": replicas,
@@ -20,7 +20,7 @@ pub fn deployment(replicas: i32, more: Value) -> Value {
     json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "web" }, "spec": spec })
 }
 
-/// A pod template with one label and one container.
+/// Returns a pod template with one label and one container.
 pub fn template(app: &str, image: &str) -> Value {
     json!({
         "metadata": { "labels": { "app": app } },
@@ -28,14 +28,14 @@ pub fn template(app: &str, image: &str) -> Value {
     })
 }
 
-/// A rolling update with these bounds.
+/// Returns a rolling update with these bounds.
 pub fn rolling(surge: Value, unavailable: Value) -> Value {
     json!({ "strategy": {
         "type": "RollingUpdate", "rollingUpdate": { "maxSurge": surge, "maxUnavailable": unavailable },
     } })
 }
 
-/// A ReplicaSet or ReplicationController of pods `v1`.
+/// Returns a ReplicaSet or ReplicationController of pods `v1`.
 pub fn replicas(kind: &str, name: &str, count: i32, more: Value) -> Value {
     let is_set = kind == "ReplicaSet";
     let labels = json!({ "app": name });
@@ -59,7 +59,7 @@ pub fn merge(value: &mut Value, more: Value) {
     }
 }
 
-/// The ReplicaSets that there ever were, in the order in which they came; `None` for those that are gone.
+/// Returns the ReplicaSets that there ever were, in the order in which they came; `None` for those that are gone.
 pub fn sets(seen: &Seen) -> Vec<Option<Arc<Value>>> {
     seen.names_ever("ReplicaSet").iter().map(|name| seen.get("ReplicaSet", name)).collect()
 }
@@ -74,7 +74,7 @@ pub fn count(object: &Value, field: &str) -> i64 {
     object["status"][field].as_i64().unwrap_or(0)
 }
 
-/// Whether a Deployment's rollout is complete and said to be.
+/// Returns true when a Deployment's rollout is complete and its status says so.
 pub fn is_complete(deployment: &Value) -> bool {
     let size = deployment["spec"]["replicas"].as_i64().unwrap_or(1);
     let all = ["replicas", "updatedReplicas", "availableReplicas"];
@@ -82,7 +82,7 @@ pub fn is_complete(deployment: &Value) -> bool {
     is_observed(deployment) && all.iter().all(|field| count(deployment, field) == size) && told
 }
 
-/// Whether the ReplicaSets of a complete Deployment add up to its size.
+/// Returns true when the ReplicaSets of a complete Deployment add up to its size.
 fn sets_agree(seen: &Seen, web: &Value) -> bool {
     let is_mine = |set: &Arc<Value>| {
         let owners = set["metadata"]["ownerReferences"].as_array();

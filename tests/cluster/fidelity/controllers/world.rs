@@ -1,4 +1,4 @@
-//! What scripts are made of: one namespace of one cluster, things to do in it, and things to wait for.
+//! The building blocks of scripts: one namespace of one cluster, things to do in it, and things to wait for.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,15 +16,15 @@ use super::observer::Seen;
 use super::words::{place, without_ages};
 use crate::token_volumes::make_default_account;
 
-/// How long anything may take.
+/// The longest time of any step.
 pub const STEP_TIMEOUT: Duration = Duration::from_secs(45);
 /// A namespace in which nothing happened for so long has come to rest.
 const REST: Duration = Duration::from_millis(900);
 
-/// How often a pod is made ready before it is given up.
+/// The number of tries to make a pod ready before it is given up.
 const TRIES: u32 = 3;
 
-/// How long statuses may not fit together; some scripts keep them so.
+/// The time for which statuses may not fit together; some scripts keep them so.
 const PATIENCE_WITH_RIDDLES: Duration = Duration::from_secs(8);
 
 /// A namespace.
@@ -38,7 +38,7 @@ pub struct World {
     loose: Arc<AtomicBool>,
 }
 
-/// How a deletion treats what depends on the object.
+/// The treatment of dependents by a deletion.
 #[derive(Clone, Copy, Debug)]
 pub enum Cascade {
     Default,
@@ -126,14 +126,14 @@ impl World {
         Ok((code, serde_json::from_slice(&bytes).unwrap_or(Value::Null)))
     }
 
-    /// What kubectl says, with ages and widths of columns left out, noted.
+    /// Notes kubectl's output, with ages and widths of columns left out.
     pub async fn note_kubectl(&self, arguments: &[&str]) -> Result<()> {
         let said = self.kubectl(arguments).await?;
         self.note(without_ages(&said));
         Ok(())
     }
 
-    /// The path of a kind's objects in this namespace.
+    /// Returns the path of a kind's objects in this namespace.
     pub fn path(&self, kind: &str) -> String {
         let (prefix, plural) = place(kind);
         format!("{prefix}/namespaces/{}/{plural}", self.namespace)
@@ -192,7 +192,7 @@ impl World {
         self.cluster.kubelet.set_fate(&self.namespace, image, fate);
     }
 
-    /// The pods with an image that count, in the order in which they came.
+    /// Returns the pods with an image that count, in the order in which they came.
     pub fn pods(&self, image: &str) -> Vec<Arc<Value>> {
         self.look(|seen| active_pods(seen, Some(image)))
     }
@@ -222,7 +222,7 @@ impl World {
         self.until(&format!("{count} ready pods of {image}"), enough).await
     }
 
-    /// What kubectl says, with its exit code.
+    /// Returns kubectl's output, with its exit code.
     pub async fn kubectl(&self, arguments: &[&str]) -> Result<String> {
         let mut kubectl = tokio::process::Command::from(self.cluster.kubectl());
         let output = kubectl.args(["-n", &self.namespace]).args(arguments).output().await?;
@@ -267,7 +267,7 @@ impl World {
 
     /// Waits until nothing happens any more.
     pub async fn settle(&self) -> Result<()> {
-        // What the script did last may not have shown yet.
+        // The last action of the script may not have shown yet.
         let start = tokio::time::Instant::now();
         let end = start + STEP_TIMEOUT;
         loop {
@@ -285,7 +285,7 @@ impl World {
         }
     }
 
-    /// The script's own expectation: what the specification says.
+    /// Returns the script's own expectation: what the specification says.
     pub fn check(&self, holds: bool, what: &str) -> Result<()> {
         if holds {
             return Ok(());
@@ -294,7 +294,7 @@ impl World {
     }
 }
 
-/// The pods that count, by image, in the order in which they came.
+/// Returns the pods that count, by image, in the order in which they came.
 pub fn active_pods(seen: &Seen, image: Option<&str>) -> Vec<Arc<Value>> {
     let counts = |pod: &Arc<Value>| {
         let is_of = image.is_none_or(|image| pod["spec"]["containers"][0]["image"] == image);
@@ -310,7 +310,7 @@ pub fn is_ready(pod: &Value) -> bool {
     conditions.into_iter().flatten().any(|one| one["type"] == "Ready" && one["status"] == "True")
 }
 
-/// Whether all statuses tell of what is there.
+/// Returns true when all statuses agree with the objects.
 fn fits_together(seen: &Seen) -> bool {
     let number = |object: &Value, field: &str| object["status"][field].as_i64().unwrap_or(0);
     let pods = active_pods(seen, None);
@@ -342,7 +342,7 @@ fn fits_together(seen: &Seen) -> bool {
         })
 }
 
-/// Whether the statuses of Jobs tell of their pods.
+/// Returns true when the statuses of Jobs agree with their pods.
 fn jobs_fit(seen: &Seen) -> bool {
     seen.all("Job").iter().all(|job| {
         let mine = active_pods(seen, None).into_iter().filter(|pod| is_owned(pod, job)).count();
@@ -352,7 +352,7 @@ fn jobs_fit(seen: &Seen) -> bool {
     })
 }
 
-/// Whether the statuses of DaemonSets tell of their pods.
+/// Returns true when the statuses of DaemonSets agree with their pods.
 fn daemons_fit(seen: &Seen) -> bool {
     let pods = active_pods(seen, None);
     seen.all("DaemonSet").iter().all(|set| {
@@ -361,7 +361,7 @@ fn daemons_fit(seen: &Seen) -> bool {
     })
 }
 
-/// Whether the claims that are to go and that no pod uses any more are gone.
+/// Returns true when the claims that are to go and that no pod uses any more are gone.
 fn claims_fit(seen: &Seen) -> bool {
     let pods = seen.all("Pod");
     let used = |name: &Value| {
@@ -377,7 +377,7 @@ fn is_owned(object: &Value, owner: &Value) -> bool {
     owners.into_iter().flatten().any(|one| one["uid"] == owner["metadata"]["uid"] && one["controller"] == true)
 }
 
-/// How many pods of an owner are going and have not ended.
+/// Returns how many pods of an owner are going and have not ended.
 fn going(seen: &Seen, owner: &Value) -> i64 {
     let is_going = |pod: &&Arc<Value>| {
         let finished = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
@@ -386,12 +386,12 @@ fn going(seen: &Seen, owner: &Value) -> i64 {
     i64::try_from(seen.all("Pod").iter().filter(is_going).count()).unwrap_or(i64::MAX)
 }
 
-/// Whether the present generation has been observed.
+/// Returns true when the present generation has been observed.
 pub fn is_observed(object: &Value) -> bool {
     object["status"]["observedGeneration"].as_i64() >= object["metadata"]["generation"].as_i64()
 }
 
-/// A condition of an object: its status and reason.
+/// Returns a condition of an object: its status and reason.
 pub fn condition(object: &Value, kind: &str) -> Option<(String, String)> {
     let conditions = object["status"]["conditions"].as_array()?;
     let one = conditions.iter().find(|one| one["type"] == kind)?;
@@ -399,7 +399,7 @@ pub fn condition(object: &Value, kind: &str) -> Option<(String, String)> {
     Some((text(&one["status"]), text(&one["reason"])))
 }
 
-/// What there is, briefly, for people.
+/// Returns a short list of the objects, for people.
 pub fn summary(seen: &Seen) -> String {
     let mut lines = Vec::new();
     for ((kind, name), object) in &seen.live {

@@ -35,7 +35,7 @@ fn file() -> String {
     file
 }
 
-/// A definition with a schema of some 220 KB, in two versions.
+/// Returns a definition with a schema of some 220 KB, in two versions.
 fn definition(number: usize) -> String {
     let mut fields = String::new();
     for field in 0..FIELDS {
@@ -119,7 +119,7 @@ fn account(name: &str) -> String {
     )
 }
 
-/// A workload as it is exported: defaults written out, a null, an empty list, odd quantities.
+/// Returns a workload as it is exported: defaults written out, a null, an empty list, odd quantities.
 fn workload(name: &str) -> String {
     let kind = if name == "controller" { "StatefulSet" } else { "Deployment" };
     let service = if name == "controller" { "  serviceName: controller\n" } else { "" };

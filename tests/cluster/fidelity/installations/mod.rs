@@ -59,7 +59,7 @@ fn watched(mut child: Child) -> (Option<i32>, u64) {
     }
 }
 
-/// The most memory that a process has taken so far, in KiB.
+/// Returns the most memory that a process has taken so far, in KiB.
 fn high_water_mark(status: &Path) -> Option<u64> {
     let status = std::fs::read_to_string(status).ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;

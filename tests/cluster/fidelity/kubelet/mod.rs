@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 
 use crate::support::control_plane::{self, ControlPlane, Controllers};
 
-/// How long anything may take on a machine that is busy with other things.
+/// The longest time of a step on a machine that is busy with other things.
 const STEP_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A namespace of the real control plane.
@@ -33,7 +33,7 @@ struct Namespace {
 }
 
 impl Namespace {
-    /// What kubectl prints on stdout and stderr, and whether it succeeded. Words with blanks are joined by `_`.
+    /// Returns kubectl's output on stdout and stderr, and true if it succeeded. Words with blanks are joined by `_`.
     async fn kubectl(&self, command: &str) -> (String, bool) {
         let words = command.split_whitespace().map(|word| word.replace('_', " "));
         let mut kubectl = self.command();
@@ -56,7 +56,7 @@ impl Namespace {
         kubectl
     }
 
-    /// What kubectl prints when it succeeds.
+    /// Returns kubectl's output when it succeeds.
     async fn run(&self, command: &str) -> String {
         let (text, fine) = self.kubectl(command).await;
         assert!(fine, "`kubectl {command}` failed: {text}");

@@ -1,4 +1,4 @@
-//! What is looked at, each in a namespace of its own.
+//! The scenarios, each in a namespace of its own.
 
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ pub async fn a_bad_image_misses_its_deadline_and_is_undone(world: Namespace) {
     }
     world.run(r#"patch deployment web -p {"spec":{"progressDeadlineSeconds":600}}"#).await;
     world.run("rollout undo deployment/web").await;
-    // What is said of the deadline stays until something has moved; `rollout status` would give up on that.
+    // The message about the deadline stays until something has moved; `rollout status` would give up on that.
     world.run("wait deployment/web --for=condition=Progressing --timeout=120s").await;
     world.run("rollout status deployment/web --timeout=120s").await;
     world.until_it("get pods --no-headers", "one pod", |text| text.lines().count() == 1).await;

@@ -16,7 +16,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Everything that differs between what was expected and what came.
+/// Returns everything that differs between what was expected and what came.
 pub fn compare(index: usize, step: &Step, expected: &Answer, got: &Answer) -> Vec<Difference> {
     let mut found = Vec::new();
     let place = format!(
@@ -50,7 +50,7 @@ pub fn compare(index: usize, step: &Step, expected: &Answer, got: &Answer) -> Ve
         let at = |value: &Value| value.pointer(&path).map_or("-".to_owned(), Value::to_string);
         differ(if path.is_empty() { "body" } else { &path }, &at(&real), &at(&embedded));
     }
-    // What is warned of before a refusal is the server's to send.
+    // Warnings before a refusal are the server's to send.
     let mut warned: Vec<&String> = got.warnings.iter().filter(|warning| !is_of_ours_alone(warning)).collect();
     let mut wanted: Vec<&String> = expected.warnings.iter().collect();
     // Formats come from a map.
@@ -82,7 +82,7 @@ fn said(cause: &Value) -> String {
 /// The last moment that cases speak of. Later ones are the server's.
 const LAST: &str = "2026-02-01T00:00:00Z";
 
-/// An answer without what differs by nature.
+/// Returns an answer without what differs by nature.
 fn normal(body: &Value) -> Value {
     let mut body = body.clone();
     if let Some(metadata) = body["metadata"].as_object_mut() {
@@ -185,7 +185,7 @@ fn status(body: &mut Value) {
             "spec.persistentvolumesource is immutable after creation",
         ];
         if differs.iter().any(|start| message.contains(start)) {
-            // What follows is a difference between two Go values.
+            // The rest is a difference between two Go values.
             cause["message"] = json!(message.lines().next());
         }
         if cause["reason"] == "FieldValueDuplicate" && message.len() == "Duplicate value: 30000".len() {
@@ -240,7 +240,7 @@ fn status(body: &mut Value) {
     body["details"]["causes"] = json!(unique);
 }
 
-/// The way to a volume of a template, whichever it is.
+/// Returns the way to a volume of a template, whichever it is.
 fn without_volume_index(field: &str) -> String {
     let volumes = "spec.template.spec.volumes[";
     match field.strip_prefix(volumes).and_then(|rest| rest.split_once(']')) {
@@ -249,19 +249,19 @@ fn without_volume_index(field: &str) -> String {
     }
 }
 
-/// A message that shows a value as Go's own type has it, with all fields under Go's names, without that value.
+/// Returns a message that shows a value as Go's own type has it, with all fields under Go's names, without that value.
 fn without_go_value(message: &str) -> Option<String> {
     let (start, rest) = message.split_once(" value: ")?;
     let shows = rest.starts_with(['{', '[']) || rest.starts_with("null");
     if shows && rest.ends_with(['}', ']']) {
         return Some(format!("{start} value"));
     }
-    // What follows the value is never in a value.
+    // The text behind the value is never in a value.
     let end = rest.rfind("]: ").max(rest.rfind("}: ")).max(rest.rfind("null: ")).filter(|_| shows)?;
     Some(format!("{start} value{}", &rest[end..].trim_start_matches(|letter| letter != ':')))
 }
 
-/// The innermost places at which two values differ.
+/// Returns the innermost places at which two values differ.
 fn differing(one: &Value, other: &Value, path: String) -> Vec<String> {
     match (one, other) {
         (Value::Object(left), Value::Object(right)) => {
@@ -290,7 +290,7 @@ fn is_of_a_format(warning: &str) -> bool {
     warning.starts_with("unrecognized format")
 }
 
-/// What is stored here but has no effect is said to have none; the reference has nothing of the sort to say.
+/// A field that is stored here without an effect has a warning; the reference has none.
 fn is_of_ours_alone(warning: &str) -> bool {
     warning.ends_with("by this server")
 }

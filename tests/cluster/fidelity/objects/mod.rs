@@ -1,5 +1,5 @@
-//! What an object means, compared: the same requests to the real API server and to the embedded one.
-//! The cases are data, in `tests/cases/objects`: a new case needs no code.
+//! The meaning of objects, compared: the same requests to the real API server and to the embedded one. The cases are
+//! data, in `tests/cases/objects`: a new case needs no code.
 
 mod compare;
 mod side;
@@ -23,7 +23,7 @@ pub use step::{Step, Verb};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// What it shows.
+    /// The subject.
     pub name: String,
     /// The requests, in order.
     pub steps: Vec<Step>,
@@ -66,18 +66,18 @@ async fn objects_are_what_the_reference_server_makes_of_them() {
     eprintln!("{ran} cases agree");
 }
 
-/// The embedded API server, without anything that changes objects by itself.
+/// Returns the embedded API server, without anything that changes objects by itself.
 pub async fn embedded() -> MiniCluster {
     MiniCluster::builder().without(Part::Controllers).without(Part::Kubelet).start().await.unwrap()
 }
 
-/// What became of a case.
+/// The result of a case.
 pub struct Outcome {
-    /// What the two servers disagree about.
+    /// The differences of the two servers.
     pub differences: Vec<Difference>,
-    /// What the real server answered, step by step.
+    /// The codes of the real server, step by step.
     pub codes: Vec<u16>,
-    /// How many steps the real server had no answer to, since it panicked.
+    /// The number of steps to which the real server had no answer, since it panicked.
     pub broken_off: usize,
 }
 

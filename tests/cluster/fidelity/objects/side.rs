@@ -15,9 +15,9 @@ use crate::token_volumes::{make_default_account, without_names};
 pub const BROKEN_OFF: u16 = 0;
 
 const DEFINITION: &str = "CustomResourceDefinition";
-/// What holds it until its objects are gone.
+/// The finalizer that holds it until its objects are gone.
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
-/// How often, and how long each time, a server is waited for that does something by itself.
+/// The number of rounds, and the length of each, for which a server is waited for that does something by itself.
 const ROUNDS: usize = 1_000;
 const ROUND: Duration = Duration::from_millis(10);
 
@@ -25,13 +25,13 @@ const ROUND: Duration = Duration::from_millis(10);
 pub struct Side {
     client: Client,
     namespace: String,
-    /// What was written, as it was last seen; `None` where that is not known.
+    /// The written objects, as they were last seen; `None` if that is not known.
     touched: BTreeMap<String, Option<Value>>,
     uids: Vec<String>,
 }
 
 impl Side {
-    /// A namespace for a case; several cases may share one, one after the other.
+    /// Returns a namespace for a case; several cases may share one, one after the other.
     pub async fn new(client: Client, namespace: &str) -> Side {
         let side = Side { client, namespace: namespace.to_owned(), touched: BTreeMap::new(), uids: Vec::new() };
         let body = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace } });
@@ -51,7 +51,7 @@ impl Side {
         }
     }
 
-    /// What is stored at a path now.
+    /// Returns the object at a path now.
     async fn stored(&self, path: &str) -> Option<Value> {
         if let Some(Some(known)) = self.touched.get(path) {
             return Some(known.clone());
@@ -109,7 +109,7 @@ impl Side {
         answer
     }
 
-    /// A body with `{ns}`, `{uid}` and `{rv}` filled in.
+    /// Returns a body with `{ns}`, `{uid}` and `{rv}` filled in.
     fn filled(&self, body: Vec<u8>, stored: Option<&Value>) -> Vec<u8> {
         let text = String::from_utf8_lossy(&body).replace("{ns}", &self.namespace);
         let Some(metadata) = stored.map(|stored| &stored["metadata"]) else { return text.into_bytes() };
@@ -117,7 +117,7 @@ impl Side {
         text.replace("{uid}", &says("uid")).replace("{rv}", &says("resourceVersion")).into_bytes()
     }
 
-    /// A body without the uids that the server gave out.
+    /// Returns a body without the uids that the server gave out.
     fn anonymous(&mut self, body: Value) -> Value {
         for uid in [&body["metadata"]["uid"], &body["details"]["uid"]].into_iter().filter_map(Value::as_str) {
             if !self.uids.iter().any(|known| known == uid) {
@@ -177,7 +177,7 @@ impl Side {
     }
 }
 
-/// Whether a definition is as the server leaves it: its names accepted or not, and served or not.
+/// Returns true when a definition is as the server leaves it: its names accepted or not, and served or not.
 fn is_settled(definition: &Value) -> bool {
     if definition["metadata"]["deletionTimestamp"].is_string() {
         let finalizers = definition["metadata"]["finalizers"].as_array().into_iter().flatten();
@@ -197,13 +197,13 @@ fn is_settled(definition: &Value) -> bool {
     }
 }
 
-/// A name as a part of a path.
+/// Returns a name as a part of a path.
 fn encoded(name: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte);
     name.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }
 
-/// The text of a `299 - "…"` header.
+/// Returns the text of a `299 - "…"` header.
 fn warning_text(header: &str) -> String {
     let text = header.strip_prefix("299 - ").unwrap_or(header);
     serde_json::from_str(text).unwrap_or_else(|_| text.to_owned())

@@ -11,7 +11,7 @@ use kube_facts::{Kind, facts};
 pub struct Step {
     /// create, put, apply, merge, strategic, json, delete
     pub r#do: Verb,
-    /// The kind: `apps/v1 Deployment`. Where it is missing, the body says it.
+    /// The kind: `apps/v1 Deployment`. If it is missing, the body names it.
     pub kind: Option<String>,
     /// The name; where it is missing, the body says it.
     pub name: Option<String>,
@@ -20,10 +20,10 @@ pub struct Step {
     /// The field manager.
     #[serde(default = "manager")]
     pub r#as: String,
-    /// Whether conflicts are overruled.
+    /// True when conflicts are overruled.
     #[serde(default)]
     pub force: bool,
-    /// Whether nothing is stored.
+    /// True when nothing is stored.
     #[serde(default)]
     pub dry: bool,
     /// Strict, Warn or Ignore.
@@ -34,14 +34,14 @@ pub struct Step {
     pub body: Value,
     /// The body as text, instead.
     pub text: Option<String>,
-    /// Whether the text is YAML.
+    /// True when the text is YAML.
     #[serde(default)]
     pub yaml: bool,
     /// Fields laid over what is stored, to make the body of a `put` (a JSON merge patch).
     pub change: Option<Value>,
 }
 
-/// What is done.
+/// The request.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Verb {
@@ -61,7 +61,7 @@ pub enum Verb {
     Delete,
 }
 
-/// What came back.
+/// The answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     /// The HTTP code.
@@ -70,7 +70,7 @@ pub struct Answer {
     pub body: Value,
     /// Texts of `Warning` headers.
     pub warnings: Vec<String>,
-    /// Whether a write changed nothing.
+    /// True when a write changed nothing.
     pub unchanged: bool,
 }
 
@@ -83,7 +83,7 @@ fn validation() -> String {
 }
 
 impl Step {
-    /// The resource that the step is sent to.
+    /// Returns the resource that the step is sent to.
     pub fn resource(&self) -> &'static Kind {
         let (api_version, kind) = match &self.kind {
             Some(kind) => kind.split_once(' ').unwrap_or_else(|| panic!("`kind: {kind}` must be `group/version Kind`")),
@@ -97,13 +97,13 @@ impl Step {
         facts().kind(group, version, kind).unwrap_or_else(|| panic!("no kind {api_version} {kind}"))
     }
 
-    /// The name of the object; empty where there is none.
+    /// Returns the name of the object; empty where there is none.
     pub fn object_name(&self) -> String {
         let own = self.body["metadata"]["name"].as_str();
         self.name.as_deref().or(own).unwrap_or_default().to_owned()
     }
 
-    /// Its method and the media type of its body.
+    /// Returns its method and the media type of its body.
     pub fn media(&self) -> (&'static str, &'static str) {
         match self.r#do {
             Verb::Create => ("POST", if self.yaml { "application/yaml" } else { "application/json" }),
@@ -116,7 +116,7 @@ impl Step {
         }
     }
 
-    /// Its parameters.
+    /// Returns its parameters.
     pub fn query(&self) -> String {
         if self.r#do == Verb::Delete {
             return String::new();
@@ -131,7 +131,7 @@ impl Step {
         query
     }
 
-    /// The body as sent. `stored` is what a `change` is laid over.
+    /// Returns the body as sent. `stored` is what a `change` is laid over.
     pub fn sent(&self, stored: Option<&Value>) -> Vec<u8> {
         if let Some(text) = &self.text {
             return text.clone().into_bytes();

@@ -27,12 +27,12 @@ const LEFT_OUT: [&str; 13] = [
     "kind",
 ];
 
-/// How an object is grown.
+/// The mood in which an object is grown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mood {
-    /// What is given stays; few fields are added, and no value is broken by itself.
+    /// The seed stays; few fields are added, and no value is broken by itself.
     Careful,
-    /// What is given may change or vanish; values may be broken.
+    /// The seed may change or vanish; values may be broken.
     Careless,
 }
 
@@ -42,7 +42,7 @@ impl Mood {
         select(vec![Mood::Careful, Mood::Careful, Mood::Careless]).boxed()
     }
 
-    /// An object of a type, around what is given.
+    /// Returns an object of a type, around what is given.
     pub fn object(self, ty: &Type, seed: &Value) -> BoxedStrategy<Value> {
         self.value(ty, "", Some(seed), 0)
     }
@@ -52,13 +52,13 @@ impl Mood {
         self.sparse(ty, 0)
     }
 
-    /// A field of a type by its name, with some of what is in it.
+    /// Returns a field of a type by its name, with some of what is in it.
     pub fn part(self, ty: &Type, name: &str) -> Option<BoxedStrategy<Value>> {
         let Type::Struct(inner) = ty.resolve() else { return None };
         Some(self.sparse(&inner.fields.get(name)?.ty, 1))
     }
 
-    /// A value for a place of an object, as a JSON patch names it.
+    /// Returns a value for a place of an object, as a JSON patch names it.
     pub fn at(self, ty: &Type, path: &[&str]) -> BoxedStrategy<Value> {
         let name = path.iter().rev().find(|part| part.parse::<usize>().is_err()).copied().unwrap_or_default();
         match (ty.resolve(), path) {
@@ -93,7 +93,7 @@ impl Mood {
         assemble(fields.into_iter().map(|(name, strategy)| (name, weighted(chance, strategy).boxed())).collect())
     }
 
-    /// A value of a type around what is there already.
+    /// Returns a value of a type around what is there already.
     fn value(self, ty: &Type, name: &str, seed: Option<&Value>, depth: usize) -> BoxedStrategy<Value> {
         match ty.resolve() {
             Type::Struct(inner) => {
@@ -112,7 +112,7 @@ impl Mood {
                         (None, Mood::Careful) => (1.2 / optional).min(0.3),
                         (None, Mood::Careless) => (1.6 / optional).min(0.4),
                     };
-                    // What an expression must evaluate to depends on what it is for.
+                    // The type of an expression's value depends on its purpose.
                     let told = matches!(
                         (name.as_str(), parent),
                         ("expression", _) | ("type" | "format", "additionalPrinterColumns")
@@ -233,7 +233,7 @@ impl Mood {
     }
 }
 
-/// What is grown only where it is wanted: types hold each other, some themselves.
+/// Grows a value only if it is wanted: types hold each other, some themselves.
 fn later<S: Strategy<Value = Value> + 'static>(grow: impl Fn() -> S + 'static) -> BoxedStrategy<Value> {
     Just(()).prop_flat_map(move |()| grow()).boxed()
 }

@@ -31,7 +31,7 @@ const TRIED: [&str; 13] = [
 /// Names that are no good for most kinds.
 const NAMES: [&str; 6] = ["A", "a b", "x.y", "-", "a_b", "a%"];
 
-/// Who writes.
+/// The writers.
 const MANAGERS: [&str; 3] = ["one", "two", "three"];
 
 /// A kind, as histories see it.
@@ -43,7 +43,7 @@ struct Subject {
     title: String,
 }
 
-/// A creation of an object like `seed`, and some changes of it.
+/// Returns a creation of an object like `seed`, and some changes of it.
 pub fn history(seed: &Value) -> BoxedStrategy<Vec<Step>> {
     let api_version = seed["apiVersion"].as_str().unwrap();
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
@@ -80,7 +80,7 @@ impl Subject {
         self.kind.kind == "CustomResourceDefinition"
     }
 
-    /// What objects are grown around.
+    /// Returns the seeds around which objects are grown.
     fn seeds(&self) -> BoxedStrategy<Value> {
         let seed = self.seed.clone();
         if !self.defines() {
@@ -116,7 +116,7 @@ impl Subject {
         serde_json::from_value(value).unwrap()
     }
 
-    /// One write of what is there.
+    /// Returns one write of what is there.
     fn change(&self, born: &Value) -> BoxedStrategy<Step> {
         let mut ways = vec![
             (12, self.merged(None, self.some(|mood, ty| mood.change(ty)))),
@@ -141,7 +141,7 @@ impl Subject {
         Union::new_weighted(ways).boxed()
     }
 
-    /// What is grown in any mood.
+    /// Returns a strategy that grows in any mood.
     fn some(&self, grow: impl Fn(Mood, &Type) -> BoxedStrategy<Value> + 'static) -> BoxedStrategy<Value> {
         let ty = self.ty.clone();
         Mood::any().prop_flat_map(move |mood| grow(mood, &ty)).boxed()
@@ -163,7 +163,7 @@ impl Subject {
             .boxed()
     }
 
-    /// A JSON patch of places that the object had when it was made, and of one that it may not have had.
+    /// Returns a JSON patch of places that the object had when it was made, and of one that it may not have had.
     fn operations(&self, born: &Value) -> BoxedStrategy<Step> {
         let mut places = Vec::new();
         pointers(born, &mut Vec::new(), &mut places);
@@ -189,7 +189,7 @@ impl Subject {
             .boxed()
     }
 
-    /// A second creation of the same.
+    /// Returns a second creation of the same.
     fn again(&self, born: Value) -> BoxedStrategy<Step> {
         Just(self.step("create", "one", None, born)).boxed()
     }
@@ -209,7 +209,7 @@ impl Subject {
             .boxed()
     }
 
-    /// A deletion, with all that can be asked of one.
+    /// Returns a deletion, with all that can be asked of one.
     fn deletion(&self) -> BoxedStrategy<Step> {
         let subject = self.clone();
         let options = select(vec![

@@ -10,11 +10,11 @@ use serde_json::{Map, Value, json};
 
 use super::grow::Mood;
 
-/// How deeply schemas hold each other.
+/// The depth to which schemas hold each other.
 const DEEPEST: usize = 3;
 const NAMES: [&str; 5] = ["a", "b", "c", "kind", "metadata"];
 
-/// The schema of a kind.
+/// Returns the schema of a kind.
 pub fn root(mood: Mood) -> BoxedStrategy<Value> {
     let spec = object(mood, 1);
     let status = weighted(0.6, object(mood, 1));
@@ -29,7 +29,7 @@ pub fn root(mood: Mood) -> BoxedStrategy<Value> {
         .boxed()
 }
 
-/// A kind's versions, around one that is there.
+/// Returns a kind's versions, around one that is there.
 pub fn versions(seed: &Value) -> BoxedStrategy<Value> {
     let first = seed["spec"]["versions"][0].clone();
     let version = move |name: &'static str, storage: bool| {
@@ -74,7 +74,7 @@ pub fn versions(seed: &Value) -> BoxedStrategy<Value> {
     Union::new_weighted(vec![(4, one.boxed()), (2, two.boxed()), (1, moved.boxed()), (2, alike.boxed())]).boxed()
 }
 
-/// A change of a kind's versions, as a part of the definition.
+/// Returns a change of a kind's versions, as a part of the definition.
 pub fn change(born: &Value) -> BoxedStrategy<Value> {
     let mut flipped = born["spec"]["versions"].clone();
     for version in flipped.as_array_mut().into_iter().flatten() {
@@ -101,7 +101,7 @@ pub fn change(born: &Value) -> BoxedStrategy<Value> {
     .boxed()
 }
 
-/// A path of a field that may be asked for.
+/// Returns a path of a field that may be asked for.
 pub fn path() -> BoxedStrategy<String> {
     select(vec![".spec.a", ".spec.b", ".spec.c", ".status.a", ".spec.a.b"]).prop_map(str::to_owned).boxed()
 }
@@ -118,7 +118,7 @@ fn column() -> BoxedStrategy<Value> {
         .boxed()
 }
 
-/// What may be said of metadata.
+/// Returns schemas of metadata.
 fn metadata() -> BoxedStrategy<Value> {
     select(vec![
         json!({ "type": "object" }),
@@ -169,7 +169,7 @@ fn schema(mood: Mood, depth: usize) -> BoxedStrategy<Value> {
     .boxed()
 }
 
-/// What is grown only where it is wanted.
+/// Grows a schema only if it is wanted.
 fn later(mood: Mood, depth: usize) -> BoxedStrategy<Value> {
     Just(()).prop_flat_map(move |()| schema(mood, depth + 1)).boxed()
 }
@@ -351,7 +351,7 @@ const BROKEN_LISTS: &[&str] = &[
     r#"{"items":[{"type":"string"}]}"#,
     r#"{"default":["a","b"],"maxItems":1}"#,
 ];
-/// What breaks anything.
+/// Schemas that break anything.
 const BROKEN: &[&str] = &[
     r#"{"type":"foo"}"#,
     r#"{"type":"null"}"#,

@@ -3,9 +3,9 @@
 /// Texts for a field.
 #[derive(Clone, Copy)]
 pub struct Words {
-    /// What is mostly good.
+    /// Words that are mostly good.
     pub sound: &'static [&'static str],
-    /// What is mostly not.
+    /// Words that are mostly not.
     pub broken: &'static [&'static str],
 }
 

@@ -1,4 +1,4 @@
-//! What a repository's objects say, when somebody made them by hand: trees and commits.
+//! The objects of a repository, when somebody made them by hand: trees and commits.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -46,8 +46,8 @@ impl Stage {
         id(self.write(ObjectType::Commit, text.as_bytes()))
     }
 
-    /// A tree as lines `mode target name` say it: `b` is a file, `t3` the tree before that was the third, `.` nothing that
-    /// is there; or, where the first line is `raw`, as the bytes say.
+    /// Returns a tree as lines `mode target name` say it: `b` is a file, `t3` the tree before that was the third, `.`
+    /// nothing that is there; or, where the first line is `raw`, as the bytes say.
     fn tree(&self, lines: &[u8], earlier: &[Oid]) -> Oid {
         if let Some(raw) = lines.strip_prefix(b"raw\n") {
             return self.write(ObjectType::Tree, raw);

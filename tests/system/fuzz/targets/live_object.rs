@@ -1,4 +1,4 @@
-//! What the cluster says of an object: anybody who may write to the cluster can write its annotations, and a custom
+//! The cluster's text of an object: anybody who may write to the cluster can write its annotations, and a custom
 //! controller its status.
 
 use std::collections::BTreeSet;
@@ -23,7 +23,7 @@ const KINDS: [(&str, &str); 7] = [
     ("example.com", "Widget"),
 ];
 
-/// What nobody may see.
+/// The value that nobody may see.
 const SECRET: &str = "s3cr3t-Val-ue";
 
 /// Whatever stands on an object, nothing panics, nothing comes from nothing, and no value of a Secret is shown. The bytes
@@ -63,7 +63,7 @@ fn object(data: &[u8]) -> Value {
     })
 }
 
-/// The same object, as a manifest would have it.
+/// Returns the same object, as a manifest would have it.
 fn wanted() -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
@@ -174,7 +174,7 @@ fn compared(live: &Value) {
 
 /// An update of ReplicationControllers finds its state in their annotations.
 fn replaced(live: &Value) {
-    // What an API server sends has the types of its kind, if nothing else.
+    // An object from an API server has the types of its kind, if nothing else.
     let is =
         |path: &str, fine: fn(&Value) -> bool| live.pointer(path).is_none_or(|value| value.is_null() || fine(value));
     let objects = ["", "/metadata", "/metadata/labels", "/metadata/annotations", "/spec", "/spec/selector"];

@@ -56,7 +56,7 @@ fn read_again(value: &Value) {
     assert_eq!(again.map(yaml::Placed::into_value).as_ref(), Some(value), "{printed}");
 }
 
-/// How many values there are in a value, and how deep they are nested.
+/// Returns how many values there are in a value, and how deep they are nested.
 fn size(value: &Value) -> (usize, usize) {
     let parts: Vec<(usize, usize)> = match value {
         Value::Array(items) => items.iter().map(size).collect(),
@@ -144,9 +144,9 @@ fn take_up(set: &mut ManifestSet, scopes: &mut Scopes, files: &BTreeMap<String, 
     }
 }
 
-/// What is read can be asked for: each name stays in its segment of the path.
+/// Checks that a manifest that was read can be asked for: each name stays in its segment of the path.
 fn asked_for(manifest: &Manifest) {
-    // What is longer than any path may be is told when it is asked for.
+    // A name that is longer than any path may be is reported when it is asked for.
     if manifest.key.name.len() > 10_000 {
         return;
     }
@@ -158,7 +158,7 @@ fn asked_for(manifest: &Manifest) {
     assert!(object.query().is_none() && version.query().is_none(), "{object}");
 }
 
-/// What must hold for every file.
+/// Checks the rules for every file.
 fn sound(file: &File, bytes: &[u8]) {
     assert!(file.complaints.len() <= Limits::default().complaints + 1);
     let ends = bytes.iter().filter(|byte| matches!(byte, b'\n' | b'\r')).count();

@@ -1,4 +1,4 @@
-//! What must hold for any bytes at all: one function each, which panics where it does not.
+//! The rules for any bytes at all: one function each, which panics if they are broken.
 //!
 //! `cargo test` runs them over `fuzz/corpus` and over some mutations of it; `fuzz/` runs them for hours.
 

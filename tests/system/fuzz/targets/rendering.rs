@@ -1,4 +1,4 @@
-//! What a repository says of which files count, and what a tool says of files that hold secrets.
+//! The patterns of a repository about its files, and the messages of a tool about files that hold secrets.
 
 use belay::render::Excluded;
 use belay_core::manifest::{FileContent, Redaction, files_of_kustomization};

@@ -1,4 +1,4 @@
-//! What clients of the page and receivers of notices say.
+//! The input of the page's clients and of receivers of notices.
 
 use belay::notices::Secrets;
 use belay::web::host_of_authority;

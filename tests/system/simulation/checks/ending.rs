@@ -1,4 +1,4 @@
-//! Where everything must be at the end, by what the head says and by what its pods do.
+//! The expected end of everything, by the head's manifests and by the fates of the pods.
 
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ pub fn ends_as_it_must(run: &Run) -> Vec<Finding> {
     let head = run.head();
     for (key, want) in &head.objects {
         let Some(live) = run.live.get(key) else {
-            // What somebody deleted is drift, and may only be reported.
+            // An object that somebody deleted is drift, and may only be reported.
             let left_so = deleted_by_hand(run, key) && run.scenario.style.reports_drift;
             findings.demand(left_so || passed_over(run, key, want), || {
                 format!("{key:?} is not there, and the head has it")
@@ -76,19 +76,19 @@ fn workload(run: &Run, key: &Key, want: &Want, live: &Value, findings: &mut Find
     findings.demand(shown, || format!("{key:?} is held, and the status does not say so: {}", run.status));
 }
 
-/// Whether what it waits for failed, or is not in the repository any more.
+/// Returns true when a dependency failed, or is not in the repository any more.
 fn passed_over(run: &Run, key: &Key, want: &Want) -> bool {
     let over = |record: &Record| ["skipped", "rejected"].contains(&record.outcome.as_str());
     want.after.is_some() && newest(run, key).is_some_and(over)
 }
 
-/// Whether something of this workload was late to fail.
+/// Returns true when something of this workload was late to fail.
 fn is_late(run: &Run, key: &Key) -> bool {
     let fate = |want: &Want| matches!(want.fate, Some(Fate::Late | Fate::Loops));
     run.commits.values().any(|commit| commit.objects.get(key).is_some_and(fate))
 }
 
-/// Whether there is a revision that was seen complete, other than this one, in the newest books.
+/// Returns true when there is a revision that was seen complete, other than this one, in the newest books.
 fn way_back(run: &Run, key: &Key, wanted: &(String, String)) -> bool {
     let Some(books) = run.main_books() else { return false };
     let complete = books.records.iter().filter(|record| record.key == *key && record.outcome == "complete");
@@ -99,7 +99,7 @@ fn way_back(run: &Run, key: &Key, wanted: &(String, String)) -> bool {
     }) && !deleted(run, key)
 }
 
-/// Whether the workload was deleted at any time, so that it may have had to begin again.
+/// Returns true when the workload was deleted at any time, so that it may have had to begin again.
 fn deleted(run: &Run, key: &Key) -> bool {
     deleted_by_hand(run, key) || run.pushed.iter().any(|pushed| !pushed.objects.contains_key(key))
 }
@@ -112,7 +112,7 @@ fn newest<'a>(run: &'a Run, key: &Key) -> Option<&'a Record> {
     run.main_books()?.records.iter().rev().find(|record| record.key == *key)
 }
 
-/// What has left the repository is deleted where the source says so, and stays otherwise.
+/// Checks that an object that has left the repository is deleted if the source says so, and stays otherwise.
 fn gone(run: &Run, findings: &mut Findings) {
     let head = run.head();
     let mut before: Vec<&Key> = run.pushed.iter().flat_map(|pushed| pushed.objects.keys()).collect();
@@ -137,7 +137,7 @@ pub fn history_by_commit(run: &Run) -> Vec<Finding> {
         }
         let shown = if key.0 == "ControllerRevision" { &live["data"] } else { live };
         let Some(present) = template(shown) else { continue };
-        // Where drift is only reported, an undo leaves the marks as they were, except for a Deployment's.
+        // If drift is only reported, an undo leaves the marks as they were, except for a Deployment's.
         let undone =
             run.scenario.style.reports_drift && run.hands_on(key).any(|handled| matches!(handled.hand, Hand::Undo));
         if undone || present.0.contains(":hand-") || is_stranger(run, &present) {
@@ -159,7 +159,7 @@ pub fn history_by_commit(run: &Run) -> Vec<Finding> {
     findings.all
 }
 
-/// Whether no commit ever had such a template.
+/// Returns true when no commit ever had such a template.
 fn is_stranger(run: &Run, template: &(String, String)) -> bool {
     let has = |want: &Want| want.template.as_ref() == Some(template);
     !run.commits.values().any(|commit| commit.objects.values().any(has))

@@ -8,7 +8,8 @@ use super::super::repository::Key;
 use super::super::run::Run;
 use super::pods::short;
 
-/// Every manifest that a planned head changed has exactly one record of that plan, and what was in the books stays there.
+/// Returns every manifest that a planned head changed has exactly one record of that plan, and what was in the books
+/// stays there.
 pub fn one_record(run: &Run) -> Vec<Finding> {
     let mut findings = Findings::of("one-record");
     for books in &run.books {
@@ -53,7 +54,7 @@ fn changed(run: &Run, books: &HistoryRows, plan: i64, before: Option<&str>, head
     }
 }
 
-/// What has failed, so that its workload was on its way back, is no success and nothing that was merely superseded.
+/// Checks that a failed record, whose workload was on its way back, does not become a success or merely superseded.
 pub fn failures_stay(run: &Run) -> Vec<Finding> {
     let mut findings = Findings::of("failures-stay");
     for record in run.records() {
@@ -87,7 +88,7 @@ pub fn plan_before_write(run: &Run) -> Vec<Finding> {
     findings.all
 }
 
-/// A file that nobody can read is complained about, with its path and line, by the plan that first has it so.
+/// Returns a file that nobody can read is complained about, with its path and line, by the plan that first has it so.
 pub fn errors_point(run: &Run) -> Vec<Finding> {
     let mut findings = Findings::of("errors-point");
     for books in &run.books {

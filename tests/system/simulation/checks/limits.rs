@@ -50,7 +50,7 @@ pub fn secrets_stay_secret(run: &Run) -> Vec<Finding> {
     let mut findings = Findings::of("secrets-stay-secret");
     let plain = secret_value(run.scenario.seed, 0);
     let plain = plain.trim_end_matches('0').to_owned();
-    // Of the encoded form, as much as does not depend on what follows.
+    // The part of the encoded form counts that does not depend on the rest.
     let encoded = base64::engine::general_purpose::STANDARD.encode(&plain);
     let encoded = encoded.trim_end_matches('=');
     let encoded = encoded[..encoded.len() - 2].to_owned();
@@ -81,7 +81,7 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
     text.windows(part.len()).any(|window| window == part)
 }
 
-/// What is good goes on, whatever becomes of others: in fair weather it is applied soon after its push.
+/// Checks that a good object goes on, whatever becomes of others: in fair weather it is applied soon after its push.
 pub fn others_go_on(run: &Run) -> Vec<Finding> {
     const SOON: u64 = 25_000;
     let mut findings = Findings::of("others-go-on");
@@ -123,7 +123,7 @@ pub fn others_go_on(run: &Run) -> Vec<Finding> {
     findings.all
 }
 
-/// Whether anything but a commit disturbs within a time.
+/// Returns true when anything but a commit disturbs within a time.
 fn disturbed(run: &Run, from: u64, to: u64) -> bool {
     let storm = run.storms.iter().any(|(begins, ends)| *begins < to && ends.saturating_add(60_000) > from);
     // After a start it looks at everything first.

@@ -48,7 +48,7 @@ const CHECKS: [Check; 29] = [
     states::states_are_true,
 ];
 
-/// Everything that any checker finds.
+/// Returns everything that any checker finds.
 pub fn all(run: &Run) -> Vec<Finding> {
     CHECKS.iter().flat_map(|check| check(run)).collect()
 }

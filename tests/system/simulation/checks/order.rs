@@ -1,4 +1,4 @@
-//! Who may write, when, and what is another's to write.
+//! The writers, their times, and the fields of others.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::super::findings::{Finding, Findings, hold, is_lease, is_workload, key
 use super::super::run::Run;
 use super::super::second_source::source_of;
 
-/// Of several daemons, the one that wrote the Lease last writes.
+/// Checks that of several daemons the one that wrote the Lease last writes.
 pub fn one_writes(run: &Run) -> Vec<Finding> {
     let mut findings = Findings::of("one-writes");
     if !run.scenario.style.leads {
@@ -15,7 +15,7 @@ pub fn one_writes(run: &Run) -> Vec<Finding> {
     let mut holders: BTreeMap<&str, usize> = BTreeMap::new();
     for exchange in run.wire.iter().filter(|exchange| exchange.is_write()) {
         if is_lease(&exchange.path) {
-            // What it sent: what it heard may be twisted.
+            // The sent part counts: the answer may be twisted.
             let path = exchange.path.split('?').next().unwrap_or_default();
             let named = path.rsplit_once("/leases/").map(|(_, name)| name);
             let source = named.or(exchange.body["metadata"]["name"].as_str()).and_then(|it| it.strip_prefix("belay-"));
@@ -40,7 +40,7 @@ pub fn one_writes(run: &Run) -> Vec<Finding> {
     findings.all
 }
 
-/// What says that it comes after another is not applied while that one is still on its way to the same head.
+/// Checks that an object that comes after another is not applied while that one is still on its way to the same head.
 pub fn waits_its_turn(run: &Run) -> Vec<Finding> {
     let mut findings = Findings::of("waits-its-turn");
     for (key, exchange) in run.applies().filter(|(key, _)| is_workload(key)) {
@@ -61,7 +61,7 @@ pub fn waits_its_turn(run: &Run) -> Vec<Finding> {
 /// While an autoscaler has the replicas of a workload, belay says nothing of them, but for what is new: that begins with its
 /// manifest's number, which is repeated until the autoscaler says another.
 pub fn leaves_replicas_alone(run: &Run) -> Vec<Finding> {
-    /// How long belay may take to hear of an autoscaler.
+    /// The time until belay must have heard of an autoscaler.
     const HEARD: u64 = 60_000;
     let mut findings = Findings::of("leaves-replicas-alone");
     let mut before: BTreeMap<(String, String), serde_json::Value> = BTreeMap::new();

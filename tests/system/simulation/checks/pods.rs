@@ -21,7 +21,8 @@ pub fn settles(run: &Run) -> Vec<Finding> {
     findings.all
 }
 
-/// What can only fail never counts as complete; what can only succeed never fails, and never is taken back.
+/// Checks that a revision that can only fail never counts as complete, and that one that can only succeed never fails,
+/// and never is rolled back.
 pub fn follows_the_pods(run: &Run) -> Vec<Finding> {
     let mut findings = Findings::of("follows-the-pods");
     for record in run.records().filter(|record| is_workload(&record.key) && record.rolls_out) {
@@ -39,17 +40,17 @@ pub fn follows_the_pods(run: &Run) -> Vec<Finding> {
     findings.all
 }
 
-/// Whether a person has taken it back.
+/// Returns true when a person has rolled it back.
 fn by_hand(record: &Record) -> bool {
     record.reason.starts_with("UndoneByHand")
 }
 
-/// Whether it went back because another of its commit failed.
+/// Returns true when it went back because another of its commit failed.
 fn for_another(record: &Record) -> bool {
     record.trigger == "together" || record.reason.starts_with("CommitFailed")
 }
 
-/// Why something went back is saved before it goes.
+/// Checks that the reason of a rollback is saved before it begins.
 pub fn keeps_the_evidence(run: &Run) -> Vec<Finding> {
     let mut findings = Findings::of("keeps-the-evidence");
     for record in run.records().filter(|record| is_workload(&record.key) && !by_hand(record)) {
@@ -57,7 +58,7 @@ pub fn keeps_the_evidence(run: &Run) -> Vec<Finding> {
             continue;
         }
         let has = |record: &Record, wanted: &str| record.steps.iter().any(|(_, what, _)| what == wanted);
-        // What went back before its history was lost has its evidence there.
+        // A rollback from before its history was lost has its evidence there.
         let elsewhere =
             |other: &Record| (&other.key, &other.commit) == (&record.key, &record.commit) && has(other, "evidence");
         if !has(record, "went-back") && !has(record, "evidence") && run.records().any(elsewhere) {
@@ -75,7 +76,7 @@ pub fn keeps_the_evidence(run: &Run) -> Vec<Finding> {
     findings.all
 }
 
-/// What crashed again and again when it was replaced is not gone back to.
+/// Checks that a revision that crashed again and again when it was replaced is not gone back to.
 pub fn never_back_to_the_unwell(run: &Run) -> Vec<Finding> {
     let mut findings = Findings::of("never-back-to-the-unwell");
     // By object and template: in whose books it stands that it was not well.
@@ -91,10 +92,10 @@ pub fn never_back_to_the_unwell(run: &Run) -> Vec<Finding> {
             });
             continue;
         }
-        // What is complete anew is judged anew.
+        // A revision that is complete anew is judged anew.
         unwell.remove(&(key.clone(), sent.clone()));
         let seen = exchange.crashing.clone().filter(|crashing| *crashing != sent);
-        // What can't be looked at is believed to be as it was.
+        // A revision that can't be inspected is believed to be as it was.
         let stormy =
             run.storms.iter().any(|(from, to)| *from < exchange.begun && to.saturating_add(60_000) > exchange.begun);
         if let Some(crashing) = seen.filter(|_| !stormy) {
@@ -104,7 +105,7 @@ pub fn never_back_to_the_unwell(run: &Run) -> Vec<Finding> {
     findings.all
 }
 
-/// A record without its evidence.
+/// Returns a record without its evidence.
 pub fn short(record: &Record) -> String {
     let Record { number, commit, key, trigger, outcome, reason, steps, .. } = record;
     let steps: Vec<&str> = steps.iter().map(|(_, step, _)| step.as_str()).collect();

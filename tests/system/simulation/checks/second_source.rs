@@ -6,7 +6,7 @@ use super::super::run::Run;
 use super::super::scenario::{Fate, Order, Will};
 use super::super::second_source;
 
-/// What is live of the second source is what its folder says, unless it can only fail.
+/// Checks that the live objects of the second source are as in its folder, unless they can only fail.
 pub fn sources_apart(run: &Run) -> Vec<Finding> {
     let mut findings = Findings::of("sources-apart");
     let Some(order) = run.scenario.style.second else { return findings.all };
@@ -34,7 +34,7 @@ pub fn sources_apart(run: &Run) -> Vec<Finding> {
     findings.all
 }
 
-/// Whether every newest record of the first source is one of success.
+/// Returns true when every newest record of the first source is one of success.
 fn all_well(run: &Run) -> bool {
     let Some(books) = run.main_books() else { return false };
     run.head().objects.keys().all(|key| {
@@ -58,7 +58,7 @@ fn ends(run: &Run, kind: &str, name: &str, side: Side, findings: &mut Findings) 
     }
 }
 
-/// What its records say, against what its pods can only do.
+/// Checks its records against the only possible fates of its pods.
 fn verdicts(run: &Run, findings: &mut Findings) {
     for record in run.books.iter().flat_map(|books| &books.beside) {
         let beside = run.commits.get(&record.commit).map(|told| told.beside);

@@ -1,4 +1,4 @@
-//! What is said of the whole source, against what there is.
+//! The state of the whole source, against its objects.
 
 use super::super::events::Actor;
 use super::super::findings::{Finding, Findings, hold, is_workload, template};
@@ -34,14 +34,14 @@ pub fn states_are_true(run: &Run) -> Vec<Finding> {
     findings.all
 }
 
-/// Whether an object is as the head says, and its pods can only be well.
+/// Returns true when an object is as the head says, and its pods can only be healthy.
 fn is_fine(run: &Run, key: &Key, want: &Want) -> bool {
     let Some(live) = run.live.get(key) else { return false };
     let well = want.fate.is_none_or(|fate| Fate::will(fate) == Will::Succeed);
     well && hold(live).is_none() && (!is_workload(key) || template(live) == want.template)
 }
 
-/// What has left and is not deleted is told.
+/// Checks that an object that has left and is not deleted is reported.
 fn orphans(run: &Run, findings: &mut Findings) {
     let moved = run.lives.iter().any(|life| life.state > 0);
     if run.scenario.style.prune || moved || !run.head().broken.is_empty() {

@@ -1,4 +1,4 @@
-//! What belay may write, in which way, and how often.
+//! The writes that belay may make, their form, and their number.
 
 use std::collections::BTreeMap;
 
@@ -78,7 +78,8 @@ pub fn one_way(run: &Run) -> Vec<Finding> {
     findings.all
 }
 
-/// What was held is not applied again until something lets it go: its manifest changes, or a person says so.
+/// Checks that a held manifest is not applied again until something releases it: its manifest changes, or a person says
+/// so.
 pub fn held_is_not_applied(run: &Run) -> Vec<Finding> {
     let mut findings = Findings::of("held-is-not-applied");
     let mut held: BTreeMap<Key, (u64, String, (String, String))> = BTreeMap::new();
@@ -93,7 +94,7 @@ pub fn held_is_not_applied(run: &Run) -> Vec<Finding> {
             let person = run
                 .hands_on(&key)
                 .any(|handled| lets_go(handled.hand) && handled.at + 60_000 > *since && handled.at <= exchange.begun);
-            // Who lost the books with the object has nobody to tell.
+            // A person who lost the books with the object has nobody to tell.
             let person = person || run.has_moved() && run.hands_on(&key).any(|handled| deletes(handled.hand));
             if !changed && !person && !run.had_rival() {
                 findings.demand(sent != *failed, || {
@@ -110,19 +111,20 @@ pub fn held_is_not_applied(run: &Run) -> Vec<Finding> {
     findings.all
 }
 
-/// Whether a person may let a held manifest in again by that.
+/// Returns true when a person may let a held manifest in again by that.
 fn lets_go(hand: Hand) -> bool {
     matches!(hand, Hand::Undo | Hand::Retry | Hand::Image | Hand::Suspend(_))
 }
 
-/// Whether the object is gone by that.
+/// Returns true when the object is gone by that.
 fn deletes(hand: Hand) -> bool {
     matches!(hand, Hand::Delete | Hand::Replace | Hand::Finalizer(_))
 }
 
-/// What is suspended is left alone: from when belay can have heard of it until it is taken up again, it writes nothing to it.
+/// Checks that a suspended object is left alone: from when belay can have heard of it until it is taken up again, it
+/// writes nothing to it.
 pub fn suspended_is_left_alone(run: &Run) -> Vec<Finding> {
-    /// How long it may take until belay has heard of it, and until what was under way by then is through.
+    /// The time until belay must have heard of it, and until rollouts under way by then are through.
     const HEARD: u64 = 35_000;
     let mut findings = Findings::of("suspended-is-left-alone");
     for handled in &run.hands {
@@ -144,7 +146,8 @@ pub fn suspended_is_left_alone(run: &Run) -> Vec<Finding> {
     findings.all
 }
 
-/// A controller that writes an object again and again is not fought: each correction comes later than the one before.
+/// Returns a controller that writes an object again and again is not fought: each correction comes later than the one
+/// before.
 pub fn fights_nobody(run: &Run) -> Vec<Finding> {
     /// The writes of an object within 6 minutes: a few at once, then after 5, 10, 20, 40 s and so on.
     const MOST: usize = 12;
@@ -164,7 +167,7 @@ pub fn fights_nobody(run: &Run) -> Vec<Finding> {
     findings.all
 }
 
-/// Whether a ConfigMap that the workload's pods take has another manifest since.
+/// Returns true when a ConfigMap that the workload's pods take has another manifest since.
 fn config_changed(run: &Run, key: &Key, since: u64) -> bool {
     let config = ("ConfigMap".to_owned(), format!("{}-config", key.1));
     let text = |at: u64| run.head_at(at).objects.get(&config).map(|want| want.text.clone());
@@ -205,7 +208,7 @@ pub fn written_down_before(run: &Run) -> Vec<Finding> {
     findings.all
 }
 
-/// One rollout of an object at a time: one open record, and one write under way.
+/// Returns one rollout of an object at a time: one open record, and one write under way.
 pub fn one_at_a_time(run: &Run) -> Vec<Finding> {
     let mut findings = Findings::of("one-at-a-time");
     let mut last: BTreeMap<(usize, Key), &Exchange> = BTreeMap::new();
@@ -241,7 +244,7 @@ pub fn no_more_than_needed(run: &Run) -> Vec<Finding> {
         }
     }
     if run.settled {
-        // What a storm has silenced is given up after 30 s, and tried again after at most 30 s more.
+        // A request that a storm has silenced is given up after 30 s, and tried again after at most 30 s more.
         let storms = run.storms.iter().filter(|(_, ends)| *ends <= run.still);
         let tried_again = storms.map(|(_, ends)| ends + 60_000).max().unwrap_or_default();
         // A controller's last write is put right after at most ten minutes.

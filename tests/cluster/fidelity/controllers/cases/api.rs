@@ -198,7 +198,7 @@ fn maps(seen: &super::super::observer::Seen) -> Vec<String> {
     names.filter(|name| name.starts_with("map-")).map(str::to_owned).collect()
 }
 
-/// The first events of a watch of ConfigMaps, other than of those that every namespace has.
+/// Returns the first events of a watch of ConfigMaps, other than of those that every namespace has.
 async fn events(w: &World, labels: &str, from: &str, count: usize) -> Result<Vec<String>> {
     let params = WatchParams::default().labels(labels);
     let request = Request::new(w.path("ConfigMap")).watch(&params, from)?;

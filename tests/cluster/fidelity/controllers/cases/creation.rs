@@ -191,7 +191,7 @@ fn deleted() -> Vec<Case> {
             w.check(owners[0]["uid"] != old, "the new one")?;
         }),
         case!("D16", "deleted without its pods and made again, a rollout goes on", |w| {
-            // How many pods are ready when the Deployment looks decides how many old ones go at once.
+            // The number of ready pods when the Deployment looks decides how many old ones go at once.
             w.steps_may_differ();
             w.rolled_out(4, json!({})).await?;
             w.fate("v2", Fate::OnCommand);
@@ -247,7 +247,7 @@ fn deleted() -> Vec<Case> {
     ]
 }
 
-/// A ReplicaSet with the Deployment's labels, another template, and a revision.
+/// Returns a ReplicaSet with the Deployment's labels, another template, and a revision.
 fn older(revision: &str) -> Value {
     let mut older = replicas("ReplicaSet", "web", 1, json!({}));
     older["metadata"] = json!({
@@ -275,7 +275,7 @@ async fn uid_of_map(w: &World) -> Result<Value> {
     Ok(w.create(map).await?["metadata"]["uid"].clone())
 }
 
-/// The n-th ReplicaSet.
+/// Returns the n-th ReplicaSet.
 pub fn set(w: &World, index: usize) -> Value {
     w.look(sets).get(index).cloned().flatten().map_or(Value::Null, |set| Value::clone(&set))
 }

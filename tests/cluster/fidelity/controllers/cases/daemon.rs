@@ -143,7 +143,7 @@ fn placed() -> Vec<Case> {
             let taint = |effect: &str| json!({ "spec": { "taints": [{ "key": "mine", "effect": effect }] } });
             w.send("PATCH", &path, "application/merge-patch+json", &taint("NoSchedule")).await?;
             w.settle().await?;
-            // Whether the counts tell of it is left to chance: nothing looks at the set until something else happens.
+            // The counts may or may not show it: nothing looks at the set until something else happens.
             w.note(format!("{} pods", w.look(|seen| active_pods(seen, None).len())));
             w.send("PATCH", &path, "application/merge-patch+json", &taint("NoExecute")).await?;
             w.until("one pod", |seen| active_pods(seen, None).len() == 1).await?;
@@ -219,7 +219,7 @@ fn kept() -> Vec<Case> {
     ]
 }
 
-/// A DaemonSet `web` for the nodes of this case.
+/// Returns a DaemonSet `web` for the nodes of this case.
 fn set(w: &World, more: Value) -> Value {
     let mut spec = json!({ "selector": { "matchLabels": { "app": "web" } }, "template": template("web", "v1") });
     spec["template"]["spec"]["nodeSelector"] = json!({ "case": w.namespace });

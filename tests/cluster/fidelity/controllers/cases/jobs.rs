@@ -232,7 +232,7 @@ fn indexed() -> Vec<Case> {
 
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
-/// A Job `work` of pods `v1`.
+/// Returns a Job `work` of pods `v1`.
 pub fn job(more: Value) -> Value {
     let mut template = template("work", "v1");
     template["spec"]["restartPolicy"] = json!("Never");

@@ -38,7 +38,7 @@ pub fn cases() -> Vec<Case> {
             w.until_sizes(&[1]).await?;
             w.settle().await?;
             let said = w.kubectl(&["rollout", "status", "deployment/web", "--timeout=1s"]).await?;
-            // How often it says so depends on how often anything happens.
+            // The number of these lines depends on how often anything happens.
             w.note(said.lines().last().unwrap_or_default());
         }),
         case!("K04", "deleted while its status is watched", |w| {
@@ -129,7 +129,8 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// A manifest of a Deployment `web`, written for kubectl. It stays in the machine's temporary folder for the test's time.
+/// Returns a manifest of a Deployment `web`, written for kubectl. It stays in the machine's temporary folder for the
+/// test's time.
 fn file(case: &str, image: &str, more: &str) -> tempfile::TempPath {
     let text = format!(
         "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\nspec:\n{more}  replicas: 1\n  selector:\n    \

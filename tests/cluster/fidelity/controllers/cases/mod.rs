@@ -23,7 +23,7 @@ mod validation;
 
 use super::Case;
 
-/// All scripts.
+/// Returns all scripts.
 pub fn all() -> Vec<Case> {
     [
         creation::cases(),

@@ -190,7 +190,7 @@ fn controllers() -> Vec<Case> {
             w.until("nothing left", |seen| seen.get("ReplicationController", "web").is_none()).await?;
         }),
         case!("X15", "a ReplicationController scales, replaces and adopts", |w| {
-            // Whether another pod is made before the orphan is adopted is left to chance.
+            // Another pod may or may not be made before the orphan is adopted.
             w.steps_may_differ();
             w.create(pod("orphan", "web")).await?;
             w.until("the orphan", |seen| active_pods(seen, None).iter().any(|pod| super::super::world::is_ready(pod)))

@@ -173,7 +173,7 @@ fn overtaken() -> Vec<Case> {
 fn changed() -> Vec<Case> {
     vec![
         case!("R18", "a new ReplicaSet that is too large is cut down", |w| {
-            // How many pods are made or deleted meanwhile depends on who is faster.
+            // The number of pods that are made or deleted meanwhile depends on who is faster.
             w.steps_may_differ();
             stuck(&w).await?;
             w.scale("ReplicaSet", &name_of(&set(&w, 1)), 11).await?;

@@ -167,7 +167,7 @@ async fn share(w: &World, from: (i64, i64), to: (i64, i64), sizes: &[i64], then:
 }
 
 async fn scale_and_change(w: &World, size: i32) -> Result<()> {
-    // Whether pods become ready between two steps would decide which of them go.
+    // Pods that become ready between two steps would decide which of them go.
     w.fate("v1", Fate::OnCommand);
     w.fate("v3", Fate::OnCommand);
     let container = json!({ "name": "app", "image": "v3" });

@@ -247,7 +247,7 @@ fn mended() -> Vec<Case> {
     ]
 }
 
-/// A StatefulSet `web`.
+/// Returns a StatefulSet `web`.
 fn set(replicas: i32, more: Value) -> Value {
     let mut spec = json!({
         "replicas": replicas, "serviceName": "web", "selector": { "matchLabels": { "app": "web" } },
@@ -343,7 +343,7 @@ fn image(w: &World, pod: &'static str) -> String {
     pod["spec"]["containers"][0]["image"].as_str().unwrap_or_default().to_owned()
 }
 
-/// How many pods of this name there ever were.
+/// Returns how many pods of this name there ever were.
 fn pods_ever(seen: &Seen, name: &str) -> usize {
     let of_name = seen.history.iter().filter(|step| step.kind == "Pod" && step.name == name);
     of_name.map(|step| step.object["metadata"]["uid"].to_string()).collect::<std::collections::BTreeSet<_>>().len()
