@@ -39,7 +39,7 @@ impl Backoff {
         wait
     }
 
-    /// It has succeeded: the next wait is the first again.
+    /// Resets after a success: the next wait is the first again.
     pub fn reset(&mut self) {
         self.tried = 0;
     }

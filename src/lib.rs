@@ -2,7 +2,7 @@
 //!
 //! This page is the map of the house. The README says what belay is for; the words used here are the words its users see.
 //!
-//! # How a commit flows
+//! # The flow of a commit
 //!
 //! ```text
 //!   git ──────▶ manifest ─────▶ rollout::plan ─────▶ cluster::apply ─────▶ cluster::watch ─▶ rollout::judge
@@ -13,15 +13,15 @@
 //!                                                          └── rollout::rollback ◀──────── cluster::evidence
 //! ```
 //!
-//! Every step is recorded in `history` before and after it is taken. `daemon` joins the rooms. What becomes of one object
-//! is decided in `rollout`; what concerns several at once is decided in `daemon`: which plan takes the place of which, what
-//! is taken up again after a restart, how much is pruned, who holds the Lease, what goes back together.
+//! Every step is recorded in `history` before and after it is taken. `daemon` joins the rooms. `rollout` decides about
+//! one object; `daemon` decides about several at once: which plan takes the place of which, which rollouts continue
+//! after a restart, how much is pruned, which daemon holds the Lease, which objects go back together.
 //!
 //! # Rooms
 //!
 //! A room is a crate of the workspace (`crates/`), a module of `belay-core`, or a module of this crate.
 //!
-//! | room | what it is | what it may touch |
+//! | room | contents | access |
 //! |---|---|---|
 //! | [`kube_facts`] | crate `kube-facts`: facts about Kubernetes' kinds, generated from a real API server | nothing: data |
 //! | [`manifest`] | in `belay-core`: text to objects, each with its place; complaints; edits of a manifest's text | nothing: pure |
@@ -29,7 +29,7 @@
 //! | [`git`] | the branch, what changed, texts at a commit; the working copy of a person who commits | libgit2, the mirror's folder, the network; for a person's commit also the working copy, `gpg` and `ssh-keygen` |
 //! | [`render`] | folders that kustomize or Helm turns into manifests: which there are, from what, the tool's run | a tool as a child process, private folders |
 //! | [`cluster`] | the Kubernetes API: read, watch, apply, evidence, events | the Kubernetes API |
-//! | [`history`] | what became of each manifest of each commit | one SQLite file |
+//! | [`history`] | the record of each manifest of each commit | one SQLite file |
 //! | [`daemon`] | the loop of each source, which joins the rooms above | the rooms above |
 //! | [`web`] | pages, JSON, metrics, `/healthz` and `/readyz` (`web/answer`) over HTTP, which change nothing; Git servers' webhooks, `POST /hooks/SOURCE` (`web/hooks`), which ask the daemon to look at a source | a socket, the history, the cluster, the mirrors |
 //! | [`notices`] | sends what became of commits to receivers elsewhere; `notices/receiver` sends again what failed | the history, sockets to receivers |
@@ -52,27 +52,27 @@
 //!
 //! `belay-core` decides; the daemon and the commands read what it must know, and do what it says.
 //!
-//! | what | files of `crates/belay-core/src/` |
+//! | subject | files of `crates/belay-core/src/` |
 //! |---|---|
 //! | text to objects, each key and value with its place; a key written twice; values to text (`emit`); the memory that a value takes, by its text (`value_memory`) | `manifest/yaml` (`manifest/yaml/placed` `manifest/yaml/emit`) `manifest/value_memory` |
 //! | which fields a kind has, which values they take, hints for a misspelt (`nearest`) or misplaced (`meant`) field | `manifest/schema` |
 //! | what the API server refuses beyond that; which kinds live in a namespace | `manifest/rules` `manifest/scopes` |
 //! | a file to manifests (`manifest/set`), all files of a commit (`manifest/manifest_set`), an object that is written twice (both); a link or submodule in the place of manifests (`not_read`) | `manifest/set` `manifest/manifest_set` `manifest/one_manifest` `manifest/not_read` |
-//! | what a tool rendered, with the place that it comes from; Helm's hooks | `manifest/rendered` `manifest/helm_hooks` |
+//! | the output of a tool, with the place that it comes from; Helm's hooks | `manifest/rendered` `manifest/helm_hooks` |
 //! | complaints and how they are shown, without values that may be secret | `manifest/complaint` `manifest/report` `manifest/render` `manifest/secrecy` |
 //! | edits of a manifest that keep every other line (`belay set`, `belay scale`) | `manifest/edit` (a line changed: `manifest/edit/replace`) |
-//! | what is done with one object: refused, held, left alone, applied | `rollout/plan` (its `mod.rs`) |
+//! | the step for one object: refused, held, left alone, applied | `rollout/plan` (its `mod.rs`) |
 //! | the order of kinds, `belay.dev/after`, what may be deleted | `rollout/plan/order` `rollout/plan/after` `rollout/plan/prune` |
-//! | whether a rollout goes on after a restart, or under a newer commit, or is rolled back | `rollout/plan/resume` |
-//! | whether a Job that is gone has run for its manifest | `rollout/plan/job_run` |
-//! | what an apply would change, with Secrets masked | `rollout/plan/diff` |
+//! | the decision if a rollout goes on after a restart, or under a newer commit, or is rolled back | `rollout/plan/resume` |
+//! | the decision if a Job that is gone has run for its manifest | `rollout/plan/job_run` |
+//! | the changes of an apply, with Secrets masked | `rollout/plan/diff` |
 //! | a rollout because a ConfigMap or Secret changed | `rollout/plan/config_hash` `rollout/plan/references` |
 //! | the verdict: deadlines, and the time of an outage that is added to them (measured by `rollout/judge/outage`) | `rollout/judge` (its `mod.rs`) |
 //! | failing before the deadline; what a workload's own status says, one file a kind | `rollout/judge/fail_fast`; `rollout/judge/health` |
 //! | the rollback: to which revision, by which writes, what is held and when a hold ends, also where the cluster has lost it; what of a commit goes back | `rollout/rollback/target` `rollout/rollback/plan` `rollout/rollback/hold` `rollout/rollback/kept_hold` `rollout/rollback/whole_commit` |
 //! | `kubectl rollout undo` and `belay undo`, recognised and held | `rollout/rollback/manual_rollback` `rollout/rollback/by_hand`; what the command `belay undo` writes: `rollout/rollback/undo` |
 //! | fields that others own or that are ignored; `replicas` of what an autoscaler scales | `rollout/ownership/owned` `rollout/ownership/ignored_fields` `rollout/autoscaler` |
-//! | what others have added and is to go; what the cluster writes itself; `stringData`, which is sent as `data` | `rollout/ownership/surplus` (`rollout/ownership/field_set`); `rollout/ownership/cluster_fields`; `rollout/ownership/string_data` |
+//! | additions of others that must go; fields that the cluster writes itself; `stringData`, which is sent as `data` | `rollout/ownership/surplus` (`rollout/ownership/field_set`); `rollout/ownership/cluster_fields`; `rollout/ownership/string_data` |
 //! | taking over from another tool; whether a Lease is free | `rollout/ownership/takeover` `rollout/ownership/lease` |
 //! | rolling updates of ReplicationControllers, `belay rolling-update` | `rollout/rolling_update` (what is done next: `rollout/rolling_update/roll`, how far: `rollout/rolling_update/sizes`) |
 //! | outcomes, states, reasons, triggers | `rollout/record` |
@@ -80,53 +80,53 @@
 //! # Inside the daemon
 //!
 //! `daemon/source.rs` is the loop of one source: it takes an event, `state/on` decides what becomes of it, and `perform` begins
-//! what that says is to be done. What is known is in `state/known`, in plain values; what takes time runs beside the loop and
-//! comes back as an event (`task_result`). What a decision must know of Git or the history is read there and comes with its
-//! event. No file imports one that imports it.
+//! what that says is to be done. The known facts are in `state/known`, in plain values; slow work runs beside the loop
+//! and comes back as an event (`task_result`). The facts about Git or the history that a decision needs are read there
+//! and come with its event. No file imports one that imports it.
 //!
-//! | what | files of `daemon/` |
+//! | subject | files of `daemon/` |
 //! |---|---|
 //! | the loop | `source` `state` `perform` `task_result`; `startup` reads the records that an earlier run left open; `liveness` answers systemd's watchdog |
-//! | what is decided across objects | `state/on` hands each event to the file that decides it: `state/fetch_events` (looks, and heads refused because they empty or replace everything), `state/plan_events` (which plan takes the place of which), `state/rollout_events` (superseding, ends, panics), `state/drift_events` (what is looked into, corrected, reported, taken up), `state/retry_events` (what waits or was refused is tried again, by `state/retries`), with `state/event`, `state/known`, `state/fetching`, `state/drift` and `state/disputes` (who keeps changing what belay puts right; `dispute` is what is said of it) |
+//! | decisions across objects | `state/on` hands each event to the file that decides it: `state/fetch_events` (looks, and heads refused because they empty or replace everything), `state/plan_events` (which plan takes the place of which), `state/rollout_events` (superseding, ends, panics), `state/drift_events` (what is looked into, corrected, reported, taken up), `state/retry_events` (what waits or was refused is tried again, by `state/retries`), with `state/event`, `state/known`, `state/fetching`, `state/drift` and `state/disputes` (who keeps changing what belay puts right; `dispute` is what is said of it) |
 //! | a fetch, and what a new head says | `look` fetches; `read_head` reads the new head and notices one that empties or replaces everything; `lost_folder` complains about a folder that became a link, a submodule or a file; `head_reading` charges each change to its commit (by `git/read/attribution`; rendered folders: `unit_changes`); `beyond_limits` does not read again what is too large; `quarantine` leaves alone a repository that brought belay down (for how long: `git/mirror/attempt`); `repository` `source_options` `capabilities` `head_change` `units` `desired_state` `file_facts` `read_files` `offline_start` |
 //! | a plan | `plan_head` `plan_request` `planner` `plan_parts` (object by object) `plan_surplus` `on_outage` `prepared` `keep_held` `recorded_facts` `live_objects` `config_rollout` `source_dependency`; `plan_once` plans for `belay plan`; `made` says whether an object is this source's (the core refuses what is another's), `ownership_conflict` reports it |
 //! | beginning rollouts | `start` `apply_wave` `dependency_gate` `rollout_end`; `continued_rollout` lets a rollout go on under a newer commit (noted by `state/rollout_events`, decided by the core's `rollout/plan/resume`) |
 //! | one rollout | `rollout` is all of it, from the plan to the record; `patience` `until_served` gives up what is not served; `rollout_task` `apply_manifest` `takeover` `established` `health_monitor` |
 //! | rolling back | `rollback_facts` gathers what the core plans by, `rollback` carries out any such plan, `rollback_watch` proves it; `rollback_target` `dependent_config` `commit_rollback` `failure` `fallback_template` `previous_manifest` |
 //! | `kubectl rollout undo` and `belay undo`, recognised and held | `manual_rollback` |
-//! | what is held where the cluster has lost the hold | `kept_holds` |
-//! | what differs between kinds of workloads | `driver`; `stuck_pods` of StatefulSets, `replication_controller` `rolled_pods`; `job_runs` says which Jobs have run that are gone (decided by the core's `rollout/plan/job_run`), `finished_jobs` keeps them in the Lease |
-//! | what the watches tell, drift, and what an autoscaler scales | `watch_events` `in_sync` `recheck` `reported` `external_changes` `recovered` `unhealthy` `autoscalers` `deferred_watch` `deferred_kinds` `live` `rights` |
+//! | holds that the cluster has lost | `kept_holds` |
+//! | differences between kinds of workloads | `driver`; `stuck_pods` of StatefulSets, `replication_controller` `rolled_pods`; `job_runs` says which Jobs have run that are gone (decided by the core's `rollout/plan/job_run`), `finished_jobs` keeps them in the Lease |
+//! | reports of the watches, drift, and the targets of autoscalers | `watch_events` `in_sync` `recheck` `reported` `external_changes` `recovered` `unhealthy` `autoscalers` `deferred_watch` `deferred_kinds` `live` `rights` |
 //! | pruning | `prune_candidates` finds what left the repository and how much may be deleted at once, `prune` compares and deletes; `unmanaged` `revision_references` `cleanup` |
-//! | what is recorded | `charged_commits` `journal` `journal_queue` `standing` `retention` `rebuild` |
-//! | what is published, and noted to be told | `status`, which `status_socket` says to commands; `history_file` keeps the history's file in its place; `lasting_trouble` `event_queue` `queued_events`; `source_completion` says whether a source is complete, for sources that wait for it |
-//! | who follows a source | `leadership` gets, keeps and loses the Lease, `leading` follows meanwhile; without it `cluster/lease` stops every write |
-//! | what all of these are given | `context` `requests` `tasks` `blocking_pool` `panics` `task_panics` `commit_tree` |
-//! | what the API server refused, and the choices that a person has then | `refused` |
+//! | records | `charged_commits` `journal` `journal_queue` `standing` `retention` `rebuild` |
+//! | published state, and notices | `status`, which `status_socket` says to commands; `history_file` keeps the history's file in its place; `lasting_trouble` `event_queue` `queued_events`; `source_completion` says whether a source is complete, for sources that wait for it |
+//! | the daemon that follows a source | `leadership` gets, keeps and loses the Lease, `leading` follows meanwhile; without it `cluster/lease` stops every write |
+//! | the context of all of these | `context` `requests` `tasks` `blocking_pool` `panics` `task_panics` `commit_tree` |
+//! | refusals of the API server, and the choices that a person has then | `refused` |
 //!
 //! # Inside the other rooms
 //!
-//! | what | file |
+//! | subject | file |
 //! |---|---|
 //! | reaching a repository: which addresses (`location`), with what belay shows (`credentials`), over http and https (`http`, `http_client`, `redirect`) and by the program `ssh` (`ssh`, `ssh_command`, `ssh_complaint`, `passphrase`) in libgit2's place (`register`), within the limits of a session (`session`), the fetch (`fetch`; from this machine: `import`, whose files are looked at first: `local_files`, and whose commits: `surplus_parents`, whose pushes wake belay: `wake`) | `src/git/transport` |
 //! | belay's copy of it: its memory, damage, packs, what is thrown away (`garbage`) and what never (`pins`) | `src/git/mirror` |
-//! | which branch, tag or commit is followed; limits of what is read; whom a commit is charged to, and the changes between two heads | `src/git/read/follow` `src/git/read/limits` `src/git/read/attribution` `src/git/read/tree` |
+//! | the branch, tag or commit that is followed; limits of reading; the commit that is charged with a change, and the changes between two heads | `src/git/read/follow` `src/git/read/limits` `src/git/read/attribution` `src/git/read/tree` |
 //! | the commits of a person: the working copy, signatures (`signing`), the push | `src/git/worktree`; which manifests are meant: `src/cli/worktree` |
-//! | which folders are rendered, which files count, from which inputs a folder is rendered, what is kept of it, where an object comes from | `src/render/find` `src/render/excluded` `src/render/closure` `src/render/cache` `src/render/origins` |
+//! | the folders that are rendered, the files that count, the inputs of a folder, the kept renderings, the origin of an object | `src/render/find` `src/render/excluded` `src/render/closure` `src/render/cache` `src/render/origins` |
 //! | a tool's run: its limits of time, memory and output, and its end | `src/render/child`; what it may see: `src/render/confine`; what it said when it failed: `src/render/said` |
 //! | reads, lists and watches, of which objects come as text, with the memory that each takes reckoned before; which kinds are served; one request, its answer while it arrives, and when it is made again | `src/cluster/read` `src/cluster/pages` `src/cluster/watch`, `src/cluster/object_text`; `src/cluster/discovery` `src/cluster/kinds`; `src/cluster/call` `src/cluster/received` `src/cluster/retry` |
 //! | writes of the daemon and of the commands; a write that is not allowed without the Lease | `src/cluster/apply` `src/cluster/patch`; `src/cluster/lease` |
-//! | why a workload does not come up (pods, events, last lines), without secrets; Kubernetes Events about it; an API server that does not answer, or is ready and can't serve one object (`readiness`) | `src/cluster/evidence` `src/cluster/masking`; `src/cluster/events`; `src/cluster/outage` `src/cluster/readiness` |
+//! | the reason for which a workload does not come up (pods, events, last lines), without secrets; Kubernetes Events about it; an API server that does not answer, or is ready and can't serve one object (`readiness`) | `src/cluster/evidence` `src/cluster/masking`; `src/cluster/events`; `src/cluster/outage` `src/cluster/readiness` |
 //! | `history.db`: opened, refused where a newer belay wrote it, set aside where it is damaged | `src/history/store/file` (formats: `src/history/store/format`; set aside: `src/history/store/aside`) |
-//! | what is written into it: plans, in which line of the timeline a record counts, what is forgotten, the outbox of notices (what becomes of a commit: `commit`) | `src/history/write/begin` `src/history/write/timeline_plan` `src/history/write/retention` `src/history/notices` |
-//! | what is asked of it: records, the timeline, the four figures of delivery, earlier templates | `src/history/query` (`records` `timeline` `stats` `templates`) |
+//! | writes into it: plans, the line of the timeline in which a record counts, forgetting, the outbox of notices (the outcome of a commit: `commit`) | `src/history/write/begin` `src/history/write/timeline_plan` `src/history/write/retention` `src/history/notices` |
+//! | questions to it: records, the timeline, the four figures of delivery, earlier templates | `src/history/query` (`records` `timeline` `stats` `templates`) |
 //! | pages for people, a file each; their live change; diffs, the progress of rollouts, links to the forge | `src/web/pages`; `src/web/live`; `src/web/manifest_diff` `src/web/rollout_progress` `src/web/forge` |
 //! | JSON and its OpenAPI; metrics; which host names are answered | `src/web/api` `src/web/openapi`; `src/web/metrics`, counted in `src/telemetry/metrics`; `src/web/hosts` |
 //! | webhooks: the look that they ask for, and whether their signature is right | `src/web/hooks` `src/web/hook_signature` |
-//! | what a receiver is sent, again and again where it fails | `src/notices/receiver` (what: `src/notices/message`; by HTTP, mail, Slack, as a forge's commit status: `send` `mail` `slack` `forge`) |
+//! | messages to a receiver, again and again if one fails | `src/notices/receiver` (what: `src/notices/message`; by HTTP, mail, Slack, as a forge's commit status: `send` `mail` `slack` `forge`) |
 //! | to which addresses nothing is sent | `src/notices/lookup` (which are private: `src/notices/address`) |
 //! | a command | `src/cli/commands`; `belay simulate`'s most and fewest pods: `src/cli/commands/simulate/bounds` |
-//! | which object, revision or cluster is meant; the embedded cluster of a command; tables, diffs and JSON that are printed | `src/cli/args` `src/cli/session`; `src/cli/session/embedded`; `src/cli/output` |
+//! | the object, revision or cluster that is meant; the embedded cluster of a command; tables, diffs and JSON that are printed | `src/cli/args` `src/cli/session`; `src/cli/session/embedded`; `src/cli/output` |
 //! | the configuration: a source's keys, which source waits for which, files with secrets, its JSON schema | `src/config/source` `src/config/order` `src/config/secret_file` `src/config/schema` |
 //! | the embedded API server: what a write goes through | `crates/minicluster/src/api/write`; rules of kinds: `crates/minicluster/src/api/object/validate`; who owns which field, and conflicts of that: `crates/minicluster/src/api/object/apply` (`update`); quotas (`quota`), ports (`services`), accounts of pods (`service_account`): `crates/minicluster/src/api/admission`; who may ask for it: `crates/minicluster/src/api/access`; what is stored, and its watches: `crates/minicluster/src/api/store` (from how far back: `resource_store`) |
 //! | the embedded controllers, a file or folder each | `crates/minicluster/src/controllers`; maxSurge and maxUnavailable: `crates/minicluster/src/controllers/deployment/sizes`; which pods go first: `crates/minicluster/src/controllers/replica_set/rank`; the objects that they see: `crates/minicluster/src/controllers/informer`, those with a pod template: `crates/minicluster/src/controllers/templated` |

@@ -86,7 +86,7 @@ pub struct Systemd {
 }
 
 impl Systemd {
-    /// systemd where it asked to be told (`NOTIFY_SOCKET`), and nobody otherwise.
+    /// Returns the line to systemd if it asked for it (`NOTIFY_SOCKET`), and to nobody otherwise.
     #[must_use]
     pub fn of_this_process() -> Systemd {
         Systemd { socket: std::env::var_os("NOTIFY_SOCKET").map(PathBuf::from), unheard: Arc::default() }

@@ -154,7 +154,8 @@ impl Cluster {
         answer.map_err(|error| without_credentials(&error))
     }
 
-    /// Boxed where it is called: thousands of rollouts wait side by side, and few of them for an answer.
+    /// Sends a request. It is boxed by the caller: thousands of rollouts wait side by side, and few of them for an
+    /// answer.
     async fn exchange(
         &self,
         purpose: Purpose<'_>,

@@ -77,7 +77,7 @@ fn in_one_word(reason: String) -> String {
 }
 
 impl ClusterError {
-    /// The server can't do it now.
+    /// Returns the error of a server that can't do it now.
     pub(super) fn away(what: impl Into<String>, message: impl Into<String>) -> ClusterError {
         ClusterError::Away {
             what: what.into(),
@@ -87,7 +87,7 @@ impl ClusterError {
         }
     }
 
-    /// There was no answer.
+    /// Returns the error of a server that gave no answer.
     pub(super) fn silence(what: impl Into<String>, message: impl Into<String>) -> ClusterError {
         ClusterError::Away {
             what: what.into(),

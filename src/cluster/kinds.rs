@@ -35,7 +35,7 @@ pub struct Served {
 }
 
 impl Served {
-    /// `apps/v1`, or `v1`.
+    /// Returns `apps/v1`, or `v1`.
     #[must_use]
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }

@@ -131,7 +131,7 @@ impl Masking {
         masked
     }
 
-    /// The texts in a value without them.
+    /// Takes the texts in a value out.
     pub(super) fn apply_within(&self, value: &mut Value) {
         match value {
             Value::String(text) => *text = self.apply(text),

@@ -123,7 +123,7 @@ impl Cluster {
         Cluster { metrics, ..self }
     }
 
-    /// When its API server did not answer lately, as far as belay has noticed.
+    /// Returns the times when its API server did not answer lately, as far as belay has noticed.
     #[must_use]
     pub fn outages(&self) -> Outages {
         self.outages.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -37,7 +37,7 @@ impl Default for OutageState {
 }
 
 impl Outage {
-    /// A request had no answer.
+    /// Notes that a request had no answer.
     pub(super) fn failed(&self, message: &str) {
         let now = Instant::now();
         let mut state = self.state();
@@ -52,7 +52,7 @@ impl Outage {
         warn!(seconds, failed, error = message, "the API server does not answer; all that waits for it is tried again");
     }
 
-    /// A request had an answer.
+    /// Notes that a request had an answer.
     pub(super) fn answered(&self) {
         let mut state = self.state();
         let Some(since) = state.since.take() else { return };

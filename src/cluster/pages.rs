@@ -107,7 +107,7 @@ impl<'a> Pages<'a> {
         Pages { limit: listing.limit, listing, token: String::new(), over: false, seen: 0 }
     }
 
-    /// The next page, with those of its objects that `keep` wants; `None` behind the last.
+    /// Returns the next page, with those of its objects that `keep` wants; `None` behind the last.
     ///
     /// # Errors
     /// Fails when the API server does not answer, or does not allow it.
@@ -221,7 +221,7 @@ impl Cluster {
         Ok((found, Vec::new()))
     }
 
-    /// One page of a list, with those of its objects that `keep` wants.
+    /// Returns one page of a list, with those of its objects that `keep` wants.
     async fn page(
         &self,
         listing: &Listing<'_>,

@@ -32,7 +32,7 @@ impl LoggedTrouble {
 }
 
 impl Default for Backoff {
-    /// As the API server is asked again.
+    /// Returns the waits between requests to the API server.
     fn default() -> Backoff {
         Backoff::between(FIRST, LONGEST)
     }

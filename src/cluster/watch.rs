@@ -68,7 +68,7 @@ impl Watched {
         self.watches.insert(served.clone(), stop.drop_guard());
     }
 
-    /// The namespaces in which objects are watched where belay may not list them everywhere.
+    /// Sets the namespaces in which objects are watched if belay may not list them everywhere.
     pub fn in_namespaces(&self, namespaces: BTreeSet<String>) {
         self.namespaces.send_if_modified(|known| {
             let differs = *known != namespaces;
@@ -198,7 +198,7 @@ impl WatchedKind {
         }
     }
 
-    /// A namespace is told of, or may not be read.
+    /// Waits until a namespace is reported, or may not be read.
     async fn heard(
         &self,
         spaces: &mut Spaces,

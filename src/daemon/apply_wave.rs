@@ -58,7 +58,7 @@ impl Ranks {
         Ranks(Arc::new(WaveCounts { waiting: Mutex::new(waiting), moved: Notify::new() }))
     }
 
-    /// One object at that place keeps the later ones waiting no more.
+    /// Lets later objects pass the one at that place.
     pub(super) fn pass(&self, place: Place) {
         // Only the last of a rank wakes those who wait, or each of thousands would be woken by each of thousands.
         let mut waiting = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -101,7 +101,7 @@ impl WaveTurn {
         }
     }
 
-    /// The object does not keep the later ranks waiting any more.
+    /// Lets later ranks pass the object.
     pub(super) fn through(&self) {
         if !self.through.swap(true, Ordering::Relaxed) {
             self.ranks.pass(self.rank);

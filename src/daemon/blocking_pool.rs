@@ -47,7 +47,7 @@ impl Default for BlockingPool {
 }
 
 impl BlockingPool {
-    /// On how many threads at once one piece of work may be done.
+    /// Returns the number of threads on which one piece of work may be done at once.
     pub(super) fn threads(&self) -> usize {
         match self {
             BlockingPool::InTurn(_) => 1,

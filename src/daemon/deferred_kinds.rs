@@ -50,7 +50,7 @@ impl DeferredKinds {
         self.through.remove(key)
     }
 
-    /// The watch has told of all objects of a kind.
+    /// Notes that the watch has told of all objects of a kind.
     pub(super) fn told_all(&mut self, served: &Served) {
         self.through.retain(|key, _| key.group != served.group || key.kind != served.kind);
     }

@@ -23,7 +23,7 @@ impl Source {
         }
     }
 
-    /// An object is through of which no watch has told: one will, or it is looked into.
+    /// Compares a finished object that no watch has reported, when it is seen.
     pub(super) fn compare_when_seen(&mut self, key: &ObjectKey, well: Option<InSync>) {
         if !self.watches.deferred.has(&key.group, &key.kind) {
             self.recheck_after(key.clone(), Duration::ZERO);

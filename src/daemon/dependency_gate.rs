@@ -82,7 +82,7 @@ impl Source {
         }
     }
 
-    /// Something has become of an object: those that wait for it are looked at again.
+    /// Rechecks the objects that wait for one whose state has changed.
     pub(super) fn recheck_dependents(&mut self, key: &ObjectKey) {
         if self.state.planning.planned.is_none() {
             return;

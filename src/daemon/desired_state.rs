@@ -323,7 +323,7 @@ impl DesiredState {
         Workload::of(key).is_some_and(Workload::can_go_back) && own.unwrap_or(of_source)
     }
 
-    /// When a workload was restarted, as its manifest says.
+    /// Returns when a workload was restarted, as its manifest says.
     pub(super) fn restarted(&self, key: &ObjectKey) -> Option<&str> {
         self.workload(key)?.restarted.as_deref()
     }

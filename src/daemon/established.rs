@@ -42,7 +42,7 @@ impl RolloutTask {
         }
     }
 
-    /// A definition is there when it is served; what is of it comes in a later rank.
+    /// Waits until a definition is served; its objects come in a later rank.
     pub(super) async fn wait_until_established(&mut self, written: &Value) -> Result<(), Cancelled> {
         if self.planned.wanted.key.kind != "CustomResourceDefinition" {
             return Ok(());

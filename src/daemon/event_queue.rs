@@ -30,7 +30,7 @@ impl Source {
         self.gather();
     }
 
-    /// One has been told.
+    /// Takes the next Event after one was sent.
     pub(super) fn told(&mut self) {
         self.events.busy = false;
         self.gather();

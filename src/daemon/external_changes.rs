@@ -93,7 +93,7 @@ fn unknown(autoscalers: &Autoscalers, message: &str) -> Vec<Option<ObjectKey>> {
     Vec::new()
 }
 
-/// When a workload was restarted, as it says.
+/// Returns when a workload was restarted, by its own annotation.
 fn restarted_at(workload: &Value) -> Option<&str> {
     workload["spec"]["template"]["metadata"]["annotations"][marks::RESTARTED_AT].as_str()
 }

@@ -39,48 +39,48 @@ struct ToldEnd {
 }
 
 impl RollbackEnd {
-    /// It failed, or is back, and nothing is told of that.
+    /// Returns the end of a rollout that failed, or is back, without an Event.
     pub(super) fn untold(outcome: Outcome, reason: Reason) -> RollbackEnd {
         RollbackEnd { outcome, reason, event: None }
     }
 
-    /// Somebody asked to leave it alone: nothing more becomes of it until that is taken back.
+    /// Returns the end of a rollout that somebody asked to leave alone: it rests until it is taken up again.
     pub(super) fn suspended(why: String) -> RollbackEnd {
         RollbackEnd::untold(Outcome::Suspended, Reason::new(ReasonCode::Suspended, why))
     }
 
-    /// It failed, and is left as it is.
+    /// Returns the end of a rollout that failed, and is left as it is.
     pub(super) fn stays(work: &RolloutTask, reason: Reason, live: Arc<Value>) -> RollbackEnd {
         let message = format!("{}: {reason}", work.planned.wanted.commit.change_cause());
         let event = Some(ToldEnd { live, reason: "RolloutFailed", message });
         RollbackEnd { outcome: Outcome::Failed, reason, event }
     }
 
-    /// It is back.
+    /// Returns the end of a rollout that is back.
     pub(super) fn back(work: &RolloutTask, to: &str, reason: Reason, live: Arc<Value>) -> RollbackEnd {
         let message = format!("back on {to}; {} is held: {reason}", work.planned.wanted.commit.change_cause());
         let event = Some(ToldEnd { live, reason: "RolledBack", message });
         RollbackEnd { outcome: Outcome::RolledBack, reason, event }
     }
 
-    /// A person has taken it back.
+    /// Returns the end of a rollout that a person has undone.
     pub(super) fn undone(reason: Reason, live: Arc<Value>) -> RollbackEnd {
         let event = Some(ToldEnd { live, reason: "UndoneByHand", message: reason.message.clone() });
         RollbackEnd { outcome: Outcome::RolledBack, reason, event }
     }
 
-    /// The rollback failed, too.
+    /// Returns the end of a rollout whose rollback failed, too.
     pub(super) fn failed_too(reason: Reason, live: Arc<Value>) -> RollbackEnd {
         let event = Some(ToldEnd { live, reason: "RollbackFailed", message: reason.message.clone() });
         RollbackEnd { outcome: Outcome::RollbackFailed, reason, event }
     }
 
-    /// The server refuses what goes back.
+    /// Returns the end of a rollout whose rollback the server refuses.
     pub(super) fn refused(reason: Reason, error: &str, live: Arc<Value>) -> RollbackEnd {
         RollbackEnd::failed_too(reason.and(format!("the way back was refused: {error}")), live)
     }
 
-    /// The server has refused the write of a rollback.
+    /// Returns the end of a rollout whose rollback the server refused to write.
     pub(super) fn refused_write(rollback: Rollback, error: &ClusterError, live: Arc<Value>) -> RollbackEnd {
         match rollback.kind {
             RollbackKind::ByHand => {

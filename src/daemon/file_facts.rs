@@ -71,7 +71,7 @@ impl FileFacts {
 }
 
 impl WorkloadFacts {
-    /// `None` where it says none of that.
+    /// Returns the facts of a manifest; `None` if it has none of them.
     fn of(manifest: &Value) -> Option<WorkloadFacts> {
         let restarted = template(manifest)?["metadata"]["annotations"][marks::RESTARTED_AT].as_str().map(str::to_owned);
         let rolls_on_config = marks::annotation(manifest, marks::ROLL_ON_CONFIG).map(|text| text == "true");

@@ -33,26 +33,26 @@ impl Context {
         Step { at: self.clock.now(), kind, detail: detail.to_owned() }
     }
 
-    /// The revision that the cluster has given to the new template.
+    /// Records the revision that the cluster has given to the new template.
     pub(super) async fn revised(&self, record: RecordId, live: &Value) {
         let update = Update { revision: marks::revision(live), ..Update::default() };
         self.remember(vec![HistoryEntry::Update(record, Box::new(update))]).await;
     }
 
-    /// It can't be applied yet: what it waits for.
+    /// Records that it can't be applied yet, and its dependencies.
     pub(super) async fn waits(&self, record: RecordId, message: &str) {
         let steps = vec![self.now(StepKind::Waiting, message)];
         let update = Update { outcome: Some(Outcome::Waiting), steps, ..Update::default() };
         self.remember(vec![HistoryEntry::Update(record, Box::new(update))]).await;
     }
 
-    /// The API server has the manifest: judging starts from here, also after a restart.
+    /// Records that the API server has the manifest: judging starts from here, also after a restart.
     pub(super) async fn applied(&self, record: RecordId, baseline: &Baseline) {
         let update = Update { outcome: Some(Outcome::UnderWay), ..self.written(JudgedWrite::Applied, baseline) };
         self.remember(vec![HistoryEntry::Update(record, Box::new(update))]).await;
     }
 
-    /// The verdict, and what was to be seen.
+    /// Records the verdict, and the evidence.
     pub(super) async fn save_evidence(&self, record: RecordId, reason: &Reason, evidence: &Evidence) {
         let kept = format!("{} pods, {} events", evidence.pods.len(), evidence.events.len());
         let steps = vec![self.now(StepKind::Verdict, &reason.message), self.now(StepKind::Evidence, &kept)];
@@ -61,7 +61,7 @@ impl Context {
         self.remember(vec![HistoryEntry::Update(record, Box::new(update))]).await;
     }
 
-    /// About to go back.
+    /// Records that a rollback is about to begin.
     pub(super) async fn going_back(
         &self,
         record: RecordId,
@@ -81,7 +81,7 @@ impl Context {
         self.remember(vec![HistoryEntry::Update(record, Box::new(update))]).await;
     }
 
-    /// The API server has the earlier template, and the hold.
+    /// Records that the API server has the earlier template, and the hold.
     pub(super) async fn went_back(&self, record: RecordId, baseline: &Baseline) {
         self.remember(vec![HistoryEntry::Update(record, Box::new(self.written(JudgedWrite::WentBack, baseline)))])
             .await;
@@ -94,7 +94,7 @@ impl Context {
         Update { baseline: Some(baseline), steps: vec![step], ..Update::default() }
     }
 
-    /// The end.
+    /// Records the end.
     pub(super) async fn end(&self, record: RecordId, outcome: Outcome, reason: Option<&Reason>) {
         let at = self.clock.now();
         self.remember(vec![HistoryEntry::End(record, outcome, reason.cloned(), at)]).await;
@@ -112,7 +112,7 @@ impl Context {
         self.remember(vec![HistoryEntry::Update(record, Box::new(update))]).await;
     }
 
-    /// The end of a rollout that was seen complete: its revision, and its template, to go back to also past its history
+    /// Records the end of a complete rollout: its revision, and its template, to go back to also past its history
     /// limit.
     pub(super) async fn complete(&self, record: RecordId, wanted: &Wanted, live: &Value) {
         let at = self.clock.now();
@@ -210,7 +210,7 @@ impl Context {
         Some(Known { template: good.template?, commit: Some(commit), marks: known })
     }
 
-    /// From where the rollout that a record's last write of this kind began is judged, as far as the history knows.
+    /// Returns the baseline of a record's last write of this kind, as far as the history knows.
     pub(super) fn baseline(&self, record: RecordId, of: JudgedWrite) -> Option<Baseline> {
         self.history.baseline(record, of).unwrap_or_else(|error| {
             warn!(%error, "failed to read where a rollout began; going on as if that were not known");

@@ -20,7 +20,7 @@ pub(super) struct KeptHolds {
 }
 
 impl KeptHolds {
-    /// The holds that the history knows.
+    /// Loads the holds that the history knows.
     pub(super) fn load(history: &History, source: &str) -> KeptHolds {
         let known = history.kept_holds(source).unwrap_or_else(|error| {
             warn!(source, %error, "failed to ask the history what is held");

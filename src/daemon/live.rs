@@ -82,7 +82,7 @@ pub(super) fn newest_other_manager(object: &Value) -> Option<String> {
     newest["manager"].as_str().map(str::to_owned)
 }
 
-/// When belay applied an object last: a write that changes nothing leaves the time as it was.
+/// Returns when belay applied an object last: a write that changes nothing leaves the time as it was.
 pub(super) fn applied_at(object: &Value) -> Option<Timestamp> {
     let entries = object["metadata"]["managedFields"].as_array()?.iter();
     let own = entries.filter(|entry| entry["manager"] == marks::FIELD_MANAGER && entry["operation"] == "Apply");

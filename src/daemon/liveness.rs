@@ -54,7 +54,7 @@ impl LoopHeartbeat {
         self.asked.notified().await;
     }
 
-    /// It does.
+    /// Answers that the loop turns.
     pub(super) fn answer(&self) {
         self.answered.store(true, Ordering::Relaxed);
     }

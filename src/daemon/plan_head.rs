@@ -170,8 +170,8 @@ impl Source {
         }
     }
 
-    /// A hold is let go when a ConfigMap or Secret that the held template names changes in Git, or what it went back
-    /// with.
+    /// Requests the objects whose hold is released: a ConfigMap or Secret that the held template names has changed in
+    /// Git, or another object that went back with it.
     fn request_held_with_new_configuration(&self, requests: &mut PlanRequests, head: &Arc<Commit>) {
         // At the head that was planned last nothing has changed, also where it is read again after a start.
         if self.state.planning.planned.as_ref() == Some(&head.id) {

@@ -83,7 +83,7 @@ impl Repository {
         Ok(Some(commit.id.clone()))
     }
 
-    /// The newest version of an object before `commit` that has not `failed`.
+    /// Returns the newest version of an object before `commit` that has not `failed`.
     pub(super) fn good_before(
         &self,
         key: &ObjectKey,

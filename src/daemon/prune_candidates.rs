@@ -97,7 +97,7 @@ impl Source {
         Some(Candidates { objects, orphans, new, trailer, head, search })
     }
 
-    /// Live objects of this source that the repository does not mention.
+    /// Returns live objects of this source that the repository does not mention.
     fn orphans(&self) -> Vec<ObjectKey> {
         let desired = self.desired();
         self.state

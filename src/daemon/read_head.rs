@@ -156,7 +156,7 @@ impl Repository {
         Ok(allowed_by_trailer(&[self.mirror.commit(head)?]).is_some())
     }
 
-    /// The files at the places of all changes, as they are after them. Many are read on several threads.
+    /// Returns the files at the places of all changes, as they are after them. Many are read on several threads.
     fn files(&self, changes: &[SourceChange], scopes: &Scopes) -> Result<HeadFiles, GitError> {
         let share = changes.len().div_ceil(self.blocking_pool.threads()).max(SHARE);
         let held = AtomicUsize::new(0);

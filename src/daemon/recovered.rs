@@ -65,7 +65,7 @@ impl Source {
         });
     }
 
-    /// The live object is what the head says: the status does not go on calling it failed.
+    /// Notes that the live object is as in the head: the status does not go on calling it failed.
     pub(super) fn recovered(&mut self, key: &ObjectKey) {
         if !self.state.rollouts.under_way.contains_key(key) {
             self.note_standing(key, None);

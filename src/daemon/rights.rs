@@ -29,7 +29,7 @@ impl Source {
         self.watches.autoscalers.in_namespaces(namespaces);
     }
 
-    /// A kind may not be read, or may be again.
+    /// Notes that a kind may not be read, or may be again.
     pub(super) fn saw_denied(&self, served: &Served, message: Option<String>) {
         let place = format!("list {}", served.resource);
         let mut news = false;
@@ -44,7 +44,7 @@ impl Source {
         }
     }
 
-    /// A rollout was given up because its object is not served: it is tried again all the same.
+    /// Tries an object again whose rollout was given up because it is not served.
     pub(super) fn retry_if_not_served(&mut self, record: &Record) {
         let not_served = record.reason.as_ref().is_some_and(|reason| reason.code == ReasonCode::NotServed);
         if record.outcome == Outcome::Failed && not_served && self.desired().has(&record.object) {
@@ -52,7 +52,7 @@ impl Source {
         }
     }
 
-    /// A definition has changed, or is not going to: what is of it is tried at once.
+    /// Tries the objects of a definition at once, when it has changed, or is not going to.
     pub(super) fn retry_what_it_defines(&mut self, key: &ObjectKey) {
         if !is_definition(key) {
             return;
@@ -63,9 +63,9 @@ impl Source {
         self.state.retries.at_once_where(|other| is_definition_of(key, other), Instant::now());
     }
 
-    /// A manifest waits for something that is not there yet, that belay may not do, or that the API server can't serve now: it
-    /// is tried again by itself, under the same record. An object that can't be served is given up after
-    /// `outage_timeout`, and tried again all the same, under another record.
+    /// Lets a manifest wait for something that does not exist yet, that belay has no right for, or that the API server
+    /// can't serve now: it is tried again by itself, under the same record. An object that can't be served is given up
+    /// after `outage_timeout`, and tried again all the same, under another record.
     pub(super) fn wait_for(&mut self, id: RecordId, earlier: Option<Record>, planned: &Planned, reason: &Reason) {
         let (key, now) = (planned.wanted.key.clone(), Instant::now());
         let cause = cause_of(reason);

@@ -118,8 +118,8 @@ async fn take_along(work: &RolloutTask, with: &[Manifest], reason: &Reason) -> R
     Ok(())
 }
 
-/// Another one that needed what stayed may have failed at the same moment. Each looks again when its own hold is written, so
-/// that the last of them sees all.
+/// Takes configuration along that is free now: another workload that needed it may have failed at the same moment. Each
+/// looks again when its own hold is written, so that the last of them sees all.
 async fn take_along_what_is_free_now(work: &RolloutTask, rollback: &Rollback) -> Result<(), Cancelled> {
     if rollback.stays.is_empty() {
         return Ok(());

@@ -103,7 +103,7 @@ impl RolloutTask {
         }
     }
 
-    /// After the write: nothing to wait for, or a rollout to be judged.
+    /// Follows a write: there is nothing to wait for, or a rollout to be judged.
     pub(super) async fn follow(&mut self, written: Value) -> Result<Outcome, Cancelled> {
         let is_held = Hold::on(&written).is_some();
         if !is_held {

@@ -84,8 +84,8 @@ impl RolloutTask {
         self.apply.rolls_out || self.resume.continues_rollout
     }
 
-    /// From where the rollout that a write began is judged. A rollout that is continued may have failed already: that
-    /// is its own failure.
+    /// Returns the baseline of the rollout that a write began. A rollout that is continued may have failed already:
+    /// that is its own failure.
     pub(super) fn baseline(&self, written: &Value) -> Baseline {
         let baseline = Baseline::of(&self.planned.wanted.key, written);
         let baseline = Baseline { only_size: self.apply.scales && !self.is_of_template(), ..baseline };

@@ -25,7 +25,7 @@ pub(super) struct DependencyRequest {
 }
 
 impl DependencyRequest {
-    /// A person wants these objects to be tried again.
+    /// Asks for another try of these objects.
     pub(super) fn try_again(&self, objects: BTreeSet<String>) {
         self.retries.lock().unwrap_or_else(PoisonError::into_inner).extend(objects);
         self.retry.notify_one();
@@ -36,7 +36,7 @@ impl DependencyRequest {
         std::mem::take(&mut self.retries.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Somebody waits for it, now and then.
+    /// Notes that somebody waits for it, now and then.
     pub(super) fn await_it(&self) {
         self.awaited.store(true, Ordering::Relaxed);
     }
@@ -56,8 +56,8 @@ impl LookRequest {
         LookRequest(Arc::clone(asked))
     }
 
-    /// Something may have been pushed: the source is looked at at once, or where that was done less than a second ago, when
-    /// the second is over. However often this is asked meanwhile, it is one look.
+    /// Asks for a look after a possible push: at once, or if there was a look less than a second ago, when the second
+    /// is over. However often this is asked meanwhile, it is one look.
     pub fn pushed(&self) {
         self.0.pushed.notify_one();
     }
@@ -102,7 +102,7 @@ fn waits(name: &str, before: Option<&SourceStatus>) -> String {
     }
 }
 
-/// The reason why a source is not complete, where it won't be by itself.
+/// Returns the reason why a source is not complete, if it won't be by itself.
 fn why_incomplete(before: &SourceStatus) -> Option<String> {
     /// The most objects that are named.
     const NAMED: usize = 3;

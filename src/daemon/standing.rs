@@ -54,7 +54,7 @@ impl Source {
         }
     }
 
-    /// A record has ended: what it says of its object is published.
+    /// Publishes the state of an object whose record has ended.
     pub(super) fn publish_end(&self, id: RecordId, outcome: Outcome) {
         let well = matches!(outcome, Outcome::Complete | Outcome::Unchanged | Outcome::Pruned);
         let nothing_wrong = self.context.status.read(|source| source.ended.is_empty()).unwrap_or(true);
@@ -83,7 +83,7 @@ impl Source {
         }
     }
 
-    /// A rollout has ended: what its record says of its object is published.
+    /// Publishes the state of an object whose rollout has ended.
     pub(super) fn publish_rollout_end(&self, key: &ObjectKey, outcome: Outcome, recorded: Option<&EndedRecord>) {
         let well = matches!(outcome, Outcome::Complete | Outcome::Unchanged | Outcome::Pruned);
         let known = self.context.status.read(|source| source.ended.get(key).map(|one| one.state)).flatten();
@@ -98,7 +98,7 @@ impl Source {
         }
     }
 
-    /// An object that was refused is refused again: where that is for another reason, that one is published.
+    /// Publishes another reason of an object that is refused again.
     pub(super) fn still_refused(&self, key: &ObjectKey, reason: Reason) {
         let known = self.context.status.read(|source| source.ended.get(key).cloned()).flatten();
         let Some(known) = known.filter(|known| known.reason.as_ref() != Some(&reason)) else { return };
@@ -114,7 +114,7 @@ impl Source {
         }
     }
 
-    /// Somebody has asked to leave an object alone, or to take it up again.
+    /// Notes that somebody has asked to leave an object alone, or to take it up again.
     pub(super) fn note_suspension(&self, key: &ObjectKey, live: &Value) {
         let Some(why) = marks::annotation(live, marks::SUSPEND) else {
             let suspended =
@@ -140,8 +140,8 @@ impl Source {
         self.note_standing(key, Some(standing));
     }
 
-    /// A workload is taken up again: so are its revisions. If that fails, an undo with kubectl to one of them suspends
-    /// it again, which its status shows.
+    /// Takes the revisions of a workload up again. If that fails, an undo with kubectl to one of them suspends it
+    /// again, which its status shows.
     pub(super) fn take_up_revisions(&mut self, key: &ObjectKey, live: &Value) {
         if Workload::of(key) != Some(Workload::Deployment) {
             return;
@@ -156,7 +156,8 @@ impl Source {
         });
     }
 
-    /// An object is gone: if it was orphaned, or its deletion took too long, nobody has to see to it any more.
+    /// Removes an object that is gone from the status: if it was orphaned, or its deletion took too long, nobody has to
+    /// act any more.
     pub(super) fn orphan_is_gone(&self, key: &ObjectKey) {
         let hung = |reason: &Reason| reason.code == ReasonCode::DeletionHangs;
         let left = |one: &ObjectStanding| one.state == ObjectState::Orphaned || one.reason.as_ref().is_some_and(hung);

@@ -258,7 +258,7 @@ impl Source {
         });
     }
 
-    /// With what a rollout begins; and what it sends, or would send if somebody else interfered with what goes on.
+    /// Returns the start of a rollout, and the apply that it sends, or would send if somebody else interfered.
     fn start_of(&self, planned: &Planned) -> (RolloutStart, Apply) {
         let whole = || Apply::of_manifest(&planned.wanted, &self.context.config.name);
         match &planned.step {

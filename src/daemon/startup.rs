@@ -11,7 +11,7 @@ use belay_core::manifest::ObjectKey;
 use belay_core::rollout::Record;
 
 impl Source {
-    /// At the start: what was planned, and what was under way.
+    /// Resumes planned and unfinished rollouts at the start.
     pub(super) fn resume_open(&mut self) {
         self.note_what_is_followed();
         let source = &self.context.config.name;

@@ -109,7 +109,7 @@ pub(super) struct Watches {
 }
 
 impl Watches {
-    /// Nothing is watched yet. In the source's own kinds, only objects with its label are watched.
+    /// Returns watches that watch nothing yet. In the source's own kinds, only objects with its label are watched.
     pub(super) fn new(cluster: &Cluster, source: &str) -> Watches {
         let (watched, seen) = cluster.watched(&format!("{}={source}", marks::SOURCE));
         let (autoscalers, autoscalers_seen) = cluster.watched("");

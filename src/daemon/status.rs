@@ -321,12 +321,12 @@ impl Publisher {
         self.change(|source| set(source, fresh));
     }
 
-    /// The repository was looked at.
+    /// Counts a look at the repository.
     pub(super) fn fetched(&self, reached: bool) {
         self.metrics.fetched(&self.source, reached);
     }
 
-    /// A rollout has ended.
+    /// Counts the end of a rollout.
     pub(super) fn rollout_ended(&self, trigger: &'static str, outcome: Outcome, took: Option<Took>) {
         self.metrics.rollout_ended(&self.source, trigger, outcome.word(), took);
     }

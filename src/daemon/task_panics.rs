@@ -15,7 +15,7 @@ impl Source {
         }
     }
 
-    /// A panic of ours, outside of a rollout: what it was doing is begun again.
+    /// Begins the work of a task again after a panic of ours, outside of a rollout.
     pub(super) fn fault(&mut self, error: &dyn std::fmt::Display) {
         error!(%error, "belay's own fault: a task panicked");
         self.context.status.trouble("belay", Some(format!("belay's own fault: {error}")));

@@ -249,7 +249,7 @@ impl Repository {
         }
     }
 
-    /// An error where a newer head is read by now instead of this one.
+    /// Fails when a newer head is read by now instead of this one.
     pub(super) fn unless_given_up(&self, head: &CommitId) -> Result<(), GitError> {
         match self.units.renderer.has_turn(head.as_str()) {
             true => Ok(()),

@@ -58,7 +58,7 @@ impl RolloutTask {
         since.get_or_insert_with(Instant::now).elapsed() >= self.context.config.outage_timeout.0
     }
 
-    /// The reason why it is given up that an object is not served.
+    /// Returns the reason why it is given up that an object is not served.
     pub(super) fn not_served(&self, error: &ClusterError) -> Reason {
         let seconds = self.context.config.outage_timeout.0.as_secs();
         Reason::new(ReasonCode::NotServed, format!("{error}: not served for all of outage_timeout, {seconds} s"))

@@ -304,7 +304,7 @@ pub(super) fn with_file(doing: &'static str, path: impl Into<PathBuf>) -> impl F
     move |source| GitError::Io { doing, path: path.into(), source }
 }
 
-/// `a, b and 17 more`.
+/// Returns `a, b and 17 more`.
 fn listed(names: &[String], none: &str) -> String {
     const SHOWN: usize = 8;
     if names.is_empty() {

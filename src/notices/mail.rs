@@ -35,7 +35,7 @@ const STYLE: Style =
     Style { quoted: |text| plain_line(text, TEXT), strong: str::to_owned, link: |url, name| format!("{name}: {url}") };
 
 impl MailRoute {
-    /// To these, from this one, known to the server by a name and a password.
+    /// Returns the route to these, from this one, known to the server by a name and a password.
     pub(super) fn new(
         from: &Mailbox,
         to: &[Mailbox],

@@ -56,7 +56,7 @@ impl fmt::Debug for Http {
 }
 
 impl Http {
-    /// With the certificates that this machine trusts, or those in `SSL_CERT_FILE`.
+    /// Returns a client with the certificates that this machine trusts, or those in `SSL_CERT_FILE`.
     #[must_use]
     pub fn new() -> Http {
         let mut roots = RootCertStore::empty();
@@ -202,8 +202,8 @@ async fn read(response: Response<Incoming>, secrets: &Secrets) -> HttpAnswer {
     HttpAnswer { status: status.as_u16(), retry_after, text }
 }
 
-/// After which time a receiver wants to be asked again: `Retry-After` in seconds or as a date, and what forges say of their
-/// limits. Dates are compared with the receiver's own, where it says what time it is there.
+/// Returns the time after which a receiver wants to be asked again: `Retry-After` in seconds or as a date, and the
+/// limits of forges. Dates are compared with the receiver's own, where it says what time it is there.
 pub(super) fn retry_after(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     let date = |text: &str| DateTimeParser::new().parse_timestamp(text).ok();

@@ -185,7 +185,7 @@ impl<T: Tree> Walk<'_, T> {
         Ok(())
     }
 
-    /// The files that a ConfigMap or Secret is generated from.
+    /// Follows the files that a ConfigMap or Secret is generated from.
     fn generator(&mut self, reading: &mut ClosureReading<'_>, item: At<'_>) -> Result<(), T::Error> {
         let lists = ["files", "envs"].into_iter().filter_map(|name| item.get(name));
         for file in

@@ -88,7 +88,7 @@ impl<T: Tree> Export<'_, T> {
         file.and_then(|mut file| file.write_all(&bytes)).map_err(ExportError::Machine)
     }
 
-    /// A link, where it leads to a file or folder of the tree and by no other link.
+    /// Writes a link, if it leads to a file or folder of the tree and by no other link.
     fn link(&self, path: &str) -> Result<(), ExportError<T::Error>> {
         let target = self.tree.read(path, TARGET).map_err(ExportError::Tree)?;
         let Some(target) = target.and_then(|bytes| String::from_utf8(bytes).ok()) else { return Ok(()) };

@@ -42,7 +42,7 @@ pub(super) enum Passes {
 }
 
 impl Passes {
-    /// Later, where it may pass at all.
+    /// Returns a later time, if it may pass at all.
     pub(super) fn later(may_pass: bool) -> Passes {
         if may_pass { Passes::After(Instant::now() + AGAIN) } else { Passes::Never }
     }

@@ -156,7 +156,7 @@ impl Patterns {
         self.size
     }
 
-    /// In how many steps paths were tested so far.
+    /// Returns the number of steps in which paths were tested so far.
     #[cfg(test)]
     pub(super) fn steps(&self) -> u64 {
         self.steps.load(Ordering::Relaxed)

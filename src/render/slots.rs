@@ -26,7 +26,7 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 pub(super) struct Asking(u64);
 
 impl Asking {
-    /// Somebody who has not asked yet.
+    /// Returns an asker that has not asked yet.
     pub(super) fn new() -> Asking {
         Asking(NEXT.fetch_add(1, Ordering::Relaxed))
     }

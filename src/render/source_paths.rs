@@ -93,7 +93,7 @@ fn common_folder(one: &str, other: &str) -> String {
     same.map(|(part, _)| part).collect::<Vec<_>>().join("/")
 }
 
-/// The names in a path.
+/// Returns the names in a path.
 fn names(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter(|name| !name.is_empty())
 }

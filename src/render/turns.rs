@@ -32,17 +32,17 @@ impl fmt::Debug for SlowUnits {
 }
 
 impl SlowUnits {
-    /// Units that are told whenever they change.
+    /// Returns units that are reported whenever they change.
     pub(super) fn telling(tell: impl Fn(&BTreeSet<Arc<str>>) + Send + Sync + 'static) -> SlowUnits {
         SlowUnits { units: Mutex::default(), tell: Some(Box::new(tell)) }
     }
 
-    /// A tool takes long for a unit.
+    /// Notes that a tool takes long for a unit.
     pub(super) fn begins(&self, unit: &Arc<str>) {
         self.change(|units| units.insert(Arc::clone(unit)));
     }
 
-    /// No tool renders a unit any more.
+    /// Notes that no tool renders a unit any more.
     pub(super) fn ends(&self, unit: &Arc<str>) {
         self.change(|units| units.remove(unit));
     }

@@ -57,7 +57,7 @@ impl<W: Write> Write for Prioritized<W> {
     }
 }
 
-/// syslog's number for a level.
+/// Returns syslog's number for a level.
 fn priority(level: Level) -> u8 {
     match level {
         Level::ERROR => ERROR,

@@ -140,7 +140,7 @@ impl Metrics {
         }
     }
 
-    /// A rollout has ended, or what a person did in its place; `took` where belay judged it.
+    /// Counts the end of a rollout, or an action of a person in its place; `took` if belay judged it.
     pub fn rollout_ended(&self, source: &str, trigger: &'static str, outcome: &'static str, took: Option<Took>) {
         self.0.rollouts.get_or_create(&rollout(source, trigger, outcome)).inc();
         let Some(Took { seconds, since_commit }) = took else { return };
@@ -169,13 +169,13 @@ impl Metrics {
         self.0.corrections.get(&of_source(source)).map_or(0, |counter| counter.get())
     }
 
-    /// The repository was looked at: with `ok`, or it could not be reached.
+    /// Counts a look at the repository: with `ok`, or it could not be reached.
     pub fn fetched(&self, source: &str, reached: bool) {
         let result = if reached { "ok" } else { "error" };
         self.0.fetches.get_or_create(&[("source", source.to_owned()), ("result", result.to_owned())]).inc();
     }
 
-    /// A request to the API server was answered; with no code where it was not.
+    /// Counts an answered request to the API server; without a code if there was no answer.
     pub fn requested(&self, verb: &str, code: Option<u16>) {
         let code = code.map_or_else(|| "none".to_owned(), |code| code.to_string());
         self.0.requests.get_or_create(&[("verb", verb.to_ascii_lowercase()), ("code", code)]).inc();
@@ -188,7 +188,7 @@ impl Metrics {
         }
     }
 
-    /// Something became of a message to a receiver.
+    /// Counts the result of a message to a receiver.
     pub fn noticed(&self, receiver: &str, noticed: NoticeLabels) {
         self.0.notices.get_or_create(&notice(receiver, noticed)).inc();
     }
@@ -206,7 +206,7 @@ impl Metrics {
         }
     }
 
-    /// Somebody asked for a look at a source.
+    /// Counts a request for a look at a source.
     pub fn hooked(&self, source: &str, hooked: Hooked) {
         self.0.hooks.get_or_create(&hook(source, hooked)).inc();
     }

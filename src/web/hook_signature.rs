@@ -75,7 +75,7 @@ struct Codes {
 }
 
 impl Checking {
-    /// The next of the body.
+    /// Adds the next part of the body.
     pub(super) fn update(&mut self, bytes: &[u8]) {
         for codes in &mut self.codes {
             if !self.proof.digests.is_empty() {

@@ -145,7 +145,7 @@ impl<'s> Reading<'s> {
         Reading { stop, fields: FIELDS_OF_ALL, found: CommitDiff::default() }
     }
 
-    /// If a mirror can't be read, there are no differences of its source.
+    /// Reads the changes; if a mirror can't be read, there are no differences of its source.
     fn read(mut self, state: &Path, commit: &Commit, objects: &BTreeSet<RecordedObject>) -> CommitDiff {
         let mut files: BTreeMap<(&str, &str), Vec<&RecordedObject>> = BTreeMap::new();
         for object in objects.iter().filter(|object| is_manifest(&object.path)) {

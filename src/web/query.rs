@@ -130,7 +130,7 @@ impl StatsAsked {
     }
 }
 
-/// When it was so long ago.
+/// Returns the time that is so long ago.
 fn ago(span: &str, now: Timestamp) -> Result<Timestamp, Problem> {
     let unclear = |why: String| Problem::Unclear(format!("since: {why}"));
     let Span(span) = span.parse().map_err(|error| unclear(format!("{error}")))?;

@@ -48,12 +48,12 @@ pub(super) fn new_and_available(counters: &Counters) -> i64 {
 }
 
 impl RolloutProgress {
-    /// Nothing is noted yet.
+    /// Returns a progress without notes yet.
     pub(super) fn new(since: Timestamp) -> RolloutProgress {
         RolloutProgress { since, known: Arc::default() }
     }
 
-    /// Since when is noted what the daemon says, where a rollout that began at `began` is older than that: what was before is
+    /// Returns since when the daemon's reports are noted, if a rollout that began at `began` is older: its beginning is
     /// not in its picture.
     pub(super) fn noted_since(&self, began: Timestamp) -> Option<Timestamp> {
         (began < self.since).then_some(self.since)

@@ -55,7 +55,7 @@ pub struct Subresource {
 }
 
 impl Kind {
-    /// `apps/v1`, or `v1` for core.
+    /// Returns `apps/v1`, or `v1` for core.
     #[must_use]
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
@@ -133,7 +133,7 @@ impl Facts {
         self.types.get(name)
     }
 
-    /// All types by their names, in no order.
+    /// Returns all types by their names, in no order.
     pub fn types(&self) -> impl Iterator<Item = (&str, &Type)> {
         self.types.iter().map(|(name, ty)| (name.as_str(), ty))
     }
@@ -174,7 +174,7 @@ impl Facts {
     }
 }
 
-/// A field may have several owners though its type elsewhere has one as a whole: there it has a type of its own.
+/// Gives a type of its own to a field that may have several owners, though its type elsewhere has one as a whole.
 fn own_granularly(types: &mut HashMap<String, Type>, documents: &BTreeMap<String, Value>) {
     for (name, document) in documents {
         let properties = document["properties"].as_object().into_iter().flatten();
@@ -191,7 +191,8 @@ fn own_granularly(types: &mut HashMap<String, Type>, documents: &BTreeMap<String
     }
 }
 
-/// A type's name ends in its version and kind; its group is spelled in reverse or shortened, by package.
+/// Maps group, version and kind to type names: a type's name ends in its version and kind; its group is spelled in
+/// reverse or shortened, by package.
 fn type_names(types: &BTreeMap<String, Value>) -> BTreeMap<(String, String, String), String> {
     const PACKAGES: [(&str, &str); 10] = [
         ("core", ""),

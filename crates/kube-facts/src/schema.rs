@@ -209,8 +209,8 @@ impl Type {
         }
     }
 
-    /// The field at a path of field names; lists on the way are entered without an index of their own meaning (any text
-    /// stands for an item).
+    /// Returns the field at a path of field names; lists on the way are entered without an index of their own meaning
+    /// (any text stands for an item).
     #[must_use]
     pub fn at(&self, path: &[&str]) -> Option<&Field> {
         let (first, rest) = path.split_first()?;

@@ -262,8 +262,9 @@ impl Builder {
         Builder { clock: Some(clock.into()), ..self }
     }
 
-    /// Virtual time: the cluster's clock begins at 2000-01-01T00:00:00Z and moves with tokio's, which jumps to the next timer
-    /// when nothing is left to do. For tests with `start_paused = true`. To be called inside a tokio runtime.
+    /// Sets virtual time: the cluster's clock begins at 2000-01-01T00:00:00Z and moves with tokio's, which jumps to the
+    /// next timer when nothing is left to do. For tests with `start_paused = true`. To be called inside a tokio
+    /// runtime.
     #[must_use]
     pub fn virtual_time(self) -> Builder {
         self.clock(Clock::tokio(Timestamp::constant(946_684_800, 0)))
@@ -275,7 +276,8 @@ impl Builder {
         Builder { name: name.into(), ..self }
     }
 
-    /// Custom resource definitions, as YAML documents, that are served when [`Builder::start`] returns. May be called again.
+    /// Sets custom resource definitions, as YAML documents, that are served when [`Builder::start`] returns. May be
+    /// called again.
     #[must_use]
     pub fn crds(mut self, manifests: &str) -> Builder {
         self.definitions.push_str("\n---\n");

@@ -98,7 +98,7 @@ impl Default for PodLogs {
 }
 
 impl PodLogs {
-    /// A container starts: what it wrote before becomes its previous run.
+    /// Begins a container's run: the former lines become its previous run.
     pub fn begin(&self, pod_uid: &str, container: &str) {
         let mut pods = self.lock();
         let of_pod = pods.entry(pod_uid.to_owned()).or_default();
@@ -114,7 +114,7 @@ impl PodLogs {
         self.tell();
     }
 
-    /// A container writes a line.
+    /// Appends a line of a container.
     pub fn append(&self, pod_uid: &str, container: &str, at: Timestamp, text: &str) {
         let mut pods = self.lock();
         let run = &mut pods.entry(pod_uid.to_owned()).or_default().of(container).present;
@@ -127,7 +127,7 @@ impl PodLogs {
         self.tell();
     }
 
-    /// A container ends: nothing more is written in this run.
+    /// Ends a container's run: nothing more is written in it.
     pub fn end(&self, pod_uid: &str, container: &str) {
         if let Some(runs) = self.lock().get_mut(pod_uid).and_then(|of_pod| of_pod.get_mut(container)) {
             runs.present.over = true;

@@ -31,7 +31,7 @@ impl Random {
         format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
     }
 
-    /// `length` letters for the end of a generated name.
+    /// Returns `length` letters for the end of a generated name.
     #[must_use]
     pub fn suffix(&self, length: usize) -> String {
         self.with(|rng| (0..length).map(|_| char::from(LETTERS[rng.usize(..LETTERS.len())])).collect())

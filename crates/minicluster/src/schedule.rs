@@ -79,7 +79,8 @@ impl Schedule {
         }
     }
 
-    /// About how many times it was due after `after` and not after `now`: as many as fit, if it goes on as it begins.
+    /// Returns about how many times it was due after `after` and not after `now`: as many as fit, if it goes on as it
+    /// begins.
     pub fn missed(&self, after: Timestamp, now: Timestamp, zone: &TimeZone) -> i64 {
         let Some(first) = self.next(after, zone).filter(|first| *first <= now) else { return 0 };
         let Some(second) = self.next(first, zone) else { return 1 };

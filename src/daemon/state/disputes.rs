@@ -42,7 +42,7 @@ impl Corrections {
         now < self.last + COUNTS_FOR
     }
 
-    /// When it is no disagreement any more, unless there is another correction.
+    /// Returns when the disagreement is over, unless there is another correction.
     fn quiet_at(&self) -> Option<Instant> {
         let wait = self.wait()?;
         Some(self.last + QUIET.max(2 * self.gap).max(2 * wait))

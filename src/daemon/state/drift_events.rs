@@ -161,8 +161,7 @@ pub fn take_up(state: &mut State, mut prepared: Prepared, effects: &mut Vec<Effe
     }
 }
 
-/// A newer head has come while objects were looked into, and its plan says otherwise, or will: they are looked into again
-/// after it.
+/// Rechecks objects later: a newer head has come while they were checked, and its plan differs, or will.
 fn overtaken(state: &mut State, prepared: Vec<Prepared>, now: Instant) {
     for prepared in prepared {
         match &prepared.planned.step {
@@ -230,7 +229,7 @@ fn may_correct(state: &mut State, prepared: &Prepared, effects: &mut Vec<Effect>
     next.is_none()
 }
 
-/// An object is as the head says: where somebody kept changing it, that is over after a while, and it is looked at then.
+/// Ends a disagreement about an object that is as in the head: after a while, with another check.
 pub fn quiet(state: &mut State, key: &ObjectKey, now: Instant) -> Option<Effect> {
     let at = state.drift.disputes.quiet_at(key)?;
     if at > now {
@@ -283,7 +282,7 @@ pub fn search_on(state: &mut State, now: Instant) {
     }
 }
 
-/// A live object was compared with its manifest. If the result is not certain, the object is checked.
+/// Takes the comparison of a live object with its manifest. If the result is not certain, the object is checked.
 pub fn compared(state: &mut State, key: ObjectKey, digest: u64, in_sync: bool, now: Instant) -> Vec<Effect> {
     if state.drift.comparing.get(&key) != Some(&digest) {
         return Vec::new();
@@ -301,7 +300,7 @@ pub fn compared(state: &mut State, key: ObjectKey, digest: u64, in_sync: bool, n
     Vec::new()
 }
 
-/// A live object is as the head says.
+/// Takes the news that a live object is as in the head.
 pub fn found_in_sync(state: &mut State, key: ObjectKey, digest: u64, now: Instant) -> Vec<Effect> {
     let facts = state.live.entry(key.clone()).or_default();
     if facts.suspended {
@@ -314,7 +313,7 @@ pub fn found_in_sync(state: &mut State, key: ObjectKey, digest: u64, now: Instan
     std::iter::once(Effect::NoDrift(key)).chain(quiet).collect()
 }
 
-/// All objects of a kind are known: those of the head that are not there are looked into.
+/// Rechecks the missing objects of a kind, now that all of its objects are known.
 pub fn listed(state: &mut State, group: &str, kind: &str, now: Instant) -> Vec<Effect> {
     let missing: Vec<ObjectKey> = state
         .desired
@@ -331,7 +330,7 @@ pub fn listed(state: &mut State, group: &str, kind: &str, now: Instant) -> Vec<E
     Vec::new()
 }
 
-/// An object is not there any more.
+/// Takes the news that an object is not there any more.
 pub fn gone(state: &mut State, key: ObjectKey, now: Instant) -> Vec<Effect> {
     state.live.remove(&key);
     state.drift.comparing.remove(&key);
@@ -341,7 +340,7 @@ pub fn gone(state: &mut State, key: ObjectKey, now: Instant) -> Vec<Effect> {
     Vec::new()
 }
 
-/// An object that is scaled from now on, or no longer, is looked at.
+/// Rechecks an object that an autoscaler scales from now on, or no longer.
 pub fn rescaled(state: &mut State, keys: Vec<ObjectKey>, now: Instant) -> Vec<Effect> {
     if state.planning.planned.is_none() {
         return Vec::new();
@@ -362,13 +361,13 @@ impl State {
         self.pruned.searching || never || self.pruned.search_due.is_some_and(|due| due <= now)
     }
 
-    /// When something is to be looked into or tried again next.
+    /// Returns when an object is to be checked or tried again next.
     pub fn next_check(&self) -> Option<Instant> {
         let retry = self.retries.next_due().filter(|_| self.planning.planned.is_some());
         self.next_look().into_iter().chain(retry).min()
     }
 
-    /// When something is to be looked into next; `None` while that has to wait for something else.
+    /// Returns when an object is to be checked next; `None` while that has to wait for something else.
     fn next_look(&self) -> Option<Instant> {
         if self.drift.checking || self.planning.running.is_some() || self.planning.planned.is_none() {
             return None;
@@ -399,8 +398,8 @@ impl State {
         }
     }
 
-    /// Until when a controller is left alone because somebody is just rolling it with the command: that gets through, or it
-    /// has not moved for long. A newer commit does not wait for it.
+    /// Returns until when a controller is left alone because somebody is just rolling it with the command: that gets
+    /// through, or it has not moved for long. A newer commit does not wait for it.
     fn is_being_rolled(&self, key: &ObjectKey, now: Instant) -> Option<Instant> {
         let until = self.rollouts.rolled_by_others.get(key)?.1 + ROLLED_FOR;
         (until > now).then_some(until)

@@ -14,7 +14,7 @@ use crate::history::Trouble;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::CommitId;
 
-/// It is time to look.
+/// Begins a look.
 pub fn look(state: &mut State, at: Timestamp, now: Instant) -> Vec<Effect> {
     state.fetch.looking = Some(at);
     state.fetch.look_began = Some(now);
@@ -24,8 +24,8 @@ pub fn look(state: &mut State, at: Timestamp, now: Instant) -> Vec<Effect> {
     vec![Effect::Look { known: refused.or(awaiting).or_else(|| state.desired.at.clone()) }]
 }
 
-/// A look is through. If nothing was known of the repository yet, and it did not answer, or its head must wait for
-/// another source, the daemon upholds the mirror's content, `kept`.
+/// Takes the result of a look. If nothing was known of the repository yet, and it did not answer, or its head must wait
+/// for another source, the daemon upholds the mirror's content, `kept`.
 pub fn looked(
     state: &mut State,
     seen: HeadSeen,
@@ -93,7 +93,7 @@ pub fn in_the_way(state: &mut State, message: Option<String>, at: Timestamp) -> 
     Effect::RepositoryTrouble { message, is_news }
 }
 
-/// The repository has answered: what was left alone meanwhile is looked into.
+/// Rechecks the objects that were left alone, now that the repository has answered.
 fn reached(state: &mut State, effects: &mut Vec<Effect>, now: Instant) {
     if !std::mem::take(&mut state.fetch.is_away) {
         return;

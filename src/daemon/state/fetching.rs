@@ -57,7 +57,7 @@ impl FetchState {
         self.next_look = self.rests_until.map_or(now, |until| until.max(now));
     }
 
-    /// The same, where a forge says that something was pushed; at most once a second, so that a thousand pushes are no
+    /// Asks for a look after a forge's report of a push; at most once a second, so that a thousand pushes are no
     /// thousand looks.
     pub fn look_for_a_push(&mut self, now: Instant) {
         let scheduled = self.next_look;

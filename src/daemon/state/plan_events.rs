@@ -10,8 +10,8 @@ use super::known::State;
 use crate::daemon::head_change::HeadChange;
 use crate::daemon::task_result::{FinishedPlan, PlanRecord};
 
-/// A new head was read. If the source comes after another, the head waits for that, and the one before stays in force:
-/// its rollouts go on, and drift from it is corrected.
+/// Takes a new head that was read. If the source comes after another, the head waits for that, and the one before stays
+/// in force: its rollouts go on, and drift from it is corrected.
 pub fn new_head(state: &mut State, news: Box<HeadChange>) -> Vec<Effect> {
     if !state.settings.comes_after {
         return head_to_plan(state, news);
@@ -30,7 +30,7 @@ pub fn awaited(state: &mut State, number: u64) -> Vec<Effect> {
     }
 }
 
-/// A head is to be planned. While a plan is written down, the newest head waits for that.
+/// Begins to plan a head. While a plan is written down, the newest head waits for that.
 pub fn head_to_plan(state: &mut State, news: Box<HeadChange>) -> Vec<Effect> {
     if state.planning.is_recording {
         state.planning.next = Some(news);
@@ -39,7 +39,7 @@ pub fn head_to_plan(state: &mut State, news: Box<HeadChange>) -> Vec<Effect> {
     vec![Effect::PlanHead(news)]
 }
 
-/// A plan is made. It is written down, unless a newer head has come meanwhile.
+/// Takes a finished plan. It is written down, unless a newer head has come meanwhile.
 pub fn planned(state: &mut State, number: u64, plan: Box<FinishedPlan>) -> Vec<Effect> {
     if state.planning.running != Some(number) {
         // Its findings among all kinds are discarded: the search begins again.
@@ -51,8 +51,8 @@ pub fn planned(state: &mut State, number: u64, plan: Box<FinishedPlan>) -> Vec<E
     vec![Effect::RecordPlan(plan)]
 }
 
-/// A plan is written down, and begins; a head that came meanwhile is planned then. One that could not be written down is
-/// forgotten, and the repository is read again; so is one whose history is lost since.
+/// Begins a recorded plan; a head that came meanwhile is planned then. One that could not be written down is forgotten,
+/// and the repository is read again; so is one whose history is lost since.
 pub fn plan_recorded(state: &mut State, record: Box<PlanRecord>, is_lost: bool, now: Instant) -> Vec<Effect> {
     if state.planning.running != Some(record.number) {
         return vec![Effect::DropPlan(record)];

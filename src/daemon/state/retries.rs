@@ -85,7 +85,7 @@ impl Retries {
         self.objects.retain(|key, _| keep(key));
     }
 
-    /// A new head is planned: what was refused is tried again soon.
+    /// Tries refused objects again soon, after a new head was planned.
     pub fn head_planned(&mut self, now: Instant) {
         for retry in self.objects.values_mut().filter(|retry| retry.cause == RetryCause::Refused) {
             (retry.times, retry.at) = (0, retry.at.min(now + AFTER_A_HEAD));
@@ -97,13 +97,13 @@ impl Retries {
         self.objects.get(key).map(|retry| retry.cause)
     }
 
-    /// The objects of the list that `wanted` names are tried at once.
+    /// Tries the objects of the list that `wanted` names at once.
     pub fn at_once_where(&mut self, wanted: impl Fn(&ObjectKey) -> bool, now: Instant) {
         let keys: Vec<ObjectKey> = self.objects.keys().filter(|key| wanted(key)).cloned().collect();
         keys.iter().for_each(|key| self.at_once(key, now));
     }
 
-    /// When the next one is due; `None` where nothing is, or as many are tried as may be at once.
+    /// Returns when the next one is due; `None` if nothing is, or as many are tried as may be at once.
     pub fn next_due(&self) -> Option<Instant> {
         let running = self.objects.values().filter(|retry| retry.running.is_some()).count();
         let waiting = self.objects.values().filter(|retry| retry.running.is_none());
@@ -132,7 +132,8 @@ impl Retries {
         taken
     }
 
-    /// A try has ended; whether what it brought still counts. The object stays on the list until it is put off or forgotten.
+    /// Ends a try; returns true if its result still counts. The object stays on the list until it is put off or
+    /// forgotten.
     pub fn ended(&mut self, key: &ObjectKey, number: u64) -> bool {
         match self.objects.get_mut(key).filter(|retry| retry.running == Some(number)) {
             Some(retry) => {

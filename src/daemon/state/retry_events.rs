@@ -36,7 +36,7 @@ fn tries(state: &mut State, now: Instant) -> Vec<(Recheck, u64)> {
     tries
 }
 
-/// An object was tried again.
+/// Takes the result of another try of an object.
 pub fn retried(
     state: &mut State,
     key: &ObjectKey,

@@ -30,7 +30,7 @@ pub fn superseded(state: &mut State, keys: &BTreeSet<ObjectKey>, by: &CommitId) 
     effects
 }
 
-/// A rollout has ended, and is recorded.
+/// Takes the end of a rollout, which is recorded.
 pub fn ended(
     state: &mut State,
     key: &ObjectKey,
@@ -65,14 +65,14 @@ pub fn ended(
     effects
 }
 
-/// A rollout was told to stop, and has. At shutdown its record stays open, to be taken up.
+/// Takes the end of a rollout that was told to stop. At shutdown its record stays open, to be taken up.
 pub fn stopped(state: &mut State, key: &ObjectKey) -> Vec<Effect> {
     let rollout = state.rollouts.under_way.remove(key);
     let superseded = rollout.and_then(|rollout| Some(Effect::Supersede(rollout.record, rollout.superseded_by?)));
     superseded.into_iter().collect()
 }
 
-/// A panic of belay's own in a rollout: it is taken up again, and after some times recorded as failed.
+/// Takes a panic of belay's own in a rollout: it is continued, and after some times recorded as failed.
 pub fn fault(state: &mut State, key: &ObjectKey, reason: Reason, now: Instant) -> Vec<Effect> {
     let Some(rollout) = state.rollouts.under_way.remove(key) else { return Vec::new() };
     let faults = state.rollouts.panics.entry(rollout.record).or_default();
@@ -91,7 +91,7 @@ pub fn fault(state: &mut State, key: &ObjectKey, reason: Reason, now: Instant) -
     vec![Effect::Reopen { record: rollout.record }]
 }
 
-/// The record of a rollout that is taken up again was read.
+/// Takes the record of a rollout that is continued.
 pub fn reopened(state: &mut State, record: Record) -> Vec<Effect> {
     if !state.rollouts.under_way.contains_key(&record.object) {
         state.rollouts.resumed.insert(record.object.clone(), record);

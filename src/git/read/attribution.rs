@@ -93,8 +93,9 @@ impl Chain {
 }
 
 impl Mirror {
-    /// For each of these paths below `folder` the commits that changed it after `from` and up to `to`; in all of history
-    /// where `from` is `None`. At most `links` commits are named for a path: 1 is enough where a file is one thing.
+    /// Returns for each of these paths below `folder` the commits that changed it after `from` and up to `to`; in all
+    /// of history if `from` is `None`. At most `links` commits are named for a path: 1 is enough where a file is one
+    /// thing.
     ///
     /// A path that differs always has a commit to be charged. If a merge took the older of two versions, that is the
     /// merge; if `to` has nothing that `from` had not, as after a branch was moved back, it is the commit that last
@@ -339,7 +340,7 @@ impl<'a> AttributionWalk<'a> {
         Ok(wanted.collect())
     }
 
-    /// This commit made the file what it is.
+    /// Links a file to this commit, which made it so.
     fn link(
         &mut self,
         node: GraphNode,

@@ -204,7 +204,8 @@ fn trailers(message: &str) -> Vec<(String, String)> {
     trailers.iter().take(TRAILERS).map(|(key, value)| (text(key, NAME), text(value, SUBJECT))).collect()
 }
 
-/// Without control characters, which would let a commit write to the terminal of who reads about it, and not too long.
+/// Returns a text without control characters, which would let a commit write to the terminal of its reader, and not too
+/// long.
 fn clean(text: &str, limit: usize) -> String {
     let visible = text.chars().filter(|c| !is_hidden(*c));
     visible.take(limit).collect::<String>().trim().to_owned()

@@ -266,7 +266,7 @@ impl Raw<'_> {
         self.0.filemode() == 0o40000
     }
 
-    /// Git's order: a folder stands where its name with a slash would.
+    /// Orders entries as Git does: a folder stands where its name with a slash would.
     fn order(&self, other: &Raw<'_>) -> Ordering {
         let (one, two) = (self.name(), other.name());
         let common = one.len().min(two.len());
@@ -313,7 +313,7 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Two entries of one name and sort, of which one may be missing.
+    /// Compares two entries of one name and sort, of which one may be missing.
     fn pair(&mut self, before: Option<&Raw<'_>>, after: Option<&Raw<'_>>, depth: usize) -> Result<(), GitError> {
         if let (Some(one), Some(other)) = (before, after)
             && one.is_same_as(other)

@@ -34,7 +34,8 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// None yet, to be filled in for the server of `location`: its scheme, host and port. No other server is shown them.
+    /// Returns no credentials yet, to be filled in for the server of `location`: its scheme, host and port. No other
+    /// server is shown them.
     #[must_use]
     pub fn new(location: &Location) -> Credentials {
         let user = location.user().map(str::to_owned);

@@ -114,7 +114,7 @@ fn is_wanted(repository: &Repository) -> bool {
     said.is_some_and(|said| git2::Config::parse_bool(said).unwrap_or(false))
 }
 
-/// Git's configuration writes the home folder as `~/`.
+/// Returns a path with the home folder, which Git's configuration writes as `~/`.
 fn at_home(path: &str) -> PathBuf {
     match (path.strip_prefix("~/"), std::env::var_os("HOME")) {
         (Some(rest), Some(home)) => PathBuf::from(home).join(rest),

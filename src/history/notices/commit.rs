@@ -97,8 +97,8 @@ fn note_commit(
     if same { Ok(()) } else { subject.write(connection, found, at) }
 }
 
-/// The same of the commits before the head at which a source was first followed: that they end well is no news, and what
-/// becomes better later is told neither.
+/// Does the same for the commits before the head at which a source was first followed: a good end is no news, and
+/// neither is a later improvement.
 fn note_past(
     connection: &Connection,
     subject: &Subject<'_>,
@@ -192,7 +192,7 @@ impl Subject<'_> {
         Ok(State { outcome: worst(&newest), wrong, is_final: true })
     }
 
-    /// While something of it is open: what is worse than what was said is told.
+    /// Writes a notice while something of the commit is open, if it is worse than the last.
     fn write_if_worse(
         &self,
         connection: &Connection,

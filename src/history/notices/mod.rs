@@ -147,7 +147,7 @@ impl History {
         })
     }
 
-    /// A receiver has been told all notices up to this one, or is not to be told of it.
+    /// Notes that a receiver has taken all notices up to this one, or is not to be sent it.
     ///
     /// # Errors
     ///
@@ -164,8 +164,8 @@ impl History {
         })
     }
 
-    /// A receiver is not told of the notices up to this one. It still is one that does not answer: the next is tried as late
-    /// as this one would have been.
+    /// Notes that a receiver is not sent the notices up to this one. It still is one that does not answer: the next is
+    /// tried as late as this one would have been.
     ///
     /// # Errors
     ///
@@ -182,8 +182,8 @@ impl History {
         })
     }
 
-    /// A receiver is about to be tried. It counts as an attempt in vain until something else is noted, and is not to be made
-    /// again before this time: it may be what ends belay.
+    /// Notes that a receiver is about to be tried. It counts as an attempt in vain until something else is noted, and
+    /// is not to be made again before this time: it may be what ends belay.
     ///
     /// # Errors
     ///
@@ -200,7 +200,7 @@ impl History {
         })
     }
 
-    /// The attempt that was noted last was in vain, and is not to be made again before this time.
+    /// Notes that the last attempt was in vain, and is not to be made again before this time.
     ///
     /// # Errors
     ///

@@ -40,7 +40,7 @@ impl JudgedWrite {
 }
 
 impl History {
-    /// From where the rollout that a record's last write of this kind began is judged; `None` where there was none.
+    /// Returns the baseline of a record's last write of this kind; `None` if there was none.
     ///
     /// # Errors
     ///

@@ -98,8 +98,8 @@ fn open_records(history: &History, source: &str) -> Result<BTreeMap<ObjectKey, O
 }
 
 impl SourceHistories {
-    /// The objects of which the history knows that they wait, are rejected, orphaned and the like, and that are not among
-    /// these rows. `here` says which namespaces are asked for.
+    /// Returns the objects of which the history knows that they wait, are rejected, orphaned and the like, and that are
+    /// not among these rows. `here` says which namespaces are asked for.
     #[must_use]
     pub fn rows_besides(&self, rows: &[WorkloadAnswer], here: impl Fn(&ObjectKey) -> bool) -> Vec<WorkloadAnswer> {
         let known: BTreeSet<(&str, &ObjectKey)> = rows.iter().map(|row| (row.source.as_str(), &row.object)).collect();

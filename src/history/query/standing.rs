@@ -56,7 +56,7 @@ pub struct Follower {
 const LATE: SignedDuration = SignedDuration::from_secs(60);
 
 impl Follower {
-    /// For how long nobody has looked at the repository, where that is longer than it should be.
+    /// Returns for how long nobody has looked at the repository, if that is longer than it should be.
     #[must_use]
     pub fn absent_for(&self, now: Timestamp) -> Option<SignedDuration> {
         let due = SignedDuration::from_secs(i64::try_from(self.interval).unwrap_or(i64::MAX)).saturating_add(LATE);

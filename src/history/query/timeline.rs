@@ -33,7 +33,8 @@ pub struct TimelineEntry {
 }
 
 impl History {
-    /// So many heads, the newest first: of one source or of all, and only those before the one with this number.
+    /// Returns so many heads, the newest first: of one source or of all, and only those before the one with this
+    /// number.
     ///
     /// # Errors
     ///

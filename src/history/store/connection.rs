@@ -17,7 +17,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The number of prepared statements that are kept for each connection.
 const STATEMENTS: usize = 64;
 
-/// SQLite's own word on the file: `ok`, or the first thing that is wrong.
+/// Returns SQLite's own result for the file: `ok`, or the first fault.
 pub(in crate::history) fn check(connection: &Connection) -> rusqlite::Result<String> {
     connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
 }

@@ -18,8 +18,8 @@ pub(super) fn write(connection: &Connection, record: i64, evidence: &Evidence) -
     Ok(rows::write_evidence(connection, record, &bounded(of_rollout(evidence, &kind, started)))?)
 }
 
-/// Without the events of the workload from before the rollout, the newest first. Its pods are of the present template: what
-/// is said of them belongs to it whenever it was said.
+/// Returns the evidence without the events of the workload from before the rollout, the newest first. Its pods are of
+/// the present template: what is said of them belongs to it whenever it was said.
 fn of_rollout(evidence: &Evidence, kind: &str, started: Timestamp) -> Evidence {
     let mut evidence = evidence.clone();
     let about_workload = |object: &str| object.split('/').next() == Some(kind);

@@ -63,7 +63,7 @@ impl History {
         })
     }
 
-    /// The holds of a source as they were known last.
+    /// Returns the holds of a source as they were known last.
     ///
     /// # Errors
     ///

@@ -128,7 +128,7 @@ impl History {
     }
 }
 
-/// A step of a record that there is.
+/// Adds a step to an existing record.
 pub(super) fn add_step(connection: &Connection, id: RecordId, step: &Step) -> Result<(), Failure> {
     outcome(connection, id)?;
     write_step(connection, id, step)
@@ -181,7 +181,7 @@ pub(super) fn update(connection: &Connection, id: RecordId, update: &Update) -> 
     steps.iter().try_for_each(|step| write_step(connection, id, step))
 }
 
-/// The end of a record. A refusal comes before anything is written.
+/// Ends a record. A refusal comes before anything is written.
 pub(super) fn finish(
     connection: &Connection,
     id: RecordId,

@@ -67,7 +67,7 @@ impl History {
         })
     }
 
-    /// When the records of a source were rebuilt, if they were: what is older is known from the cluster and Git only.
+    /// Returns when the records of a source were rebuilt, if they were: older ones come from the cluster and Git only.
     ///
     /// # Errors
     ///

@@ -58,7 +58,7 @@ impl History {
         Ok(forgotten)
     }
 
-    /// Since when all that was taken up is kept, where that is later than `since`; `None` where nothing since then is
+    /// Returns since when all records are kept, if that is later than `since`; `None` if nothing since then is
     /// forgotten.
     ///
     /// # Errors
@@ -92,7 +92,7 @@ impl History {
 /// A place in the order of records: when it was taken up, and its number.
 type Position = (String, i64);
 
-/// Before which position records are beyond the bounds.
+/// Returns the position before which records are beyond the bounds.
 fn bound(connection: &Connection, retention: &Retention, now: Timestamp) -> Result<Option<Position>, Failure> {
     let by_age = retention.age.map(|age| {
         let since = now.checked_sub(age).unwrap_or(Timestamp::MIN);

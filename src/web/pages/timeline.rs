@@ -116,7 +116,7 @@ fn worst(outcomes: &BTreeMap<Outcome, u64>) -> Option<ObjectState> {
         .or_else(|| states().next())
 }
 
-/// `2 complete, 1 rolled-back`; `None` where nothing is counted.
+/// Returns `2 complete, 1 rolled-back`; `None` if nothing is counted.
 fn counts(outcomes: &BTreeMap<Outcome, u64>) -> Option<String> {
     let counts = outcomes.iter().map(|(outcome, count)| format!("{count} {}", outcome.state()));
     (!outcomes.is_empty()).then(|| counts.collect::<Vec<_>>().join(", "))

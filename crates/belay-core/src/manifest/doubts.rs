@@ -81,7 +81,7 @@ pub fn other_tool(group: &str, kind: &str) -> Option<&'static str> {
     }
 }
 
-/// The variables in the texts of a value, each with its place.
+/// Collects the variables in the texts of a value, each with its place.
 fn variables<'p>(at: At<'p>, found: &mut Vec<(Span, &'p str)>) {
     match at.value() {
         Value::String(text) if !text.contains('\n') && !text.starts_with(['{', '[']) => {
@@ -96,7 +96,7 @@ fn variables<'p>(at: At<'p>, found: &mut Vec<(Span, &'p str)>) {
     }
 }
 
-/// The names of `${NAME}`, `${NAME:=default}` and the like in a text. `$${NAME}` stands for itself.
+/// Returns the names of `${NAME}`, `${NAME:=default}` and the like in a text. `$${NAME}` stands for itself.
 fn variables_in(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices("${").filter(|(at, _)| !text[..*at].ends_with('$')).filter_map(|(at, _)| {
         let rest = &text[at + 2..];

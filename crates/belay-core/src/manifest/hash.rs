@@ -46,7 +46,7 @@ impl ManifestHash {
 }
 
 impl fmt::Display for ManifestHash {
-    /// 64 small hexadecimal digits.
+    /// Writes 64 small hexadecimal digits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
@@ -135,7 +135,7 @@ fn number(value: &Number, text: &mut String) {
     }
 }
 
-/// A float as ECMAScript's `Number.prototype.toString` writes it.
+/// Writes a float as ECMAScript's `Number.prototype.toString` does.
 fn ecmascript(value: f64, text: &mut String) {
     let scientific = format!("{value:e}");
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));

@@ -66,7 +66,7 @@ struct Written {
 }
 
 impl ManifestSet {
-    /// No files.
+    /// Returns a set without files.
     #[must_use]
     pub fn new() -> ManifestSet {
         ManifestSet::default()

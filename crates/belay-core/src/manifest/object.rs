@@ -20,7 +20,7 @@ pub struct ObjectKey {
 }
 
 impl fmt::Display for ObjectKey {
-    /// `Deployment shop/web`, or `Namespace shop`.
+    /// Writes `Deployment shop/web`, or `Namespace shop`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.namespace {
             Some(namespace) => write!(f, "{} {namespace}/{}", self.kind, self.name),

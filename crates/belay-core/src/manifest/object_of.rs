@@ -127,7 +127,7 @@ impl<'o> Object<'o, '_> {
         Read::Fine { manifest: Box::new(manifest), custom, definition }
     }
 
-    /// `kind` or `apiVersion`.
+    /// Returns the text of `kind` or `apiVersion`.
     fn type_field(&mut self, field: &str, inherited: Option<&str>) -> Option<String> {
         match self.at.value().get(field) {
             Some(Value::String(text)) if !text.is_empty() => return Some(text.clone()),
@@ -144,7 +144,7 @@ impl<'o> Object<'o, '_> {
         None
     }
 
-    /// Group, version and kind as Kubernetes allows them: all of them become parts of paths.
+    /// Checks group, version and kind: all of them become parts of paths.
     fn check_type(&mut self, group: &str, version: &str, kind: &str) {
         if let Some(fault) = names::api_group(group) {
             self.complain_at("apiVersion", format!("the API group, before the /, {fault}"), None);
@@ -196,7 +196,7 @@ impl<'o> Object<'o, '_> {
         Some(text.unwrap_or(&scopes.default_namespace).to_owned())
     }
 
-    /// A manifest that is encrypted would be applied as it is, with the encrypted text as its values.
+    /// Returns true for an encrypted manifest, which would be applied as it is, with the encrypted text as its values.
     fn is_sops(&mut self) -> bool {
         let Some(sops) = self.at.entry("sops").filter(|sops| sops.at.value().is_object()) else { return false };
         let words = Words::at_key(sops.key, "this manifest is encrypted with SOPS, which belay does not decrypt")
@@ -227,7 +227,7 @@ impl<'o> Object<'o, '_> {
         self.fine &= self.report.count() == before;
     }
 
-    /// The metadata of a kind whose own shape does not tell it.
+    /// Checks the metadata of a kind whose own shape does not describe it.
     fn check_metadata(&mut self) {
         if let Some(metadata) = self.at.entry("metadata") {
             schema::check_metadata(self.report, &self.subject, metadata);
@@ -261,7 +261,7 @@ impl<'o> Object<'o, '_> {
     }
 }
 
-/// Group and version; `None` where there is more than one `/`, or nothing on a side of it.
+/// Returns group and version; `None` if there is more than one `/`, or nothing on a side of it.
 fn split(api_version: &str) -> Option<(&str, &str)> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let fine = !version.is_empty() && !version.contains('/') && (!group.is_empty() || !api_version.contains('/'));

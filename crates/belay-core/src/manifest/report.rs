@@ -232,9 +232,9 @@ pub(super) fn is_short_key(key: &str) -> bool {
     is_name(key) && key.len() <= KEY
 }
 
-/// Text from a file or of a tool, made fit for a terminal: without control characters and what changes the direction of
-/// writing, and at most 300 characters of it. The middle of a longer one is left out: it begins with where something is,
-/// and what wraps one error into another writes the cause at the end.
+/// Makes text from a file or of a tool fit for a terminal: without control characters and those that change the
+/// direction of writing, and at most 300 characters of it. The middle of a longer one is left out: it begins with where
+/// something is, and what wraps one error into another writes the cause at the end.
 pub(super) fn harmless(text: &str) -> String {
     const BEGINNING: usize = 119;
     const END: usize = 180;

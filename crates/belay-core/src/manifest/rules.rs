@@ -107,7 +107,7 @@ fn pod_template(
     volumes(report, subject, spec, pod, kind);
 }
 
-/// Every volume that is mounted must be there.
+/// Checks that every mounted volume exists.
 fn volumes(report: &mut Report<'_>, subject: &Subject, spec: At<'_>, pod: At<'_>, kind: &str) {
     let named = |list: Option<At<'_>>| {
         list.into_iter()
@@ -156,7 +156,7 @@ fn selector(report: &mut Report<'_>, subject: &Subject, spec: At<'_>) {
     expressions(report, subject, selector.at, spec);
 }
 
-/// The labels of the pod template must be selected.
+/// Checks that the selector selects the labels of the pod template.
 fn matches_labels(report: &mut Report<'_>, subject: &Subject, wanted: At<'_>, spec: At<'_>) {
     let Some(template) = spec.get("template") else { return };
     let labels = template.get("metadata").and_then(|metadata| metadata.get("labels"));

@@ -46,7 +46,8 @@ pub(super) struct NoSuchKind {
 }
 
 impl Scopes {
-    /// Kubernetes' own kinds, and nothing else yet. `default_namespace` is where objects go that name no namespace.
+    /// Returns Kubernetes' own kinds, and nothing else yet. `default_namespace` is where objects go that name no
+    /// namespace.
     #[must_use]
     pub fn new(default_namespace: &str) -> Scopes {
         Scopes {

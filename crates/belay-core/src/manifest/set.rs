@@ -172,7 +172,7 @@ impl<'r, 't> Reader<'r, 't> {
         self.top(index, &placed, &maybe_secret, keys);
     }
 
-    /// A document's only object, or the items of a list.
+    /// Reads a document's only object, or the items of a list.
     fn top(&mut self, index: usize, placed: &Placed, maybe_secret: &MaybeSecret<'_>, keys: Keys) {
         let root = placed.root();
         if !root.value().is_object() {
@@ -246,7 +246,7 @@ impl<'r, 't> Reader<'r, 't> {
         }
     }
 
-    /// One complaint for a file that holds something else than objects.
+    /// Adds one complaint for a file that holds something else than objects.
     fn complain_of_non_objects(&mut self, span: Span) {
         let pointer = self.report.text().starts_with(LFS).then_some((
             "this is a pointer of Git LFS, and belay fetches only what is in Git",
@@ -262,7 +262,7 @@ impl<'r, 't> Reader<'r, 't> {
         self.unreadable = true;
     }
 
-    /// An object that is written twice in the file is neither one nor the other.
+    /// Rejects objects that are written twice in the file: they are neither one nor the other.
     fn reject_duplicates(&mut self) {
         let mut first: BTreeMap<ObjectKey, Span> = BTreeMap::new();
         let mut twins = BTreeSet::new();
@@ -294,7 +294,7 @@ fn may_name(text: &str, key: Span) -> bool {
     written.is_empty() || written.bytes().any(odd) || NAMING.contains(&written)
 }
 
-/// A template of Helm or Go is mostly no YAML.
+/// Adds a hint to a complaint about a template of Helm or Go, which is mostly no YAML.
 fn template_hint(complaint: yaml::YamlComplaint, text: &str) -> yaml::YamlComplaint {
     if text.contains("{{") { complaint.hint("{{ begins a template, which belay does not fill in") } else { complaint }
 }

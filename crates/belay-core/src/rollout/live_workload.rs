@@ -50,7 +50,7 @@ impl LiveWorkload {
     }
 }
 
-/// When a Deployment's rollout has made no progress for too long, as its controller counts.
+/// Returns when a Deployment's rollout will have made no progress for too long, as its controller counts.
 fn deadline(key: &ObjectKey, live: &Value) -> Option<Timestamp> {
     let seconds = progress_deadline_seconds(key, live)?;
     let conditions = live["status"]["conditions"].as_array()?;

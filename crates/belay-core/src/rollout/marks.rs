@@ -87,13 +87,13 @@ pub fn revision(object: &Value) -> Option<i64> {
     annotation(object, REVISION).and_then(|text| text.parse().ok()).or_else(|| object["revision"].as_i64())
 }
 
-/// `metadata.generation`; 0 where there is none.
+/// Returns `metadata.generation`; 0 where there is none.
 #[must_use]
 pub fn generation(object: &Value) -> i64 {
     object["metadata"]["generation"].as_i64().unwrap_or_default()
 }
 
-/// `metadata.uid`; empty where there is none.
+/// Returns `metadata.uid`; empty where there is none.
 #[must_use]
 pub fn uid(object: &Value) -> &str {
     object["metadata"]["uid"].as_str().unwrap_or_default()

@@ -16,7 +16,7 @@ use super::{ApiError, ApiServer};
 use kube_facts::{Subresource, facts};
 
 impl ApiServer {
-    /// GET of `/api`.
+    /// Answers a GET of `/api`.
     pub(super) fn core_versions(&self, call: &Call) -> Result<Reply, ApiError> {
         let registry = self.registry();
         if asks_for_aggregated(call) {
@@ -31,7 +31,7 @@ impl ApiServer {
         })))
     }
 
-    /// GET of `/apis`.
+    /// Answers a GET of `/apis`.
     pub(super) fn groups(&self, call: &Call) -> Result<Reply, ApiError> {
         let registry = self.registry();
         let named = registry.groups.iter().filter(|group| !group.name.is_empty());
@@ -43,7 +43,7 @@ impl ApiServer {
         Ok(Reply::value(json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups })))
     }
 
-    /// GET of `/apis/<group>`.
+    /// Answers a GET of `/apis/<group>`.
     pub(super) fn group(&self, call: &Call, name: &str) -> Result<Reply, ApiError> {
         Negotiated::new(call, Delivery::Whole)?;
         let registry = self.registry();
@@ -54,7 +54,7 @@ impl ApiServer {
         Ok(Reply::value(facts))
     }
 
-    /// GET of `/api/v1` and `/apis/<group>/<version>`.
+    /// Answers a GET of `/api/v1` and `/apis/<group>/<version>`.
     pub(super) fn resources(&self, call: &Call, group: &str, version: &str) -> Result<Reply, ApiError> {
         Negotiated::new(call, Delivery::Whole)?;
         let registry = self.registry();
@@ -68,7 +68,7 @@ impl ApiServer {
         Ok(Reply::value(list))
     }
 
-    /// GET of `/version`.
+    /// Answers a GET of `/version`.
     pub(super) fn version(&self) -> Reply {
         let release = &facts().kubernetes;
         let numbers: Vec<&str> = release.trim_start_matches('v').split('.').collect();
@@ -83,7 +83,7 @@ impl ApiServer {
         }))
     }
 
-    /// GET of `/`: the paths that there are.
+    /// Answers a GET of `/`: the paths that there are.
     pub(super) fn paths(&self) -> Reply {
         let registry = self.registry();
         let mut paths: Vec<String> =
@@ -102,7 +102,7 @@ impl ApiServer {
     }
 }
 
-/// `api/v1`, `apis/apps/v1`: where a version is found, and the name of its OpenAPI document.
+/// Returns the path of a version, and of its OpenAPI document: `api/v1`, `apis/apps/v1`.
 #[must_use]
 pub(super) fn document_path(group: &str, version: &str) -> String {
     if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }

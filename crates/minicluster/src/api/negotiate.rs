@@ -78,7 +78,7 @@ struct Clause {
 const AVAILABLE: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
 impl Negotiated {
-    /// Plain JSON, pretty where a person seems to ask.
+    /// Returns plain JSON, pretty if a person seems to ask.
     #[must_use]
     pub fn plain(call: &Call) -> Negotiated {
         Negotiated { shape: Shape::Object, format: Format::Json, pretty: wants_pretty(call) }

@@ -37,13 +37,13 @@ pub enum ReplyContent {
 }
 
 impl Reply {
-    /// 200 with a value.
+    /// Returns 200 with a value.
     #[must_use]
     pub fn value(value: Value) -> Reply {
         Reply::new(200, ReplyContent::Value(value))
     }
 
-    /// 200 with JSON that is written already.
+    /// Returns 200 with JSON that is written already.
     #[must_use]
     pub fn json(json: Bytes) -> Reply {
         Reply::new(200, ReplyContent::Json(VecDeque::from([json])))
@@ -90,7 +90,7 @@ impl Reply {
         reply
     }
 
-    /// With a warning before all others.
+    /// Adds a warning before all others.
     pub fn warn_first(mut self, warning: Option<String>) -> Reply {
         self.warnings.splice(..0, warning);
         self

@@ -110,7 +110,7 @@ impl Resource {
         }
     }
 
-    /// `apps/v1`, or `v1` for core.
+    /// Returns `apps/v1`, or `v1` for core.
     #[must_use]
     pub fn api_version(&self) -> String {
         let Definition { group, version, .. } = &self.definition;

@@ -114,7 +114,7 @@ impl ApiServer {
         server
     }
 
-    /// Is cancelled when a write could not be kept; never, where nothing is kept.
+    /// Returns the token that is cancelled when a write could not be kept; never, if nothing is kept.
     #[must_use]
     pub fn lost(&self) -> CancellationToken {
         self.store().failed()

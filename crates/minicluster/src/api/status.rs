@@ -67,20 +67,20 @@ impl ApiError {
         ApiError { generic: true, ..ApiError::new(code, reason, message) }
     }
 
-    /// 404: there is no such resource.
+    /// Returns 404: there is no such resource.
     #[must_use]
     pub fn no_such_resource() -> ApiError {
         ApiError::generic(404, "NotFound", "the server could not find the requested resource")
     }
 
-    /// 405: the resource does not answer this verb.
+    /// Returns 405: the resource does not answer this verb.
     #[must_use]
     pub fn method_not_allowed() -> ApiError {
         let message = "the server does not allow this method on the requested resource";
         ApiError::generic(405, "MethodNotAllowed", message)
     }
 
-    /// 504: the revision asked for is yet to come.
+    /// Returns 504: the revision asked for is yet to come.
     #[must_use]
     pub fn too_large_revision(revision: u64, current: u64) -> ApiError {
         let message = format!("Timeout: Too large resource version: {revision}, current: {current}");
@@ -89,19 +89,19 @@ impl ApiError {
         ApiError { causes: vec![cause], retry_after_seconds: Some(1), ..ApiError::new(504, "Timeout", message) }
     }
 
-    /// 406: no media type that the client takes can be written.
+    /// Returns 406: no media type that the client takes can be written.
     #[must_use]
     pub fn not_acceptable(message: impl Into<String>) -> ApiError {
         ApiError::new(406, "NotAcceptable", message)
     }
 
-    /// 500: we are wrong, or the request asks for what can't be.
+    /// Returns 500: we are wrong, or the request asks for what can't be.
     #[must_use]
     pub fn internal(message: impl Into<String>) -> ApiError {
         ApiError::new(500, "", message)
     }
 
-    /// 500: something that the server could not do for a request.
+    /// Returns 500: something that the server could not do for a request.
     #[must_use]
     pub fn internal_error(message: &str) -> ApiError {
         let cause = Cause { reason: "", message: message.to_owned(), field: None };
@@ -109,34 +109,34 @@ impl ApiError {
         ApiError { causes: vec![cause], ..error }
     }
 
-    /// 400: the request itself is wrong.
+    /// Returns 400: the request itself is wrong.
     #[must_use]
     pub fn bad_request(message: impl Into<String>) -> ApiError {
         ApiError::new(400, "BadRequest", message)
     }
 
-    /// 404: no such object. `resource` is the plural.
+    /// Returns 404: no such object. `resource` is the plural.
     #[must_use]
     pub fn not_found(group: &str, resource: &str, name: &str) -> ApiError {
         let message = format!("{} \"{name}\" not found", qualified(resource, group));
         ApiError::new(404, "NotFound", message).about(group, resource, name)
     }
 
-    /// 409: there is such an object already.
+    /// Returns 409: there is such an object already.
     #[must_use]
     pub fn already_exists(group: &str, resource: &str, name: &str) -> ApiError {
         let message = format!("{} \"{name}\" already exists", qualified(resource, group));
         ApiError::new(409, "AlreadyExists", message).about(group, resource, name)
     }
 
-    /// 409: the object is not, or no longer, what the request takes it for.
+    /// Returns 409: the object is not, or no longer, what the request takes it for.
     #[must_use]
     pub fn conflict(group: &str, resource: &str, name: &str, why: &str) -> ApiError {
         let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", qualified(resource, group));
         ApiError::new(409, "Conflict", message).about(group, resource, name)
     }
 
-    /// 403: not allowed.
+    /// Returns 403: not allowed.
     #[must_use]
     pub fn forbidden(group: &str, resource: &str, name: &str, why: &str) -> ApiError {
         let subject = qualified(resource, group);
@@ -145,7 +145,7 @@ impl ApiError {
         ApiError::new(403, "Forbidden", message).about(group, resource, name)
     }
 
-    /// 422: the object breaks rules. `kind` is the kind, not the plural.
+    /// Returns 422: the object breaks rules. `kind` is the kind, not the plural.
     #[must_use]
     pub fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> ApiError {
         let mut each: Vec<String> = Vec::new();

@@ -25,7 +25,7 @@ pub struct DiscoveredKind {
 }
 
 impl DiscoveredKind {
-    /// `v1`, `apps/v1`.
+    /// Returns `v1`, `apps/v1`.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }

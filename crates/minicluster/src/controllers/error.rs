@@ -82,27 +82,27 @@ impl Error {
         self.status().map_or_else(|| self.to_string(), |status| status.message.clone())
     }
 
-    /// There is no such object.
+    /// Returns true when there is no such object.
     pub fn is_not_found(&self) -> bool {
         self.has_reason("NotFound")
     }
 
-    /// There is such an object already.
+    /// Returns true when there is such an object already.
     pub fn is_already_exists(&self) -> bool {
         self.has_reason("AlreadyExists")
     }
 
-    /// The object has changed since it was read, or is another one of the same name.
+    /// Returns true when the object has changed since it was read, or is another one of the same name.
     pub fn is_conflict(&self) -> bool {
         self.has_reason("Conflict")
     }
 
-    /// The object breaks rules.
+    /// Returns true when the object breaks rules.
     pub fn is_invalid(&self) -> bool {
         self.has_reason("Invalid")
     }
 
-    /// The namespace is going away, so that nothing can be made in it any more.
+    /// Returns true when the namespace is going away, so that nothing can be made in it any more.
     pub fn is_namespace_terminating(&self) -> bool {
         let causes = self.status().and_then(|status| status.details.as_ref()).map(|details| &details.causes);
         causes.is_some_and(|causes| causes.iter().any(|cause| cause.reason == NAMESPACE_TERMINATING))

@@ -33,27 +33,28 @@ struct Pending {
 }
 
 impl Expectations {
-    /// The owner itself was changed; the server stored it as `version`.
+    /// Notes that the owner itself was changed; the server stored it as `version`.
     pub fn wrote_owner(&self, owner: &Key, version: u64) {
         let mut all = self.lock();
         let pending = pending(&mut all, owner);
         pending.own = pending.own.max(version);
     }
 
-    /// Something that the owner owns was made or changed; the server stored it as `version`.
+    /// Notes that an object of the owner's was made or changed; the server stored it as `version`.
     pub fn wrote(&self, owner: &Key, version: u64) {
         let mut all = self.lock();
         let pending = pending(&mut all, owner);
         pending.owned = pending.owned.max(version);
     }
 
-    /// The owner has deleted the object `key` with this uid.
+    /// Notes that the owner has deleted the object `key` with this uid.
     pub fn deleted(&self, owner: &Key, key: Key, uid: &str) {
         pending(&mut self.lock(), owner).deleted.insert(key, uid.to_owned());
     }
 
-    /// A write of the owner took the last finalizer off the object `key` with this uid, which was being deleted. The server
-    /// answers with the version before the removal, so that the version does not say when it is seen.
+    /// Notes that a write of the owner took the last finalizer off the object `key` with this uid, which was being
+    /// deleted. The server answers with the version before the removal, so that the version does not say when it is
+    /// seen.
     pub fn removed(&self, owner: &Key, key: Key, uid: &str) {
         pending(&mut self.lock(), owner).gone.insert(key, uid.to_owned());
     }
@@ -82,7 +83,7 @@ impl Expectations {
         false
     }
 
-    /// The owner is gone.
+    /// Notes that the owner is gone.
     pub fn forget(&self, owner: &Key) {
         self.lock().remove(owner);
     }

@@ -57,7 +57,7 @@ pub fn hash_of(data: &Value, collisions: i32) -> String {
     in_letters(&fnv1(&[escaped.as_bytes(), collisions.to_string().as_bytes()]).to_string())
 }
 
-/// `<owner>-<hash>`, the owner's part cut if it is long.
+/// Returns `<owner>-<hash>`, the owner's part cut if it is long.
 pub fn name_with(owner: &str, hash: &str) -> String {
     format!("{}-{hash}", owner.chars().take(LONGEST_PREFIX).collect::<String>())
 }

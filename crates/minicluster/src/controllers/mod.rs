@@ -141,7 +141,7 @@ impl Which {
         Which::only(Which::EVERY)
     }
 
-    /// These, and no others.
+    /// Returns these, and no others.
     #[must_use]
     pub fn only(controllers: &[Controller]) -> Which {
         Which(controllers.iter().copied().collect())

@@ -223,7 +223,7 @@ impl Pod {
         self.condition("Ready").is_some_and(|ready| ready.status == "True")
     }
 
-    /// Since when it is ready, if it is and says so.
+    /// Returns since when it is ready, if it is and says so.
     pub fn ready_since(&self) -> Option<Timestamp> {
         let ready = self.condition("Ready").filter(|ready| ready.status == "True")?;
         ready.last_transition_time.as_ref().map(|time| time.0)
@@ -235,8 +235,8 @@ impl Pod {
             && (min_ready_seconds <= 0 || self.available_in(min_ready_seconds, now) == Some(SignedDuration::ZERO))
     }
 
-    /// After what time it will have been ready long enough, if it stays ready; zero if it has been; `None` if it is not
-    /// ready or does not say since when.
+    /// Returns the time until it will have been ready long enough, if it stays ready; zero if it has been; `None` if it
+    /// is not ready or does not say since when.
     pub fn available_in(&self, min_ready_seconds: i32, now: Timestamp) -> Option<SignedDuration> {
         let since = self.ready_since()?;
         let needed = SignedDuration::from_secs(i64::from(min_ready_seconds.max(0)));

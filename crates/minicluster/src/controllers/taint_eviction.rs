@@ -94,7 +94,7 @@ impl TaintEviction {
         self.nodes.get(&Key::new("", pod.spec.node_name.as_deref()?))
     }
 
-    /// When this pod is to go, by what was found when it was first looked at, or else now.
+    /// Returns when this pod is to go, by what was found when it was first looked at, or else now.
     fn until(&self, key: &Key, pod: &Pod, patience: SignedDuration, now: Timestamp) -> Timestamp {
         let uid = uid_of(&pod.metadata);
         let mut waiting = self.lock();
@@ -106,7 +106,7 @@ impl TaintEviction {
         until
     }
 
-    /// The pod may stay after all.
+    /// Notes that the pod may stay after all.
     fn spare(&self, key: &Key, pod: &Pod) {
         if self.lock().remove(key).is_some() {
             let message = format!("Cancelling deletion of Pod {key}");

@@ -152,7 +152,7 @@ impl<T: Clone + Ord> WorkQueue<T> {
         }
     }
 
-    /// The worker is done with the key.
+    /// Notes that the worker is done with the key.
     pub fn done(&self, key: &T) {
         let mut state = self.lock();
         state.running.remove(key);

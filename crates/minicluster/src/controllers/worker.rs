@@ -25,7 +25,7 @@ pub trait Reconciler: Send + Sync + 'static {
     /// Brings one object in order. A failure is tried again after a pause.
     fn sync(&self, key: &Self::Key) -> impl Future<Output = Result<(), Error>> + Send;
 
-    /// After how many failures in a row a key is let go until the next change; `None` for never.
+    /// Returns the number of failures in a row after which a key is dropped until the next change; `None` for never.
     fn tries(&self) -> Option<u32> {
         None
     }

@@ -80,7 +80,8 @@ impl Agent {
         ours && status.start_time.is_none() && !self.pods.contains_key(&pod.uid)
     }
 
-    /// A pod came or changed; `refused` says why its node does not take it. Pods on other nodes are left alone.
+    /// Notes that a pod came or changed; `refused` says why its node does not take it. Pods on other nodes are left
+    /// alone.
     pub fn see(
         &mut self,
         io: &mut Io,
@@ -129,7 +130,7 @@ impl Agent {
         self.step(io, events, &pod.uid);
     }
 
-    /// A pod is gone.
+    /// Notes that a pod is gone.
     pub fn gone(&mut self, io: &mut Io, uid: &str) {
         if let Some(entry) = self.pods.remove(uid) {
             io.timers.clear(&Moment::Pod(uid.into()));
@@ -174,7 +175,7 @@ impl Agent {
         self.apply(io, events, &pod, effects);
     }
 
-    /// A write of a pod is done.
+    /// Notes that a write of a pod is done.
     pub fn written(&mut self, io: &mut Io, uid: &str, result: Result<(), Error>) {
         let Some(entry) = self.pods.get_mut(uid) else { return };
         entry.busy = false;

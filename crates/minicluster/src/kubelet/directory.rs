@@ -20,7 +20,7 @@ pub struct ListedObjects {
 }
 
 impl Directory {
-    /// A pod came or changed.
+    /// Notes that a pod came or changed.
     pub fn update(&self, life: &SimulatedPod) {
         let pod = life.pod();
         let containers = life.waiting().map(|(name, why)| (name.to_owned(), why.map(str::to_owned)));
@@ -36,7 +36,7 @@ impl Directory {
         self.lock().insert((namespace.to_owned(), name.to_owned()), pod);
     }
 
-    /// A pod is gone.
+    /// Notes that a pod is gone.
     pub fn remove(&self, pod: &SeenPod) {
         let key = (pod.namespace.clone(), pod.name.clone());
         let mut pods = self.lock();

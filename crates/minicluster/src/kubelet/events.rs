@@ -115,7 +115,7 @@ impl Events {
         });
     }
 
-    /// A write of an event is done.
+    /// Notes that a write of an event is done.
     pub fn written(&mut self, io: &mut Io, uid: &Uid, key: EventKey, result: Result<(), Error>) {
         if let Err(error) = result {
             // Events are told once; a namespace that goes takes none.

@@ -72,7 +72,7 @@ impl TimerQueue {
     }
 }
 
-/// `by` after `at`; the end of time where that lies beyond it.
+/// Returns `by` after `at`; the end of time where that lies beyond it.
 pub fn after(at: Timestamp, by: Duration) -> Timestamp {
     let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
     at.saturating_add(by).unwrap_or(Timestamp::MAX)

@@ -37,7 +37,7 @@ impl Driver {
         }
     }
 
-    /// A binding was written, or not.
+    /// Notes that a binding was written, or not.
     pub(super) fn bound(&mut self, uid: &str, node: &str, result: Result<(), Error>) {
         let Some(pod) = self.pods.get(uid).cloned() else { return };
         match result {

@@ -77,8 +77,8 @@ fn part(document: &Document<'_>, parts: &[Extent], at: usize, layout: Layout) ->
     }
 }
 
-/// From the beginning of a line to the end of the line that something ends on, with its line break; or, where the text ends
-/// there, with the line break before.
+/// Returns the lines from the beginning of a line to the end of the line that something ends on, with its line break;
+/// or, if the text ends there, with the line break before.
 fn whole_lines(text: &str, line: usize, end: usize) -> std::ops::Range<usize> {
     if text[..end].ends_with('\n') {
         return line..end;

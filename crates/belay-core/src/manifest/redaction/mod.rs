@@ -283,7 +283,8 @@ impl Redaction {
         words
     }
 
-    /// The text without the values. Words that `is_place` holds to be a place of the repository are shown all the same.
+    /// Returns the text without the values. Words that `is_place` holds to be a place of the repository are shown all
+    /// the same.
     #[must_use]
     pub fn finish(mut self, mut is_place: impl FnMut(&str) -> bool) -> String {
         self.show_names();

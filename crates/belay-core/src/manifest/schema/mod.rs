@@ -103,7 +103,7 @@ impl<'w, 't, 'p> Walk<'w, 't, 'p> {
         }
     }
 
-    /// Kubernetes' own types take null for nothing; a custom schema must say that it does.
+    /// Checks null: Kubernetes' own types take it for nothing; a custom schema must say that it does.
     fn null(&mut self, at: At<'p>, key: Span, ty: &'p Type, field: Option<&'p Field>) {
         let taken = match field {
             Some(field) => field.nullable || field.default.is_some(),
@@ -145,7 +145,7 @@ impl<'w, 't, 'p> Walk<'w, 't, 'p> {
         self.ancestors.pop();
     }
 
-    /// A whole object inside a custom one.
+    /// Checks a whole object inside a custom one.
     fn embedded(&mut self, at: At<'p>, key: Span) {
         for name in ["apiVersion", "kind"] {
             if at.text(name).is_none_or(str::is_empty) {

@@ -25,7 +25,7 @@ impl Wrong {
         Wrong { expected, found: describe(found), hint: None, general_hint: None }
     }
 
-    /// Something else where a list is expected; a single text is often meant as its only item.
+    /// Returns the fault of another value in the place of a list; a single text is often meant as its only item.
     pub(super) fn list(found: &Value, written: &str) -> Wrong {
         let single = matches!(found, Value::String(_)) && written.len() < 60 && !written.contains('\n');
         Wrong { hint: single.then(|| format!("write [{written}]")), ..Wrong::new("a list", found) }

@@ -105,7 +105,7 @@ fn unknown_escape(written: &str) -> Option<(&'static str, &'static str)> {
     None
 }
 
-/// U+0085, U+2028 and U+2029 end a line in YAML 1.1. Inside quotes the last two are kept all the same.
+/// Refuses U+0085, U+2028 and U+2029, which end a line in YAML 1.1. Inside quotes the last two are kept all the same.
 fn breaks(text: &str, here: Span, style: Style) -> Result<(), YamlComplaint> {
     let written = here.slice(text);
     let Some(at) = written.find(BREAKS) else { return Ok(()) };

@@ -168,7 +168,7 @@ fn is_plain(text: &str) -> bool {
     !indicator && !inside && !text.starts_with("---") && !text.starts_with("...")
 }
 
-/// A number of base 60 or a time, which is a number to some readers of YAML 1.1.
+/// Returns true for a number of base 60 or a time, which is a number to some readers of YAML 1.1.
 fn is_of_base_60(text: &str) -> bool {
     let number = text.strip_prefix(['-', '+']).unwrap_or(text);
     number.starts_with(|c: char| c.is_ascii_digit())

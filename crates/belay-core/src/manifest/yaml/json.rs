@@ -254,7 +254,7 @@ impl<'t> JsonReader<'t> {
         Ok(())
     }
 
-    /// `\u0041`; a surrogate without its other half becomes U+FFFD.
+    /// Reads `\u0041`; a surrogate without its other half becomes U+FFFD.
     fn unicode(&mut self, text: &mut String) -> Result<(), YamlComplaint> {
         let rest = self.rest();
         let first = hex(rest).ok_or_else(|| self.error("four hexadecimal digits are expected after \\u"))?;

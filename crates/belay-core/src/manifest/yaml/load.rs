@@ -258,7 +258,7 @@ impl<'t> Loader<'_, 't> {
         self.attach(node)
     }
 
-    /// kubectl takes ASCII letters, digits, `-` and `_` for the name of an anchor.
+    /// Reads the name of an anchor: kubectl takes ASCII letters, digits, `-` and `_` for it.
     fn name_anchor(&mut self, here: Span, name: Cow<'t, str>) -> Result<(), YamlComplaint> {
         if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')) {
             return Err(YamlComplaint::new(here, "the name of an anchor may only have letters, digits, - and _"));

@@ -120,7 +120,7 @@ fn chunk_documents<'t>(text: &'t str, lines: &Lines, range: &Range<usize>, limit
     }
 }
 
-/// Text that begins like JSON is read as JSON, and as YAML only where that fails.
+/// Reads text that begins like JSON as JSON, and as YAML only if that fails.
 fn json_documents<'t>(text: &'t str, lines: &Lines, range: &Range<usize>, limits: Limits) -> Read<'t> {
     let (mut read, failed) = json::documents(text, lines, range, limits);
     let Some(json) = failed else {

@@ -381,7 +381,8 @@ impl<'d> PlacedReader<'d, '_> {
     }
 }
 
-/// A key is named only if it looks like one: a slip may have made a value of it, and that may be secret.
+/// Returns the message about a key that is written twice. The key is named only if it looks like one: a slip may have
+/// made a value of it, and that may be secret.
 fn twice(key: &str) -> String {
     let name = key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._/<".contains(&byte));
     if name && !key.is_empty() {

@@ -188,7 +188,7 @@ impl Scan<'_> {
         }
     }
 
-    /// An anchor, a tag or an alias.
+    /// Skips an anchor, a tag or an alias.
     fn word(&mut self) {
         while !(self.is_blank(0) || self.flow > 0 && matches!(self.peek(0), Some(b',' | b'[' | b']' | b'{' | b'}'))) {
             self.at += 1;
@@ -252,7 +252,7 @@ impl Scan<'_> {
         }
     }
 
-    /// A text without quotes: a key up to its `:`, else with the lines that belong to it.
+    /// Skips a text without quotes: a key up to its `:`, else with the lines that belong to it.
     fn plain(&mut self) {
         let column = self.column();
         loop {
@@ -293,7 +293,7 @@ impl Scan<'_> {
         false
     }
 
-    /// A text behind `|` or `>`.
+    /// Skips a text behind `|` or `>`.
     fn block(&mut self) {
         let mut told = None;
         while !self.is_line_end() && self.peek(0) != Some(b'#') {

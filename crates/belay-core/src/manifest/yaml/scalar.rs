@@ -135,7 +135,7 @@ fn integer(text: &str) -> Option<Scalar<'static>> {
     }
 }
 
-/// `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`, and finite.
+/// Reads `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`, if it is finite.
 fn decimal(text: &str) -> Option<f64> {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (mantissa, exponent) = match unsigned.find(['e', 'E']) {
@@ -207,7 +207,7 @@ fn below(digits: &str, lengths: std::ops::RangeInclusive<usize>, limit: u32) -> 
     written && digits.parse::<u32>().is_ok_and(|value| value < limit)
 }
 
-/// Base64 with line breaks in it; bytes that are not UTF-8 become U+FFFD, as they do in JSON.
+/// Decodes base64 with line breaks in it; bytes that are not UTF-8 become U+FFFD, as they do in JSON.
 fn binary(text: &str) -> Result<String, Unreadable> {
     // Go's decoder does not look at the bits that the last character leaves over.
     const GO: GeneralPurpose = GeneralPurpose::new(

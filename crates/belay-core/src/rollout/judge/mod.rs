@@ -223,7 +223,7 @@ impl Judge {
         }
     }
 
-    /// When the judge's own deadline ends, if nothing moves until then; `None` while none runs.
+    /// Returns when the judge's own deadline ends, if nothing moves until then; `None` while none runs.
     #[must_use]
     pub fn due(&self) -> Option<Timestamp> {
         Some(self.own_due()?.max(self.excused_until.unwrap_or(self.progress_at)))
@@ -234,7 +234,7 @@ impl Judge {
         self.after_progress(self.outage)
     }
 
-    /// Until when a fault of the infrastructure is waited out.
+    /// Returns until when a fault of the infrastructure is waited out.
     fn limit(&self) -> Option<Timestamp> {
         self.after_progress(self.outage_timeout)
     }

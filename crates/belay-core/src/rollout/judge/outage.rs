@@ -17,14 +17,14 @@ pub struct Outages {
 }
 
 impl Outages {
-    /// A request that was sent at `began` got no answer.
+    /// Notes that a request that was sent at `began` got no answer.
     pub fn silent(&mut self, began: Timestamp) {
         // Others may have been answered since it was sent.
         let began = self.answered.map_or(began, |answered| answered.max(began));
         self.since.get_or_insert(began);
     }
 
-    /// The server has answered at `now`.
+    /// Notes that the server has answered at `now`.
     pub fn answered(&mut self, now: Timestamp) {
         if let Some(since) = self.since.take().filter(|since| *since < now) {
             self.over.push_back((since, now));

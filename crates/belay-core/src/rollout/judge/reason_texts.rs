@@ -49,12 +49,13 @@ const MESSAGE: usize = 100;
 /// The same of an Event, whose cause comes last.
 const EVENT: usize = 300;
 
-/// `the rollout exceeded its progress deadline: web-7f9 ImagePullBackOff (container app): Back-off pulling image …`
+/// Returns the reason: `the rollout exceeded its progress deadline: web-7f9 ImagePullBackOff (container app): Back-off
+/// pulling image …`
 pub(in crate::rollout) fn blame(suspicion: &Reason, seen: &PodSeen) -> String {
     format!("{}: pod {} is {}", suspicion.message, seen.name, state(seen))
 }
 
-/// `ImagePullBackOff (container app): Back-off pulling image …`
+/// Returns the state of a pod: `ImagePullBackOff (container app): Back-off pulling image …`
 fn state(seen: &PodSeen) -> String {
     let mut text = seen.state.clone();
     if let Some(container) = &seen.container {

@@ -92,7 +92,7 @@ fn is_job_label(name: &str) -> bool {
     name.starts_with(JOB) || OLDER_JOB_LABELS.contains(&name)
 }
 
-/// An empty `caBundle` of each webhook of a configuration.
+/// Finds an empty `caBundle` of each webhook of a configuration.
 fn webhooks(object: &Value, found: &mut Vec<ClusterField>) {
     for (at, webhook) in object["webhooks"].as_array().into_iter().flatten().enumerate() {
         if !is_empty_bundle(&webhook["clientConfig"]) {

@@ -81,7 +81,7 @@ fn keys_of(key: &str) -> Option<Map<String, Value>> {
     serde_json::from_str(key.strip_prefix("k:")?).ok()
 }
 
-/// An item is known by its keys: where none of them is owned, as of an item that is only said to exist, all are repeated.
+/// Adds the keys of an item: if none of them is owned, as of an item that is only said to exist, all are repeated.
 fn with_keys(mut item: Value, key: &str) -> Value {
     if let (Some(fields), Some(keys)) = (item.as_object_mut(), keys_of(key))
         && !keys.keys().any(|name| fields.contains_key(name))
@@ -124,7 +124,7 @@ fn is_belays(entry: &Value) -> bool {
     entry["manager"] == marks::FIELD_MANAGER && entry["operation"] == "Apply" && entry.get("subresource").is_none()
 }
 
-/// Both sets of fields in one.
+/// Merges both sets of fields.
 fn add(to: &mut Value, more: Value) {
     match (to.as_object_mut(), more) {
         (Some(fields), Value::Object(more)) => {

@@ -17,7 +17,7 @@ pub struct IgnoredFields {
 }
 
 impl IgnoredFields {
-    /// These fields.
+    /// Returns these fields.
     #[must_use]
     pub fn of<'a>(fields: impl IntoIterator<Item = &'a FieldPath>) -> IgnoredFields {
         IgnoredFields { fields: fields.into_iter().cloned().collect() }
@@ -157,7 +157,7 @@ fn leave_field(fields: &mut Map<String, Value>, name: &str, live: &Value, owned:
     }
 }
 
-/// The same for whole items of a list.
+/// Does the same for whole items of a list.
 fn leave_items(items: &mut Vec<Value>, step: &Step, live: &Value, owned: Owned<'_>) {
     let mut at = 0..;
     items.retain(|item| at.next().is_some_and(|at| !step.selects(item, at)));

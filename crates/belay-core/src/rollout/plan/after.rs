@@ -32,13 +32,13 @@ impl After {
         Some(After { object: manifest.key.clone(), place, names })
     }
 
-    /// `waits for deployment/db, job/migrate`
+    /// Returns `waits for deployment/db, job/migrate`
     #[must_use]
     pub fn told(&self) -> String {
         format!("waits for {}", self.listed())
     }
 
-    /// `deployment/db, job/migrate`
+    /// Returns `deployment/db, job/migrate`
     #[must_use]
     pub fn listed(&self) -> String {
         let names: Vec<String> = self.names.iter().map(|name| self.word(name)).collect();

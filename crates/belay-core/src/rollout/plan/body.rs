@@ -82,7 +82,7 @@ pub fn held_body(
     }
 }
 
-/// `body` with another pod template: how a workload goes back, and how it stays there while it is held.
+/// Returns `body` with another pod template: for a rollback, and while it is held.
 #[must_use]
 pub fn with_template(mut body: Value, template: &Value) -> Value {
     if workload::template(&body).is_some() {
@@ -91,8 +91,8 @@ pub fn with_template(mut body: Value, template: &Value) -> Value {
     with_both_accounts(body)
 }
 
-/// The body with the account of its pods under both names. An apply that leaves both out then removes both. If only one
-/// name were left out, the server would keep the other, which nobody owns, and set the first from it again.
+/// Returns the body with the account of its pods under both names. An apply that leaves both out then removes both. If
+/// only one name were left out, the server would keep the other, which nobody owns, and set the first from it again.
 fn with_both_accounts(mut body: Value) -> Value {
     let api_version = body["apiVersion"].as_str().unwrap_or_default();
     let group = api_version.split_once('/').map_or("", |(group, _)| group);

@@ -129,7 +129,7 @@ pub fn other_label<'a>(live: &'a Value, source: &str) -> Option<&'a str> {
     marks::label(live, marks::SOURCE).filter(|owner| *owner != source)
 }
 
-/// The reason why an object is left to another source.
+/// Returns the reason why an object is left to another source.
 #[must_use]
 pub fn claimed_twice(key: &ObjectKey, owner: &str) -> Reason {
     let message = format!(

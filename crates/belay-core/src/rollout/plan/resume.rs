@@ -122,7 +122,7 @@ pub fn resume(step: PlanStep, facts: &ResumeFacts<'_>) -> PlanStep {
 }
 
 impl ResumeFacts<'_> {
-    /// From where a Job is judged that was made for this manifest before a restart, and is not there any more.
+    /// Returns the baseline of a Job that was made for this manifest before a restart, and is gone now.
     fn job_that_went(&self) -> Option<Baseline> {
         let is_its = self.live.is_none() && self.is_same_manifest;
         let open = self.open.filter(|record| is_its && is_job(&record.object));
@@ -150,7 +150,7 @@ impl ResumeFacts<'_> {
         (self.was_going_back() || is_moving).then(|| PlanStep::RollBack { reason: self.failure(held_for), written })
     }
 
-    /// From where a rollout is judged on whose manifest is live already.
+    /// Returns the baseline of an unfinished rollout whose manifest is live already.
     fn unfinished_rollout(&self) -> Option<Baseline> {
         let known = self.open.and(self.recorded.applied.clone());
         let scales =

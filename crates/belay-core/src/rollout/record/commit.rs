@@ -104,8 +104,8 @@ pub struct Commit {
 }
 
 impl Commit {
-    /// `1a2b3c4 Cache headers for images (Ada)`: what `kubernetes.io/change-cause` says, at most 200 characters. A long
-    /// subject is cut, so that the author stays.
+    /// Returns the change-cause, at most 200 characters: `1a2b3c4 Cache headers for images (Ada)`. A long subject is
+    /// cut, so that the author stays.
     #[must_use]
     pub fn change_cause(&self) -> String {
         let author: String = self.author.name.chars().take(60).collect();
@@ -120,7 +120,7 @@ impl Commit {
     }
 }
 
-/// Subject and author that a change-cause tells of a commit; `None` where it is not that commit's, or not belay's.
+/// Returns subject and author of a commit in a change-cause; `None` if it is not that commit's, or not belay's.
 #[must_use]
 pub fn read_change_cause<'c>(commit: &CommitId, cause: &'c str) -> Option<(&'c str, &'c str)> {
     let rest = cause.strip_prefix(commit.short())?.strip_prefix(' ')?;

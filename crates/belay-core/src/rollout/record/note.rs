@@ -28,13 +28,13 @@ impl Note {
         serde_json::from_str(marks::annotation(live, marks::NOTE)?).ok()
     }
 
-    /// As it is written on the object.
+    /// Returns its text on the object.
     #[must_use]
     pub fn to_annotation(&self) -> String {
         serde_json::to_string(self).expect("texts and a time are JSON")
     }
 
-    /// As it stands in the history: one line.
+    /// Returns its text in the history: one line.
     #[must_use]
     pub fn line(&self) -> String {
         one_line(&format!("{}: {}", self.by, self.text))

@@ -145,7 +145,7 @@ fn standing(key: &ObjectKey, live: &Value) -> (Outcome, Option<Reason>) {
     }
 }
 
-/// When a Deployment was complete, by its controller's own word. No other kind says.
+/// Returns when a Deployment was complete, by its controller's own condition. No other kind says.
 fn completed(live: &Value) -> Option<Timestamp> {
     let conditions = live["status"]["conditions"].as_array()?;
     let available =

@@ -217,8 +217,8 @@ impl StateCounts {
         self.0.get(&state).copied().unwrap_or_default()
     }
 
-    /// The counts of a source with so many objects in its head, of which these states are told, each with whether it is of
-    /// one of those objects. So many of the rest are pending, and the others complete.
+    /// Returns the counts of a source with so many objects in its head; `told` gives the states of some, each with
+    /// whether it is of one of those objects. So many of the rest are pending, and the others complete.
     pub fn of_source(
         objects: usize,
         pending: usize,
@@ -245,7 +245,7 @@ impl StateCounts {
 }
 
 impl fmt::Display for StateCounts {
-    /// `2 rejected, 1 held`: what is wrong first, then what is open, then the rest.
+    /// Writes `2 rejected, 1 held`: problems first, then open states, then the rest.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut there: Vec<(ObjectState, usize)> = self.there().collect();
         there.sort_by_key(|(state, _)| (!state.is_wrong(), !state.is_open()));

@@ -209,8 +209,8 @@ pub fn also_goes_back(changed: &[ChangedConfiguration]) -> (Vec<Manifest>, Vec<S
     (goes.into_iter().map(|changed| changed.manifest.clone()).collect(), stays.into_iter().map(why).collect())
 }
 
-/// An object without a pod template goes back to its former manifest: with another that failed, or where it asks for that
-/// itself. A source's choice is about workloads.
+/// Plans for an object without a pod template, which goes back to its former manifest: with another that failed, or if
+/// it asks for that itself. A source's choice is about workloads.
 fn plan_without_template(facts: &RollbackFacts<'_>, live: &Value) -> Planning {
     let goes_along = matches!(facts.wanted.trigger, Trigger::Together(_));
     let asked = failure_policy(&facts.wanted.manifest.value(), live) == Some(FailurePolicy::RollBack);

@@ -92,7 +92,7 @@ pub struct RollbackTarget {
 }
 
 impl fmt::Display for RollbackTarget {
-    /// `revision 3 (1a2b3c4 Cache headers (Ada))`
+    /// Writes `revision 3 (1a2b3c4 Cache headers (Ada))`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.marks.change_cause, self.revision) {
             (Some(cause), Some(revision)) => write!(f, "revision {revision} ({cause})"),

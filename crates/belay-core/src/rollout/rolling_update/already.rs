@@ -9,7 +9,7 @@ use super::roll::{scale, unmark};
 use super::{ByHand, DESIRED, Live, Refused, RollingUpdate, Step, To};
 
 impl RollingUpdate {
-    /// The old controller is gone, and the next one keeps its own name: what is left to be done of the update.
+    /// Finishes an update whose old controller is gone, and whose next one keeps its own name.
     pub(super) fn finish_without_old(&self, live: &Live) -> Result<Step, Refused> {
         let old = &self.ask.old;
         let next = self.next_name(live).and_then(|name| live.controller(&name)).filter(|next| {
@@ -48,7 +48,8 @@ impl RollingUpdate {
         }
     }
 
-    /// The controller has the image that is asked for, and so has each of its pods: the same command was through before.
+    /// Returns the last step if the controller and each of its pods have the wanted image: the same command was through
+    /// before.
     pub(super) fn is_there_already(&self, old: Controller<'_>, live: &Live) -> Option<Step> {
         let ask = &self.ask;
         let To::Image(image) = &ask.to else { return None };

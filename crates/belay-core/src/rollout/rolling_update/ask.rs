@@ -51,7 +51,7 @@ pub enum To {
 }
 
 impl Ask {
-    /// `old` with another image, everything else as usual.
+    /// Returns `old` with another image, everything else as usual.
     #[must_use]
     pub fn image(old: impl Into<String>, image: impl Into<String>) -> Ask {
         Ask {
@@ -67,7 +67,8 @@ impl Ask {
         }
     }
 
-    /// `manifest` in the place of the controller of its name: the pods of its template in the place of those there are.
+    /// Returns a request for `manifest` in the place of the controller of its name: the pods of its template in the
+    /// place of the present ones.
     #[must_use]
     pub fn template(manifest: Value, marks: TemplateMarks) -> Ask {
         let old = manifest["metadata"]["name"].as_str().unwrap_or_default().to_owned();

@@ -21,7 +21,7 @@ const NOT_HANDED_ON: [&str; 10] = [
     "kubectl.kubernetes.io/last-applied-configuration",
 ];
 
-/// 32 hexadecimal digits for an object. Its resourceVersion counts, so that the same update later gets others.
+/// Returns 32 hexadecimal digits for an object. Its resourceVersion counts, so that the same update later gets others.
 pub(super) fn digits(object: &Value) -> String {
     let digest = Sha256::digest(object.to_string());
     digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
@@ -66,7 +66,7 @@ pub(super) fn next(ask: &Ask, old: Controller<'_>, name: Option<String>) -> Resu
     Ok(body)
 }
 
-/// `<name>:<uid>`
+/// Returns `<name>:<uid>`
 pub(super) fn source_id(of: Controller<'_>) -> String {
     format!("{}:{}", of.name(), of.uid())
 }

@@ -157,7 +157,7 @@ impl RollingUpdate {
         texts
     }
 
-    /// The update period has passed: a scale-down may be considered.
+    /// Notes that the update period has passed: a scale-down may be considered.
     pub fn rested(&mut self) {
         self.rested = true;
     }

@@ -81,7 +81,7 @@ impl RollingUpdate {
         Ok(change(parked, patch))
     }
 
-    /// After the renaming: until the pods have been taken over.
+    /// Waits, after the renaming, until the pods have been taken over.
     pub(super) fn settled_under_old_name(&self, live: &Live) -> Step {
         match live.controller(&self.ask.old) {
             Some(old) if !old.is_settled() => Step::wait(format!("{} to take over its pods", old.name())),

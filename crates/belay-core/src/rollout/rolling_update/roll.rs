@@ -143,7 +143,7 @@ impl RollingUpdate {
         says
     }
 
-    /// Everything has its size: the marks and the other controller go.
+    /// Finishes the update when everything has its size: the marks and the other controller go.
     fn finish(&mut self, pair: Pair<'_>) -> Step {
         let Pair { from, to } = pair;
         let uid = from.uid().to_owned();
@@ -199,7 +199,7 @@ pub(super) fn scale(of: Controller<'_>, size: i64, direction: &str) -> Step {
     Step::Write { write: Write::Change { name: of.name().to_owned(), patch }, says, last: None }
 }
 
-/// The pods of the two must be told apart.
+/// Checks that the pods of the two can be told apart.
 fn check_selectors(old: Controller<'_>, next: Controller<'_>) -> Result<(), Refused> {
     let present = old.selector();
     let differs = |(key, value): (&str, &str)| present.get(key).is_some_and(|present| *present != value);
@@ -209,7 +209,7 @@ fn check_selectors(old: Controller<'_>, next: Controller<'_>) -> Result<(), Refu
     Err(Refused::SameSelector { next: next.name().to_owned(), old: old.name().to_owned() })
 }
 
-/// The next controller must not be part of another update.
+/// Checks that the next controller is not part of another update.
 fn check_source(old: Controller<'_>, next: Controller<'_>) -> Result<(), Refused> {
     let expected = source_id(old);
     match next.annotation(SOURCE_ID) {

@@ -50,7 +50,7 @@ impl Sizes {
         self.next == self.desired && self.old == 0
     }
 
-    /// To which size the next one may grow now, if it may.
+    /// Returns the size to which the next one may grow now, if it may.
     #[must_use]
     pub fn up(&self) -> Option<i64> {
         let room = if self.old == 0 { self.desired - self.next } else { self.ceiling() - (self.old + self.next) };
@@ -58,8 +58,8 @@ impl Sizes {
         (room > 0 && size > self.next).then_some(size)
     }
 
-    /// To which size the old one may shrink now, if it may. A next one that is larger than it should be counts as all
-    /// there.
+    /// Returns the size to which the old one may shrink now, if it may. A next one that is larger than it should be
+    /// counts as all there.
     #[must_use]
     pub fn down(&self) -> Option<i64> {
         if self.old == 0 {

@@ -41,7 +41,7 @@ impl Authorizer {
         }
     }
 
-    /// A role that takes up others' rules gives whatever they come to give.
+    /// Checks that a role that takes up others' rules gives nothing that its writer lacks.
     fn may_gather(&self, target: &Target, user: &User, role: &Value) -> Result<(), ApiError> {
         if !role["aggregationRule"].is_object() {
             return Ok(());

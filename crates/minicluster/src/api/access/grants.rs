@@ -85,7 +85,7 @@ impl Authorizer {
     }
 }
 
-/// As which of its subjects a binding, of a namespace or of all, means a user.
+/// Returns the subject of a binding, of a namespace or of all, that means a user.
 fn bound(binding: &Value, user: &User, namespace: &str) -> Option<String> {
     let subjects = binding["subjects"].as_array().into_iter().flatten();
     subjects.into_iter().find_map(|subject| {

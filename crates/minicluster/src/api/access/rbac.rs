@@ -43,7 +43,7 @@ pub struct Authorizer {
 }
 
 impl Authorizer {
-    /// By the roles in a store, if they are asked at all.
+    /// Returns an authorizer by the roles in a store, if they are asked at all.
     #[must_use]
     pub fn new(store: Store, authorization: Authorization) -> Authorizer {
         Authorizer { store, authorization }

@@ -17,7 +17,7 @@ use crate::api::{ApiError, ApiServer, Cause};
 const AUTHORIZATION: &str = "authorization.k8s.io";
 
 impl ApiServer {
-    /// POST of a review. Nothing is stored.
+    /// Answers a POST of a review. Nothing is stored.
     pub(in crate::api) fn review(&self, call: &Call, target: &Target) -> Result<Reply, ApiError> {
         let options = WriteOptions::create(call)?;
         let how = Negotiated::without_table(call)?;

@@ -137,7 +137,7 @@ fn forbid(target: &Target, object: &Value, why: &str) -> ApiError {
     ApiError::forbidden(&definition.group, &definition.resource, name, why)
 }
 
-/// Several complaints as one, as the real server writes them.
+/// Returns several complaints as one, as the real server writes them.
 fn listed(complaints: &[String]) -> String {
     match complaints {
         [one] => one.clone(),

@@ -32,7 +32,7 @@ pub(super) fn add(sum: &mut ResourceAmounts, more: &ResourceAmounts) {
     }
 }
 
-/// The larger of two amounts, one by one.
+/// Keeps the larger of two amounts, one by one.
 pub(super) fn raise(to: &mut ResourceAmounts, other: &ResourceAmounts) {
     for (name, amount) in other {
         if to.get(name).is_none_or(|known| known.compare(amount).is_lt()) {

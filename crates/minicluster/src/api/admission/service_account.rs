@@ -167,7 +167,7 @@ fn suffix(pod: &Value) -> String {
     Random::new(seed).suffix(5)
 }
 
-/// A node's own pods have no rights in the cluster.
+/// Checks that a node's own pods have no rights in the cluster.
 fn check_mirror(target: &Target, pod: &Value) -> Result<(), ApiError> {
     let sources = |volume: &Value| volume["projected"]["sources"].as_array().cloned().unwrap_or_default();
     let volumes = pod["spec"]["volumes"].as_array().cloned().unwrap_or_default();

@@ -107,7 +107,7 @@ impl Admission {
     }
 }
 
-/// An address names the service that it was given to, so a name that can't be named gets none.
+/// Checks the name: an address names the service that it was given to, so a name that can't be named gets none.
 pub(super) fn check_name(service: &Value) -> Result<(), ApiError> {
     let name = text(service, "/metadata/name");
     let problems = object::path_segment_problems(name);
@@ -180,7 +180,7 @@ impl NodePorts {
         all
     }
 
-    /// From now on a service has these ports, and no others.
+    /// Sets the ports of a service, and no others.
     pub fn set(&mut self, service: &str, ports: Vec<i64>) {
         for port in self.services.remove(service).unwrap_or_default() {
             if let Some(count) = self.taken.get_mut(&port) {

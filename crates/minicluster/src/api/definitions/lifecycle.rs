@@ -248,7 +248,7 @@ fn condition<'a>(definition: &'a Value, ty: &str) -> Option<&'a str> {
     conditions.iter().find(|condition| condition["type"] == ty)?["status"].as_str()
 }
 
-/// A former stored version stays in the list of them.
+/// Keeps a former stored version in the list of them.
 fn remember_stored_version(definition: &mut Value) {
     let versions = definition["spec"]["versions"].as_array().into_iter().flatten();
     let stored = versions.filter(|version| version["storage"] == true).map(|version| version["name"].clone());

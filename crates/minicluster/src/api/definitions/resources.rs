@@ -32,7 +32,7 @@ pub(super) fn resources(definition: &Value) -> Vec<Resource> {
     served.into_iter().map(resource).collect()
 }
 
-/// Stable versions before beta before alpha, higher numbers before lower ones, all else by name.
+/// Orders stable versions before beta before alpha, higher numbers before lower ones, all else by name.
 pub(super) fn by_priority(one: &str, other: &str) -> Ordering {
     fn rank(version: &str) -> Option<(u8, u64, u64)> {
         let rest = version.strip_prefix('v')?;

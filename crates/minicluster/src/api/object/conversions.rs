@@ -87,7 +87,7 @@ pub fn through_internal(definition: &Definition, object: &mut Value) {
     }
 }
 
-/// A pod or a pod template: anything with `metadata` and a pod's `spec`.
+/// Converts a pod or a pod template: anything with `metadata` and a pod's `spec`.
 fn pod(pod: &mut Value) {
     if let Some(Value::Object(annotations)) =
         pod.get_mut("metadata").and_then(|metadata| metadata.get_mut("annotations"))
@@ -104,7 +104,7 @@ fn pod(pod: &mut Value) {
     }
 }
 
-/// `stringData` is for writing only.
+/// Moves `stringData`, which is for writing only, into `data`.
 fn take_string_data(secret: &mut Value) {
     let Some(Value::Object(texts)) = secret.as_object_mut().and_then(|secret| secret.remove("stringData")) else {
         return;
@@ -122,7 +122,7 @@ fn take_string_data(secret: &mut Value) {
     }
 }
 
-/// A field that is the first of a list, from before there were several.
+/// Mirrors a field that is the first of a list, from before there were several.
 fn first_of_several(of: &mut Value, one: &str, several: &str, key: Option<&str>) {
     let Value::Object(fields) = of else { return };
     let text = |item: &Value| match key {

@@ -206,7 +206,7 @@ pub fn update(write: &WriteContext<'_>, old: &Value, object: Value) -> Result<Re
     finish_update(write, old, object, warnings)
 }
 
-/// `old` with a patch laid over it, read like a body; [`update`] comes next.
+/// Returns `old` with a patch laid over it, read like a body; [`update`] comes next.
 ///
 /// # Errors
 /// 400 for a malformed patch, 422 where it can't be applied, 415 for a kind of patch that the object does not take.
@@ -303,7 +303,7 @@ fn is_settled(definition: &Definition, object: &Value) -> bool {
     value_ext::entries_of(Some(object)).iter().all(|(name, value)| settled.get(name) == Some(value))
 }
 
-/// The same of an object that was complete as `old`. Most writes change nothing but the status.
+/// Does the same for an object that was complete as `old`. Most writes change nothing but the status.
 fn complete_changed(definition: &Definition, old: &Value, object: &mut Value, empty: EmptyLists) {
     if definition.custom.is_some() || !apply::same_but_status(old, object) {
         return complete(definition, object, empty);

@@ -102,7 +102,7 @@ pub fn entries_of(value: Option<&Value>) -> &Map<String, Value> {
     value.and_then(Value::as_object).unwrap_or(&NOTHING)
 }
 
-/// The entries of two maps by their names, which stand in the same order in both.
+/// Returns the entries of two maps by their names, which stand in the same order in both.
 pub fn side_by_side<'a>(
     before: &'a Map<String, Value>,
     after: &'a Map<String, Value>,

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Text in double quotes as Go's `%q` writes it.
+/// Returns text in double quotes as Go's `%q` writes it.
 pub fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');

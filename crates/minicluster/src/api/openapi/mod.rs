@@ -27,7 +27,7 @@ use super::{ApiError, ApiServer};
 use kube_facts::facts;
 
 impl ApiServer {
-    /// GET of `/openapi/v3`: the documents that there are, each with the hash of what it says.
+    /// Answers a GET of `/openapi/v3`: the documents that there are, each with the hash of what it says.
     pub(super) fn openapi_index(&self) -> Reply {
         let registry = self.registry();
         let mut paths = Map::new();
@@ -38,7 +38,7 @@ impl ApiServer {
         Reply::value(json!({ "paths": paths }))
     }
 
-    /// GET of one document of `/openapi/v3`.
+    /// Answers a GET of one document of `/openapi/v3`.
     pub(super) fn openapi_document(&self, call: &Call, path: &str) -> Result<Reply, ApiError> {
         let registry = self.registry();
         let Some(document) = document(&registry, path) else {
@@ -58,7 +58,7 @@ impl ApiServer {
         })
     }
 
-    /// GET of `/openapi/v2`, in JSON or as a protocol buffer.
+    /// Answers a GET of `/openapi/v2`, in JSON or as a protocol buffer.
     pub(super) fn openapi_version2(&self, call: &Call) -> Result<Reply, ApiError> {
         let document = || version2::document(&self.registry());
         if protobuf::is_asked_for(call.header("accept").unwrap_or_default()) {

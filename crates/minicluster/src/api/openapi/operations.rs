@@ -16,7 +16,7 @@ const OTHERS: [&str; 2] = ["application/vnd.kubernetes.protobuf", "application/y
 
 type Paths = BTreeMap<String, Value>;
 
-/// A path that can only be read and has nothing to do with objects.
+/// Adds a path that can only be read and has nothing to do with objects.
 pub(super) fn read_only(paths: &mut Paths, path: &str, id: &str, tag: &str, kind: &str) {
     let operation = json!({
         "tags": [tag], "operationId": id,
@@ -25,7 +25,7 @@ pub(super) fn read_only(paths: &mut Paths, path: &str, id: &str, tag: &str, kind
     paths.insert(path.to_owned(), json!({ "get": operation }));
 }
 
-/// The path that tells the version.
+/// Adds the path of the version.
 pub(super) fn version(paths: &mut Paths) {
     let info = json!({ "description": "OK", "content": { JSON: { "schema": reference("io.k8s.apimachinery.pkg.version.Info") } } });
     let operation = json!({
@@ -35,7 +35,7 @@ pub(super) fn version(paths: &mut Paths) {
     paths.insert("/version/".to_owned(), json!({ "get": operation }));
 }
 
-/// All paths of a version.
+/// Adds all paths of a version.
 pub(super) fn of_version(paths: &mut Paths, group: &str, version: &Version) {
     let root = format!("/{}", document_path(group, &version.name));
     let id = format!("get{}{}APIResources", group_name(group), capital(&version.name));

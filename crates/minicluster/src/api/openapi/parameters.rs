@@ -69,7 +69,7 @@ pub(super) fn tag(group: &str) -> String {
     letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
 }
 
-/// With a capital letter at the beginning.
+/// Returns a text with a capital letter at the beginning.
 pub(super) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()

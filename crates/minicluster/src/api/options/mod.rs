@@ -28,7 +28,7 @@ fn unsupported(field: &str, value: &str, supported: &[&str]) -> Cause {
     }
 }
 
-/// The dry run that `dryRun` asks for: `All` or none.
+/// Returns the dry run that `dryRun` asks for: `All` or none.
 fn dry_run(values: &[&str]) -> Result<bool, Cause> {
     if values.is_empty() {
         return Ok(false);

@@ -15,7 +15,7 @@ const PARTS: [&str; 3] = ["scheduler", "controller-manager", "etcd-0"];
 const STORE: &str = "etcd-0";
 
 impl ApiServer {
-    /// GET of one of them.
+    /// Answers a GET of one of them.
     ///
     /// # Errors
     /// 404, 406.
@@ -31,7 +31,7 @@ impl ApiServer {
         View::new(&target.resource, &how, self.now()).object(status)
     }
 
-    /// GET of all of them. They can't be watched.
+    /// Answers a GET of all of them. They can't be watched.
     ///
     /// # Errors
     /// 400, 405, 406.

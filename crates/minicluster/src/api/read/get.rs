@@ -9,7 +9,7 @@ use crate::api::route::Target;
 use crate::api::{ApiError, ApiServer};
 
 impl ApiServer {
-    /// GET of one object, or of its status.
+    /// Answers a GET of one object, or of its status.
     ///
     /// # Errors
     /// 404, 406; 504 for a revision that is yet to come.

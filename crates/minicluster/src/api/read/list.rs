@@ -12,7 +12,7 @@ use crate::api::store::{Page, PartOfList, Scope, Snapshot, Stored};
 use crate::api::{ApiError, ApiServer};
 
 impl ApiServer {
-    /// GET of a collection, or a watch of it.
+    /// Answers a GET of a collection, or a watch of it.
     ///
     /// # Errors
     /// 400, 406, 410, 422, 504.

@@ -120,7 +120,7 @@ impl Journal {
         Ok(Journal { folder, file, _lock: lock, length, settled: length, failed })
     }
 
-    /// Is cancelled when a write could not be kept.
+    /// Returns the token that is cancelled when a write could not be kept.
     pub(super) fn failed(&self) -> CancellationToken {
         self.failed.clone()
     }

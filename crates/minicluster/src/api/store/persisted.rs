@@ -92,7 +92,7 @@ impl Store {
         Ok(Store(Arc::new(Shared { inner: Mutex::new(inner), persistence: Some(persistence) })))
     }
 
-    /// Is cancelled when a write could not be kept; never, where nothing is kept.
+    /// Returns the token that is cancelled when a write could not be kept; never, if nothing is kept.
     #[must_use]
     pub fn failed(&self) -> CancellationToken {
         self.0.persistence.as_ref().map(|persistence| persistence.failed.clone()).unwrap_or_default()

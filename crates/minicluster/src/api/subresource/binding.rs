@@ -13,7 +13,7 @@ use crate::api::write::text;
 use crate::api::{ApiError, ApiServer};
 
 impl ApiServer {
-    /// POST of a Binding to a pod's `binding`, or to `bindings` with the pod's name in it.
+    /// Answers a POST of a Binding to a pod's `binding`, or to `bindings` with the pod's name in it.
     pub(in crate::api) fn bind(&self, call: &Call, target: &Target) -> Result<Reply, ApiError> {
         let options = WriteOptions::create(call)?;
         let binding = body(call, "Binding")?;

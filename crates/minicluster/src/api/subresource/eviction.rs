@@ -21,7 +21,7 @@ use crate::api::{ApiError, ApiServer, Cause};
 const MOST_DISRUPTED: usize = 2000;
 
 impl ApiServer {
-    /// POST of an Eviction to a pod's `eviction`.
+    /// Answers a POST of an Eviction to a pod's `eviction`.
     pub(super) fn evict(&self, call: &Call, target: &Target) -> Result<Reply, ApiError> {
         let mut options = WriteOptions::create(call)?;
         let eviction = body(call, "Eviction")?;

@@ -12,7 +12,7 @@ use crate::api::write::write_context;
 use crate::api::{ApiError, ApiServer};
 
 impl ApiServer {
-    /// PUT of a namespace to its `finalize`: its finalizers, of both kinds, become those that were sent.
+    /// Answers a PUT of a namespace to its `finalize`: its finalizers, of both kinds, become those that were sent.
     pub(super) fn finalize(&self, call: &Call, target: &Target) -> Result<Reply, ApiError> {
         let options = WriteOptions::update(call)?;
         let how = Negotiated::new(call, Delivery::Whole)?;

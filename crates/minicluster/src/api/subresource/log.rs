@@ -33,7 +33,7 @@ struct LogOptions {
 }
 
 impl ApiServer {
-    /// GET of a pod's `log`.
+    /// Answers a GET of a pod's `log`.
     pub(super) fn log(&self, call: &Call, target: &Target) -> Result<Reply, ApiError> {
         let stored = self.find(target)?;
         let options = LogOptions::new(&call.query, stored.name(), self.now())?;

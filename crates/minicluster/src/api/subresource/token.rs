@@ -18,7 +18,7 @@ const SHORTEST: i64 = 600;
 const LONGEST: i64 = 1 << 32;
 
 impl ApiServer {
-    /// POST of a TokenRequest to a service account's `token`.
+    /// Answers a POST of a TokenRequest to a service account's `token`.
     pub(super) fn token(&self, call: &Call, target: &Target) -> Result<Reply, ApiError> {
         Negotiated::without_table(call)?;
         let mut request = body(call, "TokenRequest")?;

@@ -13,7 +13,7 @@ use crate::api::{ApiError, ApiServer};
 const PORTION: usize = 64;
 
 impl ApiServer {
-    /// DELETE of a collection: every object that the selectors select. Answers with these objects.
+    /// Answers a DELETE of a collection: every object that the selectors select. Answers with these objects.
     ///
     /// # Errors
     /// As the real server refuses it; objects deleted before the mistake stay deleted.

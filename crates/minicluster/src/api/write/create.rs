@@ -22,7 +22,7 @@ const PREFIX: usize = 58;
 const SUFFIX: usize = 5;
 
 impl ApiServer {
-    /// POST to a collection.
+    /// Answers a POST to a collection.
     ///
     /// # Errors
     /// As the real server refuses it.

@@ -51,7 +51,7 @@ enum DeletionStep {
 }
 
 impl ApiServer {
-    /// DELETE of an object.
+    /// Answers a DELETE of an object.
     ///
     /// # Errors
     /// As the real server refuses it.

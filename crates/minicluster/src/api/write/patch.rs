@@ -16,7 +16,7 @@ use crate::api::time::rfc3339;
 use crate::api::{ApiError, ApiServer};
 
 impl ApiServer {
-    /// PATCH of an object, or of its status.
+    /// Answers a PATCH of an object, or of its status.
     ///
     /// # Errors
     /// As the real server refuses it.

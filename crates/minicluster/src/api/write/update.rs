@@ -17,7 +17,7 @@ use crate::api::store::Stored;
 use crate::api::{ApiError, ApiServer, Cause};
 
 impl ApiServer {
-    /// PUT of an object, or of its status.
+    /// Answers a PUT of an object, or of its status.
     ///
     /// # Errors
     /// As the real server refuses it.

@@ -60,7 +60,7 @@ impl Reconciler for CronJobs {
 }
 
 impl CronJobs {
-    /// After what time it is due next; `None` if that makes no sense, or never comes.
+    /// Returns the time until it is due next; `None` if that makes no sense, or never comes.
     pub(super) fn until_next(&self, owner: &CronJob) -> Option<Duration> {
         let zone = owner.spec.time_zone.as_deref().map_or(Ok(TimeZone::UTC), TimeZone::get).ok()?;
         let now = self.context.clock.now();
@@ -255,7 +255,7 @@ impl CronJobs {
     }
 }
 
-/// From when on times count at which a Job should have been made.
+/// Returns the time from which on a Job should have been made.
 fn unserved(owner: &CronJob, status: &CronJobStatus, now: Timestamp) -> Option<Timestamp> {
     let created = owner.metadata.creation_timestamp.as_ref()?.0;
     let since = status.last_schedule_time.as_ref().map_or(created, |last| last.0);
@@ -273,7 +273,7 @@ fn forget(status: &mut CronJobStatus, job: &Job) {
     tidy(status);
 }
 
-/// An empty list is written as none.
+/// Removes an empty list.
 fn tidy(status: &mut CronJobStatus) {
     status.active = status.active.take().filter(|active| !active.is_empty());
 }

@@ -88,7 +88,8 @@ impl DaemonSetView<'_> {
         }
     }
 
-    /// While surging, two pods may be on a node: an old one that is ready and a new one that is not available yet.
+    /// Prunes pods while surging: two may be on a node, an old one that is ready and a new one that is not available
+    /// yet.
     fn prune(&self, running: Vec<Arc<Pod>>, changes: &mut DaemonSetChanges) {
         let (mut new, mut old) = (None, None);
         for pod in running {
@@ -203,7 +204,7 @@ impl DaemonSetView<'_> {
     }
 }
 
-/// Pods that are bound first, then the oldest.
+/// Orders pods that are bound first, then the oldest.
 pub fn by_age(one: &Pod, other: &Pod) -> Ordering {
     let is_unbound = |pod: &Pod| pod.spec.node_name.as_ref().is_none_or(String::is_empty);
     let created = |pod: &Pod| pod.metadata.creation_timestamp.as_ref().map(|time| time.0);

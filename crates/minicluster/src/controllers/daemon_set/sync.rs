@@ -134,7 +134,7 @@ impl DaemonSets {
         Ok(by_node)
     }
 
-    /// Pods that have ended are deleted, but not too often on the same node.
+    /// Deletes pods that have ended, but not too often on the same node.
     fn give_up_ended(&self, key: &Key, set: &DaemonSet, changes: &mut DaemonSetChanges) {
         for (node, pod) in std::mem::take(&mut changes.ended) {
             let (namespace, name) = (namespace_of(&pod.metadata), name_of(&pod.metadata));

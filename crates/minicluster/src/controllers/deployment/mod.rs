@@ -69,7 +69,7 @@ pub fn prepare(context: &Context) -> ControllerStart {
 }
 
 impl Deployments {
-    /// A Deployment that recreates waits for its last old pod to go.
+    /// Handles the end of a pod: a Deployment that recreates waits for its last old pod to go.
     fn pod_gone(&self, pod: &Pod) {
         let namespace = namespace_of(&pod.metadata);
         let Some(owner) = controller_of(&pod.metadata) else { return };

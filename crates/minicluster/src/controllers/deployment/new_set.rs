@@ -101,7 +101,7 @@ impl Rollout<'_> {
         }
     }
 
-    /// There is a ReplicaSet of that name. Ours with the right template is the one that was made before and not seen
+    /// Handles a ReplicaSet of the same name. Ours with the right template is the one that was made before and not seen
     /// since; any other is a collision of hashes, and the next try gets another name.
     async fn resolve_clash(&mut self, key: &Key, target: i64, error: Error) -> Result<(), Error> {
         let there: ReplicaSet = self.controller.context.requests.get(key).await?;
@@ -165,7 +165,7 @@ impl Rollout<'_> {
     }
 }
 
-/// `<deployment>-<hash>`, the Deployment's part cut so that the whole is not too long.
+/// Returns `<deployment>-<hash>`, the Deployment's part cut so that the whole is not too long.
 fn name_with(deployment: &str, hash: &str) -> String {
     let room = LONGEST_NAME.saturating_sub(hash.len() + 1);
     let cut: String = deployment.chars().take(room).collect();

@@ -11,7 +11,7 @@ use crate::controllers::key::uid_of;
 use crate::controllers::templated::ReplicaSet;
 
 impl Rollout<'_> {
-    /// One step of a rolling update: the new ReplicaSet grows, or else the old ones shrink.
+    /// Takes one step of a rolling update: the new ReplicaSet grows, or else the old ones shrink.
     pub async fn roll(&mut self) -> Result<(), Error> {
         self.find_new_set(ReplicaSetCreation::Yes).await?;
         if self.grow_new().await? || self.shrink_old().await {
@@ -21,7 +21,7 @@ impl Rollout<'_> {
         self.write_progress().await
     }
 
-    /// One step of recreating: the old pods go, all of them, and then the new ones come.
+    /// Takes one step of recreating: the old pods go, all of them, and then the new ones come.
     pub async fn recreate(&mut self) -> Result<(), Error> {
         self.find_new_set(ReplicaSetCreation::No).await?;
         let mut shrunk = false;

@@ -69,13 +69,13 @@ pub fn available(set: &ReplicaSet) -> i32 {
     set.status.as_ref().and_then(|status| status.available_replicas).unwrap_or(0)
 }
 
-/// Older ones first.
+/// Orders older ones first.
 pub fn by_age(one: &ReplicaSet, other: &ReplicaSet) -> Ordering {
     let age = |set: &ReplicaSet| set.metadata.creation_timestamp.as_ref().map(|time| time.0);
     age(one).cmp(&age(other)).then_with(|| one.metadata.name.cmp(&other.metadata.name))
 }
 
-/// Lower revisions first, then older ones.
+/// Orders lower revisions first, then older ones.
 pub fn by_revision(one: &ReplicaSet, other: &ReplicaSet) -> Ordering {
     let number = |set: &ReplicaSet| revision::number(&set.metadata).unwrap_or(0);
     number(one).cmp(&number(other)).then_with(|| by_age(one, other))

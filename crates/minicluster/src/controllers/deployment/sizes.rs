@@ -183,7 +183,7 @@ pub fn sum(sizes: impl Iterator<Item = i32>) -> i32 {
     sizes.fold(0, i32::saturating_add)
 }
 
-/// By how much a ReplicaSet would change if it kept its share exactly.
+/// Returns the change of a ReplicaSet that would keep its share exactly.
 fn fraction(plan: &ScalePlan, share: &Share) -> i32 {
     if plan.size == 0 {
         return -share.size;

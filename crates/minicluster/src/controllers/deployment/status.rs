@@ -95,7 +95,7 @@ pub fn of_rollout(deployment: &Deployment, sets: &Sets, now: Timestamp) -> Deplo
     status
 }
 
-/// After what time to look whether the deadline has passed, if nothing else happens; `None` where there is no need.
+/// Returns the time until the deadline must be checked, if nothing else happens; `None` if there is no need.
 pub fn deadline_check(deployment: &Deployment, status: &DeploymentStatus, now: Timestamp) -> Option<SignedDuration> {
     let deadline = deadline(deployment)?;
     let before = deployment.status.as_ref()?;
@@ -115,7 +115,7 @@ fn subject(deployment: &Deployment, sets: &Sets) -> String {
     }
 }
 
-/// More new pods, fewer old ones, more ready or more available ones.
+/// Returns true for more new pods, fewer old ones, more ready or more available ones.
 fn has_moved(before: &DeploymentStatus, after: &DeploymentStatus) -> bool {
     let count = |count: Option<i32>| count.unwrap_or(0);
     let old = |status: &DeploymentStatus| count(status.replicas) - count(status.updated_replicas);
@@ -156,7 +156,8 @@ fn failure_of(set: &ReplicaSet) -> Option<DeploymentCondition> {
     })
 }
 
-/// Pods that are going away; unknown if one ReplicaSet does not say. One that was never looked at does not count.
+/// Returns pods that are going away; unknown if one ReplicaSet does not say. One that was never looked at does not
+/// count.
 fn terminating(sets: &Sets) -> Option<i32> {
     let mut total = 0_i32;
     for set in sets.all() {

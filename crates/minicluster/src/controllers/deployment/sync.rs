@@ -80,7 +80,7 @@ impl Reconciler for Deployments {
 }
 
 impl Deployments {
-    /// A selector that takes everything must be a mistake.
+    /// Refuses a selector that takes everything, which must be a mistake.
     async fn refuse_everything(&self, mut deployment: Deployment) -> Result<(), Error> {
         let message = "This deployment is selecting all pods. A non-empty selector is required.";
         self.recorder.say(&deployment, EventType::Warning, "SelectingAll", message);

@@ -118,7 +118,7 @@ impl Disruption {
         self.recorder.say(budget, EventType::Warning, "UnmanagedPods", message);
     }
 
-    /// Pods that were evicted and have not been seen to go, and when to look again.
+    /// Returns pods that were evicted and have not been seen to go, and when to look again.
     fn evicted(
         &self,
         budget: &PodDisruptionBudget,
@@ -142,7 +142,7 @@ impl Disruption {
         (evicted, again)
     }
 
-    /// After a failure nothing may be evicted.
+    /// Forbids evictions after a failure.
     async fn close(&self, budget: &PodDisruptionBudget, why: &Error) -> Result<(), Error> {
         let mut status = budget.status.clone().unwrap_or_default();
         status.disruptions_allowed = Some(0);

@@ -47,7 +47,7 @@ impl Triggers {
         first
     }
 
-    /// The Service is gone.
+    /// Notes that the Service is gone.
     pub fn forget(&self, service: &Key) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(service);
     }

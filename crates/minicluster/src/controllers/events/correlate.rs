@@ -105,7 +105,7 @@ impl Correlator {
         }
     }
 
-    /// The event at `place` is now the object `event`.
+    /// Notes that the event at `place` is now the object `event`.
     pub fn created(&mut self, place: EventPlace, event: Key) {
         self.told.entry(place, || CorrelatedEvent { event: None, count: 1 }).event = Some(event);
     }

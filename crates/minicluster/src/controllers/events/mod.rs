@@ -54,7 +54,7 @@ impl Recorder {
         Recorder { component, ..self.clone() }
     }
 
-    /// Something happened to `object`.
+    /// Sends an event about `object`.
     pub fn say<K>(&self, object: &K, event_type: EventType, reason: &'static str, message: impl Into<String>)
     where
         K: Resource<DynamicType = ()>,
@@ -62,7 +62,7 @@ impl Recorder {
         self.say_of(reference(object), event_type, reason, message);
     }
 
-    /// Something happened to what `object` names.
+    /// Sends an event about the object of a reference.
     pub fn say_of(
         &self,
         object: ObjectReference,

@@ -91,7 +91,7 @@ impl Graph {
         self.gone.contains(uid)
     }
 
-    /// An owner turned out not to be there.
+    /// Notes that an owner turned out not to be there.
     pub fn note_gone(&mut self, uid: &str) {
         if self.gone.insert(uid.to_owned()) {
             self.gone_in_order.push_back(uid.to_owned());
@@ -122,14 +122,14 @@ impl Graph {
         self.dependents.contains_key(uid)
     }
 
-    /// Nothing of interest changed but the version.
+    /// Notes that nothing of interest changed but the version.
     pub fn set_version(&mut self, uid: &str, version: String) {
         if let Some(node) = self.nodes.get_mut(uid) {
             node.version = version;
         }
     }
 
-    /// An object was added or changed; returns what has to be looked at.
+    /// Adds or changes an object; returns the objects to check.
     pub fn put(&mut self, node: GraphNode) -> Vec<Task> {
         let before = self.nodes.get(&node.uid).cloned();
         let mut tasks = Vec::new();
@@ -163,7 +163,7 @@ impl Graph {
         tasks
     }
 
-    /// An object is gone; returns what has to be looked at.
+    /// Removes an object; returns the objects to check.
     pub fn remove(&mut self, uid: &str) -> Vec<Task> {
         let Some(node) = self.nodes.remove(uid) else { return Vec::new() };
         for owner in &node.owners {

@@ -140,7 +140,7 @@ impl Reconciler for GarbageCollector {
     }
 }
 
-/// Most changes are to what does not matter here: status.
+/// Returns true for a change of parts that do not matter here, like most: status.
 fn says_the_same(old: &ObjectMeta, new: &ObjectMeta) -> bool {
     old.owner_references == new.owner_references
         && old.finalizers == new.finalizers

@@ -75,13 +75,13 @@ impl<K: Cached> Cache<K> {
         self.version
     }
 
-    /// Everything up to `version` has been seen.
+    /// Notes that everything up to `version` has been seen.
     pub fn reached(&mut self, version: u64) {
         self.version = self.version.max(version);
     }
 
-    /// An object was added or modified: what that changes goes to `changes`. An object of the same name with another
-    /// uid is another object: the old one is gone.
+    /// Notes that an object was added or modified: what that changes goes to `changes`. An object of the same name with
+    /// another uid is another object: the old one is gone.
     pub fn put(&mut self, mut object: K, changes: &mut Vec<CacheChange<K>>) {
         self.reached(version_of(object.metadata()));
         let key = Key::of(object.metadata());
@@ -106,13 +106,13 @@ impl<K: Cached> Cache<K> {
         }
     }
 
-    /// An object was deleted. `last` is its last state.
+    /// Notes that an object was deleted. `last` is its last state.
     pub fn remove(&mut self, last: &K, changes: &mut Vec<CacheChange<K>>) {
         self.reached(version_of(last.metadata()));
         changes.extend(self.take(&Key::of(last.metadata())));
     }
 
-    /// The whole kind was read anew: `objects`, as of `version`.
+    /// Replaces the whole kind, which was read anew: `objects`, as of `version`.
     pub fn replace(&mut self, objects: Vec<K>, version: u64) -> Vec<CacheChange<K>> {
         let present: BTreeSet<Key> = objects.iter().map(|object| Key::of(object.metadata())).collect();
         let gone: Vec<Key> = self.objects.keys().filter(|key| !present.contains(*key)).cloned().collect();

@@ -38,7 +38,7 @@ pub trait Cached: Clone + Debug + DeserializeOwned + Send + Sync + 'static {
     /// Keeps what is the same as in the object's former state once.
     fn share(&mut self, _before: &Self) {}
 
-    /// Under what the object can be looked up, besides its name.
+    /// Returns the tags under which the object can be looked up, besides its name.
     fn tags(&self) -> Vec<Tag> {
         vec![Tag::of_owner(self.metadata())]
     }

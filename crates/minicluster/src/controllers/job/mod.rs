@@ -105,7 +105,7 @@ impl Jobs {
         }
     }
 
-    /// A pod that no Job will count any more is let go.
+    /// Releases a pod that no Job will count any more.
     async fn let_go(&self, pod: &Key) -> Result<(), Error> {
         let Some(pod) = self.context.informers.pods.get(pod) else { return Ok(()) };
         if !has_finalizer(&pod) {
@@ -131,7 +131,7 @@ impl Jobs {
     }
 }
 
-/// Orphaned pods wait in the same queue as Jobs, under a name that no Job can have.
+/// Returns the key of an orphaned pod, which waits in the same queue as Jobs, under a name that no Job can have.
 fn orphan(pod: &Pod) -> Key {
     let key = Key::of(&pod.metadata);
     Key::new(key.namespace, format!("{ORPHAN}{}", key.name))

@@ -21,7 +21,7 @@ pub struct JobOutcome {
 }
 
 impl JobOutcome {
-    /// Enough pods have succeeded.
+    /// Returns the outcome when enough pods have succeeded.
     pub fn complete() -> JobOutcome {
         JobOutcome {
             succeeded: true,
@@ -30,7 +30,7 @@ impl JobOutcome {
         }
     }
 
-    /// Too many pods have failed.
+    /// Returns the outcome when too many pods have failed.
     pub fn too_many_failures() -> JobOutcome {
         JobOutcome {
             succeeded: false,
@@ -39,7 +39,7 @@ impl JobOutcome {
         }
     }
 
-    /// It took too long.
+    /// Returns the outcome of a Job that took too long.
     pub fn too_late() -> JobOutcome {
         JobOutcome {
             succeeded: false,
@@ -48,12 +48,12 @@ impl JobOutcome {
         }
     }
 
-    /// A pod failed in a way that the Job's own rules call its end.
+    /// Returns the outcome when a pod failed in a way that the Job's own rules call its end.
     pub fn by_failure_policy(why: String) -> JobOutcome {
         JobOutcome { succeeded: false, reason: "PodFailurePolicy".to_owned(), message: why }
     }
 
-    /// More indexes have failed than may.
+    /// Returns the outcome when more indexes have failed than may.
     pub fn too_many_indexes() -> JobOutcome {
         JobOutcome {
             succeeded: false,
@@ -62,7 +62,7 @@ impl JobOutcome {
         }
     }
 
-    /// Every index has ended, and some of them failed.
+    /// Returns the outcome when every index has ended, and some of them failed.
     pub fn failed_indexes() -> JobOutcome {
         JobOutcome {
             succeeded: false,

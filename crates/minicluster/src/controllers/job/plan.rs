@@ -94,7 +94,7 @@ impl JobView<'_> {
         JobChanges { create: indexes.len(), indexes, again, ..JobChanges::default() }
     }
 
-    /// Pods that share an index, and `more`; pods without an index go first.
+    /// Returns pods that share an index, and `more`; pods without an index go first.
     fn too_many(&self, more: i32) -> Vec<Arc<Pod>> {
         let more = usize::try_from(more).unwrap_or(0);
         let completions = self.job.spec.as_ref().and_then(|spec| spec.completions).unwrap_or(0);
@@ -146,7 +146,7 @@ pub fn pause_after(failures: i32, last: Timestamp, now: Timestamp) -> SignedDura
     (pause - now.duration_since(last)).max(SignedDuration::ZERO)
 }
 
-/// When the last of a pod's containers ended, or what comes closest to it.
+/// Returns when the last of a pod's containers ended, or what comes closest to it.
 pub fn ended_at(pod: &Pod) -> Option<Timestamp> {
     let of_container = |status: &crate::controllers::pod::PodContainerStatus| {
         status.state.terminated.as_ref()?.finished_at.as_ref().map(|time| time.0)

@@ -40,7 +40,7 @@ pub fn prepare(context: &Context) -> ControllerStart {
     Box::new(move |tracker, stop| worker::spawn(&controller, WORKERS, tracker, stop))
 }
 
-/// When a Job is to go; `None` if it stays or has not ended.
+/// Returns when a Job is to go; `None` if it stays or has not ended.
 fn ends(job: &Job) -> Option<Timestamp> {
     let seconds = job.spec.as_ref()?.ttl_seconds_after_finished?;
     let ended = outcome::finished(job)?.last_transition_time.as_ref()?.0;

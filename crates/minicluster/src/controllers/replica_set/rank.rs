@@ -56,7 +56,8 @@ fn deletion_cost(pod: &Pod) -> i32 {
     if is_plain { text.parse().unwrap_or(0) } else { 0 }
 }
 
-/// Ready for a shorter time first, in steps that double; within a step, any fixed order will do.
+/// Orders pods that have been ready for a shorter time first, in steps that double; within a step, any fixed order will
+/// do.
 fn by_ready_time(a: &Pod, b: &Pod, now: Timestamp) -> Ordering {
     if !a.is_ready() || !b.is_ready() {
         return Ordering::Equal;

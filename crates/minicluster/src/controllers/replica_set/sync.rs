@@ -196,7 +196,7 @@ impl<K: Replicated> ReplicaSets<K> {
         Ok(())
     }
 
-    /// Time alone makes ready pods available: looks again when the next one will be.
+    /// Looks again when the next ready pod becomes available: time alone does it.
     fn look_again(&self, key: &Key, min_ready_seconds: i32, active: &Pods, now: Timestamp) {
         if min_ready_seconds <= 0 {
             return;

@@ -31,7 +31,7 @@ impl Addresses {
         index
     }
 
-    /// An address is free again.
+    /// Notes that an address is free again.
     pub fn free(&mut self, index: u32) {
         self.taken.remove(&index);
     }

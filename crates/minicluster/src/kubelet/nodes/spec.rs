@@ -44,7 +44,7 @@ impl NodeSpec {
         }
     }
 
-    /// `node-1` and so on.
+    /// Returns `node-1` and so on.
     #[must_use]
     pub fn several(count: usize) -> Vec<NodeSpec> {
         (1..=count).map(|number| NodeSpec::new(format!("node-{number}"))).collect()

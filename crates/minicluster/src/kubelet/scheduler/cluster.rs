@@ -20,19 +20,19 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A node came or changed; whether that may matter to pods that wait.
+    /// Adds or changes a node; returns true if that may matter to pods that wait.
     pub fn set_node(&mut self, name: &str, facts: NodeFacts) -> bool {
         self.version += 1;
         self.nodes.insert(name.to_owned(), facts.clone()) != Some(facts)
     }
 
-    /// A node is gone. Its pods stay, as long as they are.
+    /// Notes that a node is gone. Its pods stay, as long as they are.
     pub fn remove_node(&mut self, name: &str) {
         self.version += 1;
         self.nodes.remove(name);
     }
 
-    /// A pod is on a node, or will be.
+    /// Notes that a pod is on a node, or will be.
     pub fn place(&mut self, placed: Placed) {
         self.version += 1;
         let uid = placed.pod.uid.clone();
@@ -56,7 +56,7 @@ impl Cluster {
         self.placed.insert(uid, placed);
     }
 
-    /// A pod is on no node any more; whether it was.
+    /// Removes a pod from its node; returns true if it was on one.
     pub fn remove(&mut self, uid: &str) -> bool {
         let Some(placed) = self.placed.remove(uid) else { return false };
         self.version += 1;

@@ -41,7 +41,7 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// A pod is on a node.
+    /// Notes that a pod is on a node.
     pub fn add(&mut self, placed: &Placed) {
         *self.alike.entry(traits(&placed.pod)).or_default().entry(placed.node.clone()).or_default() += 1;
         if let Some(key) = aversion(&placed.pod) {
@@ -50,7 +50,7 @@ impl Groups {
         }
     }
 
-    /// A pod is on its node no more.
+    /// Notes that a pod is on its node no more.
     pub fn remove(&mut self, placed: &Placed) {
         let traits = traits(&placed.pod);
         if let Some(nodes) = self.alike.get_mut(&traits) {

@@ -79,7 +79,7 @@ struct Refused {
 type Rank = (Reverse<i32>, Option<Timestamp>, String, String, Uid);
 
 impl Scheduler {
-    /// A node came or changed.
+    /// Notes that a node came or changed.
     pub fn node_seen(&mut self, node: Node) {
         let Some(name) = node.metadata.name.clone() else { return };
         if self.cluster.set_node(&name, NodeFacts::read(node)) {
@@ -87,12 +87,12 @@ impl Scheduler {
         }
     }
 
-    /// A node is gone.
+    /// Notes that a node is gone.
     pub fn node_gone(&mut self, name: &str) {
         self.cluster.remove_node(name);
     }
 
-    /// A pod came or changed.
+    /// Notes that a pod came or changed.
     pub fn pod_seen(&mut self, pod: &Arc<SeenPod>) {
         if let Some(node) = pod.node() {
             self.forget(&pod.uid);
@@ -124,13 +124,13 @@ impl Scheduler {
         }
     }
 
-    /// A pod is gone.
+    /// Notes that a pod is gone.
     pub fn pod_gone(&mut self, uid: &str) {
         self.forget(uid);
         self.make_room(uid);
     }
 
-    /// A pod could not be bound; it is looked at again when it is seen again.
+    /// Notes that a pod could not be bound; it is checked again when it is seen again.
     pub fn not_bound(&mut self, uid: &str) {
         self.bound.remove(uid);
         self.make_room(uid);
@@ -245,14 +245,15 @@ impl Scheduler {
         }
     }
 
-    /// Something changed for the better: all who wait are looked at again.
+    /// Notes that something changed for the better: all who wait are looked at again.
     fn stir(&mut self) {
         for pod in std::mem::take(&mut self.waiting).into_values() {
             self.enqueue(pod);
         }
     }
 
-    /// A pod came to a node: those who want to be near it, or far from it, are looked at again after all others.
+    /// Notes that a pod came to a node: those who want to be near it, or far from it, are looked at again after all
+    /// others.
     fn stir_neighbours(&mut self, of: &SeenPod) {
         let minding = self.waiting.values().filter(|pod| minds(pod, of)).map(|pod| pod.uid.clone());
         self.minding.extend(minding);

@@ -73,7 +73,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// A pod comes.
+    /// Notes that a pod comes.
     pub fn add(&mut self, placed: &Placed) {
         self.pods.insert(placed.pod.uid.clone());
         self.used.add(&placed.asked);
@@ -85,7 +85,7 @@ impl Load {
         }
     }
 
-    /// A pod goes.
+    /// Notes that a pod goes.
     pub fn remove(&mut self, placed: &Placed) {
         if !self.pods.remove(&placed.pod.uid) {
             return;

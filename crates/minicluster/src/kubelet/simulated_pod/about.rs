@@ -59,12 +59,12 @@ impl<'a> About<'a> {
 }
 
 impl About<'_> {
-    /// When the pod's containers are started again.
+    /// Returns when the pod's containers are started again.
     pub fn policy(&self) -> Restart {
         self.pod.spec.restart_policy.map_or(Restart::Always, Restart::of)
     }
 
-    /// When this container is started again.
+    /// Returns when this container is started again.
     pub fn restart(&self, container: &Container) -> Restart {
         let own = container.spec(self).and_then(|spec| spec.restart_policy).map(Restart::of);
         match container.role {

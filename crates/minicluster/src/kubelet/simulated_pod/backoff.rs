@@ -27,7 +27,7 @@ impl Backoff {
         (failed <= environment.after(last, LONGEST * 2)).then_some(delay)
     }
 
-    /// It is tried again now.
+    /// Notes that it is tried again now.
     pub fn tried(&mut self, environment: &PodEnvironment<'_>) {
         let recent = self.0.filter(|(last, _)| environment.now <= environment.after(*last, LONGEST * 2));
         let delay = recent.map_or(FIRST, |(_, delay)| (delay * 2).min(LONGEST));

@@ -9,8 +9,8 @@ use super::run::USUAL_GRACE;
 use super::timeline::Timeline;
 
 impl Container {
-    /// The pod's fate changed: what is to come of a run is counted anew from its beginning, and what could not be read
-    /// or pulled is tried at once.
+    /// Applies a changed fate: a run's future is counted anew from its beginning, and failed reads and pulls are tried
+    /// at once.
     pub(super) fn change_fate(&mut self, about: &About<'_>, environment: &mut PodEnvironment<'_>) {
         match &self.state {
             State::Held(Held { reason, .. }) if *reason == "InvalidFate" || self.is_held_by_image() => {
@@ -30,7 +30,7 @@ impl Container {
         }
     }
 
-    /// The pod's specification changed: a container whose image is another now is started again with it.
+    /// Applies a changed specification: a container with another image is started again with it.
     pub(super) fn change_image(&mut self, about: &About<'_>, environment: &mut PodEnvironment<'_>) {
         let same = self.spec(about).is_none_or(|spec| spec.image.as_deref().unwrap_or_default() == self.image);
         if same || about.ending {

@@ -83,7 +83,7 @@ impl Answer {
 }
 
 impl PodConditionState {
-    /// Since when it has the status that `answer` has, if it has.
+    /// Returns since when it has the status that `answer` has, if it has.
     fn since(&self, answer: &Answer) -> Option<Timestamp> {
         match self {
             PodConditionState::Found(found) if found.status == answer.status() => {

@@ -31,7 +31,7 @@ const EVICTED: &str = "The node was low on resource: memory. Threshold quantity:
 const TIME_IS_UP: &str = "Pod was active on the node longer than the specified deadline";
 
 impl SimulatedPod {
-    /// When its node will end it, and why.
+    /// Returns when its node will end it, and why.
     pub(super) fn doom(&self, environment: &PodEnvironment<'_>) -> Option<(Timestamp, Doom)> {
         let spec = &self.pod.spec;
         let limit = spec.active_deadline_seconds.and_then(|limit| u64::try_from(limit).ok());

@@ -164,7 +164,7 @@ impl SimulatedPod {
         &self.pod.needs
     }
 
-    /// The pod changed.
+    /// Notes that the pod changed.
     pub fn see(&mut self, pod: Arc<SeenPod>, environment: &mut PodEnvironment<'_>) {
         let fate_changed = self.pod.fate != pod.fate;
         let before = std::mem::replace(&mut self.pod, pod);

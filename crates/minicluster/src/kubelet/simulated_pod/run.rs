@@ -102,7 +102,7 @@ impl Container {
         }
     }
 
-    /// It ends now, as `end` says or because it was told to.
+    /// Ends the container now, as `end` says or because it was told to.
     fn end(&mut self, code: i32, end: Option<End>, about: &About<'_>, environment: &mut PodEnvironment<'_>) {
         let State::Running(ContainerRun { since, .. }) = self.state else { return };
         let line = match end {
@@ -144,7 +144,7 @@ impl Container {
         self.state = State::Ended(exit, next);
     }
 
-    /// A probe failed too often.
+    /// Kills the container after a probe failed too often.
     fn kill(&mut self, probed: Probed, about: &About<'_>, environment: &mut PodEnvironment<'_>) {
         let Some(spec) = self.spec(about) else { return };
         let probe = match probed {

@@ -111,7 +111,7 @@ impl Container {
         }
     }
 
-    /// Its image failed to be pulled, and is not tried again for a while.
+    /// Delays the next pull of an image that failed to be pulled.
     pub(super) fn back_off_pull(&mut self, until: Timestamp, environment: &mut PodEnvironment<'_>) {
         let message = format!("Back-off pulling image {:?}", self.image);
         environment.tell_of(&self.field(), EventType::Normal, "BackOff", &message);
@@ -124,7 +124,7 @@ impl Container {
         self.hold("ImagePullBackOff", message, Some((until, NextContainerState::Attempt)));
     }
 
-    /// It keeps ending, and is not started again for a while.
+    /// Delays the next start of a container that keeps ending.
     pub(super) fn loop_back(&mut self, until: Timestamp, about: &About<'_>, environment: &mut PodEnvironment<'_>) {
         let (name, pod) = (&self.name, about.pod);
         let place = format!("{}_{}({})", pod.name, pod.namespace, pod.uid);

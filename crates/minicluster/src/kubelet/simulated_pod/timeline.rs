@@ -98,7 +98,7 @@ impl Timeline {
         self.started.is_some_and(|at| at <= now)
     }
 
-    /// When its readiness first fails its probe, if it does, and that this was told no times.
+    /// Returns the time at which its readiness first fails its probe, if it does, and a count of zero reports.
     pub fn first_failure(&self) -> Option<(Timestamp, u32)> {
         let (first, _) = self.probed?;
         self.ready.is_none_or(|ready| ready > first).then_some((first, 0))

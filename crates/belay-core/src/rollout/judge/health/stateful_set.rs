@@ -45,7 +45,7 @@ fn on_delete(object: &Value) -> bool {
     object["spec"]["updateStrategy"]["type"] == "OnDelete"
 }
 
-/// Pods below the partition keep their revision.
+/// Returns how many pods are to be updated: those below the partition keep their revision.
 fn to_update(object: &Value, desired: i64) -> i64 {
     (desired - number(object, "/spec/updateStrategy/rollingUpdate/partition")).max(0)
 }

@@ -77,7 +77,7 @@ pub(super) fn may_count(resource: &Resource, name: &str) -> bool {
     core("pods") && !name.starts_with("count/")
 }
 
-/// `count/deployments.apps`
+/// Returns `count/deployments.apps`
 fn count_name(resource: &Resource) -> String {
     let definition = &resource.definition;
     match definition.group.as_str() {

@@ -17,7 +17,7 @@ pub fn misfits(value: &Value, ty: &Type) -> Vec<String> {
     walk.found
 }
 
-/// Several misfits as one error.
+/// Returns several misfits as one error.
 pub fn in_one(misfits: &[String]) -> String {
     match misfits {
         [one] => one.clone(),

@@ -161,7 +161,7 @@ impl ComparedField {
     }
 }
 
-/// Null, or a map or list without anything.
+/// Returns true for null, or a map or list without anything.
 pub fn holds_nothing(value: Option<&Value>) -> bool {
     match value {
         None | Some(Value::Null) => true,

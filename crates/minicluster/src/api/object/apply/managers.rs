@@ -117,13 +117,13 @@ impl Managers {
         Ok(managers)
     }
 
-    /// `managedFields`.
+    /// Returns `managedFields`.
     pub fn write(self) -> Vec<Value> {
         self.write_beside(Vec::new())
     }
 
-    /// `managedFields` of these and of others that are written already, in the real server's order: by operation, time,
-    /// name, version, subresource.
+    /// Returns `managedFields` of these and of others that are written already, in the real server's order: by
+    /// operation, time, name, version, subresource.
     pub fn write_beside(self, others: Vec<Value>) -> Vec<Value> {
         let mut entries = others;
         entries.extend(self.0.into_iter().map(|(manager, owned)| write(manager, owned)));
@@ -175,7 +175,7 @@ impl Managers {
     }
 }
 
-/// `managedFields` after a write by a manager that owned what it changed.
+/// Returns `managedFields` after a write by a manager that owned what it changed.
 pub fn renewed(mut entries: Vec<Value>, writer: &Manager, now: Timestamp) -> Vec<Value> {
     let time = times::write(now, Precision::Seconds);
     for entry in entries.iter_mut().filter(|entry| writer.has(entry)) {
@@ -204,7 +204,7 @@ pub fn are_distinct(entries: &[Value]) -> bool {
     true
 }
 
-/// By what entries are sorted.
+/// Returns the sort key of an entry.
 fn order(entry: &Value) -> [&str; 5] {
     ["operation", "time", "manager", "apiVersion", "subresource"].map(|name| entry.text(name))
 }

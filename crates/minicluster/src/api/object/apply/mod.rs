@@ -224,7 +224,7 @@ fn check_header(write: &WriteContext<'_>, applied: &Value) -> Result<(), ApiErro
     Err(ApiError::bad_request(format!("invalid object type: {}", gvk(said, kind))))
 }
 
-/// `apps/v1, Kind=Deployment`
+/// Returns `apps/v1, Kind=Deployment`
 fn gvk(api_version: &str, kind: &str) -> String {
     match api_version.split_once('/') {
         Some(_) => format!("{api_version}, Kind={kind}"),
@@ -232,7 +232,7 @@ fn gvk(api_version: &str, kind: &str) -> String {
     }
 }
 
-/// `default/web; apps/v1, Kind=Deployment`
+/// Returns `default/web; apps/v1, Kind=Deployment`
 fn named(write: &WriteContext<'_>, applied: &Value) -> String {
     let metadata = &applied["metadata"];
     let kind = gvk(&api_version(write.definition), &write.definition.kind);
@@ -284,7 +284,7 @@ fn owner_of_nothing(write: &WriteContext<'_>) -> Owned {
     Owned { fields: field_set::FieldSet::default(), version: api_version(write.definition), time: None }
 }
 
-/// Two objects that differ in nothing but when managers last wrote.
+/// Returns true when two objects differ only in the times of managers' last writes.
 pub fn same_but_times(one: &Value, other: &Value) -> bool {
     let timeless = |object: &Value| {
         let mut entries = object["metadata"].list("managedFields").to_vec();
@@ -300,12 +300,12 @@ pub fn same_but_times(one: &Value, other: &Value) -> bool {
     same_outside(&[], one, other) && timeless(one) == timeless(other)
 }
 
-/// Two objects that differ in nothing but status and managed fields.
+/// Returns true when two objects differ only in status and managed fields.
 pub fn same_but_status(one: &Value, other: &Value) -> bool {
     same_outside(&["status"], one, other)
 }
 
-/// Two objects that differ in nothing but some fields and managed fields.
+/// Returns true when two objects differ only in some fields and managed fields.
 fn same_outside(fields: &[&str], one: &Value, other: &Value) -> bool {
     let rest = |(name, _): &(&String, &Value)| *name != "metadata" && !fields.contains(&name.as_str());
     let (left, right) = (entries_of(Some(one)).iter().filter(rest), entries_of(Some(other)).iter().filter(rest));

@@ -103,8 +103,8 @@ fn fits(objects: [&Value; 2], ty: &Type) -> Result<(), Misfit> {
     if objects.iter().all(|object| misfits(object, ty).is_empty()) { Ok(()) } else { Err(Misfit) }
 }
 
-/// A changed field is no longer owned by those who owned it in another version, as that version sees it. A manager that
-/// wrote in a version that there is no more owns nothing.
+/// Takes a changed field away from those who owned it in another version, as that version sees it. A manager that wrote
+/// in a version that there is no more owns nothing.
 fn take_away_elsewhere(
     managers: &mut Managers,
     before: &Value,

@@ -6,7 +6,7 @@ use super::super::validate::{Errors, Path};
 use super::schema::Schema;
 use kube_facts::ListKind;
 
-/// Every item that is in its list already.
+/// Checks every item that is in its list already.
 pub fn duplicates(value: &Value, schema: &Schema, at: &Path<'_>, errors: &mut Errors) {
     match value {
         Value::Object(entries) => {

@@ -58,7 +58,7 @@ fn claim_templates(spec: &mut Value) {
     }
 }
 
-/// The other metrics of the older version are in an annotation.
+/// Reads the other metrics of the older version from an annotation.
 fn old_autoscaler(autoscaler: &mut Value) {
     if !autoscaler["metadata"]["annotations"].has("autoscaling.alpha.kubernetes.io/metrics") {
         put_missing(&mut autoscaler["spec"], "targetCPUUtilizationPercentage", 80);
@@ -83,14 +83,14 @@ fn service_port(port: &mut Value) {
     }
 }
 
-/// A volume whose source is not named is an empty folder.
+/// Makes a volume without a source an empty folder.
 fn pod_volume(volume: &mut Value) {
     if volume.as_object().is_some_and(|volume| volume.keys().all(|key| key == "name")) {
         volume["emptyDir"] = json!({});
     }
 }
 
-/// A field of a type is there if the type is.
+/// Adds the field of a type if the type is there.
 fn of_type(value: &mut Value, ty: &str, field: &str) {
     if value.text("type") == ty {
         put_missing(value, field, json!({}));
@@ -242,7 +242,7 @@ fn pod(pod: &mut Value) {
     }
 }
 
-/// On the host's network a container's port is the host's.
+/// Sets a container's port to the host's on the host's network.
 fn host_ports(container: &mut Value) {
     let Some(Value::Array(ports)) = container.get_mut("ports") else { return };
     for port in ports {

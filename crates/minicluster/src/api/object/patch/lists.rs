@@ -212,7 +212,7 @@ fn in_order(merged: Vec<Value>, order: &ListPlaces<'_>, server: &ListPlaces<'_>)
     Ok(sorted)
 }
 
-/// The items of a patch must come in the order that it sets.
+/// Checks that the items of a patch come in the order that it sets.
 fn check_order(patch: &[Value], order: &[Value], key: Option<&str>) -> Result<(), ApiError> {
     if patch.is_empty() || order.is_empty() {
         return Ok(());

@@ -13,7 +13,7 @@ use super::value_ext::ValueExt;
 use super::{FieldValidation, PatchKind, Read, WriteContext};
 use crate::api::ApiError;
 
-/// See [`super::patch`].
+/// Applies a patch; see [`super::patch`].
 ///
 /// # Errors
 /// 400 for a malformed patch, 415 for a kind of patch that the object does not take, 422 or 500 where it can't be
@@ -105,7 +105,7 @@ fn judge(
     Ok(Read { object: read.object, warnings })
 }
 
-/// 422 for a patch whose result is no object of the kind.
+/// Returns 422 for a patch whose result is no object of the kind.
 pub fn refused(shown: &str, error: &str) -> ApiError {
     let mut errors = Errors::new();
     errors.invalid(&Path::root("patch"), shown, error);

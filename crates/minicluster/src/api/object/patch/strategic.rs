@@ -47,7 +47,7 @@ pub fn apply(value: Value, patch: Value, ty: &Type) -> Result<Map<String, Value>
     maps(value, patch, ty)
 }
 
-/// 500: what the real server answers to most broken patches.
+/// Returns 500: what the real server answers to most broken patches.
 pub fn broken(message: impl Into<String>) -> ApiError {
     ApiError::new(500, "", message)
 }
@@ -210,7 +210,7 @@ fn delete_from(original: &mut Map<String, Value>, directive: &str, values: Value
     Ok(())
 }
 
-/// Null has nothing to remove in what is new.
+/// Removes nulls from a new value, which has nothing to remove.
 fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(entries) => {
@@ -222,7 +222,7 @@ fn without_nulls(value: Value) -> Value {
     }
 }
 
-/// A new part with a directive is not there at all: there is nothing to direct.
+/// Returns a new part without directives; a part that is one is not there at all.
 pub fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(entries) if entries.contains_key(PATCH) => None,

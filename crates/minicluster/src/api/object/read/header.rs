@@ -101,7 +101,7 @@ fn compare(definition: &Definition, header: &Header, node: &Node) -> Result<(), 
     Err(format!("converting ({}.{}) to ({internal}): unknown conversion", header.version, header.kind))
 }
 
-/// 400 for a body whose kind is known.
+/// Returns 400 for a body whose kind is known.
 pub fn cannot_be_handled(definition: &Definition, node: &Node, error: &str) -> ApiError {
     let header = read(definition, node).ok();
     let (version, kind) = header
@@ -110,7 +110,7 @@ pub fn cannot_be_handled(definition: &Definition, node: &Node, error: &str) -> A
     ApiError::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {expected}: {error}"))
 }
 
-/// 400 for a body whose kind can't be made out.
+/// Returns 400 for a body whose kind can't be made out.
 pub fn unrecognized(definition: &Definition, error: &str, body: &[u8]) -> ApiError {
     let kind = &definition.kind;
     let shown = shown(body);

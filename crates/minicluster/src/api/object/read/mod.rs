@@ -138,7 +138,7 @@ pub fn settle(definition: &Definition, object: &mut Value, empty: EmptyLists) {
     canonical::canonical(object, &definition.schema, empty);
 }
 
-/// `apps/v1`, or `v1` for core.
+/// Returns `apps/v1`, or `v1` for core.
 pub fn api_version(definition: &Definition) -> String {
     if definition.group.is_empty() {
         definition.version.clone()

@@ -136,7 +136,7 @@ fn unavailable(field: String, wanted: Option<i64>, why: String) -> Unavailable {
     Unavailable { field: format!("spec.{field}"), wanted: json!(wanted), why }
 }
 
-/// A number that is served by several protocols is one on the nodes, too: that which any of them asks for.
+/// Gives one number on the nodes to a port that several protocols serve: that which any of them asks for.
 fn first(spec: &mut Value, from: &mut dyn Allocate) -> Result<(), Unavailable> {
     let given = are_given(spec);
     let ports: Vec<Value> = spec.list("ports").to_vec();
@@ -164,7 +164,7 @@ fn first(spec: &mut Value, from: &mut dyn Allocate) -> Result<(), Unavailable> {
     Ok(())
 }
 
-/// An existing port stays; each other port gets a number of its own.
+/// Keeps existing ports; each other port gets a number of its own.
 fn again(old: &Value, spec: &mut Value, from: &mut dyn Allocate) -> Result<(), Unavailable> {
     let given = are_given(spec);
     let mut held = numbers(old);

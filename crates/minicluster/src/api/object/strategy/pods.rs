@@ -62,7 +62,7 @@ fn total(amounts: &[Quantity]) -> i128 {
     amounts.iter().map(|amount| i128::from(amount.thousandths())).sum()
 }
 
-/// A new pod's status, and the conditions of one that may not be scheduled yet.
+/// Sets a new pod's status, and the conditions of one that may not be scheduled yet.
 pub fn create(write: &WriteContext<'_>, pod: &mut Value) {
     remove(pod, "status");
     take_label_keys(pod);
@@ -76,7 +76,7 @@ pub fn create(write: &WriteContext<'_>, pod: &mut Value) {
     }
 }
 
-/// `matchLabelKeys` stand for the pod's own labels: they become part of the selectors that they belong to.
+/// Turns `matchLabelKeys` into parts of the selectors that they belong to, by the pod's own labels.
 fn take_label_keys(pod: &mut Value) {
     let labels = pod["metadata"].entries("labels").clone();
     let spec = &mut pod["spec"];

@@ -31,14 +31,14 @@ pub struct Unavailable {
     pub why: String,
 }
 
-/// A new service.
+/// Completes a new service.
 pub fn create(service: &mut Value) {
     let spec = &mut service["spec"];
     mirror_address(spec, &Value::Null);
     drop_what_a_type_lacks(spec, &Value::Null);
 }
 
-/// A changed service: addresses and ports that it does not name are kept where its type has them.
+/// Completes a changed service: addresses and ports that it does not name are kept if its type has them.
 pub fn update(old: &Value, service: &mut Value) {
     keep_addresses(&old["spec"], &mut service["spec"]);
     mirror_address(&mut service["spec"], &old["spec"]);
@@ -68,7 +68,7 @@ pub fn keep_addresses(old: &Value, new: &mut Value) {
     node_ports::keep(old, new);
 }
 
-/// `clusterIP` is the first of `clusterIPs`; a client may know only the one.
+/// Keeps `clusterIP` the first of `clusterIPs`; a client may know only the one.
 fn mirror_address(spec: &mut Value, old: &Value) {
     let one = spec.text("clusterIP").to_owned();
     let first = spec.list("clusterIPs").first().and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -94,7 +94,7 @@ fn mirror_address(spec: &mut Value, old: &Value) {
     }
 }
 
-/// A type that lacks a field loses it, unless the client set it anew.
+/// Drops a field that the type lacks, unless the client set it anew.
 fn drop_what_a_type_lacks(spec: &mut Value, old: &Value) {
     let same = |spec: &Value, name: &str| spec.get(name) == old.get(name);
     if !old.is_null() && has_address(old) && !has_address(spec) {

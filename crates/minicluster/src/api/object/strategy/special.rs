@@ -105,7 +105,7 @@ pub fn update(write: &WriteContext<'_>, old: &Value, object: &mut Value) {
     }
 }
 
-/// A webhook that says nothing but an empty list is none either, though who sent it owns it.
+/// Drops a webhook that says nothing but an empty list, though its sender owns it.
 fn no_empty_webhook(definition: &mut Value) {
     let empty = |webhook: &Value| !webhook.has("clientConfig") && webhook.list("conversionReviewVersions").is_empty();
     if let Some(conversion) = definition.pointer_mut("/spec/conversion")
@@ -115,7 +115,7 @@ fn no_empty_webhook(definition: &mut Value) {
     }
 }
 
-/// A taint of a device says since when. Fields of nodes from devices, and attributes of several values, are not known
+/// Sets the time of a device's taint. Fields of nodes from devices, and attributes of several values, are not known
 /// yet.
 fn offered(write: &WriteContext<'_>, slice: &mut Value) {
     let now = times::write(write.now, Precision::Seconds);
@@ -137,7 +137,7 @@ fn stored_version(definition: &Value) -> Option<&str> {
     versions.filter(|version| version.flag("storage")).map(|version| version.text("name")).next()
 }
 
-/// The new stored version is among the stored versions.
+/// Adds the new stored version to the stored versions.
 fn remember_stored_version(definition: &mut Value) {
     let Some(stored) = stored_version(definition).map(Value::from) else { return };
     if !definition["status"].list("storedVersions").contains(&stored) {
@@ -194,7 +194,7 @@ pub fn subresource(definition: &Definition, name: &str, old: &Value, object: &mu
     }
 }
 
-/// A field of an older version is ignored.
+/// Drops a field of an older version.
 fn drop_topology(slice: &mut Value) {
     for endpoint in slice.get_mut("endpoints").and_then(Value::as_array_mut).into_iter().flatten() {
         remove(endpoint, "deprecatedTopology");
@@ -208,7 +208,8 @@ fn name_secrets(account: &mut Value) {
     }
 }
 
-/// The source of a claim's first data stands in two fields; the older field knows two kinds of source alone.
+/// Completes the source of a claim's first data, which stands in two fields; the older field knows two kinds of source
+/// alone.
 fn data_sources(old: &Value, spec: &mut Value) {
     let group = spec["dataSource"].text("apiGroup");
     let known = match spec["dataSource"].text("kind") {
@@ -251,7 +252,7 @@ fn push(list: &mut Value, item: Value) {
     }
 }
 
-/// A job that does not choose its own pods by labels gets a selector that fits only them.
+/// Gives a job that does not choose its own pods by labels a selector that fits only them.
 fn job_selector(job: &mut Value) {
     let (name, uid) = (job["metadata"].text("name").to_owned(), job["metadata"].text("uid").to_owned());
     let job_labels = job["metadata"]["labels"].clone();

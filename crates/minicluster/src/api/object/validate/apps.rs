@@ -10,7 +10,7 @@ use super::errors::{Errors, Path, Shown};
 use super::storage::claims;
 use super::{names, pod, selector};
 
-/// A count that may not be negative, if it is there.
+/// Checks a count that may not be negative, if it is there.
 pub fn not_negative(of: &Value, name: &str, at: &Path<'_>, errors: &mut Errors) {
     let count = of.int(name).unwrap_or_default();
     if count < 0 {
@@ -18,7 +18,7 @@ pub fn not_negative(of: &Value, name: &str, at: &Path<'_>, errors: &mut Errors) 
     }
 }
 
-/// A Deployment.
+/// Checks a Deployment.
 pub fn deployment(object: &Value, errors: &mut Errors) {
     let (spec, at) = (&object["spec"], Path::root("spec"));
     not_negative(spec, "replicas", &at, errors);
@@ -35,7 +35,7 @@ pub fn deployment(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// A ReplicaSet.
+/// Checks a ReplicaSet.
 pub fn replica_set(object: &Value, errors: &mut Errors) {
     let (spec, at) = (&object["spec"], Path::root("spec"));
     not_negative(spec, "replicas", &at, errors);
@@ -131,7 +131,7 @@ fn rolling_as_go(rolling: &Value) -> String {
     format!("{{\"MaxUnavailable\":{},\"MaxSurge\":{}}}", field("maxUnavailable"), field("maxSurge"))
 }
 
-/// A count, or a percentage.
+/// Checks a count, or a percentage.
 pub fn count_or_percent(value: &Value, at: &Path<'_>, errors: &mut Errors) {
     match value {
         Value::String(text) => errors.each_invalid(at, text.as_str(), &names::percent(text)),
@@ -155,7 +155,7 @@ pub fn amount(value: &Value) -> i64 {
     }
 }
 
-/// A percentage may not be more than everything.
+/// Checks that a percentage may not be more than everything.
 pub fn at_most_all(value: &Value, at: &Path<'_>, errors: &mut Errors) {
     if let Value::String(text) = value
         && names::percent(text).is_empty()
@@ -165,7 +165,7 @@ pub fn at_most_all(value: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A ReplicationController.
+/// Checks a ReplicationController.
 pub fn replication_controller(object: &Value, errors: &mut Errors) {
     let (spec, at) = (&object["spec"], Path::root("spec"));
     not_negative(spec, "minReadySeconds", &at, errors);
@@ -194,12 +194,12 @@ enum Claims {
     Old,
 }
 
-/// A new StatefulSet.
+/// Checks a new StatefulSet.
 pub fn new_stateful_set(object: &Value, errors: &mut Errors) {
     any_stateful_set(object, Claims::New, errors);
 }
 
-/// A StatefulSet.
+/// Checks a StatefulSet.
 pub fn stateful_set(object: &Value, errors: &mut Errors) {
     any_stateful_set(object, Claims::Old, errors);
 }
@@ -301,7 +301,7 @@ fn stateful_set_strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A DaemonSet.
+/// Checks a DaemonSet.
 pub fn daemon_set(object: &Value, errors: &mut Errors) {
     let (spec, at) = (&object["spec"], Path::root("spec"));
     let (given, template) = (&spec["selector"], &spec["template"]);

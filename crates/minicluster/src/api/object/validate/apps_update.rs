@@ -8,7 +8,7 @@ use super::apps::not_negative;
 use super::errors::{Errors, Path, Shown};
 use super::selector;
 
-/// The selector of a workload is for ever.
+/// Checks that the selector of a workload is for ever.
 pub fn same_selector(old: &Value, new: &Value, errors: &mut Errors) {
     let (before, after) = (&old["spec"]["selector"], &new["spec"]["selector"]);
     if before != after {
@@ -40,7 +40,7 @@ pub fn stateful_set(old: &Value, new: &Value, errors: &mut Errors) {
     }
 }
 
-/// The counters of a status: none negative, none more than there are pods.
+/// Checks the counters of a status: none negative, none more than there are pods.
 pub fn status(kind: &str, old: &Value, new: &Value, errors: &mut Errors) {
     let (status, at) = (&new["status"], Path::root("status"));
     for name in counters(kind) {

@@ -23,7 +23,7 @@ const SELECT: [&str; 3] = ["Disabled", "Max", "Min"];
 const LONGEST: (i64, i64) = (3_600, 1_800);
 const ONLY: &str = "must populate the given metric source only";
 
-/// A HorizontalPodAutoscaler, its metadata apart.
+/// Checks a HorizontalPodAutoscaler, its metadata apart.
 pub fn autoscaler(object: &Value, errors: &mut Errors) {
     let (spec, at) = (&object["spec"], Path::root("spec"));
     let (least, most) = (spec.int("minReplicas"), spec.int("maxReplicas").unwrap_or_default());

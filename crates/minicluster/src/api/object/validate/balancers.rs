@@ -11,7 +11,7 @@ use super::names;
 
 const MODES: [&str; 2] = ["Proxy", "VIP"];
 
-/// The status of an Ingress.
+/// Checks the status of an Ingress.
 pub fn of_ingress(object: &Value, errors: &mut Errors) {
     let list = Path::root("status.loadBalancer.ingress");
     for (index, entry) in object["status"]["loadBalancer"].list("ingress").iter().enumerate() {
@@ -21,7 +21,7 @@ pub fn of_ingress(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// The status of a Service.
+/// Checks the status of a Service.
 pub fn of_service(object: &Value, errors: &mut Errors) {
     let list = Path::root("status.loadBalancer.ingress");
     let entries = object["status"]["loadBalancer"].list("ingress");

@@ -10,7 +10,7 @@ use super::selector;
 
 const HIGHEST_PRIORITY: i64 = 1_000_000_000;
 
-/// A PodDisruptionBudget, its metadata apart.
+/// Checks a PodDisruptionBudget, its metadata apart.
 pub fn disruption_budget(object: &Value, errors: &mut Errors) {
     let (spec, at) = (&object["spec"], Path::root("spec"));
     if let (Some(least), Some(most)) = (spec.some("minAvailable"), spec.some("maxUnavailable")) {
@@ -40,7 +40,7 @@ pub fn disruption_status(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// A PriorityClass, its metadata apart.
+/// Checks a PriorityClass, its metadata apart.
 pub fn priority_class(object: &Value, errors: &mut Errors) {
     let value = object.int("value").unwrap_or_default();
     if value > HIGHEST_PRIORITY && !object["metadata"].text("name").starts_with("system-") {
@@ -56,7 +56,7 @@ pub fn priority_class(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// A Lease, its metadata apart.
+/// Checks a Lease, its metadata apart.
 pub fn lease(object: &Value, errors: &mut Errors) {
     let (spec, at) = (&object["spec"], Path::root("spec"));
     if let Some(seconds) = spec.int("leaseDurationSeconds").filter(|seconds| *seconds <= 0) {
@@ -65,7 +65,7 @@ pub fn lease(object: &Value, errors: &mut Errors) {
     not_negative(spec, "leaseTransitions", &at, errors);
 }
 
-/// A ControllerRevision, its metadata apart.
+/// Checks a ControllerRevision, its metadata apart.
 pub fn revision(object: &Value, errors: &mut Errors) {
     let revision = object.int("revision").unwrap_or_default();
     if revision < 0 {
@@ -73,7 +73,7 @@ pub fn revision(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// A new ControllerRevision: also its data.
+/// Checks a new ControllerRevision: also its data.
 pub fn new_revision(object: &Value, errors: &mut Errors) {
     revision(object, errors);
     if !object.has("data") {

@@ -39,7 +39,7 @@ const SHORTEST: i64 = 600;
 /// So long may the name of a signer be: a domain, and as much again.
 const LONGEST_SIGNER: usize = 571;
 
-/// A CertificateSigningRequest, its metadata apart.
+/// Checks a CertificateSigningRequest, its metadata apart.
 pub fn request(object: &Value, errors: &mut Errors) {
     let (spec, at) = (&object["spec"], Path::root("spec"));
     let is_request = STANDARD
@@ -68,7 +68,7 @@ pub fn request(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// A signer is named by a domain and a path in it.
+/// Checks that a signer is named by a domain and a path in it.
 fn signer(name: &str, at: &Path<'_>, errors: &mut Errors) {
     if name.is_empty() {
         return errors.required(at, "");

@@ -11,7 +11,7 @@ use super::names;
 const MOST: usize = 1024 * 1024;
 const NEVER_AGAIN: &str = "field is immutable when `immutable` is set";
 
-/// A ConfigMap, its metadata apart.
+/// Checks a ConfigMap, its metadata apart.
 pub fn config_map(object: &Value, errors: &mut Errors) {
     let (texts, binary) = (object.entries("data"), object.entries("binaryData"));
     keys(texts, &Path::root("data"), errors);
@@ -33,7 +33,7 @@ pub fn config_map_update(old: &Value, new: &Value, errors: &mut Errors) {
     }
 }
 
-/// A Secret, its metadata apart. Its values are in no message.
+/// Checks a Secret, its metadata apart. Its values are in no message.
 pub fn secret(object: &Value, errors: &mut Errors) {
     let data = object.entries("data");
     let at = Path::root("data");

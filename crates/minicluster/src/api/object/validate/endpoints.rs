@@ -53,7 +53,8 @@ fn address_of(address: &Value, at: &Path<'_>, errors: &mut Errors) {
     reachable(ip, &at.field("ip"), errors);
 }
 
-/// An address; numbers with zeros in front, which older clients wrote, are told apart from what is no address at all.
+/// Checks an address; numbers with zeros in front, which older clients wrote, are told apart from what is no address at
+/// all.
 pub fn legacy_address(text: &str, at: &Path<'_>, errors: &mut Errors) {
     match (parse_legacy(text), text.parse::<IpAddr>()) {
         (None, _) => errors.invalid(at, text, NOT_AN_ADDRESS),
@@ -125,7 +126,7 @@ fn protocols(port: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// An EndpointSlice, its metadata apart.
+/// Checks an EndpointSlice, its metadata apart.
 pub fn slice(object: &Value, errors: &mut Errors) {
     let ty = object.text("addressType");
     let at = Path::root("addressType");

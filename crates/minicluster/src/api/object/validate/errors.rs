@@ -208,7 +208,7 @@ impl Errors {
         self.add("FieldValueTooLong", at, format!("Too long: may not be more than {most} bytes"));
     }
 
-    /// Each of several reasons why a value may not be.
+    /// Adds a complaint for each of several reasons why a value may not be.
     pub fn each_invalid<'v>(&mut self, at: &Path<'_>, value: impl Into<Shown<'v>>, details: &[String]) {
         let value = value.into();
         for detail in details {
@@ -216,7 +216,7 @@ impl Errors {
         }
     }
 
-    /// A field that has one of some values, or is not there.
+    /// Checks a field that has one of some values, or is not there.
     pub fn one_of(&mut self, of: &Value, name: &str, known: &[&str], at: &Path<'_>) {
         if let Some(value) = of.get(name).and_then(Value::as_str)
             && !known.contains(&value)
@@ -238,7 +238,7 @@ impl Errors {
     }
 }
 
-/// A field that stays as it is.
+/// Checks that a field stays as it is.
 pub fn immutable(old: &Value, new: &Value, name: &str, at: &Path<'_>, errors: &mut Errors) {
     let (before, after) = (old.get(name), new.get(name));
     if before != after {

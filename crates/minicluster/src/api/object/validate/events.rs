@@ -11,12 +11,12 @@ const SHORT: usize = 128;
 /// So many letters may what is said have.
 const LONG: usize = 1024;
 
-/// An event of the core group.
+/// Checks an event of the core group.
 pub fn core(object: &Value, errors: &mut Errors) {
     event(object, "involvedObject", "reportingComponent", "message", errors);
 }
 
-/// An event of `events.k8s.io`, new or changed.
+/// Checks an event of `events.k8s.io`, new or changed.
 pub fn newer(object: &Value, errors: &mut Errors) {
     event(object, "regarding", "reportingController", "note", errors);
 }
@@ -118,7 +118,7 @@ fn event(object: &Value, about: &str, controller: &str, message: &str, errors: &
     }
 }
 
-/// An event is where what it is about is.
+/// Checks that an event is where what it is about is.
 fn namespaces(object: &Value, about: &str, errors: &mut Errors) {
     let own = object["metadata"].text("namespace");
     let about = object[about].text("namespace");

@@ -14,7 +14,7 @@ const STATES: [&str; 3] = ["False", "True", "Unknown"];
 /// So many rules, codes and patterns there may be.
 const MOST: (usize, usize, usize) = (20, 255, 20);
 
-/// The rules of a job spec about failures.
+/// Checks the rules of a job spec about failures.
 pub fn failure(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let rules = spec["podFailurePolicy"].list("rules");
     let list = at.field("rules");
@@ -62,7 +62,7 @@ fn action(rule: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     known(action, &ACTIONS, at, errors);
 }
 
-/// One of some values, which must be there.
+/// Checks one of some values, which must be there.
 fn known(value: &str, values: &[&str], at: &Path<'_>, errors: &mut Errors) {
     if value.is_empty() {
         let all: Vec<String> = values.iter().map(|value| quote(value)).collect();
@@ -102,7 +102,7 @@ fn exit_codes(codes: &Value, containers: &[&str], at: &Path<'_>, errors: &mut Er
     }
 }
 
-/// The rules of a job spec about early success.
+/// Checks the rules of a job spec about early success.
 pub fn success(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let rules = spec["successPolicy"].list("rules");
     let list = at.field("rules");

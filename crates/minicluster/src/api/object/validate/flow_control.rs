@@ -16,7 +16,7 @@ const LAST: i64 = 10_000;
 /// So many queues may a level have.
 const QUEUES: i64 = 10_000_000;
 
-/// A FlowSchema, its metadata apart.
+/// Checks a FlowSchema, its metadata apart.
 pub fn flow_schema(object: &Value, errors: &mut Errors) {
     let (spec, at) = (&object["spec"], Path::root("spec"));
     let name = object["metadata"].text("name");
@@ -111,7 +111,7 @@ fn named_subject(kind: &str, subject: &Value, at: &Path<'_>, errors: &mut Errors
     }
 }
 
-/// A list that names everything with a star names nothing else.
+/// Checks a list that names everything with a star names nothing else.
 fn all_or_some(list: &[Value], at: &Path<'_>, required: &str, what: &str, errors: &mut Errors) {
     if list.is_empty() {
         errors.required(at, required);
@@ -188,7 +188,7 @@ fn url_path(path: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A PriorityLevelConfiguration, its metadata apart.
+/// Checks a PriorityLevelConfiguration, its metadata apart.
 pub fn priority_level(object: &Value, errors: &mut Errors) {
     let (spec, at) = (&object["spec"], Path::root("spec"));
     match spec.text("type") {

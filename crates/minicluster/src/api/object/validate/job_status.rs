@@ -40,7 +40,7 @@ fn is_finished(status: &Value) -> bool {
     is(status, "Complete") || is(status, "Failed")
 }
 
-/// Pods that are still to be counted: each once.
+/// Checks pods that are still to be counted: each once.
 fn uncounted(pods: &Value, at: &Path<'_>, errors: &mut Errors) {
     let mut known: Vec<&str> = Vec::new();
     for part in ["succeeded", "failed"] {

@@ -17,7 +17,7 @@ const MOST_INDEXES: i64 = 100_000;
 /// So many of more indexes than that may run, or fail.
 const MOST_OF_MANY: i64 = 10_000;
 
-/// A Job, its metadata apart.
+/// Checks a Job, its metadata apart.
 pub fn job(object: &Value, errors: &mut Errors) {
     let (spec, at) = (&object["spec"], Path::root("spec"));
     if spec.has("selector") && !spec.flag("manualSelector") {
@@ -38,7 +38,7 @@ pub fn job(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// The pods of a job whose pods have numbers are named after both.
+/// Checks the pods of a job whose pods have numbers are named after both.
 fn host_names(object: &Value, errors: &mut Errors) {
     let (spec, name) = (&object["spec"], object["metadata"].text("name"));
     let Some(last) = spec.int("completions").filter(|count| *count > 0) else { return };
@@ -49,7 +49,7 @@ fn host_names(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// A job that does not choose its pods itself has the selector that it was given, and its pods have the labels.
+/// Checks a job that does not choose its pods itself has the selector that it was given, and its pods have the labels.
 fn own_selector(object: &Value, at: &Path<'_>, errors: &mut Errors) {
     let (name, uid) = (object["metadata"].text("name"), object["metadata"].text("uid"));
     let wanted = json!({
@@ -133,7 +133,7 @@ fn replacement(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// The bounds of jobs whose pods have numbers.
+/// Checks the bounds of jobs whose pods have numbers.
 fn indexed(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let completions = spec.int("completions");
     if completions.is_none() {
@@ -292,7 +292,7 @@ fn fields_of(schedule: &str) -> Result<&str, String> {
     }
 }
 
-/// A CronJob, its metadata apart.
+/// Checks a CronJob, its metadata apart.
 pub fn cron_job(object: &Value, errors: &mut Errors) {
     let (spec, at) = (&object["spec"], Path::root("spec"));
     let schedule = spec.text("schedule");

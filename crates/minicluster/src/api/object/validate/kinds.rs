@@ -49,17 +49,17 @@ impl KindRules {
     }
 }
 
-/// An object is looked at by itself; any change may be.
+/// Returns rules that check an object by itself; any change may be.
 const fn alone(check: Check) -> KindRules {
     KindRules { check: Some(check), change: None, order: Order::After }
 }
 
-/// An object is looked at by itself, then what of it changed.
+/// Returns rules that check an object by itself, then its changes.
 const fn then(check: Check, change: KindChange) -> KindRules {
     KindRules { check: Some(check), change: Some(change), order: Order::After }
 }
 
-/// A new object is looked at by itself, a changed one only together with what it was.
+/// Returns rules that check a new object by itself, a changed one only together with its former state.
 const fn of_new(check: Check, change: KindChange) -> KindRules {
     KindRules { check: Some(check), change: Some(change), order: Order::Instead }
 }

@@ -48,7 +48,7 @@ pub fn create(metadata: &Value, scope: NameScope, name: fn(&str) -> NameProblem,
     both(metadata, at, errors);
 }
 
-/// The metadata of an object in an object, which need not have a name.
+/// Checks the metadata of an object in an object, which need not have a name.
 pub fn embedded(metadata: &Value, at: &Path<'_>, errors: &mut Errors) {
     for name in ["generateName", "name"] {
         let text = metadata.text(name);

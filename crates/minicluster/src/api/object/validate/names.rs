@@ -89,7 +89,7 @@ pub fn dns_1123_subdomain(text: &str) -> NameProblem {
     said
 }
 
-/// A domain of at least two parts; a dot at its end says that it is whole.
+/// Checks a domain of at least two parts; a dot at its end says that it is whole.
 pub fn full_domain(text: &str, at: &Path<'_>, errors: &mut Errors) {
     if text.is_empty() {
         return errors.required(at, "");
@@ -335,7 +335,7 @@ pub fn path_segment(text: &str) -> NameProblem {
     }
 }
 
-/// A path with a domain in front, `acme.io/foo`.
+/// Checks a path with a domain in front, `acme.io/foo`.
 pub fn domain_prefixed_path(text: &str, at: &Path<'_>, errors: &mut Errors) {
     const WHOLE: &str = "must be a domain-prefixed path (such as \"acme.io/foo\")";
     if text.is_empty() {

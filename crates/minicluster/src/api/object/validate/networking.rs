@@ -13,7 +13,7 @@ use super::{names, selector};
 const LONGEST_CONTROLLER: usize = 250;
 const PATH_TYPES: [&str; 3] = ["Exact", "ImplementationSpecific", "Prefix"];
 
-/// An Ingress, its metadata apart.
+/// Checks an Ingress, its metadata apart.
 pub fn ingress(object: &Value, errors: &mut Errors) {
     let (spec, at) = (&object["spec"], Path::root("spec"));
     if spec.list("rules").is_empty() && !spec.has("defaultBackend") {
@@ -127,7 +127,7 @@ fn ingress_backend(backend: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// An object of any kind, by its name.
+/// Checks an object of any kind, by its name.
 fn reference(object: &Value, at: &Path<'_>, errors: &mut Errors) {
     let group = object.text("apiGroup");
     if object.has("apiGroup") {
@@ -136,7 +136,7 @@ fn reference(object: &Value, at: &Path<'_>, errors: &mut Errors) {
     names::kind_and_name(object, at, errors);
 }
 
-/// An IngressClass, its metadata apart.
+/// Checks an IngressClass, its metadata apart.
 pub fn ingress_class(object: &Value, errors: &mut Errors) {
     let (spec, at) = (&object["spec"], Path::root("spec"));
     let controller = spec.text("controller");
@@ -170,7 +170,7 @@ pub fn ingress_class_update(old: &Value, new: &Value, errors: &mut Errors) {
     immutable(&old["spec"], &new["spec"], "controller", &Path::root("spec"), errors);
 }
 
-/// An IPAddress, its metadata apart.
+/// Checks an IPAddress, its metadata apart.
 pub fn ip_address(object: &Value, errors: &mut Errors) {
     let at = Path::root("spec");
     let Some(parent) = object["spec"].some("parentRef") else {
@@ -198,7 +198,7 @@ pub fn ip_address_update(old: &Value, new: &Value, errors: &mut Errors) {
     immutable(&old["spec"], &new["spec"], "parentRef", &Path::root("spec"), errors);
 }
 
-/// A ServiceCIDR, its metadata apart.
+/// Checks a ServiceCIDR, its metadata apart.
 pub fn service_range(object: &Value, errors: &mut Errors) {
     let (ranges, at) = (object["spec"].list("cidrs"), Path::root("spec.cidrs"));
     if ranges.is_empty() {
@@ -224,7 +224,7 @@ pub fn service_range(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// A NetworkPolicy, its metadata apart.
+/// Checks a NetworkPolicy, its metadata apart.
 pub fn network_policy(object: &Value, errors: &mut Errors) {
     let (spec, at) = (&object["spec"], Path::root("spec"));
     selector::selector(&spec["podSelector"], &at.field("podSelector"), errors);

@@ -14,7 +14,7 @@ use super::pod;
 use super::pod::affinity::{node_labels, taint_effect, tolerations};
 use super::ranges::{legacy_range, parse_legacy_range};
 
-/// A Node, its metadata apart.
+/// Checks a Node, its metadata apart.
 pub fn node(object: &Value, errors: &mut Errors) {
     let (spec, at) = (&object["spec"], Path::root("spec"));
     let taints = spec.list("taints");
@@ -52,7 +52,7 @@ fn of_status(object: &Value, errors: &mut Errors) {
     features(object["status"].list("declaredFeatures"), &Path::root("status.declaredFeatures"), errors);
 }
 
-/// Several ranges are of both families, one of each.
+/// Checks that several ranges are of both families, one of each.
 fn families(ranges: &[Value], at: &Path<'_>, errors: &mut Errors) {
     if ranges.len() < 2 {
         return;
@@ -155,7 +155,7 @@ pub fn namespace(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// The phase of a Namespace follows from whether it is being deleted.
+/// Checks that the phase of a Namespace follows from whether it is being deleted.
 pub fn namespace_status(new: &Value, errors: &mut Errors) {
     let (at, phase) = (Path::root("status.Phase"), new["status"].text("phase"));
     if new["metadata"].has("deletionTimestamp") {
@@ -167,7 +167,7 @@ pub fn namespace_status(new: &Value, errors: &mut Errors) {
     }
 }
 
-/// A RuntimeClass, its metadata apart.
+/// Checks a RuntimeClass, its metadata apart.
 pub fn runtime_class(object: &Value, errors: &mut Errors) {
     let handler = object.text("handler");
     if handler.is_empty() {

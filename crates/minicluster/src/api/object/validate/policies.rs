@@ -39,7 +39,7 @@ fn named(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A ValidatingAdmissionPolicy, its metadata apart.
+/// Checks a ValidatingAdmissionPolicy, its metadata apart.
 pub fn policy(object: &Value, errors: &mut Errors) {
     const REASONS: [&str; 4] = ["Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized"];
     let (spec, at) = (&object["spec"], Path::root("spec"));
@@ -90,7 +90,7 @@ fn message(validation: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A variable that expressions may name.
+/// Checks a variable that expressions may name.
 fn variable_of(variable: &Value, at: &Path<'_>, errors: &mut Errors) {
     let name = variable.text("name");
     let starts = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
@@ -128,7 +128,7 @@ fn match_resources(matches: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A MutatingAdmissionPolicy, its metadata apart.
+/// Checks a MutatingAdmissionPolicy, its metadata apart.
 pub fn mutation(object: &Value, errors: &mut Errors) {
     let (spec, at) = (&object["spec"], Path::root("spec"));
     about(spec, &at, errors);
@@ -148,7 +148,7 @@ pub fn mutation(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// A change is written in one of two ways, and only in the one that it names.
+/// Checks that a change is written in one of two ways, and only in the one that it names.
 fn one_mutation(mutation: &Value, at: &Path<'_>, errors: &mut Errors) {
     const WAYS: [(&str, &str); 2] = [("ApplyConfiguration", "applyConfiguration"), ("JSONPatch", "jsonPatch")];
     let ty = mutation.text("patchType");
@@ -170,7 +170,7 @@ fn one_mutation(mutation: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A binding of a ValidatingAdmissionPolicy, its metadata apart.
+/// Checks a binding of a ValidatingAdmissionPolicy, its metadata apart.
 pub fn policy_binding(object: &Value, errors: &mut Errors) {
     const ACTIONS: [&str; 3] = ["Audit", "Deny", "Warn"];
     let (spec, at) = (&object["spec"], Path::root("spec"));
@@ -199,7 +199,7 @@ pub fn policy_binding(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// A binding of a MutatingAdmissionPolicy, its metadata apart.
+/// Checks a binding of a MutatingAdmissionPolicy, its metadata apart.
 pub fn mutation_binding(object: &Value, errors: &mut Errors) {
     let (spec, at) = (&object["spec"], Path::root("spec"));
     bound(spec, &at, errors);

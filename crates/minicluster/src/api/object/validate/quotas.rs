@@ -40,7 +40,7 @@ const MUST_EXIST: &str = "must be 'Exists' when scope is any of ResourceQuotaSco
                           ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, \
                           ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity";
 
-/// A ResourceQuota, its metadata apart.
+/// Checks a ResourceQuota, its metadata apart.
 pub fn quota(object: &Value, errors: &mut Errors) {
     let (spec, at) = (&object["spec"], Path::root("spec"));
     let hard = at.field("hard");
@@ -164,7 +164,7 @@ fn selector(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A LimitRange, its metadata apart.
+/// Checks a LimitRange, its metadata apart.
 pub fn limit_range(object: &Value, errors: &mut Errors) {
     let limits = Path::root("spec.limits");
     let mut seen: Vec<&str> = Vec::new();

@@ -8,7 +8,7 @@ use super::errors::{Errors, Path};
 /// The complaint about a text that is no range of addresses.
 pub const NOT_A_RANGE: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 
-/// A range of addresses, as older fields have them.
+/// Checks a range of addresses, as older fields have them.
 pub fn legacy_range(text: &str, at: &Path<'_>, errors: &mut Errors) {
     if parse_legacy_range(text).is_none() {
         return errors.invalid(at, text, NOT_A_RANGE);
@@ -43,7 +43,7 @@ pub fn parse_legacy_range(text: &str) -> Option<(u128, u32, u32)> {
     range(&format!("{address}/{plain}"))
 }
 
-/// A range of addresses in its own form.
+/// Checks a range of addresses in its own form.
 pub fn cidr(text: &str, at: &Path<'_>, errors: &mut Errors) {
     match range(text) {
         None => errors.invalid(at, text, NOT_A_RANGE),

@@ -18,7 +18,7 @@ const SIDE_EFFECTS: [&str; 2] = ["None", "NoneOnDryRun"];
 const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
 const URL: &str = "; desired format: https://host[/path]";
 
-/// The name of an APIService, which follows from what it serves.
+/// Checks the name of an APIService, which follows from what it serves.
 pub fn api_service_name(object: &Value, errors: &mut Errors) {
     let spec = &object["spec"];
     let (name, group, version) = (object["metadata"].text("name"), spec.text("group"), spec.text("version"));
@@ -32,7 +32,7 @@ pub fn api_service_name(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// An APIService, its metadata apart.
+/// Checks an APIService, its metadata apart.
 pub fn api_service(object: &Value, errors: &mut Errors) {
     let (spec, at) = (&object["spec"], Path::root("spec"));
     let (group, version) = (spec.text("group"), spec.text("version"));
@@ -86,7 +86,7 @@ fn served_by(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A webhook configuration, its metadata apart.
+/// Checks a webhook configuration, its metadata apart.
 pub fn webhooks(object: &Value, errors: &mut Errors) {
     let list = Path::root("webhooks");
     let hooks = object.list("webhooks");
@@ -209,7 +209,7 @@ fn service_path(path: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// The versions in which a webhook can be asked.
+/// Checks the versions in which a webhook can be asked.
 pub fn review_versions(versions: &[Value], at: &Path<'_>, errors: &mut Errors) {
     let mut known = false;
     let repeated = repeated_values(versions);
@@ -227,7 +227,7 @@ pub fn review_versions(versions: &[Value], at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A list where a star stands for everything.
+/// Checks a list where a star stands for everything.
 fn stars(values: &[Value], at: &Path<'_>, what: &str, errors: &mut Errors) {
     if values.is_empty() {
         errors.required(at, "");

@@ -18,7 +18,7 @@ pub enum Reach {
     Cluster,
 }
 
-/// A Role or ClusterRole, its metadata apart.
+/// Checks a Role or ClusterRole, its metadata apart.
 pub fn role(object: &Value, reach: Reach, errors: &mut Errors) {
     let rules = Path::root("rules");
     for (index, rule) in object.list("rules").iter().enumerate() {
@@ -65,7 +65,7 @@ fn aggregation(rule: &Value, errors: &mut Errors) {
     }
 }
 
-/// A RoleBinding or ClusterRoleBinding, its metadata apart.
+/// Checks a RoleBinding or ClusterRoleBinding, its metadata apart.
 pub fn binding(object: &Value, reach: Reach, errors: &mut Errors) {
     let (role, at) = (&object["roleRef"], Path::root("roleRef"));
     if role.text("apiGroup") != GROUP {
@@ -86,7 +86,7 @@ pub fn binding(object: &Value, reach: Reach, errors: &mut Errors) {
     }
 }
 
-/// The role of a binding stays.
+/// Checks that the role of a binding stays.
 pub fn binding_update(old: &Value, new: &Value, errors: &mut Errors) {
     if old["roleRef"] != new["roleRef"] {
         errors.invalid(&Path::root("roleRef"), &new["roleRef"], "cannot change roleRef");

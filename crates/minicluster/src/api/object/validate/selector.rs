@@ -6,7 +6,7 @@ use super::super::value_ext::{ValueExt, entries_of};
 use super::errors::{Errors, Path};
 use super::{metadata, names};
 
-/// A selector with `matchLabels` and `matchExpressions`.
+/// Checks a selector with `matchLabels` and `matchExpressions`.
 pub fn selector(selector: &Value, at: &Path<'_>, errors: &mut Errors) {
     if selector.is_null() {
         return;

@@ -132,7 +132,7 @@ fn fraction(amounts: &Value, resource: &str, at: &str, warnings: &mut Vec<String
     }
 }
 
-/// A variable that is set twice, unless the second value is made of the first.
+/// Warns of a variable that is set twice, unless the second value is made of the first.
 fn hidden(at: &str, container: &Value, warnings: &mut Vec<String>) {
     let mut seen = BTreeSet::new();
     for (index, variable) in container.list("env").iter().enumerate() {

@@ -11,7 +11,7 @@ use super::structure::EMBEDDED;
 /// The path of a default into a whole object's header.
 type DefaultsHeader<'a> = Option<Vec<&'a str>>;
 
-/// All defaults of a schema. The root is a whole object.
+/// Checks all defaults of a schema. The root is a whole object.
 pub fn defaults(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
     if !schema.has("default") {
         return below(schema, true, &None, at, errors);

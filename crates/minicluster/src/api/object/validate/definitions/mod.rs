@@ -21,7 +21,7 @@ use super::{names, registrations};
 const APPROVED: &str = "api-approved.kubernetes.io";
 const PROPOSAL: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
 
-/// A new CustomResourceDefinition, its metadata apart.
+/// Checks a new CustomResourceDefinition, its metadata apart.
 pub fn definition(object: &Value, errors: &mut Errors) {
     let name = object["metadata"].text("name");
     if name != format!("{}.{}", object["spec"]["names"].text("plural"), object["spec"].text("group")) {
@@ -33,7 +33,7 @@ pub fn definition(object: &Value, errors: &mut Errors) {
     everything_kept(object, errors);
 }
 
-/// A changed CustomResourceDefinition: what objects are stored as stays.
+/// Checks that a changed CustomResourceDefinition: what objects are stored as stays.
 pub fn definition_update(old: &Value, new: &Value, errors: &mut Errors) {
     let (before, after, at) = (&old["spec"], &new["spec"], Path::root("spec"));
     spec(after, errors);

@@ -6,7 +6,7 @@ use super::super::super::value_ext::ValueExt;
 use super::super::errors::{Errors, Path};
 use super::super::names;
 
-/// The names that must be there; what may be left out has been filled in by now.
+/// Checks that the names that must be there; what may be left out has been filled in by now.
 pub fn required(given: &Value, at: &Path<'_>, errors: &mut Errors) {
     for name in ["plural", "singular", "kind", "listKind"] {
         if given.text(name).is_empty() {
@@ -39,7 +39,7 @@ pub fn names_of(given: &Value, at: &Path<'_>, errors: &mut Errors) {
     each(given, "categories", at, errors);
 }
 
-/// A name in lower case that begins with a letter.
+/// Checks a name in lower case that begins with a letter.
 pub fn label(text: &str, at: &Path<'_>, errors: &mut Errors) {
     let said = names::dns_1035_label(text);
     if !said.is_empty() {

@@ -148,7 +148,7 @@ impl<'a> PatternReader<'a> {
         Ok(())
     }
 
-    /// `{n}`, `{n,}` or `{n,m}`: at least and at most; too much is told as none. Any other text is plain.
+    /// Returns `{n}`, `{n,}` or `{n,m}`: at least and at most; too much is told as none. Any other text is plain.
     fn counts(&mut self) -> Option<(i64, i64)> {
         let inner = &self.rest()[1..self.rest().find('}')?];
         let number = |text: &str| {
@@ -226,7 +226,7 @@ impl<'a> PatternReader<'a> {
         }
     }
 
-    /// `[:alpha:]`, within a class.
+    /// Returns `[:alpha:]`, within a class.
     fn posix_class(&mut self) -> Result<bool, Broken<'a>> {
         const NAMES: [&str; 14] = [
             "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space", "upper",
@@ -244,7 +244,7 @@ impl<'a> PatternReader<'a> {
         }
     }
 
-    /// `\pL` or `\p{Greek}`.
+    /// Returns `\pL` or `\p{Greek}`.
     fn unicode_class(&mut self) -> Result<bool, Broken<'a>> {
         let start = self.at;
         if !self.eat("\\p") && !self.eat("\\P") {
@@ -325,7 +325,7 @@ impl<'a> PatternReader<'a> {
         found.ok_or_else(|| ("invalid escape sequence", self.since(start)))
     }
 
-    /// `7F` or `{10FFFF}`, after `\x`.
+    /// Returns `7F` or `{10FFFF}`, after `\x`.
     fn hexadecimal(&mut self) -> Option<u32> {
         let first = self.take()?;
         if first != '{' {

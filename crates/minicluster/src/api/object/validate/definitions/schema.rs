@@ -32,7 +32,7 @@ const AT_ROOT: [(&str, &str); 22] = [
     ("x-kubernetes-validations", "XValidations"),
 ];
 
-/// The schema of a version. `status_apart` is whether the status of its objects is written apart.
+/// Checks the schema of a version. `status_apart` is whether the status of its objects is written apart.
 pub fn schema(schema: &Value, status_apart: bool, at: &Path<'_>, errors: &mut Errors) {
     let before = errors.0.len();
     if status_apart {

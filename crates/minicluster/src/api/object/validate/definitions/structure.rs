@@ -130,7 +130,7 @@ fn complete(said: &Value, described: Option<&Value>, at: &str, said_at: &str, er
     }
 }
 
-/// A part of an alternative, and what is described in its place.
+/// Checks a part of an alternative, and what is described in its place.
 fn within(said: &Value, described: Option<&Value>, at: &str, said_at: &str, errors: &mut Errors) {
     if described.is_none() {
         let message = format!("Required value: because it is defined in {said_at}");
@@ -231,7 +231,7 @@ fn restrictions(schema: &Value, skip_any: bool, skip_all: bool, at: &Path<'_>, e
     }
 }
 
-/// A schema that may only restrict.
+/// Checks a schema that may only restrict.
 fn restricted(schema: &Value, skip_any: bool, at: &Path<'_>, errors: &mut Errors) {
     restrictions(schema, skip_any, false, at, errors);
     if let Some(items) = schema.some("items") {

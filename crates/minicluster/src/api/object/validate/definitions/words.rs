@@ -25,7 +25,7 @@ struct WordPlace<'a> {
     compiled: bool,
 }
 
-/// All words of a schema and of the schemas in it. `compiled` is whether its rules are looked at, too.
+/// Checks all words of a schema and of the schemas in it. `compiled` is whether its rules are looked at, too.
 pub fn root(schema: &Value, compiled: bool, at: &Path<'_>, errors: &mut Errors) {
     words(schema, WordPlace { is_root: true, compiled, ..WordPlace::default() }, at, errors);
 }
@@ -84,7 +84,7 @@ fn unsupported(schema: &Value, place: WordPlace<'_>, at: &Path<'_>, errors: &mut
     }
 }
 
-/// Every schema within.
+/// Checks every schema within.
 fn below(schema: &Value, place: WordPlace<'_>, at: &Path<'_>, errors: &mut Errors) {
     let inner = WordPlace { is_root: false, ..place };
     if let Some(others) = schema.some("additionalProperties") {
@@ -173,7 +173,7 @@ fn list(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// An item of a set has one owner as a whole.
+/// Checks that an item of a set has one owner as a whole.
 fn item_of_set(items: &Value, at: &Path<'_>, errors: &mut Errors) {
     let detail = "must be atomic as item of a list with x-kubernetes-list-type=set";
     let list_type = items.get(LIST_TYPE).unwrap_or(&Value::Null);
@@ -187,7 +187,7 @@ fn item_of_set(items: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A list whose items are told apart by keys.
+/// Checks a list whose items are told apart by keys.
 fn map_list(schema: &Value, keys: &[Value], at: &Path<'_>, errors: &mut Errors) {
     let items_at = at.field("items");
     if keys.is_empty() {
@@ -282,7 +282,7 @@ fn old_selves(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// The field that a rule blames. Paths through lists and maps are not followed.
+/// Checks the field that a rule blames. Paths through lists and maps are not followed.
 fn field_path(path: &str, schema: &Value, at: &Path<'_>, errors: &mut Errors) {
     if path.trim().is_empty() {
         errors.invalid(at, path, "must be non-empty if specified");

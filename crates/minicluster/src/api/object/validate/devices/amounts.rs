@@ -28,7 +28,7 @@ static VERSION: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&text).expect("the pattern of versions is one")
 });
 
-/// The attributes of a device, and how many of them and of capacities there are.
+/// Checks the attributes of a device, and how many of them and of capacities there are.
 pub fn attributes(device: &Value, at: &Path<'_>, errors: &mut Errors) {
     let (attributes, count) = (device.entries("attributes"), device.entries("capacity").len());
     let count = i64::try_from(attributes.len() + count).unwrap_or(i64::MAX);
@@ -167,7 +167,7 @@ fn valid_range(default: &Quantity, most: &Quantity, range: &Value, at: &Path<'_>
     }
 }
 
-/// The set of counters that is named.
+/// Checks the set of counters that is named.
 pub fn counter_set(of: &Value, field: &str, at: &Path<'_>, errors: &mut Errors) {
     let (name, at) = (of.text(field), at.field(field));
     if name.is_empty() {

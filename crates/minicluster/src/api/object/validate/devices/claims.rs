@@ -17,7 +17,7 @@ const MOST_CONSTRAINTS: usize = 32;
 /// The most alternatives of a request.
 const MOST_ALTERNATIVES: usize = 8;
 
-/// A ResourceClaim, its metadata apart.
+/// Checks a ResourceClaim, its metadata apart.
 pub fn claim(object: &Value, errors: &mut Errors) {
     spec(&object["spec"], Expressions::New, &Path::root("spec"), errors);
 }
@@ -27,7 +27,7 @@ pub fn claim_update(old: &Value, new: &Value, errors: &mut Errors) {
     immutable(old, new, "spec", &Path::root(""), errors);
 }
 
-/// A ResourceClaimTemplate, its metadata apart.
+/// Checks a ResourceClaimTemplate, its metadata apart.
 pub fn template(object: &Value, errors: &mut Errors) {
     any_template(object, Expressions::New, errors);
 }

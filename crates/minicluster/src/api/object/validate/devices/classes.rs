@@ -7,7 +7,7 @@ use super::super::errors::{Errors, Path};
 use super::super::names;
 use super::{Expressions, MOST_CONFIGURATIONS, configuration, each, selectors};
 
-/// A DeviceClass, its metadata apart.
+/// Checks a DeviceClass, its metadata apart.
 pub fn class(object: &Value, errors: &mut Errors) {
     let (spec, at) = (&object["spec"], Path::root("spec"));
     selectors(spec, Expressions::New, &at, errors);

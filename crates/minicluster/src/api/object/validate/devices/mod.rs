@@ -90,7 +90,7 @@ fn qualified(text: &str, at: &Path<'_>, errors: &mut Errors) {
     errors.each_invalid(at, text, &names::qualified_name(text));
 }
 
-/// The name of a pool of devices: names of domains between slashes.
+/// Checks the name of a pool of devices: names of domains between slashes.
 fn pool_name(name: &str, at: &Path<'_>, errors: &mut Errors) {
     if name.is_empty() {
         return errors.required(at, "");
@@ -103,7 +103,7 @@ fn pool_name(name: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// The name of an attribute or a capacity: an identifier, perhaps with a domain before it.
+/// Checks the name of an attribute or a capacity: an identifier, perhaps with a domain before it.
 fn attribute_name(name: &str, at: &Path<'_>, errors: &mut Errors) {
     let parts: Vec<&str> = name.split('/').collect();
     match parts.as_slice() {
@@ -125,7 +125,7 @@ fn attribute_name(name: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// The name of an attribute with its domain.
+/// Checks the name of an attribute with its domain.
 fn full_attribute_name(name: &str, at: &Path<'_>, errors: &mut Errors) {
     attribute_name(name, at, errors);
     if !name.contains('/') {

@@ -17,7 +17,7 @@ const MOST_COUNTER_SETS: usize = 8;
 /// Sets of counters that one device takes from.
 const MOST_CONSUMED_SETS: usize = 2;
 
-/// A new ResourceSlice, or one as it is, its metadata apart.
+/// Checks a new ResourceSlice, or one as it is, its metadata apart.
 pub fn slice(object: &Value, errors: &mut Errors) {
     spec(&object["spec"], &Value::Null, errors);
 }
@@ -88,7 +88,7 @@ enum Asked {
     OfDevice,
 }
 
-/// On which nodes devices are; which of the fields that say it are there.
+/// Returns on which nodes devices are; which of the fields that say it are there.
 fn nodes(of: &Value, asked: Asked, at: &Path<'_>, errors: &mut Errors) -> Vec<&'static str> {
     let mut set = Vec::new();
     match of.some("nodeName").and_then(Value::as_str) {

@@ -8,7 +8,7 @@ use super::super::super::value_ext::{ValueExt, repeated_later};
 use super::super::errors::{Errors, Path};
 use super::super::{metadata, names, selector};
 
-/// The affinity of a pod.
+/// Checks the affinity of a pod.
 pub fn affinity(affinity: &Value, at: &Path<'_>, errors: &mut Errors) {
     if affinity.is_null() {
         return;
@@ -63,7 +63,7 @@ enum Values {
     Any,
 }
 
-/// A selector of nodes.
+/// Checks a selector of nodes.
 pub fn node_selector(selector: &Value, at: &Path<'_>, errors: &mut Errors) {
     let terms = selector.list("nodeSelectorTerms");
     let list = at.field("nodeSelectorTerms");
@@ -172,7 +172,7 @@ fn pod_term(term: &Value, at: &Path<'_>, errors: &mut Errors) {
     errors.each_invalid(&at.field("topologyKey"), topology, &names::qualified_name(topology));
 }
 
-/// A key of a pod's own labels may be selected by once, as the server itself does.
+/// Checks that a key of a pod's own labels may be selected by once, as the server itself does.
 fn selected_twice(term: &Value, at: &Path<'_>, errors: &mut Errors) {
     let selector = &term["labelSelector"];
     let keys = term.list("matchLabelKeys");
@@ -190,7 +190,7 @@ fn selected_twice(term: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// The tolerations of a pod.
+/// Checks the tolerations of a pod.
 pub fn tolerations(tolerations: &[Value], at: &Path<'_>, errors: &mut Errors) {
     for (index, toleration) in tolerations.iter().enumerate() {
         let at = at.index(index);

@@ -8,7 +8,7 @@ use super::super::super::value_ext::ValueExt;
 use super::super::errors::{Errors, Path, Shown};
 use super::super::names;
 
-/// The claims of a pod.
+/// Checks the claims of a pod.
 pub fn claims(claims: &[Value], at: &Path<'_>, errors: &mut Errors) {
     let mut seen = BTreeSet::new();
     for (index, claim) in claims.iter().enumerate() {

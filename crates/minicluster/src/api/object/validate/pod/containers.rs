@@ -23,7 +23,7 @@ pub struct ValidatedPod<'a> {
     pub grace_period: i64,
 }
 
-/// The main containers.
+/// Checks the main containers.
 pub fn main(pod: &ValidatedPod<'_>, at: &Path<'_>, errors: &mut Errors) {
     let containers = pod.spec.list("containers");
     if containers.is_empty() {
@@ -83,7 +83,7 @@ fn restart_policy(container: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// The init containers.
+/// Checks the init containers.
 pub fn init(pod: &ValidatedPod<'_>, list: &Path<'_>, errors: &mut Errors) {
     let mut names: BTreeSet<&str> =
         pod.spec.list("containers").iter().map(|container| container.text("name")).collect();
@@ -342,7 +342,7 @@ fn devices(pod: &ValidatedPod<'_>, container: &Value, at: &Path<'_>, errors: &mu
     }
 }
 
-/// A path inside something: relative, and not upwards.
+/// Checks a path inside something: relative, and not upwards.
 pub fn local_path(path: &str, at: &Path<'_>, errors: &mut Errors) {
     if path.starts_with('/') {
         errors.invalid(at, path, "must be a relative path");

@@ -28,7 +28,7 @@ const CONTAINER_FIELDS: [&str; 6] = [
     "requests.memory",
 ];
 
-/// The variables of a container.
+/// Checks the variables of a container.
 pub fn variables(variables: &[Value], at: &Path<'_>, errors: &mut Errors) {
     for (index, variable) in variables.iter().enumerate() {
         let at = at.index(index);
@@ -77,7 +77,7 @@ fn value_from(variable: &Value, source: &Value, at: &Path<'_>, errors: &mut Erro
     }
 }
 
-/// A key of a file in a volume.
+/// Checks a key of a file in a volume.
 fn file_ref(reference: &Value, at: &Path<'_>, errors: &mut Errors) {
     let (volume, key, path) = (reference.text("volumeName"), reference.text("key"), reference.text("path"));
     if key.is_empty() {
@@ -97,7 +97,7 @@ fn file_ref(reference: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A field of a pod, one of some.
+/// Checks a field of a pod, one of some.
 pub fn field_ref(field: &Value, known: &[&str], at: &Path<'_>, errors: &mut Errors) {
     let (version, path) = (field.text("apiVersion"), field.text("fieldPath"));
     if version.is_empty() {
@@ -161,7 +161,7 @@ const LABELS_OF_A_POD: [&str; 18] = [
     "spec.hostUsers",
 ];
 
-/// `metadata.labels['x']` taken apart.
+/// Returns `metadata.labels['x']` taken apart.
 fn subscript(path: &str) -> Option<(&str, &str)> {
     let (map, rest) = path.strip_suffix("']")?.split_once("['")?;
     (!map.is_empty()).then_some((map, rest))
@@ -176,7 +176,7 @@ pub enum EnvContainer {
     Named,
 }
 
-/// An amount of a container.
+/// Checks an amount of a container.
 pub fn resource_field_ref(field: &Value, container: EnvContainer, at: &Path<'_>, errors: &mut Errors) {
     let resource = field.text("resource");
     if container == EnvContainer::Named && field.text("containerName").is_empty() {

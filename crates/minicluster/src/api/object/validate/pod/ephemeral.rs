@@ -21,7 +21,7 @@ const NOT_FOR_THEM: [&str; 9] = [
     "lifecycle",
 ];
 
-/// The ephemeral containers of a pod.
+/// Checks the ephemeral containers of a pod.
 pub fn containers(pod: &ValidatedPod<'_>, at: &Path<'_>, errors: &mut Errors) {
     let others = ["containers", "initContainers"].iter().flat_map(|name| pod.spec.list(name));
     let others: BTreeSet<&str> = others.map(|container| container.text("name")).collect();

@@ -25,7 +25,7 @@ const FORMS: [(&str, &str); 3] = [
     ("naa", r"^naa.[[:alnum:]]{32}$"),
 ];
 
-/// A disk behind iSCSI.
+/// Checks a disk behind iSCSI.
 pub fn iscsi(source: &Value, holder: Holder, at: &Path<'_>, errors: &mut Errors) {
     required(source, "targetPortal", at, errors);
     let iqn = source.text("iqn");

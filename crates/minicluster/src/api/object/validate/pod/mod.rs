@@ -41,7 +41,7 @@ pub enum In {
     Template,
 }
 
-/// A new pod, its metadata apart.
+/// Checks a new pod, its metadata apart.
 pub fn create(pod: &Value, errors: &mut Errors) {
     let at = Path::root("spec");
     let spec = &pod["spec"];
@@ -55,7 +55,7 @@ pub fn create(pod: &Value, errors: &mut Errors) {
     }
 }
 
-/// A pod template.
+/// Checks a pod template.
 pub fn template(template: &Value, at: &Path<'_>, errors: &mut Errors) {
     let metadata = &template["metadata"];
     metadata::labels(metadata.entries("labels"), &at.field("labels"), errors);
@@ -101,7 +101,7 @@ fn only_pods(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A pod's spec.
+/// Checks a pod's spec.
 pub fn pod_spec(spec: &Value, of: In, at: &Path<'_>, errors: &mut Errors) {
     let volumes = volumes::volumes(spec.list("volumes"), of, &at.field("volumes"), errors);
     claims::claims(spec.list("resourceClaims"), &at.field("resourceClaims"), errors);
@@ -207,7 +207,7 @@ fn host_process(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A pod with users of its own shares nothing with the host.
+/// Checks a pod with users of its own shares nothing with the host.
 fn own_users(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     if spec.get("hostUsers") != Some(&Value::Bool(false)) {
         return;

@@ -17,7 +17,7 @@ pub enum Probe {
     Startup,
 }
 
-/// A probe. `grace_period` is the pod's, in seconds.
+/// Checks a probe. `grace_period` is the pod's, in seconds.
 pub fn probe(kind: Probe, probe: &Value, at: &Path<'_>, errors: &mut Errors) {
     if probe.is_null() {
         return;
@@ -115,7 +115,7 @@ fn http_get(action: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A port by number or by name.
+/// Checks a port by number or by name.
 pub fn port(port: &Value, at: &Path<'_>, errors: &mut Errors) {
     match port {
         Value::String(name) => errors.each_invalid(at, name.as_str(), &names::port_name(name)),

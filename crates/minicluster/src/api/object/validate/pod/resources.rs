@@ -53,7 +53,7 @@ pub fn container(resources: &Value, claims: &[&str], at: &Path<'_>, errors: &mut
     claimed(resources, claims, at, errors);
 }
 
-/// The devices that something uses, of those that the pod claims.
+/// Checks the devices that something uses, of those that the pod claims.
 pub fn claimed(resources: &Value, claims: &[&str], at: &Path<'_>, errors: &mut Errors) {
     let list = at.field("claims");
     let mut seen: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -164,7 +164,7 @@ pub fn of_containers(of_the_pod: &Value, spec: &Value, at: &Path<'_>, errors: &m
     }
 }
 
-/// Huge pages come whole.
+/// Checks huge pages come whole.
 fn huge_pages(resource: &str, amount: &Value, at: &Path<'_>, errors: &mut Errors) {
     let Some(size) = resource.strip_prefix("hugepages-") else { return };
     let text = amount.as_str().unwrap_or_default();
@@ -174,7 +174,7 @@ fn huge_pages(resource: &str, amount: &Value, at: &Path<'_>, errors: &mut Errors
     }
 }
 
-/// An amount of a resource.
+/// Checks an amount of a resource.
 pub fn quantity(resource: &str, amount: &Value, at: &Path<'_>, errors: &mut Errors) {
     let text = amount.as_str().unwrap_or_default();
     let Ok(quantity) = Quantity::parse(text) else { return };
@@ -187,7 +187,7 @@ pub fn quantity(resource: &str, amount: &Value, at: &Path<'_>, errors: &mut Erro
     }
 }
 
-/// The name of a resource of any kind.
+/// Checks the name of a resource of any kind.
 pub fn resource_name(name: &str, at: &Path<'_>, errors: &mut Errors) {
     let said = names::qualified_name(name);
     errors.each_invalid(at, name, &said);
@@ -196,7 +196,7 @@ pub fn resource_name(name: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// The name of a resource that a container may have.
+/// Checks the name of a resource that a container may have.
 pub fn container_name(name: &str, at: &Path<'_>, errors: &mut Errors) {
     resource_name(name, at, errors);
     if !name.contains('/') {
@@ -208,7 +208,7 @@ pub fn container_name(name: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// The name of a resource that a pod as a whole may have.
+/// Checks the name of a resource that a pod as a whole may have.
 pub fn pod_name(name: &str, at: &Path<'_>, errors: &mut Errors) {
     let before = errors.0.len();
     resource_name(name, at, errors);

@@ -6,7 +6,7 @@ use super::super::super::value_ext::ValueExt;
 use super::super::errors::{Errors, Path, Shown};
 use super::super::names;
 
-/// The security context of a container.
+/// Checks the security context of a container.
 pub fn container(context: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     if context.is_null() {
         return;
@@ -179,7 +179,7 @@ fn app_armor(profile: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// The security context of a pod.
+/// Checks the security context of a pod.
 pub fn pod(context: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     for name in ["fsGroup", "runAsUser", "runAsGroup"] {
         if let Some(id) = context.int(name) {

@@ -26,7 +26,7 @@ const ONE_OF_WWNS: &str = "must specify either targetWWNs or wwids, but not both
 const BLOB: &str = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd";
 const MANAGED: &str = "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}";
 
-/// Only volumes of the cluster have a namespace of their endpoints.
+/// Checks that only volumes of the cluster have a namespace of their endpoints.
 fn glusterfs(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     let Some(namespace) = source.some("endpointsNamespace").and_then(Value::as_str) else { return };
     let at = at.field("endpointsNamespace");
@@ -37,7 +37,7 @@ fn glusterfs(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A source of a kind.
+/// Checks a source of a kind.
 pub fn source(kind: &str, source: &Value, at: &Path<'_>, errors: &mut Errors) {
     for name in REQUIRED.iter().find(|(known, _)| *known == kind).map_or(&[][..], |(_, names)| names) {
         required(source, name, at, errors);
@@ -106,7 +106,7 @@ pub fn source(kind: &str, source: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A text that must be there.
+/// Checks a text that must be there.
 pub fn required(source: &Value, name: &str, at: &Path<'_>, errors: &mut Errors) {
     if source.text(name).is_empty() {
         errors.required(&at.field(name), "");
@@ -119,7 +119,7 @@ fn some(source: &Value, name: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// The number of a unit.
+/// Checks the number of a unit.
 pub fn lun(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     if let Some(lun) = source.int("lun")
         && !(0..=255).contains(&lun)

@@ -17,7 +17,7 @@ const EPHEMERAL: &str = "ephemeralContainerStatuses";
 /// The largest number of a user or group.
 const LARGEST_ID: i64 = i32::MAX as i64;
 
-/// A changed status of a pod, its metadata apart.
+/// Checks that a changed status of a pod, its metadata apart.
 pub fn status(old: &Value, new: &Value, errors: &mut Errors) {
     let at = Path::root("status");
     let (before, after, spec) = (&old["status"], &new["status"], &new["spec"]);
@@ -81,7 +81,7 @@ fn generation(of: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A container that ended for good does not run again.
+/// Checks a container that ended for good does not run again.
 fn restarts(before: &[Value], after: &[Value], policy: &str, at: &Path<'_>, errors: &mut Errors) {
     if policy == "Always" {
         return;
@@ -119,7 +119,7 @@ fn claims(spec: &Value, status: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// The claim that was made for resources that devices stand behind.
+/// Checks the claim that was made for resources that devices stand behind.
 fn extended_claim(spec: &Value, status: &Value, at: &Path<'_>, errors: &mut Errors) {
     let Some(claim) = status.some("extendedResourceClaimStatus") else { return };
     let (list, mappings) = (at.field("requestMappings"), claim.list("requestMappings"));

@@ -14,7 +14,7 @@ const MAY_CHANGE: &str = "pod updates may not change fields other than `spec.con
                           to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was \
                           previously negative)";
 
-/// A changed pod, its metadata apart.
+/// Checks that a changed pod, its metadata apart.
 pub fn update(old: &Value, new: &Value, errors: &mut Errors) {
     let at = Path::root("spec");
     let (before, after) = (&old["spec"], &new["spec"]);

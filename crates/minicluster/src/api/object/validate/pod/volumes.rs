@@ -204,7 +204,7 @@ fn key_paths(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A path in a volume; names that start with two dots are the kubelet's own.
+/// Checks a path in a volume; names that start with two dots are the kubelet's own.
 fn below_the_volume(path: &str, at: &Path<'_>, errors: &mut Errors) {
     local_path(path, at, errors);
     if path.starts_with("..") && !path.starts_with("../") {
@@ -272,7 +272,7 @@ fn projected(volume: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A service account's token; its path is told of the volume.
+/// Checks a service account's token; its path is told of the volume.
 fn token(token: &Value, at: &Path<'_>, volume: &Path<'_>, errors: &mut Errors) {
     let seconds = token.int("expirationSeconds").unwrap_or_default();
     let lasts = at.field("expirationSeconds");

@@ -152,7 +152,7 @@ pub fn update(old: &Value, new: &Value, errors: &mut Errors) {
     }
 }
 
-/// The first of a list stays, and a second one that stays at all.
+/// Checks that the first of a list stays, and a second one that stays at all.
 fn kept(before: &Value, after: &Value, name: &str, unset: &str, at: &Path<'_>, errors: &mut Errors) {
     let (was, is, list) = (before.list(name), after.list(name), at.field(name));
     let all = Value::from(is);

@@ -21,7 +21,7 @@ const A_DAY: i64 = 86_400;
 const KUBELET_PORT: i64 = 10_250;
 const ONLY_BALANCED: &str = "may only be used when `type` is 'LoadBalancer'";
 
-/// A service, its metadata apart.
+/// Checks a service, its metadata apart.
 pub fn service(object: &Value, errors: &mut Errors) {
     let (spec, at) = (&object["spec"], Path::root("spec"));
     let ty = spec.text("type");

@@ -9,18 +9,18 @@ use super::super::errors::{Errors, Path, Shown, immutable};
 use super::super::{metadata, names, selector};
 use super::volumes::access_modes;
 
-/// A PersistentVolumeClaim, its metadata apart.
+/// Checks a PersistentVolumeClaim, its metadata apart.
 pub fn claim(object: &Value, errors: &mut Errors) {
     spec(&object["spec"], &Path::root("spec"), errors);
 }
 
-/// A claim that is made for a pod.
+/// Checks a claim that is made for a pod.
 pub fn template(template: &Value, at: &Path<'_>, errors: &mut Errors) {
     template_metadata(&template["metadata"], &at.field("metadata"), errors);
     spec(&template["spec"], &at.field("spec"), errors);
 }
 
-/// Metadata of something that is still to be made, many times: only labels and annotations.
+/// Checks metadata of something that is still to be made, many times: only labels and annotations.
 pub fn template_metadata(metadata: &Value, metadata_at: &Path<'_>, errors: &mut Errors) {
     metadata::annotations(metadata.entries("annotations"), &metadata_at.field("annotations"), errors);
     metadata::labels(metadata.entries("labels"), &metadata_at.field("labels"), errors);
@@ -138,7 +138,7 @@ pub fn update(old: &Value, new: &Value, errors: &mut Errors) {
     immutable(before, after, "volumeMode", &Path::root(""), errors);
 }
 
-/// The status of a claim: what it holds, and what it is given.
+/// Checks the status of a claim: what it holds, and what it is given.
 pub fn status(object: &Value, errors: &mut Errors) {
     let (status, at) = (&object["status"], Path::root("status"));
     if object["spec"].list("accessModes").is_empty() {

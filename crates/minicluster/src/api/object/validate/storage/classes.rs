@@ -13,7 +13,7 @@ const BINDING: [&str; 2] = ["Immediate", "WaitForFirstConsumer"];
 /// Parameters may be so many, and have so many bytes together.
 const PARAMETERS: (usize, usize) = (512, 256 * 1024);
 
-/// A StorageClass, its metadata apart.
+/// Checks a StorageClass, its metadata apart.
 pub fn storage_class(object: &Value, errors: &mut Errors) {
     provisioner(object.text("provisioner"), &Path::root("provisioner"), errors);
     parameters(object, errors);
@@ -39,7 +39,7 @@ pub fn storage_class(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// A term of a topology: which labels nodes have.
+/// Checks a term of a topology: which labels nodes have.
 fn topology(term: &Value, at: &Path<'_>, errors: &mut Errors) {
     let list = at.field("matchLabelExpressions");
     let mut keys = BTreeSet::new();
@@ -71,7 +71,7 @@ pub fn storage_class_update(old: &Value, new: &Value, errors: &mut Errors) {
     }
 }
 
-/// A VolumeAttributesClass, its metadata apart.
+/// Checks a VolumeAttributesClass, its metadata apart.
 pub fn attributes_class(object: &Value, errors: &mut Errors) {
     provisioner(object.text("driverName"), &Path::root("driverName"), errors);
     if object.entries("parameters").is_empty() {

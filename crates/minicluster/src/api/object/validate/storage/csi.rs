@@ -18,7 +18,7 @@ const LIFECYCLES: [&str; 2] = ["Persistent", "Ephemeral"];
 const LONGEST_MESSAGE: usize = 262_144;
 const EXACTLY_ONE: &str = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
 
-/// The name of a driver.
+/// Checks the name of a driver.
 pub fn driver_name(name: &str, at: &Path<'_>, errors: &mut Errors) {
     if name.is_empty() {
         errors.required(at, "");
@@ -30,7 +30,7 @@ pub fn driver_name(name: &str, at: &Path<'_>, errors: &mut Errors) {
     errors.each_invalid(at, name, &names::dns_1123_subdomain(&name.to_lowercase()));
 }
 
-/// A CSIDriver, its metadata apart.
+/// Checks a CSIDriver, its metadata apart.
 pub fn driver(object: &Value, errors: &mut Errors) {
     let name = object["metadata"].text("name");
     let name_at = Path::root("metadata.name");
@@ -94,7 +94,7 @@ pub fn driver_update(old: &Value, new: &Value, errors: &mut Errors) {
     immutable(before, after, "volumeLifecycleModes", &at, errors);
 }
 
-/// A CSINode, its metadata apart.
+/// Checks a CSINode, its metadata apart.
 pub fn node(object: &Value, errors: &mut Errors) {
     let list = Path::root("spec.drivers");
     let drivers = object["spec"].list("drivers");
@@ -146,7 +146,7 @@ pub fn node_update(old: &Value, new: &Value, errors: &mut Errors) {
     }
 }
 
-/// A CSIStorageCapacity, its metadata apart.
+/// Checks a CSIStorageCapacity, its metadata apart.
 pub fn capacity(object: &Value, errors: &mut Errors) {
     selector::selector(&object["nodeTopology"], &Path::root("nodeTopology"), errors);
     let class = object.text("storageClassName");
@@ -167,7 +167,7 @@ pub fn capacity_update(old: &Value, new: &Value, errors: &mut Errors) {
     }
 }
 
-/// A VolumeAttachment, its metadata apart.
+/// Checks a VolumeAttachment, its metadata apart.
 pub fn attachment(object: &Value, errors: &mut Errors) {
     let (spec, at) = (&object["spec"], Path::root("spec"));
     let attacher = spec.text("attacher");

@@ -53,12 +53,12 @@ enum VolumePlace {
     Inline,
 }
 
-/// A PersistentVolume, its metadata apart.
+/// Checks a PersistentVolume, its metadata apart.
 pub fn volume(object: &Value, errors: &mut Errors) {
     whole(&object["spec"], VolumePlace::Volume, &Path::root("spec"), errors);
 }
 
-/// The spec of a volume that stands in another object.
+/// Checks the spec of a volume that stands in another object.
 pub fn inline(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     whole(spec, VolumePlace::Inline, at, errors);
 }
@@ -162,7 +162,7 @@ fn affinity(affinity: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// Exactly one source: the first counts, every other is too many.
+/// Checks exactly one source: the first counts, every other is too many.
 fn sources(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let mut found = false;
     for (name, said) in SOURCES {
@@ -188,7 +188,7 @@ fn sources(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// Pods have their secrets beside them, volumes say where theirs are.
+/// Checks that pods have their secrets beside them, volumes say where theirs are.
 fn secret_namespace(kind: &str, source: &Value, at: &Path<'_>, errors: &mut Errors) {
     match kind {
         "cinder" | "storageos"
@@ -216,7 +216,7 @@ fn local(source: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A volume that a driver holds.
+/// Checks a volume that a driver holds.
 fn csi(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     driver_name(source.text("driver"), &at.field("driver"), errors);
     if source.text("volumeHandle").is_empty() {
