@@ -8,7 +8,7 @@
 //! Seen on two shared cores: one of 10,000 files changes: 3 requests, 7 ms of planning, 225 ms from the push to the first
 //! write. 1,000 rollouts under way: 206 ms from failed to taken back at the 99th percentile. 3,000 new Deployments on the real
 //! API server: 1.01 requests for each; 0.98 and 0.82 times as long as the bare client where the API server has a core of its
-//! own (1.2 is promised); where they share both cores, 1.04 to 1.44 times in eighteen pairs, mostly below 1.2, since belay
+//! own (1.2 is promised); if they share both cores, 1.04 to 1.44 times in eighteen pairs, mostly below 1.2, since belay
 //! needs 1.9 s of the processor, the bare client 0.6 s, and the API server ten for either; 96 MiB. 10,000 mixed objects:
 //! 142 MiB. Idle with 3,000: one request a minute, no time of the processor that Linux counts.
 #![allow(

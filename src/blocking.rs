@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// Runs `work`, which waits for a disk. The thread's other tasks go on meanwhile on another thread, where the runtime has
-/// several; where it has only one, there is nobody to go on.
+/// several; if it has only one, there is nobody to go on.
 pub fn blocking<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),

@@ -69,7 +69,7 @@
 //! | a rollout because a ConfigMap or Secret changed | `rollout/plan/config_hash` `rollout/plan/references` |
 //! | the verdict: deadlines, and the time of an outage that is added to them (measured by `rollout/judge/outage`) | `rollout/judge` (its `mod.rs`) |
 //! | failing before the deadline; what a workload's own status says, one file a kind | `rollout/judge/fail_fast`; `rollout/judge/health` |
-//! | the rollback: to which revision, by which writes, what is held and when a hold ends, also where the cluster has lost it; what of a commit goes back | `rollout/rollback/target` `rollout/rollback/plan` `rollout/rollback/hold` `rollout/rollback/kept_hold` `rollout/rollback/whole_commit` |
+//! | the rollback: to which revision, by which writes, what is held and when a hold ends, also if the cluster has lost it; what of a commit goes back | `rollout/rollback/target` `rollout/rollback/plan` `rollout/rollback/hold` `rollout/rollback/kept_hold` `rollout/rollback/whole_commit` |
 //! | `kubectl rollout undo` and `belay undo`, recognised and held | `rollout/rollback/manual_rollback` `rollout/rollback/by_hand`; what the command `belay undo` writes: `rollout/rollback/undo` |
 //! | fields that others own or that are ignored; `replicas` of what an autoscaler scales | `rollout/ownership/owned` `rollout/ownership/ignored_fields` `rollout/autoscaler` |
 //! | additions of others that must go; fields that the cluster writes itself; `stringData`, which is sent as `data` | `rollout/ownership/surplus` (`rollout/ownership/field_set`); `rollout/ownership/cluster_fields`; `rollout/ownership/string_data` |

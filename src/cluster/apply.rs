@@ -132,7 +132,7 @@ impl Cluster {
 
     /// Marks the newest revision that `commit` made as failed, in its change-cause, so that `kubectl rollout history`
     /// tells. Not while it is the current one: its controller would write the workload's own change-cause over it. Does
-    /// nothing where there is none, or it is marked already.
+    /// nothing if there is none, or it is marked already.
     ///
     /// # Errors
     /// As [`ClusterError`] sorts them.

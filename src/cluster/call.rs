@@ -173,7 +173,7 @@ impl Cluster {
     }
 
     /// Does an exchange within the time limit of requests, and notes whether the API server answered: with which code, and
-    /// what. An exchange without an answer is an outage only where the server is not ready either.
+    /// what. An exchange without an answer is an outage only if the server is not ready either.
     pub(super) async fn in_time<T>(
         &self,
         purpose: Purpose<'_>,

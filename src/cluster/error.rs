@@ -31,7 +31,7 @@ pub enum ClusterError {
         what: String,
         /// The event.
         message: String,
-        /// After how many seconds the server asks to be tried again.
+        /// The seconds after which the server asks to be tried again.
         retry_after_seconds: Option<u32>,
         /// The reason for which it could not be done.
         because: AwayCause,

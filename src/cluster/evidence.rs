@@ -91,7 +91,7 @@ impl Cluster {
         Ok(ObservedWorkload { observation, evidence })
     }
 
-    /// Returns the selector of the pods that the present template makes; `None` where nothing keeps that template yet.
+    /// Returns the selector of the pods that the present template makes; `None` if nothing keeps that template yet.
     pub(super) async fn selector_of_present_template(
         &self,
         key: &ObjectKey,
@@ -180,7 +180,7 @@ impl Cluster {
         }
     }
 
-    /// Returns how a Job of this name has ended since a time, as its controller's events say; `None` where none says so.
+    /// Returns how a Job of this name has ended since a time, as its controller's events say; `None` if none says so.
     ///
     /// # Errors
     /// Fails when events can't be read.

@@ -30,7 +30,7 @@ const API_VERSION: &str = "coordination.k8s.io/v1";
 /// The most bytes of a Lease, as a list or a line of a watch has it.
 const ANSWER_BYTES: usize = 1 << 20;
 
-/// Until when a daemon may write; `None` while it may not at all.
+/// The time until which a daemon may write; `None` while it may not at all.
 pub type Entitled = watch::Receiver<Option<Until>>;
 
 /// A moment, by two clocks: tokio's, which wakes who waits for it, and the one that goes on while the machine is suspended.
@@ -61,7 +61,7 @@ impl Cluster {
         Cluster { entitled: Some(Arc::new(entitled)), ..self }
     }
 
-    /// Returns a Lease; `None` where there is none.
+    /// Returns a Lease; `None` if there is none.
     ///
     /// # Errors
     /// As [`ClusterError`] sorts them.
@@ -69,7 +69,7 @@ impl Cluster {
         Ok(self.lease_object(namespace, name).await?.as_ref().map(Lease::of))
     }
 
-    /// Returns a Lease as the API server tells it; `None` where there is none.
+    /// Returns a Lease as the API server tells it; `None` if there is none.
     ///
     /// # Errors
     /// As [`ClusterError`] sorts them.
@@ -100,7 +100,7 @@ impl Cluster {
         self.call(purpose(&what), request).await.map(|_| ())
     }
 
-    /// Writes a Lease as it was seen, or makes it. `None` where somebody else was faster.
+    /// Writes a Lease as it was seen, or makes it. `None` if somebody else was faster.
     ///
     /// # Errors
     /// As [`ClusterError`] sorts them.

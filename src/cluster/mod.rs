@@ -73,7 +73,7 @@ pub struct Cluster {
     request_timeout: Duration,
     outage: Arc<outage::Outage>,
     readiness: Arc<readiness::Readiness>,
-    /// Until when it may be written to, where that is not always.
+    /// The time until which it may be written to, if that is not always.
     entitled: Option<Arc<Entitled>>,
     /// The counters of its requests.
     metrics: Metrics,
@@ -111,7 +111,7 @@ impl Cluster {
         Cluster { server: Some(server.into()), ..self }
     }
 
-    /// Returns the address of its API server; `None` where it is not known.
+    /// Returns the address of its API server; `None` if it is not known.
     #[must_use]
     pub fn server(&self) -> Option<&str> {
         self.server.as_deref()

@@ -24,7 +24,7 @@ struct OutageState {
     failed: u64,
     /// True when this outage was reported.
     told: bool,
-    /// Until when nothing more is told.
+    /// The time until which no more is reported.
     quiet_until: Option<Instant>,
     quiet: Backoff,
 }

@@ -20,7 +20,7 @@ pub const WORKLOADS: [(&str, &str); 5] = [
 ];
 
 impl Cluster {
-    /// Returns a live object; `None` where there is none.
+    /// Returns a live object; `None` if there is none.
     ///
     /// # Errors
     /// Fails when the API server does not answer, does not allow it, or does not know the kind.

@@ -140,7 +140,7 @@ impl ProgressTimeout {
         self.wait(poll_interval.min(Duration::from_millis(200)), "others kept changing the controllers").await
     }
 
-    /// Returns an answer; `None` where the cluster did not give one and is to be asked again.
+    /// Returns an answer; `None` if the cluster did not give one and is to be asked again.
     async fn ask<T>(&mut self, answer: Result<T, ClusterError>) -> Result<Option<T>, RollError> {
         match answer {
             Ok(answer) => Ok(Some(answer)),

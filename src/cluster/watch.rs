@@ -41,7 +41,7 @@ impl Cluster {
 }
 
 impl Watched {
-    /// Watches this kind too; does nothing where it is watched already.
+    /// Watches this kind too; does nothing if it is watched already.
     pub fn also(&mut self, served: &Served) {
         if self.watches.contains_key(served) {
             return;

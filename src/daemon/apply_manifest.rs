@@ -113,7 +113,7 @@ impl RolloutTask {
             let first = !std::mem::replace(&mut told, true);
             let own = !matches!(error, ClusterError::Away { .. }) || error.is_own();
             if own {
-                // Only this object is in trouble: what comes later in the order goes on.
+                // Only this object is in trouble: later objects of the order go on.
                 self.turn.through();
             }
             if own && waits == Waits::Told {
@@ -147,7 +147,7 @@ impl RolloutTask {
         cluster.apply(&wanted.key, &self.served, &sent, Mode::Real).await
     }
 
-    /// Says that the object waits, and for what: a namespace, a right, another object that a webhook wants.
+    /// Reports that the object waits, and its dependency: a namespace, a right, another object that a webhook wants.
     async fn tell_waiting(&self, message: String, first: bool) -> Result<(), Cancelled> {
         let wanted = &self.planned.wanted;
         if first {

@@ -8,18 +8,17 @@ use tokio::sync::Notify;
 
 use belay_core::rollout::{PlanStep, Planned, Rank};
 
-/// The place of an object in a plan: what is applied goes by rank, and what is deleted comes after it, the other way
-/// round.
+/// The place of an object in a plan: applies go by rank, and deletions come after them, the other way round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Place {
-    /// Among what is applied.
+    /// The place among the applies.
     Apply(Rank),
-    /// Among what is deleted.
+    /// The place among the deletions.
     Prune(Reverse<Rank>),
 }
 
 impl Place {
-    /// Returns the place of what is planned.
+    /// Returns the place of a planned object.
     pub(super) fn of(planned: &Planned) -> Place {
         match planned.step {
             PlanStep::Prune => Place::Prune(Reverse(planned.rank())),
@@ -92,7 +91,7 @@ impl WaveTurn {
     /// Waits until every object of the ranks before is through.
     pub(super) async fn comes(&self) {
         loop {
-            // Before looking: what moves after it is heard.
+            // It listens before it looks: later moves are heard.
             let moved = self.ranks.0.moved.notified();
             if self.ranks.are_through_before(self.rank) {
                 return;

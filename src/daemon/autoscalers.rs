@@ -1,4 +1,4 @@
-//! The HorizontalPodAutoscalers of the cluster, wherever they come from: what they scale, belay does not.
+//! The HorizontalPodAutoscalers of the cluster, of all origins: they scale their targets, and belay does not.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -42,7 +42,7 @@ impl Autoscalers {
         self.targets().iter().find(|(_, target)| *target == key).map(|(autoscaler, _)| autoscaler.clone())
     }
 
-    /// Leaves the replicas of what they scale to them.
+    /// Leaves the replicas of the autoscalers' targets to them.
     pub(super) fn take_their_part(&self, wanted: &mut [Wanted]) {
         let targets = self.targets();
         let is_scaled = |wanted: &&mut Wanted| targets.values().any(|target| *target == wanted.key);

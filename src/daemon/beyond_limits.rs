@@ -1,4 +1,4 @@
-//! A head that takes more than belay reads: it is told what is wrong, and not read again at every look.
+//! A head that exceeds belay's limits: the error is reported, and the head is not read again at every look.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::git::GitError;
 use belay_core::rollout::CommitId;
 
-/// After how long such a head is read again: memory that others took may be free by then.
+/// The time after which such a head is read again: memory that others took may be free by then.
 const AGAIN: Duration = Duration::from_mins(10);
 
 /// The input for reading a head: the head itself, the commit that was planned last, and the commit whose state is

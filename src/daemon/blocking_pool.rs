@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-/// On how many threads at once one piece of work may be done, whatever the machine has: a unit and a pod bound the threads.
+/// The number of threads on which one piece of work may run at once, whatever the machine has: a unit and a pod bound
+/// the threads.
 const THREADS: usize = 4;
 const ALL_THREADS: u32 = 4;
 /// From how many bytes on a text is large.
@@ -34,8 +35,8 @@ pub(super) enum BlockingPool {
 #[derive(Clone)]
 pub(super) struct ThreadRoom {
     all: Arc<Semaphore>,
-    /// The limit for work that thousands of objects ask for at once. A thread that was started stays, with what the
-    /// allocators keep for it.
+    /// The limit for work that thousands of objects ask for at once. A thread that was started stays, with the memory
+    /// that the allocators keep for it.
     many: Arc<Semaphore>,
 }
 
@@ -98,7 +99,7 @@ impl BlockingPool {
     }
 }
 
-/// Does work on a thread of its own beside the caller's. `None` where there are enough of them, or no more can be started:
+/// Does work on a thread of its own beside the caller's. `None` if there are enough of them, or no more can be started:
 /// the caller does it itself then.
 pub(super) fn helper<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,

@@ -1,4 +1,4 @@
-//! Charts are rendered for the cluster that is followed: they wait until it has said which version it is and what it serves.
+//! Charts are rendered for the cluster that is followed: they wait until its version and its kinds are known.
 
 use tracing::{info, warn};
 
@@ -17,7 +17,7 @@ impl Repository {
 }
 
 impl Context {
-    /// Asks the cluster what it can do, until it answers. If belay may not ask, charts are rendered with the
+    /// Asks the cluster for its capabilities, until it answers. If belay may not ask, charts are rendered with the
     /// capabilities that Helm assumes.
     pub(super) async fn ask_for_capabilities(&self) {
         let say = |error: &ClusterError| self.status.trouble("cluster", Some(error.to_string()));

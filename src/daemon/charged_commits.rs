@@ -13,7 +13,7 @@ use crate::history::HistoryError;
 use belay_core::rollout::{Commit, CommitId, Record, RecordId};
 
 impl Context {
-    /// Writes down what begins under a head, and the commits that are charged with it. It blocks.
+    /// Records the rollouts that begin under a head, and the commits that are charged with them. It blocks.
     pub(super) fn begin_records(
         &self,
         head: &CommitId,

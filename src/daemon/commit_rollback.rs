@@ -33,7 +33,7 @@ impl Source {
         self.read_failed_commit(record.commit.clone());
     }
 
-    /// Takes up, at the start, what an earlier daemon has not finished: the rest of the commits of which an object failed.
+    /// Takes up, at the start, unfinished work of an earlier daemon: the rest of the commits of which an object failed.
     pub(super) fn finish_commit_rollbacks(&mut self) {
         if self.context.config.on_failure != OnFailure::RollBackCommit || self.recorded.failed_commits_read {
             return;
@@ -49,7 +49,7 @@ impl Source {
         commits.into_iter().flatten().for_each(|commit| self.read_failed_commit(commit));
     }
 
-    /// Reads, beside the loop, what a commit touched of which an object may have failed.
+    /// Reads, beside the loop, the objects of a commit of which one may have failed.
     fn read_failed_commit(&mut self, commit: CommitId) {
         let (context, desired) = (Arc::clone(&self.context), self.desired());
         self.tasks.spawn(async move {
@@ -64,7 +64,7 @@ impl Source {
         self.state.rollouts.ends_read += 1;
     }
 
-    /// Hears what else goes back with what has ended.
+    /// Takes the list of objects that go back with one whose rollout has ended.
     pub(super) fn end_read(&mut self, failed: Option<ServedCommit>) {
         self.state.rollouts.ends_read = self.state.rollouts.ends_read.saturating_sub(1);
         if let Some(failed) = failed {
@@ -72,7 +72,7 @@ impl Source {
         }
     }
 
-    /// Takes back what a commit touched, because an object of it failed.
+    /// Rolls the objects of a commit back, because one of them failed.
     fn take_commit_back(&mut self, failed: ServedCommit) {
         let FailedCommit { object, reason, under_way, complete } = failed;
         for (key, record) in under_way {
@@ -120,7 +120,7 @@ impl Source {
         Prepared { served: Some(served), ..Prepared::of(Planned { wanted, step }) }
     }
 
-    /// Lets go, with a hold that somebody has taken off by hand, of what went back with that object.
+    /// Releases the objects that went back with an object whose hold somebody has removed by hand.
     pub(super) fn release_companions(&mut self, key: &ObjectKey) {
         let went_with: Vec<ObjectKey> = self
             .state
@@ -182,7 +182,7 @@ impl Context {
         Some(Charged { manifest, commit: self.commit(commit)? })
     }
 
-    /// Returns the resources that serve what goes back.
+    /// Returns the resources that serve the objects that go back.
     async fn served(&self, failed: UnservedCommit) -> ServedCommit {
         let FailedCommit { object, reason, under_way, complete } = failed;
         let mut served = Vec::new();

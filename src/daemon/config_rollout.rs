@@ -38,8 +38,8 @@ impl Context {
         ConfigHash { asked: hash, only: (!known).then_some(Only::New), ..ConfigHash::default() }
     }
 
-    /// Returns the hash of what a workload reads of this repository, where that is asked for, and whether all of it is
-    /// known.
+    /// Returns the hash of the configuration that a workload reads of this repository, if that is asked for, and true
+    /// if all of it is known.
     fn hash_of_what_it_reads(&self, desired: &DesiredState, manifest: &Manifest) -> (Option<String>, bool) {
         if Workload::of(&manifest.key).is_none() {
             return (None, true);
@@ -62,7 +62,7 @@ impl Context {
         (config_hash(here), known)
     }
 
-    /// Returns the hash that the template of a workload said when it was rolled out last; `None` where that is not
+    /// Returns the hash that the template of a workload said when it was rolled out last; `None` if that is not
     /// known.
     pub(super) fn rolled_out_hash(&self, key: &ObjectKey) -> Option<Option<String>> {
         let newest = self.newest_rollout(key)?;
@@ -72,7 +72,8 @@ impl Context {
 }
 
 impl Source {
-    /// Requests the workloads that read what a new head has changed, and that are to be rolled out for it.
+    /// Requests the workloads that read configuration that a new head has changed, and that are to be rolled out for
+    /// it.
     pub(super) fn request_readers(
         &self,
         requests: &mut PlanRequests,
@@ -136,7 +137,7 @@ impl Source {
         found.collect()
     }
 
-    /// Writes down which workloads will not notice what a record is about. Without that it is as well.
+    /// Records the workloads that will not notice the change of a record. Without that it is as well.
     pub(super) fn note_unnoticed(&self, id: RecordId, unnoticed: &[Unnoticed]) {
         let step = Step { at: self.context.clock.now(), kind: StepKind::Unnoticed, detail: marks::written(&unnoticed) };
         if let Err(error) = self.context.history.step(id, &step) {
@@ -145,7 +146,7 @@ impl Source {
     }
 }
 
-/// Returns the newer of two commits, as far as those that came together, the newest first, tell.
+/// Returns the newer of two commits, as far as the commits that came together, the newest first, tell.
 fn newer(commits: &[Commit], one: &Arc<Commit>, other: &Arc<Commit>) -> Arc<Commit> {
     let place = |commit: &Commit| commits.iter().position(|known| known.id == commit.id).unwrap_or(usize::MAX);
     Arc::clone(if place(other) < place(one) { other } else { one })

@@ -25,7 +25,7 @@ use belay_core::manifest::ObjectKey;
 
 /// The number of Events that are sent at once.
 const EVENTS_AT_ONCE: usize = 4;
-/// The most events that wait to be told.
+/// The largest number of Events that wait to be sent.
 const EVENTS_WAITING: usize = 10_000;
 
 /// One source's surroundings.
@@ -45,7 +45,7 @@ pub(super) struct Context {
     pub requests: Requests,
     /// The source that this one comes after.
     pub before: Option<SourceDependency>,
-    /// The events that are being told.
+    /// The Events that are being sent.
     pub events: Events,
     /// The Jobs that were complete.
     pub finished_jobs: FinishedJobs,
@@ -58,8 +58,8 @@ impl Context {
         move |error| self.status.trouble(&place, Some(error.to_string()))
     }
 
-    /// Tells an event soon, within what room there is for events. Nothing waits for it: what is told holds up nothing that
-    /// is done. A failure to send it is logged and changes nothing.
+    /// Sends an Event soon, as far as there is room for Events. No work waits for it. A failure to send it is logged
+    /// and changes nothing.
     pub(super) fn tell(&self, key: &ObjectKey, live: &Value, kind: EventKind, reason: &'static str, message: String) {
         let mut tasks = self.events.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         while tasks.try_join_next().is_some() {}
@@ -75,7 +75,7 @@ impl Context {
         });
     }
 
-    /// Tells an event and waits until it is told, or could not be.
+    /// Sends an Event and waits until it is sent, or has failed.
     pub(super) async fn tell_at_once(
         &self,
         key: &ObjectKey,
@@ -88,7 +88,7 @@ impl Context {
     }
 }
 
-/// The events that are being told. Dropping it leaves out what has not been.
+/// The Events that are being sent. A drop leaves out unsent ones.
 pub(super) struct Events {
     room: Arc<Semaphore>,
     tasks: Mutex<JoinSet<()>>,

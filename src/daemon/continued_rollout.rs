@@ -10,7 +10,7 @@ use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{PlanStep, Record, Trigger, is_broken_off};
 
 impl State {
-    /// Says of what is planned whether it takes the place of a rollout, or of a change of size, that was under way.
+    /// Notes on planned objects that they take the place of a rollout, or of a change of size, that was under way.
     pub(super) fn note_continued(&self, prepared: &mut Prepared) {
         prepared.continues_rollout = self.continues_rollout(prepared);
         prepared.continues_scaling = self.continues_scaling(prepared);

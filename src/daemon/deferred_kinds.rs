@@ -6,7 +6,7 @@ use super::rollout_end::InSync;
 use crate::cluster::Served;
 use belay_core::manifest::ObjectKey;
 
-/// From how many objects of a kind on.
+/// The number of objects of a kind from which on it is deferred.
 const CROWD: usize = 500;
 
 /// Kinds that are not watched yet.
@@ -50,7 +50,7 @@ impl DeferredKinds {
         self.through.remove(key)
     }
 
-    /// Notes that the watch has told of all objects of a kind.
+    /// Notes that the watch has reported all objects of a kind.
     pub(super) fn told_all(&mut self, served: &Served) {
         self.through.retain(|key, _| key.group != served.group || key.kind != served.kind);
     }

@@ -1,7 +1,7 @@
 //! Kinds of which a first plan has many objects: they are watched when those are applied, not before.
 //!
-//! A watch tells of every change of every object, and while thousands are made for the first time each is changed several
-//! times within moments: the API server would write, and belay read, many times what one list says afterwards.
+//! A watch reports every change of every object, and while thousands are created each is changed several times within
+//! moments: the API server would write, and belay read, many times the size of one list afterwards.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ impl Source {
         }
     }
 
-    /// Watches the deferred kinds when what was planned of them is applied.
+    /// Watches the deferred kinds when their planned objects are applied.
     pub(super) fn watch_deferred_when_idle(&mut self) {
         if self.watches.deferred.kinds.is_empty() {
             return;

@@ -66,7 +66,7 @@ impl Source {
         self.context.status.change(|source| put_or_remove(&mut source.under_way, key, Some(under_way)));
     }
 
-    /// Passes an object over: what it waits for is not coming.
+    /// Passes an object over: its dependency is not coming.
     pub(super) fn skip(&mut self, key: &ObjectKey, id: RecordId, reason: &Reason) {
         info!(object = %key, %reason, "skipped");
         self.stop_waiting(key);

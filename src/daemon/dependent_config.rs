@@ -1,5 +1,5 @@
-//! The ConfigMaps and Secrets that the commit of a failed workload changed too: which there are, who needs them, what they
-//! were before, and the tasks that take them back.
+//! The ConfigMaps and Secrets that the commit of a failed workload changed too: their list, the workloads that need
+//! them, their former manifests, and the tasks that roll them back.
 
 use std::sync::Arc;
 
@@ -83,7 +83,7 @@ async fn failed_too(work: &RolloutTask, other: &ObjectKey) -> Result<bool, Cance
 }
 
 /// Returns the task of an object that goes back with a workload, under a record of its own, and the object as it is.
-/// `None` where it is not there, or where it can't be recorded.
+/// `None` if it is not there, or where it can't be recorded.
 pub(super) async fn task(
     work: &RolloutTask,
     manifest: &Manifest,
@@ -100,8 +100,8 @@ pub(super) async fn task(
     Ok(record.map(|record| (dependent_task(work, manifest.clone(), served, record), Arc::new(live))))
 }
 
-/// Returns the record of what goes back with a workload. Without one it does not: what has not been recorded must not
-/// be done.
+/// Returns the record of an object that goes back with a workload. Without a record it does not: an unrecorded step
+/// must not be taken.
 fn begin(work: &RolloutTask, manifest: &Manifest, reason: &Reason) -> Option<RecordId> {
     let context = &work.context;
     let now = context.clock.now();

@@ -16,7 +16,7 @@ use belay_core::rollout::{
     After, CommitId, Reading, Workload, configuration_hash, named_configuration, template, wrong_order,
 };
 
-/// A file that was read: what it holds, and what it was read from where it can be read again.
+/// A file that was read: its content, and its source if it can be read again.
 #[derive(Clone, Debug)]
 pub(super) struct ReadFile {
     pub file: Arc<File>,
@@ -26,8 +26,8 @@ pub(super) struct ReadFile {
 /// The files of a head, by path; `None` for those that are gone.
 pub(super) type HeadFiles = BTreeMap<Arc<str>, Option<ReadFile>>;
 
-/// The content of the repository at a commit. It never changes: what another commit says is another one, which shares
-/// with it all that the two have in common.
+/// The content of the repository at a commit. It never changes: another commit gets a state of its own, which shares
+/// with it all common parts.
 #[derive(Clone, Debug)]
 pub(super) struct DesiredState {
     /// The commit.
@@ -77,7 +77,7 @@ impl DesiredState {
     }
 
     /// Returns the state at another commit, in which these files differ; `None` stands for deleted files. Files whose
-    /// custom kinds are defined anew by that are read again, and handed back with the others.
+    /// custom kinds are defined again by that are read again, and handed back with the others.
     pub(super) fn changed_to(
         &self,
         commit: CommitId,
@@ -214,7 +214,7 @@ impl DesiredState {
     }
 
     /// Complaints about one manifest against another: objects that are written in more than one file, and that wait for
-    /// what is not there, or for themselves.
+    /// missing objects, or for themselves.
     pub(super) fn contradictions(&self) -> Vec<Complaint> {
         let after: Vec<After> = self.after().cloned().collect();
         let mut complaints = self.set.duplicates();
@@ -247,7 +247,7 @@ impl DesiredState {
         self.files.get(&path)?.after.iter().find(|after| after.object == *key).cloned()
     }
 
-    /// Returns the objects of a file, with their hashes. `None` where the file itself must be read to know them: it is
+    /// Returns the objects of a file, with their hashes. `None` if the file itself must be read to know them: it is
     /// not here, or something is wrong with one of them.
     pub(super) fn known(&self, path: &str) -> Option<Vec<(ObjectKey, ManifestHash)>> {
         self.files.get(path)?.content?;

@@ -21,14 +21,14 @@ pub struct PastCorrections {
     pub first: Instant,
 }
 
-/// A disagreement about an object, to be told.
+/// A disagreement about an object, to be reported.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dispute {
     /// The fields, with who writes them.
     pub fields: Vec<ForeignField>,
     /// The number of corrections that belay has made.
     pub times: u32,
-    /// For how long it has lasted.
+    /// The time for which it has lasted.
     pub lasted: Duration,
     /// The time until belay corrects them again.
     pub wait: Duration,

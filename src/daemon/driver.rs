@@ -27,7 +27,7 @@ pub(super) enum WorkloadDriver {
 }
 
 impl WorkloadDriver {
-    /// Returns the driver of what a rollout is about.
+    /// Returns the driver of a rollout's object.
     pub(super) fn of(work: &RolloutTask) -> WorkloadDriver {
         WorkloadDriver::of_object(&work.planned.wanted.key)
     }
@@ -57,7 +57,7 @@ impl WorkloadDriver {
         }
     }
 
-    /// Carries it through from the beginning, where others have changed or deleted the object; `None` where it is enough to
+    /// Carries it through from the beginning, where others have changed or deleted the object; `None` if it is enough to
     /// apply the manifest again.
     pub(super) async fn begin_again(self, work: &mut RolloutTask) -> Result<Option<Outcome>, Cancelled> {
         match self {
@@ -78,8 +78,8 @@ impl WorkloadDriver {
         }
     }
 
-    /// Takes the pods back, where that is not what the controller does once the template is back. Returns what is to be
-    /// written then, and onto what; or how it ended.
+    /// Removes the new pods, if the controller does not do that once the template is back. Returns the body to write
+    /// then, and the object for it; or how the rollout ended.
     pub(super) async fn take_pods_back(
         self,
         work: &mut RolloutTask,

@@ -13,7 +13,7 @@ use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Baseline, Outcome, health};
 
 impl RolloutTask {
-    /// Waits until an object of a custom kind says that it is well. It is never taken back, and keeps nobody waiting.
+    /// Waits until an object of a custom kind says that it is well. It is never rolled back, and keeps nobody waiting.
     pub(super) async fn wait_until_healthy(&mut self, written: Value) -> Result<Outcome, Cancelled> {
         /// The longest time until its operator writes a first status. After that it counts as one that never does.
         const FIRST_WORD: Duration = Duration::from_secs(10);

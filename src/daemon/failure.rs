@@ -1,4 +1,4 @@
-//! A rollout that failed: what is known of it, and how it ends.
+//! A rollout that failed: the known facts, and its end.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use belay_core::rollout::{Baseline, Evidence, Outcome, Reason, ReasonCode};
 /// The number of times that others may change or delete it during a rollback before the rollback fails.
 pub(super) const DISTURBANCES: usize = 8;
 
-/// A rollout that failed, and that is taken back where that is wanted.
+/// A rollout that failed, and that is rolled back if that is wanted.
 pub(super) struct FailedRollout {
     /// The reason of the failure.
     pub reason: Reason,
@@ -106,7 +106,7 @@ impl RollbackEnd {
     }
 }
 
-/// Adds to the evidence of the failed rollout what was to be seen of the failed way back.
+/// Adds the observations of a failed rollback to the evidence of the failed rollout.
 pub(super) async fn save_second_evidence(work: &RolloutTask, why: &Reason, second: Evidence) {
     let record = work.context.history.record(work.record).ok().flatten();
     let first = record.and_then(|record| record.evidence).unwrap_or_default();

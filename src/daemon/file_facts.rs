@@ -24,7 +24,7 @@ pub(super) struct FileFacts {
     pub scaled: BTreeSet<ObjectKey>,
     /// The configuration that its workloads name.
     pub names: Box<[NamedConfig]>,
-    /// The hashes of what its ConfigMaps and Secrets hold.
+    /// The hashes of the contents of its ConfigMaps and Secrets.
     pub contents: Box<[(ObjectKey, ManifestHash)]>,
     /// Its objects that wait for others.
     pub after: Box<[After]>,

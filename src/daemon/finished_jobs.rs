@@ -70,7 +70,7 @@ impl FinishedJobs {
         }
     }
 
-    /// Returns the Jobs that the Lease names; `None` where there is no Lease.
+    /// Returns the Jobs that the Lease names; `None` if there is no Lease.
     async fn read(&self, cluster: &Cluster) -> Result<Option<Finished>, ClusterError> {
         let (namespace, name) = &self.lease;
         let lease = cluster.lease_object(namespace, name).await?;

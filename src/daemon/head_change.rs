@@ -42,7 +42,7 @@ impl HeadChange {
 pub(super) enum SuspectHead {
     /// It leaves no manifest where there were some.
     Emptied,
-    /// It has neither a commit nor a file in common with what was there.
+    /// It has neither a commit nor a file in common with the former head.
     Replaced,
 }
 

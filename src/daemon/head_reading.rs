@@ -24,7 +24,7 @@ const OLDER: Duration = Duration::from_secs(10);
 /// The hash of each object of one version of a file.
 type Hashes = BTreeMap<ObjectKey, ManifestHash>;
 
-/// One comparison of two commits: remembers what it has read.
+/// One comparison of two commits, with a memory of its reads.
 pub(super) struct HeadReading<'a> {
     pub repository: &'a Repository,
     pub scopes: &'a Arc<Scopes>,
@@ -123,8 +123,8 @@ impl<'a> HeadReading<'a> {
     }
 
     /// Returns the commits that are charged with the objects of a change, which are `now` as these hashes say. In a
-    /// first look, of a unit the newest that changed what it is made from: to tell objects apart, all of its past would
-    /// have to be rendered.
+    /// first look, a unit's objects are charged to the newest commit that changed its inputs: to tell objects apart,
+    /// all of its past would have to be rendered.
     fn charge_change(
         &mut self,
         change: &SourceChange,
@@ -150,8 +150,8 @@ impl<'a> HeadReading<'a> {
         Ok(now.into_keys().map(|key| (key, Arc::clone(&commit))).collect())
     }
 
-    /// Returns the newest commits that made these very objects of a file what they are `now`; others may have changed
-    /// the file since. Each version of the file is read once for all of them.
+    /// Returns the newest commits that made these very objects of a file as they are `now`; others may have changed the
+    /// file since. Each version of the file is read once for all of them.
     pub(super) fn charge(
         &mut self,
         path: &str,
@@ -181,7 +181,7 @@ impl<'a> HeadReading<'a> {
         Ok(hashes(&*self.repository.read_lately(path, content, self.scopes)?).into_iter().collect())
     }
 
-    /// Returns one side of a change; `None` where there is no file that can be read, or where it is a unit that would
+    /// Returns one side of a change; `None` if there is no file that can be read, or where it is a unit that would
     /// take longer to render than is left for older commits.
     pub(super) fn side(&self, path: &str, content: Option<&Content>) -> Result<Option<Arc<File>>, GitError> {
         let Some(content) = Content::readable(content) else { return Ok(None) };

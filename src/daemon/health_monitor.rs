@@ -29,7 +29,7 @@ const UNHEARD: Duration = Duration::from_secs(30);
 /// The period between two inspections of the pods if belay may give up before the deadline.
 pub(super) const LOOK_AT_PODS: Duration = Duration::from_secs(5);
 
-/// After how long the pods are looked at to say what is wrong with them, and how often at least.
+/// The time after which the pods are inspected to report trouble with them, and the least frequency.
 const TELL_OF_PODS: Duration = Duration::from_secs(10);
 const TELL_OF_PODS_AGAIN: Duration = Duration::from_mins(2);
 
@@ -61,7 +61,8 @@ pub(super) enum MonitorEnd {
 pub(super) struct HealthMonitor<'a> {
     work: &'a mut RolloutTask,
     judge: Judge,
-    /// The hash of the template as the server answered it, without what is left alone; a live one that differs is somebody else's.
+    /// The hash of the template as the server answered it, without ignored fields; a live one that differs is somebody
+    /// else's.
     applied: Option<String>,
     /// The outcome that is published meanwhile.
     outcome: Outcome,
@@ -69,14 +70,14 @@ pub(super) struct HealthMonitor<'a> {
     fail_fast: Option<FailFast>,
     /// When the pods are looked at next, and after how long again.
     look_at_pods: (tokio::time::Instant, Duration),
-    /// Until when nothing is suspected.
+    /// The time until which nothing is suspected.
     quiet_until: tokio::time::Instant,
     /// The counters that were recorded last.
     told: Option<Counters>,
     /// True when the object was inspected.
     seen: bool,
-    /// When the object is read, where the watch has not told of what was written until then: it may have gone before the watch began, or
-    /// the cluster's store was set back.
+    /// The time at which the object is read if the watch has not reported the last write until then: it may have gone
+    /// before the watch began, or the cluster's store was set back.
     unheard: Option<tokio::time::Instant>,
     /// True when the inspected object was just read for that.
     is_read: bool,
@@ -161,7 +162,7 @@ impl<'a> HealthMonitor<'a> {
         self.seen
     }
 
-    /// Looks at the object as it is now; `None` where it is still to be waited for.
+    /// Looks at the object as it is now; `None` if it is still to be waited for.
     async fn look(&mut self, live: Arc<Value>) -> Result<Option<MonitorEnd>, Cancelled> {
         if self.judge.is_of_another(&live) {
             return Ok(Some(MonitorEnd::Gone));
@@ -203,7 +204,7 @@ impl<'a> HealthMonitor<'a> {
         self.look_at_pods(&live).await
     }
 
-    /// Looks at the pods and rules; `None` where an infrastructure fault is in the way.
+    /// Looks at the pods and rules; `None` if an infrastructure fault is in the way.
     async fn rule(&mut self, suspicion: Reason, live: &Arc<Value>) -> Result<Option<MonitorEnd>, Cancelled> {
         let context = Arc::clone(&self.work.context);
         let key = self.work.planned.wanted.key.clone();
@@ -256,7 +257,7 @@ impl<'a> HealthMonitor<'a> {
         self.work.give_up.borrow().clone().filter(|_| self.outcome == Outcome::UnderWay)
     }
 
-    /// Looks at the pods when it is time to: to say what is wrong with them already, and to give up before the deadline where
+    /// Inspects the pods when it is time to: to report trouble with them early, and to give up before the deadline if
     /// belay is to. Inspections that only report may become less and less frequent.
     async fn look_at_pods(&mut self, live: &Arc<Value>) -> Result<Option<MonitorEnd>, Cancelled> {
         let (at, wait) = self.look_at_pods;
@@ -285,7 +286,7 @@ impl<'a> HealthMonitor<'a> {
         }
     }
 
-    /// Publishes what is wrong with the new pods, and writes it down where it is news.
+    /// Publishes the trouble with the new pods, and records it if it is news.
     async fn publish_wrong_pods(&mut self, wrong: Option<String>) -> Result<(), Cancelled> {
         let key = &self.work.planned.wanted.key;
         let mut news = false;
@@ -324,7 +325,7 @@ impl<'a> HealthMonitor<'a> {
         }
     }
 
-    /// Returns the object as it is, where the watch should have told of it by now and has not; otherwise as it was.
+    /// Returns the object as it is, if the watch should have reported it by now and has not; otherwise as it was.
     async fn read_unheard_of(&mut self, live: &Compact) -> Result<Option<Compact>, Cancelled> {
         let over = self.unheard.take_if(|until| *until <= tokio::time::Instant::now()).is_some();
         let is_told = || self.work.live.borrow().as_ref().is_some_and(|told| !self.judge.is_from_before(&told.read()));
@@ -373,7 +374,7 @@ impl<'a> HealthMonitor<'a> {
     }
 }
 
-/// Returns the next state of the object that is not as `known`: the watch tells also of belay's own write.
+/// Returns the next state of the object that is not as `known`: the watch reports belay's own write, too.
 async fn another(seen: &mut LiveObject, known: &Compact) -> Result<Option<Compact>, Cancelled> {
     loop {
         // The source is stopping, where nobody is left to say so.

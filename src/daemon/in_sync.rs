@@ -139,7 +139,7 @@ impl Context {
         let Some(hold) = Hold::on(live).filter(keeps) else {
             let (mut wanted, said) = (manifest.value(), template(live).and_then(config_hash_in));
             if said != self.config_hash(desired, &manifest).asked.as_deref() {
-                // It may be what was rolled out all the same: who plans asks the history.
+                // It may be the template that was rolled out all the same: the planner asks the history.
                 return false;
             }
             say_config_hash(&mut wanted, said);

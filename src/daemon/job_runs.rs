@@ -15,7 +15,7 @@ use crate::cluster::Backoff;
 
 /// The number of a chart's objects that are looked up to find out if it was rolled out before.
 const OBJECTS_OF_CHART: usize = 20;
-/// The number of attempts to find the Events of a deleted Job. They are written beside what the controller does.
+/// The number of attempts to find the Events of a deleted Job. They are written beside the controller's other work.
 const LOOKS_FOR_EVENTS: u32 = 3;
 /// The wait between two such looks.
 const WAIT_FOR_EVENTS: Duration = Duration::from_secs(1);
@@ -58,7 +58,7 @@ impl Context {
 }
 
 impl RolloutTask {
-    /// Does what is left to do when a Job has come to its end, and is recorded.
+    /// Does the rest of the work when a Job has come to its end, and is recorded.
     pub(super) async fn end_job(&self, outcome: Outcome) {
         let wanted = &self.planned.wanted;
         if !is_job(&wanted.key) {
@@ -72,7 +72,7 @@ impl RolloutTask {
         prune::delete_finished_hook(self, outcome).await;
     }
 
-    /// Ends the rollout of a Job that is gone, where it has run: its controller's events tell how that ended. `None` where it
+    /// Ends the rollout of a Job that is gone, if it has run: its controller's events say how that ended. `None` if it
     /// is to be made again. One that goes by itself, and that nobody saw while it ran, has run; it is not run twice to
     /// find out more.
     pub(super) async fn end_of_job_that_went(&mut self, was_seen: bool) -> Result<Option<Outcome>, Cancelled> {

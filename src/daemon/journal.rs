@@ -1,5 +1,5 @@
-//! The daemon's writes into the history, step by step. A step that can't be written is tried again, for what has not
-//! been recorded must not be done.
+//! The daemon's writes into the history, step by step. A step that can't be written is tried again, for an unrecorded
+//! step must not be taken.
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -128,7 +128,7 @@ impl Context {
     fn good(&self, wanted: &Wanted, live: &Value, at: Timestamp) -> Option<KeptTemplate> {
         let template = template(live).filter(|_| Workload::of(&wanted.key).is_some_and(Workload::can_go_back))?;
         let kept = KeptTemplate::of(&self.config.name, &wanted.key, &wanted.commit.id, template, at);
-        // Without it belay goes back to what the cluster keeps; that is no reason to stop.
+        // Without it belay goes back to a revision that the cluster keeps; that is no reason to stop.
         kept.inspect_err(|error| warn!(object = %wanted.key, %error, "failed to keep the template")).ok()
     }
 
@@ -258,7 +258,7 @@ impl Context {
                     warn!(error = %trouble, "failed to write the history, trying again");
                     self.status.trouble("history", Some(trouble.to_string()));
                     if self.mend(&trouble) {
-                        // The record went with the file: its rollout is taken up anew.
+                        // The record went with the file: its rollout is taken up again.
                         return;
                     }
                 }
@@ -267,7 +267,8 @@ impl Context {
         }
     }
 
-    /// Writes in one transaction with all others that have something to write at this moment. Returns what was refused.
+    /// Writes in one transaction with all others that have something to write at this moment. Returns the refused
+    /// entries.
     async fn write_with_others(&self, entries: Vec<HistoryEntry>) -> JournalWrite {
         let (told, mut outcome) = oneshot::channel();
         self.to_write().push((entries, told));

@@ -12,7 +12,7 @@ use belay_core::rollout::{
 };
 
 impl Planner<'_> {
-    /// Plans what is to be put right of an object whose manifest is held.
+    /// Plans the corrections of an object whose manifest is held.
     pub(super) async fn keep(
         &self,
         served: &Served,
@@ -38,7 +38,7 @@ impl Planner<'_> {
     }
 
     /// Returns the object to apply while its manifest is held: with the template of its rollback, or, if it has none,
-    /// with its former manifest. `None` where that is not known any more.
+    /// with its former manifest. `None` if that is not known any more.
     async fn held_body(
         &self,
         wanted: &Wanted,

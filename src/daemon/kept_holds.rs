@@ -47,7 +47,7 @@ impl KeptHolds {
         self.lock().insert(key.clone(), kept);
     }
 
-    /// Forgets a hold that was let go.
+    /// Forgets a hold that was released.
     pub(super) fn forget(&self, key: &ObjectKey) {
         if self.lock().remove(key).is_none() {
             return;
@@ -66,7 +66,7 @@ impl KeptHolds {
         }
     }
 
-    /// Writes all of them into a history that was begun anew.
+    /// Writes all of them into a history that was begun again.
     pub(super) fn write_again(&self) {
         for (key, kept) in self.lock().iter() {
             if let Err(error) = self.history.keep_hold(&self.source, key, kept) {

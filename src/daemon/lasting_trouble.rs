@@ -23,14 +23,14 @@ const BLOCKED_TOGETHER: SignedDuration = SignedDuration::from_mins(2);
 const UNBLOCKED: SignedDuration = SignedDuration::from_mins(1);
 /// The time after which a hold is reported.
 const HELD: SignedDuration = SignedDuration::from_hours(1);
-/// After how long it is told again.
+/// The time after which it is reported again.
 const HELD_AGAIN: SignedDuration = SignedDuration::from_hours(24);
-/// After how long it is told again together with others.
+/// The time after which it is reported again together with others.
 const HELD_TOGETHER: SignedDuration = SignedDuration::from_hours(12);
-/// After how long a disagreement is told again.
+/// The time after which a disagreement is reported again.
 const DISAGREE_AGAIN: SignedDuration = SignedDuration::from_hours(24);
 
-/// Notes what lasts, as long as the daemon publishes its status.
+/// Notes lasting trouble, as long as the daemon publishes its status.
 pub async fn note_lasting_trouble(status: watch::Receiver<Status>, history: History, clock: Clock) {
     let mut seen = BlockedSince::default();
     while status.has_changed().is_ok() {
@@ -47,15 +47,15 @@ pub async fn note_lasting_trouble(status: watch::Receiver<Status>, history: Hist
     }
 }
 
-/// Since when commits are held, by source and commit.
+/// The times since which commits are held, by source and commit.
 type Holds = BTreeMap<(String, CommitId), Timestamp>;
 
-/// Since when sources are blocked, or are known not to be.
+/// The times since which sources are blocked, or are known not to be.
 #[derive(Debug, Default)]
 struct BlockedSince {
     blocked: BTreeMap<String, (Timestamp, String)>,
     free: BTreeMap<String, Timestamp>,
-    /// Since when somebody else and belay disagree, by source and object, with what is said of it.
+    /// The times since which somebody else and belay disagree, by source and object, with the description.
     disputed: BTreeMap<(String, String), (Timestamp, String)>,
     /// True when no source was reported as blocked at the last lookup.
     nothing_told: bool,
@@ -92,7 +92,7 @@ impl BlockedSince {
         }
     }
 
-    /// Notes what is to be told now.
+    /// Notes the trouble that is to be reported now.
     fn note(&mut self, holds: &Holds, history: &History, now: Timestamp) -> Result<(), HistoryError> {
         if self.nothing_told && self.blocked.is_empty() && self.disputed.is_empty() && holds.is_empty() {
             return Ok(());
@@ -122,7 +122,7 @@ impl BlockedSince {
             .collect()
     }
 
-    /// Returns those that were not told since they began, or not for a day.
+    /// Returns those that were not reported since they began, or not for a day.
     fn disagreements(&self, noted: &NotedLasting, now: Timestamp) -> Vec<Lasting> {
         let is_due = |place: &(String, String), since: Timestamp| {
             let told = noted.disagreements.get(place).filter(|told| **told >= since);
@@ -171,7 +171,7 @@ fn holds_of(status: &Status) -> Holds {
 fn long_held(holds: &Holds, noted: &NotedLasting, now: Timestamp) -> Vec<Lasting> {
     let due = |after: SignedDuration| {
         let untold = move |(hold, since): (&(String, CommitId), &Timestamp)| {
-            // One that began after it was told last is another hold of the same commit.
+            // One that began after its last notice is another hold of the same commit.
             let told = noted.held.get(hold).filter(|told| **told >= *since);
             let (begin, time) = told.map_or((*since, HELD), |told| (*told, after));
             (now.duration_since(begin) >= time).then(|| Lasting {
@@ -228,7 +228,7 @@ mod tests {
         let noted = NotedLasting { blocked: [("a".to_owned(), at(0)), ("b".to_owned(), at(100))].into(), ..nothing };
         assert_eq!(names(&seen.newly_blocked(&noted, at(500))), Vec::<&str>::new());
         assert_eq!(names(&seen.newly_blocked(&noted, at(590))), ["c"]);
-        // One after the other is back: that is told together, too, after a minute.
+        // One after the other is back: that is reported together, too, after a minute.
         seen.look(&status(&[("a", source(false)), ("b", source(true)), ("c", source(true))]), at(600));
         seen.look(&status(&[("a", source(false)), ("b", source(false)), ("c", source(true))]), at(630));
         assert_eq!(names(&seen.newly_free(&noted, at(659))), Vec::<&str>::new());
@@ -289,7 +289,7 @@ mod tests {
         );
         let both = [(1, 53_600), (2, 53_600)];
         assert_eq!([told(&both, 53_600 + 86_399), told(&both, 53_600 + 86_400)], [0, 2]);
-        // Let go, and held again by the same commit since it was told.
+        // The hold was released, and set again by the same commit since the notice.
         assert_eq!(told(&[(1, 53_600), (2, 40_000)], 53_600), 1);
     }
 }

@@ -18,7 +18,7 @@ use crate::cluster::{Backoff, Cluster, ClusterError, LoggedTrouble, Until};
 use crate::history::History;
 use belay_core::rollout::{Lease, holding, releasing};
 
-/// For how long a Lease is held since it was last renewed: so soon another daemon takes over when this one crashes.
+/// The time for which a Lease is held since its last renewal: so soon another daemon takes over when this one crashes.
 const LASTS: Duration = Duration::from_secs(21);
 /// The period between two renewals. One renewal is one request, the whole cost of leading.
 const PERIOD: Duration = Duration::from_secs(7);
@@ -51,7 +51,7 @@ pub(super) struct Leader {
     pub name: String,
     /// This daemon's name, which no other has.
     pub who: String,
-    /// Until when belay may write.
+    /// The time until which belay may write.
     pub entitled: watch::Sender<Option<Until>>,
     /// The requests of people to the source.
     pub asked: Arc<DependencyRequest>,

@@ -1,4 +1,4 @@
-//! A source from its parts: made anew each time that this daemon becomes the one that may follow it.
+//! A source from its parts: made again each time that this daemon becomes the one that may follow it.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -79,7 +79,7 @@ impl Parts {
             match taken {
                 None => return leader.release(&lease).await,
                 Some(by) => {
-                    // Nothing is written from here on; what is under way stays open in the history, for the next time.
+                    // Nothing is written from here on; rollouts under way stay open in the history, for the next time.
                     warn!(by, "another daemon follows this source now");
                     stop_following.cancel();
                     following.await;

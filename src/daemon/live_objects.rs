@@ -1,4 +1,4 @@
-//! Reading what is live of the objects that are planned: one by one where they are few, by list where they are many.
+//! Reads the live objects of a plan: one by one if they are few, by list if they are many.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use crate::cluster::{ClusterError, Served};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::Wanted;
 
-/// From how many objects of one kind on they are listed, not read one by one.
+/// The number of objects of one kind from which on they are listed, not read one by one.
 const LIST_FROM: usize = 50;
 
 impl Planner<'_> {

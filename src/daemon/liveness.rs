@@ -23,8 +23,8 @@ pub(super) struct LoopHeartbeat {
 }
 
 impl Liveness {
-    /// Returns the sources whose loop has not turned since the last call, by name. Asks every loop anew. A source whose
-    /// loop has ended, or that another belay follows, is not among them.
+    /// Returns the sources whose loop has not turned since the last call, by name. Asks every loop again. A source
+    /// whose loop has ended, or that another belay follows, is not among them.
     #[must_use]
     pub fn hanging(&self) -> Vec<String> {
         let mut loops = self.loops.lock().unwrap_or_else(PoisonError::into_inner);
@@ -40,7 +40,7 @@ impl Liveness {
             .collect()
     }
 
-    /// Returns one more loop, which counts as long as what is returned is kept.
+    /// Returns one more loop, which counts as long as the returned value is kept.
     pub(super) fn of_loop(&self, source: &str) -> Arc<LoopHeartbeat> {
         let heartbeat = Arc::new(LoopHeartbeat { asked: Notify::new(), answered: AtomicBool::new(true) });
         self.loops.lock().unwrap_or_else(PoisonError::into_inner).push((source.to_owned(), Arc::downgrade(&heartbeat)));

@@ -44,12 +44,12 @@ struct LookResult {
 }
 
 impl RepositoryLook {
-    /// Looks, and asks the cluster what it can do where a chart must know that first.
+    /// Looks, and asks the cluster for its capabilities if a chart must know them first.
     pub(super) async fn run(self, context: Arc<Context>) -> TaskResult {
         context.renew_capabilities().await;
         loop {
             let look = self.clone();
-            // A panic while reading the repository is told to the loop as one of this task.
+            // A panic while reading the repository is reported to the loop as one of this task.
             let seen = tokio::select! {
                 seen = self.repository.blocking_pool.run(move || look.see()) => seen,
                 never = self.give_up_for_newer(context.config.interval.0) => match never {},
@@ -85,7 +85,7 @@ impl RepositoryLook {
     }
 
     fn see(self) -> LookResult {
-        // Before the fetch: what moves after it is noticed.
+        // It listens before the fetch: later pushes are noticed.
         if let Some(Watching::No(why)) = self.wake.as_deref().map(Wake::mend) {
             debug!(why, "pushes are noticed only by polling");
         }

@@ -1,5 +1,5 @@
-//! Folders of manifests in whose place there is something else at a commit: a symbolic link, a submodule, or a file. belay
-//! goes into none of them, so nothing says that what was in the folder has left.
+//! Folders of manifests in whose place there is something else at a commit: a symbolic link, a submodule, or a file.
+//! belay goes into none of them, so nothing says that the folder's objects have left.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ impl Repository {
     }
 }
 
-/// Returns what is put in the place of lost folders: a complaint for each, and nothing where a folder, or nothing, is again.
+/// Returns the files in the place of lost folders: a complaint for each, and nothing if a folder, or nothing, is again.
 pub(super) fn lost_folders(known: &DesiredState, changes: &[SourceChange]) -> HeadFiles {
     let had_manifests = |folder: &str| {
         let gone = |change: &SourceChange| change.is_manifest && change.before.is_some() && change.after.is_none();

@@ -112,7 +112,7 @@ impl Source {
         });
     }
 
-    /// Writes down what was done by hand. Before the first plan there is nothing that it could be a part of.
+    /// Records the changes that were made by hand. Before the first plan there is nothing that it could be a part of.
     pub(super) fn write_down_by_hand(&mut self) {
         let Some(head) = self.state.planning.planned.clone() else { return };
         for ((key, since), done) in std::mem::take(&mut self.state.rollouts.manual_rollbacks) {
@@ -184,7 +184,7 @@ async fn adopt(
     context.cluster.apply(key, served, &body, Mode::Real).await.map(drop)
 }
 
-/// Returns the end of a rollout that another belay has taken back: its hold is there already. Two of them never fight.
+/// Returns the end of a rollout that another belay has rolled back: its hold is there already. Two of them never fight.
 pub(super) async fn held_by_another(work: &RolloutTask, live: &Value) -> Result<Option<Outcome>, Cancelled> {
     let wanted = &work.planned.wanted;
     let keeps = |hold: &Hold| hold.by.is_none() && hold.keeps(&wanted.hash, wanted.config.as_deref());
@@ -196,9 +196,9 @@ pub(super) async fn held_by_another(work: &RolloutTask, live: &Value) -> Result<
     work.end(Outcome::Held, Some(reason)).await.map(Some)
 }
 
-/// Respects an undo by hand of what was rolled out: the template of this commit, or, where an older one had made it, the
-/// one with the hash `judged`. The manifest is held like a failed one. `None` where the live template is no earlier one:
-/// that is drift.
+/// Respects an undo by hand of a rollout: of this commit's template, or, if an older one had made it, of the one with
+/// the hash `judged`. The manifest is held like a failed one. `None` if the live template is no earlier one: that is
+/// drift.
 pub(super) async fn undone_by_hand(
     work: &mut RolloutTask,
     live: &Arc<Value>,
@@ -231,7 +231,7 @@ pub(super) async fn undone_by_hand(
 }
 
 /// Returns the template that was rolled out before somebody else wrote it, as the rollout and the history know it. The
-/// newest commit may have left the template alone; one that failed before it has left what it went back to.
+/// newest commit may have left the template alone; one that failed before it has left its rollback target.
 fn rolled_out(work: &RolloutTask, judged: Option<&str>) -> RolledOut {
     let (context, wanted) = (&work.context, &work.planned.wanted);
     let newest = context.newest_rollout(&wanted.key).map(|record| match record.back_to {
@@ -244,8 +244,8 @@ fn rolled_out(work: &RolloutTask, judged: Option<&str>) -> RolledOut {
     RolledOut { templates: judged.map(str::to_owned).into_iter().chain(kept).collect(), commits }
 }
 
-/// Returns who undid it: the person that `belay undo` names, if it could not say what to hold; else the manager that
-/// wrote it.
+/// Returns who undid it: the person that `belay undo` names, if it could not name the manifest to hold; else the
+/// manager that wrote it.
 fn who(work: &RolloutTask, live: &Value) -> Option<String> {
     let (context, key) = (&work.context, &work.planned.wanted.key);
     let is_new = |hold: &Hold| {

@@ -176,7 +176,7 @@ pub enum DaemonError {
     },
 }
 
-/// The daemon: sources, followed until it is told to stop.
+/// The daemon: sources, followed until it stops.
 pub struct Daemon {
     history: History,
     clock: Clock,
@@ -262,8 +262,8 @@ impl Daemon {
     }
 
     /// Uses no threads and no notices of the file system, for the sources that are followed from here on, so that on a
-    /// current-thread runtime with tokio's clock paused the same world gives the same run: what blocks is done in its turn,
-    /// after as long on that clock as `takes` says, and pushes are noticed by polling only.
+    /// current-thread runtime with tokio's clock paused the same world gives the same run: blocking work is done in its
+    /// turn, for as long on that clock as `takes` says, and pushes are noticed by polling only.
     #[must_use]
     pub fn repeatable(mut self, takes: impl Fn() -> Duration + Send + Sync + 'static) -> Daemon {
         self.options.blocking_pool = BlockingPool::InTurn(Arc::new(takes));
@@ -376,7 +376,7 @@ impl Daemon {
         Arc::clone(self.asked.entry(source.to_owned()).or_default())
     }
 
-    /// Runs until it is told to stop.
+    /// Runs until it is cancelled.
     pub async fn run(mut self) {
         let keeping = keep_history(self.history.clone(), self.status.clone());
         let following = async {

@@ -1,6 +1,6 @@
-//! A start while the repository does not answer. Until it does, what the mirror holds of the commit that was planned last
-//! is kept up: rollouts under way are judged on, holds are shown, what somebody has changed by hand is put right. Nothing newer
-//! is begun, nothing is made or deleted, and what another daemon may have made of a newer commit is left alone.
+//! A start while the repository does not answer. Until it does, the mirror's commit that was planned last stays in
+//! force: rollouts under way are judged, holds are shown, changes by hand are corrected. Nothing newer is begun,
+//! nothing is created or deleted, and objects of another daemon's newer commit are left alone.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl Repository {
 }
 
 impl Source {
-    /// Publishes what is in the way of reading the repository, and notes it for who asks the history.
+    /// Publishes the trouble with reading the repository, and notes it for readers of the history.
     pub(super) fn repository_trouble(&mut self, message: Option<String>) {
         let effect = in_the_way(&mut self.state, message, self.context.clock.now());
         self.perform(effect);

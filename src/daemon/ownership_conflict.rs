@@ -20,7 +20,7 @@ impl Source {
         self.state.planning.claimed.insert((owner.clone(), key.clone()));
     }
 
-    /// Takes back what was said of objects that this source no longer claims.
+    /// Withdraws the reports about objects that this source no longer claims.
     pub(super) fn give_claims_up(&mut self) {
         let given_up: Vec<(String, ObjectKey)> = {
             let desired = self.desired();

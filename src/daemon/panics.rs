@@ -13,7 +13,7 @@ pub(super) async fn contained<T>(future: impl Future<Output = T>) -> Result<T, S
     AssertUnwindSafe(future).catch_unwind().await.map_err(|panic| text_of(&*panic))
 }
 
-/// Returns the same for what does not wait.
+/// Returns the same for a function that does not wait.
 pub(super) fn contained_now<T>(act: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(act)).map_err(|panic| text_of(&*panic))
 }

@@ -23,7 +23,7 @@ use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{CommitId, Note, Record, RecordId, Step, StepKind, Trigger};
 
 impl Source {
-    /// Lets the state decide what becomes of an event, and begins that.
+    /// Lets the state decide about an event, and begins the effects.
     pub(super) fn on(&mut self, event: Event) {
         for effect in on(&mut self.state, event, Instant::now()) {
             self.perform(effect);
@@ -111,7 +111,7 @@ impl Source {
         self.state.drift.recheck_after(key, after, Instant::now());
     }
 
-    /// Looks for what has left the repository. No commit, and no other object, waits for that.
+    /// Searches for objects that have left the repository. No commit, and no other object, waits for that.
     fn search_for_what_left(&mut self, plan: u64) {
         let Some(candidates) = self.prune_candidates(None) else {
             // Nothing is deleted for now: a file can't be read, or the repository does not answer.
@@ -178,7 +178,7 @@ impl Source {
         });
     }
 
-    /// Begins what needs no new head: what is new under records that are written first.
+    /// Begins rollouts that need no new head: new ones under records that are written first.
     fn start(&mut self, start: Start) {
         let Start { resumed, new, corrections } = start;
         for prepared in &corrections {
@@ -204,8 +204,8 @@ impl Source {
         self.begin(begun);
     }
 
-    /// Opens the records again under which what somebody keeps changing was put right before. Returns what goes on under one,
-    /// and the rest.
+    /// Opens the records again under which a field that somebody keeps changing was corrected before. Returns the
+    /// corrections that go on under one, and the rest.
     fn fold(&self, corrections: Vec<Prepared>) -> (Vec<(RecordId, Prepared)>, Vec<Prepared>) {
         let (mut folded, mut rest) = (Vec::new(), Vec::new());
         for prepared in corrections {
@@ -229,7 +229,7 @@ impl Source {
         })
     }
 
-    /// Writes down what is begun without a new head. Nothing is begun where that fails.
+    /// Records the rollouts that begin without a new head. Nothing is begun where that fails.
     fn write_down(&mut self, prepared: Vec<Prepared>) -> Vec<(RecordId, Prepared)> {
         let Some(head) = self.state.planning.planned.clone().filter(|_| !prepared.is_empty()) else {
             return Vec::new();

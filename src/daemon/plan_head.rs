@@ -1,4 +1,4 @@
-//! A new head: what it says, and what is still under way, becomes a plan.
+//! Turns a new head and the rollouts under way into a plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -173,7 +173,7 @@ impl Source {
     /// Requests the objects whose hold is released: a ConfigMap or Secret that the held template names has changed in
     /// Git, or another object that went back with it.
     fn request_held_with_new_configuration(&self, requests: &mut PlanRequests, head: &Arc<Commit>) {
-        // At the head that was planned last nothing has changed, also where it is read again after a start.
+        // At the head that was planned last nothing has changed, also if it is read again after a start.
         if self.state.planning.planned.as_ref() == Some(&head.id) {
             return;
         }

@@ -1,5 +1,5 @@
-//! Plans manifests object by object: what the API server has answered goes on, whatever keeps another object waiting. An object
-//! whose definition the same commit changes is not tried against the old one: it waits until that is through.
+//! Plans manifests object by object: an answered one goes on, whatever keeps another object waiting. An object whose
+//! definition the same commit changes is not tried against the old one: it waits until that is through.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,7 +27,7 @@ const OF_ONE_KIND: usize = 256;
 type Finished = mpsc::UnboundedSender<Prepared>;
 
 impl Planner<'_> {
-    /// Plans these manifests: definitions and configuration first, since what others do depends on them.
+    /// Plans these manifests: definitions and configuration first, since others depend on them.
     ///
     /// # Errors
     /// Fails when the cluster does not answer and [`super::on_outage::OnOutage::GiveUp`] is asked for.

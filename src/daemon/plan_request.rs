@@ -16,14 +16,14 @@ use belay_core::rollout::{Commit, CommitId, ConfigHash, IgnoredFields, Record, T
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct PlanRequest {
     pub key: ObjectKey,
-    /// Its manifest at the head; `None` where it has still to be read.
+    /// Its manifest at the head; `None` if it has still to be read.
     pub manifest: Option<Manifest>,
     pub charged: ChargedCommit,
     pub trigger: Trigger,
     pub config: ConfigChange,
 }
 
-/// The commit that is charged with what is planned.
+/// The commit that is charged with a planned object.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ChargedCommit {
     /// This one.
@@ -44,7 +44,7 @@ pub(super) enum ConfigChange {
     ByHead,
 }
 
-/// By object, what is to be planned.
+/// The planned objects by key.
 pub(super) type PlanRequests = BTreeMap<ObjectKey, PlanRequest>;
 
 impl PlanRequest {
@@ -72,8 +72,8 @@ impl PlanRequest {
 }
 
 impl Context {
-    /// Reads what these requests are about. It blocks. Returns with it the objects of which the manifest or the commit can't
-    /// be read.
+    /// Reads the manifests of these requests. It blocks. Returns with it the objects of which the manifest or the
+    /// commit can't be read.
     pub(super) fn read_requests(
         &self,
         desired: &DesiredState,
@@ -106,7 +106,7 @@ impl Context {
         Some(Wanted { config_hash, ..wanted })
     }
 
-    /// Returns a manifest with what else must be known of it.
+    /// Returns a manifest with the further facts that planning needs.
     pub(super) fn want(&self, desired: &DesiredState, charged: Charged, trigger: Trigger) -> Wanted {
         let Charged { manifest, commit } = charged;
         let config = desired.configuration(&manifest);

@@ -1,5 +1,5 @@
-//! Fields that others have added to a live object and that the manifest alone decides about: found, and left out of what an
-//! apply is said to do, for it removes them.
+//! Fields that others have added to a live object and that the manifest alone decides about: found, and left out of the
+//! result of an apply, for it removes them.
 
 use serde_json::Value;
 
@@ -14,8 +14,8 @@ impl Planner<'_> {
         is_as_applied(live, &sent(wanted, body, live)) && surplus().is_none()
     }
 
-    /// Returns what an apply of `body` would leave on the live object, although it is to go. The server is asked which of it
-    /// are only its defaults.
+    /// Returns the fields that an apply of `body` would leave on the live object, although they must go. The server is
+    /// asked which of it are only its defaults.
     pub(super) async fn surplus(
         &self,
         served: &Served,
@@ -35,12 +35,12 @@ impl Planner<'_> {
         match removed {
             Ok(defaulted) => Ok(of(Some(&defaulted))),
             Err(error) if self.gives_up(&error) => Err(error),
-            // The object can't be without it as it is; the apply brings what takes its place.
+            // The object can't be without it as it is; the apply brings its replacement.
             Err(_) => Ok(Some(found)),
         }
     }
 
-    /// Returns what the object would be after an apply of `body`, without this surplus.
+    /// Returns the object as it would be after an apply of `body`, without this surplus.
     pub(super) async fn try_without(
         &self,
         served: &Served,

@@ -1,4 +1,4 @@
-//! Makes a plan: reads what is live, asks the server what each manifest would do, and decides nothing itself.
+//! Makes a plan: reads the live objects, asks the server for the effect of each manifest, and decides nothing itself.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ pub(super) async fn plan(context: &Arc<Context>, mut wanted: Vec<Wanted>, patien
         memory: Some(context),
         patience,
     };
-    // Asking again ends in an answer; what is refused is part of the plan.
+    // Asking again ends in an answer; a refusal is part of the plan.
     planner.plan(wanted).await.unwrap_or_default()
 }
 
@@ -126,7 +126,8 @@ impl Planner<'_> {
         if said == asked.asked.as_deref() {
             return asked.decided(Some(said));
         }
-        // Drift is what differs from what was rolled out, not from what would be rolled out by now.
+        // Drift is a difference from the template that was rolled out, not from the one that would be rolled out by
+        // now.
         let rolled_out = self.memory.and_then(|memory| memory.rolled_out_hash(&wanted.key));
         ConfigHash::as_it_was(rolled_out.unwrap_or_else(|| asked.decided(Some(said)).sent))
     }
@@ -255,7 +256,7 @@ impl Planner<'_> {
         F: Future<Output = Result<T, ClusterError>>,
     {
         let in_turn = || {
-            // A request is large, and what plans holds many of them.
+            // A request is large, and the planner holds many of them.
             let answer = Box::pin(attempt());
             async move {
                 match self.requests {
@@ -281,7 +282,8 @@ impl Planner<'_> {
     }
 }
 
-/// Returns a hook that is to run again is in the way of itself, and belay deletes only what it made.
+/// Returns the step for a hook that is to run again and that belay did not create: it is in its own way, and belay
+/// deletes only its own objects.
 fn not_made(wanted: &Wanted) -> PlanStep {
     let key = &wanted.key;
     let message = format!("the hook {key} is to run again, and the one that is there was not made by belay");
@@ -292,7 +294,7 @@ fn not_made(wanted: &Wanted) -> PlanStep {
     PlanStep::Rejected(reason, vec![complaint])
 }
 
-/// Returns the fields that are put right, with who has changed them; where nobody owns them any more, who wrote last.
+/// Returns the fields that are corrected, with their writers; if nobody owns them any more, with the last writer.
 fn differences(wanted: &Wanted, step: &PlanStep, live: &Value) -> Vec<ForeignField> {
     let PlanStep::Apply(apply) = step else { return Vec::new() };
     let fields = foreign_fields(live, &apply.body.read(), &wanted.ignored_fields);

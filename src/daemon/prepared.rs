@@ -1,4 +1,4 @@
-//! One planned object, with what the plan has seen of it.
+//! One planned object, with the observations of the plan.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -24,7 +24,7 @@ pub struct Prepared {
     pub last_writer: Option<String>,
     /// When belay applied the live object last, as its field manager says.
     pub applied: Option<Timestamp>,
-    /// The fields that others have changed or added, and that are put right.
+    /// The fields that others have changed or added, and that are corrected.
     pub foreign: Vec<ForeignField>,
     /// The source whose label the live object has.
     pub owner: Option<String>,

@@ -24,7 +24,7 @@ const COMMITS: usize = 1000;
 const RECORDS: u32 = 20;
 
 impl Repository {
-    /// Returns an object as it was before `commit` changed it. `None` where the commit did not change it, made it, or
+    /// Returns an object as it was before `commit` changed it. `None` if the commit did not change it, made it, or
     /// took it away, or where it has no parent. For a merge, the first parent counts.
     pub(super) fn change_by(&self, key: &ObjectKey, commit: &CommitId) -> Result<Option<FormerManifest>, GitError> {
         let Some(parent) = self.mirror.commit(commit)?.parents.into_iter().next() else { return Ok(None) };
@@ -65,7 +65,7 @@ impl Repository {
         Ok(self.change_by(key, commit)?.is_some())
     }
 
-    /// Returns the commit that made the present manifest of an object what it is.
+    /// Returns the commit that made the present manifest of an object.
     fn brought(&self, key: &ObjectKey) -> Result<Option<CommitId>, GitError> {
         let desired = self.desired();
         let (Some(located), Some(at)) = (desired.locate(key), desired.at.clone()) else { return Ok(None) };

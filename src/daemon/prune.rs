@@ -1,4 +1,5 @@
-//! Deletes what has left the repository, where the source says so: within its limit, and only what belay put there.
+//! Deletes objects that have left the repository, if the source says so: within its limit, and only those that belay
+//! put there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,9 +26,9 @@ use belay_core::rollout::{
     is_job, marks, prunable, too_many,
 };
 
-/// After how long an object that is being deleted is said to hang.
+/// The time after which a deletion is reported to hang.
 const HANGS: SignedDuration = SignedDuration::from_secs(15);
-/// After how long belay no longer waits for it.
+/// The time after which belay no longer waits for it.
 const GIVES_UP: SignedDuration = SignedDuration::from_mins(10);
 /// The waits between two looks whether an object is gone.
 const STILL_THERE: Backoff = Backoff::between(Duration::from_millis(200), Duration::from_secs(15));
@@ -38,12 +39,12 @@ pub(super) struct PrunePlan {
     pub prepared: Vec<Prepared>,
     /// True when all kinds were searched; `None` if they were not to be.
     pub searched: Option<bool>,
-    /// The kinds of what is suspended and left: whoever takes it up again is heard by a watch, also where the head has no
+    /// The kinds of suspended objects that have left: a watch hears the end of the suspension, also if the head has no
     /// object of that kind.
     pub suspended: Vec<Served>,
 }
 
-/// Plans what is deleted.
+/// Plans the deletions.
 pub(super) async fn plan(context: &Arc<Context>, candidates: Option<Candidates>) -> PrunePlan {
     let Some(mut candidates) = candidates else { return PrunePlan::default() };
     candidates.charge_orphans(context).await;
@@ -283,7 +284,7 @@ async fn send(work: &RolloutTask, uid: &str) -> Result<Result<(), Reason>, Cance
     })
 }
 
-/// Waits until an object is gone; says what it hangs on where it does not go. `Err` with what that ends in.
+/// Waits until an object is gone; reports the obstacle if it does not go. `Err` has the outcome.
 async fn until_gone(work: &mut RolloutTask, uid: &str) -> Result<Result<(), (Outcome, Reason)>, Cancelled> {
     let (context, key) = (Arc::clone(&work.context), work.planned.wanted.key.clone());
     let began = context.clock.now();

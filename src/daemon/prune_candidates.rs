@@ -60,7 +60,7 @@ struct CandidateSearch {
 }
 
 impl Source {
-    /// Returns the objects that a new head has taken away, and those that are left from before. `None` where the source
+    /// Returns the objects that a new head has taken away, and those that are left from before. `None` if the source
     /// deletes nothing.
     pub(super) fn prune_candidates(&self, news: Option<&HeadChange>) -> Option<Candidates> {
         let objects = news.map(|news| news.removed.clone()).unwrap_or_default();
@@ -128,7 +128,7 @@ impl Source {
 
     /// Returns true when a record that was open at the start is of a deletion that goes on: the new head did not take
     /// the object away just now, and had no manifest of it before either. While a file can't be read nothing is
-    /// deleted: what has left seemingly may be in it.
+    /// deleted: a seemingly missing object may be in it.
     pub(super) fn is_being_deleted(
         &self,
         key: &ObjectKey,
@@ -176,8 +176,8 @@ impl Candidates {
         }
     }
 
-    /// Looks through all kinds of the cluster, where that has not been done. Returns what was being deleted already, of
-    /// which nobody has to be asked again, and whether all kinds could be looked through.
+    /// Looks through all kinds of the cluster, where that has not been done. Returns the objects that were being
+    /// deleted already, for which no check is needed, and true if all kinds could be searched.
     pub(super) async fn search(&mut self, context: &Arc<Context>) -> (Vec<Prepared>, Option<bool>) {
         let nothing = (Vec::new(), None);
         let Some(CandidateSearch { head, resumed }) = self.search.take() else { return nothing };

@@ -1,4 +1,4 @@
-//! One look at a repository: fetched and read within its limits, a damaged mirror set aside and fetched anew, and a
+//! One look at a repository: fetched and read within its limits, a damaged mirror set aside and fetched again, and a
 //! repository whose reading has brought belay down left alone for a while, so that the other sources go on.
 
 use std::sync::{Mutex, PoisonError};
@@ -17,7 +17,8 @@ use belay_core::rollout::CommitId;
 static ALONE: Mutex<()> = Mutex::new(());
 
 impl Repository {
-    /// Fetches, and reads the head if it is there. A mirror that turns out to be damaged is set aside and fetched anew, once.
+    /// Fetches, and reads the head if it is there. A mirror that turns out to be damaged is set aside and fetched
+    /// again, once.
     pub(super) fn look(
         &self,
         follow: &Follow,

@@ -1,4 +1,4 @@
-//! Events about what went well that wait to be told.
+//! Events about good ends that wait to be sent.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::Commit;
 
-/// Up to how many workloads that become complete with one commit are told of one by one.
+/// The number of workloads that become complete with one commit up to which each has its own Event.
 const FEW: usize = 10;
 
 /// The longest wait until all that a commit rolls out is through, where that is many objects.
@@ -43,7 +43,7 @@ pub(super) struct EventQueue {
 
 impl EventQueue {
     /// Returns the subject of one Event: the oldest, or, if there are many, all of its commit and how many more they
-    /// are. `None` where more of them are to come.
+    /// are. `None` if more of them are to come.
     pub(super) fn take(&mut self, all_through: bool) -> Option<(QueuedEvent, usize)> {
         let first = self.waiting.front()?;
         let (commit, since) = (first.commit.id.clone(), first.since);

@@ -23,7 +23,7 @@ struct Slot {
     content: Content,
     /// The kinds that were known when it was read.
     scopes: Arc<Scopes>,
-    /// Held by the one who reads it. The others wait for what he reads.
+    /// Held by the one who reads it. The others wait for the file that it reads.
     file: Arc<Mutex<Option<Arc<File>>>>,
     bytes: usize,
     /// True when it was used since the last [`ReadFiles::age`].

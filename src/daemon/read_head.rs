@@ -1,5 +1,5 @@
-//! Reads what a new head says: which manifests differ from the commit that was planned last, and who is to be charged.
-//! Everything here blocks.
+//! Reads a new head: the manifests that differ from the commit that was planned last, and the commits that are charged
+//! with them. Everything here blocks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -41,10 +41,11 @@ impl Repository {
         self.desired().manifest(key, |path, content, scopes| self.read_lately(path, content, scopes))
     }
 
-    /// Returns the change from the commit that was planned last to `head`. Only what differs from the desired state at
-    /// `known` is read for it.
+    /// Returns the change from the commit that was planned last to `head`. Only files that differ from the desired
+    /// state at `known` are read for it.
     ///
-    /// A change that looks like an accident is not taken up, unless belay or the head's own commit is told to delete.
+    /// A change that looks like an accident is not taken up, unless the options of belay or the head's own commit allow
+    /// deletions.
     pub(super) fn news(
         &self,
         known: &Arc<DesiredState>,
@@ -199,7 +200,7 @@ impl Repository {
         Err(GitError::TooLarge { what, size: all as u64, limit: HELD as u64 })
     }
 
-    /// Returns the file at the place of a change, as it is after it. `None` for what is no manifest's.
+    /// Returns the file at the place of a change, as it is after it. `None` for a path that is no manifest's.
     fn file(&self, change: &SourceChange, scopes: &Scopes) -> Result<Option<Placed>, GitError> {
         if !change.is_manifest {
             return Ok(None);
@@ -221,8 +222,8 @@ impl Repository {
         Ok(Some((path, Some(read))))
     }
 
-    /// Returns one file, or what a unit renders to, for questions about single objects of it: one after another, they read it
-    /// once.
+    /// Returns one file, or a unit's rendering, for questions about single objects of it: one after another, they read
+    /// it once.
     pub(super) fn read_lately(
         &self,
         path: &str,
@@ -232,7 +233,7 @@ impl Repository {
         self.read_files.get(path, content, scopes, || self.read(path, content, scopes))
     }
 
-    /// Reads and parses one file, or what a unit renders to.
+    /// Reads and parses one file, or a unit's rendering.
     pub(super) fn read(&self, path: &str, content: Content, scopes: &Scopes) -> Result<File, GitError> {
         let blob = match content {
             Content::Entry(entry) => entry.blob,

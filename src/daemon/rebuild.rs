@@ -1,5 +1,5 @@
-//! After the history was lost: what the cluster and Git still say of a source is put into the new one, before the first
-//! plan, so that it is there when that plan fails.
+//! After the history was lost, the traces of a source in the cluster and Git are put into the new one, before the first
+//! plan, so that they are there when that plan fails.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
@@ -50,8 +50,8 @@ async fn told_by(
 }
 
 impl Source {
-    /// Begins anew where the history has, because the file was damaged while it was in use: what is live is planned again,
-    /// and what is under way gets a record again.
+    /// Begins again after the history has, because the file was damaged while it was in use: live objects are planned
+    /// again, and rollouts under way get a record again.
     pub(super) fn renew_history_if_lost(&mut self) {
         let begun = self.context.history.begun();
         if std::mem::replace(&mut self.recorded.history, begun) == begun {
@@ -69,7 +69,7 @@ impl Source {
         self.context.holds.write_again();
     }
 
-    /// Notes what is followed and what is in the way of it, for explaining what was not rolled out.
+    /// Notes the subject of each source and its trouble, for explaining commits that were not rolled out.
     pub(super) fn note_what_is_followed(&self) {
         let followed = Followed {
             source: self.context.config.name.clone(),
@@ -114,7 +114,7 @@ pub(super) async fn if_forgotten(context: &Context) {
     context.status.trouble("cluster", None);
     match told {
         Ok(told) => put_in(context, told).await,
-        // Rights that it lacks it does not get by asking again; what is under way does not depend on it.
+        // Missing rights do not come by asking again; rollouts under way do not depend on it.
         Err(error) => warn!(%error, "failed to rebuild the history from the cluster"),
     }
 }
@@ -138,7 +138,7 @@ async fn put_in(context: &Context, mut told: Rebuilt) {
 fn write(context: &Context, told: &Rebuilt, commits: &[Commit]) -> Result<(), HistoryError> {
     let (history, source, now) = (&context.history, &context.config.name, context.clock.now());
     for (key, commit, template) in &told.templates {
-        // Without it belay goes back to what the cluster keeps.
+        // Without it belay goes back to a revision that the cluster keeps.
         if let Err(error) = history.keep_template(source, key, commit, template, now) {
             warn!(object = %key, %error, "failed to keep the template");
         }

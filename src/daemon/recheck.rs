@@ -11,7 +11,7 @@ use belay_core::rollout::{
     After, Commit, CommitId, DependencyStanding, Gate, Hold, Outcome, ReasonCode, Record, Trigger, gate,
 };
 
-/// An object that is looked into, with what the loop knows of it.
+/// An object that is checked, with the loop's facts about it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Recheck {
     pub key: ObjectKey,

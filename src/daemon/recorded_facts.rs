@@ -19,7 +19,7 @@ use belay_core::rollout::{Outcome, RecordId, RecordedFacts, Trigger, has_settled
 const RECORDS: u32 = 50;
 
 impl Context {
-    /// Asks the history what must be known of these objects, of which some have open records.
+    /// Asks the history for the necessary facts about these objects, of which some have open records.
     pub(super) async fn with_recorded_facts(
         self: &Arc<Context>,
         mut prepared: Vec<Prepared>,

@@ -28,7 +28,7 @@ use belay_core::rollout::{
 const LOOK: Duration = Duration::from_secs(3);
 /// The least time for which new pods are left alone before old ones go.
 const REST: Duration = Duration::from_secs(5);
-/// The longest wait until the watch has seen what was written last.
+/// The longest wait until the watch has seen the last write.
 const UNTIL_SEEN: Duration = Duration::from_secs(5);
 
 /// The end of one direction of a rolling update.
@@ -95,7 +95,7 @@ pub(super) async fn roll_out(work: &mut RolloutTask, start: RolloutStart) -> Res
     }
 }
 
-/// Begins again, unless only the one that this one took the place of was told to be gone.
+/// Begins again, unless only the controller that this one took the place of was reported to be gone.
 pub(super) async fn again(work: &mut RolloutTask) -> Result<Outcome, Cancelled> {
     let live = work.read().await?;
     let ignored_fields = &work.planned.wanted.ignored_fields;
@@ -174,7 +174,7 @@ pub(super) async fn take_pods_back(
     let mut live = live;
     for _ in 0..DISTURBANCES {
         let (so_far, old) = begun(work).await?;
-        // A deleted controller is created anew with its held template, and so before the pods of the next controller
+        // A deleted controller is created again with its held template, and so before the pods of the next controller
         // go.
         let Some(old) = &old else {
             match work.retry_apply(&rollback.sent(&work.context.config.name)).await? {
@@ -236,7 +236,7 @@ async fn is_back(work: &RolloutTask, wanted: Option<&Value>) -> Result<bool, Can
     Ok(so_far == Begun::Nothing && present.zip(wanted).is_some_and(|(present, wanted)| same_template(present, wanted)))
 }
 
-/// Returns the controller as it is: what it goes back to when the pods of the next one are gone.
+/// Returns the controller as it is: the rollback target when the pods of the next one are gone.
 fn as_it_is(live: &Value) -> RollbackTarget {
     let marks = TemplateMarks::on(live);
     RollbackTarget {
@@ -363,7 +363,7 @@ fn refused_reason(refused: impl Display) -> Reason {
     Reason::new(ReasonCode::RollingUpdateRefused, refused.to_string())
 }
 
-/// Writes down and publishes what a rolling update tells.
+/// Records and publishes the lines of a rolling update.
 fn told(work: &RolloutTask, outcome: Outcome, line: &str, counters: Counters) {
     let (context, wanted) = (&work.context, &work.planned.wanted);
     let step = Step { at: context.clock.now(), kind: StepKind::Progress, detail: line.to_owned() };
@@ -382,7 +382,8 @@ fn told(work: &RolloutTask, outcome: Outcome, line: &str, counters: Counters) {
     context.status.change(|source| put_or_remove(&mut source.under_way, &wanted.key, Some(under_way)));
 }
 
-/// Waits until the watch tells of the controller that was written: the one of its name before it went while this one came.
+/// Waits until the watch reports the controller that was written: the one of its name before it went while this one
+/// came.
 async fn until_seen(work: &mut RolloutTask, written: &Value) -> Result<(), Cancelled> {
     let uid = marks::uid(written).to_owned();
     let cancel = work.cancel.clone();
@@ -393,7 +394,7 @@ async fn until_seen(work: &mut RolloutTask, written: &Value) -> Result<(), Cance
         // The watch reports the rest while the rollout is judged.
         _ = tokio::time::timeout(UNTIL_SEEN, seen) => {}
     }
-    // It may be newer than what was written, and then nothing else would ever tell the judge.
+    // It may be newer than the write, and then nothing else would ever reach the judge.
     work.live.mark_changed();
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Drift that is not put right, or not for now: said in status, history and an Event, and taken back when it is gone.
+//! Drift that is not corrected, or not for now: shown in status, history and an Event, and withdrawn when it is gone.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ const NAMED: usize = 3;
 
 impl Source {
     /// Says that an object is no longer reported as drifted, if it was. An object that was taken up again, and is as its manifest
-    /// says, is no longer suspended, also where its last record says so.
+    /// says, is no longer suspended, also if its last record says so.
     pub(super) fn no_drift(&mut self, key: &ObjectKey) {
         self.context.status.trouble(&place(key, DRIFT), None);
         let ended = |source: &SourceStatus| source.ended.get(key).map(|one| one.state);
@@ -81,7 +81,7 @@ impl Source {
         });
     }
 
-    /// Says that what somebody has changed can't be put right, and why.
+    /// Reports that a change by somebody else can't be corrected, and why.
     pub(super) fn say_not_corrected(&mut self, key: &ObjectKey, fields: &[ForeignField], reason: &Reason) {
         let what = if fields.is_empty() { String::new() } else { format!(" ({})", named(fields)) };
         let message = format!("differs from Git{what} and can't be put right: {reason}; belay tries again");
@@ -130,8 +130,8 @@ impl Context {
         ))
     }
 
-    /// Publishes that somebody else and belay disagree about an object, or that they no longer do. Returns what is said,
-    /// where it was not said before.
+    /// Publishes that somebody else and belay disagree about an object, or that they no longer do. Returns the report,
+    /// if it is new.
     pub(super) fn disagree(&self, key: &ObjectKey, dispute: Option<&Dispute>) -> Option<String> {
         let place = place(key, DISAGREEMENT);
         let known = self.status.read(|source| source.obstacles.trouble.contains_key(&place)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The repository's side of a source: its mirror, and what is known of it.
+//! The repository's side of a source: its mirror, and the known facts about it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,7 +39,7 @@ pub(super) struct Repository {
 }
 
 impl Repository {
-    /// Returns its content at its head. A newer head does not change what is returned.
+    /// Returns its content at its head. A newer head does not change the returned value.
     pub(super) fn desired(&self) -> Arc<DesiredState> {
         Arc::clone(&self.desired.borrow())
     }

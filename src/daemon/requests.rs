@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub(super) const AT_ONCE: usize = 64;
 /// The most of one source. Less than all, so that a cluster that answers slowly does not take the room of the others.
 pub(super) const OF_ONE_SOURCE: usize = 32;
-/// After how long a request gives its room to others. A webhook may take 30 s, for all objects of a namespace.
+/// The time after which a request gives its room to others. A webhook may take 30 s, for all objects of a namespace.
 const SLOW: Duration = Duration::from_secs(1);
 /// The most slow requests of one source that have given their room to others.
 const SLOW_AT_ONCE: usize = 64;
@@ -125,8 +125,8 @@ impl Requests {
         self.waiting.load(Ordering::Relaxed) == 0
     }
 
-    /// Waits until none of the source's requests is under way or waits for room; at most a minute, so that what is asked all
-    /// the time does not keep what is only told waiting for ever.
+    /// Waits until none of the source's requests is under way or waits for room; at most a minute, so that constant
+    /// requests do not keep mere reports waiting for ever.
     pub(super) async fn idle(&self) {
         let idle = async {
             while !self.is_calm()
@@ -136,7 +136,7 @@ impl Requests {
                 tokio::time::sleep(LOOK_AGAIN).await;
             }
         };
-        // Late is as good as idle: it is told all the same.
+        // Late is as good as idle: the Event is sent all the same.
         drop(tokio::time::timeout(LONGEST, idle).await);
     }
 }

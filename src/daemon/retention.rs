@@ -14,11 +14,11 @@ use belay_core::rollout::{CommitId, Record};
 
 /// The period between two clean-ups of old records.
 const EVERY: Duration = Duration::from_hours(24);
-/// After which time from the start the garbage of the mirror is collected first.
+/// The time from the start after which the garbage of the mirror is collected first.
 const COLLECT_AFTER: Duration = Duration::from_mins(1);
 
 impl Source {
-    /// Pins what a plan is about to name, so that no force-push takes it away.
+    /// Pins the commits that a plan is about to name, so that no force-push removes them.
     pub(super) fn pin(&mut self, records: &[Record]) {
         let mut commits: BTreeSet<CommitId> = records.iter().map(|record| record.commit.clone()).collect();
         commits.extend(self.state.planning.planned.clone());
@@ -31,7 +31,7 @@ impl Source {
         });
     }
 
-    /// Forgets old records, and pins just what the history still names.
+    /// Forgets old records, and pins just the commits that the history still names.
     pub(super) fn tidy_up(&mut self) {
         // A run that ends with its head, as `run --once` does, begins no garbage collection, which it would break off.
         let collects = std::mem::replace(&mut self.recorded.tidied, true);

@@ -1,5 +1,5 @@
-//! The executor of every rollback, whoever wants it: the judge, a whole commit, a workload that takes its configuration along,
-//! or a person whose undo is respected. It carries out the plan that the core makes of the facts.
+//! The executor of every rollback, for every origin: the judge, a whole commit, a workload that takes its configuration
+//! along, or a person whose undo is respected. It carries out the plan that the core makes of the facts.
 
 use std::sync::Arc;
 
@@ -92,7 +92,7 @@ async fn go_back(work: &mut RolloutTask, rollback: Rollback, live: Arc<Value>) -
     }
 }
 
-/// Writes down, before anything is written, that it goes back, and tells it of a workload.
+/// Records, before any write to the cluster, that it goes back, and sends an Event about a workload.
 async fn announce(work: &RolloutTask, rollback: &Rollback, live: &Value) {
     let (context, key) = (&work.context, &work.planned.wanted.key);
     let Rollback { reason, commit, revision, stays, .. } = rollback;

@@ -12,7 +12,7 @@ use crate::config::OnFailure;
 use belay_core::rollout::rollback::{Planning, Question, RollbackFacts, RollbackPlan, plan};
 use belay_core::rollout::{FailurePolicy, Reach, Reason, before_apply, template};
 
-/// Plans what becomes of a rollout that failed.
+/// Plans the answer to a rollout that failed.
 pub(super) async fn plan_rollback(
     work: &RolloutTask,
     reason: Reason,
@@ -62,7 +62,8 @@ async fn try_out(work: &RolloutTask, live: &Value, sent: Value) -> Result<Result
     Ok(made.map_err(|error| error.to_string()))
 }
 
-/// Makes belay's own what others own of the object from before, so that nothing of it is mixed with what is sent.
+/// Makes the fields of others belay's own, on an object from before, so that nothing of it is mixed with the body that
+/// is sent.
 pub(super) async fn reclaim(work: &RolloutTask, live: &Value, sent: &Value) -> Result<(), Cancelled> {
     let ignored = &work.planned.wanted.ignored_fields;
     match before_apply(live, sent, ignored, Reach::Revision) {

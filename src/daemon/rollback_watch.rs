@@ -21,7 +21,7 @@ use belay_core::rollout::{
 const DISTURBED: Backoff = Backoff::between(Duration::from_secs(1), Duration::from_mins(5));
 
 /// Watches the way back, from the write that left the object like this, to its end. If somebody deletes it, it is
-/// created anew.
+/// created again.
 pub(super) async fn watch_back(
     work: &mut RolloutTask,
     reason: Reason,
@@ -81,7 +81,7 @@ pub(super) async fn watch_back(
     Ok(RollbackEnd::failed_too(reason.and("others have changed or deleted it on the way back, again and again"), live))
 }
 
-/// Judges the way back from a write, or from what others have made of it.
+/// Judges the rollback from a write, or from the changes of others to it.
 async fn judged(work: &mut RolloutTask, baseline: Baseline, live: Arc<Value>) -> Result<MonitorEnd, Cancelled> {
     let budget = SignedDuration::try_from(work.context.config.rollback_budget.0).unwrap_or(SignedDuration::MAX);
     let judge = work.judge(baseline).with_budget(budget);

@@ -25,7 +25,7 @@ pub(super) async fn observe(work: &RolloutTask, to: &To) -> Result<ObservedWorkl
     Ok(work.unless_cancelled(look).await?.unwrap_or_default())
 }
 
-/// Waits until there is a reason to give up before the deadline: the source's, or what the pods show.
+/// Waits until there is a reason to give up before the deadline: the source's, or the state of the pods.
 pub(super) async fn given_up(work: &RolloutTask, outcome: Outcome, to: &To) -> Reason {
     if outcome == Outcome::RollingBack {
         return std::future::pending().await;
@@ -104,7 +104,7 @@ pub(super) fn ask(work: &RolloutTask) -> Ask {
     Ask::template(manifest, marks)
 }
 
-/// The furthest that a rolling update has come. A line that is told is no movement by itself.
+/// The furthest that a rolling update has come. A line by itself is no movement.
 #[derive(Default)]
 pub(super) struct Furthest {
     best: Option<Counters>,

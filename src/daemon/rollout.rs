@@ -1,7 +1,7 @@
 //! One rollout: one manifest of one commit, from the plan to its record.
 //!
-//! Apply, watch, judge; complete, or take back by the same apply, watch and judge. Every step is recorded before and after
-//! it is taken, so that a daemon that is killed anywhere takes it up again where it was.
+//! Apply, watch, judge; complete, or roll back by the same apply, watch and judge. Every step is recorded before and
+//! after it is taken, so that a daemon that is killed anywhere takes it up again where it was.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl RolloutTask {
         RolloutEnd { end, findings: self.findings }
     }
 
-    /// Ends a rollout that was told to stop, or that was given up because its object is not served.
+    /// Ends a rollout that was cancelled, or that was given up because its object is not served.
     async fn end_of_patience(&mut self) -> End {
         let Some((outcome, reason)) = self.patience.end() else { return End::Stopped };
         match self.end(outcome, Some(reason)).await {
@@ -59,7 +59,7 @@ impl RolloutTask {
         }
     }
 
-    /// Rolls out what has pods that a controller replaces, or none.
+    /// Rolls out an object whose pods a controller replaces, or one without pods.
     pub(super) async fn roll_out(&mut self, start: RolloutStart) -> Result<Outcome, Cancelled> {
         match start {
             RolloutStart::Apply => {
@@ -122,8 +122,8 @@ impl RolloutTask {
         self.judge_from(baseline, Some(Arc::new(written))).await
     }
 
-    /// Ends the record of what nobody has to wait for. A commit whose manifest is held was not applied, though the object was made
-    /// anew.
+    /// Ends the record of an object that nobody has to wait for. A commit whose manifest is held was not applied,
+    /// though the object was created again.
     async fn end_applied(&self, written: &Value) -> Result<Outcome, Cancelled> {
         let wanted = &self.planned.wanted;
         let held = Hold::on(written).filter(|_| self.apply.restores_held && wanted.trigger.is_commit());

@@ -38,7 +38,7 @@ pub(super) struct Findings {
 pub(super) enum End {
     /// Its record is final.
     Recorded(Outcome),
-    /// It was told to stop; its record is open.
+    /// It was cancelled; its record is open.
     Stopped,
     /// It panicked, which is belay's own fault; its record is open.
     Fault(String),

@@ -1,4 +1,4 @@
-//! One rollout: what it is about, and what every part of it does.
+//! One rollout: its subject, and the steps that are common to all of its parts.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub(super) struct RolloutTask {
     pub patience: Patience,
 }
 
-/// With what a rollout begins.
+/// The beginning of a rollout.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub(super) enum RolloutStart {
     /// The manifest is applied.
@@ -49,14 +49,14 @@ pub(super) enum RolloutStart {
     RollBack {
         /// The reason of the failure.
         reason: Reason,
-        /// The baseline of the write that went back; `None` where it was not made, or not known to be.
+        /// The baseline of the write that went back; `None` if it was not made, or not known to be.
         written: Option<Baseline>,
     },
     /// Its manifest has left the repository: the object is deleted.
     Prune,
 }
 
-/// With what a rollout begins, and what it takes the place of.
+/// The beginning of a rollout, and the rollout that it takes the place of.
 #[derive(Default)]
 pub(super) struct Resume {
     pub start: RolloutStart,
@@ -69,7 +69,7 @@ pub(super) struct Resume {
     pub corrected: Option<PastCorrections>,
 }
 
-/// A rollout was told to stop.
+/// The error of a cancelled rollout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cancelled;
 
@@ -101,7 +101,7 @@ impl RolloutTask {
         marks::annotation(live, marks::COMMIT) == Some(self.planned.wanted.commit.id.as_str())
     }
 
-    /// Returns the live object, read anew.
+    /// Returns the live object, read again.
     pub(super) async fn read(&self) -> Result<Option<Arc<Value>>, Cancelled> {
         let key = &self.planned.wanted.key;
         let live = self.until_served(key, || self.context.cluster.get(key, &self.served)).await?.unwrap_or_default();
@@ -120,7 +120,8 @@ impl RolloutTask {
         Ok(outcome)
     }
 
-    /// Ends the record of what somebody asked to leave alone: it stays as it is, and is taken up again with that.
+    /// Ends the record of an object that somebody asked to leave alone: it stays as it is, and is taken up again with
+    /// that.
     pub(super) async fn leave_alone(&self, why: &str) -> Result<Outcome, Cancelled> {
         self.turn.through();
         self.end(Outcome::Suspended, Some(Reason::new(ReasonCode::Suspended, why.to_owned()))).await

@@ -1,4 +1,4 @@
-//! Follows one source: looks at its repository, plans what a new head says, and keeps the rollouts going.
+//! Follows one source: looks at its repository, plans a new head, and keeps the rollouts going.
 //!
 //! One loop owns everything that the source knows. Whatever takes time (the repository, planning, each rollout) runs
 //! beside it and reports back, so that a newer commit is never kept waiting.
@@ -21,11 +21,11 @@ use crate::git::Wake;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::Outcome;
 
-/// After how long kinds are asked for again about which the cluster said nothing.
+/// The time after which kinds are asked for again about which the cluster said nothing.
 const KINDS_AGAIN: Duration = Duration::from_secs(30);
 
 impl Source {
-    /// Follows the source until it is told to stop.
+    /// Follows the source until it is cancelled.
     pub(super) async fn follow(mut self) {
         info!(repository = %self.fetching.repository.mirror.location(), "following");
         self.resume_open();
@@ -108,7 +108,7 @@ impl Source {
     fn looked(&mut self, end: LookEnd) {
         let LookEnd { looked, kept, known } = end;
         if !Arc::ptr_eq(&known, &self.state.desired) {
-            // All that was known is forgotten since: what differs from it says little. The next look reads all of it.
+            // All facts are forgotten since: differences from them say little. The next look reads all of it.
             self.state.fetch.looking = None;
             return;
         }
@@ -132,13 +132,13 @@ impl Source {
         Arc::clone(&self.state.desired)
     }
 
-    /// Puts what another head says in the place of what was known, also for who runs beside the loop.
+    /// Replaces the desired state by another head's, also for the tasks beside the loop.
     pub(super) fn set_desired(&mut self, desired: Arc<DesiredState>) {
         self.state.desired = Arc::clone(&desired);
         self.fetching.desired.send_replace(desired);
     }
 
-    /// Forgets what the repository holds: the next look reads all of it again.
+    /// Forgets the content of the repository: the next look reads all of it again.
     pub(super) fn forget_head(&mut self) {
         // The waiting head was read as a change from a state that is now forgotten.
         self.state.planning.awaiting = None;
@@ -187,7 +187,7 @@ impl Source {
         handle.ended.cancel();
     }
 
-    /// Stops within moments: rollouts are told to stop and leave their records open, to be taken up at the next start.
+    /// Stops within moments: rollouts are cancelled and leave their records open, to be taken up at the next start.
     async fn shut_down(&mut self) {
         const STOP_TIMEOUT: Duration = Duration::from_secs(3);
         // Commands read the state at the end from the history.

@@ -31,7 +31,7 @@ impl Source {
             && self.watches.are_listed();
         let settled = idle && through && self.state.rollouts.resumed.is_empty() && !self.state.fetch.is_away;
         if !settled && self.state.fetch.looking.is_none() {
-            // Something is being done: what was found before does not count any more.
+            // Work has begun: the earlier finding does not count any more.
             self.completion.judged = None;
         }
         let complete = self.complete(settled);

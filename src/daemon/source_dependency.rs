@@ -72,8 +72,8 @@ pub(super) struct SourceDependency {
 }
 
 impl SourceDependency {
-    /// Waits until the source that `source` comes after is complete at a head that it has looked for from now on: what was
-    /// pushed to both at once is in order too. Says so meanwhile.
+    /// Waits until the source that `source` comes after is complete at a head that it has looked for from now on: a
+    /// push to both at once is in order, too. Says so meanwhile.
     pub(super) async fn until_complete(&self, source: &str, clock: &Clock, publisher: &Publisher) {
         let asked = clock.now();
         self.asked.look.notify_one();

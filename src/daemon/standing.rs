@@ -24,7 +24,7 @@ use belay_core::rollout::{
 };
 
 impl Source {
-    /// Takes up what had ended badly when the daemon stopped, from the newest record of each object.
+    /// Takes up the bad ends from before the daemon stopped, from the newest record of each object.
     pub(super) fn resume_standings(&self) {
         let source = &self.context.config.name;
         let noted = self.context.history.object_standings(source).unwrap_or_else(|error| {
@@ -106,7 +106,7 @@ impl Source {
         self.note_standing(key, Some(ObjectStanding { reason: Some(reason), ..known }));
     }
 
-    /// Notes all of it again, in a history that was begun anew.
+    /// Notes all of it again, in a history that was begun again.
     pub(super) fn note_standings_again(&mut self) {
         self.recorded.standing = None;
         for (key, standing) in self.context.status.read(|source| source.ended.clone()).unwrap_or_default() {
@@ -176,7 +176,7 @@ impl Source {
         self.context.status.change(|source| put_or_remove(&mut source.ended, key, standing));
     }
 
-    /// Forgets what is said of objects and files that have left the repository, or that are no longer complained about.
+    /// Forgets reports about objects and files that have left the repository, or that are no longer complained about.
     /// Orphans stay until they are mentioned again, or deleted.
     pub(super) fn forget_what_left(&self) {
         let desired = self.desired();
@@ -277,7 +277,7 @@ pub(super) struct Orphans {
 }
 
 impl Context {
-    /// Records for what has left the repository and stays, of what is there. It blocks.
+    /// Returns records for the objects that have left the repository and stay, of those that exist. It blocks.
     pub(super) fn orphaned(&self, orphans: Orphans) -> Vec<Record> {
         let Orphans { why, objects } = orphans;
         let is_told = |key: &ObjectKey, commit: &CommitId| {

@@ -25,7 +25,7 @@ use belay_core::rollout::{
     held_reason,
 };
 
-/// A planned object, its record, and what was known of it before a restart.
+/// A planned object, its record, and its facts from before a restart.
 type Begun = (RecordId, Option<Box<Record>>, Prepared);
 
 impl Source {
@@ -85,7 +85,7 @@ impl Source {
         self.forget_head();
     }
 
-    /// Begins what a plan says that is written down.
+    /// Begins a recorded plan.
     pub(super) fn begin_plan(&mut self, record: PlanRecord) {
         let PlanRecord { news, records, rejected, orphaned, new, known, written, .. } = record;
         let (ids, ended) = (written.unwrap_or_default(), rejected + orphaned);
@@ -121,7 +121,7 @@ impl Source {
         self.finish_commit_rollbacks();
     }
 
-    /// Begins what was planned, each under its record, in the order of ranks.
+    /// Begins planned rollouts, each under its record, in the order of ranks.
     pub(super) fn begin(&mut self, mut begun: Vec<Begun>) {
         begun.sort_by_key(|(_, _, prepared)| (prepared.planned.rank(), prepared.planned.wanted.key.clone()));
         let carried = begun.iter().filter(|(_, _, prepared)| prepared.planned.step.is_carried_through());
@@ -143,7 +143,7 @@ impl Source {
         }
         let (begun, left): (Vec<Begun>, Vec<Begun>) =
             begun.into_iter().partition(|(_, _, prepared)| beginning.contains(&prepared.planned.wanted.key));
-        // It is recorded before what depends on it asks.
+        // Ends these records first: dependents check them.
         self.leave(left);
         for (id, earlier, prepared) in begun {
             match &prepared.planned.step {
@@ -156,7 +156,7 @@ impl Source {
                     self.roll_out(id, prepared, &ranks);
                 }
                 PlanStep::Wait(reason) => {
-                    // It is told as waiting, and waiting is no trouble.
+                    // It is shown as waiting, and waiting is no trouble.
                     self.context.status.trouble(&prepared.planned.wanted.key.to_string(), None);
                     self.wait_for(id, earlier.map(|record| *record), &prepared.planned, reason);
                 }
@@ -192,7 +192,7 @@ impl Source {
         }
     }
 
-    /// Ends the records of what nothing is to be done about.
+    /// Ends the records of objects that need no action.
     fn leave(&mut self, left: Vec<Begun>) {
         self.finish_all(left.iter().map(|(id, earlier, prepared)| end_of(*id, earlier.as_deref(), prepared)).collect());
         for (_, earlier, prepared) in &left {
@@ -272,12 +272,12 @@ impl Source {
                 let (reason, written) = (reason.clone(), written.clone());
                 (RolloutStart::RollBack { reason, written }, whole())
             }
-            // Only what is deleted is left of what is carried through.
+            // Only deletions are left of the steps that a rollout performs.
             _ => (RolloutStart::Prune, whole()),
         }
     }
 
-    /// Returns the record of what is planned for a manifest.
+    /// Returns the record of a planned manifest.
     pub(super) fn record(&self, planned: &Planned) -> Record {
         let wanted = &planned.wanted;
         let (reason, complaints) = match &planned.step {
@@ -296,7 +296,7 @@ impl Source {
         }
     }
 
-    /// Records for what can't even be read: one for each object that is complained about, or for the file.
+    /// Returns records for unreadable manifests: one for each object that is complained about, or for the file.
     fn rejections(&self, news: &HeadChange) -> Vec<Record> {
         let mut by_object: BTreeMap<ObjectKey, (Arc<Commit>, Vec<Complaint>)> = BTreeMap::new();
         let new = |complaint: &Complaint| {
@@ -347,8 +347,8 @@ impl Source {
         }
     }
 
-    /// Ends the record of what a newer commit, or belay's own start, has taken the place of. At shutdown (`by` is `None`)
-    /// it stays open, to be taken up.
+    /// Ends the record of a rollout that a newer commit, or belay's own start, has replaced. At shutdown (`by` is
+    /// `None`) it stays open, to be taken up.
     pub(super) fn supersede(&self, id: RecordId, by: Option<&CommitId>) {
         let Some(by) = by else { return };
         let record = self.context.history.record(id).unwrap_or_else(|error| {

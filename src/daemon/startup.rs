@@ -1,4 +1,4 @@
-//! The start of a source: what was planned, and what was under way, when belay stopped.
+//! The start of a source: its plans and rollouts from before belay stopped.
 
 use std::collections::BTreeMap;
 

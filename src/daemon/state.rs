@@ -97,7 +97,7 @@ pub(super) struct Watches {
     pub seen: mpsc::Receiver<Seen>,
     /// Kinds that are watched only when the first plan is carried out.
     pub deferred: DeferredKinds,
-    /// The errors of watches, by what they watch.
+    /// The errors of watches, by their subject.
     pub faults: BTreeMap<String, ClusterError>,
     /// The number of the plan whose kinds the cluster is asked for, until it has answered.
     pub asked_for: Option<u64>,

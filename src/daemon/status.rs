@@ -83,7 +83,7 @@ pub struct Obstacles {
     pub standby: bool,
 }
 
-/// The end of the place of what differs from Git and is not put right: `Deployment shop/web, drift`.
+/// The end of the place of an object that differs from Git and is not corrected: `Deployment shop/web, drift`.
 pub(super) const DRIFT: &str = ", drift";
 /// The same of a workload whose good revisions are gone from the cluster meanwhile.
 pub(super) const REVISIONS: &str = ", revisions";
@@ -95,7 +95,7 @@ pub(super) const DISAGREEMENT: &str = ", disagreement";
 /// The message about a unit that takes long.
 const RENDERING: &str = "is being rendered, for more than 2 s by now; a tool may take 60 s, and a newer commit ends it";
 
-/// The places of what keeps all of a source from being read, applied or written down.
+/// The places of trouble that keeps all of a source from being read, applied or recorded.
 const BLOCKS: [&str; 4] = ["repository", "cluster", "lease", "history"];
 
 impl SourceStatus {
@@ -110,7 +110,7 @@ impl SourceStatus {
         })
     }
 
-    /// Returns the state of a live workload, by what it says itself too.
+    /// Returns the state of a live workload, by its own status, too.
     #[must_use]
     pub fn state_of_workload(&self, key: &ObjectKey) -> ObjectState {
         let live = self.workloads.get(key);
@@ -180,8 +180,7 @@ impl SourceStatus {
         lines
     }
 
-    /// Takes back what was said to be in the way at a place, unless something else is said there by now. Returns true
-    /// when it was.
+    /// Withdraws the report about trouble at a place, unless another one is there by now. Returns true when it was.
     pub(super) fn take_back(&mut self, place: &str, said: &str) -> bool {
         let is_said = self.obstacles.trouble.get(place).is_some_and(|trouble| trouble == said);
         is_said && self.obstacles.trouble.remove(place).is_some()
@@ -202,7 +201,7 @@ impl SourceStatus {
         waits.chain(ended).chain(held).chain(waiting).collect()
     }
 
-    /// Returns the objects about which somebody else and belay disagree, each with what is said of it.
+    /// Returns the objects about which somebody else and belay disagree, each with its message.
     pub fn disagreements(&self) -> impl Iterator<Item = (&str, &str)> {
         let troubles = self.obstacles.trouble.iter();
         troubles.filter_map(|(place, message)| Some((place.strip_suffix(DISAGREEMENT)?, message.as_str())))
@@ -293,7 +292,7 @@ pub struct HeldStatus {
     pub commit: CommitId,
     /// The reason for the hold.
     pub reason: String,
-    /// Since when.
+    /// The time of its beginning.
     pub since: Timestamp,
 }
 
@@ -336,9 +335,9 @@ impl Publisher {
         self.metrics.drift_corrected(&self.source);
     }
 
-    /// Changes what is published. `change` says whether anything differs by it; only then do readers hear of it. It is
-    /// told, not compared: with thousands of rollouts under way, a copy for each change of each would be the daemon's
-    /// greatest work.
+    /// Changes the published status. `change` says whether anything differs by it; only then do readers hear of it.
+    /// Readers are notified without a comparison: with thousands of rollouts under way, a copy for each change of each
+    /// would be the daemon's greatest work.
     pub(super) fn change(&self, change: impl FnOnce(&mut SourceStatus) -> bool) {
         self.status.send_if_modified(|status| match status.sources.get_mut(&self.source) {
             Some(source) => change(source),
@@ -367,7 +366,7 @@ impl Publisher {
         self.change(|source| source.obstacles.waits.take().is_some() | set(&mut source.obstacles.standby, false));
     }
 
-    /// Says what all of it waits for; whether that is news.
+    /// Publishes the thing that all of it waits for; returns true if that is news.
     pub(super) fn says_waiting(&self, message: &str) -> bool {
         let mut news = false;
         self.change(|source| {
@@ -409,7 +408,7 @@ pub(super) fn set<T: PartialEq>(field: &mut T, value: T) -> bool {
     differs
 }
 
-/// Puts a value at a key, or with `None` takes what is there away; whether anything differs by it.
+/// Puts a value at a key, or with `None` removes the present one; returns true if that changes anything.
 pub(super) fn put_or_remove<Q, K, V>(map: &mut BTreeMap<K, V>, key: &Q, value: Option<V>) -> bool
 where
     K: Ord + Borrow<Q>,

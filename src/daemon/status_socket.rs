@@ -1,5 +1,5 @@
-//! The published state, for commands on this machine: a socket in the state folder says what page, API and metrics say. It
-//! needs no room on the disk, and is there while the history can't be written.
+//! The published state, for commands on this machine: a socket in the state folder has the same as page, API and
+//! metrics. It needs no room on the disk, and is there while the history can't be written.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -54,7 +54,7 @@ pub async fn answer_commands(status: watch::Receiver<Status>, folder: StateFolde
     }
 }
 
-/// Returns the published state of the daemon whose state folder this is; `None` where none answers.
+/// Returns the published state of the daemon whose state folder this is; `None` if none answers.
 pub async fn ask_daemon(folder: &Path) -> Option<BTreeMap<String, PublishedSource>> {
     let asked = async {
         let (path, _folder) = reachable(folder)?;

@@ -76,7 +76,8 @@ enum RevisionStanding {
     Complete,
     /// It did not end well: its pods that are not ready never will be.
     Failed,
-    /// Nothing, perhaps because the history was lost: what does not start now may be starting slowly, but not what can't.
+    /// Nothing, perhaps because the history was lost: a pod that does not start now may be starting slowly, but not one
+    /// that can't start.
     Nothing,
 }
 

@@ -8,8 +8,8 @@ use crate::cluster::Mode;
 use belay_core::rollout::{Reach, StepKind, before_apply};
 
 impl RolloutTask {
-    /// Writes the fields that `kubectl apply` owns, or who made the object anew, or who added something to its pod template,
-    /// over to belay, so that the apply of `body` removes what that lacks.
+    /// Writes the fields of `kubectl apply`, of a person who created the object again, or of somebody who added to its
+    /// pod template, over to belay, so that the apply of `body` removes missing ones.
     pub(super) async fn take_over(&self, body: &Value, reach: Reach) -> Result<(), Cancelled> {
         const TRIES: usize = 5;
         for _ in 0..TRIES {

@@ -39,19 +39,19 @@ pub(super) enum TaskResult {
     Retried(ObjectKey, u64, Option<Box<Prepared>>),
     /// The record of a rollout that is taken up again was read.
     Reopened(Box<Record>),
-    /// Something was kept or forgotten, or what was in the way of it.
+    /// Records or commits were kept or forgotten, or that failed.
     Kept(Option<String>),
     /// A rollout ended.
     RolledOut(ObjectKey, Box<RolloutEnd>, Option<Box<EndedRecord>>),
     /// A rollout ended, and it was read whether an object of its commit failed, with which the others go back.
     EndRead(Option<Box<ServedCommit>>),
-    /// There is time to tell of completions.
+    /// There is time to send Events about completions.
     EventsDue,
-    /// Completions were told.
+    /// Events about completions were sent.
     CompletionsSent,
     /// A workload that had failed is complete after all.
     Recovered(ObjectKey),
-    /// Something else was told.
+    /// Another Event was sent.
     Told,
 }
 
@@ -73,7 +73,7 @@ pub(super) struct CheckResult {
     pub prepared: Vec<Prepared>,
     /// True when all kinds were searched; `None` if they were not to be.
     pub searched: Option<bool>,
-    /// The kinds of what is suspended and left, to be watched.
+    /// The kinds of suspended objects that have left, to be watched.
     pub suspended: Vec<Served>,
 }
 
@@ -88,10 +88,10 @@ pub(super) struct FailedCommit<P> {
     pub complete: Vec<P>,
 }
 
-/// The same, as the history and Git tell it.
+/// The same, from the history and Git.
 pub(super) type UnservedCommit = FailedCommit<Charged>;
 
-/// The same, with the resources that serve what goes back.
+/// The same, with the resources that serve the objects that go back.
 pub(super) type ServedCommit = FailedCommit<(Served, Charged)>;
 
 /// The record of a rollout that has ended.
@@ -113,7 +113,7 @@ pub(super) struct FinishedPlan {
 pub(super) struct PlanRecord {
     pub number: u64,
     pub news: HeadChange,
-    /// The records: first of what can't be read, then of what has left and stays, then of what is planned.
+    /// The records: first of unreadable objects, then of those that have left and stay, then of planned ones.
     pub records: Vec<Record>,
     pub rejected: usize,
     pub orphaned: usize,
@@ -133,7 +133,7 @@ pub(super) struct HeadPlan {
     pub prepared: Vec<Prepared>,
     /// True when all kinds were searched; `None` if they were not to be.
     pub searched: Option<bool>,
-    /// The kinds of what is suspended and left, to be watched.
+    /// The kinds of suspended objects that have left, to be watched.
     pub suspended: Vec<Served>,
     /// The objects of which the manifest or the commit could not be read.
     pub unread: Vec<ObjectKey>,

@@ -15,7 +15,7 @@ impl Tasks {
         self.0.spawn(task.in_current_span())
     }
 
-    /// Returns the next that is through; `None` where nothing runs.
+    /// Returns the next that is through; `None` if nothing runs.
     pub(super) async fn join_next(&mut self) -> Option<Result<TaskResult, JoinError>> {
         self.0.join_next().await
     }

@@ -15,8 +15,8 @@ use belay_core::rollout::{
     CommitId, Observation, Record, Step, StepKind, TemplateMarks, Workload, is_unwell, same_template, template,
 };
 
-/// For how long a workload that has been incomplete for a moment, or was not seen before, is doubted: a container that crashes again and again is
-/// started again every five minutes at least, and is ready for a moment each time.
+/// The time for which a workload that has been incomplete for a moment, or was not seen before, is doubted: a container
+/// that crashes again and again is started again every five minutes at least, and is ready for a moment each time.
 const DOUBTED: Duration = Duration::from_mins(10);
 
 /// The revisions of a workload that were not well when they were replaced.
@@ -43,7 +43,7 @@ impl LiveFacts {
 }
 
 impl RolloutTask {
-    /// Looks whether what this rollout takes the place of is well, and writes down where it is not. A revision whose
+    /// Checks that the revision that this rollout replaces is healthy, and records if it is not. A revision whose
     /// health can't be read counts as healthy, as it was when it was complete.
     pub(super) async fn look_at_replaced(&self) -> Result<(), Cancelled> {
         let (context, key) = (&self.context, &self.planned.wanted.key);
@@ -71,7 +71,7 @@ impl RolloutTask {
         Ok(())
     }
 
-    /// Returns the revisions of its workload that were not well when they were replaced, and were not complete anew
+    /// Returns the revisions of its workload that were unhealthy when they were replaced, and were not complete again
     /// since.
     pub(super) fn unwell(&self) -> Unhealthy {
         let (context, key) = (&self.context, &self.planned.wanted.key);
@@ -83,8 +83,8 @@ impl RolloutTask {
         Unhealthy { commits: records.into_iter().map(|record| record.commit).collect(), manifests }
     }
 
-    /// Returns the record of what a live workload is on: its last good revision, or one that a newer commit replaces
-    /// before it was judged.
+    /// Returns the record of a live workload's revision: its last good one, or one that a newer commit replaces before
+    /// it was judged.
     fn record_of(&self, live: &Value) -> Option<Record> {
         let (context, key) = (&self.context, &self.planned.wanted.key);
         let commit = TemplateMarks::on(live).commit;

@@ -149,7 +149,7 @@ impl Repository {
         differs.map(|path| self.plain_change(from, to, path.clone(), sides(path))).collect()
     }
 
-    /// Returns a change of what Git has at a path.
+    /// Returns a change of Git's entry at a path.
     fn plain_change(
         &self,
         from: Option<&CommitId>,
@@ -194,8 +194,8 @@ impl Repository {
         Ok(unknown.map(change).collect())
     }
 
-    /// Renders what is rendered of these changes, several units at once, and gives up what is rendered for another
-    /// head. A rendering that takes longer than a head waits goes on, and is read when it is done.
+    /// Renders the units of these changes, several at once, and gives up the rendering for another head. A rendering
+    /// that takes longer than a head waits goes on, and is read when it is done.
     pub(super) fn render_changed(&self, to: &CommitId, changes: &[SourceChange]) -> Result<(), GitError> {
         let _turn = self.units.renderer.begin(to.as_str());
         if !changes.iter().any(SourceChange::is_rendered) {
@@ -229,7 +229,7 @@ impl Repository {
             let _in = span.enter();
             let _attempt = repository.mirror.attempt();
             let result = contained_now(|| repository.render(&commit, &rendered));
-            // Nobody may be waiting any more: then it is told when they are read.
+            // Nobody may be waiting any more: then the loop hears when they are read.
             drop(send.send(result));
             repository.units.end_late(&rendered);
         };
@@ -278,7 +278,7 @@ impl Repository {
             return Ok(File::unreadable(path.into(), Vec::new()));
         }
         let Some((commit, unit)) = self.units.find(path, id) else {
-            // Only of commits that have been asked about it is known what a unit is made from.
+            // The inputs of a unit are known only for commits that have been asked about it.
             return Ok(File::unreadable(path.into(), Vec::new()));
         };
         let _attempt = (!self.units.renderer.is_known(&unit)).then(|| self.mirror.attempt());
@@ -287,7 +287,7 @@ impl Repository {
 }
 
 impl HeadReading<'_> {
-    /// Returns the newest commit up to `head` that changed what a unit makes of an object. If an object need not be
+    /// Returns the newest commit up to `head` that changed a unit's rendering of an object. If an object need not be
     /// told from its unit, returns the newest that changed the unit's sources.
     pub(super) fn charge_unit(
         &mut self,
@@ -330,7 +330,7 @@ impl HeadReading<'_> {
         Ok(self.repository.plan_at(at)?.units.get(path).map(|unit| unit.id))
     }
 
-    /// Returns a unit's rendering of an object. `None` where that would take longer than is left for older commits.
+    /// Returns a unit's rendering of an object. `None` if that would take longer than is left for older commits.
     fn object_in(
         &self,
         path: &str,

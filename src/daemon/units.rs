@@ -1,4 +1,4 @@
-//! The folders of a source that are rendered: what of them is known at which commit.
+//! The folders of a source that are rendered: their facts by commit.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -58,7 +58,7 @@ pub(super) enum Content {
 /// A path at which something differs between two commits.
 #[derive(Clone, Debug)]
 pub(super) struct SourceChange {
-    /// The path of a file; of a unit, what it is known by.
+    /// The path of a file; for a unit, its name.
     pub path: String,
     pub before: Option<Content>,
     pub after: Option<Content>,
@@ -160,7 +160,7 @@ impl Units {
         self.again.fetch_or(now, Ordering::Relaxed) || now
     }
 
-    /// Takes in what the cluster can do. If they have changed, charts are rendered again.
+    /// Sets the capabilities of the cluster. If they have changed, charts are rendered again.
     pub(super) fn set_capabilities(&self, capabilities: Capabilities) {
         if self.renderer.set_capabilities(capabilities) {
             *self.plans() = Plans::default();

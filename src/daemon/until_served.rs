@@ -10,12 +10,12 @@ use crate::cluster::{Backoff, ClusterError};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Reason, ReasonCode};
 
-/// Since when an object is not served.
+/// The time since which an object is not served.
 #[derive(Debug, Default)]
 pub(super) struct NotServedSince(Mutex<Option<Instant>>);
 
 impl RolloutTask {
-    /// Asks the cluster about an object until it answers. `Err` with [`Cancelled`] also where the object was not served for
+    /// Asks the cluster about an object until it answers. `Err` with [`Cancelled`] also if the object was not served for
     /// all of `outage_timeout`: then the rollout ends.
     pub(super) async fn until_served<T, F>(
         &self,
@@ -53,7 +53,7 @@ impl RolloutTask {
             *since = None;
             return false;
         }
-        // Only this object is in trouble: what comes later in the order goes on.
+        // Only this object is in trouble: later objects of the order go on.
         self.turn.through();
         since.get_or_insert_with(Instant::now).elapsed() >= self.context.config.outage_timeout.0
     }
@@ -65,7 +65,7 @@ impl RolloutTask {
     }
 
     fn give_up(&self, error: &ClusterError) {
-        // The first reason is the one that is told.
+        // The first reason is the one that is reported.
         drop(self.patience.gave_up.set(self.not_served(error)));
     }
 }

@@ -15,7 +15,7 @@ use belay_core::manifest::{Compact, ObjectKey};
 use belay_core::rollout::{Hold, LiveWorkload, Note, Outcome, Reason, Workload, is_job, marks};
 
 impl Source {
-    /// Hears what the watches have seen.
+    /// Takes the observations of the watches.
     pub(super) fn saw(&mut self, seen: Seen) {
         match seen {
             Seen::Live(key, text) => {
@@ -45,7 +45,7 @@ impl Source {
                     .status
                     .change(|source| source.held.remove(&key).is_some() | source.workloads.remove(&key).is_some());
                 if let Some(handle) = self.handles.get(&key) {
-                    // A Job that has ended does not begin anew by going: how it ended is still to be heard.
+                    // A Job that has ended does not begin again by going: its end is still to be heard.
                     handle.live.send_if_modified(|live| {
                         let ended = live.as_ref().is_some_and(|live| is_job(&key) && has_ended(&key, &live.read()));
                         !ended && live.take().is_some()
@@ -96,8 +96,8 @@ impl Source {
         self.context.status.trouble("cluster", outage);
     }
 
-    /// Returns the hold that somebody has taken off an object, which has `now`. One that a newer commit has let go of
-    /// is gone with that commit's own write, however late the watch tells of it; who goes back writes none without.
+    /// Returns the hold that somebody has taken off an object, which has `now`. A hold that a newer commit has released
+    /// is gone with that commit's own write, however late the watch reports it; a rollback writes none without.
     fn released(&self, key: &ObjectKey, now: Option<&Hold>) -> Option<Hold> {
         let before = self.state.live.get(key)?.hold.as_ref().filter(|_| now.is_none() && !self.is_going_forth(key))?;
         let desired = self.desired();
@@ -112,7 +112,7 @@ impl Source {
         self.state.rollouts.under_way.contains_key(key) && !self.context.status.read(goes_back).unwrap_or_default()
     }
 
-    /// Keeps what must be known of a live object, and publishes its hold.
+    /// Keeps the necessary facts about a live object, and publishes its hold.
     fn note(&mut self, key: &ObjectKey, live: &Value) {
         let hold = Hold::on(live);
         if let Some(hold) = &hold {
@@ -165,7 +165,7 @@ impl Source {
             self.tell_recovered(key, live);
             self.recheck_dependents(key);
         }
-        // With what was replaced, a revision may be gone that named what has left.
+        // A replaced revision may be gone that named an object which has left the repository.
         if self.context.config.prune && (completed || (resumed && !self.desired().mentions(key))) {
             self.state.pruned.search_due = Some(Instant::now() + DEBOUNCE);
         }
@@ -184,7 +184,7 @@ impl Source {
         });
     }
 
-    /// Tells of a hold what a newer commit, which has gone back to what is held, has to do with it.
+    /// Publishes a hold with the newer commit that has gone back to the held template.
     pub(super) fn tell_hold(&self, key: &ObjectKey, hold: &Hold, reason: Reason) {
         let Hold { commit, since, .. } = hold.clone();
         let held = HeldStatus { commit, reason: reason.message, since };

@@ -240,7 +240,7 @@ pub enum GitError {
     Io {
         /// The action of belay.
         doing: &'static str,
-        /// With what.
+        /// The path.
         path: PathBuf,
         /// The reason of the failure.
         source: std::io::Error,

@@ -155,7 +155,7 @@ pub enum HistoryError {
     Io {
         /// The action of belay.
         doing: &'static str,
-        /// With what.
+        /// The path.
         path: PathBuf,
         /// The reason of the failure.
         source: std::io::Error,

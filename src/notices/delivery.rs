@@ -57,7 +57,7 @@ impl Delivery {
 pub struct HttpAnswer {
     /// The status.
     pub status: u16,
-    /// After which time it wants to be asked again.
+    /// The time after which it wants to be asked again.
     pub retry_after: Option<Duration>,
     /// The beginning of what it said, without what could steer a terminal, and without secrets.
     pub text: String,
@@ -77,9 +77,9 @@ pub trait Post: Send + Sync + 'static {
 /// The route of a mail.
 #[derive(Clone)]
 pub(super) struct MailRoute {
-    /// From whom, and to whom.
+    /// The sender and the recipients.
     pub(super) envelope: Envelope,
-    /// By what the server knows belay.
+    /// The name and password by which the server knows belay.
     pub(super) credentials: Option<Credentials>,
 }
 

@@ -31,9 +31,9 @@ pub struct Notification {
     pub receiver: String,
     /// When it happened.
     pub at: Timestamp,
-    /// The source; null where it is about several, and for a test, as are commit and links.
+    /// The source; null if it is about several, and for a test, as are commit and links.
     pub source: Option<String>,
-    /// The id of the commit; null where it is about several, or none.
+    /// The id of the commit; null if it is about several, or none.
     pub commit: Option<CommitId>,
     /// Its subject.
     pub subject: Option<String>,
@@ -45,7 +45,7 @@ pub struct Notification {
     pub is_final: bool,
     /// True when it is about the commits before this one, which a source had when belay began to follow it.
     pub past: bool,
-    /// Since when it is so, of holds and of sources that are blocked.
+    /// The time since which a source is blocked, or an object held.
     pub since: Option<Timestamp>,
     /// The sources that are blocked, or no longer are; for `disagreement`, those with an object that somebody else and belay
     /// keep changing.
@@ -68,7 +68,7 @@ pub struct Notification {
 pub struct SourceNotice {
     /// Its name.
     pub source: String,
-    /// Since when.
+    /// The time of its beginning.
     pub since: Option<Timestamp>,
     /// The reason for which it is blocked, or the field manager and the field of a disagreement; null if it is no
     /// longer blocked.

@@ -39,11 +39,11 @@ const LOOK: Duration = Duration::from_secs(5);
 const LOOK_OF_FORGE: Duration = Duration::from_secs(1);
 /// The age of a notice at which it is sent: troubles of one moment are sent together.
 const SETTLES: Duration = Duration::from_secs(5);
-/// The longest wait, also where a receiver asks for a longer one.
+/// The longest wait, also if a receiver asks for a longer one.
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
 /// The waits after attempts in vain.
 pub(super) const IN_VAIN: Backoff = Backoff::between(Duration::from_secs(10), LONGEST_WAIT);
-/// For how long a message is tried.
+/// The time for which a message is tried.
 const GIVES_UP: Duration = Duration::from_hours(24);
 /// The number of bytes of a message's id.
 const ID: usize = 16;
@@ -213,7 +213,7 @@ impl Receiver {
         self.0.kind.is_forge()
     }
 
-    /// Returns an answer that only says that all is as it should be is one that takes the message.
+    /// Turns an answer that only says that all is as it should be into one that takes the message.
     fn judged(&self, state: CommitState, answer: HttpAnswer) -> HttpAnswer {
         match forge::was_so(self.0.kind, state, &answer) {
             true => HttpAnswer { status: 200, ..answer },

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 
 /// The number of common characters of an answer and a secret from which on they are hidden, wherever they stand.
 const PART: usize = 8;
-/// From how many characters on a part between separators is hidden where it stands as a word.
+/// The number of characters from which on a part between separators is hidden if it stands as a word.
 const WORD: usize = 4;
 /// The longest escape of HTML, in bytes after its `&`.
 const ENTITY: usize = 10;

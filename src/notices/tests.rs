@@ -212,7 +212,7 @@ async fn files_are_named_and_what_is_in_them_is_not() {
         let error = tried(&of(&path)).await.unwrap_err().to_string();
         assert!(!error.contains("token-1"), "{error}");
     }
-    // Without TLS only where private addresses are allowed.
+    // Without TLS only if private addresses are allowed.
     let path = file(folder.path(), "slack", "http://127.0.0.1:9/token-1");
     assert!(tried(&of(&path)).await.unwrap_err().to_string().contains("allow_private"));
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

@@ -93,7 +93,7 @@ impl Cache {
         }
     }
 
-    /// Makes room for a rendering of this size. Returns what is kept beside it; `None` where it is larger than all that is.
+    /// Makes room for a rendering of this size. Returns what is kept beside it; `None` if it is larger than all that is.
     fn with_room_for(&self, size: u64, kept: Option<KeptSize>) -> std::io::Result<Option<KeptSize>> {
         if size > self.limits.bytes {
             return Ok(None);

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// After how long the cluster is asked again.
+/// The time after which the cluster is asked again.
 const RENEWED: Duration = Duration::from_mins(10);
 
 /// The content of `.Capabilities` in a chart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
-    /// `v1.36.3`; empty where it is not known.
+    /// `v1.36.3`; empty if it is not known.
     pub kube_version: String,
     /// `apps/v1`, `apps/v1/Deployment`.
     pub api_versions: Vec<String>,

@@ -86,7 +86,7 @@ const SAID: u64 = 64 << 10;
 const GO_MEMORY: &str = "GOMEMLIMIT";
 /// The waits between two looks whether a tool has ended.
 const PAUSES: Backoff = Backoff::between(Duration::from_millis(1), Duration::from_millis(20));
-/// After how long it is told that a tool runs.
+/// The time after which a running tool is reported.
 const SLOW: Duration = Duration::from_secs(2);
 /// The longest time until ended processes close their output.
 const LETTING_GO: Duration = Duration::from_secs(2);

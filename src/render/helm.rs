@@ -25,7 +25,7 @@ pub(super) fn release(options: &HelmOptions) -> String {
     options.release.clone().unwrap_or_else(of_folder)
 }
 
-/// Returns the path of a file with values, from the root. `None` where it lies outside of the repository.
+/// Returns the path of a file with values, from the root. `None` if it lies outside of the repository.
 pub(super) fn values_path(options: &HelmOptions, values: &str) -> Option<String> {
     match values.strip_prefix('/') {
         Some(from_root) => join("", from_root),

@@ -1,4 +1,4 @@
-//! Templates that ask the cluster: `lookup` finds nothing where a chart is rendered.
+//! Templates that ask the cluster: `lookup` finds nothing if a chart is rendered.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

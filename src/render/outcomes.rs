@@ -14,7 +14,7 @@ use belay_core::manifest::{File, Origins, Place, Rendered, Scopes, not_rendered,
 /// The most that is held in memory, in outcomes and in bytes.
 const HELD: usize = 1000;
 const BYTES: usize = 128 << 20;
-/// After how long a tool is run again that took more than its limits, or that the machine did not let run.
+/// The time after which a tool is run again that took more than its limits, or that the machine did not let run.
 const AGAIN: Duration = Duration::from_mins(10);
 
 /// The outcome of a unit.

@@ -272,7 +272,7 @@ fn ends_escaped(text: &str) -> bool {
     (text.len() - text.trim_end_matches('\\').len()) % 2 == 1
 }
 
-/// Returns the text that a pattern without wildcards stands for; `None` where it has one, or its last backslash escapes
+/// Returns the text that a pattern without wildcards stands for; `None` if it has one, or its last backslash escapes
 /// nothing.
 fn literal(pattern: &str) -> Option<String> {
     let mut text = String::with_capacity(pattern.len());
@@ -343,7 +343,7 @@ fn element<'p>(pattern: &'p str, c: char, steps: &mut u64) -> (Element, &'p str)
     }
 }
 
-/// Returns true when a character is one of a class, whose text follows its `[`, and the text behind it. `None` where it
+/// Returns true when a character is one of a class, whose text follows its `[`, and the text behind it. `None` if it
 /// has no end.
 fn class<'p>(text: &'p str, c: char, steps: &mut u64) -> Option<(bool, &'p str)> {
     let (negated, mut rest) = match text.strip_prefix(['!', '^']) {

@@ -116,7 +116,7 @@ impl<T: Tree> Search<'_, T> {
         Ok(true)
     }
 
-    /// Returns the files that a unit is made from; `None` where there are too many.
+    /// Returns the files that a unit is made from; `None` if there are too many.
     fn files(&mut self, unit: &Unit) -> Result<Option<BTreeSet<String>>, T::Error> {
         let mut files = BTreeSet::new();
         let mut next: Vec<(String, Node)> = Vec::new();

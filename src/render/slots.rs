@@ -31,7 +31,7 @@ impl Asking {
         Asking(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Waits for a slot; `None` where it is given up meanwhile, or it takes longer than `patience`.
+    /// Waits for a slot; `None` if it is given up meanwhile, or it takes longer than `patience`.
     pub(super) fn wait(self, given_up: &CancellationToken, patience: Duration) -> Option<ToolSlot<'static>> {
         let patience = Instant::now().checked_add(patience);
         let given_up = || given_up.is_cancelled() || patience.is_some_and(|end| Instant::now() >= end);
@@ -57,7 +57,7 @@ fn with_room(processors: usize, memory: Option<u64>, tool: u64) -> usize {
     processors.min(usize::try_from(room).unwrap_or(usize::MAX)).max(1)
 }
 
-/// Returns the memory that the control group of this process may have, in bytes; `None` where there is no limit.
+/// Returns the memory that the control group of this process may have, in bytes; `None` if there is no limit.
 fn memory_limit() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let own = groups.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");

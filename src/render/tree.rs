@@ -47,7 +47,7 @@ pub trait Tree: Sync {
     /// The reason for which it can't be read.
     type Error: Send;
 
-    /// Returns the node at a path. `None` where there is nothing.
+    /// Returns the node at a path. `None` if there is nothing.
     ///
     /// # Errors
     ///
@@ -61,7 +61,7 @@ pub trait Tree: Sync {
     /// When the tree can't be read.
     fn list(&self, folder: &str) -> Result<Vec<(String, Node)>, Self::Error>;
 
-    /// Returns the content of a file, or the target of a link. `None` where that is more than `limit` bytes, or there
+    /// Returns the content of a file, or the target of a link. `None` if that is more than `limit` bytes, or there
     /// is no file.
     ///
     /// # Errors

@@ -96,7 +96,7 @@ pub struct Unit {
     pub kind: UnitKind,
     /// Its inputs.
     pub inputs: Inputs,
-    /// The files that it names, also where it may be made from others.
+    /// The files that it names, also if it may be made from others.
     pub files: Vec<String>,
     /// The folders of the other kustomizations that it is built on.
     pub bases: Vec<String>,
@@ -109,7 +109,7 @@ pub struct Unit {
 /// The units of a source's folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// By what they are known by.
+    /// The units by their names.
     pub units: BTreeMap<Arc<str>, Unit>,
     /// The files that are no plain manifests.
     pub(super) covered: Covered,

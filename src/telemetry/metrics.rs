@@ -119,7 +119,7 @@ impl Hooked {
 pub struct Took {
     /// Seconds from its beginning to its end.
     pub seconds: f64,
-    /// Seconds from the writing of the commit until it was complete; `None` where no commit set it off, or it failed.
+    /// Seconds from the writing of the commit until it was complete; `None` if no commit set it off, or it failed.
     pub since_commit: Option<f64>,
 }
 

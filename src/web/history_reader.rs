@@ -36,7 +36,7 @@ impl HistoryReader {
             let turn = Arc::clone(&self.room).acquire_owned().await;
             let folder = self.folder.clone();
             tokio::task::spawn_blocking(move || {
-                // Kept until it is read, also where nobody waits for it any more.
+                // Kept until it is read, also if nobody waits for it any more.
                 let _turn = turn;
                 question(&History::read_only(&folder)?)
             })

@@ -1,5 +1,5 @@
-//! By which names this server may be asked. A web site of somebody else's can let its own name lead here and then read, in
-//! a visitor's browser, what is answered to it (DNS rebinding): but a browser says by which name it asks.
+//! The names by which this server may be asked. A web site of somebody else's can let its own name lead here and then
+//! read, in a visitor's browser, what is answered to it (DNS rebinding): but a browser says by which name it asks.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr};

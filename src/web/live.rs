@@ -20,7 +20,7 @@ use crate::daemon::Status;
 const LISTENERS: usize = 32;
 /// A page is told at most so often.
 const BETWEEN: Duration = Duration::from_secs(1);
-/// After how long of nothing a comment is sent, so that what lies between does not close the connection.
+/// The time without events after which a comment is sent, so that a proxy does not close the connection.
 const KEEP: Duration = Duration::from_secs(15);
 
 /// Returns the room for listeners.

@@ -110,7 +110,7 @@ impl DiffReader {
         let _ends_with_this = stop.clone().drop_guard();
         let (state, commit, objects) = (self.state.clone(), commit.clone(), key.1.clone());
         let read = tokio::task::spawn_blocking(move || {
-            // Kept until it has ended, also where nobody waits for it any more.
+            // Kept until it has ended, also if nobody waits for it any more.
             let _turn = turn;
             Reading::new(&stop).read(&state, &commit, &objects)
         });

@@ -35,7 +35,7 @@ struct Rollout {
 /// The newest rollout of each workload. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct RolloutProgress {
-    /// Since when is noted what the daemon says.
+    /// The time since which the daemon's reports are noted.
     since: Timestamp,
     known: Arc<Mutex<BTreeMap<(String, ObjectKey), Rollout>>>,
 }

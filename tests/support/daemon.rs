@@ -348,7 +348,7 @@ impl World {
         self.records().into_iter().map(|record| (record.object.to_string(), record.outcome)).collect()
     }
 
-    /// Returns a live object by its path, `apis/apps/v1/namespaces/shop/deployments/web`; `None` where there is none.
+    /// Returns a live object by its path, `apis/apps/v1/namespaces/shop/deployments/web`; `None` if there is none.
     pub async fn get(&self, path: &str) -> Option<Value> {
         let request = http::Request::get(format!("/{path}")).body(Vec::new()).expect("a request");
         match self.client.request::<Value>(request).await {

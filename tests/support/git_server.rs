@@ -20,7 +20,7 @@ pub struct Temper {
     /// A repository in its folder, and the reference in it that is deleted, with all that it leads to, as soon as the server has
     /// said which there are.
     pub vanishes: Option<(String, String)>,
-    /// After how many bytes of an answer it hangs up.
+    /// The number of bytes of an answer after which it hangs up.
     pub hangs_up_after: Option<usize>,
     /// The answer instead of Git.
     pub answers: Option<String>,

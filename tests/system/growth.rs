@@ -334,7 +334,7 @@ async fn send(client: &Client, method: &str, path: &str, body: &str) -> u16 {
     code
 }
 
-/// Returns the memory of this process, in bytes; `None` where there is no way to tell.
+/// Returns the memory of this process, in bytes; `None` if there is no way to tell.
 fn resident() -> Option<u64> {
     let text = fs::read_to_string("/proc/self/status").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

@@ -46,7 +46,7 @@ pub struct Subresource {
     pub name: String,
     /// The group of the kind that it speaks; empty together with `version` where it is the parent's.
     pub group: String,
-    /// The version of the kind that it speaks; empty where it is the parent's.
+    /// The version of the kind that it speaks; empty if it is the parent's.
     pub version: String,
     /// The kind that it speaks, `Scale`.
     pub kind: String,

@@ -60,7 +60,7 @@ pub struct Struct {
     pub fields: BTreeMap<String, Field>,
     /// The fields that must be there.
     pub required: Vec<String>,
-    /// The fields that Go writes even where nothing was ever put there. None for custom kinds.
+    /// The fields that Go writes even if nothing was ever put there. None for custom kinds.
     pub always_written: Vec<String>,
     /// True when it has one owner as a whole (`x-kubernetes-map-type: atomic`).
     pub atomic: bool,

@@ -135,7 +135,7 @@ impl PodLogs {
         self.tell();
     }
 
-    /// Returns the lines of a container's present run, or of the one before; `None` where there was no such run.
+    /// Returns the lines of a container's present run, or of the one before; `None` if there was no such run.
     #[must_use]
     pub fn lines(&self, pod_uid: &str, container: &str, previous: bool) -> Option<Vec<LogLine>> {
         let pods = self.lock();
@@ -156,7 +156,7 @@ impl PodLogs {
         (run.after(read), run.end())
     }
 
-    /// Reads a container's present run from its beginning, or goes on from where a reading ended; `None` where the
+    /// Reads a container's present run from its beginning, or goes on from where a reading ended; `None` if the
     /// container never ran or is gone.
     #[must_use]
     pub fn read(&self, pod_uid: &str, container: &str, from: Option<LogPlace>) -> Option<Reading> {

@@ -1,5 +1,5 @@
-//! Objects about which somebody else and belay disagree: how often each field was put right lately, and when it is put right
-//! next. A correction that succeeds resets nothing: only time does.
+//! Objects about which somebody else and belay disagree: how often each field was corrected lately, and when the next
+//! correction is due. A correction that succeeds resets nothing: only time does.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -50,7 +50,7 @@ impl Corrections {
 }
 
 impl Disputes {
-    /// Returns when these fields of an object may be put right; `None` where that is now.
+    /// Returns when these fields of an object may be corrected; `None` if that is now.
     pub fn next(&self, key: &ObjectKey, fields: &[ForeignField], now: Instant) -> Option<Instant> {
         let known = self.objects.get(key)?;
         let next = |field: &ForeignField| {
@@ -62,7 +62,7 @@ impl Disputes {
         all?.into_iter().min().filter(|at| *at > now)
     }
 
-    /// Counts that these fields of an object are put right.
+    /// Counts that these fields of an object are corrected.
     pub fn count(&mut self, key: &ObjectKey, fields: &[ForeignField], now: Instant) {
         self.forget(now);
         let known = self.objects.entry(key.clone()).or_default();
@@ -78,7 +78,7 @@ impl Disputes {
         }
     }
 
-    /// Counts what a rollout has put right so often, from a time on.
+    /// Counts so many corrections of a rollout, from a time on.
     pub fn count_many(&mut self, key: &ObjectKey, dispute: &Dispute, now: Instant) {
         self.count(key, &dispute.fields, now);
         let known = self.objects.entry(key.clone()).or_default();

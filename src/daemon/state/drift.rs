@@ -1,4 +1,4 @@
-//! Live objects that may not be as the head says: when each is looked into, and what was tried in vain.
+//! Live objects that may differ from the head: when each is checked, and the tries that were in vain.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

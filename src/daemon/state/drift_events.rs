@@ -1,4 +1,4 @@
-//! Events about live objects that may not be as the head says: when they are looked into, and what comes of it.
+//! Events about live objects that may differ from the head: when they are checked, and the consequences.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use belay_core::rollout::{
     DependencyStanding, ForeignField, Hold, Outcome, PlanStep, ReasonCode, Trigger, UNKNOWN_MANAGER, marks,
 };
 
-/// The waits before what could not be looked through for what has left the repository is looked through again.
+/// The waits before kinds that could not be searched for objects that have left the repository are searched again.
 const SEARCH_AGAIN: Backoff = Backoff::between(Duration::from_secs(30), Duration::from_mins(10));
 /// The longest time that a controller whose pods somebody replaces by hand may make no progress before it is corrected.
 /// The command itself gives up after 5 minutes, if nobody said otherwise.
@@ -68,7 +68,7 @@ pub fn looked_for(
     state.pruned.searching = false;
     state.pruned.searched = searched.unwrap_or(state.pruned.searched);
     state.pruned.failures = if searched == Some(false) { state.pruned.failures.saturating_add(1) } else { 0 };
-    // A newer head may say otherwise; where it does not, what was found holds, or commits would keep it from ever counting.
+    // A newer head may differ; if it does not, the findings hold, or commits would keep them from ever counting.
     let is_known = state.desired.unreadable().next().is_none() && !state.fetch.is_away;
     if state.planning.running.is_some() || plan != state.planning.plans && !is_known {
         overtaken(state, prepared, now);
@@ -100,7 +100,7 @@ pub fn checked(state: &mut State, plan: u64, prepared: Vec<Prepared>, now: Insta
     take_up_all(state, prepared, now)
 }
 
-/// Decides what becomes of an object that was looked into, or tried again.
+/// Decides about an object that was checked, or tried again.
 pub fn take_up(state: &mut State, mut prepared: Prepared, effects: &mut Vec<Effect>, start: &mut Start, now: Instant) {
     let key = prepared.planned.wanted.key.clone();
     if state.rollouts.under_way.contains_key(&key) {
@@ -152,7 +152,7 @@ pub fn take_up(state: &mut State, mut prepared: Prepared, effects: &mut Vec<Effe
             prepared.resume(None);
             start.new.push(prepared);
         }
-        // Somebody deletes it: it is made anew as soon as it is gone, and is not complete until then.
+        // Somebody deletes it: it is created again as soon as it is gone, and is not complete until then.
         PlanStep::Wait(reason) if reason.code == ReasonCode::DeletionHangs => {
             name_writer(&mut prepared);
             start.new.push(prepared);
@@ -201,7 +201,7 @@ fn correct(state: &mut State, mut prepared: Prepared, effects: &mut Vec<Effect>,
     start.corrections.push(prepared);
 }
 
-/// Says who has changed an object that is put right.
+/// Names the writer who has changed an object that is corrected.
 fn name_writer(prepared: &mut Prepared) {
     if let Trigger::Drift(by) = &mut prepared.planned.wanted.trigger {
         let foreign = prepared.foreign.first().map(|field| field.manager.clone());
@@ -274,7 +274,7 @@ fn lost_its_hold_with_its_template(state: &State, prepared: &Prepared) -> bool {
     held_at.zip(present).is_some_and(|(held_at, present)| held_at != present)
 }
 
-/// Sees to it that what could not be looked through is looked through later.
+/// Schedules another search of the kinds that could not be searched.
 pub fn search_on(state: &mut State, now: Instant) {
     if state.settings.prune && !state.pruned.searched && !state.pruned.searching {
         let wait = state.pruned.failures.checked_sub(1).map_or(Duration::ZERO, |waits| SEARCH_AGAIN.wait_number(waits));
@@ -290,7 +290,7 @@ pub fn compared(state: &mut State, key: ObjectKey, digest: u64, in_sync: bool, n
     state.drift.comparing.remove(&key);
     let is_same = state.live.get(&key).is_some_and(|facts| facts.seen == Some(digest));
     if !is_same || state.rollouts.under_way.contains_key(&key) {
-        // It is gone, or what began since looks at it when it ends.
+        // It is gone, or the work that began since checks it when it ends.
         return Vec::new();
     }
     if in_sync {

@@ -19,7 +19,7 @@ use belay_core::rollout::{CommitId, ForeignField, Hold, Outcome, Reason, Record,
 pub enum Event {
     /// It is time to look at the repository.
     LookDue { at: Timestamp },
-    /// A look at the repository is through, at a time; with what the mirror holds, where that is to be kept up.
+    /// A look at the repository is through, at a time; with the content of the mirror, if that is to stay in force.
     Looked { seen: HeadSeen, kept: Option<Box<HeadChange>>, at: Timestamp },
     /// The source that a head waits for is complete, by the number of the wait.
     Awaited(u64),
@@ -27,7 +27,7 @@ pub enum Event {
     Planned { number: u64, plan: Box<FinishedPlan> },
     /// A plan was written down, or could not be; whether that history is lost since.
     PlanRecorded { record: Box<PlanRecord>, is_lost: bool },
-    /// A new head is planned, for which what is under way for these objects gives way.
+    /// A new head is planned, to which the rollouts under way for these objects give way.
     Superseded { keys: BTreeSet<ObjectKey>, by: CommitId },
     /// It may be time to look into objects.
     Due,
@@ -36,13 +36,13 @@ pub enum Event {
     /// The search for objects that have left the repository is done, under the plan of this number; `searched` is true
     /// when all kinds were searched, if they were to be.
     Searched { plan: u64, prepared: Vec<Prepared>, searched: Option<bool> },
-    /// An object was tried again, under this number; with what is planned for it, where anything is.
+    /// An object was tried again, under this number; with its plan, if there is one.
     Retried { key: ObjectKey, number: u64, prepared: Option<Box<Prepared>> },
     /// A rollout that was to begin without a new head is recorded.
     Begun { key: ObjectKey },
     /// A live object with this digest was compared with its manifest.
     Compared { key: ObjectKey, digest: u64, in_sync: bool },
-    /// The watch has told of all objects of a kind.
+    /// The watch has reported all objects of a kind.
     Listed { group: String, kind: String },
     /// An object is not there any more.
     Gone(ObjectKey),
@@ -50,9 +50,9 @@ pub enum Event {
     Rescaled(Vec<ObjectKey>),
     /// Others have kept changing an object while it was rolled out.
     Disturbed { key: ObjectKey, dispute: Dispute },
-    /// A rollout has ended, and is recorded: what its record says that set it off, and how long it took.
+    /// A rollout has ended, and is recorded: with the trigger of its record, and its duration.
     Ended { key: ObjectKey, outcome: Outcome, trigger: Option<Trigger>, took: Option<Took> },
-    /// A rollout was told to stop, and has.
+    /// A rollout was cancelled, and has stopped.
     Stopped(ObjectKey),
     /// A rollout has ended by a panic.
     Fault { key: ObjectKey, reason: Reason },
@@ -71,7 +71,7 @@ pub enum Effect {
     LookedAt(Timestamp),
     /// Publishes why the repository can't be followed, where that does not pass by itself.
     Unreadable(Option<String>),
-    /// Publishes what is in the way of reading the repository, and notes it where it is news.
+    /// Publishes the trouble with reading the repository, and notes it if it is news.
     RepositoryTrouble { message: Option<String>, is_news: bool },
     /// Says whether all that is known comes from the mirror.
     Away(bool),
@@ -83,7 +83,7 @@ pub enum Effect {
     PlanHead(Box<HeadChange>),
     /// Writes a plan down.
     RecordPlan(Box<FinishedPlan>),
-    /// Begins what a plan says that is written down.
+    /// Begins a recorded plan.
     BeginPlan(Box<PlanRecord>),
     /// Forgets a plan that could not be written down, or that nobody waits for any more.
     DropPlan(Box<PlanRecord>),
@@ -91,35 +91,35 @@ pub enum Effect {
     Cancel(ObjectKey),
     /// Looks into these objects.
     Check { plan: u64, rechecks: Vec<Recheck> },
-    /// Looks for what has left the repository.
+    /// Searches for objects that have left the repository.
     Search { plan: u64 },
     /// Tries these objects again, each by itself, under its number.
     Retry(Vec<(Recheck, u64)>),
-    /// Says why an object can't be put right for now.
+    /// Reports why an object can't be corrected for now.
     InTheWay(ObjectKey, String),
     /// Says why an object is refused by now.
     StillRefused(ObjectKey, Reason),
-    /// Takes back what was said of an object that had drifted, if it was.
+    /// Withdraws the report about an object that had drifted, if there was one.
     NoDrift(ObjectKey),
     /// Says that an object differs by somebody else's hand, and is left so.
     ReportDrift { key: ObjectKey, served: Option<Served>, by: String, fields: Vec<ForeignField> },
     /// Says that somebody else and belay disagree about an object, or, with `None`, that they no longer do.
     Disagree { key: ObjectKey, dispute: Option<Dispute> },
-    /// Says why an object that differs can't be put right.
+    /// Reports why an object that differs can't be corrected.
     CantCorrect { key: ObjectKey, fields: Vec<ForeignField>, reason: Reason },
     /// Tells the source that has an object that this one claims it too.
     Claim(Box<Prepared>, Reason),
     /// Takes over the fields of a held controller that somebody has rolled with the command.
     Adopt { prepared: Box<Prepared>, hold: Hold },
-    /// Takes back what was said to be in an object's way.
+    /// Withdraws the report about the obstacle of an object.
     NoTrouble(ObjectKey),
     /// Begins all of this.
     Start(Start),
-    /// Ends the record of what a commit has taken the place of.
+    /// Ends the record of a rollout that a commit has replaced.
     Supersede(RecordId, CommitId),
     /// Counts a rollout that belay has judged.
     Count { trigger: Trigger, outcome: Outcome, took: Option<Took> },
-    /// Counts that drift was put right.
+    /// Counts a correction of drift.
     CountCorrection,
     /// Reads a record that is taken up again.
     Reopen { record: RecordId },

@@ -1,4 +1,4 @@
-//! Looks at the repository: when there is one, and what comes of it.
+//! Looks at the repository: their times, and their consequences.
 
 use std::time::Duration;
 
@@ -84,7 +84,7 @@ pub fn looked(
     effects
 }
 
-/// Says what is in the way of reading the repository, and since when.
+/// Reports the trouble with reading the repository, and its beginning.
 pub fn in_the_way(state: &mut State, message: Option<String>, at: Timestamp) -> Effect {
     let known = state.fetch.trouble.take();
     let is_news = message.as_ref() != known.as_ref().map(|trouble| &trouble.message);

@@ -1,4 +1,4 @@
-//! When the repository was looked at, when it is next, and what is in the way.
+//! The last and the next look at the repository, and its trouble.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use belay_core::rollout::CommitId;
 /// The shortest time between two looks that forges ask for.
 const BETWEEN_PUSHES: Duration = Duration::from_secs(1);
 
-/// The repository: when it was looked at, when it is next, and what is in the way.
+/// The repository: the last and the next look, and its trouble.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FetchState {
     /// The trouble with reading the repository.
@@ -25,7 +25,7 @@ pub struct FetchState {
     pub next_look: Instant,
     /// When the last look began.
     pub look_began: Option<Instant>,
-    /// Until when the repository is left alone, because reading it has brought belay down.
+    /// The time until which the repository is left alone, because reading it has brought belay down.
     pub rests_until: Option<Instant>,
     /// True when all knowledge comes from the mirror, since the repository has not answered yet.
     pub is_away: bool,

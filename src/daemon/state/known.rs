@@ -61,7 +61,7 @@ impl State {
 }
 
 impl Rollouts {
-    /// Returns the open records of what is to be taken up again.
+    /// Returns the open records of rollouts to take up again.
     pub fn open(&self) -> BTreeMap<ObjectKey, RecordId> {
         self.resumed.iter().map(|(key, record)| (key.clone(), record.id)).collect()
     }
@@ -101,7 +101,7 @@ pub struct Rollouts {
     pub under_way: BTreeMap<ObjectKey, Rollout>,
     /// Records that were open when the daemon started.
     pub resumed: BTreeMap<ObjectKey, Record>,
-    /// Planned objects that wait for others, with what is told of it. Their records are among `resumed`.
+    /// Planned objects that wait for others, with the message about it. Their records are among `resumed`.
     pub waiting: BTreeMap<ObjectKey, String>,
     /// The number of ended rollouts for which it is being read if others go back with them.
     pub ends_read: usize,
@@ -145,7 +145,7 @@ pub struct ByHand {
 /// The objects that have left the repository.
 #[derive(Default)]
 pub struct Pruned {
-    /// When what has left the repository before is looked for.
+    /// The time of the next search for objects that have left the repository before.
     pub search_due: Option<Instant>,
     /// True when all kinds of the cluster have been searched since the start.
     pub searched: bool,

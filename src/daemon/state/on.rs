@@ -11,7 +11,7 @@ use super::plan_events::{awaited, plan_recorded, planned};
 use super::retry_events::{due, retried};
 use super::rollout_events::{ended, fault, reopened, stopped, superseded};
 
-/// Decides what becomes of an event.
+/// Decides about an event.
 pub fn on(state: &mut State, event: Event, now: Instant) -> Vec<Effect> {
     match event {
         Event::LookDue { at } => look(state, at, now),

@@ -1,5 +1,5 @@
-//! Events about heads and their plans: which plan takes the place of which. A plan that is being made gives way to a newer
-//! head; one that is being written down is begun first, for what is written down must not be lost.
+//! Events about heads and their plans: which plan takes the place of which. A plan that is being made gives way to a
+//! newer head; one that is being recorded is begun first, for a recorded plan must not be lost.
 
 use std::sync::Arc;
 

@@ -9,9 +9,9 @@ use tokio::time::Instant;
 use crate::backoff::Backoff;
 use belay_core::manifest::ObjectKey;
 
-/// The waits of what waits for something that may come at any moment.
+/// The waits of an object that waits for something that may come at any moment.
 const WAITS: Backoff = Backoff::between(Duration::from_millis(500), Duration::from_mins(1));
-/// The waits of what was refused, and of what was given up.
+/// The waits of an object that was refused, or given up.
 const REFUSED: Backoff = Backoff::between(Duration::from_secs(5), Duration::from_mins(5));
 /// For so many objects the waits are as they are; for more of them they are longer, so that the requests stay as few.
 const FEW: usize = 50;
@@ -42,7 +42,7 @@ pub struct Retries {
 #[derive(Clone, Debug, PartialEq)]
 struct Retry {
     cause: RetryCause,
-    /// Since when it is on the list for this cause.
+    /// The time since which it is on the list for this cause.
     since: Instant,
     /// The number of times that it was put off since then.
     times: u32,

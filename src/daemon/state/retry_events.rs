@@ -13,7 +13,7 @@ use crate::daemon::refused::is_tried_again;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{PlanStep, Reason, ReasonCode};
 
-/// Tries again what is due, and looks into what may not be as it should be.
+/// Tries due objects again, and checks objects that may differ from their manifests.
 pub fn due(state: &mut State, now: Instant) -> Vec<Effect> {
     let tries = if state.planning.planned.is_some() { tries(state, now) } else { Vec::new() };
     let retry = (!tries.is_empty()).then_some(Effect::Retry(tries));

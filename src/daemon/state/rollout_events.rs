@@ -1,4 +1,4 @@
-//! Events about rollouts: what gives way to a newer commit, and what comes of an end.
+//! Events about rollouts: those that give way to a newer commit, and the consequences of an end.
 
 use std::collections::BTreeSet;
 
@@ -65,7 +65,7 @@ pub fn ended(
     effects
 }
 
-/// Takes the end of a rollout that was told to stop. At shutdown its record stays open, to be taken up.
+/// Takes the end of a rollout that was cancelled. At shutdown its record stays open, to be taken up.
 pub fn stopped(state: &mut State, key: &ObjectKey) -> Vec<Effect> {
     let rollout = state.rollouts.under_way.remove(key);
     let superseded = rollout.and_then(|rollout| Some(Effect::Supersede(rollout.record, rollout.superseded_by?)));

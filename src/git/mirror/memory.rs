@@ -15,9 +15,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(in crate::git) const OPERATION: usize = 160 << 20;
 /// The largest number of bytes of all operations of the process at once, with those that libgit2 keeps between them.
 const PROCESS: usize = 192 << 20;
-/// From how many bytes on, held at the end of an operation, a mirror that keeps more than [`LITTLE`] lets go of it.
+/// The number of bytes, held at the end of an operation, from which on a mirror that keeps more than [`LITTLE`]
+/// releases it.
 const KEPT: usize = 24 << 20;
-/// From how many bytes on every mirror lets go of what it keeps: the rest is for operations.
+/// The number of bytes from which on every mirror releases its memory: the rest is for operations.
 const KEPT_BY_ALL: usize = PROCESS / 2;
 /// The least amount that is worth giving back to the system, in bytes: the C library searches all its memory for that.
 const LITTLE: usize = 1 << 20;
@@ -94,7 +95,7 @@ fn limit_arenas() {
     }
 }
 
-/// Ends an operation, also where it panics.
+/// Ends an operation, also if it panics.
 struct EndsOnDrop(bool);
 
 impl Drop for EndsOnDrop {

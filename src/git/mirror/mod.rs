@@ -16,7 +16,7 @@ use crate::git::transport::credentials::Credentials;
 use crate::git::transport::location::Location;
 use crate::state_folder::StateFolder;
 
-/// Under which name the mirror remembers whose copy it is.
+/// The setting in which the mirror remembers its repository.
 const WHOSE: &str = "belay.repository";
 
 /// The state in which it is found.
@@ -139,7 +139,7 @@ impl Mirror {
     }
 
     /// Opens the mirror that is in `folder`, whosever it is, for commands that read beside a running daemon. Nothing is
-    /// written. `None` where there is none.
+    /// written. `None` if there is none.
     ///
     /// # Errors
     ///

@@ -51,7 +51,7 @@ impl Mirror {
     }
 }
 
-/// Returns the ids of the objects in a pack; `None` where its index is none.
+/// Returns the ids of the objects in a pack; `None` if its index is none.
 pub(in crate::git) fn ids(pack: &Path) -> Result<Option<Vec<Oid>>, GitError> {
     let index = pack.with_extension("idx");
     Ok(objects(&fs::read(&index).map_err(with_file("read", &index))?))

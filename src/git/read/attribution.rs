@@ -1,7 +1,7 @@
 //! The commits that changed a file: for each path, newest first, through merges.
 //!
 //! A change that came in with a merge is charged to the commit on the side branch: from each commit the walk goes on to
-//! the first parent that has the same content, and only where no parent has it did the commit itself, be it a merge,
+//! the first parent that has the same content, and only if no parent has it did the commit itself, be it a merge,
 //! change it. `git log -- <path>` sees it in the same way. The order is that of the graph; clocks play no part.
 
 use std::collections::{BTreeMap, HashMap};
@@ -16,7 +16,7 @@ use crate::git::error::GitError;
 use crate::git::mirror::{Mirror, commit_id, oid};
 use belay_core::rollout::CommitId;
 
-/// The commits that changed one file between two commits. `links[0]` is the newest; where a merge brought several lines
+/// The commits that changed one file between two commits. `links[0]` is the newest; if a merge brought several lines
 /// together, each line goes on from there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chain {

@@ -211,7 +211,7 @@ fn clean(text: &str, limit: usize) -> String {
     visible.take(limit).collect::<String>().trim().to_owned()
 }
 
-/// Returns a time beyond what a [`Timestamp`] can be is its nearest.
+/// Returns the time, or the nearest one that a [`Timestamp`] can be.
 fn time(when: git2::Time) -> Timestamp {
     Timestamp::from_second(when.seconds()).unwrap_or(if when.seconds() < 0 { Timestamp::MIN } else { Timestamp::MAX })
 }

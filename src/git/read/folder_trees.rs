@@ -20,7 +20,7 @@ impl<'a> FolderTrees<'a> {
         FolderTrees { mirror, repository, folder, known: HashMap::new() }
     }
 
-    /// Returns the tree of the folder at a commit; `None` where it has no such folder.
+    /// Returns the tree of the folder at a commit; `None` if it has no such folder.
     pub(in crate::git) fn at(&mut self, commit: Oid) -> Result<Option<Oid>, GitError> {
         if let Some(tree) = self.known.get(&commit) {
             return Ok(*tree);

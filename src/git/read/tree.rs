@@ -152,7 +152,7 @@ impl Mirror {
         }
     }
 
-    /// Returns the tree of a folder at a commit that is known to be there; `None` where it has no such folder.
+    /// Returns the tree of a folder at a commit that is known to be there; `None` if it has no such folder.
     pub(in crate::git) fn folder_at(
         &self,
         repository: &Repository,

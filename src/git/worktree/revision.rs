@@ -74,7 +74,7 @@ impl<W: Fn(&str) -> bool> RevisionWalk<'_, W> {
 }
 
 impl WorkingCopy {
-    /// Returns the commit that a name means (an id or how it begins, a branch, `HEAD~2`); `None` where it means none.
+    /// Returns the commit that a name means (an id or how it begins, a branch, `HEAD~2`); `None` if it means none.
     ///
     /// # Errors
     ///

@@ -15,7 +15,7 @@ use belay_core::rollout::CommitId;
 pub struct Lasting {
     /// The source.
     pub source: String,
-    /// Since when.
+    /// The time of its beginning.
     pub since: Timestamp,
     /// Its kind.
     pub what: LastingKind,

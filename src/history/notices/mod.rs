@@ -40,7 +40,7 @@ pub struct Notice {
     pub is_final: bool,
     /// When that was so.
     pub at: Timestamp,
-    /// Since when it is so, of what lasts.
+    /// The time since which a lasting trouble is so.
     pub since: Option<Timestamp>,
 }
 

@@ -39,11 +39,11 @@ pub struct RecordAnswer {
     pub unnoticed: Vec<Unnoticed>,
     /// The note of the person who asked for it, with the name; null if nobody left one.
     pub note: Option<String>,
-    /// The first line of the commit's message; null where the commit is not known.
+    /// The first line of the commit's message; null if the commit is not known.
     pub subject: Option<String>,
     /// The author of the commit; null if that is not known.
     pub author: Option<AuthorAnswer>,
-    /// When the commit was written; null where that is not known.
+    /// When the commit was written; null if that is not known.
     pub authored: Option<Timestamp>,
 }
 
@@ -52,7 +52,7 @@ pub struct RecordAnswer {
 pub struct AuthorAnswer {
     /// The name.
     pub name: String,
-    /// The address; null where only the change-cause tells of the commit.
+    /// The address; null if only the change-cause tells of the commit.
     pub email: Option<String>,
 }
 
@@ -102,7 +102,7 @@ impl From<&Commit> for CommitInfo {
 /// The output of `belay show COMMIT`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ShowAnswer {
-    /// The commit; null where only its id is known.
+    /// The commit; null if only its id is known.
     pub commit: Option<Commit>,
     /// The records of its manifests, the oldest first.
     pub records: Vec<RecordAnswer>,
@@ -116,11 +116,11 @@ pub struct ShowAnswer {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StatsAnswer {
-    /// From when on rollouts are counted, by when they were taken up.
+    /// The time from which on rollouts are counted, by their beginning.
     pub since: Timestamp,
-    /// Until when.
+    /// The end of that time.
     pub until: Timestamp,
-    /// Since when all of them are kept, where that is later: some of what was taken up before is forgotten, and not counted.
+    /// The time since which all of them are kept, if that is later: some earlier ones are forgotten, and not counted.
     /// Null where nothing is missing.
     pub kept_since: Option<Timestamp>,
     /// One line for each source, workload or month.
@@ -141,9 +141,9 @@ pub struct LineAnswer {
     pub per_day: f64,
     /// The part of them that failed, from 0 to 1.
     pub change_failure_rate: f64,
-    /// From the writing of the commit until it was complete; null where none was.
+    /// From the writing of the commit until it was complete; null if none was.
     pub lead_time: Option<SpreadAnswer>,
-    /// From the beginning of a rollout that failed until the workload was well again; null where none failed.
+    /// From the beginning of a rollout that failed until the workload was well again; null if none failed.
     pub time_to_restore: Option<SpreadAnswer>,
 }
 
@@ -219,7 +219,7 @@ pub struct StatusAnswer {
 pub struct SourceAnswer {
     /// Its name.
     pub source: String,
-    /// The head that was planned last; null where none was yet.
+    /// The head that was planned last; null if none was yet.
     pub head: Option<CommitId>,
     /// Its state.
     pub state: SourceState,
@@ -227,13 +227,13 @@ pub struct SourceAnswer {
     pub summary: String,
     /// The number of its objects in each state.
     pub objects: StateCounts,
-    /// The source or the daemon that all of it waits for, in a sentence; null where it waits for none.
+    /// The source or the daemon that all of it waits for, in a sentence; null if it waits for none.
     pub waits_for: Option<String>,
-    /// The reason why it is blocked; null where it is not.
+    /// The reason why it is blocked; null if it is not.
     pub blocked: Option<String>,
-    /// The API server of the cluster that it is for; null where that is not known.
+    /// The API server of the cluster that it is for; null if that is not known.
     pub cluster: Option<String>,
-    /// When its daemon looked at the repository last, or tried to; null where it has not.
+    /// When its daemon looked at the repository last, or tried to; null if it has not.
     pub looked: Option<Timestamp>,
     /// The trouble that keeps the daemon from reading the repository, or from planning its content; null if there is
     /// none.
@@ -249,7 +249,7 @@ pub struct SourceAnswer {
 pub struct TroubleAnswer {
     /// The message.
     pub message: String,
-    /// Since when.
+    /// The time of its beginning.
     pub since: Timestamp,
 }
 
@@ -261,7 +261,7 @@ pub struct WorkloadAnswer {
     pub object: ObjectKey,
     /// The source that it belongs to.
     pub source: String,
-    /// The commit that made its pod template; empty where none is named.
+    /// The commit that made its pod template; empty if none is named.
     pub commit: String,
     /// Its state.
     pub state: ObjectState,
@@ -271,7 +271,7 @@ pub struct WorkloadAnswer {
     pub place: Option<Place>,
     /// The dependencies that it waits for; null if it waits for nothing.
     pub waits_for: Option<String>,
-    /// Since when it is held, waits or differs from Git; null where it does not.
+    /// The time since which it is held, waits or differs from Git; null if it does not.
     pub since: Option<Timestamp>,
     /// The field manager that has changed it, which belay only reports; null if nobody has.
     pub drifted_by: Option<String>,
@@ -285,9 +285,9 @@ pub struct WorkloadAnswer {
     pub available: i64,
     /// Pods wanted.
     pub desired: i64,
-    /// When its rollout has failed unless something moves; null where nothing is under way, or its kind has no deadline.
+    /// When its rollout has failed unless something moves; null if nothing is under way, or its kind has no deadline.
     pub deadline: Option<Timestamp>,
-    /// The pods of each revision that has any, the newest first; null where no workload was asked for by name.
+    /// The pods of each revision that has any, the newest first; null if no workload was asked for by name.
     pub revisions: Option<Vec<RevisionPods>>,
     /// The reason for which those are not known; null if they are.
     pub revisions_missing: Option<String>,

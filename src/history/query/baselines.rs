@@ -1,4 +1,4 @@
-//! From where a rollout is judged: kept, so that a daemon that starts again judges by the same measure.
+//! The baselines of rollouts: kept, so that a daemon that starts again judges by the same measure.
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -17,7 +17,7 @@ pub enum JudgedWrite {
     WentBack,
 }
 
-/// From where the rollout of a write is judged.
+/// The baseline of a write's rollout.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JudgedBaseline {
     /// The write.

@@ -25,7 +25,7 @@ pub struct SourceHistories {
 /// The facts about one source.
 #[derive(Debug, Default)]
 pub struct SourceHistory {
-    /// Its published state; `None` where no daemon has published any.
+    /// Its published state; `None` if no daemon has published any.
     standing: Option<SourceStanding>,
     /// The open records.
     pub open: BTreeMap<ObjectKey, Open>,
@@ -139,7 +139,7 @@ impl SourceHistory {
         self
     }
 
-    /// Returns the answer about the source; `None` where no daemon has published its state.
+    /// Returns the answer about the source; `None` if no daemon has published its state.
     fn answer(&self, name: &str) -> Option<SourceAnswer> {
         let standing = self.standing.clone()?;
         let summary = standing.summary();

@@ -42,13 +42,13 @@ pub struct SourceStanding {
 pub struct Follower {
     /// True when it only stands by: another daemon follows the source.
     pub standby: bool,
-    /// When it looked at the repository last, or tried to; `None` where it has not.
+    /// When it looked at the repository last, or tried to; `None` if it has not.
     pub looked: Option<Timestamp>,
     /// The period between two looks, in seconds.
     pub interval: u64,
     /// The API server of the cluster that the source is for.
     pub cluster: Option<String>,
-    /// Since when the repository can't be read, or what is found there can't be planned.
+    /// The time since which the repository can't be read, or its content can't be planned.
     pub trouble_since: Option<Timestamp>,
 }
 
@@ -150,7 +150,7 @@ pub struct ObjectStanding {
     pub reason: Option<Reason>,
     /// The place of its manifest.
     pub place: Option<Place>,
-    /// Since when.
+    /// The time of its beginning.
     pub since: Timestamp,
     /// True when it is among the counted objects of the head.
     pub in_head: bool,

@@ -46,8 +46,8 @@ pub struct Stats {
     pub failures: u64,
     /// From the commit's author date to complete, of those that a commit set off.
     pub lead_time: Option<Spread>,
-    /// From when a rollout that failed was taken up until the workload was well again: taken back, or complete with a
-    /// later commit.
+    /// The time from the beginning of a rollout that failed until the workload was healthy again: rolled back, or
+    /// complete with a later commit.
     pub time_to_restore: Option<Spread>,
 }
 

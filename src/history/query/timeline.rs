@@ -24,7 +24,7 @@ pub struct TimelineEntry {
     /// When all of it was through for the first time; `None` while it is not.
     pub ended: Option<Timestamp>,
     /// The outcomes of the manifests, by the commits that are charged with them: each object once, by its last outcome,
-    /// even if a newer head was there by then. The head's is there also where nothing changed.
+    /// even if a newer head was there by then. The head's is there also if nothing changed.
     pub commits: BTreeMap<CommitId, BTreeMap<Outcome, u64>>,
     /// True when the head brought back manifests of earlier commits, which count in their lines.
     pub brings_back: bool,

@@ -34,7 +34,7 @@ struct Inner {
     /// A connection of its own, so that a long look does not hold up what the daemon writes. Dropped before the writer:
     /// only a writer that closes last puts everything into the one file.
     reader: Mutex<Connection>,
-    /// `None` where the file was opened for reading.
+    /// `None` if the file was opened for reading.
     writer: Option<Mutex<Writer>>,
     /// The number of times that a fresh file was begun in its place.
     begun: AtomicU32,
@@ -142,7 +142,7 @@ impl History {
     }
 
     /// Looks whether the file is sound, for when it turned out to be damaged while in use. One that is not is renamed, and a
-    /// fresh one begun; other clones of this history use the fresh one too. Returns the old one's name now; `None` where it
+    /// fresh one begun; other clones of this history use the fresh one too. Returns the old one's name now; `None` if it
     /// is sound, perhaps because somebody else has begun a fresh one meanwhile.
     ///
     /// # Errors

@@ -50,7 +50,7 @@ pub struct Update {
     pub evidence: Option<Evidence>,
     /// The complaints about the manifest.
     pub complaints: Option<Vec<Complaint>>,
-    /// From where the rollout of a write is judged.
+    /// The baseline of a write's rollout.
     pub baseline: Option<JudgedBaseline>,
     /// The steps by which it became known, which are written down with it.
     pub steps: Vec<Step>,

@@ -31,7 +31,7 @@ pub struct Followed {
 pub struct Trouble {
     /// The message, for people.
     pub message: String,
-    /// Since when.
+    /// The time of its beginning.
     pub since: Timestamp,
 }
 

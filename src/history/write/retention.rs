@@ -23,7 +23,7 @@ const PAGES: i64 = 4096;
 /// each workload, to which it can go back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Retention {
-    /// For how long; for ever where it is `None`.
+    /// The longest time; for ever if it is `None`.
     pub age: Option<SignedDuration>,
     /// The largest number of records; all if it is `None`.
     pub records: Option<u32>,

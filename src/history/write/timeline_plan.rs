@@ -1,4 +1,5 @@
-//! In which line of the timeline a record counts: in that of the commit that is charged with it, whatever the head is by then.
+//! The line of the timeline in which a record counts: in that of the commit that is charged with it, whatever the head
+//! is by then.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -38,7 +38,7 @@ struct Figures {
     lines: Vec<FigureLine>,
     months: Vec<FigureLine>,
     charts: Vec<Chart>,
-    /// Before when some of the last year is forgotten.
+    /// The time before which some of the last year is forgotten.
     kept_since: Option<String>,
 }
 

@@ -10,7 +10,7 @@ use minicluster::{PodLogs, Random, kubelet};
 use crate::support::control_plane::{self, ControlPlane, Controllers};
 use crate::support::daemon::{WIDGETS, World, broken, deployment, path_of, short};
 
-/// Returns the real control plane with nodes, and belay beside it; nothing where the control plane is not installed.
+/// Returns the real control plane with nodes, and belay beside it; nothing if the control plane is not installed.
 pub async fn real_world() -> Option<(ControlPlane, kubelet::Running, World)> {
     let assets = control_plane::assets("the main job on the real control plane")?;
     let plane = ControlPlane::start(&assets, Controllers::Real).await;

@@ -1,4 +1,4 @@
-//! A failure stays a failure in the books, also where a newer commit takes its place before it is back.
+//! A failure stays a failure in the books, also if a newer commit takes its place before it is back.
 
 use belay::history::Query;
 use belay_core::rollout::{Outcome, marks};

@@ -62,7 +62,7 @@ async fn is_rebuilt(mut world: World, [first, second, third]: [String; 3]) {
     world.through(&third).await;
     assert_eq!(rebuilt(&world).len(), 3);
 
-    // The way back is known, also where the cluster keeps no revision.
+    // The way back is known, also if the cluster keeps no revision.
     let good = belay::history::History::read_only(&world.repository.beside("state")).unwrap();
     let last = good.last_good("shop", &records[0].object).unwrap().unwrap();
     assert_eq!(last.record.commit.as_str(), second);
@@ -206,7 +206,7 @@ async fn when_it_is_damaged_while_it_is_in_use() {
     assert_eq!(world.record(&fifth, "Deployment default/web").outcome, Outcome::Complete);
 }
 
-/// As on a full disk. With room again the plan is written down, and nothing is in the way any more; also where nothing else
+/// As on a full disk. With room again the plan is written down, and nothing is in the way any more; also if nothing else
 /// of it is to be written.
 #[tokio::test(start_paused = true)]
 async fn one_that_could_not_be_written_blocks_no_longer_than_that() {

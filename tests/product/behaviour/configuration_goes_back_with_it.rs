@@ -1,4 +1,4 @@
-//! ConfigMaps and Secrets that a failed workload names and that its commit changed go back with it; where somebody else
+//! ConfigMaps and Secrets that a failed workload names and that its commit changed go back with it; if somebody else
 //! needs them as they are, that is said before anything is done.
 
 use std::time::Duration;

@@ -146,7 +146,7 @@ async fn a_hold_is_where_the_daemon_is() {
 async fn a_daemon_that_was_suspended_writes_nothing_until_it_has_asked() {
     let (mut world, tap) = World::tapped().await;
     world.with_first_version().await;
-    // As when a machine was suspended: what belay knows of the Lease is old, whatever tokio's clock says.
+    // The machine was suspended: belay's knowledge of the Lease is old, whatever tokio's clock says.
     world.clock.suspend(30);
     tap.take();
     world.patch(&path_of("web"), "kubectl-scale", &serde_json::json!({"spec": {"replicas": 5}})).await;

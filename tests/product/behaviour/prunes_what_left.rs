@@ -258,7 +258,7 @@ async fn a_renamed_folder_deletes_nothing() {
     assert!(world.status().obstacles.trouble.is_empty(), "{:?}", world.status().obstacles.trouble);
 }
 
-/// Not even where the object says that it may: belay would take itself away.
+/// Not even if the object says that it may: belay would take itself away.
 #[tokio::test(start_paused = true)]
 async fn its_own_namespace_stays_and_a_definition_unless_it_says_so() {
     let allowed = "annotations: {belay.dev/prune: \"true\"}";

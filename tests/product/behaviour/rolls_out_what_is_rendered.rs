@@ -367,7 +367,7 @@ async fn a_chart_is_told_what_its_cluster_can_do() {
 }
 
 /// A generated ConfigMap has another name with each change. The old one stays for as long as a revision names it that may be
-/// gone back to, also where what left is deleted.
+/// gone back to, also if what left is deleted.
 #[tokio::test(start_paused = true)]
 async fn a_generated_config_map_stays_for_what_may_go_back_to_it() {
     let Some(tools) = real_tools() else { return };

@@ -24,7 +24,7 @@ pub struct Chromium {
 }
 
 impl Chromium {
-    /// Starts it; `None` where there is none on this machine.
+    /// Starts it; `None` if there is none on this machine.
     pub fn start() -> Option<Chromium> {
         let name = ["chromium", "chromium-browser"].into_iter().find(|name| {
             let asked = Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();

@@ -326,7 +326,7 @@ async fn what_is_said_of_it_is_kept() {
     assert_eq!(cause, "as it hung", "also of what is held");
 
     assert_eq!(office.desk.belay(&["retry", "web", "--note", "mended"]).code, 0);
-    // The answer is that of the retry, also where the daemon has not taken it up yet.
+    // The answer is that of the retry, also if the daemon has not taken it up yet.
     let waited = office.belay(&format!("status --commit {second} --wait"));
     assert_eq!(waited.code, 0, "{waited:?}");
     office.image_is("web:2").await;

@@ -54,7 +54,7 @@ fn it_needs_no_library_that_the_image_lacks() {
     assert!(lacking.is_empty(), "distroless/cc-debian12 has no {lacking:?}");
 }
 
-/// Returns a folder with nothing but the program and the libraries that it and the image have. `None` where it can't be
+/// Returns a folder with nothing but the program and the libraries that it and the image have. `None` if it can't be
 /// made, or nobody may run in it.
 fn root() -> Option<tempfile::TempDir> {
     let libraries = asked("ldd", &[env!("CARGO_BIN_EXE_belay")]);

@@ -226,7 +226,7 @@ async fn over_ssh_the_keys_are_those_of_the_configuration_and_the_agent() {
     world.is_pushed(&[("SSH_AUTH_SOCK", socket.to_str().unwrap())], &[]);
 }
 
-/// Returns an ssh-agent that knows that key; `None` where the machine has none.
+/// Returns an ssh-agent that knows that key; `None` if the machine has none.
 async fn agent_with(socket: &std::path::Path, key: &str) -> Option<crate::program::Running> {
     let mut agent = std::process::Command::new("ssh-agent");
     agent.args(["-D", "-a"]).arg(socket).stdout(std::process::Stdio::null());

@@ -95,7 +95,7 @@ async fn who_does_not_notice_a_change_of_configuration_is_told() {
     roll_out(&mut stage, "Settings again");
     let rests = plan(&stage, &[]);
     assert_eq!(rests.code, 0, "{rests:?}");
-    // Then the live template tells, also where its manifest does not.
+    // Then the live template tells, also if its manifest does not.
     write(&mut stage, "web.yaml", &reads(""));
     write(&mut stage, "settings.yaml", &config_map("settings", "4"));
     let text = plan(&stage, &[]);

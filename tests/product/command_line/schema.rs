@@ -100,7 +100,7 @@ fn resolve<'s>(reference: &Value, root: &'s Value) -> &'s Value {
     root.pointer(path).unwrap_or_else(|| panic!("{reference} leads nowhere"))
 }
 
-/// The names of all fields that a schema tells of; `None` where it tells of none.
+/// The names of all fields that a schema tells of; `None` if it tells of none.
 fn all_properties(schema: &Value, root: &Value) -> Option<Vec<String>> {
     let own = schema.get("properties").and_then(Value::as_object)?;
     let mut names: Vec<String> = own.keys().cloned().collect();

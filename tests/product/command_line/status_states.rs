@@ -96,7 +96,7 @@ async fn every_state_has_its_words() {
             assert!(line(name).contains(part), "{part:?} is not in {}", line(name));
         }
     }
-    // Since when it is held or has drifted.
+    // The answer has the time since which it is held or has drifted.
     for name in ["b-drifted", "c-held"] {
         assert!(line(name).split("   ").any(|cell| cell.trim().ends_with('d')), "{}", line(name));
     }

@@ -92,7 +92,7 @@ impl Workstation {
         self.client().request(request).await.unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
-    /// Returns a live object by its path; `None` where there is none.
+    /// Returns a live object by its path; `None` if there is none.
     pub async fn get(&self, path: &str) -> Option<Value> {
         let request = http::Request::get(format!("/{path}")).body(Vec::new()).unwrap();
         match self.client().request::<Value>(request).await {

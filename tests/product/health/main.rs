@@ -1,7 +1,7 @@
 //! The judge's cases: one file each under `tests/cases/health/`. A new case needs no Rust.
 //!
 //! `object` is the workload as the write left it, at time 0. Each step merges `change` into it (RFC 7386), moves the time
-//! to `at`, and says what the judge must say: `verdict` is `waiting`, `complete` or `suspect`; where the judge suspects
+//! to `at`, and says what the judge must say: `verdict` is `waiting`, `complete` or `suspect`; if the judge suspects
 //! (or its own deadline has passed), `pods` are what is to be seen, `held_up_by` a pod of another revision, and `judgement` is `failed` or `infrastructure`. `says` is a part of
 //! the message.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]

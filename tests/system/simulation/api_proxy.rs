@@ -42,7 +42,7 @@ pub struct Exchange {
     /// When it gave up waiting.
     pub given_up: Option<u64>,
     pub method: String,
-    /// With what follows the question mark.
+    /// The path, with the text behind the question mark.
     pub path: String,
     pub media: String,
     pub body: Value,

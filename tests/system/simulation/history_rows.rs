@@ -57,7 +57,7 @@ pub struct Open {
 }
 
 impl HistoryRows {
-    /// Reads the file in a state folder; nothing where there is none.
+    /// Reads the file in a state folder; nothing if there is none.
     pub fn read(state: &Path) -> HistoryRows {
         let Some(connection) = open(state) else { return HistoryRows::default() };
         let plans = all(

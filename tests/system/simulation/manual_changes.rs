@@ -16,7 +16,7 @@ const FINALIZER: &str = "example.com/keep";
 pub struct Person(pub kube::Client);
 
 impl Person {
-    /// Returns an object; `None` where there is none.
+    /// Returns an object; `None` if there is none.
     pub async fn get(&self, path: &str) -> Option<Value> {
         let request = Request::get(path).body(Vec::new()).expect("a request");
         match self.0.request::<Value>(request).await {

@@ -75,7 +75,7 @@ pub struct Stage {
     queue: BTreeMap<(Instant, usize), Due>,
     queued: usize,
     armed: Option<Kill>,
-    /// After how long belay starts again when the trap has sprung.
+    /// The time after which belay starts again when the trap has sprung.
     away: Duration,
     moves: bool,
     belay: Option<Belay>,

@@ -306,7 +306,7 @@ impl Shop {
         }
     }
 
-    /// Returns every manifest: its file, its object, and what it says, which is nothing where nobody can read it.
+    /// Returns every manifest: its file, its object, and what it says, which is nothing if nobody can read it.
     fn wants(&self) -> Vec<(String, Key, Option<Want>)> {
         let secret = secret_value(self.seed, self.beside.secret);
         let text = format!(

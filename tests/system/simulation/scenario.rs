@@ -103,7 +103,7 @@ pub struct App {
     pub variable: u64,
     /// An annotation that no pod hears of.
     pub note: u64,
-    /// The value in the ConfigMap that its pods take; `None` where it has none.
+    /// The value in the ConfigMap that its pods take; `None` if it has none.
     pub config: Option<u64>,
     /// True when a HorizontalPodAutoscaler beside it has its replicas.
     pub scaled: bool,

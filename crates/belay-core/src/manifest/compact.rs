@@ -44,7 +44,7 @@ impl From<&Compact> for Compact {
 }
 
 impl fmt::Debug for Compact {
-    /// Returns only how long it is: it may be a Secret.
+    /// Writes only how long it is: it may be a Secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Compact({} bytes)", self.0.len())
     }

@@ -9,7 +9,7 @@ use super::{ObjectKey, Place};
 
 /// One thing wrong with a file or a manifest.
 ///
-/// Neither the message, nor the hint, nor an excerpt ever holds a value of a Secret, nor of what may be one.
+/// Neither the message, nor the hint, nor an excerpt ever holds a value of a Secret, or of a possible one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Complaint {
     /// The place.
@@ -43,7 +43,7 @@ pub struct Note {
 /// A line of a file, and which part of it is meant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Excerpt {
-    /// The line, cut where it is long; of what may be secret only the key.
+    /// The line, cut if it is long; only the key if it may be secret.
     pub line: String,
     /// The beginning of the part, in characters of `line`.
     pub start: u32,

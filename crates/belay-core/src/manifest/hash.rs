@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
 use sha2::{Digest, Sha256};
 
-/// The hash of what a manifest says, whatever its layout, comments, order of keys, and file.
+/// The hash of a manifest's content, whatever its layout, comments, order of keys, and file.
 ///
 /// SHA-256 over the object as JSON in one agreed form, which never changes, since holds on live objects carry it: no blanks;
 /// the keys of each object in the order of their bytes; texts in double quotes, where only `"`, `\` and the characters below
@@ -31,7 +31,7 @@ impl ManifestHash {
         ManifestHash(hasher.finalize().into())
     }
 
-    /// Reads what [`Display`](fmt::Display) writes: 64 hexadecimal digits.
+    /// Reads the output of [`Display`](fmt::Display): 64 hexadecimal digits.
     #[must_use]
     pub fn parse(text: &str) -> Option<ManifestHash> {
         if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -71,7 +71,7 @@ impl<'de> Deserialize<'de> for ManifestHash {
     }
 }
 
-/// Writes a value; `drain` is called now and then and may take away what is written.
+/// Writes a value; `drain` is called now and then and may take the text away.
 fn write(value: &Value, text: &mut String, drain: &mut impl FnMut(&mut String)) {
     match value {
         Value::Null => text.push_str("null"),

@@ -1,7 +1,7 @@
 //! Hooks of Helm's charts: which of them are rolled out, in which order, and when they run again.
 //!
-//! Helm runs a hook itself, outside of what it applies. Here a hook is an object of the chart like any other that says, by
-//! annotations which belay writes on it and on what waits for it, what must be complete before.
+//! Helm runs a hook itself, outside of its applies. Here a hook is an object of the chart like any other; annotations
+//! which belay writes on it and on its dependents name the objects that must be complete before.
 
 use serde_json::Value;
 
@@ -14,8 +14,8 @@ const HOOK: &str = "helm.sh/hook";
 const WEIGHT: &str = "helm.sh/hook-weight";
 /// Annotation of Helm: when a hook is deleted, with commas between the policies.
 const DELETE_POLICY: &str = "helm.sh/hook-delete-policy";
-/// Annotation on a hook that was rendered: the hash of what it runs for, after [`ONCE`] where it does not run again for
-/// another, and after [`UPGRADE`] where it does not run for the first.
+/// Annotation on a hook that was rendered: the hash of the reason for its run, after [`ONCE`] if it does not run again
+/// for another, and after [`UPGRADE`] if it does not run for the first.
 pub const HOOK_RUN: &str = "belay.dev/hook-run";
 /// The beginning of [`HOOK_RUN`] on a hook that runs when its chart is installed, and not when it is upgraded.
 pub const ONCE: &str = "once-";
@@ -154,7 +154,7 @@ fn run_at(manifest: &mut Manifest, runs: HookFrequency, inputs: &str) {
     change(manifest, |annotations| drop(annotations.insert(HOOK_RUN.to_owned(), says.into())));
 }
 
-/// Has an object wait for these, besides what it says itself.
+/// Has an object wait for these, besides its own dependencies.
 fn wait(manifest: &mut Manifest, names: &[String]) {
     if names.is_empty() {
         return;
@@ -170,7 +170,7 @@ fn change(manifest: &mut Manifest, change: impl FnOnce(&mut serde_json::Map<Stri
     let mut value = manifest.value();
     let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     let annotations = metadata.entry("annotations").or_insert_with(|| Value::Object(serde_json::Map::new()));
-    // Without any, what is written is `null`.
+    // Without any, the written value is `null`.
     if annotations.is_null() {
         *annotations = Value::Object(serde_json::Map::new());
     }
@@ -193,7 +193,8 @@ fn is_definition(manifest: &Manifest) -> bool {
     matches!(&*manifest.key.kind, "Namespace" | "CustomResourceDefinition")
 }
 
-/// Returns the name by which others wait for an object: `shop/job/migrate`. `None` for what nobody can wait for.
+/// Returns the name by which others wait for an object: `shop/job/migrate`. `None` for an object that nobody can wait
+/// for.
 fn waited_for(manifest: &Manifest) -> Option<String> {
     let key = &manifest.key;
     let waits = matches!(
@@ -250,7 +251,7 @@ metadata: {name: bye, annotations: {helm.sh/hook: 'pre-delete, post-rollback'}}
     const DEPLOYMENT: &str = "spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: \
                               {containers: [{name: a, image: 'a:1'}]}}}\n";
 
-    /// Returns the manifests of these texts, with what Jobs and Deployments need.
+    /// Returns the manifests of these texts, with the fields that Jobs and Deployments need.
     fn read(text: &str) -> Vec<Manifest> {
         let specified = |document: &str| match document {
             job if job.contains("kind: Job") => format!("{job}{JOB}"),

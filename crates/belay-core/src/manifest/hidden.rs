@@ -1,8 +1,8 @@
 //! Characters that are not shown as they are written.
 
 /// Returns true when a character is not shown as it is written: a control character, one that turns the direction of
-/// what follows it, one of no width, or one that ends a line. A name or a text that has one can write to the terminal
-/// of who reads it, or show other than what it says. Nothing that comes from a repository is shown with one.
+/// the text after it, one of no width, or one that ends a line. A name or a text that has one can write to the terminal
+/// of its reader, or show another text than its own. Nothing that comes from a repository is shown with one.
 #[must_use]
 pub fn is_hidden(c: char) -> bool {
     c.is_control()

@@ -1,4 +1,4 @@
-//! All files of a folder at a commit: what is written where.
+//! All files of a folder at a commit: the place of each object.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -61,7 +61,7 @@ struct Entry {
 struct Written {
     place: Place,
     file: Arc<str>,
-    /// `None` where something is wrong with it.
+    /// `None` if something is wrong with it.
     hash: Option<ManifestHash>,
 }
 
@@ -72,7 +72,7 @@ impl ManifestSet {
         ManifestSet::default()
     }
 
-    /// Puts a file in the place of what was known of that path, or takes the path away.
+    /// Puts a file in the place of the former facts about that path, or takes the path away.
     ///
     /// Returns the custom kinds whose definition changed by that: the files of [`ManifestSet::files_with`] must be read
     /// again. The work grows with this file and the old one, not with the others.
@@ -258,7 +258,7 @@ impl ManifestSet {
 }
 
 impl Written {
-    /// Names what rendered it, where it is not read as it is written.
+    /// Names the tool that rendered it, if it is not read as it is written.
     fn rendered(&self) -> String {
         if self.file == self.place.path { String::new() } else { format!(" (rendered by {})", self.file) }
     }

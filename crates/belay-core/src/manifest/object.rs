@@ -13,7 +13,7 @@ pub struct ObjectKey {
     pub group: String,
     /// The kind, `Deployment`.
     pub kind: String,
-    /// The namespace; `None` for what has none.
+    /// The namespace; `None` for objects without one.
     pub namespace: Option<String>,
     /// The name.
     pub name: String,

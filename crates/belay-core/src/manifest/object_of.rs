@@ -1,4 +1,4 @@
-//! One object of a document: what it is called, and whether anything is wrong with it.
+//! One object of a document: its name, and its complaints.
 
 use serde_json::Value;
 

@@ -9,7 +9,7 @@ use super::{Compact, ManifestHash, ObjectKey, Place};
 /// One Kubernetes object as written in a file; nothing is wrong with it that can be seen without a cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Manifest {
-    /// The object's name. Its namespace is the one that it will be in, also where the manifest names none.
+    /// The object's name. Its namespace is the one that it will be in, also if the manifest names none.
     pub key: ObjectKey,
     /// `apps/v1`.
     pub api_version: String,
@@ -52,8 +52,8 @@ impl Manifest {
         self.rendered_by.as_deref().unwrap_or(&self.place.path)
     }
 
-    /// Returns the object, as kubectl would send it. It has no namespace where the manifest names none. It is read anew
-    /// each time.
+    /// Returns the object, as kubectl would send it. It has no namespace where the manifest names none. It is read
+    /// again each time.
     #[must_use]
     pub fn value(&self) -> Value {
         self.value.read()
@@ -94,7 +94,7 @@ impl Manifest {
     }
 }
 
-/// Takes one step of a path: what it leads to, where that is written, and the rest of the path.
+/// Takes one step of a path: returns the value, its place, and the rest of the path.
 fn step<'p, 'r>(at: At<'p>, path: &'r str) -> Option<(At<'p>, Span, &'r str)> {
     let path = path.trim_start_matches('.');
     if let Some(inside) = path.strip_prefix('[') {

@@ -22,7 +22,7 @@ pub(super) fn is_rendered_from(path: &str) -> bool {
     matches!(name, "kustomization.yaml" | "kustomization.yml" | "Chart.yaml" | "values.yaml" | "values.schema.json")
 }
 
-/// Returns what a file is instead of manifests, if its name says so: a sentence, and advice.
+/// Returns the kind of a file that is no manifest, if its name says so: a sentence, and advice.
 pub(super) fn other_tool(path: &str) -> Option<(&'static str, &'static str)> {
     let name = path.rsplit('/').next().unwrap_or(path);
     match name {

@@ -1,4 +1,4 @@
-//! Complaints in the manner of a compiler: the line, a caret, what to write instead.
+//! Complaints in the manner of a compiler: the line, a caret, advice.
 
 use std::ops::Range;
 

@@ -37,7 +37,7 @@ pub struct Rendered<'a> {
     pub origins: Origins,
 }
 
-/// Reads what a tool rendered. The same text, unit and `scopes` always give the same answer.
+/// Reads the output of a tool. The same text, unit and `scopes` always give the same answer.
 #[must_use]
 pub fn read_rendered(rendered: &Rendered<'_>, bytes: &[u8], scopes: &Scopes) -> File {
     let unit: Arc<str> = rendered.path.into();
@@ -45,7 +45,7 @@ pub fn read_rendered(rendered: &Rendered<'_>, bytes: &[u8], scopes: &Scopes) -> 
         Ok(text) => text,
         Err(complaint) => return nothing_but(unit, "", complaint),
     };
-    // Without a path: what the unit's own file may hold, nothing that was rendered may.
+    // Without a path: a rendered object may not use the rights of the unit's own file.
     let lines = Lines::new(&text);
     let mut file = Reader::new("".into(), &text, &lines, scopes).read();
     file.path = Arc::clone(&unit);
@@ -98,7 +98,7 @@ impl Places {
         Places { unit: Arc::clone(unit), origins }
     }
 
-    /// Returns the beginning of the file that a line came from: the tools tell no lines.
+    /// Returns the beginning of the file that a line came from: the tools name no lines.
     fn at(&self, line: u32) -> Place {
         let after = self.origins.partition_point(|(first, _)| *first <= line);
         let origin = after.checked_sub(1).and_then(|index| self.origins.get(index));
@@ -133,7 +133,7 @@ fn commented(text: &str, folder: &str) -> Vec<(u32, Arc<str>)> {
     text.lines().enumerate().filter_map(origin).collect()
 }
 
-/// Returns a path from a folder of the repository, from its root. `None` where it leaves the repository, or begins at
+/// Returns a path from a folder of the repository, from its root. `None` if it leaves the repository, or begins at
 /// the root of the machine.
 #[must_use]
 pub fn join(folder: &str, path: &str) -> Option<String> {

@@ -14,7 +14,7 @@ pub(super) enum Showing {
     Everything,
     /// Keys that are known to be keys, and no values.
     Keys,
-    /// Nothing: what can't be read may be a Secret.
+    /// Nothing: an unreadable text may be a Secret.
     Nothing,
 }
 
@@ -129,7 +129,7 @@ impl<'t> Report<'t> {
         }
     }
 
-    /// Returns what is doubtful, in the order of places.
+    /// Returns the warnings, in the order of places.
     pub(super) fn take_warnings(&mut self) -> Vec<Complaint> {
         let mut warnings = std::mem::take(&mut self.warnings);
         warnings.sort_by(|a, b| a.place.cmp(&b.place));
@@ -233,8 +233,8 @@ pub(super) fn is_short_key(key: &str) -> bool {
 }
 
 /// Makes text from a file or of a tool fit for a terminal: without control characters and those that change the
-/// direction of writing, and at most 300 characters of it. The middle of a longer one is left out: it begins with where
-/// something is, and what wraps one error into another writes the cause at the end.
+/// direction of writing, and at most 300 characters of it. The middle of a longer one is left out: it begins with the
+/// place, and programs that wrap one error into another write the cause at the end.
 pub(super) fn harmless(text: &str) -> String {
     const BEGINNING: usize = 119;
     const END: usize = 180;

@@ -8,7 +8,7 @@ use super::names;
 use super::report::{Report, Showing, Subject, Words};
 use super::yaml::{At, Child, Span};
 
-/// Labels and annotations that no server takes, and what only a server may write.
+/// Checks for labels and annotations that no server takes, and fields that only a server may write.
 pub(super) fn metadata(report: &mut Report<'_>, subject: &Subject, metadata: At<'_>) {
     labels(report, subject, metadata);
     for (field, refused) in

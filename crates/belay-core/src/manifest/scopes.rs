@@ -68,7 +68,7 @@ impl Scopes {
         self.definitions.remove(kind);
     }
 
-    /// Takes up what a cluster says: that it serves a kind in a version.
+    /// Takes up a kind that a cluster serves in a version.
     pub fn serve(&mut self, group: &str, version: &str, kind: &str, namespaced: bool) {
         let kind = GroupKind { group: group.to_owned(), kind: kind.to_owned() };
         let served = self.served.entry(kind).or_insert_with(|| (BTreeSet::new(), namespaced));

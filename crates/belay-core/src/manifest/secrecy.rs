@@ -25,7 +25,7 @@ impl MaybeSecret<'_> {
     }
 }
 
-/// Decides for an object that could be read. `maybe_secret` is about its document, for where it doesn't say what it is.
+/// Decides for an object that could be read. `maybe_secret` is about its document, in case it has no kind.
 pub(super) fn of_object(object: &Value, maybe_secret: &MaybeSecret<'_>) -> Showing {
     let Some(kind) = object["kind"].as_str().filter(|kind| !kind.is_empty()) else {
         return match maybe_secret.showing() {
@@ -48,8 +48,8 @@ pub(super) fn of_kind(kind: &str, object: &Value) -> Showing {
     if secret { Showing::Keys } else { Showing::Everything }
 }
 
-/// Returns the lines of a text, from 0, in which a value of a Secret may be. In doubt more: all of what can't be read,
-/// unless it names no Secret.
+/// Returns the lines of a text, from 0, in which a value of a Secret may be. In doubt more lines are secret: all of an
+/// unreadable text, unless it names no Secret.
 #[must_use]
 pub fn secret_lines(text: &str) -> BTreeSet<usize> {
     let (documents, _) = yaml::documents(text);

@@ -34,13 +34,13 @@ pub struct File {
     pub unreadable: bool,
     /// The definitions of custom kinds in it.
     pub definitions: Vec<Definition>,
-    /// The kinds in it that are not Kubernetes' own: it must be read again when what is known about one of them changes.
+    /// The kinds in it that are not Kubernetes' own: it must be read again when the facts about one of them change.
     pub custom: BTreeSet<GroupKind>,
 }
 
 /// Reads a file. The same bytes, path and `scopes` always give the same answer.
 ///
-/// Every document is read for itself: what is wrong with one does not keep the others from being manifests. An object that
+/// Every document is read for itself: a fault in one does not keep the others from being manifests. An object that
 /// something is wrong with, or that is written twice, is no manifest.
 #[must_use]
 pub fn read_file(path: &str, bytes: &[u8], scopes: &Scopes) -> File {
@@ -63,7 +63,7 @@ impl File {
         File { unreadable: false, ..File::unreadable(path.into(), Vec::new()) }
     }
 
-    /// Returns a file of which nothing is known but what is wrong with it. Its former objects are still meant.
+    /// Returns a file of which nothing is known but its faults. Its former objects are still meant.
     #[must_use]
     pub fn unreadable(path: Arc<str>, complaints: Vec<Complaint>) -> File {
         File {
@@ -159,7 +159,7 @@ impl<'r, 't> Reader<'r, 't> {
             None => maybe_secret.showing(),
         };
         let keys = if complaints.is_empty() { Keys::Once } else { Keys::Twice };
-        // The name may be among what is written twice, or all items of a list.
+        // The name may be among the keys that are written twice, or all items of a list.
         self.unreadable |= complaints.iter().any(|complaint| may_name(self.report.text(), complaint.span));
         for complaint in complaints {
             let complaint = if placed.is_none() { template_hint(complaint, text) } else { complaint };
@@ -191,7 +191,7 @@ impl<'r, 't> Reader<'r, 't> {
             self.unreadable = true;
             return;
         };
-        // An item of a `DeploymentList` may leave out what the list says.
+        // An item of a `DeploymentList` may leave out fields that the list has.
         let of_kind = kind.strip_suffix("List").filter(|kind| !kind.is_empty());
         let inherited = of_kind.zip(root.text("apiVersion"));
         for (number, item) in items.at.children().enumerate() {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::manifest::ObjectKey;
 
-/// Returns the object whose replicas are this one's to say; `None` for what is no HorizontalPodAutoscaler.
+/// Returns the object whose replicas this one sets; `None` for other objects than HorizontalPodAutoscalers.
 #[must_use]
 pub fn scaled_by(key: &ObjectKey, object: &Value) -> Option<ObjectKey> {
     if key.group != "autoscaling" || key.kind != "HorizontalPodAutoscaler" {

@@ -7,10 +7,10 @@ use super::{CommitId, Hold, health, marks, progress_deadline_seconds, template};
 use crate::manifest::ObjectKey;
 use crate::rollout::judge::health::{Counters, Standing};
 
-/// A live workload, as far as a status tells of it.
+/// A live workload, as far as its status goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LiveWorkload {
-    /// The commit that made its pod template; `None` where none is named.
+    /// The commit that made its pod template; `None` if none is named.
     pub commit: Option<CommitId>,
     /// The hold that is on it, where it is about the template that is live.
     pub hold: Option<Hold>,

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// Annotation for people: the workloads that must be complete before; see [`super::After`].
 pub use crate::manifest::AFTER;
-/// Annotation on a hook of a Helm chart: what it has run for.
+/// Annotation on a hook of a Helm chart: the reason for its last run.
 pub use crate::manifest::HOOK_RUN;
 
 /// Label on every object that belay applied: the source that it belongs to.
@@ -32,9 +32,9 @@ pub const CONFIG_HASH: &str = "belay.dev/config-hash";
 pub const ROLLED: &str = "belay.dev/rolled";
 /// Annotation on the Lease of a source: the Jobs that were complete, each with the hash of its manifest: JSON.
 pub const FINISHED_JOBS: &str = "belay.dev/finished-jobs";
-/// Annotation on the Lease of a source: what a person asked to be tried again; see [`super::RetryRequest`].
+/// Annotation on the Lease of a source: the objects that a person asked to be tried again; see [`super::RetryRequest`].
 pub const RETRY: &str = "belay.dev/retry";
-/// Annotation of Kubernetes: why the pod template is what it is; copied to the revision.
+/// Annotation of Kubernetes: the reason for the present pod template; copied to the revision.
 pub const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
 /// The note of a person about a retry, or about taking an object up again: JSON.
 pub const NOTE: &str = "belay.dev/note";
@@ -48,7 +48,7 @@ pub const REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-history";
 pub const FAILED: &str = " — failed: ";
 /// The name under which belay owns fields.
 pub const FIELD_MANAGER: &str = "belay";
-/// The name under which the commands own what a person asks them to change by hand.
+/// The name under which the commands own fields that a person changes by hand.
 pub const COMMAND_MANAGER: &str = "belay-command";
 /// The name under which `belay rolling-update` and `belay undo` own the ReplicationControllers that they roll.
 pub const ROLLING_UPDATE_MANAGER: &str = "belay-rolling-update";
@@ -87,13 +87,13 @@ pub fn revision(object: &Value) -> Option<i64> {
     annotation(object, REVISION).and_then(|text| text.parse().ok()).or_else(|| object["revision"].as_i64())
 }
 
-/// Returns `metadata.generation`; 0 where there is none.
+/// Returns `metadata.generation`; 0 if there is none.
 #[must_use]
 pub fn generation(object: &Value) -> i64 {
     object["metadata"]["generation"].as_i64().unwrap_or_default()
 }
 
-/// Returns `metadata.uid`; empty where there is none.
+/// Returns `metadata.uid`; empty if there is none.
 #[must_use]
 pub fn uid(object: &Value) -> &str {
     object["metadata"]["uid"].as_str().unwrap_or_default()

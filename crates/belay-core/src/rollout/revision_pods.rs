@@ -17,9 +17,9 @@ pub struct RevisionPods {
     pub revision: i64,
     /// The object that keeps it: a ReplicaSet or a ControllerRevision.
     pub name: String,
-    /// The commit that made it; null where it names none.
+    /// The commit that made it; null if it names none.
     pub commit: Option<CommitId>,
-    /// Its change-cause; null where it has none.
+    /// Its change-cause; null if it has none.
     pub change_cause: Option<String>,
     /// True when it has the workload's present template.
     pub present: bool,

@@ -13,7 +13,7 @@ pub fn same_template(one: &Value, other: &Value) -> bool {
     comparable(one) == comparable(other)
 }
 
-/// Returns a template without what controllers add, ready to be applied again.
+/// Returns a template without the labels that controllers add, ready to be applied again.
 #[must_use]
 pub fn without_controllers_labels(template: &Value) -> Value {
     let mut template = template.clone();
@@ -37,7 +37,7 @@ fn comparable(template: &Value) -> Value {
     without_empty(&without_controllers_labels(template)).unwrap_or_default()
 }
 
-/// Returns the value without nulls, empty lists and empty maps, all the way down; `None` where nothing is left. Keys
+/// Returns the value without nulls, empty lists and empty maps, all the way down; `None` if nothing is left. Keys
 /// sorted.
 fn without_empty(value: &Value) -> Option<Value> {
     match value {

@@ -1,4 +1,5 @@
-//! In which form a client wants its answer: the object, a table of it, its metadata alone; JSON, YAML or protocol buffers.
+//! The form in which a client wants its answer: the object, a table of it, its metadata alone; JSON, YAML or protocol
+//! buffers.
 
 use super::ApiError;
 use super::call::Call;

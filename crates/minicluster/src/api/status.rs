@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 pub struct ApiError {
     /// The HTTP code.
     pub code: u16,
-    /// The reason, `NotFound`; empty where the real server gives none.
+    /// The reason, `NotFound`; empty if the real server gives none.
     pub reason: &'static str,
     /// The message.
     pub message: String,

@@ -58,7 +58,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns one error out of many; `None` where there is none.
+    /// Returns one error out of many; `None` if there is none.
     pub fn first_of(errors: Vec<Error>) -> Option<Error> {
         let others = errors.len().saturating_sub(1);
         let first = errors.into_iter().next()?;

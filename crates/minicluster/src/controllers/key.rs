@@ -31,7 +31,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// Returns the name; empty where there is none.
+/// Returns the name; empty if there is none.
 pub fn name_of(metadata: &ObjectMeta) -> &str {
     metadata.name.as_deref().unwrap_or_default()
 }
@@ -41,7 +41,7 @@ pub fn namespace_of(metadata: &ObjectMeta) -> &str {
     metadata.namespace.as_deref().unwrap_or_default()
 }
 
-/// Returns the uid; empty where there is none.
+/// Returns the uid; empty if there is none.
 pub fn uid_of(metadata: &ObjectMeta) -> &str {
     metadata.uid.as_deref().unwrap_or_default()
 }

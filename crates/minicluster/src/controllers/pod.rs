@@ -155,7 +155,7 @@ pub struct PodContainerState {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Terminated {
-    /// With which code.
+    /// The exit code.
     #[serde(default)]
     pub exit_code: i32,
     /// When.

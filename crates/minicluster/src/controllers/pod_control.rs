@@ -24,7 +24,7 @@ pub struct PodControl<'a, O> {
     pub requests: &'a Requests,
     /// The recorder of events about it.
     pub recorder: &'a Recorder,
-    /// For whom.
+    /// The owner.
     pub owner: &'a O,
 }
 

@@ -36,7 +36,7 @@ impl Quantity {
         Quantity { nanos: i128::from(units) * NANO, notation: Notation::Decimal }
     }
 
-    /// Reads an amount; `None` where it is none, or beyond all bounds.
+    /// Reads an amount; `None` if it is none, or beyond all bounds.
     pub fn parse(text: &str) -> Option<Quantity> {
         let (sign, text) = match text.as_bytes().first()? {
             b'-' => (-1, &text[1..]),

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::error::Error;
 use super::key::{Key, name_of, namespace_of, version_of};
 
-/// Under which name the controllers' writes stand in `managedFields`, as on a real cluster.
+/// The field manager of the controllers' writes in `managedFields`, as on a real cluster.
 const FIELD_MANAGER: &str = "kube-controller-manager";
 
 /// Asks for an object's metadata without the rest.
@@ -225,7 +225,7 @@ impl Requests {
         Ok(())
     }
 
-    /// Lists the metadata of all objects at a path; `None` where the server does not know the path any more.
+    /// Lists the metadata of all objects at a path; `None` if the server does not know the path any more.
     ///
     /// # Errors
     /// As for [`Requests::get`].

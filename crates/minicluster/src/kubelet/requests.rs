@@ -94,7 +94,7 @@ impl Requests {
         self.send(events.patch(name, &patch(manager), &Patch::Strategic(body))).await
     }
 
-    /// Returns the keys of a ConfigMap's or Secret's data; `None` where there is no such object. Values are not kept.
+    /// Returns the keys of a ConfigMap's or Secret's data; `None` if there is no such object. Values are not kept.
     pub async fn keys(&self, resource: &str, namespace: &str, name: &str) -> Result<Option<BTreeSet<String>>, Error> {
         let all = Request::new(format!("/api/v1/namespaces/{namespace}/{resource}"));
         match self.receive::<Keys>(all.get(name, &GetParams::default())).await {

@@ -1,4 +1,4 @@
-//! When live objects are looked into, and what comes of it.
+//! Tests of the times at which live objects are checked, and of the consequences.
 
 use super::*;
 use crate::daemon::state::retries::RetryCause;

@@ -1,4 +1,4 @@
-//! When the repository is looked at, and what comes of it.
+//! Tests of the times of looks at the repository, and of the consequences.
 
 use super::*;
 use crate::daemon::head_change::SuspectHead;

@@ -1,4 +1,4 @@
-//! Events and what becomes of them, without a cluster, a repository or a history.
+//! Tests of events and their effects, without a cluster, a repository or a history.
 
 mod disputes;
 mod drift;

@@ -197,7 +197,7 @@ type Outcomes = BTreeMap<&'static str, BTreeMap<Combination, Result<Trace>>>;
 
 async fn on_every_combination(assets: &std::path::Path, cases: &[Case]) -> Outcomes {
     let mut outcomes = Outcomes::new();
-    // Two at a time: statuses come to rest only where there is time for everybody.
+    // Two at a time: statuses come to rest only if there is time for everybody.
     for pair in Combination::wanted().chunks(2) {
         let runs = pair.iter().map(|combination| run_all(assets, *combination, cases));
         for (combination, results) in pair.iter().zip(futures::future::join_all(runs).await) {

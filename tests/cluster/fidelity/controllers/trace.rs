@@ -53,7 +53,7 @@ impl Trace {
                 _ => {
                     let mut object = names.normal(object);
                     if *kind == "EndpointSlice" {
-                        // In how many steps pods come in depends on who is faster.
+                        // The number of steps in which pods come in depends on who is faster.
                         object["metadata"].as_object_mut().map(|metadata| metadata.remove("generation"));
                     }
                     let name = names.text(name);

@@ -72,7 +72,7 @@ impl World {
         self.notes.lock().unwrap().clone()
     }
 
-    /// By which steps the sizes are reached depends on chance here, and is not compared.
+    /// Leaves the steps by which the sizes are reached out of the comparison: they depend on chance here.
     pub fn steps_may_differ(&self) {
         self.loose.store(true, Ordering::Relaxed);
     }

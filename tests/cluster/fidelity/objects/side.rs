@@ -60,7 +60,7 @@ impl Side {
         (answer.code == 200).then_some(answer.body)
     }
 
-    /// A definition once the server has done with it what it does by itself; nothing where it is gone.
+    /// A definition once the server has done with it what it does by itself; nothing if it is gone.
     async fn settled(&self, path: &str) -> Option<Value> {
         let mut last = Value::Null;
         for _ in 0..ROUNDS {

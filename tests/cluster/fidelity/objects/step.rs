@@ -13,7 +13,7 @@ pub struct Step {
     pub r#do: Verb,
     /// The kind: `apps/v1 Deployment`. If it is missing, the body names it.
     pub kind: Option<String>,
-    /// The name; where it is missing, the body says it.
+    /// The name; if it is missing, the body says it.
     pub name: Option<String>,
     /// The subresource, `status`.
     pub sub: Option<String>,
@@ -97,7 +97,7 @@ impl Step {
         facts().kind(group, version, kind).unwrap_or_else(|| panic!("no kind {api_version} {kind}"))
     }
 
-    /// Returns the name of the object; empty where there is none.
+    /// Returns the name of the object; empty if there is none.
     pub fn object_name(&self) -> String {
         let own = self.body["metadata"]["name"].as_str();
         self.name.as_deref().or(own).unwrap_or_default().to_owned()

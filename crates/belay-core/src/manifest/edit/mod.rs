@@ -1,7 +1,7 @@
 //! Changes in the text of a manifest that touch only the lines they must: comments, quotes, order and line ends stay.
 //!
-//! Every change is proved before it is given out: the new text is read again, and must say exactly what was wanted and
-//! nothing else anew.
+//! Every change is proved before it is given out: the new text is read again, and must have exactly the wanted value
+//! and no other difference.
 
 mod insert;
 mod remove;
@@ -38,7 +38,7 @@ pub enum EditError {
         /// The line of it.
         line: u32,
     },
-    /// The part is not what can be changed so.
+    /// The part has another form.
     #[error("failed to change {path}: it is {found}")]
     WrongKind {
         /// The part.
@@ -46,12 +46,12 @@ pub enum EditError {
         /// Its form.
         found: &'static str,
     },
-    /// The text can't be read, or would not say what was wanted: it is written in a way that this does not know.
+    /// The text can't be read, or would not have the wanted value: it is written in an unknown way.
     #[error("failed to change {0} without touching anything else; change it by hand")]
     Unsure(String),
 }
 
-/// A part of a text and what stands there instead.
+/// A part of a text and its replacement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Patch {
     range: std::ops::Range<usize>,
@@ -69,7 +69,7 @@ pub fn set(text: &str, document: usize, path: &[Step], value: &New) -> Result<St
 /// Adds a key with a value behind the others of the mapping at `path`; a value that is null becomes a mapping.
 ///
 /// # Errors
-/// [`EditError`], also where the key is there already; the text stays as it is.
+/// [`EditError`], also if the key is there already; the text stays as it is.
 pub fn add_entry(text: &str, document: usize, path: &[Step], key: &str, value: &New) -> Result<String, EditError> {
     let patch = |document: &Document<'_>, node| insert::entry(document, node, key, value);
     change(text, document, path, patch, |old| {
@@ -144,7 +144,7 @@ pub fn remove_item(text: &str, document: usize, path: &[Step], at: usize) -> Res
     )
 }
 
-/// Finds the node, patches the text, and proves that the new text says what `wanted` makes of the old value.
+/// Finds the node, patches the text, and proves that the new text has the value that `wanted` makes of the old one.
 fn change(
     text: &str,
     document: usize,

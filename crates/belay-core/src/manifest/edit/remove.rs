@@ -37,7 +37,7 @@ pub(super) fn item(document: &Document<'_>, id: NodeId, at: usize) -> Result<Pat
     part(document, &parts, at, *layout)
 }
 
-/// From where to where an item, or an entry, is written.
+/// The place of an item, or of an entry: from its beginning to its end.
 #[derive(Clone, Copy)]
 struct Extent {
     start: usize,

@@ -19,7 +19,7 @@ pub enum New {
     List(Vec<New>),
 }
 
-/// Between what a value is written.
+/// The surroundings of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Between {
     /// Lines.
@@ -102,7 +102,7 @@ impl New {
     }
 }
 
-/// Behind what a value is written.
+/// The text before a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Behind {
     /// A key and its `:`.

@@ -75,7 +75,7 @@ const IDENTITY: [&str; 3] = ["apiVersion", "kind", "type"];
 const OPERATION: [&str; 3] = ["op", "path", "from"];
 
 impl Redaction {
-    /// Hides the values of a file that may be secret: in doubt more, all of what can't be read.
+    /// Hides the values of a file that may be secret: in doubt more, all of an unreadable file.
     pub fn hide_file(&mut self, content: FileContent, bytes: &[u8]) {
         let text = String::from_utf8_lossy(bytes);
         let text = text.trim_start_matches('\u{feff}');
@@ -160,7 +160,7 @@ impl Redaction {
         is_secret
     }
 
-    /// Hides what a Secret holds, also the passwords of registries that are in base64 once more in it.
+    /// Hides the content of a Secret, also the passwords of registries that are in base64 once more in it.
     pub fn hide_secret(&mut self, secret: &Value) {
         let Some(fields) = secret.as_object() else { return self.hide_scalars(secret, Certainty::Certain) };
         for (name, field) in fields.iter().filter(|(name, _)| !IDENTITY.contains(&name.as_str())) {

@@ -1,4 +1,4 @@
-//! Takes values that may be secret out of what a program says of them.
+//! Takes values that may be secret out of a program's message about them.
 //!
 //! The text that is shown is bounded, the files that values come from are not known beforehand. So the pieces of the text
 //! are looked up, and values pass by: the memory is some times the text's, the time that of reading the values, whatever
@@ -20,9 +20,9 @@ pub use secret_values::may_be_secret;
 const MASK: &str = "***";
 /// The length of a piece of a value that gives it away, in bytes.
 const PIECE: usize = 8;
-/// The shortest value that is hidden also where it is a part of a word, in bytes.
+/// The shortest value that is hidden also if it is a part of a word, in bytes.
 const WITHIN_WORDS: usize = 5;
-/// The shortest beginning of a value that is hidden before `...`: programs cut what they quote.
+/// The shortest beginning of a value that is hidden before `...`: programs cut their quotes.
 const BEGINNING: usize = 3;
 /// The most of a text that is kept, in bytes: its beginning and its end.
 const KEPT: usize = 16 << 10;
@@ -195,7 +195,7 @@ impl Redaction {
         self.hide_base64(value.as_bytes(), certainty);
     }
 
-    /// Hides what a value is in base64, also as a part of something longer.
+    /// Hides a value in base64, also as a part of a longer text.
     fn hide_base64(&mut self, value: &[u8], certainty: Certainty) {
         for before in 0..3_usize {
             let mut padded = vec![0; before];
@@ -273,7 +273,7 @@ impl Redaction {
         }
     }
 
-    /// Returns the words of the text that may be paths, without what is around them, the longest first.
+    /// Returns the words of the text that may be paths, without their surroundings, the longest first.
     #[must_use]
     pub fn words(&self) -> Vec<String> {
         let parts = self.text.split(|c: char| c.is_whitespace() || "\"'`()[]<>,:=".contains(c));
@@ -310,7 +310,7 @@ impl Redaction {
     }
 }
 
-/// Returns the beginning and the end of a text, and where what is between them was.
+/// Returns the beginning and the end of a text, and the place of the cut.
 fn bounded(text: &str) -> (String, Option<usize>) {
     if text.len() <= KEPT {
         return (text.to_owned(), None);

@@ -3,11 +3,11 @@
 use super::super::report::is_name;
 use super::{Certainty, Redaction, WITHIN_WORDS};
 
-/// Functions of templates whose first text is a name, or what a person is told.
+/// Functions of templates whose first text is a name, or a message for people.
 const NAMING: [&str; 7] = ["include", "template", "define", "block", "fail", "required", "printf"];
 
 impl Redaction {
-    /// Hides what stands behind the keys of a text that can't be read, and its lines that have none.
+    /// Hides the text behind the keys of a text that can't be read, and its lines without keys.
     pub(super) fn hide_lines(&mut self, text: &str, shown: &[&str]) {
         for line in text.lines() {
             let line = line.trim().trim_start_matches("- ").trim_start();
@@ -47,7 +47,7 @@ impl Redaction {
         }
     }
 
-    /// Hides what a template has between its actions, and the texts in these.
+    /// Hides the text of a template between its actions, and the texts in these.
     pub(super) fn hide_template(&mut self, text: &str) {
         let mut rest = text;
         let mut between = String::new();

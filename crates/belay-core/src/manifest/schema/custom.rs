@@ -50,7 +50,7 @@ impl PartialEq for CustomShape {
 }
 
 impl Definition {
-    /// Reads a `CustomResourceDefinition`; `None` where it lacks what makes it one.
+    /// Reads a `CustomResourceDefinition`; `None` if it lacks a necessary part.
     #[must_use]
     pub fn read(object: &Value) -> Option<Definition> {
         let spec = object.get("spec")?;
@@ -80,7 +80,7 @@ fn shape(schema: &Value, root: bool) -> Type {
     Type::from_openapi(&schema)
 }
 
-/// Returns a server drops every field that a schema doesn't name, also where it names none.
+/// Returns a server drops every field that a schema doesn't name, also if it names none.
 fn closed(schema: &Value) -> Value {
     match schema {
         Value::Object(members) => {
@@ -95,7 +95,7 @@ fn closed(schema: &Value) -> Value {
                     _ => (name.clone(), value.clone()),
                 })
                 .collect();
-            // An object in a definition has no references to other types: what looks like one is not followed.
+            // An object in a definition has no references to other types: a field that looks like one is not followed.
             members.remove("$ref");
             let has = |name: &str| members.contains_key(name);
             if members.get("type").is_some_and(|ty| ty == "object")

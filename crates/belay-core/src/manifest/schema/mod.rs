@@ -81,7 +81,7 @@ impl<'w, 't, 'p> Walk<'w, 't, 'p> {
         }
         let name = if let Type::Named(name) = ty { &**name } else { "" };
         if let Some(inner) = required::schema_or(name, at.value()) {
-            // A server reads what stands below without looking for unknown fields.
+            // A server reads the levels below without looking for unknown fields.
             let strictness = std::mem::replace(&mut self.unknown_fields, UnknownFields::Ignored);
             self.value(at, key, inner, field);
             self.unknown_fields = strictness;
@@ -218,7 +218,7 @@ impl<'w, 't, 'p> Walk<'w, 't, 'p> {
         }
     }
 
-    /// Items that server-side apply can't tell apart.
+    /// Complains about items that server-side apply can't tell apart.
     fn twice(&mut self, at: At<'p>, list: &'p List) {
         let ListKind::Map(keys) = &list.kind else {
             if list.kind == ListKind::Set {

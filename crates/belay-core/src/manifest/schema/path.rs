@@ -34,7 +34,7 @@ impl<'p> FieldPath<'p> {
         FieldPath { steps: self.steps[..depth.min(self.steps.len())].to_vec() }
     }
 
-    /// Returns the last field on the way; what an item is an item of.
+    /// Returns the last field on the way; for an item, the field of its list.
     pub(in crate::manifest) fn last_field(&self) -> &'p str {
         let fields = self.steps.iter().rev();
         fields

@@ -1,4 +1,4 @@
-//! Single values against what they must be.
+//! Single values against their types.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

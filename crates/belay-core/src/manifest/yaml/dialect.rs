@@ -124,7 +124,7 @@ fn breaks(text: &str, here: Span, style: Style) -> Result<(), YamlComplaint> {
 }
 
 /// Returns the text between the nodes that kubectl reads in another way: a line end of YAML 1.1, mostly in a comment,
-/// so that what follows it would be content; or a tab that begins a line, before a comment or nothing.
+/// so that the text after it would be content; or a tab that begins a line, before a comment or nothing.
 pub(super) fn between(text: &str, range: &Range<usize>, nodes: &[Node<'_>]) -> Option<(usize, &'static str)> {
     let part = &text[range.clone()];
     if !part.contains(BREAKS) && !part.contains('\t') {

@@ -7,7 +7,7 @@ use super::node::{Content, Document, Layout, Node, NodeId, Position, Span, Style
 use super::text::{Lines, narrow};
 use super::{Limits, YamlComplaint, limits};
 
-/// Returns the values in a part of the text, up to what is no JSON or breaks a limit.
+/// Returns the values in a part of the text, up to a text that is no JSON or breaks a limit.
 pub(super) fn documents<'t>(
     text: &'t str,
     lines: &Lines,

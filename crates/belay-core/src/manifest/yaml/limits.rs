@@ -7,7 +7,7 @@ pub struct Limits {
     pub file_bytes: usize,
     /// Documents in a file: 10,000.
     pub documents: usize,
-    /// Bytes in a document, and in what its aliases expand to: 3 MiB, what an API server takes in one request.
+    /// The number of bytes in a document, with its aliases expanded: 3 MiB, as an API server takes in one request.
     pub document_bytes: usize,
     /// Keys, values and items in a document, aliases expanded: 200,000.
     pub nodes: usize,

@@ -12,7 +12,7 @@ use super::{Limits, YamlComplaint, dialect, limits};
 
 type Events<'t> = Parser<'t, StrInput<'t>>;
 
-/// Reads one document, and says what follows it in its part of the text: kubectl reads only the first.
+/// Reads one document, and complains about text after it in its part: kubectl reads only the first.
 ///
 /// # Errors
 /// Fails with a complaint if it can't be read.
@@ -62,7 +62,7 @@ struct Part<'s, 't> {
     limits: Limits,
 }
 
-/// The nodes of a document, and what follows it.
+/// The nodes of a document, and a complaint about text after it.
 type Nodes<'t> = (Vec<Node<'t>>, Option<YamlComplaint>);
 
 /// The reason for which a document can't be read.
@@ -178,7 +178,7 @@ impl<'t> Loader<'_, 't> {
                 Event::SequenceEnd | Event::MappingEnd => self.end(here)?,
                 Event::Alias(anchor) => self.alias(here, anchor)?,
                 Event::Anchor(_, name) => {
-                    // It is told behind its node, though it stands before it.
+                    // It is reported behind its node, though it stands before it.
                     self.name_anchor(here, own(name))?;
                     continue;
                 }

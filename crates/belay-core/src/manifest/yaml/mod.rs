@@ -2,8 +2,8 @@
 //!
 //! kubectl splits a file into documents at lines that begin with `---`. If a file begins with JSON, kubectl reads that
 //! as JSON, and everything else as YAML 1.1 (with the rules of its own library). [`documents`] does the same, but goes
-//! on after a broken document and refuses in the open what kubectl would drop in silence: a key written twice, text
-//! after `...`, bytes that are no text.
+//! on after a broken document and refuses in the open parts that kubectl would drop in silence: a key written twice,
+//! text after `...`, bytes that are no text.
 //!
 //! Everything is bounded, see [`Limits`]; nothing panics, and the work grows linearly with the text.
 
@@ -43,9 +43,9 @@ pub struct YamlComplaint {
     pub message: String,
     /// The advice.
     pub hint: Option<String>,
-    /// Another place that belongs to it, and what is there.
+    /// Another place that belongs to it, and its description.
     pub also: Option<(Span, String)>,
-    /// The part of the text that can't be read because of it; `None` where the document was read all the same.
+    /// The part of the text that can't be read because of it; `None` if the document was read all the same.
     pub lost: Option<Range<usize>>,
 }
 
@@ -60,7 +60,7 @@ impl YamlComplaint {
     }
 }
 
-/// Returns all documents of a text, in order, and what is wrong with it.
+/// Returns all documents of a text, in order, and the complaints about it.
 ///
 /// A document that is broken gives one complaint (with [`YamlComplaint::lost`]) and does not hide the others. Documents
 /// that hold nothing (comments only, `null`) are left out. The scalars of a document are interpreted later, by
@@ -72,8 +72,8 @@ pub fn documents(text: &str) -> (Vec<Document<'_>>, Vec<YamlComplaint>) {
     (documents, complaints)
 }
 
-/// Reads the documents of a text one after another, as [`documents`] does, and returns what is wrong with it. A document takes
-/// some forty times the memory of its text, so a whole file of them is never held at once.
+/// Reads the documents of a text one after another, as [`documents`] does, and returns the complaints about it. A
+/// document takes some forty times the memory of its text, so a whole file of them is never held at once.
 pub(super) fn each_document<'t>(
     text: &'t str,
     lines: &Lines,

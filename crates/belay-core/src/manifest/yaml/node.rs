@@ -37,7 +37,7 @@ impl Span {
         self.start.offset as usize..self.end.offset as usize
     }
 
-    /// Returns the text of it; empty where the text is another one.
+    /// Returns the text of it; empty if the text is another one.
     #[must_use]
     pub fn slice<'t>(&self, text: &'t str) -> &'t str {
         text.get(self.range()).unwrap_or_default()
@@ -87,7 +87,7 @@ impl<'t> Document<'t> {
         &self.nodes[id.0 as usize]
     }
 
-    /// Returns a node, or what it is an alias of.
+    /// Returns a node, or the target of an alias.
     #[must_use]
     pub fn resolve(&self, id: NodeId) -> (NodeId, &Node<'t>) {
         match self.node(id) {
@@ -199,7 +199,7 @@ pub enum Layout {
     Flow,
 }
 
-/// A tag, as far as it changes what a scalar means.
+/// A tag, as far as it changes the meaning of a scalar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tag {
     /// `!!str`.

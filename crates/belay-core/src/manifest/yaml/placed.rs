@@ -39,7 +39,7 @@ pub(in crate::manifest) struct Start {
 }
 
 impl Placed {
-    /// Returns a value and where its parts begin, as [`Placed::starts`] told it of the same value.
+    /// Returns a value and the beginnings of its parts, as [`Placed::starts`] gave them for the same value.
     pub(in crate::manifest) fn starting(value: Value, starts: &[Start]) -> Placed {
         let spot = |start: &Start| {
             let at = Position { offset: 0, line: start.line, column: start.column };
@@ -176,8 +176,8 @@ impl<'p> At<'p> {
 impl Document<'_> {
     /// Returns the document as kubectl reads it, aliases and merge keys resolved, and the complaints about it.
     ///
-    /// `None` where it can't be read at all: a tag that its value doesn't fit, a key that is no text, an infinity, a merge
-    /// of what is no mapping. A key written twice is a complaint, and the last one counts.
+    /// `None` if it can't be read at all: a tag that its value doesn't fit, a key that is no text, an infinity, a merge
+    /// of another value than a mapping. A key written twice is a complaint, and the last one counts.
     #[must_use]
     pub fn read(&self) -> (Option<Placed>, Vec<YamlComplaint>) {
         let mut reader = PlacedReader { document: self, spots: Vec::new(), complaints: Vec::new(), unreadable: false };
@@ -192,7 +192,7 @@ impl Document<'_> {
 }
 
 impl Document<'_> {
-    /// Returns a key as kubectl reads it (`yes` is `true`); `None` for what is no key. A merge is `<<`.
+    /// Returns a key as kubectl reads it (`yes` is `true`); `None` for a value that is no key. A merge is `<<`.
     #[must_use]
     pub fn key_text(&self, key: NodeId) -> Option<String> {
         match &self.resolve(key).1 {
@@ -369,7 +369,7 @@ impl<'d> PlacedReader<'d, '_> {
     }
 
     fn refuse(&mut self, id: NodeId, message: &str, hint: &str) {
-        // The value stays what it is; the document is refused.
+        // The value stays as it is; the document is refused.
         self.unreadable(self.document.node(id).span, message, hint);
     }
 

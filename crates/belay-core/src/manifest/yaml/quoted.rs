@@ -30,7 +30,7 @@ pub(super) struct Moved {
 }
 
 impl Indented {
-    /// Returns the text with each line of a quoted text behind the column of what it belongs to. `None` where there is no such
+    /// Returns the text with each line of a quoted text behind the column of its parent. `None` if there is no such
     /// line.
     pub(super) fn of(text: &str) -> Option<Indented> {
         let mut scan =
@@ -115,7 +115,7 @@ struct Found {
     blanks: usize,
 }
 
-/// Finds quoted texts without reading what they mean. [`Indented::moves_only`] finds its mistakes.
+/// Finds quoted texts without reading their meaning. [`Indented::moves_only`] finds its mistakes.
 struct Scan<'t> {
     bytes: &'t [u8],
     at: usize,
@@ -270,7 +270,7 @@ impl Scan<'_> {
                     _ => self.at += 1,
                 }
             }
-            // Between brackets, what begins the next line begins anew.
+            // Between brackets, each line begins again.
             if self.flow > 0 || !self.goes_on() {
                 return;
             }

@@ -228,7 +228,7 @@ fn binary(text: &str) -> Result<String, Unreadable> {
 }
 
 impl Scalar<'_> {
-    /// Returns the value in JSON; `None` for infinities and what is no number, which JSON does not have.
+    /// Returns the value in JSON; `None` for infinities and values that are no numbers, which JSON does not have.
     pub(super) fn value(self) -> Option<Value> {
         Some(match self {
             Scalar::Null => Value::Null,
@@ -241,7 +241,7 @@ impl Scalar<'_> {
         })
     }
 
-    /// Returns the key in JSON; `None` for what kubectl takes for no key.
+    /// Returns the key in JSON; `None` for a value that kubectl takes for no key.
     pub(super) fn key(self) -> Option<String> {
         Some(match self {
             Scalar::Boolean(value) => value.to_string(),
@@ -254,8 +254,8 @@ impl Scalar<'_> {
     }
 }
 
-/// kubectl writes a float as JSON, with as few digits as tell it apart, and reads that again: what then looks whole is
-/// whole, also where that is not quite what was written.
+/// kubectl writes a float as JSON, with as few digits as tell it apart, and reads that again: a value that looks whole
+/// then is whole, also if it is not quite the written one.
 pub(super) fn float(value: f64) -> Option<Number> {
     if value.fract() == 0.0
         && value.abs() < 1e21

@@ -50,8 +50,8 @@ pub(super) fn holds_nothing(text: &str) -> bool {
     text.lines().all(is_nothing)
 }
 
-/// Returns true when kubectl reads nothing of a line. A tab may not begin one, and what ends a line in YAML 1.1 ends a
-/// comment.
+/// Returns true when kubectl reads nothing of a line. A tab may not begin one, and a character that ends a line in YAML
+/// 1.1 ends a comment.
 fn is_nothing(line: &str) -> bool {
     let line = line.trim_start_matches([' ', '\r']);
     line.trim_start_matches(dialect::BREAKS).is_empty() || line.starts_with('#') && !line.contains(dialect::BREAKS)

@@ -7,7 +7,7 @@ use super::{Position, Span, YamlComplaint};
 /// Reads bytes as kubectl does: UTF-8, or UTF-16 where a byte order mark says so; a byte order mark of UTF-8 is dropped.
 ///
 /// # Errors
-/// Bytes that are not text. kubectl would put U+FFFD in their place and go on, which changes what is applied.
+/// Bytes that are not text. kubectl would put U+FFFD in their place and go on, which changes the applied object.
 pub fn decode(bytes: &[u8]) -> Result<Cow<'_, str>, YamlComplaint> {
     match bytes {
         [0xEF, 0xBB, 0xBF, rest @ ..] => utf8(rest),

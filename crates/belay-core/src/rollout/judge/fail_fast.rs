@@ -34,7 +34,7 @@ pub fn is_unwell(pod: &PodAccount) -> bool {
 /// The observations of a rollout's pods so far.
 #[derive(Clone, Debug, Default)]
 pub struct FailFast {
-    /// Since when some pod has been in a group of states that may heal.
+    /// The time since which some pod has been in a group of states that may heal.
     since: BTreeMap<i64, Timestamp>,
 }
 
@@ -57,7 +57,7 @@ impl FailFast {
             .filter_map(|pod| AFTER.iter().find(|(state, _)| *state == pod.seen.state))
             .map(|(state, seconds)| (*seconds, *state))
             .collect();
-        // A pod that has healed meanwhile begins anew.
+        // A pod that has healed meanwhile begins again.
         self.since.retain(|seconds, _| waiting.contains_key(seconds));
         for (seconds, state) in waiting {
             let since = *self.since.entry(seconds).or_insert(now);

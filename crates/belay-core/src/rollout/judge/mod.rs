@@ -64,11 +64,11 @@ pub struct Judge {
     baseline: Baseline,
     budget: Option<SignedDuration>,
     outage_timeout: SignedDuration,
-    /// Since when outages of the API server count: since it has moved last.
+    /// The time from which outages of the API server count: its last progress.
     outages_from: Timestamp,
     /// The time for which the API server did not answer since.
     outage: SignedDuration,
-    /// Until when it is left alone because the infrastructure is at fault.
+    /// The time until which it is left alone because the infrastructure is at fault.
     excused_until: Option<Timestamp>,
     observed: bool,
     paused: bool,
@@ -107,7 +107,7 @@ pub struct Waiting {
 pub enum WaitingOn {
     /// The controller to see the write at all.
     Controller,
-    /// Somebody to resume what is paused.
+    /// A person who resumes the paused rollout.
     Resume,
     /// Its pods.
     Pods,
@@ -156,7 +156,7 @@ impl Judge {
         self
     }
 
-    /// Judges what has no status of its own to be observed, by this deadline.
+    /// Judges an object without a status of its own by this deadline.
     #[must_use]
     pub fn with_deadline(self, deadline: SignedDuration) -> Judge {
         Judge { deadline: Some(deadline), observed: true, ..self }
@@ -167,7 +167,7 @@ impl Judge {
         self.outage = outages.within(self.outages_from, now);
     }
 
-    /// Returns true when this is another object of the same name, whose generations are counted anew.
+    /// Returns true when this is another object of the same name, whose generations are counted from the beginning.
     #[must_use]
     pub fn is_of_another(&self, object: &Value) -> bool {
         !self.baseline.uid.is_empty() && self.baseline.uid != marks::uid(object)
@@ -334,7 +334,7 @@ impl Judge {
 
     fn note_progress(&mut self, health: &Health, now: Timestamp) {
         let paused = health.standing == Standing::Paused;
-        // A pause stops the clock; resuming starts it anew, as Kubernetes does.
+        // A pause stops the clock; resuming starts it from the beginning, as Kubernetes does.
         let best = self.best.filter(|best| best.desired == health.counters.desired);
         let moved = best.is_none_or(|best| health.counters.progressed_since(&best));
         if moved || paused || self.paused {

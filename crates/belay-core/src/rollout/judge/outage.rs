@@ -1,5 +1,5 @@
-//! When the API server did not answer. Nothing moves meanwhile, and nobody reports what has moved, so that a deadline which
-//! ends during an outage, or right after it, says nothing about the commit.
+//! When the API server did not answer. Nothing moves meanwhile, and nobody reports earlier moves, so that a deadline
+//! which ends during an outage, or right after it, says nothing about the commit.
 
 use std::collections::VecDeque;
 

@@ -92,9 +92,9 @@ fn with_keys(mut item: Value, key: &str) -> Value {
 }
 
 /// Returns the `managedFields` in which belay's apply owns all of the pod template that anybody owns, and nobody else
-/// anything of it; `None` where that is so already, or belay has applied nothing. Fields of others (of
+/// anything of it; `None` if that is so already, or belay has applied nothing. Fields of others (of
 /// `kubectl rollout restart`, of `kubectl set`) stay in a template whatever is applied, so that it could not become
-/// what an earlier revision says.
+/// that of an earlier revision.
 #[must_use]
 pub fn give_up_templates(live: &Value) -> Option<Value> {
     owned::owned_fields(live)?;

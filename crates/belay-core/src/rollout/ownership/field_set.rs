@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::owned::names_item;
 
-/// Returns what an item of a list is known by: `k:{"name":"app"}`.
+/// Returns the keys of a list's item: `k:{"name":"app"}`.
 pub(super) fn keys_of(key: &str) -> Option<Map<String, Value>> {
     serde_json::from_str(key.strip_prefix("k:")?).ok()
 }

@@ -68,8 +68,8 @@ impl IgnoredFields {
         self.fields.iter().filter(move |field| first(field, "spec", 0) && first(field, "template", 1))
     }
 
-    /// Returns what is sent of `body` to an object that is `live`. If there is none yet, it is all of `body` but the
-    /// fields that the cluster writes itself.
+    /// Returns the part of `body` that is sent to an object that is `live`. If there is none yet, it is all of `body`
+    /// but the fields that the cluster writes itself.
     #[must_use]
     pub fn leave(&self, mut body: Value, live: Option<&Value>) -> Value {
         let clusters = cluster_fields(&body);
@@ -108,7 +108,7 @@ fn below<'a>(owned: Owned<'a>, key: &str) -> Owned<'a> {
     if is_whole(fields) { Some(fields) } else { fields.get(key)?.as_object() }
 }
 
-/// Puts what belay owns of the fields at these steps into `body` as it is live, and takes the rest of them out.
+/// Puts belay's part of the fields at these steps into `body` as it is live, and takes the rest of them out.
 fn leave(body: &mut Value, live: &Value, owned: Owned<'_>, steps: &[Step]) {
     let Some((step, rest)) = steps.split_first() else { return };
     match (body, step) {
@@ -146,7 +146,7 @@ fn leave_field(fields: &mut Map<String, Value>, name: &str, live: &Value, owned:
             }
         }
         None => {
-            // The manifest does not have it any more; what is below it is left alone all the same.
+            // The manifest does not have it any more; the fields below it are left alone all the same.
             let Some((live @ Value::Object(_), owned)) = live.zip(owned) else { return };
             let mut inner = json!({});
             leave(&mut inner, live, Some(owned), rest);
@@ -172,7 +172,7 @@ fn leave_items(items: &mut Vec<Value>, step: &Step, live: &Value, owned: Owned<'
     }
 }
 
-/// Returns the item of the live list that an item of a body is, with what belay owns of it.
+/// Returns the live counterpart of a body's item, with belay's part of it.
 fn counterpart<'a>(item: &Value, at: usize, live: &'a [Value], owned: Owned<'a>) -> Option<(&'a Value, Owned<'a>)> {
     let fields = owned.filter(|fields| !is_whole(fields));
     if let Some((key, of_it)) = fields.and_then(|fields| fields.iter().find(|(key, _)| names_item(key, item))) {
@@ -216,7 +216,7 @@ fn part(live: &Value, owned: &Map<String, Value>) -> Value {
     }
 }
 
-/// Returns the same of an item of a list, with what it is known by.
+/// Returns the same for an item of a list, with its keys.
 fn item_part(key: &str, live: &Value, owned: &Value) -> Value {
     let mut own = owned.as_object().map_or_else(|| live.clone(), |owned| part(live, owned));
     let keys = key.strip_prefix("k:").and_then(|keys| serde_json::from_str::<Map<String, Value>>(keys).ok());

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use crate::manifest::ObjectKey;
 use crate::rollout::marks;
 
-/// The longest that anybody is believed who holds a Lease without renewing it, whatever the Lease itself says: many times
-/// what belay asks for.
+/// The longest time for which a Lease without a renewal is believed, whatever the Lease itself says: many times the
+/// time that belay asks for.
 pub const LONGEST_HELD: Duration = Duration::from_mins(3);
 
 /// A Lease, as it was seen.
@@ -20,7 +20,7 @@ pub const LONGEST_HELD: Duration = Duration::from_mins(3);
 pub struct Lease {
     /// The holder; `None` if it was released.
     pub holder: Option<String>,
-    /// For how long it is held, since it was last renewed; at most [`LONGEST_HELD`].
+    /// The time for which it is held since its last renewal; at most [`LONGEST_HELD`].
     pub lasts: Duration,
     /// Its `resourceVersion`: a write names it, so that it fails when somebody else was faster.
     pub version: String,

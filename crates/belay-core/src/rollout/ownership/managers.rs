@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// The way in which an object is taken over from `kubectl apply`, or from a person who has created it anew.
+/// The way in which an object is taken over from `kubectl apply`, or from a person who has created it again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Takeover {
     /// True when fields stay behind in the pod template, so that taking over is a rollout.

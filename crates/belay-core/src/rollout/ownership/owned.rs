@@ -38,7 +38,7 @@ pub fn is_label_of_others(live: &Value) -> bool {
 }
 
 /// Returns true when none of an object's fields are belay's, although it has the label that belay writes and the API
-/// server keeps their owners: somebody has created it anew, as it was.
+/// server keeps their owners: somebody has created it again, as it was.
 pub(in crate::rollout) fn is_disowned(live: &Value) -> bool {
     let kept = live["metadata"]["managedFields"].as_array().is_some_and(|entries| !entries.is_empty());
     kept && marks::label(live, marks::SOURCE).is_some() && owned_fields(live).is_none()

@@ -1,9 +1,9 @@
-//! Objects that somebody has made anew as they were, with `kubectl replace --force` or from a backup.
+//! Objects that somebody has created again as they were, with `kubectl replace --force` or from a backup.
 //!
-//! The new creator owns every field, belay's marks among them, and belay none. Were it left so, the marks could never be
-//! taken off, and a field that the repository stops to have would stay for ever: no apply takes away what another
-//! manager owns. So the marks are written over to belay, and what the maker owns beside them is kept under a name of
-//! its own, [`BEFORE`]. Fields that belay stops to send are taken out of that entry too, and of no other's.
+//! The new creator owns every field, belay's marks among them, and belay none. Were it left so, the marks could never
+//! be removed, and a field that the repository stops to have would stay for ever: no apply removes fields of another
+//! manager. So the marks are written over to belay, and the creator's other fields are kept under a name of their own,
+//! [`BEFORE`]. Fields that belay stops to send are taken out of that entry too, and of no other's.
 
 use serde_json::{Map, Value, json};
 
@@ -11,13 +11,13 @@ use super::managers::{Takeover, drop_empty, with_managers};
 use super::owned::{is_disowned, names_item, owned_fields};
 use crate::rollout::marks;
 
-/// The manager of what was there before belay took an object up again.
+/// The manager of the fields from before belay took an object up again.
 pub(super) const BEFORE: &str = "before-belay";
 /// The beginning of belay's labels and annotations among the fields of an entry.
 const MARK: &str = "f:belay.dev/";
 
-/// Returns the JSON patch that makes belay's own marks belay's again, on an object that somebody has made anew as it
-/// was, and sets apart what its maker owns. It fails where the object has changed meanwhile.
+/// Returns the JSON patch that makes belay's own marks belay's again, on an object that somebody has created again as
+/// it was, and sets its creator's fields apart. It fails where the object has changed meanwhile.
 pub(in crate::rollout) fn readopt(live: &Value) -> Option<Value> {
     if !is_disowned(live) {
         return None;
@@ -45,7 +45,7 @@ pub(in crate::rollout) fn readopt(live: &Value) -> Option<Value> {
     Some(with_managers(live, entries))
 }
 
-/// Takes belay's marks out of an entry: their sections, their names and what is under them.
+/// Takes belay's marks out of an entry: their sections, their names and the fields below them.
 fn marks_of(entry: &mut Value) -> Vec<(&'static str, String, Value)> {
     let mut own = Vec::new();
     for section in ["f:annotations", "f:labels"] {
@@ -58,7 +58,7 @@ fn marks_of(entry: &mut Value) -> Vec<(&'static str, String, Value)> {
 }
 
 /// Returns the fields that belay stops to send with `body`, and that would stay since the person who created the object
-/// anew owns them too.
+/// again owns them too.
 pub(in crate::rollout) fn left_behind(live: &Value, body: &Value) -> Option<Takeover> {
     let gone = not_sent(owned_fields(live)?, Some(body));
     let mut entries = live["metadata"]["managedFields"].as_array()?.clone();
@@ -74,8 +74,7 @@ pub(in crate::rollout) fn left_behind(live: &Value, body: &Value) -> Option<Take
     leaves_fields.then(|| Takeover { in_template, leaves_fields, patch: with_managers(live, entries) })
 }
 
-/// Returns the fields of a set that are not in what is sent; with `null` those that are not with all that is under
-/// them.
+/// Returns the fields of a set that are not sent; with `null` those that are not with all fields below them.
 fn not_sent(owned: &Map<String, Value>, sent: Option<&Value>) -> Map<String, Value> {
     let missing = owned.iter().filter(|(key, _)| *key != ".").filter_map(|(key, inner)| {
         let of_it = match key.strip_prefix("f:") {
@@ -138,8 +137,8 @@ mod tests {
         assert_eq!(readopt(&copied), None, "nothing says that it was belay's");
     }
 
-    /// belay sends the label, the replicas and two containers; whoever made it anew owns them too, and what the server has
-    /// put there.
+    /// Returns an object of which belay sends the label, the replicas and two containers; the person who created it
+    /// again owns them too, with the fields of the server.
     fn shared() -> Value {
         let container = |more: Value| {
             let mut fields = json!({".": {}, "f:name": {}, "f:image": {}});

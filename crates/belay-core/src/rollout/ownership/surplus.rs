@@ -1,9 +1,9 @@
-//! Fields that an apply of a manifest would leave on a live object, although the manifest alone decides about them: what
-//! others have added to a pod template, an item of a list whose key somebody has changed, and keys that have left a Secret's
-//! `stringData`.
+//! Fields that an apply of a manifest would leave on a live object, although the manifest alone decides about them:
+//! additions of others to a pod template, an item of a list whose key somebody has changed, and keys that have left a
+//! Secret's `stringData`.
 //!
-//! A server-side apply removes only what its own manager owns. So the surplus is written over to belay in `managedFields`;
-//! the apply that follows removes it, in the same write that sets the rest.
+//! A server-side apply removes only fields of its own manager. So the surplus is written over to belay in
+//! `managedFields`; the apply that follows removes it, in the same write that sets the rest.
 
 use serde_json::{Map, Value, json};
 
@@ -28,7 +28,7 @@ pub struct ForeignField {
     pub manager: String,
 }
 
-/// The reach of an apply into what others have added to a pod template.
+/// The reach of an apply into additions of others to a pod template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// A manifest is applied: the mark of a restart stays.
@@ -153,7 +153,7 @@ impl Surplus {
     }
 }
 
-/// Returns the fields of `body` that others have taken from belay on `live`, and what they have added beside it.
+/// Returns the fields of `body` that others have taken from belay on `live`, and their additions beside it.
 #[must_use]
 pub fn foreign_fields(live: &Value, body: &Value, ignored: &IgnoredFields) -> Vec<ForeignField> {
     let mut found: Vec<ForeignField> = Vec::new();
@@ -177,7 +177,7 @@ pub fn foreign_fields(live: &Value, body: &Value, ignored: &IgnoredFields) -> Ve
     found
 }
 
-/// Visits what is in a set, is sent, and is not belay's.
+/// Visits the fields that are in a set, are sent, and are not belay's.
 fn taken(
     fields: &Map<String, Value>,
     own: Option<&Map<String, Value>>,
@@ -208,7 +208,7 @@ struct Leaf {
     is_item: bool,
 }
 
-/// The same place in what is sent, in the live object and in the defaulted one.
+/// The same place in the sent body, in the live object and in the defaulted one.
 #[derive(Clone, Copy)]
 struct Seen<'a> {
     sent: Option<&'a Value>,
@@ -250,7 +250,7 @@ impl Walk<'_> {
     fn below(&mut self, fields: &mut Map<String, Value>, seen: Seen<'_>) -> Map<String, Value> {
         let mut surplus = Map::new();
         if !self.is_in_template() && !self.leads_to_template() && !self.is_keyed_with_a_missing_item(fields, seen) {
-            // Outside a pod template others may add what they like.
+            // Outside a pod template others may add any field.
             let names: Vec<String> = fields.keys().filter(|key| *key != ".").cloned().collect();
             for name in names.iter().filter(|name| seen.at(name).sent.is_some()) {
                 self.field(fields, name, seen, &mut surplus);

@@ -1,8 +1,9 @@
 //! Objects that were first made by `kubectl apply`: taking them over so that nothing of them stays behind.
 //!
 //! A client-side apply owns its fields as the manager `kubectl-client-side-apply`. Were they left with it, a field that
-//! the repository does not have would stay for ever: no apply of belay's ever gives up what belay does not own. So before
-//! the first apply the fields are written over to belay; that apply then removes what the manifest does not name.
+//! the repository does not have would stay for ever: no apply of belay's ever gives up fields that belay does not own.
+//! So before the first apply the fields are written over to belay; that apply then removes fields that the manifest
+//! does not name.
 //! <https://kubernetes.io/docs/reference/using-api/server-side-apply/#upgrading-from-client-side-apply-to-server-side-apply>
 
 use serde_json::{Value, json};
@@ -21,7 +22,7 @@ const CLIENT_SIDE: &str = "kubectl-client-side-apply";
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Returns how a live object is taken over, if `kubectl apply` created it and belay has not applied it yet, or if
-/// somebody has created it anew. `body` is what belay would send.
+/// somebody has created it again. `body` is the body that belay would send.
 #[must_use]
 pub fn takeover(live: &Value, body: &Value) -> Option<Takeover> {
     let entries = live["metadata"]["managedFields"].as_array()?;
@@ -51,8 +52,9 @@ pub fn takeover(live: &Value, body: &Value) -> Option<Takeover> {
     })
 }
 
-/// Returns the JSON patch that must come before an apply of `body`, where there is one: what others own for reasons of the
-/// past, and what would stay of it or come back, becomes belay's alone. It fails where the object has changed meanwhile.
+/// Returns the JSON patch that must come before an apply of `body`, if there is one: fields that others own for reasons
+/// of the past, and that would stay or come back, become belay's alone. It fails where the object has changed
+/// meanwhile.
 #[must_use]
 pub fn before_apply(live: &Value, body: &Value, ignored: &IgnoredFields, reach: Reach) -> Option<Value> {
     let over = takeover(live, body).map(|over| over.patch);

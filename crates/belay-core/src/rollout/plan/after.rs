@@ -21,8 +21,8 @@ pub struct After {
 }
 
 impl After {
-    /// Returns the dependencies of a manifest. `None` where it waits for nothing, or where what it says can't be read:
-    /// then planning complains.
+    /// Returns the dependencies of a manifest. `None` if it waits for nothing, or if its annotation can't be read: then
+    /// planning complains.
     #[must_use]
     pub fn of(manifest: &Manifest) -> Option<After> {
         let value = manifest.value();
@@ -207,9 +207,9 @@ pub struct DependencyStanding {
 pub enum Gate {
     /// All that it waits for is complete.
     Open,
-    /// Not yet: what it waits for, for people.
+    /// Not yet: its dependencies, for people.
     Shut(String),
-    /// Not until something else changes: what it waits for is not coming.
+    /// Not until something else changes: a dependency is not coming.
     Skip(Reason),
 }
 

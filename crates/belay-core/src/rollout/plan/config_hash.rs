@@ -15,7 +15,7 @@ const CONTENTS: [&str; 3] = ["data", "binaryData", "stringData"];
 /// The configuration hash for the pod template of one workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConfigHash {
-    /// The hash of the configuration as the repository has it; `None` where a change of it is not to roll the workload
+    /// The hash of the configuration as the repository has it; `None` if a change of it is not to roll the workload
     /// out, or where it names none of the repository's.
     pub asked: Option<String>,
     /// The condition under which it is asked for, if there is one.
@@ -37,7 +37,7 @@ pub enum Only {
 }
 
 impl ConfigHash {
-    /// Decides the hash when the live object is known: `said` is the hash that its template has. `None` where there is
+    /// Decides the hash when the live object is known: `said` is the hash that its template has. `None` if there is
     /// no object.
     #[must_use]
     pub fn decided(self, said: Option<Option<&str>>) -> ConfigHash {
@@ -83,14 +83,14 @@ pub fn rolls_on_config(key: &ObjectKey, manifest: &Value, of_source: bool) -> bo
     Workload::of(key).is_some_and(Workload::can_go_back) && own.unwrap_or(of_source)
 }
 
-/// Returns the hash of what a ConfigMap or Secret holds; of another kind, of nothing.
+/// Returns the hash of a ConfigMap's or Secret's content; for another kind, of nothing.
 #[must_use]
 pub fn contents_hash(manifest: &Value) -> ManifestHash {
     let held = CONTENTS.iter().filter_map(|name| Some(((*name).to_owned(), manifest.get(*name)?.clone())));
     ManifestHash::of(&Value::Object(held.collect()))
 }
 
-/// Returns one hash of all that the pods of a template read, from those that the repository has; `None` where it has
+/// Returns one hash of all that the pods of a template read, from those that the repository has; `None` if it has
 /// none of them. All 256 bits, over everything that all of them hold: who does not know the rest can't try a single
 /// value.
 #[must_use]
@@ -110,7 +110,7 @@ pub fn config_hash_in(template: &Value) -> Option<&str> {
     marks::annotation(template, marks::CONFIG_HASH)
 }
 
-/// Lets the pod template of an object say this hash; with `None`, none. Nothing happens to what has no template.
+/// Lets the pod template of an object say this hash; with `None`, none. An object without a template stays as it is.
 pub fn say_config_hash(object: &mut Value, hash: Option<&str>) {
     if workload::template(object).is_none() {
         return;

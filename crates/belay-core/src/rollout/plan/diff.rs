@@ -11,15 +11,15 @@ use crate::rollout::marks;
 pub struct Change {
     /// The path, `spec.template.spec.containers[0].image`.
     pub path: String,
-    /// The value before; `None` where there was none.
+    /// The value before; `None` if there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<Value>,
-    /// The value after; `None` where there is none.
+    /// The value after; `None` if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<Value>,
 }
 
-/// Returns an object as people compare it: without status and what the server counts and keeps, secrets masked.
+/// Returns an object as people compare it: without status and the server's counts and records, secrets masked.
 #[must_use]
 pub fn presentable(object: &Value) -> Value {
     let mut shown = without_bookkeeping(object);
@@ -74,7 +74,7 @@ const MASK: &str = "*** ";
 const CHANGED: &str = "*** (changed)";
 const UNCHANGED: &str = "***";
 
-/// Masks what may be secret, saying only whether it differs from `other`.
+/// Masks values that may be secret, saying only if they differ from `other`.
 fn mask(object: &mut Value, other: &Value) {
     const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
     if object["kind"] != "Secret" || object["apiVersion"] != "v1" {

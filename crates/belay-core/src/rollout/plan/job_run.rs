@@ -43,7 +43,7 @@ pub fn is_over(wanted: &Wanted, facts: &RunFacts<'_>) -> bool {
     }
 }
 
-/// Returns the newest record of a run that came to its end; `None` where there is none since its manifest had left.
+/// Returns the newest record of a run that came to its end; `None` if there is none since its manifest had left.
 fn last_run(records: &[Record]) -> Option<&Record> {
     let ends = |outcome: Outcome| {
         matches!(
@@ -136,7 +136,7 @@ mod tests {
             (&[("same", Unchanged)], [true, true]),
             (&[("other", Complete)], [false, false]),
             (&[("other", Complete), ("same", Complete)], [false, false]),
-            // A manifest that was refused, and taken back, has not run in between.
+            // A manifest that was refused, and reverted, has not run in between.
             (&[("other", Rejected), ("same", Complete)], [true, true]),
             (&[("other", Skipped), ("same", Complete)], [true, true]),
             // The present one was refused: somebody made room for it.

@@ -1,4 +1,4 @@
-//! Manifests, what is live and what holds become a plan: ordered, finished, printable. Applying it takes no decisions.
+//! Manifests, live objects and holds become a plan: ordered, finished, printable. Applying it takes no decisions.
 //!
 //! Planning one object has two halves with the API server between them. [`intent`] says from the manifest and the live
 //! object whether anything is to be tried, and with which body; the server answers that body in a dry run; [`settle`]
@@ -105,11 +105,11 @@ impl Wanted {
 pub enum Intent {
     /// Nothing is to be tried.
     Leave(PlanStep),
-    /// The server is to be asked what this would do.
+    /// The server is to be asked for the effect of this body.
     Try(Value),
     /// The object does not exist: sending this makes it, and it needs no dry run to know that something changes.
     Make(Value),
-    /// Its manifest is held: everything but what is held is to be put right.
+    /// Its manifest is held: everything but the held template is corrected.
     Keep(Hold),
 }
 
@@ -118,7 +118,7 @@ pub enum Intent {
 pub enum OtherLabel {
     /// The other source has the object, as far as anybody knows.
     Claim,
-    /// Nothing: this source made the object and still has its manifest. Somebody changed the label, and it is put right
+    /// Nothing: this source made the object and still has its manifest. Somebody changed the label, and it is corrected
     /// like any other field.
     Drift,
 }
@@ -156,7 +156,7 @@ pub fn intent(
         return Intent::Leave(PlanStep::Rejected(reason, wrong));
     }
     let manifest = wanted.value();
-    // Somebody has let go of it, or of what it went back with.
+    // Somebody has released it, or an object that it went back with.
     let let_go = wanted.trigger == Trigger::Retry;
     let keeps =
         |hold: &Hold| !let_go && hold.keeps(&wanted.hash, wanted.config.as_deref()) && hold.keeps_companions(&hash);
@@ -190,7 +190,7 @@ pub fn intent(
     }
 }
 
-/// Returns the step for a manifest whose body the server has answered in a dry run; `live` is what [`intent`] saw.
+/// Returns the step for a manifest whose body the server has answered in a dry run; `live` is the object of [`intent`].
 #[must_use]
 pub fn settle(wanted: &Wanted, source: &str, live: Option<&Value>, sent: Value, would_be: &Value) -> PlanStep {
     let Some(live) = live else {
@@ -214,8 +214,8 @@ pub fn settle(wanted: &Wanted, source: &str, live: Option<&Value>, sent: Value, 
     PlanStep::Apply(Apply { rolls_out, scales, takes_over, changes, ..Apply::of(Compact::of(&sent)) })
 }
 
-/// Returns the same step, for an object that was first made by `kubectl apply`: also what the dry run can't show, the
-/// fields that go because the manifest does not have them.
+/// Returns the same step, for an object that was first created by `kubectl apply`: also with the fields that go because
+/// the manifest does not have them, which the dry run can't show.
 #[must_use]
 pub fn take_over(wanted: &Wanted, source: &str, over: &Takeover, step: PlanStep) -> PlanStep {
     let rolls_out = over.in_template && Workload::of(&wanted.key).is_some();
@@ -254,7 +254,8 @@ pub fn guess(live: &Value, body: &Value, surplus: &Surplus) -> Value {
     would_be
 }
 
-/// Lays what is sent over a value: maps field by field, items of lists by their name, or else by their place in the list.
+/// Lays a sent body over a value: maps field by field, items of lists by their name, or else by their place in the
+/// list.
 fn lay_over(value: &mut Value, sent: &Value) {
     match (value, sent) {
         (Value::Object(fields), Value::Object(sent)) => {
@@ -296,8 +297,8 @@ pub fn finalizers(live: &Value) -> String {
     finalizers.filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the step for an object whose manifest is held, when the server has answered what putting the rest of it
-/// right would do.
+/// Returns the step for an object whose manifest is held, when the server has answered the correction of its other
+/// fields.
 #[must_use]
 pub fn settle_held(hold: Hold, live: Option<&Value>, sent: Value, would_be: &Value) -> PlanStep {
     let Some(live) = live else { return make_held(&sent) };
@@ -311,7 +312,7 @@ pub fn settle_held(hold: Hold, live: Option<&Value>, sent: Value, would_be: &Val
     PlanStep::Apply(Apply { restores_held, takes_over, changes, ..Apply::of(Compact::of(&sent)) })
 }
 
-/// Returns the step for an object that is made anew while its manifest is held.
+/// Returns the step for an object that is created again while its manifest is held.
 #[must_use]
 pub fn make_held(sent: &Value) -> PlanStep {
     PlanStep::Apply(Apply { creates: true, restores_held: true, ..Apply::of(Compact::of(sent)) })
@@ -333,11 +334,11 @@ pub fn make(wanted: &Wanted, sent: &Value) -> PlanStep {
 pub enum HookRun {
     /// It has run, and does not run again.
     Done,
-    /// Again: a Job can't change, so it is deleted and made anew.
+    /// Again: a Job can't change, so it is deleted and created again.
     Again,
 }
 
-/// Returns how a live hook is run. `None` for what is none, or is put right like any object.
+/// Returns how a live hook is run. `None` for an object that is no hook, or is corrected like any object.
 #[must_use]
 pub fn hook_run(wanted: &Wanted, live: &Value) -> Option<HookRun> {
     let manifest = wanted.value();

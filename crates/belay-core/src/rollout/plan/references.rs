@@ -22,9 +22,9 @@ pub fn is_configuration(key: &ObjectKey) -> bool {
 #[serde(rename_all = "camelCase")]
 #[expect(clippy::struct_excessive_bools, reason = "each is one way of reading, and a pod may use all")]
 pub struct Reading {
-    /// As environment: running pods keep what they began with.
+    /// As environment: running pods keep the values of their start.
     pub environment: bool,
-    /// As files mounted by `subPath`: running pods keep what they began with.
+    /// As files mounted by `subPath`: running pods keep the files of their start.
     pub sub_path: bool,
     /// As files: the kubelet changes them, and the program has to read them again.
     pub files: bool,
@@ -72,7 +72,7 @@ pub fn changes_contents(key: &ObjectKey, action: &PlanStep) -> Option<Contents> 
 
 impl Unnoticed {
     /// Returns true when a workload that reads changed contents that way should be reported: its pods may run on
-    /// without them. Without what is new they would not have begun, unless it is optional. A Job reads it once.
+    /// without them. Without a new object they would not have begun, unless it is optional. A Job reads it once.
     #[must_use]
     pub fn is_to_be_told(workload: &ObjectKey, reading: Reading, contents: Contents) -> bool {
         let reads = reading.is_once() || reading.files;
@@ -157,8 +157,8 @@ fn mounted(spec: &Value, volume: &Value) -> Reading {
     how
 }
 
-/// Returns the ConfigMaps and Secrets that the pods of a template name: what their programs read, and what the kubelet
-/// reads for them, to reach storage and to pull images. A pod is read as its template is.
+/// Returns the ConfigMaps and Secrets that the pods of a template name: those that their programs read, and those that
+/// the kubelet reads for them, to reach storage and to pull images. A pod is read as its template is.
 #[must_use]
 pub fn named_configuration(template: &Value, namespace: Option<&str>) -> BTreeSet<ObjectKey> {
     let mut names: BTreeSet<ObjectKey> = readings(template, namespace).into_keys().collect();
@@ -181,7 +181,7 @@ pub fn named_configuration(template: &Value, namespace: Option<&str>) -> BTreeSe
 }
 
 /// Returns one hash for the configuration that a template names, from the hashes of those of its manifests that the
-/// repository has; `None` where it has none of them.
+/// repository has; `None` if it has none of them.
 #[must_use]
 pub fn configuration_hash<'a>(manifests: impl IntoIterator<Item = (&'a ObjectKey, &'a str)>) -> Option<String> {
     let mut digest = Sha256::new();
@@ -210,8 +210,8 @@ fn key(kind: &str, name: &str, namespace: Option<&str>) -> ObjectKey {
     }
 }
 
-/// Takes in what is planned for the ConfigMaps and Secrets that a workload reads: a plan that changes one of them is about
-/// it, and what does not come for now is nothing to be rolled out for.
+/// Takes the plans for the ConfigMaps and Secrets that a workload reads: a plan that changes one of them is about it,
+/// and a configuration that does not come for now is no reason for a rollout.
 pub fn note_planned_configuration<'p>(reader: &mut Wanted, planned: impl IntoIterator<Item = &'p Planned>) {
     if reader.config_hash.asked.is_none() {
         return;

@@ -20,7 +20,7 @@ pub enum PlanStep {
     RollBack {
         /// The reason of the failure.
         reason: Reason,
-        /// The baseline of the write that went back; `None` where it was not made, or not known to be.
+        /// The baseline of the write that went back; `None` if it was not made, or not known to be.
         written: Option<Baseline>,
     },
     /// Delete the object: its manifest has left the repository.
@@ -33,7 +33,7 @@ pub enum PlanStep {
     Held(Hold),
     /// Nothing: somebody asked to leave the object alone, and why.
     Suspended(String),
-    /// Nothing: the API server refuses it, or belay does; with what is wrong, at its places.
+    /// Nothing: the API server refuses it, or belay does; with the complaints, at their places.
     Rejected(Reason, Vec<Complaint>),
 }
 
@@ -85,7 +85,8 @@ impl Apply {
         }
     }
 
-    /// Returns the write of a whole manifest, whatever is live: for what goes on, goes back or is made anew.
+    /// Returns the write of a whole manifest, whatever is live: for an object whose rollout goes on, that goes back or
+    /// is created again.
     #[must_use]
     pub fn of_manifest(wanted: &Wanted, source: &str) -> Apply {
         let is_workload = Workload::of(&wanted.key).is_some();
@@ -107,7 +108,7 @@ impl Apply {
     }
 }
 
-/// One manifest and what is to be done about it.
+/// One manifest and its step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planned {
     /// The manifest.
@@ -124,7 +125,7 @@ impl Planned {
     }
 }
 
-/// The finished list of what to do for one commit of a source, in the order in which it is done.
+/// The finished list of steps for one commit of a source, in their order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// The source.
@@ -136,7 +137,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Orders what is to be done.
+    /// Orders the steps.
     #[must_use]
     pub fn new(source: String, head: CommitId, mut planned: Vec<Planned>) -> Plan {
         planned.sort_by(|one, other| {
@@ -153,8 +154,8 @@ impl Plan {
     }
 }
 
-/// Returns why a manifest is not applied: it is held. A commit that has gone back to what failed by another one is told
-/// so.
+/// Returns why a manifest is not applied: it is held. The reason names another failed commit, if this one has gone back
+/// to its manifest.
 #[must_use]
 pub fn held_reason(hold: &Hold, commit: &CommitId, trigger: &Trigger) -> Reason {
     if hold.commit == *commit || !trigger.is_commit() {

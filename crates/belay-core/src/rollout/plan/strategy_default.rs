@@ -1,9 +1,9 @@
 //! A strategy that the server's default keeps from being applied.
 //!
-//! The API server writes `rollingUpdate` with its defaults into every Deployment and StatefulSet that rolls, and nobody owns
-//! what it wrote. An apply of `type: Recreate`, or of a StatefulSet's `OnDelete`, leaves it where it is, and the server
-//! refuses the two together. An apply removes only fields that belay owns and does not send: so the field is made
-//! belay's before, in `managedFields` alone.
+//! The API server writes `rollingUpdate` with its defaults into every Deployment and StatefulSet that rolls, and nobody
+//! owns the written fields. An apply of `type: Recreate`, or of a StatefulSet's `OnDelete`, leaves it where it is, and
+//! the server refuses the two together. An apply removes only fields that belay owns and does not send: so the field is
+//! made belay's before, in `managedFields` alone.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! A rollback by a person is respected: what is left to do is the hold, and what is written down.
+//! A rollback by a person is respected: only the hold, and the record of it, are left to do.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -30,8 +30,8 @@ pub fn restored_by_hand(wanted: &Wanted, revision: &Revision, by: &str, now: Tim
     }))
 }
 
-/// Returns the plan where `belay undo` has left its hold on what `wanted` says, and the template that the hold names is
-/// live.
+/// Returns the plan if `belay undo` has left its hold on the manifest of `wanted`, and the template that the hold names
+/// is live.
 #[must_use]
 pub fn held_by_undo(wanted: &Wanted, live: &Value) -> Option<RollbackPlan> {
     let hold = Hold::on(live)?;

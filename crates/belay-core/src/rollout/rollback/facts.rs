@@ -18,7 +18,7 @@ pub struct RollbackFacts<'a> {
     pub source: &'a str,
     /// The reason of the failure.
     pub reason: Reason,
-    /// The live object; null where it was deleted meanwhile: then it is made anew.
+    /// The live object; null if it was deleted meanwhile: then it is created again.
     pub live: &'a Value,
     /// True when the rollout was of another pod template, and not of the number of pods alone.
     pub changes_template: bool,
@@ -32,7 +32,7 @@ pub struct RollbackFacts<'a> {
     pub now: Timestamp,
     /// The rollback target.
     pub target: Option<Result<RollbackTarget, NoRollbackTarget>>,
-    /// The pod template that the server makes of what is to be sent, or its words where it refuses that.
+    /// The server's version of the pod template that is to be sent, or its words if it refuses that.
     pub trial: Option<Result<Value, String>>,
     /// The ConfigMaps and Secrets that its pod template names, and that its commit changed too.
     pub configuration: Option<Vec<ChangedConfiguration>>,

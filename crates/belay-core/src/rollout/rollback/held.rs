@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::rollout::{Hold, IgnoredFields, Reason, Wanted};
 
-/// Returns the hold on a manifest that failed, for what has no pod template.
+/// Returns the hold on a manifest that failed, for an object without a pod template.
 pub(super) fn hold(wanted: &Wanted, reason: &Reason, now: Timestamp) -> Hold {
     Hold::new(&wanted.hash, wanted.config.as_deref(), &wanted.commit.id, &reason.message, now)
 }

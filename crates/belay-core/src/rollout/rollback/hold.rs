@@ -19,12 +19,13 @@ const COMPANIONS: usize = 20;
 pub struct Hold {
     /// The hash of the manifest that is held.
     pub manifest: String,
-    /// The hash of the ConfigMaps and Secrets that its pod template names, as the repository had them; `None` where it
+    /// The hash of the ConfigMaps and Secrets that its pod template names, as the repository had them; `None` if it
     /// names none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
-    /// The short hash of the pod template that the workload went back to: what it has while it is held. Empty for what
-    /// has none, a ConfigMap that went back with the workload that it failed with: that has its former manifest.
+    /// The short hash of the pod template that the workload went back to: its template while it is held. Empty for an
+    /// object without one, a ConfigMap that went back with the workload that it failed with: that has its former
+    /// manifest.
     pub template: String,
     /// The fields of that template that are left alone: they may change, and it is the same one.
     #[serde(default, rename = "leftAlone", skip_serializing_if = "Vec::is_empty")]
@@ -33,9 +34,10 @@ pub struct Hold {
     pub commit: CommitId,
     /// The reason, in a sentence.
     pub reason: String,
-    /// Since when.
+    /// The time of the hold.
     pub since: Timestamp,
-    /// The objects that failed, where this one only went back with them. It is let go when one of their manifests changes.
+    /// The objects that failed, where this one only went back with them. It is released when one of their manifests
+    /// changes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub with: Vec<Companion>,
     /// The person who rolled it back by hand with `belay undo`; `None` if belay did so itself. The daemon writes it
@@ -54,8 +56,8 @@ pub struct Companion {
 }
 
 impl Hold {
-    /// Returns the hold on a manifest that names this configuration, because of what a commit brought. It is about no
-    /// pod template.
+    /// Returns the hold on a manifest that names this configuration, because of a commit's change. It is about no pod
+    /// template.
     #[must_use]
     pub fn new(manifest: &str, config: Option<&str>, commit: &CommitId, reason: &str, since: Timestamp) -> Hold {
         Hold {
@@ -90,7 +92,7 @@ impl Hold {
     }
 
     /// Returns true when it keeps this manifest from being applied. A hold for another manifest, or from when the
-    /// configuration that it names was another, does nothing: it is let go by what changed.
+    /// configuration that it names was another, does nothing: the change releases it.
     #[must_use]
     pub fn keeps(&self, manifest: &str, config: Option<&str>) -> bool {
         self.manifest == manifest && self.config.as_deref() == config
@@ -122,7 +124,7 @@ impl Hold {
         self.with.iter().all(|companion| hash(&companion.object).as_ref() == Some(&companion.manifest))
     }
 
-    /// Returns the same hold, of what only went back with these.
+    /// Returns the same hold, for an object that only went back with these.
     #[must_use]
     pub fn together_with(mut self, companions: impl IntoIterator<Item = Companion>) -> Hold {
         self.with = companions.into_iter().take(COMPANIONS).collect();

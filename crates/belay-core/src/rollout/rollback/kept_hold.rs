@@ -1,17 +1,17 @@
-//! A hold as it was known last, kept beside the cluster. It is in force where the cluster has lost it: the object was deleted,
-//! somebody else made it anew, or the cluster's store was set back to an older state.
+//! A hold as it was known last, kept beside the cluster. It is in force if the cluster has lost it: the object was
+//! deleted, somebody else created it again, or the cluster's store was set back to an older state.
 
 use serde_json::Value;
 
 use super::plan::Rollback;
 use crate::rollout::{Hold, TemplateMarks, marks, template};
 
-/// A hold, and what else must be known to make the object anew with it.
+/// A hold, and the further facts for creating the object again with it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeptHold {
     /// The hold.
     pub hold: Hold,
-    /// The pod template that the object has while it is held; `None` for what has none.
+    /// The pod template that the object has while it is held; `None` for objects without one.
     pub template: Option<Value>,
     /// The marks of that template.
     pub marks: TemplateMarks,
@@ -30,7 +30,7 @@ impl KeptHold {
         KeptHold { hold, template, marks, uid: String::new(), generation: 0 }
     }
 
-    /// Returns the hold on a live object. A template that somebody has changed since is none to be made anew.
+    /// Returns the hold on a live object. A template that somebody has changed since is not used for that.
     #[must_use]
     pub fn on(live: &Value) -> Option<KeptHold> {
         let hold = Hold::on(live)?;

@@ -40,9 +40,9 @@ impl RolledOut {
     }
 }
 
-/// Returns the earlier revision that a workload with the template `present` was taken back to by hand. `recorded` knows
-/// what belay has recorded of a commit. `None` for what is no earlier revision of the workload, and where nothing is
-/// known to have been rolled out: what never was can't be undone.
+/// Returns the earlier revision that a workload with the template `present` was rolled back to by hand. `recorded`
+/// knows belay's records of a commit. `None` for a template that is no earlier revision of the workload, and if nothing
+/// is known to have been rolled out: a template that never was live can't be undone.
 #[must_use]
 pub fn manual_rollback<'a>(
     present: &Value,

@@ -42,7 +42,7 @@ pub enum RollbackPlan {
     Suspended(String),
     /// It went back already, and is held: only the end of its record is missing.
     IsBack(Reason),
-    /// It was taken back with `belay undo`, which left its hold.
+    /// It was undone with `belay undo`, which left its hold.
     WasUndone {
         /// The reason, and the person.
         reason: Reason,
@@ -75,7 +75,7 @@ pub struct Rollback {
     pub hold: Hold,
     /// The manifest that is sent, but for its pod template.
     pub manifest: Value,
-    /// The pod template; `None` for what has none.
+    /// The pod template; `None` for objects without one.
     pub template: Option<Value>,
     /// The marks for the object.
     pub marks: TemplateMarks,
@@ -98,7 +98,7 @@ pub enum RollbackKind {
     Workload,
     /// A ConfigMap, or another object without pods: it is back when it is written.
     Configuration,
-    /// A workload that a person has taken back: only the hold is missing.
+    /// A workload that a person has undone: only the hold is missing.
     ByHand,
 }
 
@@ -117,7 +117,7 @@ impl Rollback {
     }
 }
 
-/// Plans what becomes of an object whose rollout failed, or says what must be known first.
+/// Plans the answer to a failed rollout of an object, or asks for facts first.
 #[must_use]
 pub fn plan(facts: &RollbackFacts<'_>) -> Planning {
     let reason = || facts.reason.clone();
@@ -160,7 +160,7 @@ fn plan_of_workload(facts: &RollbackFacts<'_>, workload: Workload, live: &Value)
         Some(Ok(target)) => target,
     };
     let mut rollback = to_target(facts, target);
-    // Only the server knows what it makes of a template that it does not keep, and of one that is not sent as a whole.
+    // Only the server knows its version of a template that it does not keep, and of one that is not sent as a whole.
     let is_sure = target.revision.is_some() && !facts.wanted.ignored_fields.is_in_template();
     if !is_sure && workload.replaces_pods() {
         match &facts.trial {

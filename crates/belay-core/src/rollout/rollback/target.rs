@@ -16,7 +16,7 @@ pub struct Revision {
     pub formerly: Vec<i64>,
     /// The name of the object that keeps it.
     pub name: String,
-    /// The template, without what controllers add.
+    /// The template, without the labels that controllers add.
     pub template: Value,
     /// Its marks about the commit that made it.
     pub marks: TemplateMarks,
@@ -70,7 +70,7 @@ fn revision(keeper: &Value) -> Option<Revision> {
 /// rollout took its place, or from Git.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Known {
-    /// The commit that it belongs to; `None` where others made it.
+    /// The commit that it belongs to; `None` if others made it.
     pub commit: Option<CommitId>,
     /// The template.
     pub template: Value,
@@ -117,9 +117,9 @@ pub enum NoRollbackTarget {
     NoneWell,
 }
 
-/// Returns the way back from `failing`: the newest template that was seen complete (`good`, from the history); where
-/// the history knows none, the newest revision before the present; else what there was `before` elsewhere, the first
-/// first. Never one that has failed.
+/// Returns the rollback target for `failing`: the newest template that was seen complete (`good`, from the history); if
+/// the history knows none, the newest revision before the present; else the former templates `before`, the first first.
+/// Never one that has failed.
 ///
 /// # Errors
 /// [`NoRollbackTarget`] where there is none.

@@ -1,4 +1,4 @@
-//! An undo by hand: which revision is meant, and what becomes of a workload that belay has not applied.
+//! An undo by hand: the revision that is meant, and the treatment of a workload that belay has not applied.
 
 use serde_json::{Map, Value, json};
 

@@ -7,7 +7,7 @@ use super::super::marks;
 use super::names::Controller;
 use super::{Ask, ByHand, DESIRED, Live, NEXT, ORIGINAL, RENAMED_FROM, Refused, SOURCE_ID, To};
 
-/// The annotations that are about a rolling update, or about what was before it. None is handed on.
+/// The annotations that are about a rolling update, or about the time before it. None is handed on.
 const NOT_HANDED_ON: [&str; 10] = [
     DESIRED,
     SOURCE_ID,

@@ -1,4 +1,5 @@
-//! A rolling update that a person asked for: who, and since when, so that a daemon that follows the controller can tell.
+//! A rolling update that a person asked for: the person, and the time, so that a daemon that follows the controller can
+//! tell.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

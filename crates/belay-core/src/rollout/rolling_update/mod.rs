@@ -1,12 +1,14 @@
-//! The rolling update of ReplicationControllers, which no controller does by itself: from what is live to the next write.
+//! The rolling update of ReplicationControllers, which no controller does by itself: from the live objects to the next
+//! write.
 //!
 //! A second controller with the new template grows while the first one shrinks; at the end it takes the first one's name,
 //! or keeps its own. The names of the annotations, the order of the steps and the texts are those of `kubectl
 //! rolling-update`, which kubectl had until 1.17.
 //!
-//! All that must be known to go on is written on the two controllers. So [`RollingUpdate::step`] looks at what is live
-//! and says the one next write; whoever carries it out looks again after it. Killed after any write, the same request
-//! goes on where it was. Only what was said already, and whether the update period has passed, is kept in between.
+//! All that must be known to go on is written on the two controllers. So [`RollingUpdate::step`] looks at the live
+//! objects and returns the one next write; its performer looks again after it. Killed after any write, the same request
+//! goes on where it was. Only the lines that were printed already, and the end of the update period, are kept in
+//! between.
 
 mod already;
 mod ask;
@@ -118,7 +120,7 @@ pub struct RollingUpdate {
 }
 
 impl RollingUpdate {
-    /// Returns an update that has been asked for; whether it begins or goes on is for what is live to say.
+    /// Returns an update that has been asked for; the live objects decide if it begins or goes on.
     ///
     /// # Errors
     /// Fails when the request makes no sense, whatever is live.
@@ -142,7 +144,7 @@ impl RollingUpdate {
         if self.ask.by.is_some() { marks::ROLLING_UPDATE_MANAGER } else { marks::FIELD_MANAGER }
     }
 
-    /// Returns the selectors of the pods that [`Live`] must have, for what is live of the controllers.
+    /// Returns the selectors of the pods that [`Live`] must have, for the live controllers.
     #[must_use]
     pub fn selectors(&self, controllers: &[Value]) -> Vec<String> {
         let live = Live { controllers: controllers.to_vec(), pods: Vec::new() };
@@ -165,7 +167,7 @@ impl RollingUpdate {
     /// Returns the next step.
     ///
     /// # Errors
-    /// [`Refused`], with what can be done about it.
+    /// [`Refused`], with advice.
     pub fn step(&mut self, live: &Live) -> Result<Step, Refused> {
         let step = self.decide(live)?;
         self.acted |= matches!(step, Step::Write { .. });

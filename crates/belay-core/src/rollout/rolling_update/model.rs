@@ -1,5 +1,5 @@
-//! A small model of what the API server, the controllers and the nodes do, for the tests of this room: one step of each
-//! is taken when a test says so.
+//! A small model of the API server, the controllers and the nodes, for the tests of this room: one step of each is
+//! taken when a test says so.
 
 use std::collections::BTreeMap;
 
@@ -157,7 +157,7 @@ impl ModelCluster {
         self.controllers.insert(name(&object), object);
     }
 
-    /// The controllers make, take, let go and delete pods; some pods become ready.
+    /// Takes a turn: the controllers make, take, release and delete pods; some pods become ready.
     pub(super) fn turn(&mut self) {
         for name in self.controllers.keys().cloned().collect::<Vec<_>>() {
             let controller = self.controllers[&name].clone();

@@ -9,7 +9,7 @@ pub enum Refused {
         /// Its name.
         name: String,
     },
-    /// There is nothing under way that could be taken back.
+    /// There is nothing under way that could be rolled back.
     #[error(
         "Could not find {name:?} to rollback.\nTo go back to an earlier version, roll to its image: belay rolling-update {old} --image=IMAGE"
     )]
@@ -38,7 +38,7 @@ pub enum Refused {
     OtherCommit {
         /// The controller under way.
         next: String,
-        /// Its commit; empty where it names none.
+        /// Its commit; empty if it names none.
         commit: String,
     },
     /// The old controller is gone, and the one that has replaced it is another than is asked for.
@@ -155,7 +155,7 @@ pub enum Refused {
         /// The controller.
         name: String,
     },
-    /// A renaming is under way, which can't be taken back.
+    /// A renaming is under way, which can't be rolled back.
     #[error(
         "{old} is being renamed already: all pods are new ones, so there is nothing to roll back; finish it with the command that began it"
     )]

@@ -3,8 +3,8 @@
 //!
 //! Between the end of one and the beginning of the other nothing may be lost that is needed to go on. So the one with the
 //! old name is made first, at size 0 and with a label in its selector that no pod has; then the other is deleted without
-//! its pods; then the label goes and the size comes, in one write. Killed between any two of them, what is left to be done
-//! can be read from what is live.
+//! its pods; then the label goes and the size comes, in one write. After a kill between any two of them, the rest of
+//! the work can be read from the live objects.
 
 use serde_json::{Value, json};
 
@@ -90,7 +90,7 @@ impl RollingUpdate {
     }
 }
 
-/// Returns the template that a parked controller has in the end: what a hold that it carries is about.
+/// Returns the template that a parked controller has in the end: the subject of a hold that it carries.
 fn final_template(parked: Controller<'_>) -> Value {
     let mut template = template(parked.0).cloned().unwrap_or_default();
     if let Some(labels) = template.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {

@@ -45,7 +45,7 @@ impl RollingUpdate {
             return Err(Refused::OtherCommit { next: next.name().to_owned(), commit });
         }
         if self.ask.new.is_some() && !related && is_update_of(next, old) {
-            // The two names the other way round: the update is taken back.
+            // The two names the other way round: the update is rolled back.
             return self.step_back_from(next, old, live);
         }
         if self.ask.to == To::Existing && !related {
@@ -149,7 +149,7 @@ impl RollingUpdate {
         let uid = from.uid().to_owned();
         let delete = Write::Delete { name: from.name().to_owned(), uid, pods: Left::Deleted };
         if self.ask.renames() {
-            // The marks stay until the next one has the name: they say what is left to be done.
+            // The marks stay until the next one has the name: they name the rest of the work.
             let says = vec![format!("Update succeeded. Deleting old controller: {}", from.name())];
             return Step::Write { write: delete, says, last: None };
         }

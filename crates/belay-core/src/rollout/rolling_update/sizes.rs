@@ -10,7 +10,7 @@ pub struct Bounds {
 }
 
 impl Default for Bounds {
-    /// Returns one more, none fewer: what `rolling-update` does.
+    /// Returns one more, none fewer: the bounds of `rolling-update`.
     fn default() -> Bounds {
         Bounds { surge: 1, unavailable: 0 }
     }

@@ -18,7 +18,7 @@ pub enum Step {
     },
     /// A controller has not caught up yet: look again after the poll interval.
     Wait {
-        /// For what, for people.
+        /// The awaited thing, for people.
         what: String,
         /// The lines about it.
         says: Vec<String>,
@@ -89,7 +89,7 @@ impl Step {
         Step::Wait { what: what.into(), says: Vec::new() }
     }
 
-    /// Returns the same step, with lines told before its own.
+    /// Returns the same step, with lines before its own.
     pub(super) fn after_saying(mut self, mut lines: Vec<String>) -> Step {
         if let Step::Write { says, .. } | Step::Wait { says, .. } | Step::Rest { says, .. } = &mut self {
             lines.append(says);

@@ -1,4 +1,4 @@
-//! The whole of a rolling update on the model: what is said, every kill, every refusal, and that the bounds hold.
+//! The whole of a rolling update on the model: the lines, every kill, every refusal, and that the bounds hold.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -205,7 +205,7 @@ fn the_same_command_after_its_end_says_that_it_is_done() {
     assert_eq!(world.run(&named, 0).unwrap(), again);
     assert_eq!(world.run(&existing("foo", "bar"), 0).unwrap(), again);
     assert_ended(&world, "bar", "v2", 3);
-    // Not what is there, and not what was there.
+    // Neither the present image nor the former one.
     let other = Ask { to: To::Image("v3".to_owned()), ..named };
     let refused = world.run(&other, ALL).unwrap_err().to_string();
     assert_eq!(
@@ -275,7 +275,7 @@ fn two_that_have_nothing_to_do_with_each_other_are_not() {
     world.controllers.insert("bar".to_owned(), other);
     let refused = world.run(&existing("foo", "bar"), ALL).unwrap_err();
     assert!(matches!(refused, Refused::Strangers { .. }) && refused.to_string().ends_with("--image=v9"), "{refused}");
-    // Nor is one that has no pods taken for what is left of an update, and deleted.
+    // A controller without pods is not taken for the rest of an update, and deleted, either.
     world.controllers.get_mut("bar").unwrap()["spec"]["replicas"] = 0.into();
     let lost = Ask { new: Some("bar".to_owned()), ..back() };
     assert_eq!(world.run(&lost, ALL).unwrap_err(), Refused::NothingUnderWay { old: "foo".to_owned() });
@@ -326,7 +326,7 @@ fn the_two_controllers_are_marked_before_anything_grows() {
     }
 }
 
-/// As another client may have left it: both are there, and what is aimed at is not written on the next one.
+/// Another client may have left it so: both are there, and the wanted size is not written on the next one.
 #[test]
 fn a_next_one_without_its_marks_gets_its_size_from_the_old_one() {
     let mut world = ModelCluster::with(3);

@@ -1,4 +1,4 @@
-//! From what a client shows to who it is.
+//! Authentication: from the client's credentials to its user.
 
 use http::HeaderMap;
 

@@ -69,7 +69,7 @@ impl Authorizer {
         grants.given.extend(rules.into_iter().map(|rule| Given { rule, through: Arc::clone(&through) }));
     }
 
-    /// Returns the rules of the role that is referred to; `None` where there is no such role.
+    /// Returns the rules of the role that is referred to; `None` if there is no such role.
     pub(super) fn rules_of(&self, reference: &Value, namespace: Option<&str>) -> Option<Vec<Value>> {
         let name = text(reference, "/name");
         let found = match (text(reference, "/kind"), namespace) {

@@ -14,7 +14,7 @@ pub struct Attributes<'a> {
     pub verb: &'a str,
     /// The API group, for objects.
     pub group: &'a str,
-    /// The resource, with a subresource as `pods/log`; empty where a path is meant.
+    /// The resource, with a subresource as `pods/log`; empty if a path is meant.
     pub resource: &'a str,
     /// The namespace, where there is one.
     pub namespace: Option<&'a str>,

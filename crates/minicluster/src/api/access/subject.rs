@@ -16,7 +16,7 @@ pub(super) struct Subject {
     pub(super) organizations: Vec<String>,
 }
 
-/// Reads a certificate's subject; `None` where it is not built as it should be.
+/// Reads a certificate's subject; `None` if it is not built as it should be.
 pub(super) fn subject(certificate: &[u8]) -> Option<Subject> {
     let (certificate, _) = expect(certificate, SEQUENCE)?;
     let (mut body, _) = expect(certificate, SEQUENCE)?;

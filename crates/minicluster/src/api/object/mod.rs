@@ -380,7 +380,7 @@ fn changed(
     Ok(Read { object, warnings })
 }
 
-/// Returns an owner that is named twice counts once; what is said of that.
+/// Removes owners that are named twice, which count once; returns the warnings.
 fn single_owners(object: &mut Value) -> Vec<String> {
     let Some(Value::Array(owners)) = object["metadata"].get_mut("ownerReferences") else { return Vec::new() };
     let (mut seen, mut twice): (Vec<Value>, Vec<String>) = (Vec::new(), Vec::new());

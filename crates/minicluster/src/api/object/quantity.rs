@@ -12,7 +12,7 @@ pub struct Quantity {
     spelled: Option<String>,
 }
 
-/// In which family of suffixes an amount was written.
+/// The family of suffixes in which an amount was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Notation {
     /// `k`, `M`, `m`

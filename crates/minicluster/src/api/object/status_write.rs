@@ -26,7 +26,7 @@ pub fn may_do_without_spec(write: &WriteContext<'_>) -> bool {
     write.subresource == Some("status") && custom.is_none() && KINDS.contains(&(group.as_str(), kind.as_str()))
 }
 
-/// Returns metadata and status of an object that a client sent for a write of the status; `None` where the rest of it
+/// Returns metadata and status of an object that a client sent for a write of the status; `None` if the rest of it
 /// matters to who owns what.
 #[must_use]
 pub fn metadata_and_status(definition: &Definition, object: &Value) -> Option<Value> {

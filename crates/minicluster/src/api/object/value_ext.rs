@@ -10,7 +10,7 @@ static NOTHING: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
 
 /// Reading fields of an object.
 pub trait ValueExt {
-    /// Returns a field's text; empty where there is none.
+    /// Returns a field's text; empty if there is none.
     fn text(&self, name: &str) -> &str;
     /// Returns a field's whole number.
     fn int(&self, name: &str) -> Option<i64>;

@@ -44,7 +44,7 @@ fn objects_go_there_and_back() {
     ];
     for mut object in objects {
         let mut back = to_json(&from_json(&object).unwrap()).unwrap();
-        // Go writes a struct that is no pointer even where it holds nothing; that is no difference.
+        // Go writes a struct that is no pointer even if it holds nothing; that is no difference.
         without_nothing(&mut back);
         without_nothing(&mut object);
         assert_eq!(back, object);

@@ -37,7 +37,7 @@ impl LabelSelector {
         parser.selector().map(LabelSelector).map_err(ApiError::bad_request)
     }
 
-    /// Reads a selector of `matchLabels` and `matchExpressions`. `None` where it is missing or broken, which selects
+    /// Reads a selector of `matchLabels` and `matchExpressions`. `None` if it is missing or broken, which selects
     /// nothing.
     #[must_use]
     pub fn from_object(selector: &Value) -> Option<LabelSelector> {

@@ -121,7 +121,7 @@ impl ApiServer {
     }
 }
 
-/// Returns the text at a path of an object; empty where there is none.
+/// Returns the text at a path of an object; empty if there is none.
 pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     // No name of a field has to be escaped in a pointer, and this is asked of every write.
     let mut names = pointer.split('/').skip(1);

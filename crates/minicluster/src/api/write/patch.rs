@@ -155,7 +155,7 @@ fn check_name_if_said(target: &Target, object: &Value) -> Result<(), ApiError> {
     if text(object, "/metadata/name").is_empty() { Ok(()) } else { check_name(target, object) }
 }
 
-/// Returns a patch that can't be laid over an object is refused by the outermost layer.
+/// Returns the refusal of a patch that can't be laid over an object, by the outermost layer.
 fn outermost(error: ApiError) -> ApiError {
     let generic = error.code == 422 && error.causes.is_empty();
     ApiError { generic: error.generic || generic, ..error }

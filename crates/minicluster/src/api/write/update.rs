@@ -92,7 +92,7 @@ impl ApiServer {
     }
 
     /// Changes the status of a present object without reading the rest of it: `change` is given metadata and status as
-    /// they are, and says what was sent for them. `None` where the whole object is needed, also to say why a write is
+    /// they are, and says what was sent for them. `None` if the whole object is needed, also to say why a write is
     /// refused, and if somebody was faster.
     pub(in crate::api) fn change_status(
         &self,

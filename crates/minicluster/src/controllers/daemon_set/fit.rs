@@ -1,4 +1,4 @@
-//! On which nodes a DaemonSet runs, and what its pods are made from. Pure.
+//! The nodes on which a DaemonSet runs, and the template of its pods. Pure.
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{

@@ -51,7 +51,7 @@ pub fn find<'a>(conditions: &'a DeploymentConditions, kind: &str) -> Option<&'a 
     conditions.iter().flatten().find(|condition| condition.type_.as_deref() == Some(kind))
 }
 
-/// Returns the reason of a condition; empty where there is none.
+/// Returns the reason of a condition; empty if there is none.
 pub fn reason_of(condition: &DeploymentCondition) -> &str {
     condition.reason.as_deref().unwrap_or_default()
 }

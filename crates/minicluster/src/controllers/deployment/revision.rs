@@ -25,7 +25,7 @@ const LONGEST_HISTORY: usize = 2000;
 /// Annotations that stay where they are.
 const NOT_COPIED: [&str; 6] = [LAST_APPLIED, REVISION, HISTORY, DESIRED, MAX, ROLLBACK_TO];
 
-/// Returns the revision's number: 0 where there is none, `None` where it is no number.
+/// Returns the revision's number: 0 where there is none, `None` if it is no number.
 pub fn number(metadata: &ObjectMeta) -> Option<i64> {
     annotation(metadata, REVISION).map_or(Some(0), |text| text.parse().ok())
 }
@@ -35,7 +35,7 @@ pub fn greatest<'a>(of: impl Iterator<Item = &'a ObjectMeta>) -> i64 {
     of.filter_map(number).max().unwrap_or(0).max(0)
 }
 
-/// Returns the second greatest number of all, 0 where there is none: the revision before the present one.
+/// Returns the second greatest number of all, 0 if there is none: the revision before the present one.
 pub fn second_greatest<'a>(of: impl Iterator<Item = &'a ObjectMeta>) -> i64 {
     let (mut first, mut second) = (0, 0);
     for number in of.filter_map(number) {

@@ -149,7 +149,7 @@ pub fn without_dispensable(plan: &ScalePlan, old: &[Set], new: Set) -> Vec<i32> 
 pub struct Share {
     /// The number of pods that it shall have.
     pub size: i32,
-    /// The Deployment's greatest size when this one was last scaled; 0 where nobody knows.
+    /// The Deployment's greatest size when this one was last scaled; 0 if nobody knows.
     pub max_size_then: i32,
 }
 

@@ -62,7 +62,7 @@ impl Disruption {
         Ok((sizes.values().fold(0, |sum: i32, size| sum.saturating_add(*size)), unmanaged))
     }
 
-    /// Returns the uid and size of the one at the top of the pod's owners; `None` where it is not there any more.
+    /// Returns the uid and size of the one at the top of the pod's owners; `None` if it is not there any more.
     async fn size(&self, namespace: &str, owner: &OwnerReference, pod: &str) -> Result<Option<(String, i32)>, Error> {
         let key = Key::new(namespace, owner.name.clone());
         let informers = &self.context.informers;

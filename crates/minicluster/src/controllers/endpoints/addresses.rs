@@ -9,7 +9,7 @@ use crate::controllers::pod::Pod;
 /// A port as it is on the pods.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ServedPort {
-    /// Its name; empty where the Service has but one.
+    /// Its name; empty if the Service has but one.
     pub name: String,
     /// Its number on the pods.
     pub number: i32,

@@ -20,7 +20,7 @@ pub struct Triggers(Mutex<BTreeMap<Key, Known>>);
 #[derive(Debug, Default)]
 struct Known {
     service: Option<Timestamp>,
-    /// Since when each pod is ready, or is not.
+    /// The time since which each pod is ready, or is not.
     pods: BTreeMap<String, Timestamp>,
 }
 

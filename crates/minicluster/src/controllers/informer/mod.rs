@@ -73,7 +73,7 @@ impl Tag {
         }
     }
 
-    /// Returns the tag for what a selector takes, of an object that has one; `None` where it takes nothing.
+    /// Returns the tag for what a selector takes, of an object that has one; `None` if it takes nothing.
     pub fn of_selector(metadata: &ObjectMeta, selector: &Selector) -> Option<Tag> {
         let selects = || Tag::Selects(namespace_of(metadata).to_owned(), selector.needed_label());
         (*selector != Selector::nothing()).then(selects)

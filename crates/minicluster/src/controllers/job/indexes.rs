@@ -77,7 +77,7 @@ impl std::fmt::Display for Indexes {
     }
 }
 
-/// Returns a pod's index; `None` where it has none that is below `completions`.
+/// Returns a pod's index; `None` if it has none that is below `completions`.
 pub fn of(pod: &Pod, completions: i32) -> Option<i32> {
     let index: i32 = annotation(&pod.metadata, INDEX)?.parse().ok()?;
     (0..completions).contains(&index).then_some(index)

@@ -41,7 +41,7 @@ pub struct JobView<'a> {
 pub struct JobChanges {
     /// The number of pods to make.
     pub create: usize,
-    /// With which indexes, where there are indexes.
+    /// Their indexes, if there are indexes.
     pub indexes: Vec<i32>,
     /// Pods that go.
     pub delete: Vec<Arc<Pod>>,

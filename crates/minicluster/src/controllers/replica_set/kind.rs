@@ -17,7 +17,7 @@ use crate::controllers::templated::{ReplicaSet, ReplicationController};
 
 /// Something that keeps a number of pods.
 pub trait Replicated: Resource<DynamicType = ()> + Cached + Serialize + DeserializeOwned {
-    /// As whom the controller speaks in events.
+    /// The controller's name in events.
     const COMPONENT: &'static str;
     /// True when pods that are going away are counted.
     const COUNTS_TERMINATING: bool;

@@ -20,7 +20,7 @@ pub struct Status {
     pub ready: i32,
     /// Those that have been ready long enough.
     pub available: i32,
-    /// Pods that are going away; `None` where they are not counted.
+    /// Pods that are going away; `None` if they are not counted.
     pub terminating: Option<i32>,
     /// Up to which generation the specification has been seen.
     pub observed_generation: i64,
@@ -39,7 +39,7 @@ pub struct Condition {
     pub reason: Option<String>,
     /// The reason.
     pub message: Option<String>,
-    /// Since when.
+    /// The time of the last change.
     pub changed: Option<Timestamp>,
 }
 

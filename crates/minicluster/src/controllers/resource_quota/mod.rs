@@ -103,7 +103,7 @@ impl ResourceQuotas {
         for claim in self.context.informers.persistent_volume_claims.in_namespace(namespace) {
             add(&mut used, usage::of_claim(&claim));
         }
-        // All others are only counted, and asked for only where a quota names them.
+        // All others are only counted, and asked for only if a quota names them.
         let others: Vec<&String> = hard.iter().filter(|name| usage::is_counted_by_number(name)).collect();
         if others.is_empty() {
             return Ok(used);

@@ -50,7 +50,7 @@ pub const STOP: Duration = Duration::from_secs(1);
 /// The behaviour of one container. Times are counted from when it runs unless said otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fate {
-    /// From when its creation begins until it runs, the first time.
+    /// The time from the beginning of its creation until it runs, the first time.
     pub start_after: Duration,
     /// The result of pulling its image.
     pub pull: Pull,

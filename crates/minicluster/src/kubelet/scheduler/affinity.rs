@@ -16,7 +16,7 @@ type Domain<'a> = (&'a str, &'a str);
 /// The meaning of the placed pods for one that is to be placed.
 #[derive(Debug, Default)]
 pub struct Neighbours<'a> {
-    /// The domains in which each required affinity term is met, with its key. `None` where the pod itself is the first.
+    /// The domains in which each required affinity term is met, with its key. `None` if the pod itself is the first.
     near: Vec<(&'a str, Option<BTreeSet<&'a str>>)>,
     /// The domains where the pod must not be by its own will.
     far: BTreeSet<Domain<'a>>,
@@ -48,7 +48,7 @@ pub enum Unneighbourly {
 }
 
 impl<'a> Neighbours<'a> {
-    /// Looks at all pods that are placed. Costs nothing where nobody says anything about neighbours.
+    /// Looks at all pods that are placed. Costs nothing if nobody says anything about neighbours.
     pub fn new(pod: &'a SeenPod, cluster: &'a Cluster) -> Neighbours<'a> {
         let mut neighbours = Neighbours::default();
         let affinity = pod.spec.affinity.as_ref();

@@ -325,7 +325,7 @@ fn names(seen: &Seen) -> String {
     names.join(" ")
 }
 
-/// In which order pods with an image came.
+/// Returns the order in which pods with an image came.
 fn order(w: &World, image: &str) -> String {
     w.look(|seen| {
         let mut names: Vec<String> = Vec::new();

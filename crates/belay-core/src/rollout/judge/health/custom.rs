@@ -9,7 +9,7 @@ pub(super) fn health(key: &ObjectKey, object: &Value) -> Option<Health> {
     if key.kind == "CustomResourceDefinition" {
         return Some(by_condition(object, "Established"));
     }
-    // Built-in kinds of these groups are healthy as soon as they exist; whoever has a dot in its group and is not
+    // Built-in kinds of these groups are healthy as soon as they exist; a kind with a dot in its group that is not
     // Kubernetes' own is custom.
     if !key.group.contains('.') || key.group.ends_with(".k8s.io") {
         return None;

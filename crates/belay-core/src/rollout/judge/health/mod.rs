@@ -1,4 +1,5 @@
-//! An object's own account of itself. One file per kind: what its status says, once it is about the present generation.
+//! An object's own account of itself. One file per kind: the health in its status, once it is about the present
+//! generation.
 
 mod custom;
 mod daemon_set;
@@ -23,7 +24,7 @@ pub use wrong_pods::wrong_pods;
 /// The status of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
-    /// The generation that the status is about; 0 where the kind does not say.
+    /// The generation that the status is about; 0 if the kind does not say.
     pub observed_generation: i64,
     /// Its standing.
     pub standing: Standing,
@@ -84,7 +85,7 @@ impl Counters {
     }
 
     /// Returns the furthest of these and earlier ones. If there are more new pods or fewer old ones than ever, ready
-    /// pods are counted anew, for they may now be others.
+    /// pods are counted again, for they may now be others.
     #[must_use]
     pub fn best_of(&self, earlier: &Counters) -> Counters {
         let old = |counters: &Counters| counters.total - counters.updated;
@@ -111,9 +112,9 @@ pub fn health(key: &ObjectKey, object: &Value) -> Option<Health> {
     }
 }
 
-/// Returns the deadline of a workload in seconds: its own where the kind has one, else what its annotation says, else
-/// 600 as Kubernetes has it for Deployments. `None` where it says that there is none, and for what may take its time
-/// unless its annotation says otherwise: Jobs and custom kinds.
+/// Returns the deadline of a workload in seconds: its own if the kind has one, else that of its annotation, else 600 as
+/// Kubernetes has it for Deployments. `None` if it has none by its annotation, and for kinds that may take their time
+/// unless their annotation says otherwise: Jobs and custom kinds.
 #[must_use]
 pub fn progress_deadline_seconds(key: &ObjectKey, object: &Value) -> Option<i64> {
     const DEFAULT: i64 = 600;

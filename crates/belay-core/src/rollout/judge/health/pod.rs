@@ -24,8 +24,8 @@ pub enum Fault {
     None,
     /// It may still become ready, and nothing speaks against it.
     Unknown,
-    /// The commit's, unless a fault of the infrastructure took others of its kind away: it has only just begun, as what
-    /// replaces an evicted pod has.
+    /// The commit's, unless a fault of the infrastructure took others of its kind away: it has only just begun, like
+    /// the replacement of an evicted pod.
     Young,
     /// The infrastructure's: its node is gone, it was evicted, nobody acts on it.
     Infrastructure,

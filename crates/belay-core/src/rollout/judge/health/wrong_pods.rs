@@ -10,7 +10,7 @@ use crate::rollout::Observation;
 /// States through which every pod passes.
 const PASSING: [&str; 4] = ["ContainerCreating", "PodInitializing", "NotReady", "Pending"];
 
-/// Returns the faults of new pods: `1 new pod: ImagePullBackOff web:404`. `None` where nothing is, or they have only
+/// Returns the faults of new pods: `1 new pod: ImagePullBackOff web:404`. `None` if nothing is, or they have only
 /// begun. `template` is the pod template that they were made from.
 #[must_use]
 pub fn wrong_pods(observed: &Observation, template: &Value) -> Option<String> {
@@ -49,7 +49,7 @@ fn is_wrong(pod: &PodAccount) -> bool {
     }
 }
 
-/// Returns the state with what tells most about it: the image that can't be pulled, the exit code, the scheduler's
+/// Returns the state with its most useful detail: the image that can't be pulled, the exit code, the scheduler's
 /// reason.
 fn state(pod: &PodAccount, template: &Value) -> String {
     let seen = &pod.seen;

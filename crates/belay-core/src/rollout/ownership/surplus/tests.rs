@@ -1,7 +1,7 @@
 use super::*;
 use crate::rollout::guess;
 
-/// Returns a Deployment that belay applied, with what these other managers own of it.
+/// Returns a Deployment that belay applied, with these other managers' fields of it.
 fn deployment(spec: Value, others: &[(&str, Value)]) -> Value {
     let own = json!({"f:spec": {"f:replicas": {}, "f:template": {"f:metadata": {"f:labels": {"f:app": {}}}, "f:spec": {
         "f:containers": {"k:{\"name\":\"app\"}": {".": {}, "f:name": {}, "f:image": {},

@@ -71,7 +71,7 @@ pub struct Owned {
     pub fields: FieldSet,
     /// The version that they are of.
     pub version: String,
-    /// Since when, in the stored form.
+    /// The time of the last write, in the stored form.
     pub time: Option<String>,
 }
 

@@ -10,7 +10,7 @@ use super::items::Indexed;
 use super::shape::{Atom, ShapeKind, atom, entry_type, is_whole};
 use kube_facts::{List, Type};
 
-/// Lays `applied` over `live`. Nothing where nothing is left.
+/// Lays `applied` over `live`. Nothing if nothing is left.
 pub fn merge(live: Option<&Value>, applied: Option<&Value>, ty: &Type) -> Option<Value> {
     let (live, applied) = match (live, applied) {
         (None, None) => return None,

@@ -150,7 +150,7 @@ impl CustomWalk<'_> {
                     inner
                 }
                 (None, Others::Of(inner)) => {
-                    // The real server puts the dot even where nothing is before it.
+                    // The real server puts the dot even if nothing is before it.
                     self.path.push('.');
                     self.path.push_str(name);
                     inner

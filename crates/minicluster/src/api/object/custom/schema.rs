@@ -10,7 +10,7 @@ use kube_facts::ListKind;
 /// The schema of a value.
 #[derive(Clone, Debug, Default)]
 pub struct Schema {
-    /// Its type; nothing where any will do.
+    /// Its type; nothing if any will do.
     pub ty: Option<Kind>,
     /// A type that there is not: nothing is of it.
     pub no_type: Option<String>,

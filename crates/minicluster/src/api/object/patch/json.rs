@@ -78,7 +78,7 @@ fn operation(node: &Node) -> Result<Operation, String> {
     })
 }
 
-/// Runs one operation; nothing where it fails.
+/// Runs one operation; nothing if it fails.
 fn run(document: &mut Value, operation: &Operation, budget: &mut usize) -> Option<()> {
     let path = operation.path.as_deref()?;
     let value = || operation.value.clone().unwrap_or(Value::Null);

@@ -64,7 +64,7 @@ pub fn merge(original: Vec<Value>, patch: Vec<Value>, strategy: &Strategy<'_>) -
     in_order(by_key(original, patch, key, strategy.items)?, &ordered, &server)
 }
 
-/// Merges two lists, either of which may not be there, in an order that the patch sets. Nothing where neither is there.
+/// Merges two lists, either of which may not be there, in an order that the patch sets. Nothing if neither is there.
 ///
 /// # Errors
 /// As [`merge`], and where the order does not fit the patch.

@@ -12,7 +12,7 @@ const FALSE: [&str; 11] = ["n", "N", "no", "No", "NO", "false", "False", "FALSE"
 /// Returns the value of a scalar. `tag` is the name of a tag of YAML's own, `int`.
 ///
 /// # Errors
-/// For what JSON cannot hold, and for broken base64.
+/// Fails for values that JSON cannot hold, and for broken base64.
 pub fn resolve(text: &str, plain: bool, tag: Option<&str>) -> Result<Node, String> {
     match tag {
         Some("str") => Ok(Node::Text(text.to_owned())),

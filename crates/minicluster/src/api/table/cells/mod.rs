@@ -121,7 +121,7 @@ fn selector(value: &Value) -> String {
     }
 }
 
-/// Returns a value as text; empty where there is none.
+/// Returns a value as text; empty if there is none.
 fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

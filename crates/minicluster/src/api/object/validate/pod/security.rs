@@ -1,4 +1,4 @@
-//! As whom and with what rights containers run.
+//! The user and the rights with which containers run.
 
 use serde_json::Value;
 
