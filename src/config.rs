@@ -31,21 +31,21 @@ pub use span::{InvalidSpan, Span};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// What is followed.
+    /// The sources to follow.
     pub source: Vec<SourceConfig>,
-    /// How belay logs in to clusters.
+    /// The login to clusters.
     #[serde(default)]
     pub cluster: ClusterConfig,
-    /// Where belay keeps what it remembers.
+    /// The place of belay's memory.
     #[serde(default)]
     pub state: StateConfig,
-    /// How belay shows itself over HTTP.
+    /// The pages over HTTP.
     #[serde(default)]
     pub web: WebConfig,
-    /// What renders kustomizations and charts.
+    /// The tools that render kustomizations and charts.
     #[serde(default)]
     pub render: RenderConfig,
-    /// Who is told what became of commits.
+    /// The receivers of notices about commits.
     #[serde(default)]
     pub notify: Vec<NotifyConfig>,
 }
@@ -54,20 +54,20 @@ pub struct Config {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RenderConfig {
-    /// What renders kustomizations: `kustomize`, or `kubectl`, which has it in it.
+    /// The tool that renders kustomizations: `kustomize`, or `kubectl`, which has it in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kustomize: Option<PathBuf>,
-    /// What renders charts.
+    /// The tool that renders charts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub helm: Option<PathBuf>,
 }
 
-/// How belay logs in to clusters.
+/// The login to clusters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClusterConfig {
-    /// Whether a program is run that the kubeconfig names to log in with (`exec`, `auth-provider`), as kubectl does; else
-    /// such a kubeconfig is refused.
+    /// Run a program that the kubeconfig names to log in with (`exec`, `auth-provider`), as kubectl does; else such a
+    /// kubeconfig is refused.
     pub allow_exec: bool,
 }
 
@@ -77,16 +77,17 @@ impl Default for ClusterConfig {
     }
 }
 
-/// Where belay keeps what it remembers.
+/// The place of belay's memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StateConfig {
     /// The folder with the mirrors and `history.db`; by default systemd's, else the user's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dir: Option<PathBuf>,
-    /// For how long the history remembers. What is under way, and what a workload can go back to, is never forgotten.
+    /// The time for which the history remembers. Records of rollouts under way, and of revisions that a workload can go
+    /// back to, are never forgotten.
     pub keep_for: Span,
-    /// How many records the history remembers.
+    /// The number of records that the history remembers.
     pub keep_records: u32,
 }
 
@@ -96,11 +97,11 @@ impl Default for StateConfig {
     }
 }
 
-/// How belay shows itself over HTTP: `/healthz`, `/readyz`, `/metrics`, and a page for people.
+/// The pages over HTTP: `/healthz`, `/readyz`, `/metrics`, and a page for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct WebConfig {
-    /// The address and port, `127.0.0.1:9750`; not at all where it is left out. Whoever reaches it may read it.
+    /// The address and port, `127.0.0.1:9750`; not at all where it is left out. Everybody who reaches it may read it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub listen: Option<SocketAddr>,
@@ -108,17 +109,17 @@ pub struct WebConfig {
     /// address that it has reached; `belay.example.com`. Others get 421, so that no web site of somebody else's can read
     /// the pages through a visitor's browser.
     pub allowed_hosts: Vec<String>,
-    /// Where the forge shows a commit, with `{commit}` in the place of its id:
+    /// The forge's page of a commit, with `{commit}` in the place of its id:
     /// `https://git.example.com/shop/commit/{commit}`. Left out, it follows from the repository of GitHub, GitLab,
     /// Bitbucket, Gitea, Forgejo and Codeberg.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit_url: Option<String>,
-    /// Where people reach these pages, `https://belay.example.com`: notices link to them there.
+    /// The address at which people reach these pages, `https://belay.example.com`: notices link to them there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub public_url: Option<String>,
 }
 
-/// Why a configuration can't be used.
+/// The reason for which a configuration can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file can't be read.
@@ -134,7 +135,7 @@ pub enum ConfigError {
     Syntax {
         /// The file.
         file: String,
-        /// What is wrong, with its line.
+        /// The fault, with its line.
         message: String,
     },
     /// A value can't be used.
@@ -144,7 +145,7 @@ pub enum ConfigError {
         file: String,
         /// The source.
         name: String,
-        /// What is wrong with it.
+        /// The fault.
         message: String,
     },
     /// The address of a commit is none.
@@ -152,7 +153,7 @@ pub enum ConfigError {
     CommitUrl {
         /// The file.
         file: String,
-        /// What was said.
+        /// The given address.
         url: String,
     },
     /// The address of the pages is none.
@@ -160,7 +161,7 @@ pub enum ConfigError {
     PublicUrl {
         /// The file.
         file: String,
-        /// What was said.
+        /// The given address.
         url: String,
     },
     /// A receiver of notices can't be used.
@@ -170,7 +171,7 @@ pub enum ConfigError {
         file: String,
         /// The receiver.
         name: String,
-        /// What is wrong with it.
+        /// The fault.
         message: String,
     },
     /// There is nothing to follow.
@@ -187,7 +188,7 @@ const LARGEST: u64 = 1 << 20;
 /// Reads the text of a configuration file.
 ///
 /// # Errors
-/// Where it can't be read, is no regular file, or is larger than 1 MiB.
+/// Fails when it can't be read, is no regular file, or is larger than 1 MiB.
 pub fn read_config_text(file: &Path) -> std::io::Result<String> {
     read_regular_text(file, LARGEST)
 }
@@ -254,7 +255,7 @@ impl Config {
     }
 }
 
-/// Whether notices can link to it: such an address, without what would end a link early.
+/// Returns true when notices can link to it: such an address, without characters that would end a link early.
 fn is_public_url(url: &str) -> bool {
     let plain = |c: char| c.is_ascii_graphic() && !"<>|\"'`\\".contains(c);
     ["https://", "http://"].iter().any(|scheme| url.len() > scheme.len() && url.starts_with(scheme))

@@ -1,8 +1,8 @@
-//! How belay ends: the exit codes that scripts rely on.
+//! The exit codes of belay, on which scripts rely.
 
 use std::process::ExitCode;
 
-/// How a command ended.
+/// The end of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// It did what it was asked to.

@@ -30,7 +30,7 @@ struct Cli {
     command: Command,
 }
 
-/// What every command understands.
+/// The options of every command.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Globals {
     /// The kubeconfig file [default: as kubectl; in a pod, its service account]
@@ -51,7 +51,7 @@ pub struct Globals {
     /// Do it as a member of this group too; may be given several times
     #[arg(long, global = true, value_name = "GROUP", requires = "as_user", help_heading = "Global options")]
     pub as_group: Vec<String>,
-    /// How long one request may take: 10s, 1m [default: 30s]
+    /// Longest time of one request: 10s, 1m [default: 30s]
     #[arg(long, global = true, value_name = "TIME", value_parser = session::connect::request_timeout, help_heading = "Global options")]
     pub request_timeout: Option<std::time::Duration>,
     /// Say more; may be given several times
@@ -115,7 +115,7 @@ enum Command {
     Version(commands::version::Args),
 }
 
-/// The whole command line as a value, for whoever wants to know every command and option there is.
+/// Returns the whole command line as a value, for whoever wants to know every command and option there is.
 #[must_use]
 pub fn command() -> clap::Command {
     args::command_line::command()

@@ -1,6 +1,6 @@
-//! Where an error in the file is, and the known word that is nearest to a wrong one.
+//! The place of an error in the file, and the known word that is nearest to a wrong one.
 
-/// The line and column of an error.
+/// Returns the line and column of an error.
 pub(super) fn position(text: &str, error: &toml::de::Error) -> Option<(usize, usize)> {
     let before = text.get(..error.span()?.start)?;
     let line = before.matches('\n').count() + 1;
@@ -8,7 +8,8 @@ pub(super) fn position(text: &str, error: &toml::de::Error) -> Option<(usize, us
     Some((line, column))
 }
 
-/// ``unknown field `brunch`, expected one of `name`, `branch` …`` with the nearest one named, or all of them where none is near.
+/// Returns ``unknown field `brunch`, expected one of `name`, `branch` …`` with the nearest one named, or all of them if
+/// none is near.
 pub(super) fn with_nearest(message: &str) -> String {
     let mut quoted = message.split('`').skip(1).step_by(2);
     let Some(wrong) = quoted.next().filter(|_| message.starts_with("unknown field")) else { return message.to_owned() };
@@ -20,13 +21,13 @@ pub(super) fn with_nearest(message: &str) -> String {
     }
 }
 
-/// The known word that was most likely meant.
+/// Returns the known word that was most likely meant.
 pub(super) fn nearest<'k>(wrong: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     let (distance, known) = known.map(|known| (distance(wrong, known), known)).min()?;
     (distance <= 2.max(known.len() / 3)).then_some(known)
 }
 
-/// How many letters must be changed, added or taken away (Levenshtein).
+/// Returns how many letters must be changed, added or taken away (Levenshtein).
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();

@@ -1,9 +1,9 @@
-//! Which source waits for which.
+//! The order of sources.
 
 use super::SourceConfig;
 use super::nearest::nearest;
 
-/// What is wrong with the source that `source` waits for, if anything is: it is not there, or waits for this one.
+/// Returns the fault of the source that `source` waits for, if there is any: it is not there, or waits for this one.
 pub(super) fn wrong_order(source: &SourceConfig, all: &[SourceConfig]) -> Option<String> {
     let named = |name: &str| all.iter().find(|other| other.name == name);
     let after = source.after.as_deref()?;

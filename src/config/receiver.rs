@@ -1,4 +1,4 @@
-//! Who is told what became of commits.
+//! The receivers of notices about commits.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,22 +13,22 @@ use super::nearest::nearest;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NotifyConfig {
-    /// Its name: letters, digits, `-`, `_` and `.`. What it has been told is remembered under it.
+    /// Its name: letters, digits, `-`, `_` and `.`. The notices that it has taken are remembered under it.
     pub name: String,
-    /// What it understands.
+    /// The protocol that it understands.
     pub kind: NotifyKind,
     /// The sources that it is told of; all where it is left out.
     #[serde(default)]
     pub sources: Vec<String>,
-    /// What it is told: the worst that became of an object of the commit, of `complete`, `rolled-back`, `rollback-failed`,
-    /// `failed`, `rejected`, `held`, `waiting` and `superseded`; that a source is `blocked`, or `unblocked` again; and a
-    /// `disagreement`: somebody else keeps changing what belay puts right.
+    /// The events that it is sent: the worst outcome of an object of the commit, of `complete`, `rolled-back`,
+    /// `rollback-failed`, `failed`, `rejected`, `held`, `waiting` and `superseded`; a source that is `blocked`, or
+    /// `unblocked` again; and a `disagreement`: somebody else keeps changing a field that belay corrects.
     #[serde(default = "NotifyEvent::usual")]
     pub events: Vec<NotifyEvent>,
-    /// Its address, where that is no secret; not for `slack`. One of `url` and `url_file` is needed. Of a forge it is the
-    /// repository's in its API: `https://api.github.com/repos/OWNER/NAME`, `https://gitlab.com/api/v4/projects/ID`,
-    /// `https://git.example.com/api/v1/repos/OWNER/NAME`. Of `email` it is the mail server: `smtps://mail.example.com` (TLS,
-    /// port 465) or `smtp://mail.example.com` (STARTTLS, port 587).
+    /// Its address, where that is no secret; not for `slack`. One of `url` and `url_file` is needed. For a forge it is
+    /// the repository's in its API: `https://api.github.com/repos/OWNER/NAME`, `https://gitlab.com/api/v4/projects/ID`,
+    /// `https://git.example.com/api/v1/repos/OWNER/NAME`. For `email` it is the mail server: `smtps://mail.example.com`
+    /// (TLS, port 465) or `smtp://mail.example.com` (STARTTLS, port 587).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub url: Option<Address>,
@@ -42,10 +42,10 @@ pub struct NotifyConfig {
     /// `gitea`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_file: Option<PathBuf>,
-    /// Who a mail is from, `belay <belay@example.com>`; only for `email`, as are `to`, `user` and `password_file`.
+    /// The sender of a mail, `belay <belay@example.com>`; only for `email`, as are `to`, `user` and `password_file`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// Whom a mail is sent to.
+    /// The recipients of a mail.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<String>,
     /// The name by which the mail server knows belay, where it asks for one.
@@ -58,13 +58,12 @@ pub struct NotifyConfig {
     /// for each message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
-    /// Whether it may be at a private address (this machine, its network, the cluster's), and spoken to without TLS
-    /// (`http://`).
+    /// Allow a private address (this machine, its network, the cluster's), and one without TLS (`http://`).
     #[serde(default)]
     pub allow_private: bool,
 }
 
-/// What a receiver understands.
+/// The protocol that a receiver understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NotifyKind {
@@ -83,14 +82,14 @@ pub enum NotifyKind {
 }
 
 impl NotifyKind {
-    /// Whether it is a forge, which has a status for each commit.
+    /// Returns true when it is a forge, which has a status for each commit.
     #[must_use]
     pub fn is_forge(self) -> bool {
         matches!(self, NotifyKind::Github | NotifyKind::Gitlab | NotifyKind::Gitea)
     }
 }
 
-/// What a receiver is told.
+/// An event that receivers are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NotifyEvent {
@@ -119,7 +118,7 @@ pub enum NotifyEvent {
 }
 
 impl NotifyEvent {
-    /// What receivers are told that don't say otherwise: everything but that a newer commit took the place of another.
+    /// Returns the default events of receivers: all but a commit that is superseded by a newer one.
     #[must_use]
     pub fn usual() -> Vec<NotifyEvent> {
         use NotifyEvent::{Blocked, Complete, Disagreement, Failed, Held, Rejected, RollbackFailed};
@@ -134,7 +133,7 @@ impl NotifyEvent {
 pub struct Address(String);
 
 impl Address {
-    /// The address as it was written.
+    /// Returns the address as it was written.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
@@ -148,7 +147,7 @@ impl fmt::Debug for Address {
 }
 
 impl NotifyConfig {
-    /// What is wrong with it, beside what its types say.
+    /// Returns the fault in it, beside those that its types rule out.
     pub(super) fn check(&self, sources: &[SourceConfig]) -> Result<(), String> {
         /// The longest name.
         const NAME: usize = 63;

@@ -20,7 +20,7 @@ impl JsonSchema for Span {
     }
 }
 
-/// The JSON schema (draft 2020-12) of the configuration file.
+/// Returns the JSON schema (draft 2020-12) of the configuration file.
 #[must_use]
 pub fn schema() -> Value {
     let mut schema = schema_for!(Config).to_value();
@@ -28,7 +28,7 @@ pub fn schema() -> Value {
     schema
 }
 
-/// The reference of the configuration file, as Markdown.
+/// Returns the reference of the configuration file, as Markdown.
 #[must_use]
 pub fn reference() -> String {
     let schema = schema();
@@ -51,7 +51,7 @@ pub fn reference() -> String {
         // Writing to a String can't fail.
         let _ = writeln!(
             text,
-            "## `{title}`\n\n{}\n\n| key | value | default | what it says |\n|---|---|---|---|",
+            "## `{title}`\n\n{}\n\n| key | value | default | meaning |\n|---|---|---|---|",
             one_line(about)
         );
         let required = section["required"].as_array().cloned().unwrap_or_default();
@@ -72,7 +72,7 @@ pub fn reference() -> String {
     text
 }
 
-/// What a key may be: its type, or the words that there are.
+/// Returns the values of a key: its type, or the allowed words.
 fn values(schema: &Value, property: &Value) -> String {
     if let Some(name) = property["$ref"].as_str().and_then(|path| path.rsplit('/').next()) {
         let target = &schema["$defs"][name];
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
     use crate::config::{CredentialsConfig, HelmConfig, HookConfig, IgnoreConfig, SetValue, SourceConfig};
 
-    /// A source with every key that may be left out.
+    /// Returns a source with every key that may be left out.
     fn full() -> Value {
         let path = || Some("/a".into());
         let mut source = SourceConfig::of("/srv/git/shop.git");

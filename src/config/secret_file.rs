@@ -11,7 +11,7 @@ const LARGEST: u64 = 64 << 10;
 ///
 /// # Errors
 ///
-/// What is wrong: it names the file, and nothing of what is in it.
+/// Fails with the fault: the text names the file, and nothing of its content.
 pub fn read_secret(file: &Path) -> Result<String, String> {
     let failed = |why: &str| format!("failed to read {}: {why}", file.display());
     let text = read_regular_text(file, LARGEST).map_err(|error| failed(&error.to_string()))?;

@@ -39,38 +39,38 @@ pub struct SourceConfig {
     /// one name: `apps/*/production`.
     #[serde(default)]
     pub path: SourcePath,
-    /// The only files that count, as patterns of gitignore's from the repository's root; where it is empty, all do.
+    /// The only files that count, as patterns of gitignore's from the repository's root; if it is empty, all do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub include: Vec<String>,
-    /// The files that do not count, as such patterns. What is excluded is no manifest. Files `.belayignore` in the repository
-    /// say the same; where both speak of a file, this counts.
+    /// The files that do not count, as such patterns. An excluded file is no manifest. Files `.belayignore` in the
+    /// repository say the same; if both speak of a file, this counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<String>,
-    /// How often the repository is asked; one on this machine also wakes belay at once.
+    /// The period between two looks at the repository; one on this machine also wakes belay at once.
     #[serde(default = "default_interval")]
     pub interval: Span,
-    /// Whether objects are deleted when their manifests leave the repository.
+    /// Delete objects when their manifests leave the repository.
     #[serde(default)]
     pub prune: bool,
     /// The most that one commit may delete: a number, or a part of the source's objects.
     #[serde(default = "default_prune_limit")]
     pub prune_limit: String,
-    /// What is done when a rollout fails.
+    /// The reaction to a failed rollout.
     #[serde(default)]
     pub on_failure: OnFailure,
-    /// How long a rollback may take, besides the workload's own deadline.
+    /// The longest time of a rollback, besides the workload's own deadline.
     #[serde(default = "default_rollback_budget")]
     pub rollback_budget: Span,
-    /// How long a fault of the infrastructure is waited out, besides the workload's own deadline.
+    /// The time for which a fault of the infrastructure is waited out, besides the workload's own deadline.
     #[serde(default = "span::default_outage_timeout")]
     pub outage_timeout: Span,
-    /// Whether belay gives up as soon as the pods show that they can't start, before the deadline.
+    /// Give up as soon as the pods show that they can't start, before the deadline.
     #[serde(default)]
     pub fail_fast: bool,
-    /// Whether a commit that changes a ConfigMap or Secret also rolls out the workloads of this source that read it.
+    /// Let a commit that changes a ConfigMap or Secret also roll out the workloads of this source that read it.
     #[serde(default)]
     pub roll_on_config: bool,
-    /// What is done when somebody else changes what belay applied.
+    /// The reaction when somebody else changes an object that belay applied.
     #[serde(default)]
     pub drift: Drift,
     /// The kubeconfig context; empty for the current one.
@@ -80,16 +80,16 @@ pub struct SourceConfig {
     /// cluster that it writes to, else `default`. All daemons of a source must use the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_namespace: Option<String>,
-    /// How belay shows itself to the repository.
+    /// The credentials for the repository.
     #[serde(default)]
     pub credentials: CredentialsConfig,
-    /// How a forge, or a script, tells belay that something was pushed; not at all where it is left out.
+    /// The hook by which a forge, or a script, reports a push to belay; not at all where it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook: Option<HookConfig>,
-    /// Whether folders with a kustomization or a chart are rendered; else every file is read as it is.
+    /// Render folders with a kustomization or a chart; else every file is read as it is.
     #[serde(default)]
     pub render: Render,
-    /// How charts are rendered: by default with their own values, as a release that is called like the chart's folder.
+    /// The rendering of charts: by default with their own values, as a release that is called like the chart's folder.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub helm: Vec<HelmConfig>,
     /// Fields that somebody else decides on, an autoscaler or an admission webhook.
@@ -123,7 +123,7 @@ impl IgnoreConfig {
     }
 }
 
-/// How one chart of a source is rendered.
+/// The rendering of one chart of a source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HelmConfig {
@@ -132,7 +132,7 @@ pub struct HelmConfig {
     /// The release's name; by default the folder's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub release: Option<String>,
-    /// Where objects go that name no namespace; by default `default`.
+    /// The namespace of objects that name none; by default `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// The files with values, from the chart's folder, or from the repository's root with a leading `/`; the chart's own
@@ -156,7 +156,7 @@ pub enum SetValue {
     Number(Number),
 }
 
-/// Whether folders with a kustomization or a chart are rendered.
+/// The choice if folders with a kustomization or a chart are rendered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Render {
@@ -167,8 +167,8 @@ pub enum Render {
     Off,
 }
 
-/// Where the secrets lie that a repository asks for. Files, so that they are in no command line and no log; under systemd
-/// they are best given by `LoadCredential=`.
+/// The files with the secrets that a repository asks for. Files, so that they are in no command line and no log; under
+/// systemd they are best given by `LoadCredential=`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CredentialsConfig {
@@ -201,7 +201,7 @@ pub struct HookConfig {
     pub secret_file: PathBuf,
 }
 
-/// What is done when a rollout fails.
+/// The reaction to a failed rollout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnFailure {
@@ -214,7 +214,7 @@ pub enum OnFailure {
     Report,
 }
 
-/// What is done when somebody else changes what belay applied.
+/// The reaction when somebody else changes an object that belay applied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Drift {
@@ -246,7 +246,7 @@ fn default_rollback_budget() -> Span {
 }
 
 impl SourceConfig {
-    /// A source with everything but its repository at its default.
+    /// Returns a source with everything but its repository at its default.
     #[must_use]
     pub fn of(repository: impl Into<String>) -> SourceConfig {
         SourceConfig {
@@ -278,20 +278,20 @@ impl SourceConfig {
         }
     }
 
-    /// What is left alone of an object.
+    /// Returns the fields of an object that are left alone.
     #[must_use]
     pub fn ignored_fields(&self, key: &ObjectKey) -> IgnoredFields {
         IgnoredFields::of(self.ignore.iter().filter(|ignore| ignore.is_of(key)).flat_map(|ignore| &ignore.fields))
     }
 
-    /// The namespace of the source's Lease.
+    /// Returns the namespace of the source's Lease.
     #[must_use]
     pub fn lease_namespace(&self) -> &str {
         self.lease_namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or("default")
     }
 
-    /// The most objects that one commit may delete, of `objects` in the source. A part is rounded up, so that a small
-    /// source may lose one.
+    /// Returns the most objects that one commit may delete, of `objects` in the source. A part is rounded up, so that a
+    /// small source may lose one.
     #[must_use]
     pub fn prune_limit(&self, objects: usize) -> usize {
         match self.bound() {
@@ -352,9 +352,9 @@ impl SourceConfig {
     }
 }
 
-/// What `prune_limit` says.
+/// The meaning of `prune_limit`.
 enum Bound {
-    /// Of a hundred.
+    /// A share in percent.
     Part(usize),
     /// As many.
     Number(usize),

@@ -1,4 +1,4 @@
-//! Which folders of a repository are followed, as people write it.
+//! The folders of a repository that are followed, as people write them.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub enum SourcePath {
 }
 
 impl SourcePath {
-    /// Each of the folders.
+    /// Returns each of the folders.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         let all = match self {
             SourcePath::One(path) => std::slice::from_ref(path),

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "String", into = "String")]
 pub struct Span(pub Duration);
 
-/// How long a fault of the infrastructure is waited out where nothing else is said.
+/// Returns the default time for which a fault of the infrastructure is waited out.
 pub(super) fn default_outage_timeout() -> Span {
     Span(Duration::from_mins(10))
 }

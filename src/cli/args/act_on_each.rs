@@ -64,7 +64,7 @@ pub(in crate::cli) async fn each(
     })
 }
 
-/// An object without what nobody reads.
+/// Returns an object without what nobody reads.
 fn presented(mut object: Value) -> Value {
     if let Some(metadata) = object["metadata"].as_object_mut() {
         metadata.remove("managedFields");

@@ -1,4 +1,4 @@
-//! What may be typed for an argument: asked of the cluster, the history and the kubeconfig when somebody presses Tab.
+//! Completion of arguments: the cluster, the history and the kubeconfig are asked when somebody presses Tab.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -15,15 +15,15 @@ use crate::history::Query;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::marks;
 
-/// How long somebody who presses Tab waits at most.
+/// The longest time that a person who presses Tab waits.
 const LIMIT: Duration = Duration::from_secs(2);
-/// How many records are looked through for commits.
+/// The number of records that are searched for commits.
 const RECORDS: u32 = 300;
 
 /// Gives candidates for what is typed so far.
 pub(in crate::cli) type Find = fn(&OsStr) -> Vec<CompletionCandidate>;
 
-/// What finds the candidates of an argument, by its name.
+/// Returns the function that finds the candidates of an argument, by its name.
 pub(in crate::cli) fn of(argument: &str) -> Option<Find> {
     match argument {
         "workload" | "workloads" => Some(workloads),
@@ -46,8 +46,8 @@ fn workloads(typed: &OsStr) -> Vec<CompletionCandidate> {
     fitting(candidates.collect(), &typed)
 }
 
-/// A workload in the words in which it is begun to be typed: `web`, `deployment/web`, `deploy/web`; `None` where the kind that
-/// is typed is another.
+/// Returns a workload in the words in which it is begun to be typed: `web`, `deployment/web`, `deploy/web`; `None`
+/// where the kind that is typed is another.
 fn as_typed(key: &ObjectKey, typed: &str) -> Option<String> {
     if let Some((kind, _)) = typed.split_once('/') {
         let whole = format!("{kind}/{}", key.name);
@@ -104,7 +104,7 @@ fn commits(typed: &OsStr) -> Vec<CompletionCandidate> {
     fitting(candidates, &typed.to_string_lossy())
 }
 
-/// The revisions of the workload that is named already.
+/// Returns the revisions of the workload that is named already.
 fn revisions(typed: &OsStr) -> Vec<CompletionCandidate> {
     let named: Vec<Named> =
         words().iter().filter(|word| word.contains('/')).filter_map(|word| word.parse().ok()).collect();
@@ -141,7 +141,7 @@ fn name_of(live: &serde_json::Value) -> String {
     live["metadata"]["name"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Asks the cluster that the words on the line mean; nothing where it does not answer soon.
+/// Asks the cluster that the words on the line mean; nothing if it does not answer soon.
 fn ask<T>(question: impl AsyncFnOnce(Cluster, Option<String>) -> Vec<T>) -> Vec<T> {
     let words = words();
     let globals = globals(&words);
@@ -157,13 +157,13 @@ fn ask<T>(question: impl AsyncFnOnce(Cluster, Option<String>) -> Vec<T>) -> Vec<
     runtime.block_on(async { tokio::time::timeout(LIMIT, answer).await }).unwrap_or_default()
 }
 
-/// The words that are on the line.
+/// Returns the words that are on the line.
 fn words() -> Vec<String> {
     let all = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     all.filter(|word| word != "--").collect()
 }
 
-/// The global options among words that are not a whole command line yet.
+/// Returns the global options among words that are not a whole command line yet.
 fn globals(words: &[String]) -> Globals {
     let value = |names: &[&str]| {
         words.iter().enumerate().find_map(|(at, word)| {
@@ -184,7 +184,7 @@ fn globals(words: &[String]) -> Globals {
     }
 }
 
-/// The command line with what each argument may be.
+/// Returns the command line with what each argument may be.
 pub(in crate::cli) fn with_candidates(command: Command) -> Command {
     // In place: an argument that is taken out and put back loses its position.
     let command = command.mut_args(|argument| match of(argument.get_id().as_str()) {

@@ -52,7 +52,7 @@ const OTHERS: [(&str, &str); 18] = [
     ("unsuspend", "'belay resume-sync WORKLOAD' takes a suspended workload up again"),
 ];
 
-/// An error about a verb that people bring along from other programs names the one that does it here.
+/// Returns an error about a verb that people bring along from other programs names the one that does it here.
 fn name_what_does_it(error: clap::Error) -> clap::Error {
     if error.kind() != ErrorKind::InvalidSubcommand {
         return error;
@@ -63,19 +63,19 @@ fn name_what_does_it(error: clap::Error) -> clap::Error {
     clap::Error::raw(ErrorKind::InvalidSubcommand, text)
 }
 
-/// The command line, its help long as clap makes it.
+/// Returns the command line, its help long as clap makes it.
 pub(in crate::cli) fn full() -> Command {
     Cli::command()
 }
 
-/// The command line, its help one screen.
+/// Returns the command line, its help one screen.
 pub(in crate::cli) fn command() -> Command {
     let command = candidates::with_candidates(full());
     let text = help::overview(&command);
     command.override_help(text)
 }
 
-/// What usage lines say where kubectl runs belay as its plugin: its file is called `kubectl-belay`.
+/// Returns the name in usage lines when kubectl runs belay as its plugin: the file is called `kubectl-belay`.
 fn plugin_name(program: Option<&OsString>) -> Option<String> {
     let file = Path::new(program?).file_name()?.to_str()?;
     Some(format!("kubectl {}", file.strip_prefix("kubectl-")?.replace('_', "-")))

@@ -1,4 +1,4 @@
-//! What is typed: workloads, selectors, pages of the command line; and what may have been meant.
+//! The arguments: workloads, selectors, pages of the command line; and suggestions.
 
 pub(in crate::cli) mod act_on_each;
 pub(in crate::cli) mod candidates;

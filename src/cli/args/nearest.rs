@@ -1,12 +1,12 @@
-//! What somebody may have meant: the names that are most like the one that was typed.
+//! Suggestions: the names that are most like the typed one.
 
 use std::collections::BTreeSet;
 
-/// How many are named.
+/// The number of suggestions.
 const MOST: usize = 3;
 
-/// `; there is deployment.apps/web` for those of `there` (a name, and what it is called in full) that are most alike, or
-/// nothing. `least` is how alike they must be, of 1000.
+/// Returns `; there is deployment.apps/web` for those of `there` (a name, and what it is called in full) that are most
+/// alike, or nothing. `least` is how alike they must be, of 1000.
 pub(in crate::cli) fn there_is<'a>(
     typed: &str,
     there: impl IntoIterator<Item = (&'a str, String)>,

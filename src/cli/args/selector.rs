@@ -27,7 +27,7 @@ impl FromStr for Selector {
 }
 
 impl Selector {
-    /// Whether the object has such labels.
+    /// Returns true when the object has such labels.
     #[must_use]
     pub fn matches(&self, object: &Value) -> bool {
         let label = |name: &String| object["metadata"]["labels"].get(name).and_then(Value::as_str);
@@ -40,7 +40,7 @@ impl Selector {
     }
 }
 
-/// The parts between commas that are not in brackets.
+/// Returns the parts between commas that are not in brackets.
 fn parts(text: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_i32;
     text.split(move |c: char| {

@@ -11,7 +11,7 @@ use crate::cli::output::Format;
 use crate::cluster::{Cluster, ClusterError, Served};
 use belay_core::manifest::ObjectKey;
 
-/// Which workloads, and how the answer is printed.
+/// The workloads, and the format of the answer.
 #[derive(clap::Args, Debug)]
 pub struct On {
     /// The workloads: KIND/NAME …, KIND NAME …, or NAME …
@@ -26,7 +26,7 @@ pub struct On {
     /// Let the API server try it, and change nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// How to print what was changed
+    /// Output format for the changed objects
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     pub output: Format,
 }
@@ -34,27 +34,27 @@ pub struct On {
 /// A workload that is there.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// What it is called.
+    /// The object's name.
     pub key: ObjectKey,
-    /// What serves it.
+    /// The resource that serves it.
     pub served: Served,
     /// As it was read.
     pub live: Value,
 }
 
 impl Target {
-    /// `deployment.apps/web`
+    /// Returns `deployment.apps/web`
     pub fn named(&self) -> String {
         named(&self.key)
     }
 
-    /// `deployments.apps "web"`, as kubectl's refusals begin.
+    /// Returns `deployments.apps "web"`, as kubectl's refusals begin.
     pub fn quoted(&self) -> String {
         quoted(&self.served, &self.key.name)
     }
 }
 
-/// `deployment.apps/web`
+/// Returns `deployment.apps/web`
 pub(in crate::cli) fn named(key: &ObjectKey) -> String {
     let kind = key.kind.to_lowercase();
     if key.group.is_empty() { format!("{kind}/{}", key.name) } else { format!("{kind}.{}/{}", key.group, key.name) }
@@ -65,14 +65,14 @@ fn quoted(served: &Served, name: &str) -> String {
     format!("{}{dot}{} {name:?}", served.resource, served.group)
 }
 
-/// What a command did to one workload.
+/// The result of a command for one workload.
 #[derive(Debug)]
 pub(in crate::cli) struct Act {
     /// The object afterwards.
     pub object: Value,
-    /// What was done, in a word or two: `paused`. `None` where there was nothing to say.
+    /// The result in a word or two: `paused`. `None` if there was nothing to say.
     pub done: Option<String>,
-    /// What else should be known; goes to standard error.
+    /// Further notes; they go to standard error.
     pub notes: Vec<String>,
 }
 
@@ -83,14 +83,15 @@ impl Act {
     }
 }
 
-/// Which kinds a command is for.
+/// The kinds that a command is for.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::cli) struct For {
     /// Their versions and kinds, in the order in which a bare name is looked for.
     pub kinds: &'static [(&'static str, &'static str)],
-    /// What is said of another kind, behind the object: `pausing is not supported`; or, with `{kind}` at its end, alone.
+    /// The message for another kind, behind the object: `pausing is not supported`; or, with `{kind}` at its end,
+    /// alone.
     pub otherwise: &'static str,
-    /// What is done, for the question: `Pause`.
+    /// The action, for the question: `Pause`.
     pub verb: &'static str,
 }
 
@@ -107,7 +108,7 @@ impl For {
 pub(in crate::cli) const REVISED: &[(&str, &str)] =
     &[("apps/v1", "Deployment"), ("apps/v1", "StatefulSet"), ("apps/v1", "DaemonSet")];
 
-/// What was found, and what was named and is not there, or can't be acted on.
+/// The targets found, and errors for named objects that do not exist or can't be acted on.
 type FoundTargets = (Vec<Target>, Vec<anyhow::Error>);
 
 /// Finds what is meant.
@@ -122,7 +123,7 @@ pub(in crate::cli) async fn find(
     match meant(&on.workloads, on.selector.is_some())? {
         Meant::Kinds(kinds, names) if names.is_empty() => {
             let selector = on.selector.as_deref().unwrap_or_default();
-            // Where no kind is said, what belongs to another object is changed with that one.
+            // If no kind is given, an object that belongs to another is changed with that one.
             let any_kind = kinds.is_none();
             for (api_version, kind) in kinds.unwrap_or_else(|| search.own_kinds()) {
                 let all = search.all(&api_version, &kind, selector).await?.into_iter();
@@ -154,13 +155,13 @@ pub(in crate::cli) async fn find(
     Ok((found, failures))
 }
 
-/// Whether another object controls this one: a Deployment its ReplicaSets, a Job its pods.
+/// Returns true when another object controls this one: a Deployment its ReplicaSets, a Job its pods.
 fn is_owned(live: &Value) -> bool {
     let mut owners = live["metadata"]["ownerReferences"].as_array().into_iter().flatten();
     owners.any(|owner| owner["controller"] == true)
 }
 
-/// What the words of a command line mean.
+/// The meaning of a command line's words.
 #[derive(Debug, PartialEq)]
 pub(in crate::cli) enum Meant {
     /// `KIND[,KIND] [NAME …]`; `None` for all kinds of the command.
@@ -191,7 +192,7 @@ pub(in crate::cli) fn meant(words: &[String], by_label: bool) -> anyhow::Result<
     Ok(Meant::Each(all.map_err(|error| anyhow!(error))?))
 }
 
-/// The version and kind of a word for a kind.
+/// Returns the version and kind of a word for a kind.
 fn kind(word: &str) -> Option<(String, String)> {
     let named: Named = format!("{word}/x").parse().ok()?;
     let (group, kind) = named.kind?;
@@ -249,7 +250,7 @@ impl WorkloadSearch<'_> {
         Ok(target)
     }
 
-    /// What is there instead and is called nearly so. Nothing where the cluster does not say.
+    /// Returns a list of existing objects with similar names. Nothing if the cluster does not say.
     async fn like(&self, kinds: &[(&str, &str)], name: &str) -> String {
         const ALIKE: u16 = 600;
         let mut there = Vec::new();

@@ -36,7 +36,7 @@ impl FromStr for Named {
 }
 
 impl Named {
-    /// Whether an object is meant, in `namespace` or, with `None`, in any.
+    /// Returns true when an object is meant, in `namespace` or, with `None`, in any.
     #[must_use]
     pub fn means(&self, key: &ObjectKey, namespace: Option<&str>) -> bool {
         let kind = self.kind.as_ref().is_none_or(|(group, kind)| *group == key.group && *kind == key.kind);

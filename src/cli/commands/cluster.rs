@@ -16,16 +16,16 @@ use crate::cli::session::signals;
 use crate::telemetry::{self, LogFormat};
 use minicluster::{Authorization, MiniCluster, Part, Script};
 
-/// What `belay cluster` understands.
+/// The arguments of `belay cluster`.
 ///
-/// What a pod does is said by its annotation kubelet.belay.dev/fate, else by the rules of --fates, else by its image's
+/// A pod behaves as its annotation kubelet.belay.dev/fate says, else as the rules of --fates say, else by its image's
 /// name (`:404` can't be pulled, `:crash` crashes …); else it is ready after a second. Nothing really runs.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// How many nodes there are
+    /// Number of nodes
     #[arg(long, value_name = "N", default_value = "3")]
     nodes: NonZeroUsize,
-    /// Where to listen; port 0 for any that is free
+    /// Address to listen on; port 0 for any that is free
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6443")]
     listen: SocketAddr,
     /// Put the kubeconfig into this file, beside what is there, instead of printing it
@@ -46,23 +46,23 @@ pub struct Args {
     /// The seed of everything random
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// What users may do; the kubeconfig's own may do everything
+    /// Rights of users; the kubeconfig's own may do everything
     #[arg(long, value_enum, value_name = "MODE", default_value_t = AuthorizationMode::AlwaysAllow, ignore_case = true)]
     authorization_mode: AuthorizationMode,
 }
 
-/// What users may do, in kube-apiserver's words.
+/// The rights of users, in kube-apiserver's words.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum AuthorizationMode {
     /// Everything
     #[value(name = "AlwaysAllow")]
     AlwaysAllow,
-    /// What the roles say that are bound to them
+    /// Rights of the roles that are bound to them
     #[value(name = "RBAC")]
     Rbac,
 }
 
-/// How fast time goes.
+/// The speed of time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Speed(f64);
 
@@ -79,7 +79,7 @@ impl FromStr for Speed {
 /// A part that can be left out.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Left {
-    /// What makes status follow spec
+    /// The controllers, which make status follow spec
     Controllers,
     /// The scheduler and the nodes
     Kubelet,
@@ -135,7 +135,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     Ok(Exit::Done)
 }
 
-/// A warning for an address that other machines may reach.
+/// Returns a warning for an address that other machines may reach.
 fn exposure(address: SocketAddr) -> Option<String> {
     (!address.ip().is_loopback()).then(|| {
         format!(

@@ -17,7 +17,7 @@ use crate::cli::output::say;
 /// The variable by which a shell asks.
 const VARIABLE: &str = "BELAY_COMPLETE";
 
-/// What `belay completions` understands.
+/// The arguments of `belay completions`.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -55,8 +55,8 @@ pub(in crate::cli) fn answered() -> bool {
     CompleteEnv::with_factory(command_line::command).var(VARIABLE).try_complete(args, here.as_deref()).unwrap_or(true)
 }
 
-/// kubectl runs `kubectl_complete-belay` with the words after `kubectl belay`, the last of which is being typed; it wants
-/// a candidate a line, and at the end what else to do: 4 is not to offer files.
+/// Answers kubectl, which runs `kubectl_complete-belay` with the words after `kubectl belay`, the last of which is
+/// being typed; it wants a candidate a line, and at the end what else to do: 4 is not to offer files.
 fn answer_kubectl(args: &[OsString]) {
     let mut words = vec![OsString::from("belay")];
     words.extend(args.iter().skip(1).cloned());

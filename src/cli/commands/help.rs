@@ -4,19 +4,19 @@ use std::fmt::Write as _;
 
 use clap::Command;
 
-/// What belongs together. A command that is in none of them is told of at the end.
+/// The groups of commands. A command that is in none of them stands at the end.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Begin", &["demo", "run", "check", "plan"]),
+    ("Begin", &["demo", "run", "check", "render", "plan"]),
     ("Look", &["status", "history", "show"]),
     ("Take back", &["undo", "retry", "suspend", "resume-sync"]),
     ("By hand", &["set", "new", "scale", "pause", "resume", "restart", "rolling-update"]),
     ("Around it", &["import", "notify", "simulate", "cluster", "completions", "man", "version"]),
 ];
 
-/// How wide it is.
+/// The width of the overview.
 const WIDTH: usize = 79;
 
-/// The help of the program itself: every command by name, on 24 lines of 80 columns.
+/// Returns the help of the program itself: every command by name, on 24 lines of 80 columns.
 pub(in crate::cli) fn overview(command: &Command) -> String {
     let present: Vec<&str> =
         command.get_subcommands().filter(|sub| !sub.is_hide_set()).map(Command::get_name).collect();
@@ -30,7 +30,7 @@ pub(in crate::cli) fn overview(command: &Command) -> String {
         line(&mut text, title, &names);
     }
     let others: Vec<&str> = present.iter().copied().filter(|name| !grouped(name) && *name != "help").collect();
-    line(&mut text, "Besides", &others);
+    line(&mut text, "Other", &others);
     text.push_str(
         "\n  belay demo                the whole story in half a minute, nothing installed\n\
          \x20 belay help COMMAND        what a command does, and its options\n\
@@ -41,7 +41,7 @@ pub(in crate::cli) fn overview(command: &Command) -> String {
     text
 }
 
-/// `  Begin       demo, run, check, plan`, broken where it is too wide.
+/// Writes `  Begin       demo, run, check, plan`, broken if it is too wide.
 fn line(text: &mut String, title: &str, names: &[&str]) {
     const INDENT: usize = 14;
     if names.is_empty() {

@@ -14,7 +14,7 @@ use crate::cli::output::progress;
 /// When the pages were last looked over; a reader of them wants a date.
 const DATE: &str = "2026-11-21";
 
-/// What `belay man` understands.
+/// The arguments of `belay man`.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -46,7 +46,7 @@ pub(in crate::cli) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Every page, with its name.
+/// Returns every page, with its name.
 fn pages() -> Vec<(String, Vec<u8>)> {
     // Without the overview that stands in for the help on a screen: a page has room for all of it.
     let mut whole = command_line::full();
@@ -57,7 +57,7 @@ fn pages() -> Vec<(String, Vec<u8>)> {
     pages
 }
 
-/// The page of a command, and those of the commands below it: `belay-set`, `belay-set-image`.
+/// Adds the page of a command, and those of the commands below it: `belay-set`, `belay-set-image`.
 fn below(command: &Command, of: &str, pages: &mut Vec<(String, Vec<u8>)>) {
     let name = format!("{of}-{}", command.get_name());
     pages.push((name.clone(), page(command, &name)));

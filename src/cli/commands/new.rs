@@ -12,10 +12,10 @@ use crate::cli::worktree::{Finish, Where, Worktree};
 use belay_core::manifest::ObjectKey;
 use belay_core::manifest::edit::New;
 
-/// What `belay new` understands.
+/// The arguments of `belay new`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// What is to be made
+    /// Kind of the new workload
     #[arg(value_enum)]
     kind: NewKind,
     /// Its name
@@ -24,7 +24,7 @@ pub struct Args {
     /// The image of its container
     #[arg(long, value_name = "IMAGE", value_parser = image)]
     image: String,
-    /// How many pods there are to be [default: 2]
+    /// Number of pods [default: 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=100_000))]
     replicas: Option<u32>,
     /// The port on which the container listens
@@ -41,12 +41,12 @@ pub struct Args {
     dry_run: bool,
     #[command(flatten)]
     to: Where,
-    /// How to print what was made
+    /// Output format for the new objects
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: Format,
 }
 
-/// What can be made.
+/// The kinds of new workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum NewKind {
     /// Pods that are alike, as many as are wanted
@@ -67,7 +67,7 @@ impl NewKind {
     }
 }
 
-/// How many pods there are where nothing is said: one could not be replaced without a gap.
+/// The default number of pods: one could not be replaced without a gap.
 const REPLICAS: u32 = 2;
 
 fn name(text: &str) -> Result<String, String> {
@@ -140,7 +140,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     Ok(Exit::Done)
 }
 
-/// The text of the manifest.
+/// Returns the text of the manifest.
 fn manifest(args: &Args, namespace: Option<&str>) -> String {
     let name = New::Text(args.name.clone()).on_one_line();
     let mut text = String::new();
@@ -182,7 +182,7 @@ fn metadata(name: &str, namespace: Option<&str>) -> String {
     )
 }
 
-/// What gives the pods of a StatefulSet their names in DNS.
+/// Returns the Service that gives the pods of a StatefulSet their names in DNS.
 fn service(args: &Args, name: &str, namespace: Option<&str>) -> String {
     let ports = args.port.map(|port| format!("  ports:\n  - name: main\n    port: {port}\n    targetPort: main\n"));
     format!(

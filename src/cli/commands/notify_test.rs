@@ -11,7 +11,7 @@ use crate::cli::output::{Format, plain, say, say_value};
 use crate::clock::Clock;
 use crate::notices::{Http, Links, Receiver};
 
-/// What `belay notify` understands.
+/// The arguments of `belay notify`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(subcommand)]
@@ -24,7 +24,7 @@ enum What {
     Test(TestArgs),
 }
 
-/// What `belay notify test` understands.
+/// The arguments of `belay notify test`.
 #[derive(clap::Args, Debug)]
 pub struct TestArgs {
     /// The receiver's name, as in [[notify]]
@@ -32,7 +32,7 @@ pub struct TestArgs {
     /// The configuration file [default: /etc/belay/belay.toml]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// How to print it
+    /// Output format
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: Format,
 }

@@ -11,7 +11,7 @@ use crate::cli::worktree::cause::{Cause, annotated};
 use crate::cluster::{Cluster, Mode, Part, Patch};
 use belay_core::rollout::applied_fields;
 
-/// What `belay pause` and `belay resume` understand.
+/// The arguments of `belay pause` and `belay resume`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(flatten)]
@@ -20,7 +20,7 @@ pub struct Args {
     cause: Cause,
 }
 
-/// What is wanted.
+/// The wanted state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PauseState {
     Paused,
@@ -29,7 +29,7 @@ enum PauseState {
 
 const KINDS: &[(&str, &str)] = &[("apps/v1", "Deployment")];
 
-/// `belay pause`
+/// Runs `belay pause`.
 pub(in crate::cli) async fn pause(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let only = For { kinds: KINDS, otherwise: "pausing is not supported", verb: "Pause" };
     each(globals, &args.on, only, async |cluster, target, mode| {
@@ -39,7 +39,7 @@ pub(in crate::cli) async fn pause(globals: &Globals, args: Args) -> anyhow::Resu
     .await
 }
 
-/// `belay resume`
+/// Runs `belay resume`.
 pub(in crate::cli) async fn resume(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let only = For { kinds: KINDS, otherwise: "resuming is not supported", verb: "Resume" };
     each(globals, &args.on, only, async |cluster, target, mode| {

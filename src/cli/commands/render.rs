@@ -13,7 +13,7 @@ use belay_core::manifest::yaml::to_text;
 use belay_core::manifest::{File, Manifest, Scopes};
 use belay_core::rollout::presentable;
 
-/// What `belay render` understands.
+/// The arguments of `belay render`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The folder with the manifests, kustomizations and charts [default: the present one, with --config all that its source
@@ -22,12 +22,12 @@ pub struct Args {
     path: Option<PathBuf>,
     #[command(flatten)]
     source: SourceArgs,
-    /// How to print it
+    /// Output format
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: RenderFormat,
 }
 
-/// How what is rendered is printed.
+/// The format of rendered manifests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum RenderFormat {
     /// One document an object, with a comment that says where it comes from.
@@ -69,7 +69,7 @@ pub(in crate::cli) fn run(globals: &Globals, args: &Args) -> anyhow::Result<Exit
     Ok(Exit::Error)
 }
 
-/// The comment that says where an object comes from, as Helm writes it.
+/// Returns the comment that says where an object comes from, as Helm writes it.
 fn origin(file: &File, manifest: &Manifest) -> String {
     let path = &manifest.place.path;
     let unit = if *path == file.path { String::new() } else { format!(" (rendered by {})", file.path) };

@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::cluster::{Cluster, Mode, Part, Patch};
 use belay_core::rollout::{Hold, applied_fields, marks, template};
 
-/// What `belay restart` understands.
+/// The arguments of `belay restart`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(flatten)]
@@ -62,8 +62,8 @@ async fn restart(
     Ok(Act::done(written.object, "restarted"))
 }
 
-/// A held workload is known by its template: what it has while it is held is written into the hold in the same write, or
-/// the daemon would take the restart for drift.
+/// Restarts a held workload: its template while it is held is written into the hold in the same write, or the daemon
+/// would take the restart for drift.
 async fn restart_held(
     cluster: &Cluster,
     target: &Target,
@@ -81,7 +81,7 @@ async fn restart_held(
     Ok(Act::done(written.object, "restarted"))
 }
 
-/// A time as kubectl writes it: RFC 3339, to the second, in local time.
+/// Returns a time as kubectl writes it: RFC 3339, to the second, in local time.
 fn restarted_at(now: Timestamp, zone: &TimeZone) -> String {
     let local = now.to_zoned(zone.clone());
     let written = local.strftime("%Y-%m-%dT%H:%M:%S").to_string();

@@ -13,7 +13,7 @@ use crate::cli::worktree::cause::Cause;
 use crate::cluster::{Cluster, Mode, Part, Patch};
 use belay_core::rollout::{Hold, marks};
 
-/// What `belay retry` understands.
+/// The arguments of `belay retry`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(flatten)]

@@ -22,7 +22,7 @@ use belay_core::manifest::{Colour, ObjectKey, Scopes, read_file, render};
 use belay_core::rollout::rolling_update::{Ask, Bounds, ByHand, DEFAULT_LABEL_KEY, Live, Refused, RollingUpdate, To};
 use belay_core::rollout::{Hold, TemplateMarks, marks};
 
-/// What `belay rolling-update` understands.
+/// The arguments of `belay rolling-update`.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -57,13 +57,13 @@ pub struct Args {
     /// The label that tells old pods from new ones
     #[arg(long, value_name = "KEY", default_value = DEFAULT_LABEL_KEY)]
     deployment_label_key: String,
-    /// How long new pods are left alone before old ones go
+    /// Time for which new pods are left alone before old ones go
     #[arg(long, value_name = "TIME", default_value = "1m")]
     update_period: Span,
-    /// How often the cluster is looked at
+    /// Period between two looks at the cluster
     #[arg(long, value_name = "TIME", default_value = "3s")]
     poll_interval: Span,
-    /// How long to wait until something moves: then it stops, and exits with 4
+    /// Longest time without progress: then it stops, and exits with 4
     #[arg(long, value_name = "TIME", default_value = "5m")]
     timeout: Span,
     #[command(flatten)]
@@ -71,7 +71,7 @@ pub struct Args {
     /// Only say what would be rolled to what
     #[arg(long)]
     dry_run: bool,
-    /// How to print what it becomes
+    /// Output format for the result
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: Format,
 }
@@ -150,7 +150,7 @@ fn ask(globals: &Globals, args: &Args, namespace: &str) -> anyhow::Result<Ask> {
     })
 }
 
-/// The one ReplicationController that a file holds.
+/// Returns the one ReplicationController that a file holds.
 fn controller_in(file: &Path, namespace: &str) -> anyhow::Result<Value> {
     let mut bytes = Vec::new();
     let shown = file.display().to_string();
@@ -178,7 +178,7 @@ fn controller_in(file: &Path, namespace: &str) -> anyhow::Result<Value> {
     Ok(manifest.value())
 }
 
-/// The name of a ReplicationController as it was typed: alone, or behind its kind.
+/// Returns the name of a ReplicationController as it was typed: alone, or behind its kind.
 fn controller_named(typed: &str, args: &Args) -> anyhow::Result<String> {
     let named: Named = typed.parse().map_err(|error: String| anyhow!(error))?;
     match named.kind {
@@ -189,14 +189,14 @@ fn controller_named(typed: &str, args: &Args) -> anyhow::Result<String> {
     }
 }
 
-/// Where there is no such controller, but another workload of its name: what is to be said for that one.
+/// Returns advice for another workload of its name, if there is no such controller.
 async fn other_kind(cluster: &Cluster, namespace: &str, ask: &Ask, live: &Live) -> Option<String> {
     let is_there = |name: &str| live.controllers.iter().any(|one| one["metadata"]["name"] == name);
     if is_there(&ask.old) || ask.new.as_deref().is_some_and(is_there) {
         return None;
     }
     for (api_version, kind) in REVISED {
-        // Where the cluster does not say, the refusal that follows says enough.
+        // If the cluster does not answer, the refusal that follows says enough.
         let Ok(served) = cluster.served(api_version, kind).await else { continue };
         let (group, name) = (served.group.clone(), ask.old.clone());
         let key = ObjectKey { group, kind: served.kind.clone(), namespace: Some(namespace.to_owned()), name };
@@ -209,7 +209,7 @@ async fn other_kind(cluster: &Cluster, namespace: &str, ask: &Ask, live: &Live) 
     None
 }
 
-/// What does for another kind what was asked for.
+/// Returns the commands that do the same for another kind.
 fn elsewhere(kind: &str, name: &str, container: Option<&str>, image: Option<&str>, back: bool) -> String {
     let word = kind.to_lowercase();
     let command = if back {
@@ -223,7 +223,7 @@ fn elsewhere(kind: &str, name: &str, container: Option<&str>, image: Option<&str
     )
 }
 
-/// What a source follows is put back by its daemon, unless it is held.
+/// Warns that a controller that a source follows is corrected by its daemon, unless it is held.
 fn warn_of_owner(live: &Live, ask: &Ask) {
     let old = &ask.old;
     let Some(owned) = live.controllers.iter().find(|one| one["metadata"]["name"] == old.as_str()) else { return };
@@ -276,7 +276,7 @@ async fn print(cluster: &Cluster, namespace: &str, last: &str, format: Format) -
     Ok(())
 }
 
-/// The controller that the last line names: `replicationcontroller/web rolling updated`.
+/// Returns the controller that the last line names: `replicationcontroller/web rolling updated`.
 fn object_of(last: &str) -> &str {
     last.split(' ').next().unwrap_or_default()
 }

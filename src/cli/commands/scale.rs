@@ -12,13 +12,13 @@ use crate::cluster::{Part, Patch};
 use belay_core::manifest::ObjectKey;
 use belay_core::manifest::edit::New;
 
-/// What `belay scale` understands.
+/// The arguments of `belay scale`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The workloads: KIND/NAME …, KIND NAME …, or NAME …
     #[arg(value_name = "WORKLOAD")]
     words: Vec<String>,
-    /// How many pods there are to be
+    /// Wanted number of pods
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..=2_147_483_647))]
     replicas: i64,
     /// Only if there are so many now
@@ -36,7 +36,7 @@ const KINDS: &[(&str, &str)] = &[
     ("v1", "ReplicationController"),
 ];
 
-/// How many pods are wanted.
+/// The wanted number of pods.
 struct ScaleTo {
     replicas: i64,
     current: Option<i64>,

@@ -11,19 +11,19 @@ use crate::cli::worktree::cause::Cause;
 use crate::cluster::{Cluster, Mode, Part, Patch, WORKLOADS};
 use belay_core::rollout::{applied_fields, marks};
 
-/// What `belay suspend` understands.
+/// The arguments of `belay suspend`.
 #[derive(clap::Args, Debug)]
 pub struct SuspendArgs {
     #[command(flatten)]
     on: On,
-    /// Why, for those who wonder; the same as --note
+    /// Reason, for others who see it; the same as --note
     #[arg(long, value_name = "TEXT", value_parser = reason, conflicts_with = "note")]
     reason: Option<String>,
     #[command(flatten)]
     cause: Cause,
 }
 
-/// What `belay resume-sync` understands.
+/// The arguments of `belay resume-sync`.
 #[derive(clap::Args, Debug)]
 pub struct ResumeArgs {
     #[command(flatten)]
@@ -32,7 +32,7 @@ pub struct ResumeArgs {
     cause: Cause,
 }
 
-/// What a suspension says where nobody says why.
+/// The default reason of a suspension.
 const BY_HAND: &str = "by hand (belay suspend)";
 /// The longest reason, in characters: it stands in a table.
 const REASON_LIMIT: usize = 200;
@@ -47,7 +47,7 @@ fn reason(text: &str) -> Result<String, String> {
     }
 }
 
-/// `belay suspend`
+/// Runs `belay suspend`.
 pub(in crate::cli) async fn suspend(globals: &Globals, args: SuspendArgs) -> anyhow::Result<Exit> {
     let only = For { kinds: &WORKLOADS, otherwise: "is not rolled out by belay", verb: "Suspend" };
     let SuspendArgs { on, reason: given, mut cause } = args;
@@ -58,7 +58,7 @@ pub(in crate::cli) async fn suspend(globals: &Globals, args: SuspendArgs) -> any
     each(globals, &on, only, async |cluster, target, mode| begin(cluster, target, mode, &why).await).await
 }
 
-/// `belay resume-sync`
+/// Runs `belay resume-sync`.
 pub(in crate::cli) async fn resume(globals: &Globals, args: ResumeArgs) -> anyhow::Result<Exit> {
     let only = For { kinds: &WORKLOADS, otherwise: "is not rolled out by belay", verb: "Take up" };
     each(globals, &args.on, only, async |cluster, target, mode| {

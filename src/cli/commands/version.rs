@@ -6,10 +6,10 @@ use crate::cli::output::{Format, say, say_value};
 use crate::render::{FoundTool, Tools, confinement};
 use kube_facts::facts;
 
-/// What `belay version` understands.
+/// The arguments of `belay version`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// How to print it
+    /// Output format
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: Format,
 }
@@ -41,7 +41,7 @@ fn renderer(found: &FoundTool) -> RendererAnswer {
     }
 }
 
-/// Which tools that render were found, and what keeps them in.
+/// Returns the rendering tools that were found, and their confinement.
 pub(in crate::cli) fn tools(tools: &Tools) -> Vec<String> {
     let found = |what: &str, found: Option<FoundTool>| match found.map(|found| (found.version(), found)) {
         None => format!("{what}: not found"),
@@ -53,7 +53,8 @@ pub(in crate::cli) fn tools(tools: &Tools) -> Vec<String> {
     lines
 }
 
-/// What the tools that render are not kept from, here: by an old kernel, or by a container that refuses belay the means.
+/// Returns the limits that the rendering tools lack here: because of an old kernel, or of a container that refuses
+/// belay the means.
 pub(in crate::cli) fn not_confined() -> Option<String> {
     let confined = confinement();
     let open: Vec<&str> = [(confined.files, "files of this machine"), (confined.network, "the network")]

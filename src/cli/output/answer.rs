@@ -1,4 +1,4 @@
-//! What `-o json` and `-o yaml` print, as types, and their JSON schemas. Fields are only ever added.
+//! The output of `-o json` and `-o yaml`, as types, and their JSON schemas. Fields are only ever added.
 
 use std::collections::BTreeMap;
 
@@ -15,72 +15,72 @@ pub(in crate::cli) use crate::history::query::answers::{
 use belay_core::manifest::{Complaint, ObjectKey, Place};
 use belay_core::rollout::{Change, Hold, Reason, Unnoticed};
 
-/// What `belay status --commit C --wait` prints.
+/// The output of `belay status --commit C --wait`.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::cli) struct WaitAnswer {
     /// The commit.
     pub commit: String,
-    /// Whether all that it touched is complete, or it touched nothing here.
+    /// True when all that it touched is complete, or it touched nothing here.
     pub complete: bool,
-    /// Whether it was not through in time.
+    /// True when it was not through in time.
     pub timed_out: bool,
-    /// What there is to say of it, for people.
+    /// The messages about it, for people.
     pub messages: Vec<String>,
-    /// What became of its manifests, the newest first.
+    /// The records of its manifests, the newest first.
     pub records: Vec<RecordAnswer>,
 }
 
-/// What `belay plan` prints.
+/// The output of `belay plan`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(in crate::cli) struct PlanAnswer {
     /// The source that the manifests are for.
     pub source: String,
-    /// Whether anything would change.
+    /// True when anything would change.
     pub changes: bool,
     /// One step for each manifest.
     pub steps: Vec<StepAnswer>,
-    /// What is wrong with the manifests.
+    /// The complaints about the manifests.
     pub complaints: Vec<Complaint>,
 }
 
-/// What would be done about one manifest. Values of Secrets are masked.
+/// The step for one manifest. Values of Secrets are masked.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::cli) struct StepAnswer {
     /// The object.
     pub object: ObjectKey,
-    /// Where its manifest is written.
+    /// The place of its manifest.
     pub place: Place,
-    /// What would be done.
+    /// The action.
     pub action: ActionWord,
-    /// Whether the pod template changes; of `create` and `update`.
+    /// True when the pod template changes; of `create` and `update`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rolls_out: Option<bool>,
-    /// The workloads that must be complete before it is applied; absent where it waits for none.
+    /// The workloads that must be complete before it is applied; absent if it waits for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<Vec<ObjectKey>>,
     /// The fields that change; of `create` and `update`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changes: Option<Vec<Change>>,
-    /// What holds it; of `held`.
+    /// The hold; of `held`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold: Option<Hold>,
-    /// Why it is left alone; of `suspended`.
+    /// The reason for which it is left alone; of `suspended`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// Why it is refused, has to wait or stays; of `rejected`, `waiting` and `orphan`.
+    /// The reason for which it is refused, has to wait or stays; of `rejected`, `waiting` and `orphan`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
-    /// What is wrong with it; of `rejected`.
+    /// The complaints about it; of `rejected`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub complaints: Option<Vec<Complaint>>,
-    /// The workloads that read it and are not rolled out for its change; absent where there are none.
+    /// The workloads that read it and are not rolled out for its change; absent if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unnoticed: Option<Vec<Unnoticed>>,
 }
 
-/// What would be done.
+/// The action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(in crate::cli) enum ActionWord {
@@ -104,18 +104,18 @@ pub(in crate::cli) enum ActionWord {
     Orphan,
 }
 
-/// What `belay check` prints.
+/// The output of `belay check`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(in crate::cli) struct CheckAnswer {
-    /// How many objects there are.
+    /// The number of objects.
     pub objects: usize,
-    /// What is wrong with them.
+    /// The complaints about them.
     pub complaints: Vec<Complaint>,
-    /// What is doubtful about them: what an API server warns of, and what they name that no manifest makes.
+    /// The warnings about them: those of an API server, and references to objects that no manifest creates.
     pub warnings: Vec<Complaint>,
 }
 
-/// What `belay version` prints.
+/// The output of `belay version`.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::cli) struct VersionAnswer {
@@ -125,7 +125,7 @@ pub(in crate::cli) struct VersionAnswer {
     pub embedded_kubernetes: String,
     /// The tools that render, as far as they were found.
     pub renderers: Vec<RendererAnswer>,
-    /// What those tools are not kept from on this machine; absent where they are kept from all of it.
+    /// The limits that those tools lack on this machine; absent if they lack none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_confined: Option<String>,
 }
@@ -133,46 +133,46 @@ pub(in crate::cli) struct VersionAnswer {
 /// A tool that renders.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(in crate::cli) struct RendererAnswer {
-    /// What it is: `kustomize`, `kubectl` or `helm`.
+    /// The tool: `kustomize`, `kubectl` or `helm`.
     pub tool: &'static str,
     /// Its program.
     pub program: String,
     /// Its version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Why its version is not known.
+    /// The reason for which its version is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// What `belay import` prints.
+/// The output of `belay import`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(in crate::cli) struct ImportAnswer {
     /// The sources that do the same, as in the configuration (its schema: `belay run --print-config-schema`).
     pub sources: Vec<Value>,
-    /// What of them has no counterpart.
+    /// The settings without a counterpart.
     pub warnings: Vec<Complaint>,
     /// The objects that can't be taken over.
     pub errors: Vec<Complaint>,
 }
 
-/// What `belay notify test` prints.
+/// The output of `belay notify test`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(in crate::cli) struct NotifyTestAnswer {
     /// The receiver.
     pub receiver: String,
-    /// Whether it took the message; of a forge, whether it shows the repository to the token.
+    /// True when it took the message; for a forge, when it shows the repository to the token.
     pub taken: bool,
-    /// What it answered; absent where there was no answer.
+    /// Its answer; absent if there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
-    /// Why there was no answer.
+    /// The reason for which there was no answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// The JSON schemas (draft 2020-12) of what the commands print with `-o json`, by command, and of what webhooks are sent. The
-/// commands that change objects (`undo`, `retry`, `pause` …) print those, as kubectl does.
+/// Returns the JSON schemas (draft 2020-12) of what the commands print with `-o json`, by command, and of what webhooks
+/// are sent. The commands that change objects (`undo`, `retry`, `pause` …) print those, as kubectl does.
 #[must_use]
 pub fn schemas() -> BTreeMap<&'static str, Value> {
     fn of<T: JsonSchema>(title: &'static str) -> (&'static str, Value) {

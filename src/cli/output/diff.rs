@@ -13,19 +13,19 @@ pub(in crate::cli) const REMOVED: Style = Style::new().fg_color(Some(anstyle::Co
 /// The style of what is put there.
 pub(in crate::cli) const ADDED: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Green)));
 
-/// How many unchanged lines are shown before and after those of a text that differ.
+/// The number of unchanged lines that are shown before and after those of a text that differ.
 const AROUND: usize = 3;
 
 /// The lines of a difference.
 pub(in crate::cli) struct Unified(Vec<String>);
 
-/// A line above a difference.
+/// Returns a line above a difference.
 pub(in crate::cli) fn heading(text: &str) -> String {
     paint(Style::new().bold(), &plain(text))
 }
 
 impl Unified {
-    /// A whole new object.
+    /// Returns a whole new object.
     pub(in crate::cli) fn of_new(object: &Value) -> Unified {
         Unified(yaml(&presentable(object)).lines().map(|line| paint(ADDED, &format!("+ {}", plain(line)))).collect())
     }
@@ -47,7 +47,7 @@ impl Unified {
         Unified(lines)
     }
 
-    /// The lines, with their colours.
+    /// Returns the lines, with their colours.
     pub(in crate::cli) fn lines(&self) -> &[String] {
         &self.0
     }
@@ -58,7 +58,7 @@ impl Unified {
     }
 }
 
-/// Two texts: one line each with the words that differ marked, or, where they have several lines, line by line.
+/// Shows two texts: one line each with the words that differ marked, or, if they have several lines, line by line.
 fn texts(path: &str, before: &str, after: &str, lines: &mut Vec<String>) {
     let path = plain(path);
     if before.contains('\n') || after.contains('\n') {
@@ -81,7 +81,7 @@ fn texts(path: &str, before: &str, after: &str, lines: &mut Vec<String>) {
     }
 }
 
-/// The lines that differ, with some around them; how many were left out stands in their place.
+/// Shows the lines that differ, with some around them; the number of left out lines stands in their place.
 fn folded(diff: &TextDiff<'_, '_, str>, lines: &mut Vec<String>) {
     let mut shown = 0;
     let fold = |from: usize, to: usize| {
@@ -117,12 +117,12 @@ fn side(sign: &str, style: Style, path: &str, value: &Value) -> Vec<String> {
     }
 }
 
-/// A line without what ends it.
+/// Returns a line without what ends it.
 pub(in crate::cli) fn without_end(line: &str) -> &str {
     line.trim_end_matches(['\n', '\r'])
 }
 
-/// A text in a style.
+/// Returns a text in a style.
 pub(in crate::cli) fn paint(style: Style, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }
@@ -138,8 +138,8 @@ mod tests {
 
     use super::*;
 
-    /// What turns the direction of writing, has no width or steers a terminal stands nowhere: not in keys, in values, in
-    /// lines of texts.
+    /// Characters that turn the direction of writing, have no width or steer a terminal stand nowhere: not in keys, in
+    /// values, in lines of texts.
     #[test]
     fn nothing_of_a_value_steers_a_terminal() {
         let odd = "a\u{202e}b\u{200b}c\u{1b}[2Jd";

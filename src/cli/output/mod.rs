@@ -1,4 +1,4 @@
-//! What is printed: results on standard output, progress and errors on standard error; aligned tables; colour only on a
+//! The output: results on standard output, progress and errors on standard error; aligned tables; colour only on a
 //! terminal.
 
 pub(in crate::cli) mod answer;
@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use belay_core::manifest::yaml::to_text;
 
-/// How a result is printed.
+/// The format of a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// An aligned table, for people.
@@ -48,7 +48,8 @@ pub fn progress(line: impl AsRef<str>) {
     let _ = writeln!(anstream::stderr().lock(), "{}", line.as_ref());
 }
 
-/// How many columns the terminal has that results go to; `None` where they go to a file or a pipe, which has room for all.
+/// Returns how many columns the terminal has that results go to; `None` if they go to a file or a pipe, which has room
+/// for all.
 #[must_use]
 pub fn terminal_width() -> Option<usize> {
     const LEAST: usize = 40;
@@ -56,20 +57,20 @@ pub fn terminal_width() -> Option<usize> {
     Some(usize::from(width).max(LEAST))
 }
 
-/// How many lines the terminal has that results go to; as many as anybody wants where they go elsewhere.
+/// Returns how many lines the terminal has that results go to; as many as anybody wants if they go elsewhere.
 #[must_use]
 pub fn terminal_height() -> usize {
     let size = terminal_size::terminal_size_of(io::stdout());
     size.map_or(usize::MAX, |(_, terminal_size::Height(height))| usize::from(height).max(2))
 }
 
-/// How many columns running text may have: the terminal's, else 100.
+/// Returns how many columns running text may have: the terminal's, else 100.
 #[must_use]
 pub fn output_width() -> usize {
     terminal_width().unwrap_or(100)
 }
 
-/// An error with its causes, each said once: many errors name their cause in their own text.
+/// Returns an error with its causes, each said once: many errors name their cause in their own text.
 #[must_use]
 pub fn with_causes(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
@@ -81,7 +82,7 @@ pub fn with_causes(error: &anyhow::Error) -> String {
     text
 }
 
-/// A text from elsewhere (a log, an event, a message of the cluster) without what could steer a terminal.
+/// Returns a text from elsewhere (a log, an event, a message of the cluster) without what could steer a terminal.
 #[must_use]
 pub fn plain(text: &str) -> String {
     text.chars().map(|c| if belay_core::manifest::is_hidden(c) && c != '\t' { '\u{fffd}' } else { c }).collect()
@@ -92,7 +93,7 @@ pub fn say_data(text: &str) {
     if terminal_width().is_some() { say(for_terminal(text)) } else { say(text) }
 }
 
-/// A text of several lines without what could steer a terminal.
+/// Returns a text of several lines without what could steer a terminal.
 fn for_terminal(text: &str) -> String {
     text.split('\n').map(plain).collect::<Vec<_>>().join("\n")
 }
@@ -100,7 +101,7 @@ fn for_terminal(text: &str) -> String {
 /// Prints a value as JSON or YAML.
 ///
 /// # Errors
-/// Where the value can't be written so.
+/// Fails when the value has no such form.
 pub fn say_value(value: &impl Serialize, format: Format) -> anyhow::Result<()> {
     let text = match format {
         Format::Yaml => to_text(value)?,
@@ -110,14 +111,14 @@ pub fn say_value(value: &impl Serialize, format: Format) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How many columns of a terminal a text takes, near enough: control characters none, everything else one, wide scripts
-/// two.
+/// Returns the approximate number of columns of a terminal that a text takes: control characters none, everything else
+/// one, wide scripts two.
 pub(super) fn width(text: &str) -> usize {
     let wide = |c: char| matches!(u32::from(c), 0x1100..=0x115f | 0x2e80..=0xa4cf | 0xac00..=0xd7a3 | 0xf900..=0xfaff | 0xfe30..=0xfe6f | 0xff00..=0xff60 | 0xffe0..=0xffe6 | 0x1f300..=0x1faff | 0x20000..=0x3fffd);
     text.chars().map(|c| if c.is_control() { 0 } else { 1 + usize::from(wide(c)) }).sum()
 }
 
-/// How long something took, as kubectl writes ages: `45s`, `12m`, `3h5m`, `2d`.
+/// Formats a duration as kubectl writes ages: `45s`, `12m`, `3h5m`, `2d`.
 #[must_use]
 pub fn duration(duration: SignedDuration) -> String {
     let seconds = duration.as_secs().max(0);
@@ -133,19 +134,19 @@ pub fn duration(duration: SignedDuration) -> String {
     }
 }
 
-/// How long ago something was.
+/// Formats an age.
 #[must_use]
 pub fn age(then: Timestamp, now: Timestamp) -> String {
     duration(now.duration_since(then))
 }
 
-/// `1 file`, `3 files`.
+/// Returns `1 file`, `3 files`.
 #[must_use]
 pub fn counted(count: impl PartialEq + From<u8> + Display, what: &str) -> String {
     if count == 1.into() { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
-/// A text that fits in `limit` columns; an ellipsis shows that it was cut.
+/// Returns a text that fits in `limit` columns; an ellipsis shows that it was cut.
 #[must_use]
 pub fn cut(text: &str, limit: usize) -> String {
     if width(text) <= limit {

@@ -1,4 +1,4 @@
-//! What is going on: one line that is redrawn on a terminal, a line for each change in a pipe.
+//! The progress: one line that is redrawn on a terminal, a line for each change in a pipe.
 
 use std::io::{IsTerminal as _, Write as _};
 
@@ -11,7 +11,7 @@ pub(in crate::cli) struct Progress {
 }
 
 impl Progress {
-    /// Shows how far it is; does nothing where that is shown already.
+    /// Shows how far it is; does nothing if that is shown already.
     pub(in crate::cli) fn show(&mut self, line: &str) {
         if self.shown == line {
             return;
@@ -49,7 +49,7 @@ pub(in crate::cli) struct Screen {
 }
 
 impl Screen {
-    /// Whether there is a terminal to draw on.
+    /// Returns true when there is a terminal to draw on.
     pub(in crate::cli) fn is_there() -> bool {
         on_terminal()
     }
@@ -62,7 +62,7 @@ impl Screen {
             // Nobody is left to be told if standard output is gone.
             let _ = write!(out, "\x1b[{}A\x1b[J", self.drawn).and_then(|()| out.flush());
         }
-        // What has scrolled away can't be drawn over.
+        // Lines that have scrolled away can't be drawn over.
         let room = terminal_height().saturating_sub(1).max(1);
         let shown = if lines.len() > room { room - 1 } else { lines.len() };
         lines.iter().take(shown).for_each(say);

@@ -5,7 +5,7 @@ use anstyle::{AnsiColor, Style};
 use super::{cut, plain, say, terminal_width, width};
 use belay_core::rollout::{ObjectState, Outcome};
 
-/// How many blanks stand between two columns.
+/// The number of blanks between two columns.
 const GAP: usize = 3;
 
 /// Rows that line up.
@@ -19,7 +19,7 @@ pub struct Table {
 #[derive(Clone, Debug, Default)]
 struct Row {
     cells: Vec<Cell>,
-    /// What is said below it.
+    /// The lines below it.
     below: Vec<String>,
 }
 
@@ -31,7 +31,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// A field with a style.
+    /// Returns a field with a style.
     #[must_use]
     pub fn styled(text: impl Into<String>, style: Style) -> Cell {
         Cell { text: text.into(), style }
@@ -39,14 +39,14 @@ impl Cell {
 }
 
 impl Cell {
-    /// The same field with more text.
+    /// Returns the same field with more text.
     #[must_use]
     pub fn and(mut self, more: &str) -> Cell {
         self.text.push_str(more);
         self
     }
 
-    /// Another text in the same style.
+    /// Returns another text in the same style.
     #[must_use]
     pub fn saying(self, text: &str) -> Cell {
         Cell { text: plain(text), ..self }
@@ -60,21 +60,21 @@ impl<T: Into<String>> From<T> for Cell {
 }
 
 impl Table {
-    /// A table with these headings.
+    /// Returns a table with these headings.
     #[must_use]
     pub fn new(headings: &[&str]) -> Table {
         let cells = headings.iter().map(|heading| Cell::styled(*heading, Style::new().bold())).collect();
         Table { rows: vec![Row { cells, below: Vec::new() }], whole: Vec::new(), optional: Vec::new() }
     }
 
-    /// The columns with these headings are never cut: people copy what stands there.
+    /// Sets the columns with these headings that are never cut: people copy their text.
     #[must_use]
     pub fn whole(mut self, headings: &[&str]) -> Table {
         self.whole = headings.iter().map(|heading| (*heading).to_owned()).collect();
         self
     }
 
-    /// The columns with these headings are left out where there is no room, the first of them first.
+    /// Sets the columns with these headings that are left out if there is no room, the first of them first.
     #[must_use]
     pub fn optional(mut self, headings: &[&str]) -> Table {
         self.optional = headings.iter().map(|heading| (*heading).to_owned()).collect();
@@ -93,7 +93,7 @@ impl Table {
         }
     }
 
-    /// The lines: columns as wide as their widest field, [`GAP`] blanks between them, nothing after the last.
+    /// Returns the lines: columns as wide as their widest field, [`GAP`] blanks between them, nothing after the last.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let widths = self.widths();
@@ -101,12 +101,12 @@ impl Table {
         self.rows.iter().flat_map(of_row).collect()
     }
 
-    /// The lines, none of them wider than this as far as that can be. What there is too much of goes from the last column;
-    /// then optional columns are left out; then what must stay whole goes onto a line of its own; then the widest of the
-    /// others are cut.
+    /// Returns the lines, none of them wider than this as far as that can be. A text that is too wide is cut in the
+    /// last column; then optional columns are left out; then a cell that must stay whole goes onto a line of its own;
+    /// then the widest of the others are cut.
     #[must_use]
     pub fn lines_within(&self, limit: Option<usize>) -> Vec<String> {
-        /// How narrow the last column becomes before others have to give way.
+        /// The least width of the last column before others have to give way.
         const ENOUGH: usize = 24;
         /// A column narrower than this says nothing any more; rather let the terminal wrap.
         const LEAST: usize = 7;
@@ -191,7 +191,7 @@ impl Table {
     }
 }
 
-/// How wide columns of these widths are together.
+/// Returns the total width of columns of these widths.
 fn total(widths: &[usize]) -> usize {
     widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
 }
@@ -208,13 +208,13 @@ fn line(row: &[Cell], widths: &[usize]) -> String {
     line
 }
 
-/// An outcome in its colour.
+/// Returns an outcome in its colour.
 #[must_use]
 pub fn outcome(outcome: Outcome) -> Cell {
     state(outcome.state())
 }
 
-/// A state in its colour.
+/// Returns a state in its colour.
 #[must_use]
 pub fn state(state: ObjectState) -> Cell {
     use ObjectState::{
@@ -231,7 +231,7 @@ pub fn state(state: ObjectState) -> Cell {
     Cell::styled(state.word(), Style::new().fg_color(colour.map(Into::into)))
 }
 
-/// A field with its style around it.
+/// Returns a field with its style around it.
 #[must_use]
 pub fn styled(cell: &Cell) -> String {
     format!("{}{}{}", cell.style.render(), cell.text, cell.style.render_reset())

@@ -1,4 +1,4 @@
-//! A change of a file, as `diff -u` shows it. What stands beside it in a Secret is not shown.
+//! A change of a file, as `diff -u` shows it. The unchanged lines of a Secret are not shown.
 
 use anstyle::{AnsiColor, Color, Style};
 use similar::{ChangeTag, TextDiff};
@@ -9,7 +9,7 @@ use belay_core::manifest::secret_lines;
 
 const PLACE: Style = Style::new().fg_color(Some(Color::Ansi(AnsiColor::Cyan)));
 
-/// The lines that show what becomes of a file.
+/// Returns the lines that show what becomes of a file.
 pub(in crate::cli) fn lines(path: &str, before: &str, after: &str, new: bool) -> Vec<String> {
     let from = if new { "/dev/null".to_owned() } else { format!("a/{path}") };
     let mut lines = vec![heading(&format!("--- {from}")), heading(&format!("+++ b/{path}"))];

@@ -1,4 +1,4 @@
-//! What a configuration says of how a folder is read: which files count, and how charts are rendered.
+//! The part of a configuration about reading a folder: which files count, and how charts are rendered.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::config::{Config, RenderConfig, SourceConfig, read_config_text};
 use crate::daemon::render_options;
 use crate::render::{Capabilities, Options, SourcePaths, Tools};
 
-/// Which source a folder is read as.
+/// The source as which a folder is read.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct SourceArgs {
     /// The configuration of the daemon: what its source says of `path`, `include`, `exclude`, `render` and `helm` counts
@@ -22,18 +22,18 @@ pub struct SourceArgs {
     source: String,
 }
 
-/// How a folder is read.
+/// The way in which a folder is read.
 #[derive(Clone, Debug)]
 pub(in crate::cli) struct Reading {
     pub options: Options,
     pub tools: Tools,
-    /// The folders that count, from the root of the repository; where no configuration says so, the folder that is read.
+    /// The folders that count, from the root of the repository; if no configuration says so, the folder that is read.
     pub followed: Option<SourcePaths>,
 }
 
 impl Default for Reading {
-    /// Without a configuration every file counts. Charts are rendered for the version of Kubernetes that manifests are checked
-    /// against.
+    /// Returns a reading without a configuration: every file counts. Charts are rendered for the version of Kubernetes
+    /// that manifests are checked against.
     fn default() -> Reading {
         let options = Options { capabilities: Some(Arc::new(own_capabilities())), ..Options::default() };
         Reading { options, tools: Tools::default(), followed: None }
@@ -41,7 +41,7 @@ impl Default for Reading {
 }
 
 impl Reading {
-    /// As a configuration says.
+    /// Returns a reading by a configuration.
     pub(in crate::cli) fn of(source: &SourceConfig, render: &RenderConfig) -> Reading {
         let RenderConfig { kustomize, helm } = render.clone();
         let followed = Some(SourcePaths::of(source.path.iter()));
@@ -50,8 +50,8 @@ impl Reading {
         Reading { options, tools: Tools { kustomize, helm }, followed }
     }
 
-    /// As a file says of the source with this name, or of its only one. Without a name, and with several sources, folders are
-    /// read as where nothing is said.
+    /// Returns a reading by a file's source with this name, or its only one. Without a name, and with several sources,
+    /// folders are read as where nothing is said.
     pub(in crate::cli) fn of_file(file: &Path, source: Option<&str>) -> anyhow::Result<Reading> {
         let config = parsed(file)?;
         match (&config.source[..], source) {
@@ -68,7 +68,7 @@ impl Reading {
 }
 
 impl SourceArgs {
-    /// How a folder is read; without a configuration every file counts.
+    /// Returns how a folder is read; without a configuration every file counts.
     pub(in crate::cli) fn reading(&self) -> anyhow::Result<Reading> {
         let Some(file) = &self.config else { return Ok(Reading::default()) };
         let (source, render) = configured(file, &self.source)?;
@@ -85,7 +85,7 @@ fn own_capabilities() -> Capabilities {
     Capabilities { kube_version: facts().kubernetes.clone(), api_versions: all.into_iter().collect() }
 }
 
-/// What a configuration says of a source, and of what renders.
+/// Returns the configuration of a source, and of rendering.
 pub(in crate::cli) fn configured(file: &Path, source: &str) -> anyhow::Result<(SourceConfig, RenderConfig)> {
     named(parsed(file)?, file, source)
 }
@@ -96,7 +96,7 @@ fn parsed(file: &Path) -> anyhow::Result<Config> {
     Ok(Config::parse(&text, &shown)?)
 }
 
-/// The source with this name.
+/// Returns the source with this name.
 fn named(config: Config, file: &Path, source: &str) -> anyhow::Result<(SourceConfig, RenderConfig)> {
     let shown = file.display();
     let Config { source: sources, render, .. } = config;

@@ -5,13 +5,14 @@ use anyhow::bail;
 use crate::cli::args::target::{Act, Target};
 use crate::cluster::{Cluster, ClusterError};
 
-/// How often a command acts on one object: a Deployment's controller writes its status some five times a rollout.
+/// The number of tries of a command on one object: a Deployment's controller writes its status some five times a
+/// rollout.
 const TRIES: usize = 5;
 
 /// Acts on what is read again where its controller, the daemon or somebody else has written between reading and writing.
 ///
 /// # Errors
-/// What the action says; that the object is gone; that others write it each time.
+/// Fails with the action's error; when the object is gone; when others write it each time.
 pub(in crate::cli) async fn retry_on_conflict(
     cluster: &Cluster,
     target: &Target,
@@ -44,7 +45,8 @@ mod tests {
     use crate::cluster::{Mode, Served};
     use belay_core::manifest::ObjectKey;
 
-    /// A cluster whose one object is written by somebody else `writes` times, each time just before it is applied.
+    /// Returns a cluster whose one object is written by somebody else `writes` times, each time just before it is
+    /// applied.
     fn contended(writes: u32) -> Cluster {
         let (mut version, mut left) = (1, writes);
         let service = tower::service_fn(move |request: Request<Body>| {

@@ -1,4 +1,4 @@
-//! Which cluster, and where the state is: what the global options and the environment say.
+//! The cluster, and the state folder: from the global options and the environment.
 
 use std::error::Error as _;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -19,7 +19,7 @@ use crate::config::Span;
 use crate::daemon::ask_daemon;
 use crate::regular_file::open_regular;
 
-/// How long a connection may take to come about.
+/// The longest time until a connection is made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The file in a state folder with the kubeconfig of the embedded cluster that a daemon has brought along.
@@ -28,7 +28,7 @@ pub(in crate::cli) const EMBEDDED_KUBECONFIG: &str = "embedded.kubeconfig";
 /// The authority of the cluster that belay runs in.
 const IN_CLUSTER_CA: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
 
-/// What is done about a program that a kubeconfig names to log in with.
+/// The treatment of a program that a kubeconfig names to log in with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum Programs {
     /// It is run, as kubectl does.
@@ -37,7 +37,7 @@ pub(in crate::cli) enum Programs {
     Refused,
 }
 
-/// A number that changes when one of these files does.
+/// Returns a number that changes when one of these files does.
 fn stamp_of(files: &[PathBuf]) -> u64 {
     use std::os::unix::fs::MetadataExt as _;
     let mut hasher = DefaultHasher::new();
@@ -48,7 +48,7 @@ fn stamp_of(files: &[PathBuf]) -> u64 {
     hasher.finish()
 }
 
-/// `10s`, `1m`, or a number of seconds as kubectl takes it.
+/// Reads `10s`, `1m`, or a number of seconds as kubectl takes it.
 pub(in crate::cli) fn request_timeout(text: &str) -> Result<Duration, String> {
     let limit = match text.parse::<u64>() {
         Ok(seconds) => Duration::from_secs(seconds),
@@ -60,7 +60,7 @@ pub(in crate::cli) fn request_timeout(text: &str) -> Result<Duration, String> {
     Ok(limit)
 }
 
-/// What is wrong with a kubeconfig, without the lines of it that its reader would show: there are tokens in them.
+/// Returns the fault of a kubeconfig, without the lines of it that its reader would show: there are tokens in them.
 fn said(error: &KubeconfigError) -> String {
     match error {
         KubeconfigError::Parse(error) => {
@@ -84,7 +84,7 @@ fn read_kubeconfig(path: &Path) -> Option<Kubeconfig> {
     Kubeconfig::read_from(path).ok()
 }
 
-/// The files with certificates and keys that a kubeconfig names.
+/// Returns the files with certificates and keys that a kubeconfig names.
 fn certificate_files(kubeconfig: &Kubeconfig) -> Vec<PathBuf> {
     let users = kubeconfig.auth_infos.iter().filter_map(|user| user.auth_info.as_ref());
     let of_users = users.flat_map(|user| [&user.client_certificate, &user.client_key]);
@@ -109,13 +109,13 @@ fn check_connection_files(kubeconfig: &Path) -> anyhow::Result<()> {
 }
 
 impl Globals {
-    /// The cluster of the kubeconfig, or the one that belay runs in. `context` is asked for unless the command line says
-    /// otherwise.
+    /// Returns the cluster of the kubeconfig, or the one that belay runs in. `context` is asked for unless the command
+    /// line says otherwise.
     pub async fn cluster(&self, context: &str) -> anyhow::Result<Cluster> {
         self.cluster_of(context, Programs::Run).await
     }
 
-    /// The same, with what is done about programs that the kubeconfig names for logging in.
+    /// Returns the same, with what is done about programs that the kubeconfig names for logging in.
     pub(in crate::cli) async fn cluster_of(&self, context: &str, programs: Programs) -> anyhow::Result<Cluster> {
         let server = self.config(context).await?.cluster_url.to_string();
         let client = self.client_of(context, programs).await?;
@@ -126,7 +126,7 @@ impl Globals {
         })
     }
 
-    /// A client of it.
+    /// Returns a client of it.
     pub async fn client(&self, context: &str) -> anyhow::Result<Client> {
         self.client_of(context, Programs::Run).await
     }
@@ -148,7 +148,7 @@ impl Globals {
         connect(connector).await.map_err(|error| anyhow!(error))
     }
 
-    /// The kubeconfigs, and the files that they name.
+    /// Returns the kubeconfigs, and the files that they name.
     fn connection_files(&self) -> Vec<PathBuf> {
         let mut files: Vec<PathBuf> = vec![IN_CLUSTER_CA.into()];
         for path in self.kubeconfigs() {
@@ -158,7 +158,7 @@ impl Globals {
         files
     }
 
-    /// The kubeconfigs that kubectl would read.
+    /// Returns the kubeconfigs that kubectl would read.
     fn kubeconfigs(&self) -> Vec<PathBuf> {
         match (&self.kubeconfig, var("KUBECONFIG")) {
             (Some(path), _) => vec![path.clone()],
@@ -167,7 +167,7 @@ impl Globals {
         }
     }
 
-    /// Reads the kubeconfig as kubectl would, for who only wants to know what is in it. `None` where it can't be read.
+    /// Reads the kubeconfig as kubectl would, for who only wants to know what is in it. `None` if it can't be read.
     pub(in crate::cli) fn kubeconfig_as_read(&self) -> Option<Kubeconfig> {
         self.kubeconfigs().iter().all(|path| is_readable(path).is_ok()).then_some(())?;
         match &self.kubeconfig {
@@ -244,8 +244,8 @@ impl Globals {
         config.map_err(|error| anyhow!("failed to use the kubeconfig: {}", said(&error)))
     }
 
-    /// The kubeconfig of the embedded cluster that the daemon of the state folder brought along, where one answers there and
-    /// says that it is for that cluster.
+    /// Returns the kubeconfig of the embedded cluster that the daemon of the state folder brought along, where one
+    /// answers there and says that it is for that cluster.
     async fn embedded_of_the_state_folder(&self) -> Option<PathBuf> {
         let folder = self.state_to_look_at().ok()?;
         let file = folder.join(EMBEDDED_KUBECONFIG);
@@ -273,7 +273,7 @@ impl Globals {
         })
     }
 
-    /// The namespace that belay itself runs in, where the cluster of `context` is the one that it runs in.
+    /// Returns the namespace that belay itself runs in, where the cluster of `context` is the one that it runs in.
     pub async fn own_namespace(&self, context: &str) -> Option<String> {
         if self.kubeconfig.is_some() || self.context.is_some() || !context.is_empty() {
             return None;
@@ -287,13 +287,13 @@ impl Globals {
         Some(named.unwrap_or(inside.default_namespace))
     }
 
-    /// The folder with the mirrors and the history, for who writes them.
+    /// Returns the folder with the mirrors and the history, for who writes them.
     pub fn state_folder(&self, configured: Option<&PathBuf>) -> anyhow::Result<PathBuf> {
         let named = self.state_dir.clone().or_else(|| configured.cloned()).or_else(named_by_systemd);
         named.or_else(own_state).context("failed to find a state folder: say --state-dir DIR")
     }
 
-    /// The folder with the mirrors and the history, for who only looks: also that of this machine's service.
+    /// Returns the folder with the mirrors and the history, for who only looks: also that of this machine's service.
     pub fn state_to_look_at(&self) -> anyhow::Result<PathBuf> {
         let named = self.state_dir.clone().or_else(named_by_systemd);
         let found = || service::to_look_at(own_state(), &Service::of_this_machine(), service::is_root());
@@ -301,26 +301,26 @@ impl Globals {
     }
 }
 
-/// Whether a kubeconfig is found as kubectl finds it, or this is a pod.
+/// Returns true when a kubeconfig is found as kubectl finds it, or this is a pod.
 fn has_a_cluster() -> bool {
     let default = || var("HOME").is_some_and(|home| home.join(".kube/config").exists());
     var("KUBECONFIG").is_some() || var("KUBERNETES_SERVICE_HOST").is_some() || default()
 }
 
-/// The folder that systemd gave to the service.
+/// Returns the folder that systemd gave to the service.
 fn named_by_systemd() -> Option<PathBuf> {
     // It names several with colons between them; the first is belay's.
     let folders = var("STATE_DIRECTORY")?;
     Some(PathBuf::from(folders.to_string_lossy().split(':').next().unwrap_or_default()))
 }
 
-/// The folder of a person's own.
+/// Returns the folder of a person's own.
 fn own_state() -> Option<PathBuf> {
     let base = var("XDG_STATE_HOME").or_else(|| var("HOME").map(|home| home.join(".local/state")));
     base.map(|base| base.join("belay"))
 }
 
-/// What the environment says, where it says anything.
+/// Returns the value of an environment variable that is not empty.
 fn var(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }

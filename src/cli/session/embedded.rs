@@ -22,7 +22,7 @@ pub(in crate::cli) struct Embedded {
     pace: Option<ClockPace>,
 }
 
-/// What makes a cluster the one that clients know, and what those may do.
+/// The identity of a cluster for its clients, and their rights.
 pub(in crate::cli) struct CertificateIdentity {
     authority: Authority,
     token: String,
@@ -40,7 +40,7 @@ struct KeptFiles {
 }
 
 impl CertificateIdentity {
-    /// A new one.
+    /// Returns a new one.
     pub(in crate::cli) fn new() -> anyhow::Result<CertificateIdentity> {
         CertificateIdentity::with_token(new_token()?)
     }
@@ -55,12 +55,12 @@ impl CertificateIdentity {
         })
     }
 
-    /// With this said of what its users may do, other than the one of the kubeconfig.
+    /// Sets the rights of its users, other than the one of the kubeconfig.
     pub(in crate::cli) fn authorizing(self, authorization: Authorization) -> CertificateIdentity {
         CertificateIdentity { authorization, ..self }
     }
 
-    /// The one in a folder, or a new one that is put there.
+    /// Returns the one in a folder, or a new one that is put there.
     pub(in crate::cli) fn kept_in(folder: &Path) -> anyhow::Result<CertificateIdentity> {
         let path = folder.join(IDENTITY);
         match std::fs::read_to_string(&path) {
@@ -124,7 +124,7 @@ pub(in crate::cli) async fn start_as(
     Ok(Embedded { cluster, server, kubeconfig, pace })
 }
 
-/// A token that nobody can guess: 256 bits of the system's randomness.
+/// Returns a token that nobody can guess: 256 bits of the system's randomness.
 pub(in crate::cli) fn new_token() -> anyhow::Result<String> {
     Ok(hex(&random_bytes()?))
 }

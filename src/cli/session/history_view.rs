@@ -1,4 +1,4 @@
-//! What was rolled out: from the daemon's history, or, where that is not here, from what the cluster and Git hold.
+//! The history of rollouts: the daemon's, or, if that is not here, one from the cluster and Git.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,15 +19,15 @@ use belay_core::rollout::{Commit, CommitId, Rebuilt, Record, read_change_cause};
 /// A history that can be read, and what is missing in it.
 pub(in crate::cli) struct HistoryView {
     pub history: History,
-    /// What of it is not known here; empty where the daemon's history is.
+    /// The parts of it that are not known here; empty if the daemon's history is.
     pub missing: Vec<String>,
-    /// What change-causes say of commits that no repository here has.
+    /// The change-causes of commits that no repository here has.
     causes: BTreeMap<CommitId, KnownCause>,
-    /// Where a rebuilt one is kept while it is read.
+    /// The folder of a rebuilt one while it is read.
     _folder: Option<TempDir>,
 }
 
-/// What a change-cause says of a commit.
+/// The change-cause of a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cli) struct KnownCause {
     pub subject: String,
@@ -41,8 +41,8 @@ impl From<History> for HistoryView {
 }
 
 impl HistoryView {
-    /// Opens the daemon's history. Where there is none here, or it can't be read, the cluster is asked what it still
-    /// says, and a note tells what is missing.
+    /// Opens the daemon's history. If there is none here, or it can't be read, the records are rebuilt from the
+    /// cluster, and a note names the missing parts.
     pub(in crate::cli) async fn open(globals: &Globals) -> anyhow::Result<HistoryView> {
         let folder = globals.state_to_look_at()?;
         let error = match History::read_only(&folder) {
@@ -66,7 +66,7 @@ impl HistoryView {
         Ok(view)
     }
 
-    /// What the cluster said, as a history of its own.
+    /// Returns a history of the records that were rebuilt from the cluster.
     fn rebuilt(told: Rebuilt, git: &Repositories, only: Option<&str>) -> anyhow::Result<HistoryView> {
         let now = Clock::system().now();
         let folder = tempfile::tempdir().context("failed to make a temporary folder")?;
@@ -90,12 +90,12 @@ impl HistoryView {
         Ok(HistoryView { history, missing, causes, _folder: Some(folder) })
     }
 
-    /// The records that fit, newest first.
+    /// Returns the records that fit, newest first.
     pub(in crate::cli) fn records(&self, query: &Query) -> anyhow::Result<Vec<Record>> {
         let Some(author) = query.author.as_ref().filter(|_| !self.causes.is_empty()) else {
             return Ok(self.history.records(query)?);
         };
-        // Of some commits only the change-cause tells the author.
+        // For some commits only the change-cause tells the author.
         let author = author.to_lowercase();
         let mut records = self.history.records(&Query { author: None, limit: None, ..query.clone() })?;
         records.retain(|record| {
@@ -109,12 +109,12 @@ impl HistoryView {
         Ok(records)
     }
 
-    /// A record as programs read it.
+    /// Returns a record as programs read it.
     pub(in crate::cli) fn answer(&self, record: &Record) -> RecordAnswer {
         RecordAnswer::of(&self.history, record, self.told(&record.commit))
     }
 
-    /// What is known of a commit.
+    /// Returns the known facts about a commit.
     pub(in crate::cli) fn told(&self, id: &CommitId) -> Option<CommitInfo> {
         if let Ok(Some(told)) = self.history.told(id) {
             return Some(told);

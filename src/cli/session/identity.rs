@@ -1,5 +1,5 @@
-//! Who this daemon is among those that follow the same sources: a name that stays the same over restarts, and that no
-//! other daemon has.
+//! The identity of this daemon among those that follow the same sources: a name that stays the same over restarts, and
+//! that no other daemon has.
 
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -94,7 +94,8 @@ pub(in crate::cli) fn of(folder: &StateFolder) -> anyhow::Result<Identity> {
     Ok(Identity { name: format!("{host}-{digits}"), folder: folder.clone(), digits, lock })
 }
 
-/// The machine's name. Asked of the kernel, not of `/proc/sys`: under the unit's `ProcSubset=pid` there is none.
+/// Returns the machine's name. Asked of the kernel, not of `/proc/sys`: under the unit's `ProcSubset=pid` there is
+/// none.
 #[expect(unsafe_code, reason = "a function of the C library")]
 fn host_name() -> Option<String> {
     // The kernel's names have at most 64 bytes, POSIX's 255; what is cut off may lack its end.

@@ -12,7 +12,7 @@ pub(in crate::cli) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
 }
 
 /// Puts the clusters, users and contexts of one kubeconfig into a file, in the place of those of the same names, and makes
-/// its current context the current one. What else is in the file stays; a file that is no kubeconfig is left alone.
+/// its current context the current one. The rest of the file stays; a file that is no kubeconfig is left alone.
 pub(in crate::cli) fn merge(path: &Path, text: &str) -> anyhow::Result<()> {
     let present = match std::fs::read_to_string(path) {
         Ok(present) => present,

@@ -1,4 +1,4 @@
-//! What a command stands on: the cluster, the state folder, the configuration, the history, who types.
+//! The surroundings of a command: the cluster, the state folder, the configuration, the history, the person.
 
 pub(in crate::cli) mod configured;
 pub(in crate::cli) mod conflict;

@@ -5,10 +5,10 @@ use std::path::Path;
 use crate::git::{GitError, Limits, Mirror, ResolvedRevision, WorkingCopy};
 use belay_core::rollout::{Commit, CommitId};
 
-/// How many digits a commit must have to be looked for.
+/// The number of digits that a commit must have to be looked for.
 const DIGITS: usize = 4;
 
-/// What is here of Git.
+/// The Git repositories at hand.
 pub(in crate::cli) struct Repositories {
     /// The mirrors by their sources' names.
     pub mirrors: Vec<(String, Mirror)>,
@@ -16,7 +16,7 @@ pub(in crate::cli) struct Repositories {
 }
 
 impl Repositories {
-    /// Those below a state folder, and the one here. What can't be read is as good as not there.
+    /// Returns those below a state folder, and the one here. A repository that can't be read counts as missing.
     pub(in crate::cli) fn at_hand(state: &Path) -> Repositories {
         let folders = std::fs::read_dir(state.join("sources")).into_iter().flatten().flatten();
         let mut mirrors: Vec<(String, Mirror)> = folders
@@ -29,21 +29,21 @@ impl Repositories {
         Repositories { mirrors, here: WorkingCopy::open(Path::new(".")).ok() }
     }
 
-    /// Whether there is any.
+    /// Returns true when there is none.
     pub(in crate::cli) fn is_empty(&self) -> bool {
         self.mirrors.is_empty() && self.here.is_none()
     }
 
-    /// What is known of a commit.
+    /// Returns the known facts about a commit.
     pub(in crate::cli) fn commit(&self, id: &CommitId) -> Option<Commit> {
         let mirrored = self.mirrors.iter().find_map(|(_, mirror)| mirror.commit(id).ok());
         mirrored.or_else(|| self.here.as_ref()?.look_up(id.as_str()).ok().flatten())
     }
 
-    /// The commit that somebody means.
+    /// Returns the commit that somebody means.
     ///
     /// # Errors
-    /// Where several begin so: all of them, as far as they are known.
+    /// Fails when several begin so: the error names all of them, as far as they are known.
     pub(in crate::cli) fn look_up(&self, digits: &str) -> anyhow::Result<Option<Commit>> {
         for (_, mirror) in self.mirrors.iter().filter(|_| digits.len() >= DIGITS) {
             match mirror.resolve(digits)? {
@@ -55,7 +55,7 @@ impl Repositories {
         Ok(self.here.as_ref().map(|here| here.look_up(digits)).transpose()?.flatten())
     }
 
-    /// The paths that a commit changed against its first parent, from the root; a few of them.
+    /// Returns the paths that a commit changed against its first parent, from the root; a few of them.
     pub(in crate::cli) fn paths(&self, commit: &Commit) -> Result<Vec<String>, GitError> {
         for (_, mirror) in &self.mirrors {
             if mirror.contains(&commit.id)? {
@@ -67,7 +67,7 @@ impl Repositories {
     }
 }
 
-/// What says that digits fit several commits, with what each of them is.
+/// Returns the error for digits that fit several commits, with the facts about each of them.
 pub(in crate::cli) fn ambiguous(
     digits: &str,
     ids: &[CommitId],

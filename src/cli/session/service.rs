@@ -1,5 +1,5 @@
-//! belay as the service of this machine: where its unit keeps the configuration, the kubeconfig and the state. Who only looks
-//! (`status`, `history`, `show`) finds them there without saying so.
+//! belay as the service of this machine: where its unit keeps the configuration, the kubeconfig and the state. Commands
+//! that only read (`status`, `history`, `show`) find them there without options.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use crate::config::{Config, read_config_text};
 use crate::regular_file::open_regular;
 
-/// Where the service's configuration lies.
+/// The path of the service's configuration.
 pub(in crate::cli) const CONFIG: &str = "/etc/belay/belay.toml";
-/// Where the kubeconfig lies that the unit hands over.
+/// The path of the kubeconfig that the unit hands over.
 const KUBECONFIG: &str = "/etc/belay/kubeconfig";
-/// Where the state lies, unless the configuration says otherwise.
+/// The path of the state, unless the configuration says otherwise.
 const STATE: &str = "/var/lib/belay";
 const HISTORY: &str = "history.db";
 
@@ -26,26 +26,26 @@ impl Service {
         Service { root: PathBuf::from("/") }
     }
 
-    /// The folder of its state, where there is a history in it that may be looked at.
+    /// Returns the folder of its state, where there is a history in it that may be looked at.
     pub(in crate::cli) fn state(&self) -> Option<PathBuf> {
         let folder = self.config().and_then(|config| config.state.dir).unwrap_or_else(|| self.at(STATE));
         has_a_history(&folder).then_some(folder)
     }
 
-    /// Its kubeconfig, where it may be read.
+    /// Returns its kubeconfig, where it may be read.
     pub(in crate::cli) fn kubeconfig(&self) -> Option<PathBuf> {
         let file = self.at(KUBECONFIG);
         open_regular(&file).is_ok().then_some(file)
     }
 
-    /// The context of its kubeconfig, where all its sources have the same.
+    /// Returns the context of its kubeconfig, where all its sources have the same.
     pub(in crate::cli) fn context(&self) -> Option<String> {
         let sources = self.config()?.source;
         let first = sources.first()?.context.clone();
         (!first.is_empty() && sources.iter().all(|source| source.context == first)).then_some(first)
     }
 
-    /// What to say to who finds no history, and may not look at the service's.
+    /// Returns advice for a person who finds no history, and may not read the service's.
     pub(in crate::cli) fn hint(&self) -> &'static str {
         match self.state().is_none() && fs::symlink_metadata(self.at(STATE)).is_ok() {
             true => "; this machine's service keeps its own in /var/lib/belay, which root can read",
@@ -63,8 +63,8 @@ impl Service {
     }
 }
 
-/// Whose state is looked at: a person's own where there is a history in it, the service's otherwise. An administrator asks
-/// for the service's, whatever was once tried as root.
+/// Returns the state folder to read: a person's own if there is a history in it, the service's otherwise. An
+/// administrator asks for the service's, whatever was once tried as root.
 pub(in crate::cli) fn to_look_at(own: Option<PathBuf>, service: &Service, is_root: bool) -> Option<PathBuf> {
     let (own_history, services) = (own.clone().filter(|own| has_a_history(own)), service.state());
     match is_root {
@@ -74,7 +74,7 @@ pub(in crate::cli) fn to_look_at(own: Option<PathBuf>, service: &Service, is_roo
     .or(own)
 }
 
-/// Whether this process is root's.
+/// Returns true when this process is root's.
 pub(in crate::cli) fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }

@@ -25,7 +25,7 @@ const KEPT: Duration = Duration::from_hours(24);
 /// Threads that have ended are gone within this time, on a machine that has other things to do.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
 
-/// Why the program can't begin.
+/// The reason for which the program can't begin.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::cli) enum StartError {
     #[error(
@@ -37,7 +37,7 @@ pub(in crate::cli) enum StartError {
     Runtime(#[from] io::Error),
 }
 
-/// The runtime, with at most so many threads for what blocks.
+/// Returns the runtime, with at most so many threads for what blocks.
 pub(in crate::cli) fn runtime(blocking: usize) -> Result<Runtime, StartError> {
     let share = share(thread::available_parallelism().map_or(1, NonZero::get), blocking, startable)?;
     let mut builder = Builder::new_multi_thread();
@@ -48,7 +48,7 @@ pub(in crate::cli) fn runtime(blocking: usize) -> Result<Runtime, StartError> {
     Ok(runtime)
 }
 
-/// How many threads do what.
+/// The shares of the threads.
 #[derive(Debug, PartialEq, Eq)]
 struct Share {
     workers: usize,
@@ -74,7 +74,7 @@ fn share(
     }
 }
 
-/// How many of these threads can be there at once, and why no more. It returns when they are gone again.
+/// Returns how many of these threads can exist at once, and why no more. It returns when they are gone again.
 fn startable(wanted: usize) -> (usize, Option<io::Error>) {
     let before = running();
     let result = start_at_once(wanted);
@@ -82,8 +82,8 @@ fn startable(wanted: usize) -> (usize, Option<io::Error>) {
     result
 }
 
-/// A thread that was joined counts against the limits until the kernel has taken it away, which may be a moment later. The
-/// kernel uncounts it before it leaves /proc.
+/// Waits until the kernel has taken a joined thread away, which counts against the limits until then. The kernel
+/// uncounts it before it leaves /proc.
 #[allow(clippy::disallowed_methods, reason = "no runtime is there yet")]
 fn wait_until_gone(before: Option<usize>) {
     let began = Instant::now();
@@ -92,7 +92,7 @@ fn wait_until_gone(before: Option<usize>) {
     }
 }
 
-/// How many threads this program has; nothing on a system that does not tell.
+/// Returns how many threads this program has; nothing on a system that does not tell.
 fn running() -> Option<usize> {
     Some(fs::read_dir("/proc/self/task").ok()?.count())
 }

@@ -9,7 +9,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::clock::Clock;
 
-/// How often time is moved on.
+/// The period between two steps of time.
 const TICK: Duration = Duration::from_millis(1);
 
 /// A runtime whose time goes faster. It stops when this is dropped.
@@ -44,12 +44,12 @@ impl ClockPace {
         Ok(ClockPace { handle, clock, _stop: stop.drop_guard() })
     }
 
-    /// Where tasks run in its time.
+    /// Returns the runtime in whose time tasks run.
     pub(in crate::cli) fn handle(&self) -> &Handle {
         &self.handle
     }
 
-    /// What time it is there.
+    /// Returns the clock of that time.
     pub(in crate::cli) fn clock(&self) -> Clock {
         self.clock.clone()
     }

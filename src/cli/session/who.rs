@@ -1,4 +1,4 @@
-//! Who types: the user of this machine, and the one that the cluster is asked as.
+//! The person who types: the user of this machine, and the one that the cluster is asked as.
 
 use std::os::unix::fs::MetadataExt as _;
 
@@ -7,7 +7,7 @@ use crate::cli::Globals;
 /// The longest name that is written down, in characters.
 const LONGEST: usize = 100;
 
-/// `ada as shop-admin`: who is named in the history.
+/// Returns the name for the history: `ada as shop-admin`.
 pub(in crate::cli) fn who(globals: &Globals) -> String {
     let local = local_user();
     let name = match globals.as_user.clone().or_else(|| kubeconfig_user(globals)) {
@@ -17,7 +17,7 @@ pub(in crate::cli) fn who(globals: &Globals) -> String {
     name.chars().filter(|c| !belay_core::manifest::is_hidden(*c)).take(LONGEST).collect()
 }
 
-/// The user that the kubeconfig names in the context; `None` in a pod.
+/// Returns the user that the kubeconfig names in the context; `None` in a pod.
 fn kubeconfig_user(globals: &Globals) -> Option<String> {
     let config = globals.kubeconfig_as_read()?;
     let context = globals.context.clone().or(config.current_context)?;
@@ -28,14 +28,14 @@ fn kubeconfig_user(globals: &Globals) -> Option<String> {
 fn local_user() -> String {
     let from = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     from("USER").or_else(|| from("LOGNAME")).unwrap_or_else(|| {
-        // What belongs to this process belongs to who runs it.
+        // The owner of this process is the person who runs it.
         let id = std::fs::metadata("/proc/self").map(|process| process.uid()).ok();
         let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
         id.map_or_else(|| "somebody".to_owned(), |id| named(&users, id).unwrap_or_else(|| format!("user {id}")))
     })
 }
 
-/// The name of a user in the text of `/etc/passwd`.
+/// Returns the name of a user in the text of `/etc/passwd`.
 fn named(users: &str, id: u32) -> Option<String> {
     users.lines().find_map(|line| {
         let mut fields = line.split(':');

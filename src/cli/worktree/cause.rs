@@ -1,4 +1,5 @@
-//! Why something is changed, as whoever changes it says: in the message of a commit, or on the object for Kubernetes' history.
+//! The reason of a change, as the person gives it: in the message of a commit, or on the object for Kubernetes'
+//! history.
 
 use anyhow::Context as _;
 use serde_json::{Map, Value, json};
@@ -12,10 +13,11 @@ use crate::git::WorkingCopy;
 use crate::history::Resolved;
 use belay_core::rollout::{Commit, Note, marks, one_line};
 
-/// Why something is changed.
+/// The reason of a change.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct Cause {
-    /// What was done, in one line: the subject of the commit, and in the cluster the change-cause [default: what was done]
+    /// One line about the change: the subject of the commit, and in the cluster the change-cause [default: a line that
+    /// belay writes]
     #[arg(long, value_name = "TEXT", value_parser = subject)]
     pub note: Option<String>,
     /// More of it: the rest of the commit's message, and in the cluster the annotation kubernetes.io/description
@@ -26,7 +28,7 @@ pub struct Cause {
     pub commit: Option<String>,
 }
 
-/// What Kubernetes' tools call the description of an object.
+/// The name of an object's description in Kubernetes' tools.
 const DESCRIPTION: &str = "kubernetes.io/description";
 /// The most characters of a change-cause: Kubernetes copies it to every revision.
 const NOTE_LIMIT: usize = 200;
@@ -40,7 +42,7 @@ fn subject(text: &str) -> Result<String, String> {
 }
 
 impl Cause {
-    /// The message of a commit; `done` is its subject where no other was given.
+    /// Returns the message of a commit; `done` is its subject where no other was given.
     pub(in crate::cli) fn message(&self, done: &str) -> String {
         let mut message = self.note.clone().unwrap_or_else(|| done.to_owned());
         if let Some(description) = &self.description {
@@ -53,7 +55,7 @@ impl Cause {
         message
     }
 
-    /// All of it in one line, for a reason or a note; `None` where nothing is said.
+    /// Returns all of it in one line, for a reason or a note; `None` if nothing is said.
     pub(in crate::cli) fn line(&self, globals: &Globals) -> anyhow::Result<Option<String>> {
         let Cause { note, description, commit: name } = self;
         let mut said: Vec<String> = note.iter().chain(description).map(|text| text.trim().to_owned()).collect();
@@ -63,18 +65,18 @@ impl Cause {
         Ok((!said.is_empty()).then(|| one_line(&said.join("; "))))
     }
 
-    /// Whether anything is said.
+    /// Returns true when nothing is said.
     pub(in crate::cli) fn is_empty(&self) -> bool {
         self.note.is_none() && self.description.is_none() && self.commit.is_none()
     }
 
-    /// The annotation by which the daemon hears of it; one that is there says nothing of what is done now.
+    /// Returns the annotation by which the daemon hears of it; one that is there says nothing of what is done now.
     pub(in crate::cli) fn note(&self, globals: &Globals) -> anyhow::Result<Value> {
         let note = self.line(globals)?.map(|text| Note { at: Clock::system().now(), by: who(globals), text });
         Ok(note.map_or(Value::Null, |note| json!(note.to_annotation())))
     }
 
-    /// What is written on a live object. Which commit an object of belay's is at is for its daemon to say.
+    /// Returns the annotations that are written on a live object. For an object of belay's, its daemon sets the commit.
     pub(in crate::cli) fn annotations(&self, globals: &Globals, live: &Value) -> anyhow::Result<Map<String, Value>> {
         let mut annotations = Map::new();
         if let Some(name) = &self.commit {
@@ -95,7 +97,7 @@ impl Cause {
     }
 }
 
-/// A patch of a live object that writes these annotations, too.
+/// Returns a patch of a live object that writes these annotations, too.
 pub(in crate::cli) fn annotated(patch: Patch, live: &Value, annotations: Map<String, Value>) -> Patch {
     if annotations.is_empty() {
         return patch;
@@ -123,7 +125,7 @@ pub(in crate::cli) fn annotated(patch: Patch, live: &Value, annotations: Map<Str
     }
 }
 
-/// What is known of a commit: by the history, else by the repository that this folder lies in.
+/// Returns the known facts about a commit: from the history, else from the repository that this folder lies in.
 pub(in crate::cli) fn commit(globals: &Globals, name: &str) -> anyhow::Result<Commit> {
     if let Ok(history) = history::open(globals)
         && let Ok(Resolved::One(id)) = history.resolve(name)

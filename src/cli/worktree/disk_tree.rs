@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 use crate::regular_file::read_regular;
 use crate::render::{ContentId, Node, Tree, below, folders_above};
 
-/// The files of a folder on this machine. What can't be read is not there. Nothing is kept by the ids of its files, so they
-/// only tell the paths.
+/// The files of a folder on this machine. A file that can't be read counts as missing. Nothing is kept by the ids of
+/// its files, so they only tell the paths.
 pub(in crate::cli) struct DiskTree {
     root: PathBuf,
 }
 
 impl DiskTree {
-    /// The repository that a folder lies in, else the present folder where it lies in that, else the folder itself; and the
-    /// folder's path in it.
+    /// Returns the repository that a folder lies in, else the present folder where it lies in that, else the folder
+    /// itself; and the folder's path in it.
     pub(in crate::cli) fn around(folder: &Path) -> std::io::Result<(DiskTree, String)> {
         let folder = folder.canonicalize()?;
         let present = std::env::current_dir().and_then(|present| present.canonicalize()).ok();
@@ -27,7 +27,7 @@ impl DiskTree {
         Ok((DiskTree { root: root.to_owned() }, below))
     }
 
-    /// Its root on this machine.
+    /// Returns its root on this machine.
     pub(in crate::cli) fn root(&self) -> &Path {
         &self.root
     }

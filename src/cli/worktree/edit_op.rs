@@ -21,17 +21,17 @@ pub(in crate::cli) enum Op {
     RemoveItem(Vec<Step>, usize),
 }
 
-/// A step of a path that is a key.
+/// Returns a step of a path that is a key.
 pub(in crate::cli) fn key(name: &str) -> Step {
     Step::Key(name.to_owned())
 }
 
-/// Where the specification of the pods is in an object.
+/// Returns the path of the pods' specification in an object.
 pub(in crate::cli) fn pod_spec(object: &ObjectKey) -> Option<Vec<Step>> {
     Some(pod_spec_path(&object.group, &object.kind)?.iter().map(|name| key(name)).collect())
 }
 
-/// What a path of keys and items leads to.
+/// Returns the value at a path of keys and items.
 pub(in crate::cli) fn at<'v>(value: &'v Value, path: &[Step]) -> &'v Value {
     path.iter().fold(value, |value, step| match step {
         Step::Key(name) => &value[name.as_str()],

@@ -18,13 +18,13 @@ use belay_core::manifest::{
 };
 use belay_core::rollout::{After, wrong_order};
 
-/// What a folder holds.
+/// The content of a folder.
 pub(in crate::cli) struct Folder {
     /// Its files, in the order of their paths.
     pub files: Vec<File>,
     /// Everything that is wrong with them, also with one against another.
     pub complaints: Vec<Complaint>,
-    /// What is doubtful about the folder.
+    /// The warnings about the folder.
     pub warnings: Vec<Complaint>,
 }
 
@@ -35,8 +35,8 @@ type Read<'a> = Box<dyn Fn(&Scopes) -> File + 'a>;
 /// passed over, as the daemon does, and links are complained about as it does. Places are told from the present folder, so that
 /// they can be opened as they are.
 ///
-/// Where a configuration says which folders of the repository are followed, only these are read, from the repository's root down;
-/// `path` then leaves out what is not below it. Without `path`, all of them are read, else the present folder.
+/// If a configuration says which folders of the repository are followed, only these are read, from the repository's
+/// root down; `path` then leaves out all other folders. Without `path`, all of them are read, else the present folder.
 pub(in crate::cli) fn read(path: Option<&Path>, reading: &Reading, scopes: Scopes) -> anyhow::Result<Folder> {
     if let Some(path) = path.filter(|path| path.is_file()) {
         let bytes = std::fs::read(path).with_context(|| format!("failed to read {}", path.display()))?;
@@ -57,7 +57,7 @@ pub(in crate::cli) fn read(path: Option<&Path>, reading: &Reading, scopes: Scope
     let root = tree.root().to_owned();
     let (contents, units) = (contents(&root.join(&start), &start)?, FolderUnits::below(tree, &start, reading));
     let shown = |path: &str| shown_from(asked, &folder, path);
-    // What Git ignores is in no commit that the daemon reads.
+    // A file that Git ignores is in no commit that the daemon reads.
     let copy = reading.followed.as_ref().and_then(|_| WorkingCopy::open(&root).ok());
     let is_ignored = |path: &str| copy.as_ref().is_some_and(|copy| copy.ignores(path));
     let counts = |path: &str| is_below(path, below) && !units.plan.covers(path) && !is_ignored(path);
@@ -75,7 +75,8 @@ pub(in crate::cli) fn read(path: Option<&Path>, reading: &Reading, scopes: Scope
     Ok(found)
 }
 
-/// A path of the repository as it is opened from the present folder; `asked` is a folder that lies at `folder` of the repository.
+/// Returns a path of the repository as it is opened from the present folder; `asked` is a folder that lies at `folder`
+/// of the repository.
 fn shown_from(asked: &Path, folder: &str, path: &str) -> Arc<str> {
     let present = std::env::current_dir().unwrap_or_default();
     let near = asked.strip_prefix(".").or_else(|_| asked.strip_prefix(&present)).unwrap_or(asked);
@@ -92,7 +93,7 @@ fn shown_from(asked: &Path, folder: &str, path: &str) -> Arc<str> {
     match inside {
         Some(below) => from_here(below),
         None => {
-            // What lies elsewhere in the repository is found upwards from the folder.
+            // A path elsewhere in the repository is found upwards from the folder.
             let up = "../".repeat(folder.split('/').count());
             let shown = from_here(&format!("{up}{path}"));
             // `production/../base` is `base`, where that does not lead further up.
@@ -101,7 +102,7 @@ fn shown_from(asked: &Path, folder: &str, path: &str) -> Arc<str> {
     }
 }
 
-/// Whether a path lies below a folder; everything does below the empty one.
+/// Returns true when a path lies below a folder; everything does below the empty one.
 fn is_below(path: &str, folder: &str) -> bool {
     folder.is_empty() || path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
 }
@@ -142,7 +143,7 @@ pub(in crate::cli) fn read_revision(
     Ok(found)
 }
 
-/// Returns how a link is complained about; `None` where it leads to nothing that would be read.
+/// Returns how a link is complained about; `None` if it leads to nothing that would be read.
 fn link<T: Tree<Error = Infallible>>(tree: &T, path: &str) -> Option<NotRead> {
     let name = path.rsplit('/').next().unwrap_or(path);
     if is_manifest(name) {

@@ -25,7 +25,7 @@ use crate::clock::Clock;
 use crate::git::{Credentials, Edit, Signing, WorkingCopy};
 use belay_core::manifest::{File, Manifest, ObjectKey, Scopes, read_file};
 
-/// Where the manifests are, and what becomes of the change.
+/// The place of the manifests, and the use of the change.
 #[derive(clap::Args, Debug)]
 pub struct Where {
     /// The folder with the manifests, in a Git working copy
@@ -46,7 +46,7 @@ pub struct Where {
 }
 
 impl Where {
-    /// How the folder is read: as the source of the configuration says, where there is one that is meant.
+    /// Returns how the folder is read: by the source of the configuration, if one is meant.
     pub(super) fn reading(&self) -> anyhow::Result<Reading> {
         let Some(file) = &self.config else { return Ok(Reading::default()) };
         Reading::of_file(file, self.source.as_deref())
@@ -65,7 +65,7 @@ pub(super) struct Worktree {
 #[derive(Clone, Debug)]
 pub(super) struct WorktreeFile {
     bytes: Vec<u8>,
-    /// What it holds.
+    /// Its content.
     pub file: File,
 }
 
@@ -84,7 +84,7 @@ impl Worktree {
         Ok(Worktree { copy, files, prefix })
     }
 
-    /// The path from the root of the working copy of a path from its folder.
+    /// Returns the path from the root of the working copy of a path from its folder.
     pub(super) fn path_of(&self, path: &str) -> String {
         self.prefix.join(path).to_string_lossy().into_owned()
     }
@@ -99,7 +99,7 @@ impl Worktree {
         Ok(())
     }
 
-    /// All manifests that nothing is wrong with, with the paths of their files.
+    /// Returns all manifests that nothing is wrong with, with the paths of their files.
     pub(super) fn manifests(&self) -> impl Iterator<Item = (&String, &Manifest)> {
         self.files.iter().flat_map(|(path, page)| page.file.manifests.iter().map(move |manifest| (path, manifest)))
     }
@@ -114,14 +114,14 @@ impl Worktree {
         Ok(self.copy.check(path)?)
     }
 
-    /// The text of a file. UTF-16 is not edited.
+    /// Returns the text of a file. UTF-16 is not edited.
     pub(super) fn text(&self, path: &str) -> anyhow::Result<&str> {
         let bytes = self.files.get(path).map(|page| page.bytes.as_slice()).unwrap_or_default();
         text_of(bytes).with_context(|| format!("{path} is not UTF-8; save it so, and try again"))
     }
 
-    /// Shows new texts of files, commits and pushes them, as far as that is wanted. What `what` says is the subject where no
-    /// other was given.
+    /// Shows new texts of files, commits and pushes them, as far as that is wanted. The words of `what` are the subject
+    /// if no other was given.
     pub(super) async fn finish(self, new: Vec<(String, String)>, wanted: &Finish<'_>) -> anyhow::Result<()> {
         let mut lines = Vec::new();
         for (path, text) in &new {
@@ -145,7 +145,7 @@ impl Worktree {
         let mut commit = None;
         let mut pushed = None;
         if !wanted.dry_run {
-            // What can't be pushed anyhow is not committed.
+            // A change that can't be pushed anyhow is not committed.
             let credentials = match to.push {
                 true => Some(credentials_for(to.config.as_deref(), &self.copy.destination()?)?),
                 false => None,
@@ -179,7 +179,7 @@ impl Worktree {
     }
 }
 
-/// How an edit ends.
+/// The end of an edit.
 pub(super) struct Finish<'a> {
     pub to: &'a Where,
     /// The subject, where none was given.

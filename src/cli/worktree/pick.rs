@@ -1,4 +1,4 @@
-//! Which manifests of a working copy are meant, and their changes written into the text.
+//! The choice of manifests in a working copy, with their changes written into the text.
 
 use anyhow::{anyhow, bail};
 
@@ -41,20 +41,20 @@ pub(in crate::cli) fn write_in(
     Ok(text)
 }
 
-/// Which manifests.
+/// The choice of manifests.
 pub(in crate::cli) struct Pick<'a> {
     pub words: &'a [String],
     pub selector: Option<&'a str>,
     pub namespace: Option<&'a str>,
     /// The kinds that can be changed so.
     pub kinds: &'static [(&'static str, &'static str)],
-    /// What is said of another kind: `has no pods`.
+    /// The message for another kind: `has no pods`.
     pub otherwise: &'static str,
 }
 
 impl Pick<'_> {
-    /// The manifests that are meant, each with the path of its file, or of the unit that renders it; with no word and no
-    /// labels, all that can be changed so where `all` is said.
+    /// Returns the manifests that are meant, each with the path of its file, or of the unit that renders it; with no
+    /// word and no labels, all that can be changed so where `all` is said.
     pub(in crate::cli) fn in_worktree<'d>(
         &self,
         worktree: &'d Worktree,
@@ -76,7 +76,7 @@ impl Pick<'_> {
         })
     }
 
-    /// The same of the text of one file; all where nothing is named.
+    /// Returns the same of the text of one file; all where nothing is named.
     pub(in crate::cli) fn in_file<'d>(&self, file: &'d File) -> anyhow::Result<Vec<(String, &'d Manifest)>> {
         let all: Vec<(String, &Manifest)> =
             file.manifests.iter().map(|manifest| (file.path.to_string(), manifest)).collect();

@@ -1,4 +1,4 @@
-//! What belay shows to the server that a commit is pushed to: what its configuration says for that repository.
+//! The credentials for the server that a commit is pushed to: those in the configuration of that repository.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use crate::git::{Credentials, Location};
 /// configuration knows neither: `ssh` has those of the user. Without `config` the usual file is read, if it is there and can be.
 ///
 /// # Errors
-/// Where a file that was named can't be read.
+/// Fails when a file that was named can't be read.
 pub(in crate::cli) fn credentials_for(config: Option<&Path>, destination: &Location) -> anyhow::Result<Credentials> {
     let path = config.map_or_else(|| PathBuf::from(CONFIG), Path::to_owned);
     let known = match (std::fs::read_to_string(&path), config) {

@@ -15,14 +15,14 @@ pub(in crate::cli) struct FolderUnits<T> {
 }
 
 impl<T: Tree<Error = Infallible>> FolderUnits<T> {
-    /// Those below a folder, all of them rendered.
+    /// Returns those below a folder, all of them rendered.
     pub(in crate::cli) fn below(tree: T, folder: &str, reading: &Reading) -> FolderUnits<T> {
         let units = FolderUnits::planned(tree, folder, reading);
         units.prepare(&units.plan.units.values().collect::<Vec<_>>());
         units
     }
 
-    /// Those below a folder, none of which is rendered yet.
+    /// Returns those below a folder, none of which is rendered yet.
     pub(in crate::cli) fn planned(tree: T, folder: &str, reading: &Reading) -> FolderUnits<T> {
         let renderer = Renderer::new(reading.options.clone(), reading.tools.clone(), None);
         let Ok(plan) = renderer.plan(&tree, folder);
@@ -34,7 +34,7 @@ impl<T: Tree<Error = Infallible>> FolderUnits<T> {
         let Ok(()) = self.renderer.prepare(&self.tree, units);
     }
 
-    /// What a unit renders to, its places as `shown` shows them.
+    /// Returns a unit's rendering, its places as `shown` shows them.
     pub(in crate::cli) fn read(&self, unit: &Unit, scopes: &Scopes, shown: impl Fn(&str) -> Arc<str>) -> File {
         let Ok(mut file) = self.renderer.file(&self.tree, unit, scopes);
         let show = |place: &mut Place| place.path = shown(&place.path);
@@ -47,7 +47,7 @@ impl<T: Tree<Error = Infallible>> FolderUnits<T> {
         file
     }
 
-    /// What is doubtful about the units.
+    /// Returns the warnings about the units.
     pub(in crate::cli) fn warnings(&self, shown: impl Fn(&str) -> Arc<str>) -> Vec<Complaint> {
         let Ok(warnings) = self.renderer.warnings(&self.tree, &self.plan);
         let complaint = |UnitWarning { place, message, advice }: UnitWarning| {

@@ -18,7 +18,7 @@ use crate::cli::session::configured::SourceArgs;
 use crate::cli::worktree::folder::{self, Folder};
 use belay_core::manifest::{Complaint, ObjectKey, Scopes};
 
-/// What `belay check` understands.
+/// The arguments of `belay check`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The folder with the manifests, or one file [default: the present folder, with --config all that its source follows]
@@ -26,7 +26,7 @@ pub struct Args {
     path: Option<PathBuf>,
     #[command(flatten)]
     source: SourceArgs,
-    /// How to print it
+    /// Output format
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: Format,
 }
@@ -61,11 +61,12 @@ pub(in crate::cli) fn run(globals: &Globals, args: &Args) -> anyhow::Result<Exit
     Ok(if wrong == 0 { Exit::Done } else { Exit::Error })
 }
 
-/// What is wrong with the manifests of a folder, and what is doubtful; what is told of files first, then of each object.
+/// Returns the complaints and warnings about the manifests of a folder: those about files first, then those about each
+/// object.
 fn look(folder: &Folder) -> (Vec<Complaint>, Vec<Complaint>) {
     let (mut complaints, mut warnings) = (folder.complaints.clone(), folder.warnings.clone());
     let manifests = || folder.files.iter().flat_map(|file| &file.manifests);
-    // What is written and wrong is there all the same.
+    // An object with a wrong manifest counts as present.
     let rejected = folder.files.iter().flat_map(|file| &file.rejected);
     let there: BTreeSet<&ObjectKey> = manifests().map(|manifest| &manifest.key).chain(rejected).collect();
     warnings.extend(folder.files.iter().flat_map(|file| file.warnings.iter().cloned()));

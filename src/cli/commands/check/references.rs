@@ -1,5 +1,5 @@
-//! What the pods of a repository's workloads name and no manifest of it makes. It may be made elsewhere, so it is doubtful
-//! and not wrong.
+//! References of a repository's pods to objects that no manifest of it creates. It may be made elsewhere, so it is
+//! doubtful and not wrong.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use serde_json::Value;
 use belay_core::manifest::{Complaint, Manifest, ObjectKey};
 use belay_core::rollout::{pod_spec_path, service_account};
 
-/// What every namespace has by itself.
+/// The objects that every namespace has by itself.
 const ALWAYS: [(&str, &str); 2] = [("ServiceAccount", "default"), ("ConfigMap", "kube-root-ca.crt")];
 
-/// One warning for each object that a manifest names, that must be there, and that is in none of them.
+/// Returns one warning for each object that a manifest names, that must be there, and that is in none of them.
 pub(super) fn that_lead_nowhere(manifest: &Manifest, there: &BTreeSet<&ObjectKey>) -> Vec<Complaint> {
     let Some(path) = pod_spec_path(&manifest.key.group, &manifest.key.kind) else { return Vec::new() };
     let value = manifest.value();
@@ -40,7 +40,7 @@ pub(super) fn that_lead_nowhere(manifest: &Manifest, there: &BTreeSet<&ObjectKey
     warnings
 }
 
-/// Kind, name and field of everything that a pod names and can't begin without.
+/// Returns kind, name and field of everything that a pod names and can't begin without.
 fn references<'a>(spec: &'a Value) -> Vec<(&'static str, &'a str, String)> {
     let mut all = Vec::new();
     let mut add = |kind, reference: &'a Value, name: &str, field: String| {

@@ -1,4 +1,4 @@
-//! What an API server would refuse of a manifest: the embedded cluster's own validation is asked, without a cluster.
+//! The API server's refusals of a manifest: the embedded cluster's own validation answers, without a cluster.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,10 +13,11 @@ use belay_core::manifest::{Complaint, Manifest, ObjectKey, brief, short_keys};
 use belay_core::rollout::IgnoredFields;
 use kube_facts::{Type, facts};
 
-/// How warnings end that are about the embedded server, which leaves something undone. They say nothing about the manifest.
+/// The end of warnings about the embedded server itself, which does not implement something. They say nothing about the
+/// manifest.
 const OF_THIS_SERVER: &str = " by this server";
 
-/// What is wrong with a manifest, and what is doubtful.
+/// The complaints and warnings about a manifest.
 #[derive(Debug, Default)]
 pub(super) struct ServerAnswer {
     pub complaints: Vec<Complaint>,
@@ -51,7 +52,7 @@ impl Server {
             subresource: None,
             manager: "belay",
             now: Timestamp::UNIX_EPOCH,
-            // Which fields there are was looked at when the manifest was read.
+            // The fields were checked when the manifest was read.
             field_validation: FieldValidation::Ignore,
             effect: Effect::DryRun,
         };
@@ -78,7 +79,7 @@ impl Server {
     }
 }
 
-/// The kind that a custom resource definition defines, in each of its versions.
+/// Returns the kind that a custom resource definition defines, in each of its versions.
 fn defined_by(spec: &Value) -> Vec<Definition> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let versions = || spec["versions"].as_array().into_iter().flatten();
@@ -102,7 +103,7 @@ fn defined_by(spec: &Value) -> Vec<Definition> {
     versions().map(definition).collect()
 }
 
-/// The kind of Kubernetes' own that is served under the manifest's version and kind.
+/// Returns the kind of Kubernetes' own that is served under the manifest's version and kind.
 fn built_in(manifest: &Manifest) -> Option<Definition> {
     let kind = facts().kind(&manifest.key.group, manifest.version(), &manifest.key.kind)?;
     let schema = facts().type_name(&kind.group, &kind.version, &kind.kind).map_or(Type::Any, Type::named);
@@ -117,7 +118,7 @@ fn built_in(manifest: &Manifest) -> Option<Definition> {
     })
 }
 
-/// The object with what a server adds before it looks.
+/// Returns the object with what a server adds before it looks.
 fn as_sent(manifest: &Manifest) -> Value {
     let mut object = IgnoredFields::default().leave(manifest.value(), None);
     if let Some(namespace) = &manifest.key.namespace {
@@ -128,8 +129,8 @@ fn as_sent(manifest: &Manifest) -> Value {
     object
 }
 
-/// In the server's words, at the field's place. The words may repeat a value: a Secret's complaint tells only the field,
-/// without a key that may be a value.
+/// Returns a complaint in the server's words, at the field's place. The words may repeat a value: a Secret's complaint
+/// tells only the field, without a key that may be a value.
 fn complaint(manifest: &Manifest, field: &str, message: &str) -> Complaint {
     let (shown, what) = match manifest.key.kind.as_str() {
         "Secret" => (&*short_keys(field), "is not what an API server takes"),
@@ -161,7 +162,7 @@ spec:
         image: web:1
 ";
 
-    /// What is said of a text: by whoever reads it, and then by the server.
+    /// Returns the complaints about a text: the reader's, and then the server's.
     fn said(text: &str) -> ServerAnswer {
         let file = read_file("web.yaml", text.as_bytes(), &Scopes::new("default"));
         let server = Server::with(file.manifests.iter());

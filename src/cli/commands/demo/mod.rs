@@ -22,7 +22,7 @@ use belay_core::rollout::Outcome;
 use setup::DemoSetup;
 use witness::Witness;
 
-/// What `belay demo` understands.
+/// The arguments of `belay demo`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Leave all of it running afterwards, to be played with, until Ctrl-C
@@ -30,10 +30,10 @@ pub struct Args {
     keep: bool,
 }
 
-/// How long one step may take before the demo gives up.
+/// The longest time for one step before the demo gives up.
 const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How much of the evidence is shown: lines, and columns of each; `belay show` has the whole.
+/// The part of the evidence that is shown: lines, and columns of each; `belay show` has the whole.
 const EVIDENCE_LINES: usize = 5;
 const EVIDENCE_WIDTH: usize = 150;
 
@@ -46,7 +46,7 @@ struct Chapter {
     ends: Ending,
 }
 
-/// How a chapter must end, as the cluster tells it.
+/// The expected end of a chapter, as the cluster reports it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ending {
     /// The commit's version runs.
@@ -156,7 +156,7 @@ async fn tell(
     Ok(())
 }
 
-/// Why it was taken back, with what belay kept of it.
+/// Explains why it was rolled back, with the evidence that belay kept.
 fn explain(setup: &DemoSetup, commit: &belay_core::rollout::CommitId) -> anyhow::Result<()> {
     let query = Query { commit: Some(commit.to_string()), outcomes: [Outcome::RolledBack].into(), ..Query::default() };
     let record = setup.history().records(&query)?.into_iter().next().context("the history has no record of it")?;
@@ -174,7 +174,7 @@ fn explain(setup: &DemoSetup, commit: &belay_core::rollout::CommitId) -> anyhow:
     Ok(())
 }
 
-/// The history by commit, and as kubectl shows it.
+/// Returns the history by commit, and as kubectl shows it.
 async fn epilogue(setup: &DemoSetup, witness: &Witness) -> anyhow::Result<()> {
     let bold = Style::new().bold();
     say("");
@@ -188,7 +188,7 @@ async fn epilogue(setup: &DemoSetup, witness: &Witness) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What to do with what was left running.
+/// Prints suggestions for the parts that were left running.
 fn invite(setup: &DemoSetup, kept: &setup::Kept) {
     let (repository, clone) = (setup.repository().display().to_string(), setup.working_copy().display().to_string());
     let (kubeconfig, state) = (kept.kubeconfig.display().to_string(), setup.state().display().to_string());

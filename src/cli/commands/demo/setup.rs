@@ -1,4 +1,5 @@
-//! What the demo runs on: a repository, a working copy, the embedded cluster, the daemon; all in a temporary folder.
+//! The environment of the demo: a repository, a working copy, the embedded cluster, the daemon; all in a temporary
+//! folder.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -29,7 +30,7 @@ pub(super) struct DemoSetup {
     daemon: JoinHandle<()>,
 }
 
-/// What is there for others while the demo is kept.
+/// The parts that others can use while the demo is kept.
 pub(super) struct Kept {
     pub kubeconfig: PathBuf,
 }
@@ -60,7 +61,7 @@ impl DemoSetup {
         Ok(DemoSetup { folder, embedded, history, stop, daemon })
     }
 
-    /// A client that is not the daemon's.
+    /// Returns a client that is not the daemon's.
     pub(super) fn client(&self) -> kube::Client {
         self.embedded.cluster.client_as("demo")
     }
@@ -97,7 +98,7 @@ impl DemoSetup {
         Ok(commit)
     }
 
-    /// Whether everything that a commit touched has its end in the history.
+    /// Returns true when everything that a commit touched has its end in the history.
     pub(super) fn is_recorded(&self, commit: &CommitId) -> bool {
         let query = Query { commit: Some(commit.to_string()), ..Query::default() };
         let records = self.history.records(&query).unwrap_or_default();

@@ -13,7 +13,7 @@ const NAME: &str = "web";
 /// The witness.
 pub(super) struct Witness(Client);
 
-/// What it has seen of the Deployment; nothing while there is none.
+/// The last observation of the Deployment; nothing while there is none.
 pub(super) struct DemoSight(Option<Value>);
 
 impl Witness {
@@ -27,7 +27,7 @@ impl Witness {
         Ok(DemoSight(found.map(serde_json::to_value).transpose()?))
     }
 
-    /// `kubectl rollout history`: the revisions of the Deployment, from its ReplicaSets.
+    /// Prints the same as `kubectl rollout history`: the revisions of the Deployment, from its ReplicaSets.
     pub(super) async fn rollout_history(&self) -> anyhow::Result<Vec<String>> {
         let mut revisions: Vec<(i64, String)> = Vec::new();
         for set in self.api("ReplicaSet", "replicasets").list(&ListParams::default()).await? {
@@ -56,7 +56,7 @@ impl Witness {
 }
 
 impl DemoSight {
-    /// Whether this commit's version runs, all of it, and nothing else does.
+    /// Returns true when this commit's version runs, all of it, and no other does.
     pub(super) fn runs(&self, commit: &CommitId, image: &str) -> bool {
         let Some(live) = &self.0 else { return false };
         marks::annotation(live, marks::COMMIT) == Some(commit.as_str())
@@ -65,13 +65,13 @@ impl DemoSight {
             && self.is_complete()
     }
 
-    /// Whether the version before runs again, and this commit is held.
+    /// Returns true when the version before runs again, and this commit is held.
     pub(super) fn is_back(&self, commit: &CommitId, image: &str) -> bool {
         let Some(live) = &self.0 else { return false };
         Hold::on(live).is_some_and(|hold| hold.commit == *commit) && self.image() == image && self.is_complete()
     }
 
-    /// One line.
+    /// Returns one line.
     pub(super) fn line(&self) -> String {
         if self.0.is_none() {
             return "waiting for Deployment shop/web".to_owned();

@@ -11,7 +11,7 @@ use crate::history::{FAILED, Query};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{CommitId, ObjectState, Outcome, Record, StateCounts, Trigger};
 
-/// How many records are read at once while commits are looked for.
+/// The number of records that are read at once while commits are looked for.
 const PAGE: u32 = 1000;
 
 /// A commit, with the newest record of each object that it changed, the newest first.
@@ -22,7 +22,7 @@ pub(in crate::cli) struct CommitRecords {
     pub corrected: Vec<Record>,
 }
 
-/// The newest commits with records that fit, at most so many, the newest first.
+/// Returns the newest commits with records that fit, at most so many, the newest first.
 pub(in crate::cli) fn newest(view: &HistoryView, query: &Query, limit: u32) -> anyhow::Result<Vec<CommitRecords>> {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut order: Vec<CommitId> = Vec::new();
@@ -48,13 +48,13 @@ pub(in crate::cli) fn newest(view: &HistoryView, query: &Query, limit: u32) -> a
 }
 
 impl CommitRecords {
-    /// What its line is about: its rollouts, or where there are none the drift that was put right.
+    /// Returns the subject of its line: its rollouts, or if there are none the corrected drift.
     fn shown(&self) -> &[Record] {
         if self.records.is_empty() { &self.corrected } else { &self.records }
     }
 }
 
-/// Whether a record only put right what somebody else had changed.
+/// Returns true when a record only corrected a change by others.
 fn is_correction(record: &Record) -> bool {
     let is_well =
         matches!(record.outcome, Outcome::Complete | Outcome::Unchanged | Outcome::Superseded | Outcome::Unknown);
@@ -113,7 +113,7 @@ fn table(view: &HistoryView, commits: &[CommitRecords], format: Format, now: Tim
     table
 }
 
-/// The object that a commit changed, or how many.
+/// Returns the object that a commit changed, or how many.
 fn objects(records: &[Record]) -> String {
     match records {
         [one] => one.object.to_string(),
@@ -121,7 +121,7 @@ fn objects(records: &[Record]) -> String {
     }
 }
 
-/// What became of the objects: of several, how many are in which state, what is wrong first, in the colour of that.
+/// Returns the outcome of the objects: of several, the count of each state, problems first, in the colour of the worst.
 fn outcomes(records: &[Record]) -> Cell {
     let mut counts = StateCounts::default();
     records.iter().for_each(|record| counts.count(record.outcome.state()));
@@ -132,7 +132,7 @@ fn outcomes(records: &[Record]) -> Cell {
     if is_rebuilt { cell.and(" (rebuilt)") } else { cell }
 }
 
-/// How often drift was put right, and when last.
+/// Returns how often drift was corrected, and when last.
 fn correction(corrected: &[Record], now: Timestamp) -> Option<String> {
     let last = corrected.iter().max_by_key(|record| record.started)?;
     let times = counted(corrected.len(), "time");
@@ -149,7 +149,7 @@ fn worst_first(records: &[Record]) -> Vec<&Record> {
     records
 }
 
-/// Why the worst of them ended as it did, and how many more have a reason.
+/// Returns why the worst of them ended as it did, and how many more have a reason.
 fn reasons(commit: &CommitId, records: &[Record]) -> Vec<String> {
     let explained: Vec<&Record> = worst_first(records).into_iter().filter(|record| is_explained(record)).collect();
     let Some((first, others)) = explained.split_first() else { return Vec::new() };
@@ -162,7 +162,8 @@ fn reasons(commit: &CommitId, records: &[Record]) -> Vec<String> {
     lines
 }
 
-/// Whether the reason of such a record is shown below it. A complete one has a reason where there is more to do.
+/// Returns true when the reason of such a record is shown below it. A complete one has a reason where there is more to
+/// do.
 pub(in crate::cli) fn is_explained(record: &Record) -> bool {
     let told = [Outcome::Held, Outcome::Complete, Outcome::Skipped, Outcome::Orphaned, Outcome::Suspended];
     record.reason.is_some() && (FAILED.contains(&record.outcome) || told.contains(&record.outcome))
@@ -277,7 +278,7 @@ mod tests {
             all[4],
             "          └ drift by kubectl-edit was put right 2 times, last 100s ago: Deployment shop/web"
         );
-        // Where nothing else fits, it is told as what it is.
+        // If nothing else fits, the correction is shown as such.
         let since = Query { since: Timestamp::from_second(5_000).ok(), ..Query::default() };
         let late = lines(&view, &since, 10);
         assert!(late.len() == 3 && late[2].contains("drift by kubectl-edit"), "{late:#?}");

@@ -27,7 +27,7 @@ use crate::history::{FAILED, History, HistoryError, Query};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Outcome, Record, Trigger};
 
-/// What `belay history` understands.
+/// The arguments of `belay history`.
 #[derive(clap::Args, Debug, Default)]
 pub struct Args {
     /// Only this object: NAME or KIND/NAME
@@ -63,12 +63,12 @@ pub struct Args {
     /// One line of numbers for each what
     #[arg(long, value_enum, value_name = "WHAT", default_value_t, requires = "stats")]
     by: Each,
-    /// How to print it
+    /// Output format
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: Format,
 }
 
-/// Of how long numbers are given where nothing else is said.
+/// The default period of the numbers.
 const STATS: Duration = Duration::from_secs(30 * 86_400);
 
 pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
@@ -115,8 +115,8 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     Ok(Exit::Done)
 }
 
-/// Refuses a workload, source or commit of which there is nothing at all, naming those that there are. That an author, a time
-/// or an outcome fits nothing is an answer.
+/// Refuses a workload, source or commit of which there is nothing at all, naming those that there are. An author, a
+/// time or an outcome without records is no error.
 fn check(view: &HistoryView, query: &Query) -> anyhow::Result<()> {
     /// Among how many of the newest records a name is looked for that is like the one that was typed.
     const NEWEST: u32 = 2000;
@@ -151,7 +151,7 @@ fn every_outcome_but_unchanged() -> BTreeSet<Outcome> {
     Outcome::ALL.into_iter().filter(|outcome| *outcome != Outcome::Unchanged).collect()
 }
 
-/// The history file, for reading.
+/// Returns the history file, for reading.
 pub(in crate::cli) fn open(globals: &Globals) -> anyhow::Result<History> {
     let folder = globals.state_to_look_at()?;
     History::read_only(&folder).map_err(|error| match error {
@@ -187,7 +187,7 @@ pub(in crate::cli) fn print(
     Ok(())
 }
 
-/// The table, with the reason of what failed below its line.
+/// Returns the table, with the reason of what failed below its line.
 fn table(view: &HistoryView, records: &[Record], format: Format, now: Timestamp) -> Table {
     let mut headings = vec!["COMMIT", "AGE", "OBJECT", "OUTCOME", "TOOK", "AUTHOR", "SUBJECT"];
     if format == Format::Wide {
@@ -223,7 +223,7 @@ fn table(view: &HistoryView, records: &[Record], format: Format, now: Timestamp)
     table
 }
 
-/// That a record is no rollout of its commit, where it is none: somebody else's change was put right, for one.
+/// Says that a record is no rollout of its commit, if it is none: another change was corrected, for one.
 fn not_of_the_commit(trigger: &Trigger) -> String {
     match trigger {
         Trigger::Drift(who) => format!(" (drift by {})", plain(who)),
@@ -232,7 +232,7 @@ fn not_of_the_commit(trigger: &Trigger) -> String {
     }
 }
 
-/// What set a record off, and whose hand it was: `undo-by-hand (ada)`.
+/// Returns the trigger of a record, and the person: `undo-by-hand (ada)`.
 pub(in crate::cli) fn triggered(trigger: &Trigger) -> String {
     match trigger.who() {
         Some(who) => format!("{} ({who})", trigger.word()),

@@ -8,7 +8,7 @@ use crate::cli::output::{Format, duration, say, say_value};
 use crate::history::query::answers::{failure_rate, per_day};
 use crate::history::{By, History, Spread, Stats, StatsQuery};
 
-/// What one line of numbers is for.
+/// The subject of one line of numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Each {
     /// A source.

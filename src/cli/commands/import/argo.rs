@@ -153,7 +153,7 @@ impl Application<'_, '_> {
         found.take(self.object, source);
     }
 
-    /// Which files of the folder count.
+    /// Reads which files of the folder count.
     fn directory(&self, found: &mut Found, from: &Field<'_>, folder: &str, source: &mut SourceConfig) {
         let below = |pattern: &str| match folder {
             "" => format!("/{pattern}"),
@@ -208,7 +208,7 @@ impl Application<'_, '_> {
         source.helm.push(chart);
     }
 
-    /// A values file as belay names it: `$values/a.yaml` is a file of the source with that `ref`.
+    /// Returns a values file as belay names it: `$values/a.yaml` is a file of the source with that `ref`.
     fn values_file(&self, path: &str, chart: &Field<'_>) -> Option<String> {
         let Some(rest) = path.strip_prefix('$') else { return (!path.contains("://")).then(|| path.to_owned()) };
         let (name, file) = rest.split_once('/')?;
@@ -224,7 +224,7 @@ impl Application<'_, '_> {
         }
     }
 
-    /// What is left alone.
+    /// Reads the ignored fields.
     fn ignore(&self, found: &mut Found) -> Vec<IgnoreConfig> {
         let mut all = Vec::new();
         for rule in self.spec.get("ignoreDifferences").map(|rules| rules.inner()).unwrap_or_default() {
@@ -250,7 +250,7 @@ impl Application<'_, '_> {
         all
     }
 
-    /// What is said of the whole application.
+    /// Reports the rest of the application.
     fn tell_the_rest(&self, found: &mut Found) {
         let spec = self.spec;
         match spec.get("syncPolicy.automated").filter(|_| spec.get("syncPolicy.automated.enabled").is_none()) {
@@ -288,7 +288,7 @@ impl Application<'_, '_> {
     }
 }
 
-/// The branch, tag or commit that is followed.
+/// Reads the branch, tag or commit that is followed.
 fn revision(found: &mut Found, from: &Field<'_>, source: &mut SourceConfig) {
     let field = from.get("targetRevision").filter(|field| field.text() != Some("HEAD"));
     let Some((field, text)) = field.as_ref().and_then(|field| Some((field, field.text()?))) else {
@@ -314,7 +314,7 @@ fn revision(found: &mut Found, from: &Field<'_>, source: &mut SourceConfig) {
     }
 }
 
-/// A single value of a chart, unless its name says that it is secret.
+/// Reads a single value of a chart, unless its name says that it is secret.
 fn set(found: &mut Found, parameter: &Field<'_>, chart: &mut HelmConfig) {
     let (name, value) = (parameter.text_of("name"), parameter.text_of("value").unwrap_or_default());
     let Some(name) = name else { return found.without_counterpart(parameter, Some("it has no name")) };
@@ -344,7 +344,7 @@ fn sync_option(found: &mut Found, option: &Field<'_>) {
     found.without_counterpart(option, instead);
 }
 
-/// The patterns of `{a.yaml,b/*}`, or of one.
+/// Returns the patterns of `{a.yaml,b/*}`, or of one.
 fn globs(text: &str) -> Vec<String> {
     let inside = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or(text);
     inside.split(',').map(str::trim).filter(|glob| !glob.is_empty()).map(ToOwned::to_owned).collect()

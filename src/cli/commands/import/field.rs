@@ -7,7 +7,7 @@ use serde_json::Value;
 use belay_core::manifest::yaml::{At, Span};
 use belay_core::manifest::{Complaint, Place};
 
-/// One field of an object. What is said of it names the field, never its value, which may be secret.
+/// One field of an object. Complaints about it name the field, never its value, which may be secret.
 #[derive(Clone)]
 pub(super) struct Field<'p> {
     file: &'p Arc<str>,
@@ -18,12 +18,12 @@ pub(super) struct Field<'p> {
 }
 
 impl<'p> Field<'p> {
-    /// An object.
+    /// Returns an object.
     pub(super) fn root(file: &'p Arc<str>, at: At<'p>) -> Field<'p> {
         Field { file, path: String::new(), key: at.span(), at }
     }
 
-    /// The field of this name, `metadata.name`, where it says something.
+    /// Returns the field of this name, `metadata.name`, where it says something.
     pub(super) fn get(&self, path: &str) -> Option<Field<'p>> {
         let (name, rest) = path.split_once('.').map_or((path, None), |(name, rest)| (name, Some(rest)));
         let child = self.at.entry(name)?;
@@ -34,7 +34,7 @@ impl<'p> Field<'p> {
         }
     }
 
-    /// What is in it, where it says something: the fields of a mapping, or the items of a list.
+    /// Returns its content, if it has any: the fields of a mapping, or the items of a list.
     pub(super) fn inner(&self) -> Vec<Field<'p>> {
         let is_list = self.at.value().is_array();
         let path = |index: usize, name: &str| match is_list {
@@ -50,28 +50,28 @@ impl<'p> Field<'p> {
         all.filter(|field| !field.says_nothing()).collect()
     }
 
-    /// The last part of its name.
+    /// Returns the last part of its name.
     pub(super) fn name(&self) -> &str {
         self.path.rsplit('.').next().unwrap_or_default()
     }
 
-    /// Its text.
+    /// Returns its text.
     pub(super) fn text(&self) -> Option<&'p str> {
         self.at.value().as_str()
     }
 
-    /// The text of a field of it.
+    /// Returns the text of a field of it.
     pub(super) fn text_of(&self, path: &str) -> Option<&'p str> {
         self.get(path)?.text()
     }
 
-    /// The texts of a field of it that is a list of texts.
+    /// Returns the texts of a field of it that is a list of texts.
     pub(super) fn texts_of(&self, path: &str) -> Vec<String> {
         let list = self.get(path).map(|list| list.inner()).unwrap_or_default();
         list.iter().filter_map(Field::text).map(ToOwned::to_owned).collect()
     }
 
-    /// Whether a field of it is true.
+    /// Returns true when a field of it is true.
     pub(super) fn is_true(&self, path: &str) -> bool {
         self.get(path).is_some_and(|field| *field.at.value() == Value::Bool(true))
     }
@@ -86,7 +86,7 @@ impl<'p> Field<'p> {
         }
     }
 
-    /// What is said of it, after its name.
+    /// Returns a complaint about it, after its name.
     pub(super) fn complaint(&self, message: &str, hint: Option<&str>) -> Complaint {
         let place = Place { path: Arc::clone(self.file), line: self.key.start.line, column: self.key.start.column };
         let named = if self.path.is_empty() { message.to_owned() } else { format!("{} {message}", self.path) };
@@ -94,7 +94,7 @@ impl<'p> Field<'p> {
     }
 }
 
-/// A field's name in that of its parent. A key that does not look like a name may be a slip, and secret.
+/// Returns a field's name in that of its parent. A key that does not look like a name may be a slip, and secret.
 fn joined(path: &str, name: &str) -> String {
     let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c)) && name.len() <= 63;
     let name = if plain { name } else { "…" };

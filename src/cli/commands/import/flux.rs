@@ -144,7 +144,7 @@ pub(super) fn release(found: &mut Found, object: &Field<'_>, repositories: &[Fie
     found.take(object, source);
 }
 
-/// What to do about a chart that lies elsewhere.
+/// The advice about a chart that lies elsewhere.
 pub(super) const VENDOR: &str = "charts are rendered from the repository alone: put the chart into it (helm pull --untar), and \
                                  name its folder in [[source.helm]]";
 
@@ -167,7 +167,7 @@ fn drift(found: &mut Found, spec: &Field<'_>, source: &mut SourceConfig) {
     }
 }
 
-/// A source for the repository that `sourceRef` names.
+/// Returns a source for the repository that `sourceRef` names.
 fn of_repository(
     found: &mut Found,
     object: &Field<'_>,
@@ -223,7 +223,7 @@ fn other_source(object: &Field<'_>, reference: &Field<'_>) -> Option<(&'static s
     }
 }
 
-/// The branch, tag or commit that a `GitRepository` follows.
+/// Reads the branch, tag or commit that a `GitRepository` follows.
 fn follow(found: &mut Found, repository: &Field<'_>, source: &mut SourceConfig) {
     let text = |name: &str| repository.text_of(&format!("ref.{name}")).map(ToOwned::to_owned);
     let name = text("name");
@@ -241,7 +241,7 @@ fn follow(found: &mut Found, repository: &Field<'_>, source: &mut SourceConfig) 
     source.branch = name("refs/heads/").or_else(|| text("branch")).unwrap_or_else(|| "master".to_owned());
 }
 
-/// What it waits for: of several, the first.
+/// Reads its dependencies: of several, the first.
 fn waits(found: &mut Found, spec: &Field<'_>, kind: &'static str, object: &Field<'_>, source: &SourceConfig) {
     found.is_called(kind, object.text_of("metadata.name").unwrap_or_default(), &source.name);
     let all = spec.get("dependsOn").map(|all| all.inner()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What objects of Flux and Argo CD come to: sources, and what has no counterpart.
+//! The result for objects of Flux and Argo CD: sources, and settings without a counterpart.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,20 +7,20 @@ use crate::config::{Config, HelmConfig, IgnoreConfig, SourceConfig};
 use crate::git::Location;
 use belay_core::manifest::Complaint;
 
-/// What each field of a kind means for belay: `None` for one that is taken up, or that belay needs no word for; for one that
-/// has no counterpart, what to do instead.
+/// The meaning of each field of a kind for belay: `None` for one that is taken up, or that belay needs no word for; for
+/// one without a counterpart, the advice.
 pub(super) type Fields = &'static [(&'static str, Option<&'static str>)];
 
-/// What was found.
+/// The result.
 #[derive(Default)]
 pub(super) struct Found {
     /// The sources that do the same.
     pub sources: Vec<SourceConfig>,
-    /// What of them has no counterpart.
+    /// The settings without a counterpart.
     pub warnings: Vec<Complaint>,
     /// The objects that can't be taken over.
     pub errors: Vec<Complaint>,
-    /// What the source of an object is called, by the object's kind and name.
+    /// The source's name for an object, by the object's kind and name.
     names: BTreeMap<(&'static str, String), String>,
     /// The sources that wait for an object, and what is said where it has no source here.
     waits: Vec<(String, (&'static str, String), Complaint)>,
@@ -31,7 +31,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Nothing yet; `repository` is the one of objects whose own is not among what is read.
+    /// Returns nothing yet; `repository` is the one of objects whose own is not among what is read.
     pub(super) fn reading(repository: Option<&str>) -> Found {
         Found { elsewhere: repository.map(ToOwned::to_owned), ..Found::default() }
     }
@@ -62,7 +62,7 @@ impl Found {
         }
     }
 
-    /// Whether this is told of for the first time: several objects may read one repository.
+    /// Returns true when this is reported for the first time: several objects may read one repository.
     pub(super) fn is_new(&mut self, field: &Field<'_>) -> bool {
         self.told.insert(field.complaint("", None).place.to_string())
     }
@@ -95,7 +95,7 @@ impl Found {
         }
     }
 
-    /// A source of this object, for the repository that a field names.
+    /// Returns a source of this object, for the repository that a field names.
     pub(super) fn source(&mut self, object: &Field<'_>, url: &Field<'_>) -> Option<SourceConfig> {
         let text = url.text().unwrap_or_default();
         if let Err(error) = text.parse::<Location>() {
@@ -105,7 +105,8 @@ impl Found {
         Some(self.source_at(object, text))
     }
 
-    /// A source of this object, whose repository is not among what is read: the one that was given, or a placeholder.
+    /// Returns a source of this object, whose repository is not among what is read: the one that was given, or a
+    /// placeholder.
     pub(super) fn source_elsewhere(&mut self, object: &Field<'_>, reference: &Field<'_>) -> Option<SourceConfig> {
         if let Some(repository) = self.elsewhere.clone() {
             return Some(self.source_at(object, &repository));
@@ -123,7 +124,7 @@ impl Found {
         SourceConfig { name, ..SourceConfig::of(repository) }
     }
 
-    /// A DNS label that no other source has.
+    /// Returns a DNS label that no other source has.
     fn name(&self, name: &str) -> String {
         let label = label(name);
         let taken: BTreeSet<&str> = self.sources.iter().map(|source| source.name.as_str()).collect();
@@ -134,7 +135,7 @@ impl Found {
 
     /// Takes a source up, where a configuration could have it.
     pub(super) fn take(&mut self, object: &Field<'_>, source: SourceConfig) {
-        // What it waits for is looked at when all are there.
+        // Its dependencies are checked when all are known.
         match Config::check_source(&source, "it") {
             Ok(()) => self.sources.push(source),
             Err(error) => self.errors.push(object.complaint("can't be taken over", Some(&error.to_string()))),
@@ -142,7 +143,7 @@ impl Found {
     }
 }
 
-/// A name as a DNS label with room for a number behind it.
+/// Returns a name as a DNS label with room for a number behind it.
 fn label(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_lowercase() || c.is_ascii_digit() { c } else { '-' };
     let label: String = name.to_ascii_lowercase().chars().map(plain).take(58).collect();
@@ -152,18 +153,18 @@ fn label(name: &str) -> String {
     }
 }
 
-/// A folder from the root of the repository, as belay writes it.
+/// Returns a folder from the root of the repository, as belay writes it.
 pub(super) fn folder(path: &str) -> String {
     let parts = path.split('/').filter(|part| !part.is_empty() && *part != ".");
     parts.collect::<Vec<_>>().join("/")
 }
 
-/// The folder of a chart as `[[source.helm]]` names it: the repository's root has a name there.
+/// Returns the folder of a chart as `[[source.helm]]` names it: the repository's root has a name there.
 pub(super) fn chart_folder(folder: &str) -> String {
     if folder.is_empty() { ".".to_owned() } else { folder.to_owned() }
 }
 
-/// The values of a chart that are written in the object itself: they must lie in the repository.
+/// Reads the values of a chart that are written in the object itself: they must lie in the repository.
 pub(super) fn inline_values(found: &mut Found, values: &Field<'_>, chart: &mut HelmConfig, name: &str) {
     let file = format!("values-{name}.yaml");
     let path = format!("{}/{file}", chart.chart);

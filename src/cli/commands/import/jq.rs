@@ -1,6 +1,6 @@
 //! jq's expressions as JSON pointers.
 
-/// `.spec.template.spec.containers[].image` as a JSON pointer; also `[] | select(.name == "app") |`.
+/// Returns `.spec.template.spec.containers[].image` as a JSON pointer; also `[] | select(.name == "app") |`.
 pub(super) fn pointer_of(expression: &str) -> Option<String> {
     let mut pointer = String::new();
     for (index, part) in expression.split('|').map(str::trim).enumerate() {

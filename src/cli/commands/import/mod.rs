@@ -26,7 +26,7 @@ use found::Found;
 /// The most that is read, in bytes.
 const LONGEST: u64 = 16 << 20;
 
-/// What `belay import` understands.
+/// The arguments of `belay import`.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -40,7 +40,7 @@ pub struct Args {
     /// The repository of objects whose GitRepository is not among what is read
     #[arg(long, value_name = "URL")]
     repository: Option<String>,
-    /// How to print it; a table is the text of a configuration
+    /// Output format; a table is the text of a configuration
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: Format,
 }
@@ -69,7 +69,7 @@ pub(in crate::cli) fn run(args: &Args) -> anyhow::Result<Exit> {
     found.warnings.iter().for_each(|warning| progress(plain(&format!("warning: {warning}"))));
     found.errors.iter().for_each(|error| progress(plain(&format!("error: {error}"))));
     if !found.sources.is_empty() {
-        // What is printed is a configuration, or it is said why not.
+        // The output is a configuration, or an error says why not.
         Config::parse(&text, "what is printed")?;
     }
     if found.errors.is_empty() {
@@ -79,7 +79,7 @@ pub(in crate::cli) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(Exit::Error)
 }
 
-/// The sources of a configuration, as they are written there.
+/// Returns the sources of a configuration, as they are written there.
 fn sources(text: &str) -> anyhow::Result<Vec<Value>> {
     if !text.is_empty() {
         Config::parse(text, "what is printed")?;
@@ -107,7 +107,7 @@ fn read(input: impl Read) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What the objects of these files come to. An object may name one of another file.
+/// Returns the result for the objects of these files. An object may name one of another file.
 fn import(files: &[(Arc<str>, Vec<u8>)], repository: Option<&str>) -> Found {
     let mut found = Found::reading(repository);
     let mut texts = Vec::new();
@@ -155,13 +155,13 @@ fn take(found: &mut Found, object: &Field<'_>, repositories: &[Field<'_>]) {
             let instead = "import what it made: kubectl get applications -n argocd -o yaml | belay import -";
             found.refuse(object, "an ApplicationSet has no counterpart", instead);
         }
-        // What another object names is told of there.
+        // An object that another one names is reported there.
         ("source.toolkit.fluxcd.io", _) => {}
         _ => found.warn(object, "this object is left out", "no object of Flux or Argo CD that says what is rolled out"),
     }
 }
 
-/// The objects of a document: one, or the items of a list.
+/// Returns the objects of a document: one, or the items of a list.
 fn items(document: At<'_>) -> Vec<At<'_>> {
     match document.get("items") {
         Some(items) if document.text("kind").is_some_and(|kind| kind.ends_with("List")) => {

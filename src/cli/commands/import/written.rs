@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::config::{Drift, HelmConfig, IgnoreConfig, SetValue, SourceConfig, SourcePath};
 
-/// The `[[source]]` of each.
+/// Returns the `[[source]]` of each.
 pub(super) fn text(sources: &[SourceConfig]) -> String {
     sources.iter().map(source).collect::<Vec<_>>().join("\n")
 }
@@ -79,7 +79,7 @@ fn list(text: &mut String, key: &str, values: &[String]) {
     }
 }
 
-/// A text as TOML writes it.
+/// Returns a text as TOML writes it.
 fn quoted(text: &str) -> String {
     toml::Value::from(text).to_string()
 }

@@ -1,4 +1,4 @@
-//! What a plan says of configuration that changes: which workloads it rolls out, and which will not notice.
+//! The effects of a changed configuration in a plan: the workloads that it rolls out, and those that will not notice.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use belay_core::rollout::{
     rolls_on_config, template,
 };
 
-/// What the pod template of a workload is to say of its configuration. Of a workload whose manifest leaves that to its
-/// source, only the live template tells, unless it is known what the source says.
+/// Returns the configuration hash for the pod template of a workload. If a workload's manifest leaves that to its
+/// source, only the live template tells, unless the source's setting is known.
 pub(in crate::cli) fn config_hash_of(
     manifest: &Manifest,
     all: &BTreeMap<&ObjectKey, &Manifest>,
@@ -26,7 +26,8 @@ pub(in crate::cli) fn config_hash_of(
     ConfigHash { asked, only, ..ConfigHash::default() }
 }
 
-/// Which workloads of a plan read what it changes, and are not rolled out for it; by what it changes.
+/// Returns the workloads of a plan that read a changed configuration, and are not rolled out for it; by the
+/// configuration.
 pub(in crate::cli) fn unnoticed(plan: &Plan, roll_on_config: bool) -> BTreeMap<ObjectKey, Vec<Unnoticed>> {
     let mut found: BTreeMap<ObjectKey, Vec<Unnoticed>> = BTreeMap::new();
     let changed: Vec<_> = plan

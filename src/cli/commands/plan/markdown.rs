@@ -8,14 +8,14 @@ use crate::cli::output::diff::Unified;
 use belay_core::manifest::{Colour, Complaint, render};
 use belay_core::rollout::{Plan, PlanStep, Planned};
 
-/// How long it may be, in characters: a comment on GitHub has 65,536, GitLab's and Gitea's have more.
+/// The longest comment, in characters: a comment on GitHub has 65,536, GitLab's and Gitea's have more.
 const LIMIT: usize = 65_000;
-/// What is kept free for the list of those whose difference had no room.
+/// The room for the list of objects whose difference does not fit.
 const FOR_THE_REST: usize = 5_000;
-/// How wide complaints are drawn.
+/// The width of complaints.
 const WIDTH: usize = 100;
 
-/// The plan, under a line that sums it up.
+/// Returns the plan, under a line that sums it up.
 pub(in crate::cli) fn plan(plan: &Plan, complaints: &[Complaint], stale: &Stale, summary: &str) -> String {
     let mut text = format!("### belay plan: {}\n", escaped(summary.trim_end_matches('.')));
     let mut left_out = Vec::new();
@@ -56,7 +56,7 @@ pub(in crate::cli) fn plan(plan: &Plan, complaints: &[Complaint], stale: &Stale,
     text
 }
 
-/// What is said of one object, and its difference.
+/// Returns the line about one object, and its difference.
 fn step(planned: &Planned) -> (String, String) {
     let key = escaped(&planned.wanted.key.to_string());
     let place = escaped(&planned.wanted.manifest.place.to_string());
@@ -90,7 +90,7 @@ fn drawn(complaint: &Complaint) -> String {
     render(complaint, Colour::Off, WIDTH).trim_end().to_owned()
 }
 
-/// A block of code, fenced so that nothing in it can end it.
+/// Returns a block of code, fenced so that nothing in it can end it.
 fn block(language: &str, code: &str) -> String {
     let code = strip_str(code).to_string();
     let longest = code.split(|c| c != '`').map(str::len).max().unwrap_or_default();
@@ -98,7 +98,7 @@ fn block(language: &str, code: &str) -> String {
     format!("{fence}{language}\n{code}\n{fence}")
 }
 
-/// A text of somebody else's inside HTML, where it can be no tag, no link and nobody's name.
+/// Returns a text of somebody else's inside HTML, where it can be no tag, no link and nobody's name.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

@@ -30,7 +30,7 @@ use belay_core::rollout::{
     named_configuration, template,
 };
 
-/// What `belay plan` understands.
+/// The arguments of `belay plan`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// A revision of the Git working copy here: HEAD, a branch, a commit; instead of a folder as it is now
@@ -52,12 +52,12 @@ pub struct Args {
     /// `ignore` and `roll_on_config` counts
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// How to print it
+    /// Output format
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: PlanFormat,
 }
 
-/// How a plan is printed.
+/// The format of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum PlanFormat {
     /// For people.
@@ -97,7 +97,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     if let Some(source) = &configured {
         wanted.iter_mut().for_each(|wanted| wanted.ignored_fields = source.ignored_fields(&wanted.key));
     }
-    // What one manifest says against another is a complaint of both.
+    // A contradiction between two manifests is a complaint of both.
     wanted.retain(|wanted| !complaints.iter().any(|complaint| complaint.object.as_ref() == Some(&wanted.key)));
     let mentioned = files.iter().flat_map(|file| &file.manifests).map(|manifest| manifest.key.clone());
     let mentioned = mentioned.chain(complaints.iter().filter_map(|complaint| complaint.object.clone())).collect();
@@ -135,7 +135,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     Ok(if plan.is_empty() { Exit::Done } else { Exit::No })
 }
 
-/// What charts are told of the cluster. Nothing where that may not be asked for.
+/// Returns the capabilities of the cluster for charts. Nothing if that may not be asked for.
 async fn of_cluster(cluster: &Cluster) -> anyhow::Result<Option<Arc<Capabilities>>> {
     match cluster.discover().await {
         Ok(discovered) => Ok(Some(Arc::new(capabilities(discovered)))),
@@ -147,7 +147,7 @@ async fn of_cluster(cluster: &Cluster) -> anyhow::Result<Option<Arc<Capabilities
     }
 }
 
-/// What a revision of the working copy here holds below a folder, as far as it is followed.
+/// Returns the content of a revision of this working copy below a folder, as far as it is followed.
 fn of_revision(name: &str, path: &str, reading: &Reading, scopes: Scopes) -> anyhow::Result<(Commit, Folder)> {
     let copy = WorkingCopy::open(Path::new("."))?;
     let asked = SourcePaths::of([path]).written().join("");
@@ -161,7 +161,7 @@ fn of_revision(name: &str, path: &str, reading: &Reading, scopes: Scopes) -> any
     let several = reading.followed.as_ref().is_some_and(|followed| !followed.is_one_folder());
     let units = || revision.files.keys().any(|path| Unit::may_change_with(path));
     if charts || several || !above.files.is_empty() || !revision.links.is_empty() || units() {
-        // What is rendered may be made from any file of the repository.
+        // A unit may be rendered from any file of the repository.
         let all = copy.revision(revision.commit.id.as_str(), "", |_| true)?;
         all.files.into_iter().for_each(|(path, bytes)| tree.file(path, bytes));
         all.links.iter().for_each(|(path, target)| tree.link(path, target));
@@ -172,7 +172,7 @@ fn of_revision(name: &str, path: &str, reading: &Reading, scopes: Scopes) -> any
     Ok((commit, folder::read_revision(tree, &asked, revision, reading, scopes)?))
 }
 
-/// The manifests of files, as the plan wants them.
+/// Returns the manifests of files, as the plan wants them.
 fn wanted(files: &[File], commit: &Arc<Commit>, roll_on_config: bool) -> Vec<Wanted> {
     let all: Vec<_> = files.iter().flat_map(|file| &file.manifests).collect();
     let by_key: BTreeMap<_, _> = all.iter().map(|manifest| (&manifest.key, *manifest)).collect();
@@ -210,7 +210,7 @@ fn changes(planned: &Planned) -> bool {
     !matches!(planned.step, PlanStep::Unchanged) && orphaned(&planned.step).is_none()
 }
 
-/// Why an object stays whose manifest has left.
+/// Returns why an object stays whose manifest has left.
 pub(in crate::cli) fn orphaned(step: &PlanStep) -> Option<&Reason> {
     match step {
         PlanStep::Rejected(reason, _) if reason.code == ReasonCode::PruneRefused => Some(reason),
@@ -310,7 +310,7 @@ fn step(planned: &Planned, stale: &Stale) -> StepAnswer {
             step.changes = Some(apply.changes.clone());
             if apply.creates { ActionWord::Create } else { ActionWord::Update }
         }
-        // What goes on is the daemon's: a command knows of none.
+        // The daemon knows the rollouts under way: a command knows of none.
         PlanStep::Unchanged | PlanStep::Resume(_) | PlanStep::RollBack { .. } => ActionWord::Unchanged,
         PlanStep::Held(hold) => {
             step.hold = Some(hold.clone());

@@ -1,4 +1,4 @@
-//! What a plan says of one object, in words.
+//! The words of a plan about one object.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use belay_core::rollout::{After, Apply, Planned, Unnoticed, only_marks};
 /// The workloads that will not notice what changes, by what changes.
 pub(in crate::cli) type Stale = BTreeMap<ObjectKey, Vec<Unnoticed>>;
 
-/// `; waits for deployment/db`, where it waits for others.
+/// Returns `; waits for deployment/db`, if it waits for others.
 pub(in crate::cli) fn waits(step: &Planned) -> String {
     After::of(&step.wanted.manifest).map(|after| format!("; {}", after.told())).unwrap_or_default()
 }
 
-/// What becomes of an object that is there already.
+/// Returns the effect on an object that exists already.
 pub(in crate::cli) fn what(apply: &Apply) -> &'static str {
     match (apply.rolls_out, only_marks(&apply.changes)) {
         (true, _) => "rolls out",

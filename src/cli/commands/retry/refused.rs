@@ -35,7 +35,7 @@ pub(super) fn take_refused(globals: &Globals, on: &mut On, namespace: &str) -> R
     taken
 }
 
-/// The refused and waiting objects of all sources.
+/// Returns the refused and waiting objects of all sources.
 fn refused(history: &History) -> Result<Refused, HistoryError> {
     let mut found = Refused::new();
     for source in history.followed()?.into_iter().map(|followed| followed.source) {
@@ -55,7 +55,7 @@ fn refused(history: &History) -> Result<Refused, HistoryError> {
     Ok(found)
 }
 
-/// Whether a word names an object: `secret/key`, or `key`.
+/// Returns true when a word names an object: `secret/key`, or `key`.
 fn means(word: &str, key: &ObjectKey, namespace: &str) -> bool {
     let here = key.namespace.as_deref().is_none_or(|other| other == namespace);
     let named = match (word.parse::<Named>(), word.split_once('/')) {

@@ -39,7 +39,7 @@ pub(super) async fn check(globals: &Globals, config: &Config, online: bool) -> a
     Ok(Exit::Done)
 }
 
-/// What is wrong with the files that a configuration names.
+/// Returns the faults of the files that a configuration names.
 fn unreadable(config: &Config) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut read = |of: &str, key: &str, file: Option<&Path>, read: fn(&Path) -> Result<(), String>| {
@@ -85,7 +85,7 @@ fn readable(file: &Path) -> Result<(), String> {
     read.map(drop).map_err(|error| format!("failed to read {}: {error}", file.display()))
 }
 
-/// A folder that is not there yet is made by the daemon.
+/// Checks a folder; a missing one is made by the daemon.
 fn folder(folder: &Path) -> Result<(), String> {
     match fs::metadata(folder) {
         Ok(found) if !found.is_dir() => Err(format!("{} is no folder", folder.display())),

@@ -38,7 +38,7 @@ use crate::web::{Hook, Shown, Web, forge};
 use belay_core::rollout::ObjectState;
 use minicluster::MiniCluster;
 
-/// What `belay run` understands.
+/// The arguments of `belay run`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The configuration file [default: /etc/belay/belay.toml]
@@ -53,7 +53,7 @@ pub struct Args {
     /// The folder in it; may be given several times, and hold `*`
     #[arg(long, value_name = "PATH", requires = "repository")]
     path: Vec<String>,
-    /// How often it is asked
+    /// Period between two looks at the repository
     #[arg(long, value_name = "TIME", requires = "repository")]
     interval: Option<Span>,
     /// The source's name
@@ -69,7 +69,7 @@ pub struct Args {
     /// Against an embedded cluster of its own instead of a real one
     #[arg(long)]
     embedded: bool,
-    /// Delete whatever has left the repository, also beyond prune_limit; only where the source prunes at all
+    /// Delete whatever has left the repository, also beyond prune_limit; only if the source prunes at all
     #[arg(long)]
     allow_prune: bool,
     /// Only say whether the configuration can be used, and every file that it names
@@ -145,7 +145,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     }
     systemd.stopping();
     answering.abort();
-    // What is published while everything stops says less.
+    // A status that is published while everything stops has less in it.
     let last = status.borrow().clone();
     stop.cancel();
     if !running.is_finished() {
@@ -195,7 +195,7 @@ async fn open_web(
     Ok(Some(web))
 }
 
-/// Who may ask for a look at which source.
+/// Returns the hooks by which others may ask for a look at a source.
 fn hooks(config: &Config, daemon: &Daemon) -> BTreeMap<String, Hook> {
     let looks = daemon.look_requests();
     let hook = |source: &SourceConfig| {
@@ -231,19 +231,20 @@ fn tell(
     }
 }
 
-/// Where the forges of the sources show a commit.
+/// Returns the forges' pages of commits, by source.
 fn commit_urls(config: &Config) -> BTreeMap<String, String> {
     let url = |source: &SourceConfig| config.web.commit_url.clone().or_else(|| forge::commit_url(&source.repository));
     config.source.iter().filter_map(|source| Some((source.name.clone(), url(source)?))).collect()
 }
 
-/// The branches that sources follow, where that is no tag and no commit.
+/// Returns the branches that sources follow, where that is no tag and no commit.
 fn branches(config: &Config) -> BTreeMap<String, String> {
     let followed = config.source.iter().filter(|source| source.tag.is_none() && source.commit.is_none());
     followed.map(|source| (source.name.clone(), source.branch.clone())).collect()
 }
 
-/// A source with the cluster that its configuration names, and with its Lease in belay's own namespace where it names none.
+/// Returns a source with the cluster that its configuration names, and with its Lease in belay's own namespace where it
+/// names none.
 async fn connected(
     globals: &Globals,
     config: &Config,
@@ -268,8 +269,8 @@ fn tell_of_the_configuration(args: &Args) -> anyhow::Result<bool> {
     Ok(args.print_config_schema || args.print_config_reference)
 }
 
-/// How a run that ends by itself went, by the state of each source's head: the same each time that the same head is found.
-/// What is not well is told with its reason.
+/// Returns the result of a run that ends by itself, by the state of each source's head: the same each time that the
+/// same head is found. A problem is reported with its reason.
 fn how_it_went(status: &Status, timed_out: Option<Span>) -> anyhow::Result<Exit> {
     let unreadable: Vec<String> = status
         .sources
@@ -296,7 +297,7 @@ fn how_it_went(status: &Status, timed_out: Option<Span>) -> anyhow::Result<Exit>
     Ok(if unwell.is_empty() { Exit::Done } else { Exit::No })
 }
 
-/// Whether all that the head of a source says is live, as far as nobody asked to leave it alone.
+/// Returns true when every object in the head of a source is live, apart from those that somebody asked to leave alone.
 fn is_well(source: &SourceStatus) -> bool {
     let is_wrong = |state: &ObjectState| state.is_wrong() || *state == ObjectState::Waiting;
     source.obstacles.waits.is_none() && !source.counts().0.keys().any(is_wrong)
@@ -345,7 +346,7 @@ fn read_config(args: &Args) -> anyhow::Result<Config> {
     read_file(args.config.as_deref())
 }
 
-/// The configuration in a file; the service's where none is named.
+/// Returns the configuration in a file; the service's where none is named.
 pub(in crate::cli) fn read_file(named: Option<&Path>) -> anyhow::Result<Config> {
     let path = named.unwrap_or_else(|| Path::new(service::CONFIG));
     let file = path.display().to_string();

@@ -1,4 +1,4 @@
-//! What systemd is told of the daemon.
+//! The messages to systemd about the daemon.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use tracing::error;
 use crate::daemon::{Liveness, Status};
 use crate::telemetry::{self, Systemd};
 
-/// Tells systemd that the daemon is up, what it does, and that it lives: that the loop of each source turns. What it does is told once a second at most, and
-/// only where that changes: a thousand rollouts make no thousand lines.
+/// Tells systemd that the daemon is up, what it does, and that it lives: that the loop of each source turns. Its
+/// activity is reported once a second at most, and only after a change: a thousand rollouts make no thousand lines.
 pub(super) async fn tell(systemd: Systemd, liveness: Liveness, mut status: watch::Receiver<Status>) {
     const BETWEEN: Duration = Duration::from_secs(1);
     systemd.ready().await;
@@ -27,7 +27,7 @@ pub(super) async fn tell(systemd: Systemd, liveness: Liveness, mut status: watch
         tokio::select! {
             biased;
             _ = watchdog.tick() => match liveness.hanging() {
-                // Where it does not fit, the next one comes soon.
+                // If it does not fit, the next one comes soon.
                 hanging if hanging.is_empty() => drop(systemd.alive()),
                 hanging => error!(
                     sources = hanging.join(", "),
@@ -51,7 +51,7 @@ pub(super) async fn tell(systemd: Systemd, liveness: Liveness, mut status: watch
     }
 }
 
-/// The daemon in one line.
+/// Returns the daemon in one line.
 fn line(status: &Status) -> String {
     let trouble = status
         .sources

@@ -18,8 +18,8 @@ pub(super) struct Container<'v> {
     pub path: Vec<Step>,
 }
 
-/// The containers of an object, in the order in which they are written; those that begin first come last, as kubectl lists
-/// them.
+/// Returns the containers of an object, in the order in which they are written; those that begin first come last, as
+/// kubectl lists them.
 pub(super) fn containers<'v>(object: &ObjectKey, value: &'v Value) -> Vec<Container<'v>> {
     let Some(spec) = pod_spec(object) else { return Vec::new() };
     let mut found = Vec::new();
@@ -32,7 +32,8 @@ pub(super) fn containers<'v>(object: &ObjectKey, value: &'v Value) -> Vec<Contai
     found
 }
 
-/// A strategic merge patch of containers, in which their order stays as it is: each with its name, and what changes of it.
+/// Returns a strategic merge patch of containers, in which their order stays as it is: each with its name, and what
+/// changes of it.
 pub(super) fn patch_of(
     object: &ObjectKey,
     value: &Value,
@@ -52,10 +53,10 @@ pub(super) fn patch_of(
     spec
 }
 
-/// Those whose name fits a pattern, in which `*` stands for anything.
+/// Returns those whose name fits a pattern, in which `*` stands for anything.
 ///
 /// # Errors
-/// Where there is none; the error names those that there are.
+/// Fails when there is none; the error names the existing ones.
 pub(super) fn matching<'v>(object: &ObjectKey, value: &'v Value, pattern: &str) -> anyhow::Result<Vec<Container<'v>>> {
     let all = containers(object, value);
     let found: Vec<Container<'_>> = all.iter().filter(|container| fits(pattern, container.name)).cloned().collect();

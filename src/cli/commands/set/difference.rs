@@ -1,12 +1,12 @@
-//! From what is to what is to be: the fewest changes, for the text of a manifest and for the cluster.
+//! The difference between two values: the fewest changes, for the text of a manifest and for the cluster.
 
 use serde_json::{Value, json};
 
 use crate::cli::worktree::edit_op::{Op, key};
 use belay_core::manifest::edit::{New, Step};
 
-/// The changes that lead from `before` to `after`, both at `path`. Items of lists are told apart by what Kubernetes tells
-/// them apart by, and keep their order; new ones come last.
+/// Returns the changes that lead from `before` to `after`, both at `path`. Items of lists are told apart by what
+/// Kubernetes tells them apart by, and keep their order; new ones come last.
 pub(super) fn difference(before: &Value, after: &Value, path: &[Step]) -> Vec<Op> {
     match (before, after) {
         (Value::Object(old), Value::Object(new)) => {
@@ -53,7 +53,7 @@ fn of_lists(old: &[Value], new: &[Value], path: &[Step]) -> Vec<Op> {
     ops
 }
 
-/// What Kubernetes tells the items of a pod's lists apart by.
+/// Returns the identity of an item by which Kubernetes tells the items of a pod's lists apart.
 fn identity(item: &Value) -> Value {
     if item.get("mountPath").is_some() {
         return item["mountPath"].clone();
@@ -64,7 +64,7 @@ fn identity(item: &Value) -> Value {
     item.get("name").unwrap_or(item).clone()
 }
 
-/// Whether one can be made of the other by smaller changes.
+/// Returns true when one can be made of the other by smaller changes.
 fn same_shape(one: &Value, other: &Value) -> bool {
     let single = |value: &Value| !value.is_object() && !value.is_array() && !value.is_null();
     one.is_object() && other.is_object() || one.is_array() && other.is_array() || single(one) && single(other)
@@ -74,7 +74,7 @@ fn below(path: &[Step], step: Step) -> Vec<Step> {
     path.iter().cloned().chain([step]).collect()
 }
 
-/// A value as it is written: the name of a thing first.
+/// Returns a value as it is written: the name of a thing first.
 fn new_of(value: &Value) -> New {
     match value {
         Value::Object(entries) => {
@@ -91,7 +91,8 @@ fn new_of(value: &Value) -> New {
     }
 }
 
-/// The same changes as operations of a JSON patch, done only if what they were made for is still so.
+/// Returns the same changes as operations of a JSON patch, done only if the values that they were made for are still
+/// there.
 pub(super) fn json_patch(ops: &[Op], guard: (&[Step], &Value)) -> Vec<Value> {
     let test = json!({"op": "test", "path": pointer(guard.0), "value": guard.1});
     let operation = |op: &Op| match op {
@@ -106,7 +107,7 @@ pub(super) fn json_patch(ops: &[Op], guard: (&[Step], &Value)) -> Vec<Value> {
     std::iter::once(test).chain(ops.iter().map(operation)).collect()
 }
 
-/// A path as RFC 6901 writes it.
+/// Returns a path as RFC 6901 writes it.
 fn pointer(path: &[Step]) -> String {
     let step = |step: &Step| match step {
         Step::Key(name) => format!("/{}", name.replace('~', "~0").replace('/', "~1")),

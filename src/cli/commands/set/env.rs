@@ -28,7 +28,8 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     change(globals, &args.place, &words, &variables).await
 }
 
-/// One variable for each key of a ConfigMap or Secret: of the manifest here, or else of the object in the cluster.
+/// Returns one variable for each key of a ConfigMap or Secret: of the manifest here, or else of the object in the
+/// cluster.
 async fn add_all_of(globals: &Globals, args: &Args, from: &str, variables: &mut Variables) -> anyhow::Result<()> {
     let (kind, name) = from.split_once('/').unwrap_or((from, ""));
     let (kind, field) = match kind.to_ascii_lowercase().as_str() {

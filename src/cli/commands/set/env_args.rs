@@ -1,4 +1,4 @@
-//! What `belay set env` understands.
+//! The arguments of `belay set env`.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use super::Place;
 use super::env_variables::{EnvSource, Variables, named};
 
-/// What `belay set env` understands.
+/// The arguments of `belay set env`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The workloads (KIND/NAME …, KIND NAME …, or NAME …), NAME=VALUE … to set, NAME- … to remove, `-` to read
@@ -27,10 +27,10 @@ pub struct Args {
     /// Only these keys of it
     #[arg(long, value_name = "KEY,…", value_delimiter = ',', requires = "from")]
     pub(super) keys: Vec<String>,
-    /// What the names of those variables begin with
+    /// Prefix for the names of those variables
     #[arg(long, value_name = "TEXT", requires = "from", default_value = "")]
     pub(super) prefix: String,
-    /// Whether a variable that is there may be changed
+    /// Change variables that exist already
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
     pub(super) overwrite: bool,
     /// Only list the variables
@@ -44,7 +44,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// The words that name workloads, and the variables.
+    /// Returns the words that name workloads, and the variables.
     pub(super) fn read(&self) -> anyhow::Result<(Vec<String>, Variables)> {
         let mut variables = Variables {
             set: BTreeMap::new(),

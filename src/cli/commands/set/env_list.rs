@@ -1,4 +1,4 @@
-//! `belay set env --list`: the variables of containers, as kubectl lists them. What a Secret gives is never shown.
+//! `belay set env --list`: the variables of containers, as kubectl lists them. A value from a Secret is never shown.
 
 use std::collections::BTreeMap;
 
@@ -93,7 +93,7 @@ fn line(variable: &Value, object: &ObjectKey, known: &BTreeMap<NamedItems, Value
     format!("{name}={}", variable["value"].as_str().unwrap_or_default())
 }
 
-/// The ConfigMaps that variables name: of the manifests here, and of the cluster with `--live`.
+/// Returns the ConfigMaps that variables name: of the manifests here, and of the cluster with `--live`.
 async fn configuration(
     globals: &Globals,
     args: &Args,

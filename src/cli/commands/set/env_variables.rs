@@ -9,7 +9,7 @@ use super::containers::Container;
 use crate::cli::worktree::edit_op::{Op, key};
 use belay_core::manifest::edit::{New, Step};
 
-/// Where a variable's value comes from.
+/// The source of a variable's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum EnvSource {
     /// It is written out.
@@ -18,7 +18,7 @@ pub(super) enum EnvSource {
     Reference { field: &'static str, name: String, key: String },
 }
 
-/// What is to become of variables.
+/// The changes of variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Variables {
     pub set: BTreeMap<String, EnvSource>,
@@ -26,7 +26,7 @@ pub(super) struct Variables {
     pub order: Vec<String>,
     pub remove: Vec<String>,
     pub overwrite: bool,
-    /// Of which containers.
+    /// The pattern for containers.
     pub containers: String,
 }
 
@@ -72,7 +72,7 @@ impl Variables {
         Ok(())
     }
 
-    /// A variable that is there already.
+    /// Returns a variable that is there already.
     fn change(
         &self,
         before: &Value,
@@ -108,7 +108,7 @@ impl Variables {
         Ok(())
     }
 
-    /// What changes of a container; `None` where nothing does.
+    /// Returns the changes of a container; `None` if there are none.
     pub(super) fn patch_of_one(&self, container: &Container<'_>) -> anyhow::Result<Option<Map<String, Value>>> {
         let env = container.value["env"].as_array().map(Vec::as_slice).unwrap_or_default();
         let there = |name: &String| env.iter().rev().find(|there| there["name"] == name.as_str());

@@ -13,7 +13,7 @@ use crate::cluster::{Part, Patch};
 use belay_core::manifest::ObjectKey;
 use belay_core::manifest::edit::New;
 
-/// What `belay set image` understands.
+/// The arguments of `belay set image`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The workloads (KIND/NAME …, KIND NAME …, or NAME …), and CONTAINER=IMAGE …; `*` is every container

@@ -38,7 +38,7 @@ use crate::cluster::{Cluster, Mode, Part, Patch};
 use belay_core::manifest::{Manifest, ObjectKey, Scopes, read_file, secret_lines};
 use belay_core::rollout::{applied_fields, marks, pod_spec_path};
 
-/// What `belay set` understands.
+/// The arguments of `belay set`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(subcommand)]
@@ -68,7 +68,7 @@ enum What {
     Selector(selector::Args),
 }
 
-/// Where a change is made.
+/// The place of a change.
 #[derive(clap::Args, Debug)]
 pub(in crate::cli) struct Place {
     /// Every workload with these labels: app=web,tier!=cache
@@ -91,13 +91,13 @@ pub(in crate::cli) struct Place {
     yes: bool,
     #[command(flatten)]
     to: Where,
-    /// How to print what was changed
+    /// Output format for the changed objects
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: Format,
 }
 
 impl Place {
-    /// The labels that the workloads have: none in particular where all are meant, `None` where they are named.
+    /// Returns the labels that the workloads have: none in particular where all are meant, `None` if they are named.
     fn selector(&self) -> Option<&str> {
         if self.all { Some("") } else { self.selector.as_deref() }
     }
@@ -117,29 +117,29 @@ pub(in crate::cli) const TEMPLATED: &[(&str, &str)] = &[
 
 /// A change of an object, in both forms.
 pub(in crate::cli) trait Change {
-    /// In the text: what is to be written where. Nothing where the manifest says all of it already.
+    /// Returns the operations on the text. Nothing if the manifest says all of it already.
     fn ops(&self, key: &ObjectKey, object: &Value) -> anyhow::Result<Vec<Op>>;
-    /// In the cluster; `None` where nothing changes.
+    /// Returns the patch in the cluster; `None` if nothing changes.
     fn patch(&self, key: &ObjectKey, object: &Value) -> anyhow::Result<Option<(Part, Patch)>>;
-    /// What was done in the cluster, in kubectl's words: `image updated`.
+    /// Returns the result in the cluster, in kubectl's words: `image updated`.
     fn done(&self) -> &'static str;
-    /// The subject of the commit: `Set image web:2 of deployment web`.
+    /// Returns the subject of the commit: `Set image web:2 of deployment web`.
     fn subject(&self, objects: &[ObjectKey]) -> String;
-    /// The kinds that can be changed so.
+    /// Returns the kinds that can be changed so.
     fn kinds(&self) -> &'static [(&'static str, &'static str)] {
         TEMPLATED
     }
-    /// The field of a kustomization that does the same, where there is one.
+    /// Returns the field of a kustomization that does the same, where there is one.
     fn field(&self) -> Option<KustomizationField> {
         None
     }
-    /// What is said of another kind.
+    /// Returns the message for another kind.
     fn otherwise(&self) -> &'static str {
         "has no pods"
     }
 }
 
-/// A strategic merge patch of the specification of an object's pods.
+/// Returns a strategic merge patch of the specification of an object's pods.
 fn in_pods(key: &ObjectKey, spec: Map<String, Value>) -> Option<(Part, Patch)> {
     if spec.is_empty() {
         return None;
@@ -231,12 +231,12 @@ pub(in crate::cli) async fn change(
     Ok(Exit::Done)
 }
 
-/// The working copy.
+/// Returns the working copy.
 pub(in crate::cli) fn open(globals: &Globals, place: &Place) -> anyhow::Result<Worktree> {
     Worktree::open(&place.to.dir, globals.namespace.as_deref().unwrap_or("default"))
 }
 
-/// What is rendered there.
+/// Returns the units that are rendered there.
 fn rendered(globals: &Globals, place: &Place) -> anyhow::Result<RenderedFolder> {
     let namespace = globals.namespace.as_deref().unwrap_or("default");
     RenderedFolder::below(&place.to.dir, namespace, place.to.reading()?)
@@ -252,7 +252,7 @@ fn pick_from<'a>(globals: &'a Globals, place: &'a Place, words: &'a [String], ch
     }
 }
 
-/// What has pods.
+/// Picks the objects that have pods.
 fn pick_templated<'a>(globals: &'a Globals, place: &'a Place, words: &'a [String]) -> Pick<'a> {
     Pick {
         words,
@@ -263,7 +263,7 @@ fn pick_templated<'a>(globals: &'a Globals, place: &'a Place, words: &'a [String
     }
 }
 
-/// `deployment web`, `3 workloads`
+/// Returns `deployment web`, `3 workloads`
 pub(in crate::cli) fn of(objects: &[ObjectKey]) -> String {
     match objects {
         [one] => format!("{} {}", one.kind.to_lowercase(), one.name),
@@ -271,7 +271,7 @@ pub(in crate::cli) fn of(objects: &[ObjectKey]) -> String {
     }
 }
 
-/// Standard input to standard output.
+/// Filters standard input to standard output.
 fn filter(globals: &Globals, place: &Place, words: &[String], change: &impl Change) -> anyhow::Result<Exit> {
     let mut text = String::new();
     std::io::stdin().lock().read_to_string(&mut text).context("failed to read standard input")?;
@@ -296,7 +296,7 @@ fn filter(globals: &Globals, place: &Place, words: &[String], change: &impl Chan
     Ok(Exit::Done)
 }
 
-/// As kubectl does.
+/// Changes the cluster as kubectl does.
 async fn live(globals: &Globals, place: &Place, words: &[String], change: &impl Change) -> anyhow::Result<Exit> {
     let on = On {
         workloads: words.to_vec(),
@@ -331,7 +331,7 @@ async fn set_live(
             cluster.patch(&target.key, &target.served, part, &patch, mode).await?
         }
         Part::Scale => {
-            // How many there are is written apart from the rest of the object.
+            // The number of pods is written apart from the rest of the object.
             if !why.is_empty() {
                 let patch = annotated(Patch::Merge(json!({})), &target.live, why);
                 cluster.patch(&target.key, &target.served, Part::Whole, &patch, mode).await?;

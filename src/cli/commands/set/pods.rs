@@ -8,13 +8,13 @@ use crate::cli::worktree::edit_op::{Op, at, pod_spec};
 use crate::cluster::{Part, Patch};
 use belay_core::manifest::ObjectKey;
 
-/// What the pods of an object are to be.
+/// An edit of an object's pods.
 pub(super) trait PodEdit {
     /// Makes the specification of the pods what it is to be.
     fn make(&self, object: &ObjectKey, spec: &mut Value) -> anyhow::Result<()>;
-    /// What was done, in kubectl's words: `resource requirements updated`.
+    /// Returns the result, in kubectl's words: `resource requirements updated`.
     fn done(&self) -> &'static str;
-    /// What was done, as the subject of a commit without the object: `Set resources`.
+    /// Returns the subject of a commit without the object: `Set resources`.
     fn did(&self) -> String;
 }
 
@@ -58,7 +58,7 @@ impl<W: PodEdit> Change for Pods<W> {
 /// Does something to each container whose name fits, of those that run and those that begin.
 ///
 /// # Errors
-/// Where none fits; the error names those that there are.
+/// Fails when none fits; the error names the existing ones.
 pub(super) fn each_container(
     object: &ObjectKey,
     spec: &mut Value,
@@ -80,7 +80,7 @@ pub(super) fn each_container(
     Ok(())
 }
 
-/// The list of a key, made where there is none.
+/// Returns the list of a key, made where there is none.
 pub(super) fn list<'v>(value: &'v mut Value, name: &str) -> &'v mut Vec<Value> {
     if !value[name].is_array() {
         value[name] = json!([]);

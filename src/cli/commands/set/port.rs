@@ -9,13 +9,13 @@ use crate::cli::Globals;
 use crate::cli::exit::Exit;
 use belay_core::manifest::ObjectKey;
 
-/// What `belay set port` understands.
+/// The arguments of `belay set port`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The workloads (KIND/NAME …, KIND NAME …, or NAME …), and the ports: 8080, 53/UDP, http=8080; 8080- takes one away
     #[arg(value_name = "WORKLOAD|[NAME=]PORT[/PROTOCOL]", required = true)]
     words: Vec<String>,
-    /// Of which container; needed where there are several
+    /// The container; needed if there are several
     #[arg(short, long = "container", value_name = "NAME")]
     container: Option<String>,
     #[command(flatten)]

@@ -9,7 +9,7 @@ use crate::cli::Globals;
 use crate::cli::exit::Exit;
 use belay_core::manifest::ObjectKey;
 
-/// What `belay set resources` understands.
+/// The arguments of `belay set resources`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The workloads: KIND/NAME …, KIND NAME …, or NAME …
@@ -18,7 +18,7 @@ pub struct Args {
     /// The most that a container may use: cpu=500m,memory=512Mi; NAME- takes one away
     #[arg(long, value_name = "NAME=AMOUNT,…", value_delimiter = ',')]
     limits: Vec<String>,
-    /// What a container is given at least, as for --limits
+    /// The least that a container is given, as for --limits
     #[arg(long, value_name = "NAME=AMOUNT,…", value_delimiter = ',')]
     requests: Vec<String>,
     /// Only these containers; `*` stands for anything

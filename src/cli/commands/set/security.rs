@@ -9,7 +9,7 @@ use crate::cli::Globals;
 use crate::cli::exit::Exit;
 use belay_core::manifest::ObjectKey;
 
-/// What `belay set security` understands.
+/// The arguments of `belay set security`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The workloads: KIND/NAME …, KIND NAME …, or NAME …
@@ -21,13 +21,13 @@ pub struct Args {
     /// The number of the group that the containers run as
     #[arg(long, value_name = "GID", value_parser = clap::value_parser!(i64).range(0..=2_147_483_647))]
     run_as_group: Option<i64>,
-    /// Whether an image that would run as root is refused
+    /// Refuse an image that would run as root
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     run_as_non_root: Option<bool>,
-    /// Whether the containers may not write into their images
+    /// Forbid the containers to write into their images
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     read_only_root_filesystem: Option<bool>,
-    /// Whether a process may gain more rights than its parent
+    /// Allow a process to gain more rights than its parent
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     allow_privilege_escalation: Option<bool>,
     /// Capabilities that are given: NET_BIND_SERVICE

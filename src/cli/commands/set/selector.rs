@@ -13,7 +13,7 @@ use crate::cli::worktree::edit_op::{Op, key};
 use crate::cluster::{Part, Patch};
 use belay_core::manifest::ObjectKey;
 
-/// What `belay set selector` understands.
+/// The arguments of `belay set selector`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The Services or ReplicationControllers (KIND/NAME …, KIND NAME …, or NAME …), and all the labels: app=web,tier=front

@@ -9,7 +9,7 @@ use crate::cli::Globals;
 use crate::cli::exit::Exit;
 use belay_core::manifest::ObjectKey;
 
-/// What `belay set serviceaccount` understands.
+/// The arguments of `belay set serviceaccount`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The workloads (KIND/NAME …, KIND NAME …, or NAME …), and last the ServiceAccount that their pods run as

@@ -29,7 +29,7 @@ const KINDS: [(&str, &str); 8] = [
     ("v1", "Pod"),
 ];
 
-/// The lines above the containers of a kind, and how far the containers are indented.
+/// Returns the lines above the containers of a kind, and how far the containers are indented.
 fn above(version: &str, kind: &str) -> (String, usize) {
     let head = format!(
         "apiVersion: {version}\nkind: {kind}\nmetadata:\n  name: web # its name\n  labels: {{app: web}}\nspec:\n"
@@ -105,7 +105,7 @@ fn read(text: &str) -> File {
     read_file("a.yaml", text.as_bytes(), &Scopes::new("default"))
 }
 
-/// The text after a change, and the objects before and after it: that with the name, and all others.
+/// Returns the text after a change, and the objects before and after it: that with the name, and all others.
 fn changed(written: &EditedFile, change: &impl Change) -> Result<(String, Value, Value), TestCaseError> {
     let file = read(&written.text);
     prop_assert!(file.complaints.is_empty(), "{:?}\n{}", file.complaints, written.text);
@@ -128,14 +128,14 @@ fn app(value: &Value) -> Value {
     containers(key, value)[0].value.clone()
 }
 
-/// How many lines are gone, and how many came.
+/// Returns how many lines are gone, and how many came.
 fn lines(before: &str, after: &str) -> (usize, usize) {
     let diff = similar::TextDiff::from_lines(before, after);
     let count = |tag| diff.iter_all_changes().filter(|change| change.tag() == tag).count();
     (count(similar::ChangeTag::Delete), count(similar::ChangeTag::Insert))
 }
 
-/// What variables are afterwards, in the way that kubectl works it out.
+/// Returns the variables afterwards, in the way that kubectl computes them.
 fn expected(env: Option<&Value>, new: &str) -> Value {
     let mut items = env.and_then(Value::as_array).cloned().unwrap_or_default();
     for (name, value) in [("A", new), ("NEW", "n")] {
@@ -179,7 +179,7 @@ proptest! {
         wanted["env"] = expected(wanted.get("env"), &new);
         prop_assert_eq!(app(&after), wanted);
         let (gone, came) = lines(&written.text, &text);
-        // What B was, what A was; and A's and NEW's two lines each, below a line for `env:`.
+        // The former lines of B and A; and A's and NEW's two lines each, below a line for `env:`.
         prop_assert!(gone <= 6 && came <= 5, "{gone} gone, {came} came:\n{}\n=====\n{text}", written.text);
         let kept = written.text.lines().filter(|line| line.trim_start().starts_with('#'));
         for comment in kept {

@@ -9,7 +9,7 @@ use crate::cli::Globals;
 use crate::cli::exit::Exit;
 use belay_core::manifest::ObjectKey;
 
-/// What `belay set volume` understands.
+/// The arguments of `belay set volume`.
 #[derive(clap::Args, Debug)]
 #[command(group = clap::ArgGroup::new("doing").required(true))]
 #[command(group = clap::ArgGroup::new("source"))]
@@ -26,19 +26,19 @@ pub struct Args {
     /// The volume's name
     #[arg(long, value_name = "NAME", required = true)]
     name: String,
-    /// What it holds: the keys of this ConfigMap
+    /// Content: the keys of this ConfigMap
     #[arg(long, value_name = "NAME", group = "source", conflicts_with = "remove")]
     configmap: Option<String>,
-    /// What it holds: the keys of this Secret
+    /// Content: the keys of this Secret
     #[arg(long, value_name = "NAME", group = "source", conflicts_with = "remove")]
     secret: Option<String>,
-    /// What it holds: what this PersistentVolumeClaim gives
+    /// Content: the volume of this PersistentVolumeClaim
     #[arg(long, value_name = "NAME", group = "source", conflicts_with = "remove")]
     claim: Option<String>,
-    /// What it holds: nothing at first, and only as long as the pod lives
+    /// Content: nothing at first, and only as long as the pod lives
     #[arg(long, group = "source", conflicts_with = "remove")]
     empty_dir: bool,
-    /// Where containers see it
+    /// Path at which containers see it
     #[arg(long, value_name = "PATH", conflicts_with = "remove")]
     mount_path: Option<String>,
     /// The file or folder of it that they see
@@ -151,7 +151,7 @@ impl Volume {
     }
 }
 
-/// Whether all of this is so there, whatever else is.
+/// Returns true when all of this is so there, whatever else is.
 fn contains(there: &Value, wanted: &Value) -> bool {
     wanted.as_object().is_some_and(|wanted| wanted.iter().all(|(name, value)| there.get(name) == Some(value)))
 }

@@ -21,10 +21,10 @@ use crate::history::query::step_details;
 use crate::history::{History, Query, Resolved};
 use belay_core::rollout::{Commit, CommitId, EventSeen, Evidence, PodSeen, Record, Step, StepKind, Trigger, Unnoticed};
 
-/// How many commits are named where the one that was asked for is not known.
+/// The number of commits that are named if the requested one is not known.
 const CANDIDATES: u32 = 5;
 
-/// What `belay show` understands.
+/// The arguments of `belay show`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The commit: an id, or how it begins
@@ -32,7 +32,7 @@ pub struct Args {
     /// Also every step, with its time
     #[arg(long)]
     steps: bool,
-    /// How to print it
+    /// Output format
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: Format,
 }
@@ -67,7 +67,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     Ok(Exit::Done)
 }
 
-/// The commit that is meant, and what is known of it.
+/// Returns the commit that is meant, and what is known of it.
 fn meant(view: &HistoryView, git: &Repositories, digits: &str) -> anyhow::Result<(CommitId, Option<Commit>)> {
     let history = &view.history;
     match history.resolve(digits)? {
@@ -95,7 +95,7 @@ fn meant(view: &HistoryView, git: &Repositories, digits: &str) -> anyhow::Result
     }
 }
 
-/// What says that nobody knows a commit, and which there are.
+/// Returns the error for an unknown commit, which names the known ones.
 fn unknown(view: &HistoryView, digits: &str) -> anyhow::Error {
     let newest = view.records(&Query { limit: Some(CANDIDATES * 4), ..Query::default() }).unwrap_or_default();
     let mut lines: Vec<String> = Vec::new();
@@ -174,7 +174,7 @@ fn object(history: &History, record: &Record, steps: bool) -> anyhow::Result<()>
     Ok(())
 }
 
-/// What a step says, for people.
+/// Returns the text of a step, for people.
 fn told(step: &Step) -> String {
     if step.kind == StepKind::Unnoticed {
         let readers: Vec<Unnoticed> = serde_json::from_str(&step.detail).unwrap_or_default();
@@ -183,12 +183,12 @@ fn told(step: &Step) -> String {
     step.detail.clone()
 }
 
-/// What was seen when it failed.
+/// Prints the observations at its failure.
 fn show_evidence(evidence: &Evidence, end: Timestamp) {
     evidence_lines(evidence, end).iter().for_each(say);
 }
 
-/// The evidence, line by line; events with how old they were at the end of the rollout, the newest first.
+/// Returns the evidence, line by line; events with how old they were at the end of the rollout, the newest first.
 pub(in crate::cli) fn evidence_lines(evidence: &Evidence, end: Timestamp) -> Vec<String> {
     let mut lines = Vec::new();
     if !evidence.pods.is_empty() {

@@ -1,4 +1,5 @@
-//! Why belay did nothing about a commit: other folder, skipped, not there yet, another branch, too old.
+//! The reason for which belay did nothing about a commit: other folder, skipped, not there yet, another branch, too
+//! old.
 
 use crate::cli::session::repositories::Repositories;
 use crate::git::{Mirror, Relation};
@@ -7,10 +8,10 @@ use crate::render::SourcePaths;
 use belay_core::manifest::is_manifest;
 use belay_core::rollout::CommitId;
 
-/// How many paths are named.
+/// The number of paths that are named.
 const PATHS: usize = 3;
 
-/// Why there is no record of a commit, in a sentence or two.
+/// Returns why there is no record of a commit, in a sentence or two.
 pub(in crate::cli) fn nothing(history: &History, git: &Repositories, id: &CommitId) -> anyhow::Result<String> {
     let followed = history.followed()?;
     let mut reasons = Vec::new();
@@ -56,7 +57,7 @@ pub(in crate::cli) fn nothing(history: &History, git: &Repositories, id: &Commit
     Ok(reasons.join("\n"))
 }
 
-/// What of a commit's changes is where a source looks.
+/// The changes of a commit in a source's paths.
 enum Touched {
     Nothing,
     /// Only files outside of the folder.
@@ -66,7 +67,7 @@ enum Touched {
     Manifests,
 }
 
-/// What a commit touched; `None` where no repository here has it.
+/// Returns the changes of a commit; `None` if no repository here has it.
 fn touched(git: &Repositories, id: &CommitId, followed: Option<&Followed>) -> anyhow::Result<Option<Touched>> {
     let Some(commit) = git.commit(id) else { return Ok(None) };
     if git.mirrors.is_empty() {
@@ -94,7 +95,7 @@ fn listed<P: AsRef<str>>(paths: &[P]) -> String {
     }
 }
 
-/// Why a commit never came to a source, by where it stands to the head that the source had last.
+/// Returns why a commit never came to a source, by its relation to the head that the source had last.
 fn by_place(
     history: &History,
     followed: Option<&Followed>,

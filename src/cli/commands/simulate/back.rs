@@ -12,11 +12,11 @@ use crate::cluster::Written;
 use belay_core::rollout::health::is_ready;
 use belay_core::rollout::{Workload, rollback_target, same_template, template, with_template};
 
-/// How often the pods of a StatefulSet are looked at.
+/// The period between two looks at the pods of a StatefulSet.
 const EVERY: Duration = Duration::from_secs(5);
 
 impl Simulator {
-    /// Takes the rollout back and watches until that is over. `None` where the kind does not go back, or there is nothing
+    /// Takes the rollout back and watches until that is over. `None` if the kind does not go back, or there is nothing
     /// to go back to.
     pub(super) async fn take_back(
         &self,
@@ -44,8 +44,8 @@ impl Simulator {
         Ok(Some(Back { began, written, revision: way.revision, end }))
     }
 
-    /// A StatefulSet does not replace a pod that never became ready, not even when its template goes back. Goes on for as
-    /// long as it is polled; returns only an error.
+    /// Deletes a stuck pod: a StatefulSet does not replace a pod that never became ready, not even when its template
+    /// goes back. Goes on for as long as it is polled; returns only an error.
     async fn unstick(&self, failed: Option<String>) -> anyhow::Error {
         let Some(failed) = failed.filter(|_| Workload::of(&self.key) == Some(Workload::StatefulSet)) else {
             return std::future::pending().await;

@@ -1,6 +1,5 @@
-//! How many pods there may be at most and must be available at least while a workload is rolled out, and whether it was
-//! so. The rules are Kubernetes' own, written down once more: this is the measure, the embedded controllers are what is
-//! measured.
+//! The bounds of a rollout, the most pods and the fewest available ones, and if they were kept. The rules are
+//! Kubernetes' own, written down once more: this is the measure, the embedded controllers are what is measured.
 
 use std::time::Duration;
 
@@ -18,11 +17,11 @@ use belay_core::manifest::ObjectKey;
 pub(super) struct Bounds {
     /// `5 replicas, maxSurge 1, maxUnavailable 25% = 1`
     pub why: String,
-    /// How many pods are wanted.
+    /// The wanted number of pods.
     pub desired: u64,
     pub surge: Option<Limit>,
     pub unavailable: Option<Limit>,
-    /// Pods that there may be, those that stop left out; `None` where nothing bounds them.
+    /// Pods that there may be, those that stop left out; `None` if nothing bounds them.
     pub at_most: Option<u64>,
     /// Pods that must be available.
     pub at_least: u64,
@@ -48,7 +47,7 @@ pub(super) struct Extreme {
     pub at: Duration,
 }
 
-/// Which way a share of pods is rounded.
+/// The direction in which a share of pods is rounded.
 #[derive(Clone, Copy)]
 enum Rounding {
     Up,
@@ -56,7 +55,7 @@ enum Rounding {
 }
 
 impl Bounds {
-    /// The bounds of a recording's rollout, and what was seen until it was over.
+    /// Returns the bounds of a recording's rollout, and what was seen until it was over.
     pub(super) fn of(recording: &Recording, timeline: &Timeline) -> Bounds {
         let mut bounds = Bounds::rule(&recording.key, recording.before.as_ref(), &recording.after);
         let moments = || timeline.moments.iter().filter(|moment| moment.at <= timeline.over);
@@ -70,12 +69,12 @@ impl Bounds {
         bounds
     }
 
-    /// Whether there never were too many.
+    /// Returns true when there never were too many.
     pub(super) fn held_at_most(&self) -> bool {
         self.at_most.is_none_or(|at_most| self.most.pods <= at_most)
     }
 
-    /// Whether there always were enough.
+    /// Returns true when there always were enough.
     pub(super) fn held_at_least(&self) -> bool {
         self.least.pods >= self.at_least
     }
@@ -109,8 +108,9 @@ impl Bounds {
     }
 }
 
-/// At most all replicas and the surge, at least all but those that may be unavailable; where the number of replicas
-/// changes with the template, what there was counts too. Both limits can't be 0: one pod may be unavailable then.
+/// Returns the bounds: at most all replicas and the surge, at least all but those that may be unavailable; if the
+/// number of replicas changes with the template, the former one counts too. Both limits can't be 0: one pod may be
+/// unavailable then.
 fn deployment(after: &Value, wanted: u64, had: Option<u64>) -> Bounds {
     let strategy = &after["spec"]["strategy"];
     if strategy["type"] == "Recreate" {
@@ -130,8 +130,8 @@ fn deployment(after: &Value, wanted: u64, had: Option<u64>) -> Bounds {
     Bounds { surge: Some(surge), unavailable: Some(unavailable), ..Bounds::new(why, wanted, Some(at_most), at_least) }
 }
 
-/// Each pod has a number of its own, so there is never one too many; one at a time is replaced unless more may be
-/// unavailable.
+/// Returns the bounds: each pod has a number of its own, so there is never one too many; one at a time is replaced
+/// unless more may be unavailable.
 fn stateful_set(after: &Value, wanted: u64, had: Option<u64>) -> Bounds {
     let strategy = &after["spec"]["updateStrategy"];
     let at_most = wanted.max(had.unwrap_or(0));
@@ -146,7 +146,7 @@ fn stateful_set(after: &Value, wanted: u64, had: Option<u64>) -> Bounds {
     Bounds { unavailable: Some(unavailable), ..Bounds::new(why, wanted, Some(at_most), at_least) }
 }
 
-/// A pod on every node, one more on so many of them, or one fewer; both round up.
+/// Returns a pod on every node, one more on so many of them, or one fewer; both round up.
 fn daemon_set(after: &Value, nodes: Option<u64>) -> Bounds {
     let Some(nodes) = nodes else {
         return Bounds::new("one pod on every node".to_owned(), 0, None, 0);

@@ -1,4 +1,4 @@
-//! What the flags change about a workload.
+//! The changes of a workload by the flags.
 
 use std::str::FromStr;
 
@@ -12,10 +12,10 @@ use belay_core::rollout::{same_template, template};
 /// The annotation that says what a pod does.
 const FATE: &str = "kubelet.belay.dev/fate";
 
-/// What tells a new version from the one before where nothing else does.
+/// The annotation that tells a new version from the one before if nothing else does.
 const VERSION: &str = "belay.dev/simulated-version";
 
-/// What the command line asks to be changed.
+/// The changes that the command line asks for.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Flags {
     pub image: Vec<ImageChange>,
@@ -66,10 +66,10 @@ impl FromStr for Amount {
     }
 }
 
-/// The workload before, if there was one, and after.
+/// Returns the workload before, if there was one, and after.
 ///
-/// Where there is one manifest, everything but the pod template holds for both; where its template is not changed by the
-/// flags either, a version is made that differs in nothing but its being new.
+/// If there is one manifest, everything but the pod template holds for both; if the flags do not change its template
+/// either, the new version differs only in an annotation.
 ///
 /// # Errors
 /// The flags do not fit the workload.
@@ -168,7 +168,7 @@ fn images(workload: &mut Value, images: &[ImageChange]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the pods of two workloads are the same.
+/// Returns true when the pods of two workloads are the same.
 pub(super) fn same_pods(one: &Value, other: &Value) -> bool {
     match (template(one), template(other)) {
         (Some(one), Some(other)) => same_template(one, other),

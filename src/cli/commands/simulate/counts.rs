@@ -1,9 +1,9 @@
-//! How many pods there are, of the old version and of the new.
+//! The numbers of pods, of the old version and of the new.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Which version a pod is of.
+/// The version of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Side {
@@ -11,19 +11,19 @@ pub(super) enum Side {
     New,
 }
 
-/// How many pods there are.
+/// The numbers of pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PodCounts {
-    /// Of the old version.
+    /// The pods of the old version.
     pub old: SetSize,
-    /// Of the new version.
+    /// The pods of the new version.
     pub new: SetSize,
     /// Pods that were told to stop and are not gone.
     pub stopping: u64,
 }
 
-/// How many pods there are of one version, those that stop left out.
+/// The number of pods of one version, those that stop left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub(super) struct SetSize {
     /// All of them.
@@ -35,7 +35,7 @@ pub(super) struct SetSize {
 }
 
 impl PodCounts {
-    /// All pods but those that stop.
+    /// Returns all pods but those that stop.
     pub(super) fn pods(&self) -> u64 {
         self.old.pods + self.new.pods
     }
@@ -44,7 +44,7 @@ impl PodCounts {
         self.old.available + self.new.available
     }
 
-    /// The pods of one version.
+    /// Returns the pods of one version.
     pub(super) fn side(&mut self, side: Side) -> &mut SetSize {
         match side {
             Side::Old => &mut self.old,

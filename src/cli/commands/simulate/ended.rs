@@ -1,4 +1,4 @@
-//! How a rollout ends, and the way back from it.
+//! The end of a rollout, and of its rollback.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use belay_core::rollout::Reason;
 
-/// What became of the rollout.
+/// The end of the rollout.
 #[derive(Clone, Debug)]
 pub(super) enum SimulationEnd {
     /// It was complete.
@@ -15,7 +15,7 @@ pub(super) enum SimulationEnd {
     Failed {
         at: Duration,
         reason: Reason,
-        /// What the workload itself said then: `Progressing=False, ProgressDeadlineExceeded`.
+        /// The workload's own condition then: `Progressing=False, ProgressDeadlineExceeded`.
         condition: Option<String>,
     },
     /// It did not get on, for a reason that is not the workload's; belay would wait and say so.
@@ -25,7 +25,7 @@ pub(super) enum SimulationEnd {
 }
 
 impl SimulationEnd {
-    /// When it was over.
+    /// Returns when it was over.
     pub(super) fn at(&self) -> Duration {
         match self {
             SimulationEnd::Complete { at }
@@ -36,7 +36,7 @@ impl SimulationEnd {
     }
 }
 
-/// How a rollout that failed was taken back.
+/// The rollback of a failed rollout.
 #[derive(Clone, Debug)]
 pub(super) struct Back {
     /// When the way back began.
@@ -45,11 +45,11 @@ pub(super) struct Back {
     pub written: Value,
     /// The revision that it goes back to, by the number that it had.
     pub revision: Option<i64>,
-    /// What became of the way back.
+    /// The end of the rollback.
     pub end: SimulationEnd,
 }
 
-/// The condition by which a workload says that it does not get on.
+/// Returns the condition by which a workload says that it does not get on.
 pub(super) fn failed_condition(live: &Value) -> Option<String> {
     let conditions = live["status"]["conditions"].as_array()?;
     let failed =

@@ -1,4 +1,4 @@
-//! What is simulated: from files, or from what is live.
+//! The input of a simulation: from files, or from live objects.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use belay_core::manifest::{Complaint, Manifest, ObjectKey, Scopes, read_file};
 /// Standard input is read so far.
 const LONGEST_INPUT: u64 = 16 << 20;
 
-/// What was asked for, or what is wrong with it.
+/// The input, or the complaints about it.
 pub(super) enum Input {
     ObservedWorkload(Box<SimulationInput>),
     Complaints(Vec<Complaint>),
@@ -27,13 +27,13 @@ pub(super) struct SimulationInput {
     pub key: ObjectKey,
     pub before: PresentVersion,
     pub after: Value,
-    /// Where the later one is written, if it is.
+    /// The later manifest, if there is one.
     pub manifest: Option<Manifest>,
     /// The other objects of the files.
     pub others: Vec<(ObjectKey, Value)>,
 }
 
-/// What there is before the change.
+/// The version before the change.
 pub(super) enum PresentVersion {
     /// Nothing.
     Nothing,
@@ -81,7 +81,7 @@ pub(super) async fn read(globals: &Globals, args: &Args) -> anyhow::Result<Input
     Ok(Input::ObservedWorkload(Box::new(scene)))
 }
 
-/// What a server's refusal says about a manifest, field by field.
+/// Returns the complaints in a server's refusal of a manifest, field by field.
 pub(super) fn complaints(scene: &SimulationInput, refusal: &ServerRefusal) -> Vec<Complaint> {
     let complaint = |field: &str, message: String| {
         let nowhere = || belay_core::manifest::Place { path: scene.key.to_string().into(), line: 1, column: 1 };
@@ -114,7 +114,7 @@ fn scene(chosen: &Manifest, before: PresentVersion, all: &[Manifest]) -> Simulat
     }
 }
 
-/// The manifests of a file, a folder, or standard input.
+/// Returns the manifests of a file, a folder, or standard input.
 fn manifests(path: &str, reading: &Reading, namespace: &str) -> anyhow::Result<(Vec<Manifest>, Vec<Complaint>)> {
     let scopes = Scopes::new(namespace);
     if Path::new(path).is_dir() {
@@ -133,8 +133,8 @@ fn manifests(path: &str, reading: &Reading, namespace: &str) -> anyhow::Result<(
     Ok((file.manifests, file.complaints))
 }
 
-/// What `kubectl get -o yaml` (or json) prints, as manifests have it: without what the cluster writes, and without what other
-/// objects have made. Text that holds nothing live stays as it is, with its places.
+/// Turns the output of `kubectl get -o yaml` (or json) into manifests: without the fields that the cluster writes, and
+/// without those that other objects have made. Text that holds nothing live stays as it is, with its places.
 fn without_live_fields(text: Vec<u8>) -> Vec<u8> {
     let documents: Result<Vec<Value>, _> =
         serde_yaml::Deserializer::from_slice(&text).map(<Value as serde::Deserialize>::deserialize).collect();
@@ -203,7 +203,7 @@ async fn read_live(globals: &Globals, named: &Named) -> anyhow::Result<Simulatio
     })
 }
 
-/// A live object as a manifest would have it.
+/// Returns a live object as a manifest would have it.
 fn without_the_servers(mut live: Value, version: &str, kind: &str) -> Value {
     if let Some(object) = live.as_object_mut() {
         object.remove("status");

@@ -12,39 +12,39 @@ use super::recording::Recording;
 use super::timeline::{PodLife, RolloutEvent, State, Step, Timeline};
 use belay_core::rollout::{Reason, progress_deadline_seconds};
 
-/// What `belay simulate` prints. Times are seconds since the change.
+/// The output of `belay simulate`. Times are seconds since the change.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::cli) struct SimulateAnswer {
     /// The workload.
     workload: SimulatedWorkload,
-    /// Of everything random: the same seed, the same rollout.
+    /// The seed of everything random: the same seed, the same rollout.
     seed: u64,
     /// Pods wanted.
     desired: u64,
-    /// How many more pods than wanted there may be; null where the kind has no such bound.
+    /// Number of pods above the wanted one that are allowed; null if the kind has no such bound.
     max_surge: Option<Limit>,
-    /// How many pods may be missing; null where the kind has no such bound.
+    /// Number of pods that may be missing; null if the kind has no such bound.
     max_unavailable: Option<Limit>,
-    /// What the bounds allow, and what was seen.
+    /// The bounds, and the extremes that were seen.
     bounds: BoundsAnswer,
-    /// How it ended.
+    /// The outcome.
     outcome: OutcomeWord,
     /// When that was.
     at: f64,
-    /// Why, where it failed or is stuck; else null.
+    /// The reason, if it failed or is stuck; else null.
     reason: Option<Reason>,
-    /// What the workload itself said when it failed; null where it did not.
+    /// The workload's own condition when it failed; null if it did not.
     condition: Option<String>,
-    /// How it was taken back; null where it was not.
+    /// The rollback; null if there was none.
     back: Option<BackAnswer>,
-    /// The longest time without progress; null where there is none.
+    /// The longest time without progress; null if there is none.
     deadline_seconds: Option<i64>,
     /// Objects that are assumed to be there.
     assumed: Vec<String>,
-    /// What the server warns of.
+    /// The warnings of the server.
     warnings: Vec<String>,
-    /// What happened, in order.
+    /// The events, in order.
     steps: Vec<SimulatedStep>,
     /// Every pod there was.
     pods: Vec<PodAnswer>,
@@ -63,32 +63,32 @@ struct SimulatedWorkload {
     name: String,
 }
 
-/// What the bounds allow, and what was seen.
+/// The bounds, and the extremes that were seen.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct BoundsAnswer {
-    /// How many pods there may be; null where nothing bounds them.
+    /// The most pods that are allowed; null if nothing bounds them.
     at_most: Option<u64>,
-    /// How many pods must be available.
+    /// The fewest pods that must be available.
     at_least: u64,
     /// The most that there were, and when first.
     most: ExtremeAnswer,
     /// The fewest that were available, and when first.
     least: ExtremeAnswer,
-    /// Whether both were held.
+    /// True when both were held.
     held: bool,
 }
 
 /// The most or the fewest, and when first.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ExtremeAnswer {
-    /// How many pods.
+    /// The number of pods.
     pods: u64,
     /// When first.
     at: f64,
 }
 
-/// How a simulated rollout ended.
+/// The outcome of a simulated rollout.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum OutcomeWord {
@@ -102,18 +102,18 @@ enum OutcomeWord {
     Unfinished,
 }
 
-/// How a failed rollout was taken back.
+/// The rollback of a failed rollout.
 #[derive(Debug, Serialize, JsonSchema)]
 struct BackAnswer {
-    /// The revision that it went back to, by the number that it had; null where the cluster kept none.
+    /// The revision that it went back to, by the number that it had; null if the cluster kept none.
     revision: Option<i64>,
     /// When the way back began.
     began: f64,
-    /// How the way back ended.
+    /// The outcome of the rollback.
     outcome: OutcomeWord,
     /// When that was.
     at: f64,
-    /// Why, where the way back failed or is stuck; else null.
+    /// The reason, if the rollback failed or is stuck; else null.
     reason: Option<Reason>,
 }
 
@@ -122,15 +122,15 @@ struct BackAnswer {
 struct SimulatedStep {
     /// When.
     at: f64,
-    /// What.
+    /// The event.
     act: RolloutEvent,
     /// To pods of which version.
     version: Side,
-    /// Which pods, or which ReplicaSet.
+    /// The names of the pods, or of the ReplicaSet.
     names: Vec<String>,
-    /// How many pods the ReplicaSet is to have; why pods fail; else null.
+    /// The size that the ReplicaSet is to have; the reason for which pods fail; else null.
     detail: Option<String>,
-    /// How many pods there were after it.
+    /// The numbers of pods after it.
     counts: PodCounts,
 }
 
@@ -139,22 +139,22 @@ struct SimulatedStep {
 struct PodAnswer {
     /// Its name.
     name: String,
-    /// Of which version.
+    /// The version.
     version: Side,
-    /// How it went on.
+    /// The states, in order.
     states: Vec<StateAnswer>,
 }
 
-/// What a pod was from a moment on.
+/// The state of a pod from a moment on.
 #[derive(Debug, Serialize, JsonSchema)]
 struct StateAnswer {
-    /// From when on.
+    /// The beginning of the state.
     at: f64,
-    /// What it was.
+    /// The state.
     state: State,
 }
 
-/// All of it.
+/// Returns all of it.
 pub(super) fn value(
     recording: &Recording,
     timeline: &Timeline,
@@ -200,7 +200,7 @@ pub(super) fn value(
     }
 }
 
-/// The outcome in a word, and the reason.
+/// Returns the outcome in a word, and the reason.
 fn ended(end: &SimulationEnd) -> (OutcomeWord, Option<Reason>) {
     match end {
         SimulationEnd::Complete { .. } => (OutcomeWord::Complete, None),

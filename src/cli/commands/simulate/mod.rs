@@ -42,7 +42,7 @@ use input::Input;
 use scenario::Scenario;
 use timeline::Timeline;
 
-/// What `belay simulate` understands.
+/// The arguments of `belay simulate`.
 ///
 /// One file: the workload in it gets a new version. Two files: from the first to the second. KIND/NAME: from what is live
 /// in the cluster, which is only read, to the same with what the flags change. Pods start in a second unless a flag, or
@@ -55,19 +55,19 @@ pub struct Args {
     /// The file after the change
     #[arg(value_name = "AFTER")]
     to: Option<String>,
-    /// Which workload, where the file has several
+    /// The workload, if the file has several
     #[arg(long, value_name = "KIND/NAME")]
     workload: Option<crate::cli::args::workload::Named>,
     /// The new image; with its container where there are several
     #[arg(long, value_name = "[CONTAINER=]IMAGE")]
     image: Vec<ImageChange>,
-    /// How many pods
+    /// Number of pods
     #[arg(long, value_name = "N")]
     replicas: Option<u32>,
-    /// How many pods there may be beyond the number of replicas
+    /// Number of pods that may exist beyond the number of replicas
     #[arg(long, value_name = "N|N%")]
     max_surge: Option<Amount>,
-    /// How many pods may be unavailable
+    /// Number of pods that may be unavailable
     #[arg(long, value_name = "N|N%")]
     max_unavailable: Option<Amount>,
     /// When the new pods are ready
@@ -82,7 +82,7 @@ pub struct Args {
     /// From nothing: the first deployment
     #[arg(long, conflicts_with = "to")]
     first: bool,
-    /// How many nodes there are [default: as many as the pods need; 3 for a DaemonSet]
+    /// Number of nodes [default: as many as the pods need; 3 for a DaemonSet]
     #[arg(long, value_name = "N")]
     nodes: Option<NonZeroUsize>,
     /// The seed of everything random, such as names
@@ -90,7 +90,7 @@ pub struct Args {
     seed: u64,
     #[command(flatten)]
     source: SourceArgs,
-    /// How to print it
+    /// Output format
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: Format,
 }

@@ -16,7 +16,7 @@ const NAME: usize = 28;
 /// The eight heights of the row that counts.
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The lines of the picture, at most `width` columns wide; none where nothing happens.
+/// Returns the lines of the picture, at most `width` columns wide; none where nothing happens.
 pub(super) fn lines(timeline: &Timeline, bounds: &Bounds, width: usize) -> Vec<String> {
     if timeline.steps.is_empty() || timeline.pods.is_empty() {
         return Vec::new();
@@ -43,7 +43,7 @@ pub(super) fn lines(timeline: &Timeline, bounds: &Bounds, width: usize) -> Vec<S
     lines
 }
 
-/// All pods, or as many of each side as there is room for, evenly spread.
+/// Returns all pods, or as many of each side as there is room for, evenly spread.
 fn shown(pods: &[PodLife]) -> Vec<&PodLife> {
     if pods.len() <= ROWS {
         return pods.iter().collect();
@@ -66,7 +66,7 @@ fn heading(side: Side, hidden: usize) -> String {
     }
 }
 
-/// The end of a name, which tells pods of one set apart.
+/// Returns the end of a name, which tells pods of one set apart.
 fn end_of(name: &str, limit: usize) -> String {
     let letters: Vec<char> = name.chars().collect();
     if letters.len() <= limit {
@@ -105,7 +105,7 @@ fn glyph(state: Option<State>) -> (char, Style) {
     }
 }
 
-/// How many are available: a digit where it fits, else a height.
+/// Draws how many are available: a digit if it fits, else a height.
 fn heights(timeline: &Timeline, bounds: &Bounds, axis: &Axis) -> String {
     let top = timeline.moments.iter().map(|moment| moment.counts.available()).max().unwrap_or_default();
     let top = top.max(bounds.at_least).max(1);
@@ -145,12 +145,12 @@ fn legend(timeline: &Timeline) -> String {
     shown.collect::<Vec<_>>().join("  ")
 }
 
-/// Time from left to right. Where most of it passes without anything, what happens gets room nevertheless: the width
-/// of a stretch grows with the logarithm of its length.
+/// Time from left to right. If most of it passes without any event, the events get room nevertheless: the width of a
+/// stretch grows with the logarithm of its length.
 struct Axis {
-    /// Where each column begins, and where the last ends.
+    /// The beginning of each column, and the end of the last.
     edges: Vec<Duration>,
-    /// In which columns something happens, and when first.
+    /// The columns with an event, and the time of the first event in each.
     marks: Vec<(usize, Duration)>,
 }
 
@@ -160,7 +160,7 @@ impl Axis {
         let mut moments: BTreeSet<Duration> = changes.collect();
         moments.extend([Duration::ZERO, timeline.over]);
         let last = moments.last().copied().unwrap_or_default();
-        // What is last should be seen to last.
+        // The last state should be seen to last.
         let end = timeline.length.max(last + (last / 8).max(Duration::from_millis(500)));
         let even = end / u32::try_from(columns).unwrap_or(u32::MAX);
         let moments: Vec<Duration> = moments.into_iter().collect();
@@ -188,13 +188,13 @@ impl Axis {
         (self.edges[column], self.edges[column + 1])
     }
 
-    /// What a pod was at the end of a column.
+    /// Returns the state of a pod at the end of a column.
     fn state(&self, pod: &PodLife, column: usize) -> Option<State> {
         let (_, upto) = self.span(column);
         pod.states.iter().take_while(|(at, _)| *at < upto).last().map(|(_, state)| *state)
     }
 
-    /// When something happens, where there is room to say it.
+    /// Returns the times of events, if there is room to write them.
     fn labels(&self) -> String {
         let mut line = String::new();
         let mut next = 0;

@@ -1,4 +1,4 @@
-//! What is watched while a rollout is played, and what was seen so far.
+//! The watches during a simulated rollout, and the observations so far.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use tokio::time::Instant;
 
 use super::recording::{Observation, ObservedAt, PodState};
 
-/// What is watched while the rollout runs.
+/// The watches while the rollout runs.
 pub(super) struct RecordedWatches {
     pub pods: BoxStream<'static, watcher::Result<Event<Pod>>>,
     pub sets: BoxStream<'static, watcher::Result<Event<ReplicaSet>>>,
     pub workload: BoxStream<'static, watcher::Result<Event<DynamicObject>>>,
 }
 
-/// What was seen so far.
+/// The observations so far.
 #[derive(Default)]
 pub(super) struct Recorder {
     pub start: Option<Instant>,

@@ -1,4 +1,4 @@
-//! What was to be seen while the rollout ran, as little of it as the timeline needs.
+//! The observations while the rollout ran, as few of them as the timeline needs.
 
 use std::time::Duration;
 
@@ -20,13 +20,13 @@ pub(super) struct Recording {
     pub start: Timestamp,
     /// Everything that was seen, in the order in which it was written.
     pub seen: Vec<ObservedAt>,
-    /// What became of it.
+    /// The end.
     pub end: SimulationEnd,
-    /// How it was taken back, if it was.
+    /// The rollback, if there was one.
     pub back: Option<Back>,
-    /// How long was watched.
+    /// The length of the observation.
     pub length: Duration,
-    /// What the server warns of.
+    /// The warnings of the server.
     pub warnings: Vec<String>,
 }
 
@@ -57,13 +57,13 @@ pub(super) struct PodState {
     pub name: String,
     /// The hash of the revision that it belongs to.
     pub hash: String,
-    /// Since when it is ready.
+    /// The time since which it is ready.
     pub ready: Option<Timestamp>,
-    /// Whether it was told to stop.
+    /// True when it was told to stop.
     pub stopping: bool,
-    /// Whether all its containers have ended.
+    /// True when all its containers have ended.
     pub ended: bool,
-    /// What is wrong with it, in one word: `ImagePullBackOff`.
+    /// The trouble with it, in one word: `ImagePullBackOff`.
     pub trouble: Option<String>,
     pub restarts: i32,
 }

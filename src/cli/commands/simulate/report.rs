@@ -18,7 +18,7 @@ const NAMES: usize = 3;
 /// Steps that are told at most: more are counted.
 const STEPS: usize = 400;
 
-/// What is rolled out, then step after step.
+/// Returns the subject of the rollout, then step after step.
 pub(super) fn lines(recording: &Recording, timeline: &Timeline, bounds: &Bounds, assumed: &[String]) -> Vec<String> {
     let bold = Style::new().bold();
     let mut lines = vec![format!("{bold}{}{bold:#}: {}", recording.key, what_changes(recording))];
@@ -50,7 +50,7 @@ pub(super) fn lines(recording: &Recording, timeline: &Timeline, bounds: &Bounds,
     lines
 }
 
-/// How it ended, and whether the bounds held.
+/// Returns the end, and a line that says if the bounds held.
 pub(super) fn ending(recording: &Recording, timeline: &Timeline, bounds: &Bounds) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut tell = |style: Style, text: String| lines.push(format!("{style}{text}{style:#}"));
@@ -91,7 +91,7 @@ pub(super) fn ending(recording: &Recording, timeline: &Timeline, bounds: &Bounds
     lines
 }
 
-/// A moment as it is counted from the change: `0s`, `1.5s`, `10m01s`, `2h00m`.
+/// Returns a moment as it is counted from the change: `0s`, `1.5s`, `10m01s`, `2h00m`.
 pub(super) fn moment(at: Duration) -> String {
     let tenths = (at.as_millis() + 50) / 100;
     let (seconds, tenth) = (tenths / 10, tenths % 10);
@@ -195,7 +195,7 @@ fn at_the_deadline(
     format!("At the deadline{deadline}, {left}{says}; {next}.")
 }
 
-/// Whether the way back was gone to its end, and in words.
+/// Returns true when the rollback was completed, with a sentence about it.
 fn went_back(timeline: &Timeline, back: &Back) -> (bool, String) {
     let counts = timeline.moments.last().map(|moment| moment.counts).unwrap_or_default();
     let to = back.revision.map_or("the version before".to_owned(), |revision| format!("revision {revision}"));
@@ -212,7 +212,7 @@ fn went_back(timeline: &Timeline, back: &Back) -> (bool, String) {
     }
 }
 
-/// For each bound whether it held, and in words.
+/// Returns true for each bound that held, and the words for it.
 fn verdicts(bounds: &Bounds) -> Vec<(bool, String)> {
     let mut found = Vec::new();
     let at = |extreme: Extreme| moment(extreme.at);

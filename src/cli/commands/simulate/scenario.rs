@@ -23,31 +23,31 @@ use minicluster::{MiniCluster, NodeSpec, Part};
 
 /// The moment at which the scenario begins, in seconds since 1970: what is shown counts from the change.
 const START_SECONDS: i64 = 946_684_800;
-/// How long everything is left alone before the change.
+/// The time for which everything is left alone before the change.
 const CALM: Duration = Duration::from_secs(5);
-/// How long is watched at most.
+/// The longest observation.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
-/// How many changes are watched at most.
+/// The largest number of observed changes.
 const MOST_SEEN: usize = 2_000_000;
 /// Nodes have nobody to renew leases for.
 const HEARTBEAT: Duration = Duration::from_secs(24 * 3600);
-/// How long crashes are watched beyond the first.
+/// The time for which crashes are watched beyond the first.
 const AFTERMATH: Duration = Duration::from_secs(30);
 
-/// What is to be played.
+/// The scenario to simulate.
 pub(super) struct Scenario {
     pub seed: u64,
     pub nodes: Vec<NodeSpec>,
-    /// What is there before, in order.
+    /// The objects that exist before, in order.
     pub provided: Vec<(ObjectKey, Value)>,
     pub key: ObjectKey,
     pub before: Option<Value>,
     pub after: Value,
-    /// How long crashes are watched after the end.
+    /// The time for which crashes are watched after the end.
     pub watch_on: Option<Duration>,
 }
 
-/// Why there was no scenario.
+/// The reason for which there was no scenario.
 #[derive(Debug)]
 pub(super) enum Failed {
     /// The API server refuses the workload.
@@ -108,7 +108,7 @@ async fn provide(cluster: &Cluster, key: &ObjectKey, object: &Value) -> anyhow::
             Ok(_) => Ok(()),
             Err(error) => Err(anyhow!("the embedded cluster refuses {key}: {error}")),
         },
-        // What nothing here knows has nothing to do with pods.
+        // A kind that is unknown here has nothing to do with pods.
         Err(ClusterError::Missing { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
@@ -192,7 +192,7 @@ impl Simulator {
         Judge::new(key, baseline, self.clock.now())
     }
 
-    /// A ReplicaSet, which belay has no rollouts for, is judged as the ReplicationController that it succeeded.
+    /// Returns a ReplicaSet, which belay has no rollouts for, is judged as the ReplicationController that it succeeded.
     fn judged(&self) -> ObjectKey {
         match self.key.kind.as_str() {
             "ReplicaSet" => {

@@ -1,5 +1,5 @@
-//! What the workload finds there: nodes that its pods fit on, and what its pods name. What its files don't hold is
-//! assumed to be there, and said.
+//! The surroundings of the workload: nodes that its pods fit on, and the objects that its pods name. Objects that are
+//! not in its files are assumed to exist, and reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
@@ -18,7 +18,7 @@ const MOST_NODES: usize = 5000;
 /// Pods for which a node has room beside others, as on a real one.
 const PODS: usize = 100;
 
-/// What there is before the workload comes.
+/// The objects that exist before the workload comes.
 pub(super) struct Surroundings {
     pub nodes: Vec<NodeSpec>,
     /// Objects to create, in order.
@@ -94,7 +94,7 @@ fn stand_in(kind: &str, namespace: &str, name: &str, keys: &BTreeSet<String>) ->
     }
 }
 
-/// What the pods of these workloads can't do without: kind, name, keys.
+/// Returns the objects that the pods of these workloads can't do without: kind, name, keys.
 fn named(workloads: &[&Value]) -> Vec<(&'static str, String, BTreeSet<String>)> {
     let mut found: BTreeMap<(&'static str, String), BTreeSet<String>> = BTreeMap::new();
     let mut add = |kind: &'static str, name: &Value, key: &Value| {
@@ -190,7 +190,7 @@ fn fitting(workloads: &[&Value], wanted: Option<NonZeroUsize>) -> Vec<NodeSpec> 
     NodeSpec::several(count).into_iter().map(node).collect()
 }
 
-/// How many pods there may be of a workload at once, those on their way out included.
+/// Returns the largest number of pods of a workload at once, those that are being deleted included.
 fn most_pods(workload: &Value) -> usize {
     let replicas = match workload["kind"].as_str() {
         Some("Job") => workload["spec"]["parallelism"].as_u64(),

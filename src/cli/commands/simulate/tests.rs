@@ -129,7 +129,7 @@ proptest! {
     }
 }
 
-/// Whether the rollout was taken back wholly, step by step.
+/// Asserts that the rollout was rolled back wholly, step by step.
 fn is_back(recording: &Recording, timeline: &Timeline, pods: u64) {
     let back = recording.back.as_ref().unwrap();
     assert!(matches!(back.end, SimulationEnd::Complete { .. }), "{:?}", back.end);

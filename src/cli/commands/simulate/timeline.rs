@@ -1,4 +1,4 @@
-//! What a recording shows: steps, and each pod's life.
+//! The content of a recording: steps, and each pod's life.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,22 +18,23 @@ pub(super) struct Timeline {
     pub steps: Vec<Step>,
     /// Every pod there was, the old ones first, each side in the order of their creation.
     pub pods: Vec<PodLife>,
-    /// How it was at the end of every moment at which something happened.
+    /// The state at the end of every moment with an event.
     pub moments: Vec<Moment>,
     /// When the rollout was over.
     pub over: Duration,
-    /// How long the timeline is.
+    /// The length of the timeline.
     pub length: Duration,
-    /// How often containers were restarted.
+    /// The number of restarts of containers.
     pub restarts: i64,
 }
 
-/// How it was at the end of a moment.
+/// The state at the end of a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Moment {
     pub at: Duration,
     pub counts: PodCounts,
-    /// How many pods the ReplicaSets of a Deployment are meant to have together, if it is one; the most in this moment.
+    /// The number of pods that the ReplicaSets of a Deployment are to have together, if it is one; the most in this
+    /// moment.
     pub meant: Option<i64>,
 }
 
@@ -43,15 +44,15 @@ pub(super) struct Step {
     pub at: Duration,
     pub act: RolloutEvent,
     pub side: Side,
-    /// Which pods, or which ReplicaSet.
+    /// The names of the pods, or of the ReplicaSet.
     pub names: Vec<String>,
-    /// How many pods the ReplicaSet is to have; why pods fail.
+    /// The size that the ReplicaSet is to have; the reason for which pods fail.
     pub detail: Option<String>,
-    /// How it was after it.
+    /// The numbers after it.
     pub counts: PodCounts,
 }
 
-/// What happened.
+/// The event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum RolloutEvent {
@@ -79,11 +80,11 @@ pub(super) enum RolloutEvent {
 pub(super) struct PodLife {
     pub name: String,
     pub side: Side,
-    /// From when on it was in which state.
+    /// The states, each with its beginning.
     pub states: Vec<(Duration, State)>,
 }
 
-/// How a pod is.
+/// The state of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum State {
@@ -117,7 +118,7 @@ impl Timeline {
 /// Cuts a timeline.
 struct TimelineBuilder<'r> {
     recording: &'r Recording,
-    /// Whether old and new pods differ.
+    /// True when old and new pods are the same.
     same: bool,
     wait: Duration,
     old: BTreeSet<String>,
@@ -131,9 +132,9 @@ struct TimelineBuilder<'r> {
     steps: Vec<Step>,
     moments: Vec<Moment>,
     at: Duration,
-    /// Whether the change was made.
+    /// True when the change was made.
     rolling: bool,
-    /// Whether it was told that the rollout failed.
+    /// True when the failure of the rollout was reported.
     turned: bool,
 }
 
@@ -317,7 +318,7 @@ impl<'r> TimelineBuilder<'r> {
         match &seen.trouble {
             Some(trouble) => {
                 self.state(uid, State::Failing);
-                // Where it goes on and on, the first time is told.
+                // If it goes on and on, the first time is reported.
                 let new = self.pods.get_mut(uid).is_some_and(|pod| pod.troubles.insert(trouble.clone()));
                 if new {
                     self.step(RolloutEvent::Failing, side, seen.name.clone(), Some(trouble.clone()));
@@ -387,7 +388,7 @@ impl<'r> TimelineBuilder<'r> {
         }
     }
 
-    /// When a pod is available that is ready since a moment, which may lie before the change.
+    /// Returns when a pod becomes available that is ready since a moment, which may lie before the change.
     fn available_at(&self, ready: Timestamp) -> Duration {
         let wait = SignedDuration::try_from(self.wait).unwrap_or(SignedDuration::MAX);
         let since_change = ready.duration_since(self.recording.start).saturating_add(wait);

@@ -33,7 +33,7 @@ use belay_core::manifest::ObjectKey;
 use belay_core::manifest::yaml::to_text;
 use belay_core::rollout::{CommitId, LiveWorkload, ObjectState, SourceState, Workload, marks};
 
-/// What `belay status` understands.
+/// The arguments of `belay status`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Only this workload: NAME or KIND/NAME
@@ -45,7 +45,7 @@ pub struct Args {
     /// somebody's hand (paused, suspended, a finalizer), 4 timed out, 1 another daemon follows the source
     #[arg(long, requires = "commit")]
     wait: bool,
-    /// How long to wait
+    /// Longest wait
     #[arg(long, value_name = "TIME", default_value = "15m")]
     timeout: Span,
     /// Go on showing it whenever it changes, until Ctrl-C: in place on a terminal, a line for each change in a pipe
@@ -57,7 +57,7 @@ pub struct Args {
     /// Only those with these labels: app=web,tier!=test
     #[arg(short = 'l', long, value_name = "LABELS")]
     selector: Option<String>,
-    /// How to print it
+    /// Output format
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: Format,
 }
@@ -68,14 +68,14 @@ const NO_PODS: &str = "-";
 /// How often the cluster is asked while watching.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Whether the pods of each revision of a workload that is asked for by name are read.
+/// The choice if the pods of each revision of a named workload are read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Revisions {
     Shown,
     LeftOut,
 }
 
-/// What is looked at.
+/// The subject of the command.
 struct StatusQuery {
     cluster: Cluster,
     namespace: Option<String>,
@@ -84,7 +84,7 @@ struct StatusQuery {
     labels: String,
     /// The daemon's state folder.
     folder: Option<PathBuf>,
-    /// What the daemon remembers, where that can be read.
+    /// The daemon's history, if it can be read.
     history: Option<History>,
 }
 
@@ -126,7 +126,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     Ok(if rows.iter().any(|row| is_failed(row.state)) { Exit::No } else { Exit::Done })
 }
 
-/// Those that belay has applied, and of them those that were asked for.
+/// Returns those that belay has applied, and of them those that were asked for.
 fn labels(selector: Option<&str>) -> String {
     match selector.map(str::trim).filter(|selector| !selector.is_empty()) {
         Some(selector) => format!("{},{selector}", marks::SOURCE),
@@ -209,7 +209,8 @@ impl StatusQuery {
         Ok(())
     }
 
-    /// The published state of each source, also as a line or more for people, and which cluster the rows are of.
+    /// Returns the published state of each source, also as a line or more for people, and which cluster the rows are
+    /// of.
     fn heads(&self, memory: &SourceHistories, rows: &[WorkloadAnswer]) -> (Vec<SourceAnswer>, Vec<String>) {
         let (answers, here) = (memory.source_answers(), self.cluster.server());
         let mut lines: Vec<String> =
@@ -218,7 +219,7 @@ impl StatusQuery {
         (answers, lines)
     }
 
-    /// The table, or one line that says that there is nothing to show.
+    /// Returns the table, or one line that says that there is nothing to show.
     fn table(&self, rows: &[WorkloadAnswer], format: Format) -> Vec<String> {
         if !rows.is_empty() {
             return table(rows, format).lines_within(if format == Format::Wide { None } else { terminal_width() });
@@ -283,17 +284,17 @@ impl StatusQuery {
     }
 }
 
-/// Whether the answer of the command is no.
+/// Returns true when the answer of the command is no.
 fn is_failed(state: ObjectState) -> bool {
     matches!(state, ObjectState::Failed | ObjectState::Rejected | ObjectState::RollbackFailed)
 }
 
-/// `deployment/web`
+/// Returns `deployment/web`
 fn name(row: &WorkloadAnswer) -> String {
     format!("{}/{}", row.object.kind.to_lowercase(), row.object.name)
 }
 
-/// A source in a line, and what is in its way in the next ones.
+/// Returns a source in a line, and what is in its way in the next ones.
 fn lines_of(answer: &SourceAnswer, history: Option<&History>, here: Option<&str>) -> Vec<String> {
     let SourceAnswer { source, head, state, summary, waits_for, cluster, trouble, troubles, warnings, .. } = answer;
     let is_at = head.as_ref().map_or_else(|| "is at no commit yet".to_owned(), |head| at(history, head));
@@ -308,14 +309,14 @@ fn lines_of(answer: &SourceAnswer, history: Option<&History>, here: Option<&str>
     lines.chain(troubles).chain(warnings).map(|line| plain(&line)).collect()
 }
 
-/// `is at 1a2b3c4 Serve HTTP/2 (Ada)`
+/// Returns `is at 1a2b3c4 Serve HTTP/2 (Ada)`
 fn at(history: Option<&History>, head: &CommitId) -> String {
     let told = history.and_then(|history| history.commit(head).ok().flatten());
     let told = told.map(|commit| format!(" {} ({})", commit.subject, commit.author.name)).unwrap_or_default();
     format!("is at {}{told}", head.short())
 }
 
-/// What is in the way, and for how long.
+/// Returns the obstacle, and its age.
 fn in_the_way(trouble: &TroubleAnswer) -> String {
     let age = age(trouble.since, Clock::system().now());
     format!("  nothing newer is rolled out ({age}): {}", trouble.message)
@@ -364,8 +365,8 @@ fn table(rows: &[WorkloadAnswer], format: Format) -> Table {
     table
 }
 
-/// How far a rollout is: pods that are updated and available, updated and ready, updated, and those that are not; at most
-/// ten of them.
+/// Draws the progress of a rollout: pods that are updated and available, updated and ready, updated, and those that are
+/// not; at most ten of them.
 fn bar(row: &WorkloadAnswer) -> String {
     const LONGEST: i64 = 10;
     if row.desired <= 0 || !matches!(row.state, ObjectState::Progressing | ObjectState::RollingBack) {

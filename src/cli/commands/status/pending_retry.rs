@@ -53,7 +53,7 @@ impl PendingRetry {
     }
 }
 
-/// The workloads of a commit that are held or suspended, as far as no newer commit has come to them.
+/// Returns the workloads of a commit that are held or suspended, as far as no newer commit has come to them.
 fn newest_that_are_kept<'a>(history: &History, records: &'a [Record]) -> Result<Vec<&'a Record>, HistoryError> {
     let (mut seen, mut kept) = (BTreeSet::new(), Vec::new());
     let corrected = |record: &Record| keeps_what_is_held(record, records);

@@ -9,7 +9,7 @@ use crate::cluster::Cluster;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::RevisionPods;
 
-/// Adds to the rows of workloads that were asked for by name how many pods there are of each revision; where that can't be
+/// Adds to the rows of workloads that were asked for by name how many pods there are of each revision; if that can't be
 /// read, why.
 pub(in crate::cli) async fn add(cluster: &Cluster, live: &[(ObjectKey, Value)], rows: &mut [WorkloadAnswer]) {
     for row in rows {
@@ -24,7 +24,7 @@ pub(in crate::cli) async fn add(cluster: &Cluster, live: &[(ObjectKey, Value)], 
     }
 }
 
-/// What there is to show of these rows, a line each.
+/// Returns the table of these rows, a line each.
 pub(in crate::cli) fn lines(rows: &[WorkloadAnswer], format: Format) -> Vec<String> {
     let mut lines = Vec::new();
     for row in rows {

@@ -20,19 +20,20 @@ use crate::history::{History, HistoryError, Query, Resolved};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{CommitId, Outcome, Record, Trigger, is_well};
 
-/// How often the history is asked.
+/// The period between two looks at the history.
 const ASK: Duration = Duration::from_millis(500);
-/// How often in a row there must be no history before that is told: a daemon that starts has none for a moment.
+/// The number of looks in a row without a history before that is reported: a daemon that starts has none for a moment.
 const TOLD: u32 = 10;
-/// How often in a row it must be seen that a commit touched nothing: it arrives a moment before its plan is written.
+/// The number of looks in a row for which a commit must have touched nothing: it arrives a moment before its plan is
+/// written.
 const SEEN: u32 = 3;
 
-/// What became of a commit.
+/// The result for a commit.
 struct Through {
     exit: Exit,
     commit: CommitId,
     records: Vec<Record>,
-    /// What is said of it.
+    /// The lines about it.
     lines: Vec<String>,
 }
 
@@ -110,7 +111,7 @@ pub(in crate::cli) async fn wait(
     }
 }
 
-/// The answer where waiting is of no use.
+/// Returns the answer where waiting is of no use.
 fn no_use_to_wait(no_use: NoUse, commit: Option<CommitId>, records: Vec<Record>) -> anyhow::Result<Through> {
     let (exit, lines) = match no_use {
         NoUse::Standby(why) => (Exit::Error, vec![format!("this daemon does not roll the commit out: {why}")]),
@@ -122,13 +123,14 @@ fn no_use_to_wait(no_use: NoUse, commit: Option<CommitId>, records: Vec<Record>)
     }
 }
 
-/// The records of a commit, the newest first.
+/// Returns the records of a commit, the newest first.
 fn records_of(history: &History, named: Option<&CommitId>, commit: &str) -> Result<Vec<Record>, HistoryError> {
     let digits = named.map_or(commit, CommitId::as_str);
     history.records(&Query { commit: Some(digits.to_owned()), ..Query::default() })
 }
 
-/// The commit that a name means in the repositories here; `None` where it is the beginning of an id that nobody here knows.
+/// Returns the commit that a name means in the repositories here; `None` if it is the beginning of an id that nobody
+/// here knows.
 fn named(git: &Repositories, name: &str) -> anyhow::Result<Option<CommitId>> {
     if let Ok(id) = name.parse() {
         return Ok(Some(id));
@@ -166,7 +168,8 @@ fn through(history: &History, named: Option<&CommitId>, commit: &str) -> anyhow:
     if records.is_empty() || !records.iter().all(|record| record.outcome.is_final()) {
         return Ok(None);
     }
-    // What was passed over or taken back at first may be complete by now: the newest record of an object counts.
+    // An object that was passed over or rolled back at first may be complete by now: the newest record of an object
+    // counts.
     let mut seen = BTreeSet::new();
     let counts = records.iter().filter(|record| !keeps_what_is_held(record, &records));
     let newest = counts.filter(|record| seen.insert((&record.source, &record.object)));
@@ -201,7 +204,7 @@ pub(super) fn keeps_what_is_held(record: &Record, records: &[Record]) -> bool {
     is_correction(record) && matches!(last(), Some(Outcome::RolledBack | Outcome::RollbackFailed))
 }
 
-/// Whether a commit has come to every source that has it, and none has anything to do about it.
+/// Returns true when a commit has come to every source that has it, and none has anything to do about it.
 fn untouched_by(
     history: &History,
     git: &Repositories,
@@ -245,7 +248,7 @@ fn untouched_by(
     Ok(Some(Through { exit: Exit::Done, commit: id, records: Vec::new(), lines }))
 }
 
-/// What is not through of a commit, and why: what waits says for what.
+/// Returns the unfinished objects of a commit, with the reasons: a waiting one names its dependencies.
 fn not_through(globals: &Globals, id: Option<&CommitId>) -> Vec<String> {
     let (Ok(folder), Some(id)) = (globals.state_to_look_at(), id) else { return Vec::new() };
     let Ok(history) = History::read_only(&folder) else { return Vec::new() };

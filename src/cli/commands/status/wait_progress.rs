@@ -1,4 +1,4 @@
-//! What is said while `belay status --wait` waits, a line for each change, and whether waiting helps at all.
+//! The lines of `belay status --wait` while it waits, one for each change, and the decision if waiting helps at all.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,17 +17,17 @@ use crate::history::{History, PublishedSource};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Record, marks};
 
-/// How long nothing may have changed before the live object is looked at.
+/// The time without a change after which the live object is read.
 const STILL: Duration = Duration::from_secs(5);
 
-/// What was said of each object of a commit.
+/// The last line about each object of a commit.
 #[derive(Default)]
 pub(super) struct WaitProgress {
     said: BTreeMap<(String, ObjectKey), Said>,
-    /// What was said of each source.
+    /// The last line about each source.
     sources: BTreeMap<String, String>,
     pub(super) cluster: LazyCluster,
-    /// Since when no daemon answers, and whether that was said.
+    /// The time since which no daemon answers, and true if that was said.
     unanswered: Option<(Instant, bool)>,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct WaitProgress {
 pub(super) struct LazyCluster(Option<Option<Cluster>>);
 
 impl LazyCluster {
-    /// `None` where it can't be reached.
+    /// Returns the cluster; `None` if it can't be reached.
     pub(super) async fn get(&mut self, globals: &Globals) -> Option<Cluster> {
         if self.0.is_none() {
             self.0 = Some(globals.cluster("").await.ok());
@@ -45,16 +45,16 @@ impl LazyCluster {
     }
 }
 
-/// What was said of an object.
+/// The last line about an object.
 struct Said {
     line: String,
-    /// Whether its record is open.
+    /// True when its record is open.
     is_open: bool,
     /// When the live object is looked at, unless something changes until then.
     look_at: Instant,
 }
 
-/// What waiting for an object comes to.
+/// The reason for which waiting for an object is of no use.
 pub(super) enum NoUse {
     /// Another daemon follows the source.
     Standby(String),
@@ -153,7 +153,8 @@ impl WaitProgress {
         self.said.insert(key, Said { line, is_open, look_at: Instant::now() + STILL });
     }
 
-    /// The objects that have not changed for a while and that somebody must act on, where there are no others that still move.
+    /// Returns the objects that have not changed for a while and that somebody must act on, where there are no others
+    /// that still move.
     async fn stuck(&mut self, globals: &Globals) -> Option<NoUse> {
         let (now, mut stuck) = (Instant::now(), Vec::new());
         let open: Vec<(ObjectKey, Instant)> = self
@@ -167,7 +168,7 @@ impl WaitProgress {
         }
         let cluster = self.cluster.get(globals).await?;
         for (key, _) in &open {
-            // Where one moves on by itself, the others may with it.
+            // If one moves on by itself, the others may with it.
             let live = live(&cluster, key).await?;
             stuck.push(format!("{key}: {}", waits_for_somebody(key, &live)?));
         }
@@ -175,7 +176,7 @@ impl WaitProgress {
     }
 }
 
-/// An object as it is live; `None` where it is not there, or can't be read.
+/// Returns an object as it is live; `None` if it is not there, or can't be read.
 pub(super) async fn live(cluster: &Cluster, key: &ObjectKey) -> Option<Value> {
     let group = if key.group.is_empty() { String::new() } else { format!("{}/", key.group) };
     let discovered = cluster.discover().await.ok()?;
@@ -192,7 +193,7 @@ pub(super) async fn live(cluster: &Cluster, key: &ObjectKey) -> Option<Value> {
     None
 }
 
-/// What a live object waits for that comes from nowhere but somebody's hand; `None` where it may move by itself.
+/// Returns the obstacle of a live object that only a person can remove; `None` if it may move by itself.
 fn waits_for_somebody(key: &ObjectKey, live: &Value) -> Option<String> {
     let finalizers = live["metadata"]["finalizers"].as_array();
     let named = finalizers.into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>().join(", ");
@@ -206,7 +207,7 @@ fn waits_for_somebody(key: &ObjectKey, live: &Value) -> Option<String> {
     paused.then(|| format!("is paused (belay resume {}/{} lets it go on)", key.kind.to_lowercase(), key.name))
 }
 
-/// Why the daemon here does not roll the commit out, where another follows all the sources that it is for.
+/// Returns why the daemon here does not roll the commit out, if another follows all the sources that it is for.
 fn standby(published: &BTreeMap<String, PublishedSource>, records: &[Record]) -> Option<String> {
     let mut of: Vec<(&String, &PublishedSource)> = published.iter().filter(|(name, _)| is_of(records, name)).collect();
     of.sort_by_key(|(_, source)| source.standing.follower.standby);
@@ -215,7 +216,7 @@ fn standby(published: &BTreeMap<String, PublishedSource>, records: &[Record]) ->
     first.standing.follower.standby.then(|| format!("source {name} {waits}"))
 }
 
-/// Whether a source is one of those that the commit touches; as long as that is not known, any may be.
+/// Returns true when a source is one of those that the commit touches; as long as that is not known, any may be.
 fn is_of(records: &[Record], source: &str) -> bool {
     records.is_empty() || records.iter().any(|record| record.source == source)
 }

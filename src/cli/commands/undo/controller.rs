@@ -15,9 +15,9 @@ use crate::cluster::{Cluster, Mode, Pace, RollError};
 use belay_core::rollout::rolling_update::{Ask, Begun, ByHand, Live, RollingUpdate, To};
 use belay_core::rollout::{Hold, TemplateMarks, applied_fields, body, marks, same_template, template, with_template};
 
-/// How often the cluster is looked at while pods come and go.
+/// The period between two looks at the cluster while pods come and go.
 const LOOK: Duration = Duration::from_secs(1);
-/// How often what is live is looked at anew before it is left to somebody else who keeps changing it.
+/// The number of times that the live object is read anew before it is left to somebody else who keeps changing it.
 const ROUNDS: usize = 5;
 
 /// Takes one back.
@@ -53,7 +53,7 @@ fn by(undo: &Undo<'_>, hold_follows: bool) -> ByHand {
     ByHand { by: undo.who.clone(), since: Clock::system().now(), source: None, from: None, hold_follows }
 }
 
-/// What it is to go back to: what a commit said, or the last one before the present that was seen complete.
+/// Returns the template to go back to: a commit's, or the last one before the present that was seen complete.
 fn goal(undo: &Undo<'_>, target: &Target, source: &str) -> anyhow::Result<Goal> {
     if undo.args.to_revision.is_some_and(|number| number != 0) {
         bail!("{} keeps no revisions; say --to-commit COMMIT (belay history {})", target.quoted(), target.key.name);
@@ -71,7 +71,8 @@ fn goal(undo: &Undo<'_>, target: &Target, source: &str) -> anyhow::Result<Goal> 
     goal::of_commit(undo.memory, target, &[], commit.as_str())
 }
 
-/// Whether the controller has what the goal says, by the commit that it names; without one, by the template itself.
+/// Returns true when the controller has the goal's template, by the commit that it names; without one, by the template
+/// itself.
 fn is_there(live: &Value, goal: &Goal) -> bool {
     match marks::annotation(live, marks::COMMIT) {
         Some(commit) => goal.marks.commit.as_deref() == Some(commit),
@@ -79,7 +80,7 @@ fn is_there(live: &Value, goal: &Goal) -> bool {
     }
 }
 
-/// Only the template goes back: the controller keeps the size that it has.
+/// Returns the template without replicas: the controller keeps the size that it has.
 fn without_replicas(mut manifest: Value) -> Value {
     if let Some(spec) = manifest["spec"].as_object_mut() {
         spec.remove("replicas");
@@ -87,7 +88,7 @@ fn without_replicas(mut manifest: Value) -> Value {
     manifest
 }
 
-/// Whether an undo was broken off between the last pod and the hold.
+/// Returns true when an undo was broken off between the last pod and the hold.
 fn hold_is_missing(live: &Value) -> bool {
     ByHand::on(live).is_some_and(|hand| hand.hold_follows) && Hold::on(live).is_none()
 }
@@ -105,7 +106,7 @@ impl Rolling<'_> {
         Ask { by: Some(self.by.clone()), ..Ask::template(manifest, self.goal.marks.clone()) }
     }
 
-    /// The controller as belay has applied it; one that was rolled by hand since, as it is.
+    /// Returns the controller as belay has applied it; one that was rolled by hand since, as it is.
     fn applied(&self) -> Value {
         let live = &self.target.live;
         applied_fields(live).filter(|applied| template(applied).is_some()).unwrap_or_else(|| live.clone())
@@ -168,7 +169,7 @@ impl Rolling<'_> {
         }
     }
 
-    /// As fast as readiness allows: an undo is in a hurry.
+    /// Returns a pace as fast as readiness allows: an undo is in a hurry.
     fn pace(&self) -> Pace {
         let rest = self.target.live["spec"]["minReadySeconds"].as_u64().map_or(Duration::ZERO, Duration::from_secs);
         Pace { update_period: rest.max(LOOK), poll_interval: LOOK, ..Pace::default() }
@@ -183,7 +184,7 @@ impl Rolling<'_> {
         if live["spec"]["replicas"] == 0 && !is_there(&live, self.goal) {
             there = self.goal.template.clone();
         }
-        // What the server makes of the template counts, and is only known when it is there.
+        // The server's version of the template counts, and is only known after the write.
         for _ in 0..2 {
             let hold = hold.clone().map(|hold| hold.moved_to(&there));
             let sent = body(&without_replicas(self.applied()), source, marks, hold.as_ref());

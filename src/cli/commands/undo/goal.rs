@@ -1,4 +1,5 @@
-//! Where an undo goes to: a revision that the cluster keeps; past its history limit what the history kept, or what Git had.
+//! The goal of an undo: a revision that the cluster keeps; past its history limit one that the history kept, or that
+//! Git had.
 
 use std::collections::BTreeSet;
 
@@ -16,13 +17,13 @@ pub(super) struct Goal {
     pub marks: TemplateMarks,
     /// The object that keeps it, where the cluster does.
     pub keeper: String,
-    /// What was asked for, `revision 3`, in kubectl's words.
+    /// The request, `revision 3`, in kubectl's words.
     pub asked: String,
-    /// What it is: `revision 3 (1a2b3c4 Cache headers (Ada))`.
+    /// The description: `revision 3 (1a2b3c4 Cache headers (Ada))`.
     pub describe: String,
 }
 
-/// The revision of that number; 0 for the one before the present.
+/// Returns the revision of that number; 0 for the one before the present.
 pub(super) fn of_revision(target: &Target, workload: Workload, all: &[Revision], number: i64) -> anyhow::Result<Goal> {
     let revision = revision_meant(workload, &in_words(target), &target.live, all, number)?;
     Ok(of(revision, format!("revision {number}")))
@@ -42,7 +43,7 @@ fn of(revision: &Revision, asked: String) -> Goal {
     }
 }
 
-/// What a commit said, of which the first digits are given.
+/// Finds the template of a commit, by its first digits.
 pub(super) fn of_commit(memory: &UndoHistory, target: &Target, all: &[Revision], digits: &str) -> anyhow::Result<Goal> {
     let made = |revision: &&Revision| revision.marks.commit.as_deref().is_some_and(|commit| commit.starts_with(digits));
     let found: BTreeSet<&str> =
@@ -73,13 +74,13 @@ pub(super) fn of_commit(memory: &UndoHistory, target: &Target, all: &[Revision],
     }
 }
 
-/// A workload in kubectl's words, `deployment "web"`.
+/// Returns a workload in kubectl's words, `deployment "web"`.
 pub(super) fn in_words(target: &Target) -> String {
     let key = &target.key;
     format!("{} {:?}", key.kind.to_lowercase(), key.name)
 }
 
-/// What says that something could not be found, and what there is instead.
+/// Returns the error for a commit that could not be found, with the existing ones.
 pub(super) fn no_such_commit(commit: &str, target: &Target, known: &[String]) -> anyhow::Error {
     let known = match known {
         [] => "none of its revisions names its commit".to_owned(),

@@ -1,4 +1,4 @@
-//! What is remembered of a workload beside the cluster: by the daemon's history, and by its mirror of the repository. Either
+//! The facts about a workload beside the cluster: in the daemon's history, and in its mirror of the repository. Either
 //! may be missing: an undo by revision needs neither.
 
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ use belay_core::rollout::{
 
 /// The most bytes of a file that are read, as in the daemon.
 const FILE_LIMIT: u64 = 3 << 20;
-/// How many records of a workload are looked through for its newest manifest.
+/// The number of records of a workload that are searched for its newest manifest.
 const RECORDS: u32 = 100;
 
 /// The daemon's state folder, as far as there is one.
@@ -30,7 +30,7 @@ pub(super) struct UndoHistory {
     state: PathBuf,
 }
 
-/// What the newest manifest of a workload is, for a hold.
+/// The newest manifest of a workload, for a hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub commit: CommitId,
@@ -51,25 +51,25 @@ impl UndoHistory {
         Ok(UndoHistory { history, state })
     }
 
-    /// The newest manifest of a workload that the daemon took up.
+    /// Returns the newest manifest of a workload that the daemon took up.
     pub(super) fn head(&self, source: &str, target: &Target) -> anyhow::Result<Option<Head>> {
         let Some(newest) = self.newest(source, &target.key)? else { return Ok(None) };
         let Some(manifest) = newest.manifest_hash else { return Ok(None) };
         let config = match Hold::on(&target.live) {
-            // What is live now may name other configuration than the manifest that is held.
+            // The live template may name other configuration than the held manifest.
             Some(hold) if hold.manifest == manifest => hold.config,
             _ => self.configuration(source, target)?,
         };
         Ok(Some(Head { commit: newest.commit, manifest, config }))
     }
 
-    /// The newest record of an object that tells its manifest.
+    /// Returns the newest record of an object that tells its manifest.
     fn newest(&self, source: &str, key: &ObjectKey) -> anyhow::Result<Option<Record>> {
         let mut of_it = self.records(source, key)?.into_iter();
         Ok(of_it.find(|record| record.manifest_hash.is_some() || record.outcome == Outcome::Pruned))
     }
 
-    /// The newest records of an object.
+    /// Returns the newest records of an object.
     fn records(&self, source: &str, key: &ObjectKey) -> anyhow::Result<Vec<Record>> {
         let Some(history) = &self.history else { return Ok(Vec::new()) };
         let query = Query { limit: Some(RECORDS), ..Query::of(source, key) };
@@ -77,7 +77,7 @@ impl UndoHistory {
         Ok(records.into_iter().filter(|record| record.object == *key).collect())
     }
 
-    /// The newest commit before the present one of a workload that was seen complete and has not failed since.
+    /// Returns the newest commit before the present one of a workload that was seen complete and has not failed since.
     pub(super) fn good_before(&self, source: &str, target: &Target) -> anyhow::Result<Option<CommitId>> {
         let present = marks::annotation(&target.live, marks::COMMIT).unwrap_or_default();
         let mut failed = BTreeSet::new();
@@ -97,7 +97,8 @@ impl UndoHistory {
         Ok(None)
     }
 
-    /// The hash of the ConfigMaps and Secrets of the source that the live template names, as the daemon makes it.
+    /// Returns the hash of the ConfigMaps and Secrets of the source that the live template names, as the daemon makes
+    /// it.
     fn configuration(&self, source: &str, target: &Target) -> anyhow::Result<Option<String>> {
         let Some(template) = template(&target.live) else { return Ok(None) };
         let mut known = Vec::new();
@@ -109,7 +110,7 @@ impl UndoHistory {
         Ok(configuration_hash(known.iter().map(|(key, hash)| (key, hash.as_str()))))
     }
 
-    /// The pod template that a workload had at a commit, from the history, else from the mirror.
+    /// Returns the pod template that a workload had at a commit, from the history, else from the mirror.
     pub(super) fn template_of(
         &self,
         source: &str,
@@ -142,10 +143,10 @@ impl UndoHistory {
             InGit::Several(ids) => bail!("{digits:?} is the beginning of several commits: {}", listed(&ids)),
             InGit::None => return Ok(None),
         };
-        // Where the manifest is now it most likely was then; otherwise every file is read.
+        // The file that has the manifest now most likely had it then; otherwise every file is read.
         let place = self.newest(source, &target.key)?.and_then(|record| record.place);
         let namespace = target.key.namespace.as_deref().unwrap_or("default");
-        // What is rendered was never applied as it is written.
+        // A rendered manifest was never applied as it is written.
         let units = find(&CommitTree::new(&mirror, &id), "", &Options::default())?;
         let mut files = mirror.files(&id, "")?.files;
         files.retain(|(path, _)| !units.covers(path));

@@ -22,7 +22,7 @@ mod controller;
 mod goal;
 mod memory;
 
-/// What `belay undo` understands.
+/// The arguments of `belay undo`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(flatten)]
@@ -33,7 +33,7 @@ pub struct Args {
     /// Back to what this commit said: an id, or how it begins
     #[arg(long, value_name = "COMMIT", value_parser = digits)]
     to_commit: Option<String>,
-    /// Why, for those who wonder what is held; the same as --note
+    /// Reason, for others who see the hold; the same as --note
     #[arg(long, value_name = "TEXT", conflicts_with = "note")]
     reason: Option<String>,
     #[command(flatten)]
@@ -62,9 +62,9 @@ struct Undo<'a> {
     args: &'a Args,
     globals: &'a Globals,
     memory: &'a UndoHistory,
-    /// Why, as whoever types says.
+    /// The reason that the person gives.
     why: Option<String>,
-    /// Who types, for the history.
+    /// The person, for the history.
     who: String,
 }
 
@@ -162,7 +162,7 @@ impl Undo<'_> {
         Ok(())
     }
 
-    /// The hold on what is taken back, so that the daemon does not undo the undo.
+    /// Returns the hold on what is taken back, so that the daemon does not undo the undo.
     fn hold(
         &self,
         target: &Target,
@@ -197,7 +197,7 @@ impl Undo<'_> {
         Ok(Some(self.held(head, goal)))
     }
 
-    /// The marks of the template that it goes back to. Where nothing is held, its change-cause says why.
+    /// Returns the marks of the template that it goes back to. If nothing is held, its change-cause gives the reason.
     fn marks(&self, live: &Value, goal: &Goal, hold: Option<&Hold>) -> anyhow::Result<TemplateMarks> {
         let mut said = self.args.cause.annotations(self.globals, live)?;
         let said = said.remove(marks::CHANGE_CAUSE).filter(|_| hold.is_none());
@@ -217,8 +217,8 @@ impl Undo<'_> {
     }
 }
 
-/// What is held was taken back for a reason, by belay or by somebody: an undo would roll it out again and let go of it, with
-/// nobody to judge it. `belay retry` does that, judged.
+/// Refuses a held manifest: it was rolled back for a reason, by belay or by somebody, and an undo would roll it out
+/// again and release it, without a judge. `belay retry` does that, judged.
 fn refuse_what_is_held(target: &Target, goal: &Goal) -> anyhow::Result<()> {
     let live = &target.live;
     let is_in_force = |hold: &Hold| template(live).is_some_and(|present| hold.is_about(present));

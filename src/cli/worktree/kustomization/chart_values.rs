@@ -1,4 +1,4 @@
-//! Which value of a chart is to be changed so that an object is rendered as it is wanted: found by trying.
+//! The search for the value of a chart that must change so that an object is rendered as it is wanted: by trying.
 
 use anyhow::{Context as _, bail};
 use serde_json::Value;
@@ -77,8 +77,8 @@ impl RenderedFolder {
     }
 }
 
-/// What may be changed in the text of a file with values so that an object becomes as it is wanted: each single value that
-/// says what is to be replaced, a whole text or the tag of an image.
+/// Returns the possible changes in the text of a file with values: each single value that contains the text to replace,
+/// a whole text or the tag of an image.
 fn candidates(text: &str, before: &Value, wanted: &Value) -> Vec<ValueChange> {
     let mut replaced = Vec::new();
     differing(before, wanted, &mut replaced);
@@ -101,7 +101,7 @@ fn candidates(text: &str, before: &Value, wanted: &Value) -> Vec<ValueChange> {
     found
 }
 
-/// The single values that differ, the old with the new.
+/// Collects the single values that differ, the old with the new.
 fn differing<'v>(before: &'v Value, wanted: &'v Value, found: &mut Vec<(&'v Value, &'v Value)>) {
     match (before, wanted) {
         (Value::Object(before), Value::Object(wanted)) => {
@@ -117,7 +117,8 @@ fn differing<'v>(before: &'v Value, wanted: &'v Value, found: &mut Vec<(&'v Valu
     }
 }
 
-/// How values may say it: as it is, or as the tag of an image. Where a chart's own version is the tag, its value is empty.
+/// Returns how values may contain it: as it is, or as the tag of an image. If a chart's own version is the tag, its
+/// value is empty.
 fn said_as(old: &Value, new: &Value) -> Vec<(String, String)> {
     let (Some(old), Some(new)) = (text_of(old), text_of(new)) else { return Vec::new() };
     let mut pairs = Vec::new();

@@ -9,10 +9,10 @@ use belay_core::manifest::ObjectKey;
 use belay_core::manifest::edit::{New, Step};
 use belay_core::manifest::yaml::documents;
 
-/// What a kustomization says.
+/// Returns the content of a kustomization.
 ///
 /// # Errors
-/// Where it is not one document, or can't be read.
+/// Fails when it is not one document, or can't be read.
 pub(super) fn read(text: &str) -> anyhow::Result<Value> {
     let (documents, complaints) = documents(text);
     let ([document], true) = (&documents[..], complaints.is_empty()) else { bail!("it is not one document") };
@@ -92,7 +92,7 @@ pub(super) fn with_replicas(text: &str, object: &ObjectKey, ops: &[Op]) -> anyho
     Ok(write_in(text, 0, None, &[op])?)
 }
 
-/// The item of a list that has one of these names.
+/// Returns the item of a list that has one of these names.
 fn only<'v>(list: &'v Value, names: &[&str]) -> anyhow::Result<Option<(usize, &'v Value)>> {
     let all = list.as_array().map(Vec::as_slice).unwrap_or_default();
     let named = |item: &Value| item["name"].as_str().is_some_and(|name| names.contains(&name));
@@ -115,7 +115,7 @@ fn add(text: &str, value: &Value, list: &str, name: &str, fields: Vec<(&str, New
     Ok(write_in(text, 0, None, &[op])?)
 }
 
-/// What a path leads to.
+/// Returns the value at a path.
 pub(super) fn at_mut<'v>(value: &'v mut Value, path: &[Step]) -> Option<&'v mut Value> {
     path.iter().try_fold(value, |value, step| match step {
         Step::Key(name) => value.get_mut(name),

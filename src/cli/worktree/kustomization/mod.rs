@@ -1,4 +1,4 @@
-//! What is rendered in a working copy, and the kustomization that is edited in a manifest's stead.
+//! The rendered units of a working copy, and the kustomization that is edited in a manifest's stead.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -29,7 +29,7 @@ pub(in crate::cli) enum KustomizationField {
     Replicas,
 }
 
-/// What the units of a folder render to.
+/// The renderings of a folder's units.
 pub(in crate::cli) struct RenderedFolder {
     units: FolderUnits<DiskTree>,
     scopes: Scopes,
@@ -38,7 +38,7 @@ pub(in crate::cli) struct RenderedFolder {
     reading: Reading,
 }
 
-/// What became of the text of a kustomization, or of a file with a chart's values.
+/// The new text of a kustomization, or of a file with a chart's values.
 pub(in crate::cli) struct EditedUnit {
     pub path: String,
     pub text: String,
@@ -50,7 +50,7 @@ pub(in crate::cli) struct EditedUnit {
 type Objects = BTreeMap<ObjectKey, Value>;
 
 impl RenderedFolder {
-    /// The units of a folder, rendered.
+    /// Returns the units of a folder, rendered.
     pub(in crate::cli) fn below(folder: &Path, namespace: &str, reading: Reading) -> anyhow::Result<RenderedFolder> {
         let (tree, folder) =
             DiskTree::around(folder).with_context(|| format!("failed to read the folder {}", folder.display()))?;
@@ -64,17 +64,17 @@ impl RenderedFolder {
         Ok(RenderedFolder { units, scopes, files, reading })
     }
 
-    /// Whether the file at a path is no manifest that is rolled out as it is.
+    /// Returns true when the file at a path is no manifest that is rolled out as it is.
     pub(in crate::cli) fn covers(&self, path: &str) -> bool {
         self.units.plan.covers(path)
     }
 
-    /// All manifests, each with the path of its unit.
+    /// Returns all manifests, each with the path of its unit.
     pub(in crate::cli) fn manifests(&self) -> impl Iterator<Item = (&String, &Manifest)> {
         self.files.iter().flat_map(|(path, file)| file.manifests.iter().map(move |manifest| (path, manifest)))
     }
 
-    /// Why a unit is not rendered, where one is not.
+    /// Returns why a unit is not rendered, if one is not.
     pub(in crate::cli) fn failure(&self) -> Option<String> {
         let failed = self.files.values().find(|file| file.manifests.is_empty() && !file.complaints.is_empty())?;
         let complaint = failed.complaints.first()?;
@@ -82,7 +82,7 @@ impl RenderedFolder {
         Some(format!("{} is not rendered: {}: {}{hint}", failed.path, complaint.place, complaint.message))
     }
 
-    /// The files that may be edited: kustomizations, and those with the values of charts.
+    /// Returns the files that may be edited: kustomizations, and those with the values of charts.
     pub(in crate::cli) fn editable(&self) -> impl Iterator<Item = String> {
         self.units.plan.units.values().flat_map(|unit| match unit.kind {
             UnitKind::Kustomize { .. } => vec![unit.path.to_string()],
@@ -90,14 +90,14 @@ impl RenderedFolder {
         })
     }
 
-    /// The files with a chart's values that are there; what a later one says counts.
+    /// Returns the files with a chart's values that are there; what a later one says counts.
     fn values_files(&self, unit: &Unit) -> Vec<String> {
         let mut files = unit.values_files();
         files.retain(|path| matches!(self.units.tree.node(path), Ok(Some(Node::File(_)))));
         files
     }
 
-    /// Whether this is the path of a unit.
+    /// Returns true when this is the path of a unit.
     pub(in crate::cli) fn is_unit(&self, path: &str) -> bool {
         self.files.contains_key(path)
     }
@@ -127,7 +127,7 @@ impl RenderedFolder {
     /// where the workload is so already.
     ///
     /// # Errors
-    /// Where that is not certain; the error names the file to edit.
+    /// Fails when that is not certain; the error names the file to edit.
     pub(in crate::cli) fn edit(
         &self,
         path: &str,
@@ -164,14 +164,14 @@ impl RenderedFolder {
         Ok(Some(EditedUnit { path: path.to_owned(), text: new, others }))
     }
 
-    /// What a unit renders to with other texts of files.
+    /// Returns a unit's rendering with other texts of files.
     fn render(&self, unit: &Unit, texts: &[(&str, &str)]) -> anyhow::Result<Objects> {
         let files = texts.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
         let tree = EditedTree { tree: &self.units.tree, files };
         rendered(&tree, &unit.folder, |other| *other.path == *unit.path, (&self.scopes, &self.reading))
     }
 
-    /// What the images are called that `images` is about is what the workload says without it.
+    /// The names of the images that `images` is about are those of the workload without it.
     fn with_images(&self, unit: &Unit, text: &str, object: &ObjectKey, ops: &[Op]) -> anyhow::Result<String> {
         let without = match fields::read(text)?.get("images") {
             Some(_) => edit::remove_entry(text, 0, &[], "images")?,
@@ -202,7 +202,7 @@ fn renderer(reading: &Reading) -> Renderer {
     Renderer::new(reading.options.clone(), reading.tools.clone(), None)
 }
 
-/// What the unit of a folder renders to that is meant.
+/// Returns the rendering of the unit of a folder.
 fn rendered<T: Tree<Error = Infallible>>(
     tree: &T,
     folder: &str,
@@ -215,7 +215,7 @@ fn rendered<T: Tree<Error = Infallible>>(
     let unit = plan.units.values().find(|unit| is_meant(unit));
     let unit = unit.with_context(|| format!("{folder} is no kustomization that is rolled out"))?;
     let Ok(file) = renderer.file(tree, unit, scopes);
-    // What is wrong with one object is no reason not to change another.
+    // A fault in one object is no reason not to change another.
     if let Some(complaint) = file.complaints.first().filter(|_| file.manifests.is_empty()) {
         bail!("{}: {}", complaint.place, complaint.message);
     }
@@ -230,10 +230,10 @@ fn rendered<T: Tree<Error = Infallible>>(
     Ok(objects.collect())
 }
 
-/// The other objects that change, which may be those with the same image name.
+/// Returns the other objects that change, which may be those with the same image name.
 ///
 /// # Errors
-/// Where the workload is not what was wanted, or something else changes.
+/// Fails when the workload is not as it was wanted, or something else changes.
 fn changed_with(
     field: KustomizationField,
     before: &Objects,
@@ -281,11 +281,11 @@ fn without_images(object: &ObjectKey, value: &Value) -> Value {
     value
 }
 
-/// The kustomization that a new manifest belongs to, the nearest above it, with the manifest among its resources. `None` where
-/// there is none, or it names the manifest already.
+/// Returns the kustomization that a new manifest belongs to, the nearest above it, with the manifest among its
+/// resources. `None` if there is none, or it names the manifest already.
 ///
 /// # Errors
-/// Where the text can't be changed so, or does not render to the same and the new objects.
+/// Fails when the text can't be changed so, or does not render to the same and the new objects.
 pub(in crate::cli) fn with_resource(
     worktree: &mut Worktree,
     folder: &Path,
@@ -318,7 +318,7 @@ pub(in crate::cli) fn with_resource(
     };
     let after = after.with_context(by_hand)?;
     let scopes = Scopes::new(namespace);
-    // Where it does not render as it is, a tool is missing or something else is wrong, which `belay check` tells.
+    // If it does not render as it is, a tool is missing or something else is wrong, which `belay check` reports.
     let reading = (&scopes, reading);
     let is_meant = |unit: &Unit| *unit.folder == *folder;
     if let Ok(old) = rendered(&tree, folder, is_meant, reading) {

@@ -17,7 +17,7 @@ const SECRET: [&str; 11] = [
 
 /// Words in the names of values that look as if they were made at random, and are no secrets.
 const IDENTIFIERS: [&str; 7] = ["tag", "digest", "version", "revision", "commit", "sha", "checksum"];
-/// From how many characters on a value looks as if it was made at random.
+/// The number of characters from which on a value looks as if it was made at random.
 const RANDOM: usize = 12;
 
 /// Whether a value may be one that nobody should read: its name says so, or it looks like a password or a key.
@@ -31,7 +31,7 @@ pub fn may_be_secret(name: &str, value: &str) -> bool {
     named || has_user || value.contains("-----BEGIN ") || (looks_random(value) && !identifies)
 }
 
-/// Whether letters and digits are mixed in a text, and not joined as words and names are.
+/// Returns true when letters and digits are mixed in a text, and not joined as words and names are.
 fn looks_random(value: &str) -> bool {
     let has = |kind: fn(&char) -> bool| value.chars().any(|c| kind(&c));
     let (small, large) = (has(char::is_ascii_lowercase), has(char::is_ascii_uppercase));
