@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Which rooms of the same crate a room may import. The manifests of the crates say which crates may import which.
+#[path = "tidy/english.rs"]
+mod english;
+
+/// The rooms of the same crate that a room may import. The manifests of the crates say which crates may import which.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("backoff", &[]),
     ("blocking", &[]),
@@ -62,7 +65,8 @@ struct Source {
     code: String,
 }
 
-/// The files of all crates. A room is a folder or file at the top of `belay` or `belay-core`; the other crates are one room each.
+/// Returns the files of all crates. A room is a folder or file at the top of `belay` or `belay-core`; the other crates
+/// are one room each.
 fn sources() -> Vec<Source> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut sources = Vec::new();
@@ -156,7 +160,7 @@ fn no_file_imports_what_imports_it() {
     }
 }
 
-/// The path of a file's module inside its room, `a::b`; `None` for the room's own `mod.rs`.
+/// Returns the path of a file's module inside its room, `a::b`; `None` for the room's own `mod.rs`.
 fn module(source: &Source) -> Option<String> {
     let parts: Vec<String> = source
         .path
@@ -169,7 +173,7 @@ fn module(source: &Source) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("::"))
 }
 
-/// The paths that a file imports, each in full: `use a::{b, c::d};` is `a::b` and `a::c::d`.
+/// Returns the paths that a file imports, each in full: `use a::{b, c::d};` is `a::b` and `a::c::d`.
 fn imports(code: &str, keyword: &str) -> Vec<String> {
     let begins = |line: &&str| line.starts_with(keyword);
     let starts = code.match_indices('\n').map(|(at, _)| &code[at + 1..]).chain([code]).filter(begins);
@@ -192,7 +196,7 @@ fn expanded(prefix: &str, tree: &str) -> Vec<String> {
     parts.iter().filter(|part| !part.is_empty()).flat_map(one).collect()
 }
 
-/// A path from the room's own root; `None` where it leads out of the room.
+/// Returns a path from the room's own root; `None` if it leads out of the room.
 fn in_room(path: &str, room: &str, parent: &str) -> Option<String> {
     if let Some(rest) = path.strip_prefix(&format!("crate::{room}::")) {
         return Some(rest.to_owned());
@@ -204,7 +208,7 @@ fn in_room(path: &str, room: &str, parent: &str) -> Option<String> {
     Some(if parent.is_empty() { rest.to_owned() } else { format!("{parent}::{rest}") })
 }
 
-/// What a path names, and the longest module that it leads through.
+/// Returns the name at the end of a path, and the longest module that it leads through.
 fn named_in(path: &str, modules: &BTreeMap<String, &Source>) -> Option<(String, String)> {
     let parts: Vec<&str> = path.split("::").collect();
     let longest =
@@ -284,7 +288,7 @@ fn the_map_names_every_file_of_the_daemon() {
     }
 }
 
-/// Whether a file or folder that the map names is there: from the top, or from a room on.
+/// Returns true when a file or folder that the map names exists: from the top, or from a room on.
 fn names_a_place(root: &Path, name: &str) -> bool {
     ["", "src", "src/daemon", "crates/belay-core/src"].iter().any(|from| {
         let path = root.join(from).join(name.trim_end_matches(".rs"));
@@ -292,7 +296,7 @@ fn names_a_place(root: &Path, name: &str) -> bool {
     })
 }
 
-/// What a section of the map names in code style.
+/// Returns the names in code style of a section of the map.
 fn names_in(section: &str) -> impl Iterator<Item = &str> {
     section.split("\n//! # ").next().unwrap().split('`').skip(1).step_by(2)
 }
