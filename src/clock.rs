@@ -70,8 +70,8 @@ impl Clock {
         }
     }
 
-    /// Returns how much time has passed since some fixed moment, whoever sets the clock; also while the machine was
-    /// suspended, which tokio's clock does not count.
+    /// Returns the time since some fixed moment, unaffected by settings of the clock; it includes the time of a
+    /// suspended machine, which tokio's clock does not count.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         match &self.0 {
@@ -85,8 +85,8 @@ impl Clock {
         }
     }
 
-    /// Returns the present moment by a clock that nobody sets: what lasts for minutes is measured by it, so that a
-    /// machine whose clock is put right fails no rollout.
+    /// Returns the present moment by a clock that nobody sets: durations of minutes are measured by it, so that a
+    /// correction of the machine's clock fails no rollout.
     #[must_use]
     pub fn steady(&self) -> Timestamp {
         let passed = |began: Timestamp, passed: Duration| {
@@ -139,7 +139,7 @@ impl Clock {
 #[expect(unsafe_code, reason = "a function of the C library")]
 fn uptime() -> Option<Duration> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: it writes one timespec to where it is told, and keeps nothing.
+    // SAFETY: it writes one timespec to the given address, and keeps nothing.
     let answer = unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut time) };
     let nanoseconds = u32::try_from(time.tv_nsec).ok()?;
     (answer == 0).then_some(Duration::new(u64::try_from(time.tv_sec).ok()?, nanoseconds))
@@ -150,7 +150,7 @@ fn uptime() -> Option<Duration> {
     None
 }
 
-/// The embedded cluster's clock shows what this one shows.
+/// The embedded cluster's clock shows the same time.
 impl From<Clock> for minicluster::Clock {
     fn from(clock: Clock) -> minicluster::Clock {
         minicluster::Clock::new(move || clock.now())

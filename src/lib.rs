@@ -1,6 +1,7 @@
-//! belay rolls out what a Git repository says, and takes back, by itself, what fails.
+//! belay rolls out the manifests of a Git repository, and rolls back, by itself, a commit that fails.
 //!
-//! This page is the map of the house. The README says what belay is for; the words used here are the words its users see.
+//! This page is the map of the code. The README gives the purpose of belay; the words used here are the words its
+//! users see.
 //!
 //! # The flow of a commit
 //!
@@ -25,23 +26,23 @@
 //! |---|---|---|
 //! | [`kube_facts`] | crate `kube-facts`: facts about Kubernetes' kinds, generated from a real API server | nothing: data |
 //! | [`manifest`] | in `belay-core`: text to objects, each with its place; complaints; edits of a manifest's text | nothing: pure |
-//! | [`rollout`] | in `belay-core`: what to do: plan, judge, roll back (with holds), field ownership, rolling update of ReplicationControllers, record | nothing: pure, time is an argument |
-//! | [`git`] | the branch, what changed, texts at a commit; the working copy of a person who commits | libgit2, the mirror's folder, the network; for a person's commit also the working copy, `gpg` and `ssh-keygen` |
-//! | [`render`] | folders that kustomize or Helm turns into manifests: which there are, from what, the tool's run | a tool as a child process, private folders |
+//! | [`rollout`] | in `belay-core`: decisions: plan, judge, roll back (with holds), field ownership, rolling update of ReplicationControllers, record | nothing: pure, time is an argument |
+//! | [`git`] | the branch, its changes, texts at a commit; the working copy of a person who commits | libgit2, the mirror's folder, the network; for a person's commit also the working copy, `gpg` and `ssh-keygen` |
+//! | [`render`] | folders that kustomize or Helm turns into manifests: finding them, their inputs, the tool's run | a tool as a child process, private folders |
 //! | [`cluster`] | the Kubernetes API: read, watch, apply, evidence, events | the Kubernetes API |
 //! | [`history`] | the record of each manifest of each commit | one SQLite file |
 //! | [`daemon`] | the loop of each source, which joins the rooms above | the rooms above |
 //! | [`web`] | pages, JSON, metrics, `/healthz` and `/readyz` (`web/answer`) over HTTP, which change nothing; Git servers' webhooks, `POST /hooks/SOURCE` (`web/hooks`), which ask the daemon to look at a source | a socket, the history, the cluster, the mirrors |
-//! | [`notices`] | sends what became of commits to receivers elsewhere; `notices/receiver` sends again what failed | the history, sockets to receivers |
+//! | [`notices`] | sends outcomes of commits to receivers elsewhere; `notices/receiver` repeats failed deliveries | the history, sockets to receivers |
 //! | [`cli`] | the commands, and the only room that prints; a command is a file or a folder of `cli/commands` | terminal, everything |
 //! | [`minicluster`] | crate: a small Kubernetes in one process; knows nothing of belay | its own store, a socket when asked |
 //! | [`config`] | a leaf: the configuration file, and the files with secrets that it names | those files |
 //! | [`telemetry`] | a leaf: logs, counters, and messages to systemd (`cli/commands/run/systemd` says when) | standard error, systemd's socket, `/proc` |
-//! | [`blocking`] | a leaf: what waits for a disk keeps no other task of the runtime waiting | nothing |
+//! | [`blocking`] | a leaf: work that waits for a disk keeps no other task of the runtime waiting | nothing |
 //! | [`regular_file`] | a leaf: files that are read as a whole, regular ones only and up to a limit | those files |
 //! | [`state_folder`] | a leaf: the state folder, which is not written where something else has taken its place | that folder |
 //! | [`backoff`] | a leaf: how long is waited before something is tried again | nothing |
-//! | [`clock`] | a leaf: what time it is | the clock |
+//! | [`clock`] | a leaf: the present time | the clock |
 //!
 //! Imports run one way: `main → cli → {web → daemon → {git, render, cluster, history} → rollout → manifest → kube_facts}`,
 //! `cli → notices → history`, and `cli → minicluster → kube_facts`. `minicluster` and the rest never import each other: a misreading of Kubernetes that both
@@ -50,7 +51,7 @@
 //!
 //! # Inside the core
 //!
-//! `belay-core` decides; the daemon and the commands read what it must know, and do what it says.
+//! `belay-core` decides; the daemon and the commands gather its facts, and carry out its decisions.
 //!
 //! | subject | files of `crates/belay-core/src/` |
 //! |---|---|
@@ -62,33 +63,33 @@
 //! | complaints and how they are shown, without values that may be secret | `manifest/complaint` `manifest/report` `manifest/render` `manifest/secrecy` |
 //! | edits of a manifest that keep every other line (`belay set`, `belay scale`) | `manifest/edit` (a line changed: `manifest/edit/replace`) |
 //! | the step for one object: refused, held, left alone, applied | `rollout/plan` (its `mod.rs`) |
-//! | the order of kinds, `belay.dev/after`, what may be deleted | `rollout/plan/order` `rollout/plan/after` `rollout/plan/prune` |
+//! | the order of kinds, `belay.dev/after`, permission to delete | `rollout/plan/order` `rollout/plan/after` `rollout/plan/prune` |
 //! | the decision if a rollout goes on after a restart, or under a newer commit, or is rolled back | `rollout/plan/resume` |
 //! | the decision if a Job that is gone has run for its manifest | `rollout/plan/job_run` |
 //! | the changes of an apply, with Secrets masked | `rollout/plan/diff` |
 //! | a rollout because a ConfigMap or Secret changed | `rollout/plan/config_hash` `rollout/plan/references` |
 //! | the verdict: deadlines, and the time of an outage that is added to them (measured by `rollout/judge/outage`) | `rollout/judge` (its `mod.rs`) |
-//! | failing before the deadline; what a workload's own status says, one file a kind | `rollout/judge/fail_fast`; `rollout/judge/health` |
-//! | the rollback: to which revision, by which writes, what is held and when a hold ends, also if the cluster has lost it; what of a commit goes back | `rollout/rollback/target` `rollout/rollback/plan` `rollout/rollback/hold` `rollout/rollback/kept_hold` `rollout/rollback/whole_commit` |
-//! | `kubectl rollout undo` and `belay undo`, recognised and held | `rollout/rollback/manual_rollback` `rollout/rollback/by_hand`; what the command `belay undo` writes: `rollout/rollback/undo` |
-//! | fields that others own or that are ignored; `replicas` of what an autoscaler scales | `rollout/ownership/owned` `rollout/ownership/ignored_fields` `rollout/autoscaler` |
+//! | failing before the deadline; a workload's own status, one file a kind | `rollout/judge/fail_fast`; `rollout/judge/health` |
+//! | the rollback: its target revision, its writes, its hold and the end of a hold, also if the cluster has lost it; the objects of a commit that go back | `rollout/rollback/target` `rollout/rollback/plan` `rollout/rollback/hold` `rollout/rollback/kept_hold` `rollout/rollback/whole_commit` |
+//! | `kubectl rollout undo` and `belay undo`, recognised and held | `rollout/rollback/manual_rollback` `rollout/rollback/by_hand`; the writes of the command `belay undo`: `rollout/rollback/undo` |
+//! | fields that others own or that are ignored; `replicas` of a workload with an autoscaler | `rollout/ownership/owned` `rollout/ownership/ignored_fields` `rollout/autoscaler` |
 //! | additions of others that must go; fields that the cluster writes itself; `stringData`, which is sent as `data` | `rollout/ownership/surplus` (`rollout/ownership/field_set`); `rollout/ownership/cluster_fields`; `rollout/ownership/string_data` |
 //! | taking over from another tool; whether a Lease is free | `rollout/ownership/takeover` `rollout/ownership/lease` |
-//! | rolling updates of ReplicationControllers, `belay rolling-update` | `rollout/rolling_update` (what is done next: `rollout/rolling_update/roll`, how far: `rollout/rolling_update/sizes`) |
+//! | rolling updates of ReplicationControllers, `belay rolling-update` | `rollout/rolling_update` (the next step: `rollout/rolling_update/roll`, its size: `rollout/rolling_update/sizes`) |
 //! | outcomes, states, reasons, triggers | `rollout/record` |
 //!
 //! # Inside the daemon
 //!
-//! `daemon/source.rs` is the loop of one source: it takes an event, `state/on` decides what becomes of it, and `perform` begins
-//! what that says is to be done. The known facts are in `state/known`, in plain values; slow work runs beside the loop
-//! and comes back as an event (`task_result`). The facts about Git or the history that a decision needs are read there
-//! and come with its event. No file imports one that imports it.
+//! `daemon/source.rs` is the loop of one source: it takes an event, `state/on` decides the reaction to it, and
+//! `perform` carries it out. The known facts are in `state/known`, in plain values; slow work runs beside the loop and
+//! comes back as an event (`task_result`). The facts about Git or the history that a decision needs are read there and
+//! come with its event. No file imports one that imports it.
 //!
 //! | subject | files of `daemon/` |
 //! |---|---|
 //! | the loop | `source` `state` `perform` `task_result`; `startup` reads the records that an earlier run left open; `liveness` answers systemd's watchdog |
 //! | decisions across objects | `state/on` hands each event to the file that decides it: `state/fetch_events` (looks, and heads refused because they empty or replace everything), `state/plan_events` (which plan takes the place of which), `state/rollout_events` (superseding, ends, panics), `state/drift_events` (what is looked into, corrected, reported, taken up), `state/retry_events` (what waits or was refused is tried again, by `state/retries`), with `state/event`, `state/known`, `state/fetching`, `state/drift` and `state/disputes` (who keeps changing what belay puts right; `dispute` is what is said of it) |
-//! | a fetch, and what a new head says | `look` fetches; `read_head` reads the new head and notices one that empties or replaces everything; `lost_folder` complains about a folder that became a link, a submodule or a file; `head_reading` charges each change to its commit (by `git/read/attribution`; rendered folders: `unit_changes`); `beyond_limits` does not read again what is too large; `quarantine` leaves alone a repository that brought belay down (for how long: `git/mirror/attempt`); `repository` `source_options` `capabilities` `head_change` `units` `desired_state` `file_facts` `read_files` `offline_start` |
+//! | a fetch, and the content of a new head | `look` fetches; `read_head` reads the new head and notices one that empties or replaces everything; `lost_folder` complains about a folder that became a link, a submodule or a file; `head_reading` charges each change to its commit (by `git/read/attribution`; rendered folders: `unit_changes`); `beyond_limits` does not read again what is too large; `quarantine` leaves alone a repository that brought belay down (for how long: `git/mirror/attempt`); `repository` `source_options` `capabilities` `head_change` `units` `desired_state` `file_facts` `read_files` `offline_start` |
 //! | a plan | `plan_head` `plan_request` `planner` `plan_parts` (object by object) `plan_surplus` `on_outage` `prepared` `keep_held` `recorded_facts` `live_objects` `config_rollout` `source_dependency`; `plan_once` plans for `belay plan`; `made` says whether an object is this source's (the core refuses what is another's), `ownership_conflict` reports it |
 //! | beginning rollouts | `start` `apply_wave` `dependency_gate` `rollout_end`; `continued_rollout` lets a rollout go on under a newer commit (noted by `state/rollout_events`, decided by the core's `rollout/plan/resume`) |
 //! | one rollout | `rollout` is all of it, from the plan to the record; `patience` `until_served` gives up what is not served; `rollout_task` `apply_manifest` `takeover` `established` `health_monitor` |
@@ -123,27 +124,28 @@
 //! | pages for people, a file each; their live change; diffs, the progress of rollouts, links to the forge | `src/web/pages`; `src/web/live`; `src/web/manifest_diff` `src/web/rollout_progress` `src/web/forge` |
 //! | JSON and its OpenAPI; metrics; which host names are answered | `src/web/api` `src/web/openapi`; `src/web/metrics`, counted in `src/telemetry/metrics`; `src/web/hosts` |
 //! | webhooks: the look that they ask for, and whether their signature is right | `src/web/hooks` `src/web/hook_signature` |
-//! | messages to a receiver, again and again if one fails | `src/notices/receiver` (what: `src/notices/message`; by HTTP, mail, Slack, as a forge's commit status: `send` `mail` `slack` `forge`) |
+//! | messages to a receiver, again and again if one fails | `src/notices/receiver` (content: `src/notices/message`; by HTTP, mail, Slack, as a forge's commit status: `send` `mail` `slack` `forge`) |
 //! | to which addresses nothing is sent | `src/notices/lookup` (which are private: `src/notices/address`) |
 //! | a command | `src/cli/commands`; `belay simulate`'s most and fewest pods: `src/cli/commands/simulate/bounds` |
 //! | the object, revision or cluster that is meant; the embedded cluster of a command; tables, diffs and JSON that are printed | `src/cli/args` `src/cli/session`; `src/cli/session/embedded`; `src/cli/output` |
 //! | the configuration: a source's keys, which source waits for which, files with secrets, its JSON schema | `src/config/source` `src/config/order` `src/config/secret_file` `src/config/schema` |
-//! | the embedded API server: what a write goes through | `crates/minicluster/src/api/write`; rules of kinds: `crates/minicluster/src/api/object/validate`; who owns which field, and conflicts of that: `crates/minicluster/src/api/object/apply` (`update`); quotas (`quota`), ports (`services`), accounts of pods (`service_account`): `crates/minicluster/src/api/admission`; who may ask for it: `crates/minicluster/src/api/access`; what is stored, and its watches: `crates/minicluster/src/api/store` (from how far back: `resource_store`) |
+//! | the embedded API server: the stages of a write | `crates/minicluster/src/api/write`; rules of kinds: `crates/minicluster/src/api/object/validate`; who owns which field, and conflicts of that: `crates/minicluster/src/api/object/apply` (`update`); quotas (`quota`), ports (`services`), accounts of pods (`service_account`): `crates/minicluster/src/api/admission`; who may ask for it: `crates/minicluster/src/api/access`; what is stored, and its watches: `crates/minicluster/src/api/store` (from how far back: `resource_store`) |
 //! | the embedded controllers, a file or folder each | `crates/minicluster/src/controllers`; maxSurge and maxUnavailable: `crates/minicluster/src/controllers/deployment/sizes`; which pods go first: `crates/minicluster/src/controllers/replica_set/rank`; the objects that they see: `crates/minicluster/src/controllers/informer`, those with a pod template: `crates/minicluster/src/controllers/templated` |
-//! | the embedded kubelet: what its pods do | `crates/minicluster/src/kubelet/simulated_pod`; as told by annotations: `crates/minicluster/src/kubelet/fate/parse`; on which node a pod is put: `crates/minicluster/src/kubelet/scheduler` (may it be there: `filters`, where best: `scores`) |
+//! | the embedded kubelet: the behaviour of its pods | `crates/minicluster/src/kubelet/simulated_pod`; as told by annotations: `crates/minicluster/src/kubelet/fate/parse`; on which node a pod is put: `crates/minicluster/src/kubelet/scheduler` (may it be there: `filters`, where best: `scores`) |
 //!
 //! # Invariants
 //!
 //! 1. The pure rooms touch nothing: same inputs, same answer.
 //! 2. A plan is complete before the first write; applying it takes no decisions.
 //! 3. Rolling back is rolling out an earlier template; there is one path, used both ways.
-//! 4. belay changes and deletes only what carries its mark, and deletes only what its history or Git says was in the
-//!    repository; it takes over only what its repository names.
+//! 4. belay changes and deletes only objects that carry its mark, and deletes only objects that were in the repository
+//!    by its history or Git; it takes over only objects that its repository names.
 //! 5. One rollout at a time per workload; a newer commit replaces it.
 //! 6. Every manifest of every commit that the daemon acted on ends in exactly one record; killing belay loses none.
 //! 7. A failed manifest is never applied a second time while it is held; a rollback is never itself rolled back.
 //! 8. Every wait has a limit, every queue has a bound, every retry has a back-off or the fixed `interval` of its source.
-//! 9. belay can't tell the embedded cluster from a real one; the embedded cluster can't tell belay from kubectl.
+//! 9. belay can't distinguish the embedded cluster from a real one; the embedded cluster can't distinguish belay from
+//!    kubectl.
 //! 10. Secret values never reach a log, a diff, a record, an error or a page (`rollout/plan/diff`, `manifest/secrecy`,
 //!     `cluster/masking`).
 

@@ -1,4 +1,4 @@
-//! Logs, what systemd wants to hear, and what is counted.
+//! Logs, notifications for systemd, and metrics.
 
 mod journal;
 mod log_writer;
@@ -68,8 +68,8 @@ pub fn as_error(line: &str) -> String {
     if journal::is_read_by_it() { journal::with_priority(journal::ERROR, line) } else { line.to_owned() }
 }
 
-/// Returns the filter, whatever it lets through, with no more of kube's client than what is an error: it logs a whole
-/// answer that it can't read, and that may be one with Secrets that broke off.
+/// Returns the filter with only the errors of kube's client: it logs a whole answer that it can't read, and that may be
+/// a truncated one with Secrets.
 #[must_use]
 pub fn without_answers(filter: EnvFilter) -> EnvFilter {
     let quiet = ["kube_client=error", "kube_client::client=error"];
@@ -111,7 +111,7 @@ impl Systemd {
         self.tell(&NotifyState::Stopping)
     }
 
-    /// Says, in one line, what the service is doing. `false` where it was not taken.
+    /// Reports the present activity of the service, in one line. `false` where it was not taken.
     pub fn status(&self, line: &str) -> bool {
         // Each further line would be a message of its own.
         self.tell(&NotifyState::Status(&line.replace('\n', " ")))

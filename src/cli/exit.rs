@@ -5,7 +5,7 @@ use std::process::ExitCode;
 /// The end of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// It did what it was asked to.
+    /// It succeeded.
     Done,
     /// It could not; standard error says why.
     Error,

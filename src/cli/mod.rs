@@ -1,4 +1,5 @@
-//! SAY. The only room that prints. A command is a file or a folder of `commands`; each says what it is in its arguments' doc comments.
+//! SAY. The only room that prints. A command is a file or a folder of `commands`; each is described in the doc comment
+//! of its arguments.
 
 mod args;
 mod commands;
@@ -115,13 +116,13 @@ enum Command {
     Version(commands::version::Args),
 }
 
-/// Returns the whole command line as a value, for whoever wants to know every command and option there is.
+/// Returns the whole command line as a value, for a list of every command and option.
 #[must_use]
 pub fn command() -> clap::Command {
     args::command_line::command()
 }
 
-/// Reads the command line and does what it says.
+/// Reads the command line and runs its command.
 #[must_use]
 pub fn main() -> ExitCode {
     if let Some(answered) = crate::git::answer_ssh() {

@@ -12,7 +12,7 @@ use belay_core::rollout::{CommitId, Revision, marks, revisions, same_template, t
 /// The choice if a write is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// The server only says what the write would do.
+    /// The server only reports the result that the write would have.
     DryRun,
     /// The write is done.
     Real,
@@ -42,7 +42,7 @@ fn in_its_scope(served: &Served, body: Compact) -> Compact {
 }
 
 impl Cluster {
-    /// Applies a manifest server-side. belay takes over the fields that it names from whoever owns them.
+    /// Applies a manifest server-side. belay takes over the fields that it names from their owners.
     ///
     /// # Errors
     /// As [`ClusterError`] sorts them.
@@ -131,8 +131,8 @@ impl Cluster {
     }
 
     /// Marks the newest revision that `commit` made as failed, in its change-cause, so that `kubectl rollout history`
-    /// tells. Not while it is the current one: its controller would write the workload's own change-cause over it. Does
-    /// nothing if there is none, or it is marked already.
+    /// shows it. Not while it is the current one: its controller would write the workload's own change-cause over it.
+    /// Does nothing if there is none, or it is marked already.
     ///
     /// # Errors
     /// As [`ClusterError`] sorts them.

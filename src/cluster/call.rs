@@ -1,4 +1,4 @@
-//! One request and its answer: bounded in time, refusals told from an absent server, warnings kept.
+//! One request and its answer: bounded in time, with refusals distinguished from an absent server and warnings kept.
 
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt as _, Limited};
@@ -172,8 +172,8 @@ impl Cluster {
         answer.map(|(code, (warnings, received))| (code, warnings, received))
     }
 
-    /// Does an exchange within the time limit of requests, and notes whether the API server answered: with which code, and
-    /// what. An exchange without an answer is an outage only if the server is not ready either.
+    /// Does an exchange within the time limit of requests, and notes the code of the API server's answer, or that it
+    /// did not answer. An exchange without an answer is an outage only if the server is not ready either.
     pub(super) async fn in_time<T>(
         &self,
         purpose: Purpose<'_>,
@@ -266,7 +266,7 @@ fn refused(purpose: Purpose<'_>, code: u16, reason: String, message: String, det
     };
     let causes: Vec<(String, String)> = causes.map(cause).collect();
     let message = if purpose.secret {
-        // The server quotes values; say which fields are wrong, and nothing of what it says about them.
+        // The server quotes values; name the wrong fields, and nothing that it says about them.
         let fields = causes.iter().map(|(field, _)| field.as_str()).filter(|field| !field.is_empty());
         let why = fields.map(str::to_owned).chain(without_values(&message)).collect::<Vec<_>>().join(", ");
         format!("the API server refuses the Secret ({reason}{}{why})", if why.is_empty() { "" } else { ": " })

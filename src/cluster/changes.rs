@@ -1,5 +1,5 @@
-//! The objects of a kind in one scope, everywhere or in a namespace: a list, then what changes, and a list again whenever
-//! what changed can't be known.
+//! The objects of a kind in one scope, everywhere or in a namespace: a list, then changes, and a new list whenever
+//! changes were missed.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,9 +29,9 @@ pub enum Seen {
     TooLarge(ObjectKey, ClusterError),
     /// An object is gone.
     Gone(ObjectKey),
-    /// All objects of this kind that there are have been told; from now on, changes.
+    /// All existing objects of this kind have been reported; changes follow.
     Synced(Served),
-    /// A watch, by the address of what it watches, is in trouble, and tries again; or, with `None`, it is not any more.
+    /// A watch, by its address, fails and tries again; with `None`, it has recovered.
     Trouble(String, Option<ClusterError>),
     /// belay may not read this kind, and why; or, with `None`, it may.
     Denied(Served, Option<String>),
@@ -56,7 +56,7 @@ pub(super) struct Scope {
     pub labels: String,
     /// Only in this namespace.
     pub namespace: Option<String>,
-    /// The objects that were told of, of all scopes of the kind.
+    /// The reported objects, of all scopes of the kind.
     pub known: Arc<Mutex<BTreeSet<ObjectKey>>>,
     /// The receiver of objects.
     pub send: mpsc::Sender<Seen>,

@@ -57,11 +57,11 @@ fn whole(error: &(dyn Error + 'static)) -> String {
 /// The connection in use.
 struct Present {
     client: Client,
-    /// The number of times that it was made anew.
+    /// The number of times that it was renewed.
     number: u64,
     stamp: u64,
     looked: Instant,
-    /// When it was made anew last, or tried to be.
+    /// The time of the last attempt to renew it.
     renewed: Option<Instant>,
     /// The reason for which it could not be.
     trouble: Option<String>,
@@ -74,8 +74,7 @@ struct Connection {
     renewing: tokio::sync::Mutex<()>,
 }
 
-/// Returns a client whose connection is made anew where the server does not accept its credentials, and where the files
-/// change.
+/// Returns a client whose connection is renewed if the server does not accept its credentials, and if the files change.
 ///
 /// # Errors
 /// Fails when no client can be made in the first place.
@@ -125,7 +124,7 @@ impl Connection {
         }
     }
 
-    /// Makes the connection anew where the files have changed.
+    /// Renews the connection if the files have changed.
     async fn look(self: &Arc<Self>) {
         let number = {
             let mut present = self.present();
@@ -141,8 +140,8 @@ impl Connection {
         }
     }
 
-    /// Makes the connection anew, unless somebody did since it had this number. Returns true when it is another one
-    /// now. The task is polled also while the caller waits for something else: the lock is never held by a future that
+    /// Renews the connection, unless somebody did since it had this number. Returns true when it is another one now.
+    /// The task is polled also while the caller waits for something else: the lock is never held by a future that
     /// stands still.
     async fn renewed(self: &Arc<Self>, number: u64, why: &'static str) -> bool {
         let connection = Arc::clone(self);
@@ -198,7 +197,7 @@ mod tests {
     use std::convert::Infallible;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// Returns a client of a server that accepts nobody but whoever shows `valid`.
+    /// Returns a client of a server that accepts only the credential `valid`.
     fn client(shown: u64, valid: &Arc<AtomicU64>) -> Client {
         let valid = Arc::clone(valid);
         let service = tower::service_fn(move |request: Request<Body>| {
@@ -212,7 +211,7 @@ mod tests {
         Client::new(service, "shop")
     }
 
-    /// Returns a connection, what its file holds, and what the server accepts.
+    /// Returns a connection, the content of its file, and the credential that the server accepts.
     async fn connection() -> (Client, Arc<AtomicU64>, Arc<AtomicU64>) {
         let (file, valid) = (Arc::new(AtomicU64::new(1)), Arc::new(AtomicU64::new(1)));
         let (stamp, of, shown) = (Arc::clone(&file), Arc::clone(&valid), Arc::clone(&file));

@@ -47,7 +47,7 @@ impl Cluster {
     /// Does one write of a rolling update, under the name of that manager.
     ///
     /// # Errors
-    /// As [`ClusterError`] sorts them; what only means that somebody else was faster is [`Sent::Outdated`].
+    /// [`ClusterError`] sorts them; a conflict with a faster writer is [`Sent::Outdated`].
     pub async fn write_controller(&self, namespace: &str, write: &Write, manager: &str) -> Result<Sent, ClusterError> {
         let by = FoundBy { namespace, manager };
         let controller = self.served("v1", "ReplicationController").await?;

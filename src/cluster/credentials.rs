@@ -1,4 +1,4 @@
-//! Errors of programs that a kubeconfig names for credentials, without what those programs printed.
+//! Errors of programs that a kubeconfig names for credentials, without the output of those programs.
 
 use std::error::Error;
 

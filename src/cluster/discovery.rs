@@ -13,12 +13,12 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
 pub struct Discovered {
     /// `v1.36.3`.
     pub version: String,
-    /// `apps/v1`, and where the server tells them at once, `apps/v1/Deployment`; sorted.
+    /// `apps/v1`, and if the server lists them at once, `apps/v1/Deployment`; sorted.
     pub api_versions: Vec<String>,
 }
 
 impl Cluster {
-    /// Asks the cluster what it is: three requests.
+    /// Discovers version and kinds of the cluster in three requests.
     ///
     /// # Errors
     /// As [`ClusterError`] sorts them.

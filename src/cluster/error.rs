@@ -41,7 +41,7 @@ pub enum ClusterError {
 /// The message of a write that is given up because this daemon may not write.
 pub(super) const NOT_ENTITLED: &str = "this daemon does not hold the Lease of its source now, and does not write";
 
-/// The reason for which the API server could not do now what it was asked to do.
+/// The reason for which the API server could not handle the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AwayCause {
     /// It did not answer at all: that is logged once, not for each request.
@@ -65,7 +65,7 @@ pub struct ServerRefusal {
     pub reason: String,
     /// The fault; for Secrets without any text of the server that could repeat a value.
     pub message: String,
-    /// The fields that are wrong, `spec.replicas`, with what is wrong with each.
+    /// The wrong fields, `spec.replicas`, each with its problem.
     pub causes: Vec<(String, String)>,
 }
 

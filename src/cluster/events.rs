@@ -1,4 +1,4 @@
-//! Kubernetes Events: what belay did to a workload, where `kubectl describe` shows it.
+//! Kubernetes Events about belay's writes to a workload, visible in `kubectl describe`.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -44,7 +44,7 @@ impl Cluster {
         let message: String = event.message.chars().take(MESSAGE_LIMIT).collect();
         let body = json!({
             "apiVersion": "v1", "kind": "Event",
-            // Its controller may tell of it at this very moment, under a name of the same form.
+            // Its controller may report it at this very moment, under a name of the same form.
             "metadata": {"name": format!("{}.belay-{:x}", key.name, now.as_nanosecond()), "namespace": namespace},
             "involvedObject": {
                 "apiVersion": live["apiVersion"], "kind": key.kind, "namespace": key.namespace, "name": key.name,

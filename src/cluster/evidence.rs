@@ -116,7 +116,7 @@ impl Cluster {
             Some(Workload::StatefulSet) => keeper["metadata"]["name"].as_str(),
             _ => marks::label(keeper, label),
         };
-        // An adopted ReplicaSet may have no hash; its own selector still tells its pods.
+        // An adopted ReplicaSet may have no hash; its own selector still identifies its pods.
         Ok(Some(match value {
             Some(value) => format!("{base},{label}={value}"),
             None => selector_text(&keeper["spec"]["selector"]),
@@ -234,7 +234,7 @@ impl Cluster {
             }
         }
         found.sort_by(|one, other| other.at.cmp(&one.at).then_with(|| one.message.cmp(&other.message)));
-        // Warnings say why; what is normal only fills the rest.
+        // Warnings explain; normal events only fill the rest.
         found.sort_by_key(|event| event.kind != "Warning");
         found.truncate(EVENTS);
         found

@@ -1,12 +1,12 @@
 //! The items of a list, one by one as they arrive: however much a list holds, one item of it is in memory at a time.
 
-/// The most bytes of one item: several times what etcd stores in one object.
+/// The most bytes of one item: several times the size of one object in etcd.
 pub(super) const ITEM_LIMIT: usize = 16 * 1024 * 1024;
 /// How many bytes are kept of an item that is too long, to tell which it is.
 pub(super) const BEGINNING: usize = 1024 * 1024;
 /// The most bytes of a list without its items.
 const REST_LIMIT: usize = 1024 * 1024;
-/// The longest key at the list's own level that is told from others.
+/// The longest key at the list's own level that is compared in full.
 const KEY_LIMIT: usize = 64;
 
 /// An item of a list.
@@ -32,7 +32,8 @@ pub(super) enum TooMuch {
     Rest,
 }
 
-/// Takes a list apart while it is read. It is not checked to be JSON: whoever parses an item, or the rest, does that.
+/// Takes a list apart while it is read. It does not check for valid JSON: the parser of an item, or of the rest, does
+/// that.
 #[derive(Debug, Default)]
 pub(super) struct Items {
     /// The list without its items.

@@ -1,4 +1,4 @@
-//! Finding what carries a label, of whatever kind it is.
+//! Finding objects with a label, of any kind.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use belay_core::manifest::ObjectKey;
 /// All kinds in one answer (Kubernetes 1.26 and newer; an older server answers with a list of groups, which names no kind).
 const ALL_KINDS: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
                          application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
-/// Objects without what they say: of Secrets, nothing secret.
+/// Metadata of objects without their content: of Secrets, nothing secret.
 const ONLY_METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 /// The verbs that a kind must support before anybody can have applied an object of it, and it can be deleted.
 const NEEDED: [&str; 3] = ["delete", "list", "patch"];

@@ -69,7 +69,7 @@ impl Cluster {
         Ok(self.lease_object(namespace, name).await?.as_ref().map(Lease::of))
     }
 
-    /// Returns a Lease as the API server tells it; `None` if there is none.
+    /// Returns a Lease as the API server returns it; `None` if there is none.
     ///
     /// # Errors
     /// As [`ClusterError`] sorts them.
@@ -178,7 +178,7 @@ impl Cluster {
             tokio::select! {
                 biased;
                 () = tokio::time::sleep_until(until.at) => {}
-                // Nobody is left who could renew it: what is known holds until it ends.
+                // Nobody is left who could renew it: it holds until it ends.
                 Ok(()) = entitled.changed() => {}
                 answer = step => match answer {
                     Some(answer) => return answer,

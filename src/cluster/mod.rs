@@ -129,7 +129,7 @@ impl Cluster {
         self.outages.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Notes whether the API server has answered what was sent at `began`.
+    /// Notes for a request sent at `began` that the API server answered, or did not.
     fn note(&self, answered: bool, began: Timestamp) {
         let mut outages = self.outages.lock().unwrap_or_else(PoisonError::into_inner);
         if answered { outages.answered(self.clock.steady()) } else { outages.silent(began) }

@@ -1,4 +1,4 @@
-//! An API server that does not answer is told once, with how many requests it is about, not once for each of them.
+//! An unanswering API server is reported once, with the number of requests concerned, not once for each of them.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -85,7 +85,7 @@ mod tests {
         assert!((5..=9).contains(&lines.len()), "{} lines in an hour", lines.len());
         outage.answered();
         assert!(outage.state().since.is_none() && outage.state().failed == 0);
-        // It comes and goes: that is not told each time.
+        // It comes and goes: not each time is reported.
         tokio::time::sleep(QUIET_LONGEST).await;
         lines.clear();
         for _ in 0..60 {

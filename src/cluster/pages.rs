@@ -1,4 +1,4 @@
-//! Lists, page by page: read item by item, so that what others store costs no memory, in pages that become smaller where
+//! Lists, page by page: read item by item, so that objects of others cost no memory, in pages that become smaller if
 //! the objects are large.
 
 use std::collections::BTreeSet;
@@ -191,8 +191,8 @@ impl Cluster {
         if allowed { Ok(found) } else { Err(denied) }
     }
 
-    /// Returns the live objects among `wanted`, as far as listing their kind is cheaper than reading them one by one:
-    /// the second is what was not found while it was.
+    /// Returns the live objects among `wanted`, as far as listing their kind is cheaper than reading them one by one;
+    /// the second value has those of them that were not found.
     ///
     /// # Errors
     /// Fails when the API server does not answer, or does not allow it.

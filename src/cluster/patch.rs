@@ -1,5 +1,5 @@
-//! The writes of the commands: small patches, under a field manager of their own, so that what a person asked for by hand
-//! never passes for what belay applied.
+//! The writes of the commands: small patches, under a field manager of their own, so that a change by hand never passes
+//! for one that belay applied.
 
 use http::Method;
 use serde_json::{Value, json};

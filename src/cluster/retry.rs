@@ -1,4 +1,4 @@
-//! Trying again what a fault of the infrastructure has kept from happening: with a back-off, without an end, until told otherwise.
+//! Retries after a fault of the infrastructure: with a back-off, without an end, until cancelled.
 
 use std::future::Future;
 use std::time::Duration;

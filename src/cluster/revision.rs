@@ -60,7 +60,7 @@ impl Cluster {
         }
     }
 
-    /// Returns those of these pods that can't run by what their own manifest says, and not for a fault of the
+    /// Returns those of these pods that can't run because of their own manifest, and not because of a fault of the
     /// infrastructure.
     pub async fn failing_by_themselves(&self, pods: Vec<Value>) -> Vec<Value> {
         let accounts = self.accounts(&pods, &mut Vec::new()).await;

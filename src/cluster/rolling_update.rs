@@ -50,7 +50,7 @@ pub enum RollError {
 
 impl Cluster {
     /// Rolls one ReplicationController of `namespace` to another, and returns the last line. `say` hears of every step.
-    /// Nothing is written after the future is dropped; the same update, made anew, goes on from there.
+    /// Nothing is written after the future is dropped; the same update, started again, goes on from there.
     ///
     /// # Errors
     /// [`RollError`].
@@ -62,7 +62,7 @@ impl Cluster {
         mut say: impl FnMut(&str, Counters),
     ) -> Result<String, RollError> {
         let mut progress_timeout = ProgressTimeout::new(pace.timeout);
-        // Lines of a write that must be made again are not told again.
+        // Lines of a write that must be repeated are not printed again.
         let mut told: Vec<String> = Vec::new();
         loop {
             let Some(live) = progress_timeout.ask(self.look_at_controllers(&update, namespace).await).await? else {
@@ -127,7 +127,7 @@ impl ProgressTimeout {
         self.backoff.reset();
     }
 
-    /// Waits, but not beyond the time that there is; with none left it says what did not come.
+    /// Waits, but at most for the remaining time; with none left it names the missing condition.
     async fn wait(&self, time: Duration, what: &str) -> Result<(), RollError> {
         if Instant::now() >= self.until {
             return Err(RollError::TimedOut { waiting_for: what.to_owned() });

@@ -1,4 +1,4 @@
-//! Watching the objects of a source: one watch a kind, by label, so that what others own costs nothing.
+//! Watching the objects of a source: one watch a kind, by label, so that objects of others cost nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -232,7 +232,7 @@ struct Closed;
 struct Spaces {
     /// Those that may not be read.
     denied: BTreeMap<String, ClusterError>,
-    /// Those of which it is known what there is, or that it may not be read.
+    /// The kinds that are listed completely, or may not be read.
     synced: BTreeSet<String>,
     tasks: BTreeMap<String, Aborted>,
 }

@@ -17,7 +17,7 @@ pub enum GitError {
         /// The thing found instead.
         why: String,
     },
-    /// The repository on this machine belongs to another user, who could make belay run or read what they like.
+    /// The repository on this machine belongs to another user, who could make belay run or read anything.
     #[error(
         "the repository {} belongs to another user than belay runs as; if you trust that user, tell Git so: git config \
          --system --add safe.directory '{}'",
@@ -35,7 +35,7 @@ pub enum GitError {
         /// The feature, and advice.
         what: String,
     },
-    /// A shallow clone has no history to tell who changed what.
+    /// A shallow clone has no history that names the author of a change.
     #[error(
         "the repository {repository} is a shallow clone: its history is cut off; complete it with: git fetch --unshallow"
     )]
@@ -294,7 +294,7 @@ impl GitError {
     }
 }
 
-/// Turns an error of libgit2 into one of ours that says what was being done.
+/// Turns an error of libgit2 into one of ours that names the operation.
 pub(super) fn while_doing(doing: impl Into<String>) -> impl FnOnce(git2::Error) -> GitError {
     move |error| GitError::Git { doing: doing.into(), message: error.message().to_owned() }
 }

@@ -1,5 +1,5 @@
-//! IN. The only room that says git2 and notify: where the branch stands, what changed between two commits, who changed
-//! it, texts at a commit.
+//! IN. The only room that uses git2 and notify: the head of a branch, the difference between two commits and its
+//! authors, texts at a commit.
 //!
 //! | part | contents |
 //! |---|---|

@@ -123,7 +123,7 @@ pub enum HistoryError {
         /// The outcome.
         outcome: Outcome,
     },
-    /// A record ends with [`super::History::finish`] and nothing else, and only in what is an end.
+    /// A record ends only with [`super::History::finish`], and only with an outcome that is an end.
     #[error("record {} can't become {outcome} in this way", id.0)]
     WrongOutcome {
         /// Its number.

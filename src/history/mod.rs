@@ -1,6 +1,6 @@
-//! MEMORY. The only room that says rusqlite: what became of each manifest of each commit, in one SQLite file.
+//! MEMORY. The only room that uses rusqlite: the outcome of each manifest of each commit, in one SQLite file.
 //!
-//! The file may be lost and nothing else changes: what belay must remember is in the cluster, on the objects.
+//! The file may be lost and nothing else changes: the state that belay needs is in the cluster, on the objects.
 
 mod error;
 mod notices;

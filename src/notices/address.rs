@@ -105,7 +105,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         Ipv4Addr::new(a, b, c, d)
     };
     match segments {
-        // An IPv4 address in it is what is reached in the end: NAT64 (RFC 6052), 6to4 (RFC 3056).
+        // An IPv4 address in it is the address that is reached in the end: NAT64 (RFC 6052), 6to4 (RFC 3056).
         [0x64, 0xff9b, 0, 0, 0, 0, ..] => is_public_v4(low(6)),
         [0x2002, ..] => is_public_v4(low(1)),
         // Documentation, Teredo and other protocols' own.

@@ -1,4 +1,4 @@
-//! A message on its way, and what came back.
+//! A message on its way, and its answer.
 
 use std::fmt;
 use std::future::Future;
@@ -59,7 +59,7 @@ pub struct HttpAnswer {
     pub status: u16,
     /// The time after which it wants to be asked again.
     pub retry_after: Option<Duration>,
-    /// The beginning of what it said, without what could steer a terminal, and without secrets.
+    /// The beginning of its answer, without characters that could steer a terminal, and without secrets.
     pub text: String,
 }
 
@@ -70,7 +70,7 @@ pub struct SendError(pub String);
 
 /// The transport of messages to receivers.
 pub trait Post: Send + Sync + 'static {
-    /// Sends one, and says what came back.
+    /// Sends one, and returns the answer.
     fn post(&self, delivery: Delivery) -> Pin<Box<dyn Future<Output = Result<HttpAnswer, SendError>> + Send + '_>>;
 }
 

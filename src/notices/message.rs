@@ -142,7 +142,7 @@ impl NoticeEvent {
     }
 }
 
-/// Returns the JSON schema (draft 2020-12) of what a webhook is sent.
+/// Returns the JSON schema (draft 2020-12) of a webhook's body.
 #[must_use]
 pub fn schema() -> Value {
     let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();

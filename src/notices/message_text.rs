@@ -1,4 +1,4 @@
-//! A message as people read it, in the style of what shows it.
+//! A message as people read it, in the style of its display.
 
 use std::fmt::Write as _;
 
@@ -54,7 +54,7 @@ pub(super) fn text(notification: &Notification, style: &Style) -> String {
     text
 }
 
-/// Returns the first line: which source, what happened, since when, to which commit.
+/// Returns the first line: source, event, beginning, commit.
 fn headline(notification: &Notification, style: &Style) -> String {
     let quoted = style.quoted;
     let source = notification.source.as_deref().map_or_else(|| "several sources".to_owned(), quoted);

@@ -1,5 +1,5 @@
-//! TELL. Sends what became of commits to receivers elsewhere: the history holds what is to be told, and how far each receiver
-//! has been told. It reads, and notes what it sent; nothing waits for it.
+//! TELL. Sends outcomes of commits to receivers elsewhere: the history holds the notices, and the progress of each
+//! receiver. It reads, and notes sent notices; nothing waits for it.
 
 mod address;
 mod bounded_stream;

@@ -2,7 +2,8 @@
 
 use belay_core::manifest::is_hidden;
 
-/// Returns a text in one line, without what could steer a terminal or hide a part of it, of at most so many characters.
+/// Returns a text in one line, without characters that could steer a terminal or hide a part of it, of at most so many
+/// characters.
 pub(super) fn plain_line(text: &str, longest: usize) -> String {
     let plain: String = text.chars().map(|c| if is_hidden(c) || c.is_whitespace() { ' ' } else { c }).collect();
     let plain = plain.trim();

@@ -1,4 +1,4 @@
-//! A receiver, and the task that tells it: one message after another, later and later while it does not answer.
+//! A receiver, and the task that sends to it: one message after another, with growing delays while it does not answer.
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
@@ -35,7 +35,7 @@ use belay_core::rollout::{CommitId, Outcome};
 const CA_FILE: u64 = 1 << 20;
 /// The period between two looks of a receiver for new notices.
 const LOOK: Duration = Duration::from_secs(5);
-/// The same of a forge, which is told at once that something begins.
+/// The same of a forge, which is notified at once of a beginning.
 const LOOK_OF_FORGE: Duration = Duration::from_secs(1);
 /// The age of a notice at which it is sent: troubles of one moment are sent together.
 const SETTLES: Duration = Duration::from_secs(5);
@@ -67,7 +67,7 @@ pub struct Settings {
     pub post: Arc<dyn Post>,
 }
 
-/// Tells all receivers until it is told to stop. Each has its own task: one that does not answer delays no other.
+/// Sends to all receivers until it is cancelled. Each has its own task: one that does not answer delays no other.
 pub async fn tell(receivers: Vec<NotifyConfig>, settings: Settings, stop: CancellationToken) {
     let names: Vec<String> = receivers.iter().map(|receiver| receiver.name.clone()).collect();
     while let Err(error) = settings.history.set_receivers(&names) {
@@ -92,7 +92,7 @@ pub async fn tell(receivers: Vec<NotifyConfig>, settings: Settings, stop: Cancel
     }
 }
 
-/// A receiver that is being told.
+/// A receiver and its task.
 struct Sender {
     receiver: Receiver,
     settings: Settings,
@@ -132,12 +132,12 @@ impl Sender {
         }
         let wanted: Vec<&Notice> = pending.notices().filter(|notice| self.receiver.wants(notice)).collect();
         let Some(notification) = Notification::read(history, &wanted)? else {
-            // It is not to be told of it, its records were forgotten, or what lasted is over.
+            // It is not meant for this receiver, its records were forgotten, or the condition is over.
             history.notice_told(name, pending.last())?;
             return Ok(Duration::ZERO);
         };
         let delivery = delivery_id(name, &pending);
-        // Noted before it begins: what ends belay is not sent again at once after the next start.
+        // Noted before it begins: a delivery that ends belay is not repeated at once after the next start.
         history.notice_tried(name, after(clock.now(), IN_VAIN.wait_number(pending.attempts)))?;
         let state = if is_begun(notice) { CommitState::Pending } else { CommitState::of(notification.event) };
         let answer =
@@ -150,7 +150,7 @@ impl Sender {
         if self.receiver.is_forge() { LOOK_OF_FORGE } else { LOOK }
     }
 
-    /// Notes what came back.
+    /// Notes the answer.
     fn heard(&self, pending: &Pending, answer: Result<HttpAnswer, SendError>) -> Result<Duration, HistoryError> {
         let Settings { history, clock, metrics, .. } = &self.settings;
         let (name, about) = (&self.receiver.0.name, about(&pending.notice));
@@ -188,8 +188,7 @@ impl Receiver {
         Receiver(config)
     }
 
-    /// Sends a message by which somebody tries whether messages arrive, and says what came back. For a forge the
-    /// repository is read, and no status is written.
+    /// Sends a test message, and returns the answer. For a forge the repository is read, and no status is written.
     ///
     /// # Errors
     ///

@@ -37,7 +37,7 @@ impl Secrets {
         self.add(&STANDARD.encode(format!("\0{user}\0{password}")));
     }
 
-    /// Adds what stands behind the host in an address.
+    /// Adds everything behind the host in an address.
     pub fn add_path(&mut self, path: &str) {
         if path != "/" {
             self.add(path);
@@ -107,7 +107,7 @@ fn plain(text: &str) -> Vec<(char, usize)> {
     read
 }
 
-/// Reads an escape of URLs, JSON, HTML or C at the beginning of a text: what it stands for, and how long it is.
+/// Reads an escape of URLs, JSON, HTML or C at the beginning of a text: its character and its length.
 fn escape(text: &str) -> Option<(char, usize)> {
     let digits = |from: usize, length: usize| {
         let digits =

@@ -43,7 +43,7 @@ const HEADERS: usize = 64 << 10;
 /// The number of characters of it that are shown.
 const SHOWN: usize = 200;
 
-/// Over HTTP, or HTTPS with what this machine trusts.
+/// Over HTTP, or HTTPS with the certificates that this machine trusts.
 pub struct Http {
     roots: RootCertStore,
     tls: TlsConnector,
@@ -144,7 +144,7 @@ async fn connect(target: &Destination, allow_private: bool) -> Result<TcpStream,
     Err(last)
 }
 
-/// Sends the message over a connection of its own, and reads what comes back.
+/// Sends the message over a connection of its own, and reads the answer.
 pub(super) async fn speak<S>(stream: S, delivery: Delivery) -> Result<HttpAnswer, SendError>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -203,7 +203,7 @@ async fn read(response: Response<Incoming>, secrets: &Secrets) -> HttpAnswer {
 }
 
 /// Returns the time after which a receiver wants to be asked again: `Retry-After` in seconds or as a date, and the
-/// limits of forges. Dates are compared with the receiver's own, where it says what time it is there.
+/// limits of forges. Dates are compared with the receiver's own clock, if its answer has one.
 pub(super) fn retry_after(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     let date = |text: &str| DateTimeParser::new().parse_timestamp(text).ok();

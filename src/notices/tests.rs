@@ -24,7 +24,7 @@ use super::signature::signature;
 use super::slack;
 use crate::config::{Config, NotifyConfig};
 
-/// Returns a receiver that takes one message and answers so. Its port, and what it was sent.
+/// Returns a receiver that takes one message and answers so. Its port, and the requests that it received.
 fn answering(answer: impl Into<Vec<u8>>) -> (u16, JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -70,12 +70,12 @@ impl Cache {
         Some(bytes)
     }
 
-    /// Keeps what was rendered. If that fails it is rendered again.
+    /// Keeps a rendering. If that fails it is rendered again.
     pub(super) fn put(&self, id: RenderId, tool: &str, bytes: &[u8]) {
         let write = || -> std::io::Result<()> {
             self.folder.make()?;
             let size = (tool.len() + 1 + bytes.len()) as u64;
-            // One at a time: what is being written counts, too.
+            // One at a time: a rendering that is being written counts, too.
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(now) = self.with_room_for(size, *kept)? else { return Ok(()) };
             *kept = None;
@@ -93,7 +93,8 @@ impl Cache {
         }
     }
 
-    /// Makes room for a rendering of this size. Returns what is kept beside it; `None` if it is larger than all that is.
+    /// Makes room for a rendering of this size. Returns the other kept renderings; `None` if it is larger than the
+    /// whole bound.
     fn with_room_for(&self, size: u64, kept: Option<KeptSize>) -> std::io::Result<Option<KeptSize>> {
         if size > self.limits.bytes {
             return Ok(None);
@@ -102,8 +103,8 @@ impl Cache {
         kept.filter(fits).map_or_else(|| self.sweep(size), Ok).map(Some)
     }
 
-    /// Deletes what was used longest ago, where there is more than is kept with a new rendering of this size, and what was
-    /// not written to its end by a belay that was killed. Returns what is left.
+    /// Deletes the least recently used renderings, if there is more than is kept with a new rendering of this size, and
+    /// the unfinished ones of a killed belay. Returns the rest.
     fn sweep(&self, size: u64) -> std::io::Result<KeptSize> {
         let mut found = Vec::new();
         for entry in fs::read_dir(self.folder.path())? {

@@ -30,7 +30,7 @@ impl Capabilities {
 /// A renderer's knowledge of its cluster.
 #[derive(Clone, Debug, Default)]
 pub(super) enum KnownCapabilities {
-    /// It renders for no cluster: Helm assumes what it likes.
+    /// It renders for no cluster: Helm uses its defaults.
     #[default]
     Unasked,
     /// Charts wait until it is known.

@@ -80,9 +80,9 @@ pub(super) struct Run<'a> {
     pub private: &'a Path,
 }
 
-/// The most of what a tool says of its errors that is kept, in bytes.
+/// The most of a tool's error output that is kept, in bytes.
 const SAID: u64 = 64 << 10;
-/// The memory that Go programs are told to be content with: below the limit, so that they tidy up rather than fail.
+/// The memory limit for Go programs: below the hard limit, so that they collect garbage rather than fail.
 const GO_MEMORY: &str = "GOMEMLIMIT";
 /// The waits between two looks whether a tool has ended.
 const PAUSES: Backoff = Backoff::between(Duration::from_millis(1), Duration::from_millis(20));
@@ -100,7 +100,7 @@ pub fn confinement() -> Confinement {
     thread::Builder::new().spawn(probe).map_or(nothing, |thread| thread.join().unwrap_or(nothing))
 }
 
-/// Runs a tool to its end. Returns what it printed. `slow` is called once where it takes long.
+/// Runs a tool to its end. Returns its output. `slow` is called once where it takes long.
 pub(super) fn run(
     run: &Run<'_>,
     limits: &ChildLimits,
@@ -188,7 +188,7 @@ fn end(child: &Child) {
     }
 }
 
-/// A part of what a tool prints, read to its end, or until there is more than is taken.
+/// A part of a tool's output, read to its end, or until it exceeds the bound.
 enum Heard {
     All(Vec<u8>),
     TooMuch,

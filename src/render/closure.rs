@@ -122,7 +122,7 @@ impl<T: Tree> Walk<'_, T> {
                 None => {}
             }
         }
-        // Several of them in one folder are an error that the tool tells.
+        // Several of them in one folder are an error that the tool reports.
         let Some(file) = files.first() else { return Ok(Vec::new()) };
         let Some(bytes) = self.tree.read(file, LARGEST)? else {
             self.certain = false;

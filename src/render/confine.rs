@@ -1,6 +1,6 @@
-//! Takes from the present thread, and from what it starts, what a tool that renders does not need. Both of the kernel's means
-//! are a thread's own and are handed on to its children: a thread that is confined and then starts the tool needs no code
-//! between fork and exec. A right that has been taken can't be had again; the thread ends with the tool.
+//! Takes permissions that a renderer does not need from the present thread and its children. Both of the kernel's means
+//! are a thread's own and are handed on to its children: a thread that is confined and then starts the tool needs no
+//! code between fork and exec. A right that has been taken can't be had again; the thread ends with the tool.
 
 use std::path::{Path, PathBuf};
 

@@ -88,7 +88,7 @@ impl Excluded {
         Excluded { include: read(include), exclude: read(exclude), ..Excluded::default() }
     }
 
-    /// Returns the same where only what lies in these folders counts.
+    /// Returns the same restricted to these folders.
     #[must_use]
     pub fn outside_of(self, paths: &SourcePaths) -> Excluded {
         Excluded { paths: (!paths.is_one_folder()).then(|| paths.clone()), ..self }
@@ -100,8 +100,8 @@ impl Excluded {
         self.paths.is_none() && self.include.is_none() && self.exclude.is_none() && self.files.is_empty()
     }
 
-    /// Takes up what a folder says. Folders come before those in them. Returns what is wrong where that is more than is
-    /// taken up: what does not count below the folder is not known then.
+    /// Takes up the patterns of a folder. Folders come before those in them. Returns the problem if there are more than
+    /// the bound: the exclusions below the folder are not known then.
     pub(super) fn read<T: Tree>(&mut self, tree: &T, folder: &str) -> Result<Option<String>, T::Error> {
         let path = below(folder, IGNORE_FILE);
         if !matches!(tree.node(&path)?, Some(Node::File(_))) {

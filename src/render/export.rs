@@ -1,4 +1,4 @@
-//! Writes what a unit is made from into a private folder, for the tool to see.
+//! Writes the inputs of a unit into a private folder, for the tool to see.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};

@@ -13,7 +13,7 @@ const DEPTH: usize = 100;
 
 /// Returns the units of a folder, from the top down: a folder with a kustomization or a chart is one, and nothing below
 /// it is read by itself. Charts that the options name are units wherever they lie. Names that begin with `.` or `_` are
-/// passed over, and what is excluded.
+/// passed over, and excluded ones.
 ///
 /// # Errors
 ///

@@ -20,7 +20,7 @@ pub fn leads_to_manifests<T: Tree>(tree: &T, link: &str) -> Result<bool, T::Erro
         return Ok(false);
     };
     let Some(folder) = join(parent(link), &target) else { return Ok(false) };
-    // A link to a folder that it lies in leads back to what is read already.
+    // A link to a folder that it lies in leads back to a folder that is read already.
     if !matches!(tree.node(&folder)?, Some(Node::Folder(_)))
         || folder.is_empty()
         || link.starts_with(&format!("{folder}/"))

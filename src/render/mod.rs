@@ -1,4 +1,4 @@
-//! RENDER. Folders that a tool turns into manifests: which there are in a tree, what each is made from, and the tool's run.
+//! RENDER. Folders that a tool turns into manifests: finding them in a tree, the inputs of each, and the tool's run.
 //!
 //! | part | contents |
 //! |---|---|
@@ -6,13 +6,13 @@
 //! | [`SourcePaths`] | the folders of a tree that a source follows |
 //! | [`Options`], [`find`] | the folders that are units: read from the top down, nothing below a unit is read by itself |
 //! | [`Unit`] | one of them, with its inputs: the files that its kustomization or chart names, in one hash |
-//! | [`Renderer`] | runs the tool, and keeps what it rendered by the hash of the inputs |
+//! | [`Renderer`] | runs the tool, and keeps its output by the hash of the inputs |
 //! | [`Tools`] | the programs: kustomize, or kubectl, and helm |
 //!
-//! Finding units and their inputs is pure: a tree in, a plan out. A tool sees only what was exported of the tree, which is
-//! what the hash is of: what was rendered from the same inputs is never out of date. The tool is a child process without the
-//! environment, the network and the files of this machine, with limits of time, memory and output; nothing of a repository
-//! is run.
+//! Finding units and their inputs is pure: a tree in, a plan out. A tool sees only exported files of the tree, the same
+//! that the hash covers: a rendering of the same inputs is never out of date. The tool is a child process without the
+//! environment, the network and the files of this machine, with limits of time, memory and output; nothing of a
+//! repository is run.
 
 mod arguments;
 mod cache;

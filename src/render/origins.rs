@@ -15,8 +15,8 @@ pub(super) fn asks_origin(value: &Value) -> bool {
     value.as_array().is_some_and(|options| options.iter().any(|option| option == ORIGIN))
 }
 
-/// Has a kustomization that was exported say where its objects came from. One that can't be read stays as it is: the tool
-/// says what is wrong with it.
+/// Has a kustomization that was exported say where its objects came from. One that can't be read stays as it is: the
+/// tool reports the problem.
 pub(super) fn ask_for_origins(file: &Path) -> std::io::Result<()> {
     let bytes = fs::read(file)?;
     let read = |bytes: &[u8]| {

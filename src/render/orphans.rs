@@ -1,6 +1,6 @@
 //! The processes that a tool started and left behind. A process that makes a group of its own is no part of the group
-//! that is ended with the tool. It can't get away from its parent, though: while a tool runs, this process is the one
-//! that orphans fall to (`PR_SET_CHILD_SUBREAPER`), and what fell to it and is confined as only tools are is ended.
+//! that is ended with the tool. It can't get away from its parent, though: while a tool runs, orphans fall to this
+//! process (`PR_SET_CHILD_SUBREAPER`), and those of them that are confined as only tools are get ended.
 //!
 //! If the kernel has no seccomp, or `/proc` is missing, only the process group is ended.
 
@@ -32,7 +32,8 @@ fn running() -> MutexGuard<'static, BTreeSet<u32>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A tool that runs. Dropped when it has been waited for, by a thread that is not confined, it ends what the tool left.
+/// A tool that runs. Dropped after the wait for it, by a thread that is not confined, it ends the tool's leftover
+/// processes.
 #[derive(Debug)]
 pub(super) struct RunningTool(u32);
 
@@ -73,7 +74,7 @@ fn take_orphans(take: bool) {
 #[cfg(not(target_os = "linux"))]
 fn take_orphans(_: bool) {}
 
-/// Ends the confined children of this process that are no tools, and what falls to it when they are gone.
+/// Ends the confined children of this process that are no tools, and the orphans that fall to it when they are gone.
 fn end_orphans(tools: &BTreeSet<u32>) {
     let deadline = Instant::now() + GOING;
     loop {

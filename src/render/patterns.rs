@@ -1,5 +1,5 @@
-//! Patterns in gitignore's language. Nothing is compiled: what is kept is some times the text, and a path is tested in
-//! steps that are known beforehand.
+//! Patterns in gitignore's language. Nothing is compiled: the memory is a multiple of the text, and a path is tested in
+//! a bounded number of steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -324,7 +324,7 @@ fn is_like(pattern: &str, name: &str, steps: &mut u64) -> bool {
     }
 }
 
-/// Returns the first element of a pattern, against a character, and what is behind it.
+/// Returns the first element of a pattern, against a character, and the rest of the pattern.
 fn element<'p>(pattern: &'p str, c: char, steps: &mut u64) -> (Element, &'p str) {
     let mut chars = pattern.chars();
     match chars.next() {
@@ -377,7 +377,7 @@ fn class<'p>(text: &'p str, c: char, steps: &mut u64) -> Option<(bool, &'p str)>
     }
 }
 
-/// Returns a character of a class, which may be escaped, and what is behind it.
+/// Returns a character of a class, which may be escaped, and the rest.
 fn one_of_class(text: &str) -> Option<(char, &str)> {
     let mut chars = text.chars();
     let c = match chars.next()? {
@@ -482,7 +482,7 @@ mod tests {
         assert!(patterns.steps() < 10, "{}", patterns.steps());
     }
 
-    /// Random patterns and paths: what Git says of them.
+    /// Random patterns and paths: the result is the same as Git's.
     #[test]
     fn git_says_the_same() {
         let folder = tempfile::tempdir().unwrap();
@@ -498,7 +498,8 @@ mod tests {
         };
         let mut compared = 0;
         for _ in 0..60 {
-            // Stars beside other characters are not generated: what Git makes of `a**` depends on where its memory lies.
+            // Stars beside other characters are not generated: Git's result for `a**` depends on its position in
+            // memory.
             let tokens = ["a", "b", "*", "?", "[ab]", "[!a]", "-", "\\b", "]"];
             let mut pattern = || -> String {
                 let parts = word(&["p/", "**/", "p/"], 3);

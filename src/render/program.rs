@@ -71,7 +71,7 @@ fn libraries(program: &Path, loader: PathBuf) -> Vec<PathBuf> {
     if let Some(known) = listed.get(&key) {
         return known.clone();
     }
-    // Both glibc's loader and musl's list what they would load, and run nothing of it.
+    // Both glibc's loader and musl's list the libraries that they would load, and run none of them.
     let said = Command::new(&key.1).arg("--list").arg(program).env_clear().stdin(Stdio::null()).output();
     let said = said.map(|said| String::from_utf8_lossy(&said.stdout).into_owned()).unwrap_or_default();
     let paths = said.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from);

@@ -13,7 +13,7 @@ pub struct Refusal {
     pub hint: String,
 }
 
-/// Returns a path or an address as it may be shown: without a login, and without what asks its server for something.
+/// Returns a path or an address as it may be shown: without a login, and without parameters.
 pub(super) fn shown_path(path: &str) -> String {
     let (address, query) = path.split_once('?').unwrap_or((path, ""));
     let shown = match address.split_once("://") {

@@ -119,7 +119,7 @@ fn filter(rules: Rules, errno: i32) -> Result<BpfProgram, seccompiler::Error> {
     Ok(SeccompFilter::new(rules, SeccompAction::Allow, refuse, machine)?.try_into()?)
 }
 
-/// Refuses the present thread, and what it starts, what rendering needs none of.
+/// Denies the present thread, and its children, system calls that rendering needs none of.
 pub(super) fn refuse_calls() -> Result<(), seccompiler::Error> {
     let mut rules: Rules = REFUSED.iter().chain(REFUSED_HERE).map(|call| (*call, Vec::new())).collect();
     #[cfg(target_arch = "x86_64")]
@@ -133,7 +133,7 @@ pub(super) fn refuse_calls() -> Result<(), seccompiler::Error> {
     apply_filter(&filter(rules, libc::EPERM)?)
 }
 
-/// Returns a filter for what the start of a tool needs, and a tool does not: pairs of sockets.
+/// Returns a filter for a call that the start of a tool needs, and a tool does not: pairs of sockets.
 pub(super) fn no_pairs() -> Result<BpfProgram, seccompiler::Error> {
     let mut rules: Rules = BTreeMap::from([(libc::SYS_socketpair, Vec::new())]);
     #[cfg(target_arch = "x86_64")]
@@ -155,7 +155,7 @@ pub(super) fn no_processes() -> Result<Vec<BpfProgram>, seccompiler::Error> {
     Ok(vec![filter(refused, libc::EPERM)?, filter(unknown, libc::ENOSYS)?])
 }
 
-/// Takes all capabilities from the present thread and what it starts, for good.
+/// Takes all capabilities from the present thread and its children, for good.
 #[expect(unsafe_code, reason = "functions of the C library")]
 pub(super) fn drop_capabilities() -> io::Result<()> {
     #[repr(C)]

@@ -31,7 +31,7 @@ use super::unit::{Options, Plan, RenderId, Unit, UnitKind, UnitWarning};
 use crate::state_folder::StateFolder;
 use belay_core::manifest::{File, Place, Scopes};
 
-/// Renders units, and keeps what was rendered.
+/// Renders units, and keeps the renderings.
 #[derive(Debug)]
 pub struct Renderer {
     options: Options,
@@ -53,7 +53,7 @@ pub struct Renderer {
 }
 
 impl Renderer {
-    /// Returns one that keeps what it renders in a folder of its own, where one is given; else in memory.
+    /// Returns one that keeps its renderings in the given folder; without one in memory.
     #[must_use]
     pub fn new(options: Options, tools: Tools, folder: Option<StateFolder>) -> Renderer {
         let work = folder.as_ref().map(|folder| folder.below("rendering"));
@@ -77,20 +77,20 @@ impl Renderer {
         }
     }
 
-    /// Returns the same until this is cancelled: then what is running ends, and nothing more is rendered.
+    /// Returns the same until this is cancelled: then running tools end, and nothing more is rendered.
     #[must_use]
     pub fn until(self, stop: CancellationToken) -> Renderer {
         Renderer { turn: HeadTurn::until(stop), ..self }
     }
 
-    /// Returns the same that tells which units a tool has rendered for long, whenever that changes.
+    /// Returns the same that reports which units have been rendering for long, whenever that changes.
     #[must_use]
     pub fn telling(self, tell: impl Fn(&BTreeSet<Arc<str>>) + Send + Sync + 'static) -> Renderer {
         Renderer { slow: SlowUnits::telling(tell), ..self }
     }
 
-    /// Begins the turn of a head: gives up what is rendered for another one. Returns what is cancelled when the next head
-    /// takes its turn.
+    /// Begins the turn of a head: gives up the renderings for another one. Returns the token that is cancelled when the
+    /// next head takes its turn.
     pub fn begin(&self, head: &str) -> CancellationToken {
         self.turn.begin(head)
     }
@@ -107,7 +107,7 @@ impl Renderer {
         self.slow.are_there()
     }
 
-    /// Returns the same for a cluster that has not said yet what it can do: charts wait for that.
+    /// Returns the same for a cluster whose capabilities are not known yet: charts wait for that.
     #[must_use]
     pub fn of_a_cluster(self) -> Renderer {
         Renderer { capabilities: Mutex::new(KnownCapabilities::Awaited), ..self }
@@ -222,8 +222,8 @@ impl Renderer {
         Ok(read(unit, outcome, scopes))
     }
 
-    /// Renders a unit of an older commit, where that is not known, within the time that is left, of which what it takes is
-    /// taken. Returns whether it is known what it renders to.
+    /// Renders a unit of an older commit, if its rendering is not known, within the remaining time, from which the time
+    /// spent is taken. Returns `true` if its rendering is known.
     ///
     /// # Errors
     ///
@@ -241,7 +241,7 @@ impl Renderer {
         Ok(!matches!(&outcome, Err(FailedRender { passes: Passes::AtOnce, .. })))
     }
 
-    /// Forgets what could not be rendered for a reason that may have passed: a tool that is there by now. Returns whether
+    /// Forgets renderings that failed for a reason that may have passed: a tool that is there by now. Returns whether
     /// there was any such.
     pub fn forget_passing(&self) -> bool {
         let (kustomize, helm) = (self.tools.kustomize().is_some(), self.tools.helm().is_some());

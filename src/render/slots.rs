@@ -150,7 +150,7 @@ impl Queue {
         self.waiting.iter().min_by_key(rank).map(|(ticket, _)| *ticket)
     }
 
-    /// Begins what a ticket waits for, where it is its turn and there is room. Returns whether it did.
+    /// Begins the work that a ticket waits for, if it is its turn and there is room. Returns whether it did.
     fn begin(&mut self, ticket: u64, most: usize) -> bool {
         if self.running.values().sum::<usize>() >= most || self.next() != Some(ticket) {
             return false;

@@ -305,7 +305,7 @@ fn a_tool_sees_neither_files_nor_the_environment_nor_the_network() {
     fs::write(secret.path(), "hunter2").unwrap();
     let outside = tempfile::tempdir().unwrap();
     let port = TcpListener::bind("127.0.0.1:0").unwrap();
-    // A long complaint is cut: what the shell says of each refusal is not in it.
+    // A long complaint is cut: the shell's message for each refusal is not in it.
     let text = format!(
         "exec 4>&2 2>/dev/null; head -c 20 {secret} >&4; head -c 20 /etc/passwd >&4; touch {outside}/x; \
          touch $HOME/y && echo home >&4; echo path=$CARGO >&4; \

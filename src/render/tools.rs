@@ -41,7 +41,7 @@ pub struct FoundTool {
 }
 
 impl Tools {
-    /// Returns the tool that renders kustomizations. It is looked for anew each time.
+    /// Returns the tool that renders kustomizations. It is searched for each time.
     #[must_use]
     pub fn kustomize(&self) -> Option<FoundTool> {
         match &self.kustomize {
@@ -53,7 +53,7 @@ impl Tools {
         }
     }
 
-    /// Returns the tool that renders charts. It is looked for anew each time.
+    /// Returns the tool that renders charts. It is searched for each time.
     #[must_use]
     pub fn helm(&self) -> Option<FoundTool> {
         match &self.helm {
@@ -91,7 +91,7 @@ impl FoundTool {
         words.map(ToOwned::to_owned).ok_or_else(|| ChildFailure::Said("it does not tell its version".to_owned()))
     }
 
-    /// Returns the identity of this program, to tell it from another version of it, without running it.
+    /// Returns the identity of this program, to distinguish it from another version of it, without running it.
     pub(super) fn identity(&self) -> String {
         let (size, modified) = fs::metadata(&self.program).map_or((0, 0), |data| (data.size(), data.mtime()));
         format!("{} {size} {modified}", self.program.display())

@@ -12,9 +12,9 @@ type Tell = Box<dyn Fn(&BTreeSet<Arc<str>>) + Send + Sync>;
 /// The head that is rendered.
 #[derive(Debug, Default)]
 pub(super) struct HeadTurn {
-    /// When cancelled, nothing more is rendered, and what is running ends.
+    /// When cancelled, nothing more is rendered, and running tools end.
     stop: CancellationToken,
-    /// The head, and what is cancelled when another one takes its turn.
+    /// The head, and the token that is cancelled when another one takes its turn.
     head: Mutex<Option<(String, CancellationToken)>>,
 }
 
@@ -68,8 +68,8 @@ impl HeadTurn {
         HeadTurn { stop, head: Mutex::default() }
     }
 
-    /// Begins the turn of a head, and gives up what is rendered for another one. Returns what is cancelled when the next
-    /// one begins.
+    /// Begins the turn of a head, and gives up the renderings for another one. Returns the token that is cancelled when
+    /// the next one begins.
     pub(super) fn begin(&self, head: &str) -> CancellationToken {
         let mut turn = self.head.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, given_up)) = turn.as_ref().filter(|(other, _)| other == head) {

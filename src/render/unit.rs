@@ -80,7 +80,7 @@ pub struct RenderId([u8; 32]);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inputs {
     /// The node at each path that the tool may read; `None` if there is none. A folder stands for all that is below it.
-    /// The root alone, where it can't be told which paths those are.
+    /// The root alone, if those paths can't be determined.
     pub nodes: BTreeMap<String, Option<Node>>,
 }
 
@@ -169,7 +169,7 @@ impl Plan {
         self.covered == other.covered
     }
 
-    /// Refuses a folder, because of what the file with patterns of a folder above it, or of itself, says.
+    /// Refuses a folder because of the file with patterns of a folder above it, or of itself.
     pub(super) fn refuse(&mut self, folder: &str, file: &str, problem: &str) {
         let path = below(file, IGNORE_FILE);
         let place = Place { path: path.as_str().into(), line: 1, column: 1 };
@@ -327,7 +327,7 @@ impl Unit {
     }
 }
 
-/// Returns the whole repository, for where it can't be told what a unit is made from.
+/// Returns the whole repository, for a unit whose inputs can't be determined.
 pub(super) fn whole<T: Tree>(tree: &T) -> Result<Inputs, T::Error> {
     Ok(Inputs { nodes: BTreeMap::from([(String::new(), tree.node("")?)]) })
 }

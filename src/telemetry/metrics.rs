@@ -7,7 +7,7 @@ use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// The upper ends of the buckets of a rollout's duration, in seconds: from what starts at once to what takes hours.
+/// The upper ends of the buckets of a rollout's duration, in seconds: from immediate ones to those of hours.
 const ROLLOUT_BUCKETS: [f64; 13] =
     [1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0, 7200.0, 14_400.0];
 /// The same of the time from a commit to its completion: a review may lie between, so up to a week.
@@ -124,8 +124,8 @@ pub struct Took {
 }
 
 impl Metrics {
-    /// Begins the counters of a source at 0, so that the first rollback is an increase and no new line. `triggers` are the
-    /// words for what may set a rollout off.
+    /// Begins the counters of a source at 0, so that the first rollback is an increase and no new line. `triggers` are
+    /// the words for the possible triggers of a rollout.
     pub fn source(&self, source: &str, triggers: &[&'static str]) {
         for outcome in ENDS {
             for trigger in triggers {

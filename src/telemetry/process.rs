@@ -11,7 +11,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 /// Clock ticks a second in `/proc`: the same on every Linux that belay runs on, whatever its kernel's own rate.
 const TICKS: f64 = 100.0;
 
-/// Reads `/proc` when it is asked; what can't be read is left out.
+/// Reads `/proc` on each scrape; unreadable values are left out.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Process;
 

@@ -14,11 +14,11 @@ use super::plain_text::text;
 use super::{Room, api, assets, hooks, live, metrics, openapi, pages};
 use crate::daemon::{SourceStatus, Status};
 
-/// A page loads what is served here, and nothing that is written into it is run.
+/// A page loads only resources that are served here, and no script that is written into it runs.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// Returns the pages, which only read, and what takes hooks. Answers to these names only.
+/// Returns the pages, which only read, and the endpoint of hooks. Answers to these names only.
 pub(super) fn router(room: Room, hosts: Hosts) -> Router {
     Router::new()
         .route("/", get(pages::overview))

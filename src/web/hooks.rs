@@ -47,7 +47,7 @@ impl Hook {
         Hook(Arc::new(HooksInner { secret_file, look, warned: Mutex::default() }))
     }
 
-    /// Says what is wrong; at most once a minute, so that nobody fills the log.
+    /// Logs a problem; at most once a minute, so that nobody fills the log.
     fn warn(&self, source: &str, why: &str, what: &str) {
         let mut warned = self.0.warned.lock().unwrap_or_else(PoisonError::into_inner);
         if warned.is_none_or(|at| at.elapsed() >= WARNINGS_APART) {
@@ -56,15 +56,15 @@ impl Hook {
         }
     }
 
-    /// Logs what is wrong with the file of the secrets, before the first hook comes.
+    /// Logs problems of the file of the secrets, before the first hook comes.
     pub fn report_problems(&self, source: &str) {
         if let Err(HookRefusal::Unreadable(why)) = self.secrets(source) {
             self.warn(source, &why, "no hook can be taken");
         }
     }
 
-    /// Reads the secrets that count. A line that is no secret, and lines beyond the limit, are told: who sends with one of
-    /// them is refused.
+    /// Reads the secrets that count. A line that is no secret, and lines beyond the limit, are reported: a sender with
+    /// one of them is refused.
     fn secrets(&self, source: &str) -> Result<Vec<String>, HookRefusal> {
         let file = &self.0.secret_file;
         let text = read_secret(file).map_err(HookRefusal::Unreadable)?;
@@ -94,7 +94,7 @@ impl Hook {
     }
 }
 
-/// Returns the secrets of a file, one a line, and what is wrong with the lines that do not count, by their numbers.
+/// Returns the secrets of a file, one a line, and the problems of the lines that do not count, by their numbers.
 fn secrets_of(text: &str) -> (Vec<String>, Vec<String>) {
     let (mut secrets, mut problems) = (Vec::new(), Vec::new());
     for (number, line) in (1..).zip(text.lines()) {

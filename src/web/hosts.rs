@@ -1,5 +1,5 @@
-//! The names by which this server may be asked. A web site of somebody else's can let its own name lead here and then
-//! read, in a visitor's browser, what is answered to it (DNS rebinding): but a browser says by which name it asks.
+//! The names by which this server may be asked. A foreign web site can let its own name lead here and then read the
+//! answers in a visitor's browser (DNS rebinding): but a browser sends the name in its request.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr};

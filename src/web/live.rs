@@ -16,9 +16,9 @@ use super::plain_text::text;
 use crate::daemon::Status;
 
 /// The number of pages that may listen at once: half of the connections, so that they never keep others out. One more
-/// shows what it showed when it was opened, and tries again.
+/// shows its page as it was when it was opened, and tries again.
 const LISTENERS: usize = 32;
-/// A page is told at most so often.
+/// The shortest time between two messages to a page.
 const BETWEEN: Duration = Duration::from_secs(1);
 /// The time without events after which a comment is sent, so that a proxy does not close the connection.
 const KEEP: Duration = Duration::from_secs(15);

@@ -1,7 +1,7 @@
 //! The changes of a commit to its manifests, from the daemon's mirrors: field by field, values of Secrets masked.
 //!
-//! Anybody who reaches the page may ask for any commit. So only the files of recorded objects are read, by one request at a
-//! time, up to a number of bytes, for as long as the request lasts; and what was read is kept for the next.
+//! Anybody who reaches the page may ask for any commit. So only the files of recorded objects are read, by one request
+//! at a time, up to a number of bytes, for as long as the request lasts; and they are kept for the next.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -52,7 +52,7 @@ pub(super) struct FieldDiff {
     pub after: Option<String>,
 }
 
-/// An object of which it is asked what a commit changed.
+/// An object whose change by a commit is asked for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct RecordedObject {
     pub source: String,
@@ -79,7 +79,7 @@ type Key = (String, BTreeSet<RecordedObject>);
 /// The differences that are kept, the oldest first.
 type KeptDiffs = VecDeque<(Key, Arc<CommitDiff>)>;
 
-/// Reads what commits changed. Cheap to clone.
+/// Reads the changes of commits. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct DiffReader {
     state: PathBuf,

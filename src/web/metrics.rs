@@ -37,8 +37,8 @@ pub(super) fn open_metrics(registry: &Registry) -> Result<String, fmt::Error> {
     Ok(text)
 }
 
-/// Returns the same in Prometheus' own text format: a counter is named there as its lines are, and nothing tells where
-/// the text ends.
+/// Returns the same in Prometheus' own text format: a counter is named there as its lines are, and nothing marks the
+/// end of the text.
 pub(super) fn prometheus(open_metrics: &str) -> String {
     let counters: Vec<&str> =
         open_metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();
@@ -59,7 +59,7 @@ pub(super) fn prometheus(open_metrics: &str) -> String {
     text
 }
 
-/// The gauges of what the daemon says of itself.
+/// The gauges of the daemon's published status.
 #[derive(Debug)]
 struct Gauges(watch::Receiver<Status>);
 

@@ -54,8 +54,8 @@ use hosts::{Hosts, Own};
 use manifest_diff::DiffReader;
 use rollout_progress::RolloutProgress;
 
-/// Connections that may be open at once. For one more the oldest is closed: an answer takes moments, so that what has been
-/// open for longest is what is slow or idle, and can't keep others out.
+/// Connections that may be open at once. For one more the oldest is closed: an answer takes moments, so that the
+/// connection open for longest is slow or idle, and can't keep others out.
 const CONNECTIONS: usize = 64;
 /// The longest time until a client has sent the headers of a request.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -82,7 +82,7 @@ pub struct Web {
 }
 
 impl Web {
-    /// Shows what a daemon says of itself, at this address. Port 0 takes a free one. It answers to loopback names, to its own
+    /// Serves the pages of a daemon at this address. Port 0 takes a free one. It answers to loopback names, to its own
     /// address, and to `allowed_hosts`.
     ///
     /// # Errors

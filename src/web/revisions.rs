@@ -20,7 +20,7 @@ pub(super) fn room() -> Arc<Semaphore> {
 }
 
 impl Room {
-    /// Returns the pods of each revision, the newest first; if they can't be told, why.
+    /// Returns the pods of each revision, the newest first; if they can't be read, the reason.
     pub(super) async fn revisions(&self, source: &str, key: &ObjectKey) -> Result<Vec<RevisionPods>, String> {
         let api_version = match Workload::of(key) {
             Some(Workload::Deployment | Workload::StatefulSet | Workload::DaemonSet) => "apps/v1",

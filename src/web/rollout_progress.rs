@@ -59,7 +59,7 @@ impl RolloutProgress {
         (began < self.since).then_some(self.since)
     }
 
-    /// Goes on noting what the daemon says until it ends, or nobody wants to know any more.
+    /// Goes on noting the daemon's status until it ends, or nobody listens any more.
     pub(super) async fn follow(self, mut status: watch::Receiver<Status>, clock: Clock) {
         loop {
             self.note(&status.borrow_and_update(), clock.now());
@@ -115,7 +115,7 @@ impl Rollout {
         }
         self.moments.push(ProgressMoment { at, counters });
         if self.moments.len() > MOMENTS {
-            // Every second one of the older half: the beginning stays, and the end is told in full.
+            // Every second one of the older half: the beginning stays, and the end is kept in full.
             let half = MOMENTS / 2;
             let mut index = 0;
             self.moments.retain(|_| {
@@ -128,18 +128,18 @@ impl Rollout {
 
 const WIDTH: i64 = 600;
 const HEIGHT: i64 = 160;
-/// The room around, for what is written.
+/// The margins, for labels.
 const LEFT: i64 = 30;
 const BELOW: i64 = 20;
 
 /// A layer's class, and how high it is.
 type Layer = (&'static str, fn(&Counters) -> i64);
 
-/// Returns the progress as a picture: areas of what is new and available, new, and old above each other. Numbers and
+/// Returns the progress as a picture: areas of new and available, new, and old pods above each other. Numbers and
 /// nothing else.
 pub(super) fn picture(moments: &[ProgressMoment], now: Option<Timestamp>, until: Option<Timestamp>) -> String {
     let (Some(first), Some(last)) = (moments.first(), moments.last()) else { return String::new() };
-    // While it goes on, what was last so is still so.
+    // While it goes on, the last state still holds.
     let seen = now.map_or(last.at, |now| now.max(last.at));
     let end = until.map_or(seen, |until| until.max(seen)).as_second().max(first.at.as_second() + 1);
     let most = moments.iter().map(|moment| moment.counters.total.max(moment.counters.desired)).max();

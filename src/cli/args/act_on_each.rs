@@ -1,4 +1,4 @@
-//! Does what a command does to each of the workloads that are meant.
+//! Runs a command on each of the named workloads.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
@@ -12,8 +12,8 @@ use crate::cli::output::{Format, progress, say, say_value};
 use crate::cli::session::conflict::retry_on_conflict;
 use crate::cluster::{Cluster, Mode, RollError};
 
-/// Does something to each of the workloads that are meant, and says so. One that is refused does not keep the others from
-/// it; the exit code tells.
+/// Does something to each of the workloads that are meant, and says so. A refused workload does not keep the others
+/// from it; the exit code shows that there was one.
 pub(in crate::cli) async fn each(
     globals: &Globals,
     on: &On,
@@ -64,7 +64,7 @@ pub(in crate::cli) async fn each(
     })
 }
 
-/// Returns an object without what nobody reads.
+/// Returns an object without the fields that nobody reads.
 fn presented(mut object: Value) -> Value {
     if let Some(metadata) = object["metadata"].as_object_mut() {
         metadata.remove("managedFields");

@@ -20,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(2);
 /// The number of records that are searched for commits.
 const RECORDS: u32 = 300;
 
-/// Gives candidates for what is typed so far.
+/// Returns the candidates for a word that is begun.
 pub(in crate::cli) type Find = fn(&OsStr) -> Vec<CompletionCandidate>;
 
 /// Returns the function that finds the candidates of an argument, by its name.
@@ -184,7 +184,7 @@ fn globals(words: &[String]) -> Globals {
     }
 }
 
-/// Returns the command line with what each argument may be.
+/// Returns the command line with the candidates of each argument.
 pub(in crate::cli) fn with_candidates(command: Command) -> Command {
     // In place: an argument that is taken out and put back loses its position.
     let command = command.mut_args(|argument| match of(argument.get_id().as_str()) {

@@ -21,7 +21,7 @@ pub(in crate::cli) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
-/// Verbs of other programs, and what does the same here.
+/// Verbs of other programs, with the commands of belay that do the same.
 const OTHERS: [(&str, &str); 18] = [
     ("rollback", "'belay undo WORKLOAD' takes a workload back; what fails belay takes back by itself"),
     ("revert", "'belay undo WORKLOAD' takes a workload back; 'git revert' and a push do it in Git"),

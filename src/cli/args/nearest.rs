@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 /// The number of suggestions.
 const MOST: usize = 3;
 
-/// Returns `; there is deployment.apps/web` for those of `there` (a name, and what it is called in full) that are most
-/// alike, or nothing. `least` is how alike they must be, of 1000.
+/// Returns `; there is deployment.apps/web` for those of `there` (a name and its full form) that are most alike, or
+/// nothing. `least` is how alike they must be, of 1000.
 pub(in crate::cli) fn there_is<'a>(
     typed: &str,
     there: impl IntoIterator<Item = (&'a str, String)>,

@@ -111,7 +111,7 @@ pub(in crate::cli) const REVISED: &[(&str, &str)] =
 /// The targets found, and errors for named objects that do not exist or can't be acted on.
 type FoundTargets = (Vec<Target>, Vec<anyhow::Error>);
 
-/// Finds what is meant.
+/// Finds the named workloads.
 pub(in crate::cli) async fn find(
     cluster: &Cluster,
     namespace: &str,

@@ -1,7 +1,7 @@
-//! `belay completions SHELL`, and what happens on Tab.
+//! `belay completions SHELL`, and the completion itself.
 //!
-//! The shell asks belay itself what may come next, so that workloads, commits and revisions are those of the cluster and
-//! the history at that moment. Whatever goes wrong on Tab completes nothing, and says nothing.
+//! The shell asks belay for the candidates, so that workloads, commits and revisions are those of the cluster and the
+//! history at that moment. Whatever goes wrong on Tab completes nothing, and says nothing.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -43,7 +43,7 @@ pub(in crate::cli) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Answers a shell, or kubectl, that asks what may come next; `false` where nobody does.
+/// Answers a shell, or kubectl, that asks for candidates; returns `false` if neither asks.
 pub(in crate::cli) fn answered() -> bool {
     let args: Vec<OsString> = std::env::args_os().collect();
     let program = args.first().map(Path::new).and_then(Path::file_name).and_then(OsStr::to_str);
@@ -55,8 +55,8 @@ pub(in crate::cli) fn answered() -> bool {
     CompleteEnv::with_factory(command_line::command).var(VARIABLE).try_complete(args, here.as_deref()).unwrap_or(true)
 }
 
-/// Answers kubectl, which runs `kubectl_complete-belay` with the words after `kubectl belay`, the last of which is
-/// being typed; it wants a candidate a line, and at the end what else to do: 4 is not to offer files.
+/// Answers kubectl, which runs `kubectl_complete-belay` with the words after `kubectl belay`, the last of which is not
+/// finished. It expects a candidate a line, and a directive at the end: 4 means no files.
 fn answer_kubectl(args: &[OsString]) {
     let mut words = vec![OsString::from("belay")];
     words.extend(args.iter().skip(1).cloned());

@@ -1,4 +1,4 @@
-//! One file or folder a command. Each says what it is in its arguments' doc comments.
+//! One file or folder a command. Each is described in the doc comment of its arguments.
 
 pub(in crate::cli) mod check;
 pub(in crate::cli) mod cluster;

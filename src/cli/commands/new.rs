@@ -152,7 +152,7 @@ fn manifest(args: &Args, namespace: Option<&str>) -> String {
     match args.kind {
         NewKind::Deployment => {
             let _ = writeln!(text, "  replicas: {}", args.replicas.unwrap_or(REPLICAS));
-            // Half of Kubernetes' default: a bad commit is taken back sooner.
+            // Half of Kubernetes' default: a bad commit is rolled back sooner.
             text.push_str("  # How long a rollout may make no progress before it has failed, and is taken back.\n");
             text.push_str("  progressDeadlineSeconds: 300\n");
         }

@@ -60,7 +60,7 @@ pub(in crate::cli) fn run(globals: &Globals, args: &Args) -> anyhow::Result<Exit
             }
         }
     }
-    // Only what would be applied goes where results go.
+    // Standard output has only the manifests that would be applied.
     folder.complaints.iter().for_each(|complaint| progress(plain(&format!("error: {complaint}"))));
     if folder.complaints.is_empty() {
         return Ok(Exit::Done);

@@ -127,7 +127,7 @@ fn ask(globals: &Globals, args: &Args, namespace: &str) -> anyhow::Result<Ask> {
         (None, None) => To::Existing,
     };
     let marks = match &args.cause.commit {
-        // The pods of what is taken back come from no other commit by it.
+        // The pods that a rollback restores keep the marks of their own commit.
         Some(name) if !args.rollback => TemplateMarks::of(&commit(globals, name)?),
         _ => TemplateMarks::default(),
     };
@@ -249,7 +249,7 @@ fn warn_of_owner(live: &Live, ask: &Ask) {
     });
 }
 
-/// Writes on what is there at the end why it is as it is.
+/// Annotates the controller that is left with the cause of the update.
 async fn describe(
     globals: &Globals,
     cluster: &Cluster,

@@ -8,9 +8,9 @@ use super::{plain, say};
 use belay_core::manifest::yaml::to_text;
 use belay_core::rollout::{Change, presentable};
 
-/// The style of what is taken away.
+/// The style of removed text.
 pub(in crate::cli) const REMOVED: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Red)));
-/// The style of what is put there.
+/// The style of added text.
 pub(in crate::cli) const ADDED: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Green)));
 
 /// The number of unchanged lines that are shown before and after those of a text that differ.
@@ -117,7 +117,7 @@ fn side(sign: &str, style: Style, path: &str, value: &Value) -> Vec<String> {
     }
 }
 
-/// Returns a line without what ends it.
+/// Returns a line without its line end.
 pub(in crate::cli) fn without_end(line: &str) -> &str {
     line.trim_end_matches(['\n', '\r'])
 }

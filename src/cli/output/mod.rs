@@ -42,7 +42,7 @@ pub fn say(line: impl AsRef<str>) {
     }
 }
 
-/// Prints a line about what is going on.
+/// Prints a line of progress.
 pub fn progress(line: impl AsRef<str>) {
     // Nobody is left to be told if standard error is gone.
     let _ = writeln!(anstream::stderr().lock(), "{}", line.as_ref());
@@ -82,18 +82,19 @@ pub fn with_causes(error: &anyhow::Error) -> String {
     text
 }
 
-/// Returns a text from elsewhere (a log, an event, a message of the cluster) without what could steer a terminal.
+/// Returns a text from elsewhere (a log, an event, a message of the cluster) without control characters that could
+/// steer a terminal.
 #[must_use]
 pub fn plain(text: &str) -> String {
     text.chars().map(|c| if belay_core::manifest::is_hidden(c) && c != '\t' { '\u{fffd}' } else { c }).collect()
 }
 
-/// Prints data: as it is for programs, and on a terminal without what could steer it, or shows other than it says.
+/// Prints data: as it is for programs, and on a terminal without characters that could steer it or hide text.
 pub fn say_data(text: &str) {
     if terminal_width().is_some() { say(for_terminal(text)) } else { say(text) }
 }
 
-/// Returns a text of several lines without what could steer a terminal.
+/// Returns a text of several lines without characters that could steer a terminal.
 fn for_terminal(text: &str) -> String {
     text.split('\n').map(plain).collect::<Vec<_>>().join("\n")
 }

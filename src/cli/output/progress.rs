@@ -27,7 +27,7 @@ impl Progress {
         }
     }
 
-    /// Ends the line with what became of it.
+    /// Ends the line with its result.
     pub(in crate::cli) fn done(&mut self, line: &str) {
         if on_terminal() {
             let mut out = std::io::stdout().lock();

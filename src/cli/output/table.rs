@@ -130,8 +130,8 @@ impl Table {
         table.lines()
     }
 
-    /// Cuts what stands in the columns that `may` be cut, given their index and how many there are, the widest first, until
-    /// all fits or each has only `least` left.
+    /// Cuts the columns that `may` be cut, given their index and number, the widest first, until all fits or each has
+    /// only `least` left.
     fn narrow(&mut self, limit: usize, least: usize, may: impl Fn(usize, usize) -> bool) {
         let mut widths = self.widths();
         let is_whole: Vec<bool> = self.headings().map(|heading| self.whole.iter().any(|one| one == heading)).collect();
@@ -167,7 +167,7 @@ impl Table {
         self.rows.iter_mut().map(take).collect()
     }
 
-    /// Writes what stands in a column below each row.
+    /// Writes the cells of a column below each row.
     fn move_below(&mut self, heading: &str) {
         let cells = self.take_column(heading);
         for (row, cell) in self.rows.iter_mut().zip(cells).skip(1) {

@@ -9,7 +9,7 @@ use belay_core::manifest::secret_lines;
 
 const PLACE: Style = Style::new().fg_color(Some(Color::Ansi(AnsiColor::Cyan)));
 
-/// Returns the lines that show what becomes of a file.
+/// Returns the lines that show the change of a file.
 pub(in crate::cli) fn lines(path: &str, before: &str, after: &str, new: bool) -> Vec<String> {
     let from = if new { "/dev/null".to_owned() } else { format!("a/{path}") };
     let mut lines = vec![heading(&format!("--- {from}")), heading(&format!("+++ b/{path}"))];

@@ -9,7 +9,7 @@ use crate::cluster::{Cluster, ClusterError};
 /// rollout.
 const TRIES: usize = 5;
 
-/// Acts on what is read again where its controller, the daemon or somebody else has written between reading and writing.
+/// Reads and acts again if the controller, the daemon or somebody else has written between reading and writing.
 ///
 /// # Errors
 /// Fails with the action's error; when the object is gone; when others write it each time.

@@ -71,7 +71,7 @@ fn said(error: &KubeconfigError) -> String {
     }
 }
 
-/// Checks that a file can be opened without waiting for somebody. One that is missing is told by who reads it.
+/// Checks that a file can be opened without waiting for somebody. The reader of a missing file reports that.
 fn is_readable(path: &Path) -> std::io::Result<()> {
     match open_regular(path) {
         Err(error) if error.kind() == ErrorKind::InvalidInput => Err(error),
@@ -115,7 +115,7 @@ impl Globals {
         self.cluster_of(context, Programs::Run).await
     }
 
-    /// Returns the same, with what is done about programs that the kubeconfig names for logging in.
+    /// Returns the same, with a policy for programs that the kubeconfig names for logging in.
     pub(in crate::cli) async fn cluster_of(&self, context: &str, programs: Programs) -> anyhow::Result<Cluster> {
         let server = self.config(context).await?.cluster_url.to_string();
         let client = self.client_of(context, programs).await?;
@@ -167,7 +167,7 @@ impl Globals {
         }
     }
 
-    /// Reads the kubeconfig as kubectl would, for who only wants to know what is in it. `None` if it can't be read.
+    /// Reads the kubeconfig as kubectl would, only to look into it. `None` if it can't be read.
     pub(in crate::cli) fn kubeconfig_as_read(&self) -> Option<Kubeconfig> {
         self.kubeconfigs().iter().all(|path| is_readable(path).is_ok()).then_some(())?;
         match &self.kubeconfig {

@@ -16,7 +16,7 @@ use crate::history::query::answers::{CommitInfo, RecordAnswer};
 use crate::history::{History, HistoryError, Query};
 use belay_core::rollout::{Commit, CommitId, Rebuilt, Record, read_change_cause};
 
-/// A history that can be read, and what is missing in it.
+/// A readable history, and its gaps.
 pub(in crate::cli) struct HistoryView {
     pub history: History,
     /// The parts of it that are not known here; empty if the daemon's history is.
@@ -95,7 +95,7 @@ impl HistoryView {
         let Some(author) = query.author.as_ref().filter(|_| !self.causes.is_empty()) else {
             return Ok(self.history.records(query)?);
         };
-        // For some commits only the change-cause tells the author.
+        // Some commits have their author only in the change-cause.
         let author = author.to_lowercase();
         let mut records = self.history.records(&Query { author: None, limit: None, ..query.clone() })?;
         records.retain(|record| {
@@ -124,7 +124,7 @@ impl HistoryView {
     }
 }
 
-/// Asks everywhere, or where one may; the namespace tells where only one was asked.
+/// Asks for all namespaces, or for an allowed one; the namespace is returned if only one was asked.
 async fn ask(cluster: &Cluster, namespace: Option<&str>) -> Result<(Rebuilt, Option<String>), ClusterError> {
     match recollect(cluster, None, namespace).await {
         Err(ClusterError::Denied { .. }) if namespace.is_none() => {

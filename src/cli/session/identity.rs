@@ -11,7 +11,7 @@ use anyhow::{Context as _, bail};
 use super::embedded::new_token;
 use crate::state_folder::StateFolder;
 
-/// The name, and the lock that keeps a second daemon from having it too. It is let go of when this is dropped, or the
+/// The name, and the lock that keeps a second daemon from having it too. It is released when this is dropped, or the
 /// process ends.
 pub(in crate::cli) struct Identity {
     /// The name: the machine's, and some digits.
@@ -98,9 +98,9 @@ pub(in crate::cli) fn of(folder: &StateFolder) -> anyhow::Result<Identity> {
 /// none.
 #[expect(unsafe_code, reason = "a function of the C library")]
 fn host_name() -> Option<String> {
-    // The kernel's names have at most 64 bytes, POSIX's 255; what is cut off may lack its end.
+    // The kernel's names have at most 64 bytes, POSIX's 255; a longer name may be cut without an end.
     let mut name = [0_u8; 256];
-    // SAFETY: it writes at most as many bytes as it is told, to where it is told, and keeps nothing.
+    // SAFETY: it writes at most the given number of bytes to the given address, and keeps nothing.
     let answer = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len()) };
     let name = name.split(|byte| *byte == 0).next().filter(|_| answer == 0)?;
     let name = std::str::from_utf8(name).ok()?.trim();

@@ -14,11 +14,11 @@ use tokio::runtime::{Builder, Runtime};
 
 /// Threads that run tasks, on a machine with so many processors.
 const WORKERS: usize = 4;
-/// Threads for what blocks (Git, looking up names), of a command that is soon through.
+/// Threads for blocking work (Git, looking up names), of a command that is soon through.
 pub(in crate::cli) const BLOCKING_OF_A_COMMAND: usize = 8;
-/// Threads for what blocks, of the daemon: a server that does not answer keeps one until the fetch's limit.
+/// Threads for blocking work of the daemon: a server that does not answer keeps one until the fetch's limit.
 pub(in crate::cli) const BLOCKING_OF_THE_DAEMON: usize = 48;
-/// Threads for what blocks without which belay does not begin: Git may hold one while a name is looked up.
+/// Threads for blocking work without which belay does not begin: Git may hold one while a name is looked up.
 const FEWEST_BLOCKING: usize = 2;
 /// A thread that has nothing to do is kept: where threads are short a new one might not come.
 const KEPT: Duration = Duration::from_hours(24);
@@ -37,7 +37,7 @@ pub(in crate::cli) enum StartError {
     Runtime(#[from] io::Error),
 }
 
-/// Returns the runtime, with at most so many threads for what blocks.
+/// Returns the runtime, with at most so many threads for blocking work.
 pub(in crate::cli) fn runtime(blocking: usize) -> Result<Runtime, StartError> {
     let share = share(thread::available_parallelism().map_or(1, NonZero::get), blocking, startable)?;
     let mut builder = Builder::new_multi_thread();
@@ -92,7 +92,7 @@ fn wait_until_gone(before: Option<usize>) {
     }
 }
 
-/// Returns how many threads this program has; nothing on a system that does not tell.
+/// Returns the number of threads of this program; nothing on a system that does not say.
 fn running() -> Option<usize> {
     Some(fs::read_dir("/proc/self/task").ok()?.count())
 }

@@ -74,7 +74,7 @@ async fn run(clock: &Clock, stop: CancellationToken) {
         }
         let now = clock.now();
         let passed = Duration::try_from(now.duration_since(reached)).unwrap_or_default();
-        // The timers of tokio go in milliseconds; what is less is left for the next time.
+        // The timers of tokio go in milliseconds; the remainder is left for the next time.
         let whole = Duration::from_millis(u64::try_from(passed.as_millis()).unwrap_or(u64::MAX));
         if !whole.is_zero() {
             tokio::time::advance(whole).await;

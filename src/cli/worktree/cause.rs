@@ -70,7 +70,7 @@ impl Cause {
         self.note.is_none() && self.description.is_none() && self.commit.is_none()
     }
 
-    /// Returns the annotation by which the daemon hears of it; one that is there says nothing of what is done now.
+    /// Returns the annotation that tells the daemon the cause; an existing one says nothing of this change.
     pub(in crate::cli) fn note(&self, globals: &Globals) -> anyhow::Result<Value> {
         let note = self.line(globals)?.map(|text| Note { at: Clock::system().now(), by: who(globals), text });
         Ok(note.map_or(Value::Null, |note| json!(note.to_annotation())))

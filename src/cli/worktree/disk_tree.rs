@@ -9,7 +9,7 @@ use crate::regular_file::read_regular;
 use crate::render::{ContentId, Node, Tree, below, folders_above};
 
 /// The files of a folder on this machine. A file that can't be read counts as missing. Nothing is kept by the ids of
-/// its files, so they only tell the paths.
+/// its files, so they only identify the paths.
 pub(in crate::cli) struct DiskTree {
     root: PathBuf,
 }

@@ -28,12 +28,12 @@ pub(in crate::cli) struct Folder {
     pub warnings: Vec<Complaint>,
 }
 
-/// Reads a file anew as soon as more is known of the kinds in it.
+/// Reads a file again as soon as more is known of the kinds in it.
 type Read<'a> = Box<dyn Fn(&Scopes) -> File + 'a>;
 
-/// Reads every manifest below a folder, with what is rendered there, or those of one file. Names that begin with `.` or `_` are
-/// passed over, as the daemon does, and links are complained about as it does. Places are told from the present folder, so that
-/// they can be opened as they are.
+/// Reads every manifest below a folder, with the rendered ones there, or those of one file. Names that begin with `.`
+/// or `_` are passed over, as the daemon does, and links are complained about as it does. Places are relative to the
+/// present folder, so that they can be opened as they are.
 ///
 /// If a configuration says which folders of the repository are followed, only these are read, from the repository's
 /// root down; `path` then leaves out all other folders. Without `path`, all of them are read, else the present folder.
@@ -107,8 +107,8 @@ fn is_below(path: &str, folder: &str) -> bool {
     folder.is_empty() || path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// Reads every manifest of a revision as the daemon would, by path from the root of the repository; `folder` leaves out what is
-/// not below it.
+/// Reads every manifest of a revision as the daemon would, by path from the root of the repository; `folder` leaves out
+/// all others.
 pub(in crate::cli) fn read_revision(
     tree: MemoryTree,
     folder: &str,
@@ -162,7 +162,7 @@ fn has_all_folders<T: Tree<Error = Infallible>>(followed: &SourcePaths, tree: &T
     }
 }
 
-/// Reads these files and what the units that count render to, its places as `shown` shows them.
+/// Reads these files and the rendered manifests of the units that count, its places as `shown` shows them.
 fn read_with_units<'a, T: Tree<Error = Infallible>>(
     mut files: BTreeMap<Arc<str>, Read<'a>>,
     units: &'a FolderUnits<T>,

@@ -120,8 +120,8 @@ impl Worktree {
         text_of(bytes).with_context(|| format!("{path} is not UTF-8; save it so, and try again"))
     }
 
-    /// Shows new texts of files, commits and pushes them, as far as that is wanted. The words of `what` are the subject
-    /// if no other was given.
+    /// Shows new texts of files, commits and pushes them, as far as that is wanted. `what` is the subject if no other
+    /// was given.
     pub(super) async fn finish(self, new: Vec<(String, String)>, wanted: &Finish<'_>) -> anyhow::Result<()> {
         let mut lines = Vec::new();
         for (path, text) in &new {

@@ -2,8 +2,8 @@
 //!
 //! A file beside the mirror says that something new is being brought over or read, and how many attempts at that did not end
 //! before. It is there before the attempt begins, and goes when the attempt ends, well or not. One that is found at a start
-//! is of an attempt that ended with belay. A look that finds nothing new is no attempt: whoever kills belay then has not
-//! been brought down by the repository.
+//! is of an attempt that ended with belay. A look that finds nothing new is no attempt: if belay is killed then, the
+//! repository is not the cause.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write as _};
@@ -65,7 +65,7 @@ impl Mirror {
         let note = |file: &PathBuf| {
             let mut file = File::create(file)?;
             writeln!(file, "{count}")?;
-            // A process that is killed leaves what it wrote. Only where belay has ended before is more feared than that.
+            // A killed process leaves its file. Only where belay has ended before is more feared than that.
             if count > 1 { file.sync_all() } else { Ok(()) }
         };
         note(&file).map_err(with_file("write", &file))?;

@@ -1,5 +1,5 @@
-//! Tells a damaged mirror from a machine that is short of something: the first is mended by fetching anew, the second
-//! only by the person who runs the machine. And what a process that was killed has left in it.
+//! Distinguishes a damaged mirror from a shortage of the machine: the first is mended by a new fetch, the second only
+//! by the person who runs the machine. It also clears the leftovers of a killed process.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
@@ -76,7 +76,7 @@ pub(in crate::git) fn wrong_files(repository: &Path) -> Result<Option<String>, G
     }
     for index in files(&repository.join("objects/pack"))? {
         let pack = index.with_extension("pack");
-        // An index alone is what is left of a pack that was never finished.
+        // An index alone is the rest of a pack that was never finished.
         if index.extension().is_some_and(|extension| extension == "idx")
             && pack.exists()
             && !is_whole(&pack, &index).map_err(with_file("read", &pack))?
@@ -102,8 +102,8 @@ fn is_whole(pack: &Path, index: &Path) -> io::Result<bool> {
     Ok(end(index, 40, &mut named)? && end(pack, 20, &mut there)? && named == there)
 }
 
-/// Removes what a process that was killed has left in the mirror: packs that were being written, and locks that nobody
-/// holds any more. The mirror must be locked, so that nobody else is writing.
+/// Removes the leftovers of a killed process from the mirror: unfinished packs, and locks that nobody holds any more.
+/// The mirror must be locked, so that nobody else is writing.
 pub(in crate::git) fn clear_leftovers(repository: &Path) -> Result<(), GitError> {
     let packs = repository.join("objects/pack");
     fs::create_dir_all(&packs).map_err(with_file("make the folder", &packs))?;

@@ -1,5 +1,5 @@
 //! The objects to which no reference of the mirror leads any more: those of branches that were rewritten, once the
-//! history has forgotten them. They go, within bounds, when the pins are set anew.
+//! history has forgotten them. They go, within bounds, at the next setting of the pins.
 
 use std::collections::HashSet;
 use std::fs;
@@ -12,15 +12,15 @@ use super::packs::{ids, packs};
 use crate::git::error::{GitError, while_doing, with_file};
 use crate::git::read::graph::Graph;
 
-/// A mirror with more objects than this is left as it is: packing it anew would take too long.
+/// A mirror with more objects than this is left as it is: repacking it would take too long.
 const MOST: usize = 200_000;
 /// A mirror with fewer objects that nobody needs than one in so many is left as it is, and one with fewer than so many.
 const SHARE: usize = 10;
 const FEWEST: usize = 100;
 
 impl Mirror {
-    /// Packs anew what references lead to, and deletes all other packs, where that is worth it and not too much work. The
-    /// mirror must be locked. Returns how many objects went.
+    /// Repacks everything that references lead to, and deletes all other packs, if that is worth it and not too much
+    /// work. The mirror must be locked. Returns how many objects went.
     pub(in crate::git) fn collect_garbage(&self, mirror: &Repository) -> Result<usize, GitError> {
         let folder = mirror.path().join("objects/pack");
         let old = packs(&folder)?;

@@ -70,14 +70,14 @@ pub(in crate::git) fn bounded<T>(operation: impl FnOnce() -> T) -> (T, Used) {
     (result, Used { refused: (refused > 0).then_some(refused), peak, kept })
 }
 
-/// Gives what the C library keeps of freed memory back to the system, where so many bytes were freed that it is worth it.
+/// Gives freed memory that the C library keeps back to the system, if so many bytes were freed that it is worth it.
 #[expect(unsafe_code, reason = "a function of the C library")]
 pub(in crate::git) fn give_back(freed: usize) {
     if freed <= LITTLE {
         return;
     }
     #[cfg(target_env = "gnu")]
-    // SAFETY: it takes no pointers, and locks what it needs.
+    // SAFETY: it takes no pointers, and does its own locking.
     unsafe {
         libc::malloc_trim(0);
     }
@@ -89,7 +89,7 @@ pub(in crate::git) fn give_back(freed: usize) {
 fn limit_arenas() {
     const ARENAS: c_int = 2;
     #[cfg(target_env = "gnu")]
-    // SAFETY: it takes no pointers, and locks what it needs.
+    // SAFETY: it takes no pointers, and does its own locking.
     if unsafe { libc::mallopt(libc::M_ARENA_MAX, ARENAS) } == 0 {
         tracing::warn!("failed to limit the arenas of the C library's allocator");
     }
@@ -114,7 +114,7 @@ struct Allocator {
     free: unsafe extern "C" fn(*mut c_void),
 }
 
-/// Makes libgit2 use the counting allocator, and bounds what it can bound itself. Its allocations from before stay
+/// Makes libgit2 use the counting allocator, and sets the bounds that it knows itself. Its allocations from before stay
 /// good: both take memory from the C library.
 ///
 /// # Safety
@@ -172,7 +172,7 @@ unsafe extern "C" fn allocate(size: usize, _: *const c_char, _: c_int) -> *mut c
     if !may_have(size) {
         return std::ptr::null_mut();
     }
-    // SAFETY: `malloc` takes any size; what it returns is its own, or null, which is what `malloc_usable_size` takes.
+    // SAFETY: `malloc` takes any size; it returns a pointer of its own, or null, and `malloc_usable_size` takes both.
     unsafe {
         let memory = libc::malloc(size);
         count(libc::malloc_usable_size(memory), 0);
@@ -182,7 +182,7 @@ unsafe extern "C" fn allocate(size: usize, _: *const c_char, _: c_int) -> *mut c
 
 #[expect(unsafe_code, reason = "called by libgit2")]
 unsafe extern "C" fn reallocate(memory: *mut c_void, size: usize, _: *const c_char, _: c_int) -> *mut c_void {
-    // SAFETY: libgit2 hands over what one of these functions returned, or null; all of it comes from the C library.
+    // SAFETY: libgit2 hands over a pointer from one of these functions, or null; all of them come from the C library.
     unsafe {
         let before = libc::malloc_usable_size(memory);
         if size > before && !may_have(size - before) {

@@ -42,11 +42,11 @@ mod state;
 const HANDLES: usize = 3;
 /// belay's own copy of a repository.
 ///
-/// It is bare and nothing of it is ever checked out: what is in it is read object by object, so that no path, link or
+/// It is bare and nothing of it is ever checked out: its content is read object by object, so that no path, link or
 /// submodule of a repository can touch the file system. All functions block, on the disk or on the network; call them
 /// from `spawn_blocking`. The mirror can be shared between threads: reading goes on while a fetch is under way.
 ///
-/// A commit that is pinned, because history names it, stays readable after a force-push; what nothing leads to any more is
+/// A commit that is pinned, because history names it, stays readable after a force-push; unreachable objects are
 /// collected.
 pub struct Mirror {
     folder: StateFolder,
@@ -267,8 +267,8 @@ impl Mirror {
         }
     }
 
-    /// Closes the handles after an operation that failed, or where more is kept than should be, and gives what was freed
-    /// back to the system: packing takes memory for each object that there is.
+    /// Closes the handles after a failed operation, or if more than the bound is kept, and gives freed memory back to
+    /// the system: packing takes memory for each object.
     pub(super) fn free_memory(&self, used: &Used, failed: bool) {
         let kept = self.kept.fetch_add(used.kept, Ordering::Relaxed) + used.kept;
         let mut freed = used.peak;
@@ -279,7 +279,7 @@ impl Mirror {
         memory::give_back(freed);
     }
 
-    /// Returns an error, or what is behind it: a request for memory that was refused.
+    /// Returns an error, or its cause: a request for memory that was refused.
     pub(super) fn out_of_memory(&self, error: GitError, refused: Option<usize>) -> GitError {
         match refused {
             Some(wanted) if !matches!(error, GitError::Cancelled | GitError::TooMuchMemory { .. }) => {

@@ -32,9 +32,9 @@ impl Mirror {
         })
     }
 
-    /// Pins these commits and no others, and lets go of the former heads that were kept when a branch was rewritten: for
-    /// when history has forgotten some. Objects to which nothing leads any more are collected, if that is worth it.
-    /// Returns those that the mirror does not have.
+    /// Pins these commits and no others, and releases the former heads that were kept when a branch was rewritten: for
+    /// the time after history has forgotten some. Objects to which nothing leads any more are collected, if that is
+    /// worth it. Returns those that the mirror does not have.
     ///
     /// # Errors
     ///
@@ -137,7 +137,7 @@ impl Mirror {
             }
             let mut reached = HashSet::new();
             graph.spread(from, &mut reached);
-            // Later ones first: what they come from needs no pin any more.
+            // Later ones first: their ancestors need no pin any more.
             open.sort_by_key(|node| std::cmp::Reverse(graph.generation(*node)));
             let mut pins = Vec::new();
             for node in open {

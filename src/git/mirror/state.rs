@@ -32,7 +32,7 @@ impl Mirror {
             },
         };
         if matches!(found, MirrorFound::Damaged(_)) {
-            // Damage is what is left when nothing of the machine's explains it.
+            // The mirror counts as damaged if no fault of the machine explains the error.
             unreadable(&path)?;
         }
         Ok(found)

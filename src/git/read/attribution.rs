@@ -59,9 +59,9 @@ pub enum Next {
 }
 
 impl Chain {
-    /// Returns the commits that are charged with things in the file, objects of several: for each the newest that made
-    /// it what it is `now`. `version` reads what a content makes of all of them; `None` stands for no file. Each
-    /// version is read once.
+    /// Returns the commits that are charged with things in the file, objects of several: for each the newest that gave
+    /// it its present content. `version` reads the version of each of them in a content; `None` stands for no file.
+    /// Each version is read once.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ impl Chain {
         mut version: impl FnMut(Option<&Entry>) -> Result<BTreeMap<K, T>, E>,
     ) -> Result<BTreeMap<K, &CommitId>, E> {
         let mut charged = BTreeMap::new();
-        // A link comes before those that it goes on to, so what reaches it on several lines is together by then.
+        // A link comes before those that it goes on to, so its visits on several lines are together by then.
         let mut waiting = BTreeMap::from([(0, now)]);
         while let Some((index, mut things)) = waiting.pop_first() {
             let Some(link) = self.links.get(index) else { continue };
@@ -116,7 +116,7 @@ impl Mirror {
             self.with_graph(|graph| {
                 let ends = self.ends(repository, from, to, folder, paths)?;
                 let (from, to_node) = match self.load_both(repository, graph, from, to) {
-                    // Too long a history to be held: nothing can be told.
+                    // Too long a history to be held: the commit can't be determined.
                     Err(GitError::TooMany { .. }) => return Ok(guessed(to, paths, &ends)),
                     loaded => loaded?,
                 };
@@ -142,7 +142,7 @@ impl Mirror {
         Ok((from.map(&mut load).transpose()?, load(to)?))
     }
 
-    /// Returns these paths at both ends. Costs what differs, not what there is.
+    /// Returns these paths at both ends. Costs by the difference, not by the size.
     fn ends(
         &self,
         repository: &Repository,
@@ -325,7 +325,7 @@ impl<'a> AttributionWalk<'a> {
         Ok(())
     }
 
-    /// Returns the paths that are asked about and differ between two trees, with what they were before.
+    /// Returns the paths that are asked about and differ between two trees, with their content before.
     fn differs(
         &self,
         before: Option<Oid>,

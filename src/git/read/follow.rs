@@ -107,7 +107,7 @@ fn newest<'a>(pattern: &str, tags: &'a [String]) -> Option<&'a String> {
     fitting.max_by(|one, other| by_version(one, other))
 }
 
-/// Compares as versions: numbers as numbers, and what has something after a `-` before what has not.
+/// Compares as versions: numbers as numbers, and a version with a `-` suffix before the same one without.
 fn by_version(one: &str, other: &str) -> Ordering {
     let halves = |text: &str| match text.split_once('-') {
         Some((release, candidate)) => (pieces(release), Some(pieces(candidate))),

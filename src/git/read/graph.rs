@@ -126,8 +126,8 @@ impl Graph {
         between
     }
 
-    /// Goes from `to` down to all that it comes from, each commit after everything that comes from it, and says of each
-    /// whether it is new: not `from`, nor what `from` comes from. Ends with the last new one.
+    /// Goes from `to` down to all its ancestors, each commit after all its descendants, and marks each as new or not:
+    /// `from` and its ancestors are not new. Ends with the last new one.
     pub(in crate::git) fn steps(
         &self,
         from: Option<GraphNode>,

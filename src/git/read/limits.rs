@@ -11,7 +11,7 @@ pub(in crate::git) const NAMES: usize = 32 << 20;
 /// How many parents of a commit are looked at. One that has more is charged with all that it brought.
 pub(in crate::git) const PARENTS: usize = 64;
 
-/// Bounds on what belay reads from a repository; each has a default that no repository of manifests comes near.
+/// Bounds on reading a repository; each has a default that no repository of manifests comes near.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The largest number of bytes of one fetch, 4 GiB by default.

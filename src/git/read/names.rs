@@ -9,7 +9,7 @@ const PATH_LIMIT: usize = 4096;
 /// below it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OddPath {
-    /// The path, with what can't be shown escaped (`\xff`, `\n`).
+    /// The path, with unprintable characters escaped (`\xff`, `\n`).
     pub shown: String,
     /// The oddity.
     pub why: &'static str,

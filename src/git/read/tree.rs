@@ -242,7 +242,7 @@ enum Descent {
     Other(&'static str),
 }
 
-/// A comparison under way: where it is, and what it has found.
+/// A comparison under way: its position and its findings.
 struct Comparison<'a> {
     mirror: &'a Mirror,
     repository: &'a Repository,

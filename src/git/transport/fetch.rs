@@ -32,8 +32,8 @@ pub struct Fetched {
 }
 
 impl Mirror {
-    /// Looks what `follow` leads to now and brings over what it needs. When nothing has moved that costs one look at the
-    /// repository's references and writes nothing.
+    /// Resolves `follow` on the server and brings over the objects that it needs. When nothing has moved that costs one
+    /// look at the repository's references and writes nothing.
     ///
     /// The former head stays in the mirror for ever, also when the branch was rewritten.
     ///
@@ -130,7 +130,7 @@ impl Mirror {
         })
     }
 
-    /// Brings over what is wanted and not there, and moves the references.
+    /// Brings over the wanted objects that are missing, and moves the references.
     fn bring(
         &self,
         choice: &Choice,
@@ -194,7 +194,7 @@ impl Mirror {
         Ok(())
     }
 
-    /// Deletes a reference of the mirror and keeps what it led to.
+    /// Deletes a reference of the mirror and keeps its objects.
     fn let_go(&self, mirror: &Repository, name: &str, id: Oid) -> Result<(), GitError> {
         self.keep(mirror, id)?;
         let gone = mirror.find_reference(name).and_then(|mut reference| reference.delete());

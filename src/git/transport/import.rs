@@ -1,14 +1,14 @@
 //! Fetching from a repository on this machine, without a git program and without trusting it to stand still.
 //!
-//! libgit2 can fetch from a path, but it packs every object anew and takes all branches: 11 s for 83,000 objects, where
-//! copying the packs takes milliseconds. So the objects are brought over here:
+//! libgit2 can fetch from a path, but it packs every object again and takes all branches: 11 s for 83,000 objects,
+//! while copying the packs takes milliseconds. So the objects are brought over here:
 //!
 //! 1. The first time, the repository's packs are copied as they are. This copy is only a short cut; if it fails half
 //!    way, or the repository is repacked meanwhile, nothing depends on it.
 //! 2. Then every commit that is new is compared with its first parent, oldest first, and each object of it that the
 //!    mirror lacks is put into one new pack. A pack is there as a whole or not at all.
-//! 3. Only then are the references moved. So what a reference of the mirror leads to is complete, whatever happens to
-//!    the repository, and whenever belay is killed.
+//! 3. Only then are the references moved. So the objects of a reference of the mirror are complete, even if the
+//!    repository changes, and even if belay is killed.
 //!
 //! Copies are taken, never hard links: a link would let the owner of the repository change the mirror afterwards.
 

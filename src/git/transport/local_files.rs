@@ -1,9 +1,9 @@
 //! The files of a repository on this machine, looked at before libgit2 opens them.
 //!
-//! libgit2 opens what it finds. A pipe in the place of a file keeps it waiting for ever, a device never ends, and a link or a
-//! list of alternates brings in objects of another repository, which the owner of this one may not be able to read. So only
-//! folders and regular files are let through. Somebody may still exchange a file afterwards, and a disk may be away: opening
-//! has a limit of time.
+//! libgit2 opens any file that it finds. A pipe in the place of a file keeps it waiting for ever, a device never ends,
+//! and a link or a list of alternates brings in objects of another repository, which the owner of this one may not be
+//! able to read. So only folders and regular files are let through. Somebody may still exchange a file afterwards, and
+//! a disk may be away: opening has a limit of time.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -41,7 +41,8 @@ struct Folders {
     common: PathBuf,
 }
 
-/// Checks that what libgit2 opens to read references is a regular file, and that all objects are the repository's own.
+/// Checks that the files which libgit2 opens to read references are regular, and that all objects are the repository's
+/// own.
 pub(in crate::git) fn check_references(path: &Path) -> Result<(), GitError> {
     let folders = Folders::of(path)?;
     let common = (folders.common != folders.own).then_some(&folders.common);

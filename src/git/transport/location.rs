@@ -7,8 +7,8 @@ use std::str::FromStr;
 /// The location of a repository. It never carries a password or token, so that it can be shown anywhere.
 ///
 /// Three kinds are known: a path on this machine; `https://host[:port]/path`; and `ssh://[user@]host[:port]/path`, also
-/// written `[user@]host:path`. Plain `http` is accepted for this machine only. Everything else, above all what would
-/// start another program (`ext::…`) or could be taken for an option (a leading `-`), is refused.
+/// written `[user@]host:path`. Plain `http` is accepted for this machine only. Everything else, above all an address
+/// that would start another program (`ext::…`) or could be taken for an option (a leading `-`), is refused.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Location(Kind);
 
@@ -45,7 +45,7 @@ pub enum Scheme {
     Ssh,
 }
 
-/// A text that is not a location; it says why, and never shows what may be a password.
+/// A text that is not a location, with the reason; it never shows a possible password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a repository: {shown}: {why}")]
 pub struct InvalidLocation {

@@ -2,7 +2,7 @@
 //!
 //! A notice from the file system says no more than "look again": which reference moved is read from the repository. And
 //! it may never come: on network file systems, when the kernel's queue overflows, when the repository's folder was
-//! replaced. So the daemon goes on polling, and after each poll asks [`Wake::mend`] to watch what is there now.
+//! replaced. So the daemon goes on polling, and after each poll calls [`Wake::mend`] to watch the present repository.
 
 use std::fs;
 use std::io;
@@ -23,7 +23,7 @@ use crate::git::error::while_doing;
 /// The wait after the first notice for the rest of a push: it writes a lock, renames it, and writes a log.
 const CALM: Duration = Duration::from_millis(200);
 
-/// Wakes whoever follows a repository on this machine when something in it moves. Costs nothing while nothing happens.
+/// Wakes the followers of a repository on this machine when something in it moves. Costs nothing while nothing happens.
 pub struct Wake {
     signal: Arc<Signal>,
     watched: Mutex<Option<WatchedFolder>>,
@@ -43,18 +43,18 @@ pub enum Watching {
 #[derive(Default)]
 struct Signal {
     notify: Notify,
-    /// Something happened to what is watched itself, so that it must be watched anew.
+    /// The watched folder itself has changed, so that it must be watched again.
     broken: AtomicBool,
 }
 
-/// A watcher, and what it watches.
+/// A watcher, and its folder.
 struct WatchedFolder {
     /// Stops when it is dropped.
     _watcher: RecommendedWatcher,
     identity: FileIdentity,
 }
 
-/// The identity of the folders that are watched, to tell them from later ones of the same name.
+/// The identity of the watched folders, to distinguish them from later ones of the same name.
 #[derive(PartialEq, Eq)]
 struct FileIdentity(Vec<(PathBuf, u64, u64)>);
 
@@ -79,7 +79,7 @@ impl Wake {
         rest.as_mut().enable();
     }
 
-    /// Watches what is there now, if that is another repository than before, or the watch was lost. Meant for after each
+    /// Watches the present repository, if it is another one than before, or the watch was lost. Meant for after each
     /// poll: costs a few looks at folders when all is well. Blocks, on the disk.
     pub fn mend(&self) -> Watching {
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);

@@ -50,7 +50,7 @@ fn signature(
     let by_mail = || std::env::var("EMAIL").ok().filter(|value| !value.is_empty());
     let email = find("email").or_else(by_mail).ok_or_else(nobody)?;
     let when = match said("DATE") {
-        // libgit2 reads what Git reads there, and has no other way to ask for it.
+        // libgit2 reads the same variables as Git there, and has no other way to ask for it.
         Some(date) => from_environment(repository)
             .map_err(|error| wrong(format!("failed to read {} {date:?}: {}", variable("DATE"), error.message())))?
             .when(),

@@ -36,7 +36,7 @@ impl WorkingCopy {
     ///
     /// # Errors
     ///
-    /// [`GitError::PushRefused`] with what the other side says, and as for [`crate::git::Mirror::fetch`].
+    /// [`GitError::PushRefused`] with the answer of the other side, and as for [`crate::git::Mirror::fetch`].
     pub fn push(&self, credentials: &Credentials, stop: &CancellationToken) -> Result<Location, GitError> {
         let branch = self.branch()?;
         let location = self.destination()?;

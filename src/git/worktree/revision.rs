@@ -93,8 +93,8 @@ impl WorkingCopy {
         }
     }
 
-    /// Reads what a revision has below `folder` (`""` for all) at the paths that are wanted, and its links. Files over 64 MiB
-    /// are left out.
+    /// Reads the wanted paths of a revision below `folder` (`""` for all), and its links. Files over 64 MiB are left
+    /// out.
     ///
     /// # Errors
     ///

@@ -26,7 +26,7 @@ pub struct WorkingCopy {
     root: PathBuf,
 }
 
-/// A file to be committed: its path from the root of the working copy, and what is to be in it; `None` deletes it.
+/// A file to be committed: its path from the root of the working copy, and its new content; `None` deletes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edit {
     /// The path.
@@ -159,7 +159,7 @@ impl WorkingCopy {
         }
     }
 
-    /// Writes files and commits them, and nothing else: what else was staged or changed stays so. Author and committer are
+    /// Writes files and commits them, and nothing else: other staged or changed files stay so. Author and committer are
     /// those of Git's environment and configuration, and so is whether the commit is signed.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! The notices of commits, written in the transaction that begins or ends the record that they tell of.
+//! The notices of commits, written in the transaction that begins or ends the record that they report.
 //!
 //! The findings of a source's first plan about commits before its head are one notice: the troubles of a repository's
 //! past are one message, however many commits it has.
@@ -21,7 +21,8 @@ const WRONG: [Outcome; 6] =
 const OF_EACH_OBJECT: &str = "NOT (\"trigger\" IN ('drift', 'autoscaler', 'rebuilt') AND outcome IN ('complete', \
                               'unchanged', 'superseded', 'unknown')) GROUP BY \"group\", kind, namespace, name";
 
-/// The first plan of a source, unless it is forgotten. One without a head holds what was rebuilt after the history was lost.
+/// The first plan of a source, unless it is forgotten. One without a head holds records that were rebuilt after the
+/// history was lost.
 const FIRST_PLAN: &str = "SELECT number FROM (SELECT number, is_first FROM plans INDEXED BY plans_by_source WHERE source = ?1 \
                           AND head <> '' ORDER BY number LIMIT 1) WHERE is_first";
 
@@ -59,8 +60,8 @@ pub(in crate::history) fn note_begun(
     Ok(())
 }
 
-/// Writes a notice of a commit, where the end of one of its records changes what became of it. Before all of it has ended
-/// only what is worse than what was told before is told.
+/// Writes a notice of a commit, if the end of one of its records changes its outcome. Before all of its records have
+/// ended, only an outcome worse than the reported one is reported.
 pub(in crate::history) fn note(connection: &Connection, ended: &EndedRecord<'_>, at: Timestamp) -> Result<(), Failure> {
     let EndedRecord { plan, source, commit, .. } = *ended;
     match past_of(connection, plan, commit)? {

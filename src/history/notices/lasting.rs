@@ -1,4 +1,5 @@
-//! The notices of what lasts: sources that are blocked, and holds. The daemon says when it is long enough to be told.
+//! The notices of lasting conditions: sources that are blocked, and holds. The daemon decides when one has lasted long
+//! enough.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +31,7 @@ pub enum LastingKind {
     Unblocked,
     /// The manifest of this commit is held.
     Held(CommitId),
-    /// Somebody else and belay disagree about an object; with what is said of it.
+    /// Somebody else and belay disagree about an object; with the explanation.
     Disagreement(String, String),
 }
 
@@ -46,7 +47,7 @@ pub struct NotedLasting {
 }
 
 impl History {
-    /// Writes down a notice of each of these, all or none: they are told together.
+    /// Writes down a notice of each of these, all or none: they are sent together.
     ///
     /// # Errors
     ///

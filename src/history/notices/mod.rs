@@ -1,7 +1,7 @@
-//! The outbox: what became of commits and is to be told elsewhere, and how far each receiver has been told.
+//! The outbox: outcomes of commits to be sent, and the progress of each receiver.
 //!
-//! A notice is written in the transaction that ends the record that it tells of. It says that something changed; what became
-//! of the commit is read when it is sent. If several notices of one commit have not reached a receiver, only the newest
+//! A notice is written in the transaction that ends the record that it reports. It only marks a change; the outcome of
+//! the commit is read when it is sent. If several notices of one commit have not reached a receiver, only the newest
 //! counts, so that three hundred objects are not three hundred messages.
 
 pub(in crate::history) mod commit;
@@ -27,7 +27,7 @@ const NEWEST: &str = "NOT EXISTS (SELECT 1 FROM notices AS newer INDEXED BY noti
 /// The largest number of notices of one message.
 const TOGETHER: u32 = 1000;
 
-/// Something to be told of a source.
+/// A notice of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     /// Its number: larger for a later one.
@@ -81,7 +81,7 @@ impl Notice {
 pub struct Pending {
     /// It.
     pub notice: Notice,
-    /// The notices of the same kind right after it, which are told together with it: only of what lasts.
+    /// The notices of the same kind right after it, which are sent together with it: only of lasting conditions.
     pub together: Vec<Notice>,
     /// The number of tries of the receiver since it last took one. An attempt under way counts.
     pub attempts: u32,
@@ -99,7 +99,8 @@ pub struct CommitOutcome {
 }
 
 impl History {
-    /// Takes these as the receivers that there are. A new one is told from here on; one that is not among them is forgotten.
+    /// Takes these as the receivers that there are. A new one is sent everything from here on; one that is not among
+    /// them is forgotten.
     ///
     /// # Errors
     ///
@@ -121,8 +122,7 @@ impl History {
         })
     }
 
-    /// Returns the oldest notice that a receiver has not been told, and that no newer one of the same commit stands
-    /// for.
+    /// Returns the oldest notice that a receiver has not been sent, and that no newer one of the same commit replaces.
     ///
     /// # Errors
     ///
@@ -137,7 +137,7 @@ impl History {
                     Ok((row.get::<_, i64>(0)?, row.get::<_, u32>(1)?, retry))
                 })
                 .optional()?;
-            // One that a fresh file does not know yet has been told nothing of it.
+            // A receiver that a fresh file does not know yet has been sent nothing of it.
             let (told, attempts, retry) = known.unwrap_or_default();
             let sql = format!("SELECT {NOTICE} FROM notices WHERE number > ? AND {NEWEST} ORDER BY number LIMIT 1");
             let found = connection.prepare_cached(&sql)?.query_row([told], notice).optional()?;
@@ -182,8 +182,8 @@ impl History {
         })
     }
 
-    /// Notes that a receiver is about to be tried. It counts as an attempt in vain until something else is noted, and
-    /// is not to be made again before this time: it may be what ends belay.
+    /// Notes that a receiver is about to be tried. It counts as a failed attempt until something else is noted, and is
+    /// not to be repeated before this time: it may be the cause of belay's end.
     ///
     /// # Errors
     ///
@@ -261,13 +261,13 @@ impl History {
 }
 
 impl Pending {
-    /// Returns the number of the last notice that is told with it.
+    /// Returns the number of the last notice that is sent with it.
     #[must_use]
     pub fn last(&self) -> i64 {
         self.together.last().map_or(self.notice.number, |notice| notice.number)
     }
 
-    /// Returns all that is told with it.
+    /// Returns all notices that are sent with it.
     pub fn notices(&self) -> impl Iterator<Item = &Notice> {
         std::iter::once(&self.notice).chain(&self.together)
     }

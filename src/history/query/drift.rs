@@ -1,4 +1,4 @@
-//! Objects that somebody else has changed and that belay leaves so, as configured: what `belay status` says of them.
+//! Objects that somebody else has changed and that belay leaves so, as configured, for `belay status`.
 
 use jiff::Timestamp;
 use rusqlite::params;

@@ -18,7 +18,7 @@ const CANDIDATES: i64 = 20;
 const TROUBLE: [Outcome; 5] =
     [Outcome::Failed, Outcome::RolledBack, Outcome::RollbackFailed, Outcome::Rejected, Outcome::Held];
 
-/// The outcomes of what failed.
+/// The outcomes that are failures.
 pub const FAILED: [Outcome; 4] = [Outcome::Failed, Outcome::RolledBack, Outcome::RollbackFailed, Outcome::Rejected];
 
 /// A query of records: those that fit all conditions, newest first.
@@ -43,7 +43,7 @@ pub struct Query {
     pub until: Option<Timestamp>,
     /// With one of these outcomes; with any where it is empty.
     pub outcomes: BTreeSet<Outcome>,
-    /// Only what belay did, or a person in its place: neither a restart by hand nor what an autoscaler did.
+    /// Only changes of belay, or of a person in its place: neither a restart by hand nor an autoscaler's scaling.
     pub own: bool,
     /// Older than this record: for the next page.
     pub older_than: Option<RecordId>,
@@ -52,7 +52,7 @@ pub struct Query {
 }
 
 impl Query {
-    /// Returns the records of an object in a source, as far as they say what it is to be.
+    /// Returns the records of an object in a source, as far as they have its wanted state.
     #[must_use]
     pub fn of(source: &str, object: &ObjectKey) -> Query {
         Query {
@@ -112,8 +112,8 @@ impl History {
         })
     }
 
-    /// Returns the record of an object that was written last, of those that say what it is to be, whatever the clock
-    /// said then.
+    /// Returns the record of an object that was written last, of those that have its wanted state, regardless of the
+    /// clock then.
     ///
     /// # Errors
     ///
@@ -156,7 +156,7 @@ impl History {
         })
     }
 
-    /// Returns the records of a source that have not ended, oldest first: what a daemon that starts takes up.
+    /// Returns the records of a source that have not ended, oldest first: a starting daemon continues them.
     ///
     /// # Errors
     ///

@@ -65,8 +65,8 @@ impl SourceHistories {
         Ok(known)
     }
 
-    /// Returns the sources as a daemon publishes them. The history, where it can be read, adds the places of manifests
-    /// and what is planned and not begun.
+    /// Returns the sources as a daemon publishes them. The history, if it can be read, adds the places of manifests and
+    /// the planned changes that have not begun.
     #[must_use]
     pub fn published(
         sources: BTreeMap<String, PublishedSource>,
@@ -87,7 +87,7 @@ impl SourceHistories {
     }
 }
 
-/// Returns the open records of a source, with what they wait for.
+/// Returns the open records of a source, with their conditions.
 fn open_records(history: &History, source: &str) -> Result<BTreeMap<ObjectKey, Open>, HistoryError> {
     let mut open = BTreeMap::new();
     for record in history.open_records(source)? {
@@ -130,7 +130,7 @@ impl SourceHistories {
 }
 
 impl SourceHistory {
-    /// Returns the same without what is of another daemon's time: a standby knows nothing of what is under way.
+    /// Returns the same without the facts of another daemon's time: a standby knows nothing of current rollouts.
     fn of_its_follower(mut self) -> SourceHistory {
         if self.standing.as_ref().is_some_and(|standing| standing.follower.standby) {
             self.open.clear();
@@ -179,7 +179,7 @@ impl SourceHistory {
 }
 
 impl SourceHistory {
-    /// Adds to a row what is known of its object here.
+    /// Adds the known facts of its object to a row.
     pub fn tell(&self, row: &mut WorkloadAnswer) {
         if let Some(open) = self.open.get(&row.object) {
             row.waits_for.clone_from(&open.waits_for);
@@ -224,7 +224,7 @@ impl Open {
         Open { state, commit, place, since: Some(started), waits_for, wrong: None }
     }
 
-    /// Returns a rollout as it is published, with what its record adds.
+    /// Returns a rollout as it is published, with the facts of its record.
     fn published(rollout: PublishedRollout, recorded: Option<Open>) -> Open {
         let PublishedRollout { state, commit, message, wrong } = rollout;
         let (place, since) = recorded.map(|open| (open.place, open.since)).unwrap_or_default();
@@ -233,7 +233,7 @@ impl Open {
     }
 }
 
-/// Adds what is worth a question of its own: holds that a newer commit has gone back to, and drift that is left alone.
+/// Adds facts that need a query of their own: holds that a newer commit has gone back to, and drift that is left alone.
 pub fn refine(history: &History, rows: &mut [WorkloadAnswer]) {
     for row in rows.iter_mut().filter(|row| row.state == ObjectState::Held) {
         if let Ok(Some(message)) = held_again(history, &row.source, &row.object) {
@@ -275,7 +275,7 @@ pub fn held_again(history: &History, source: &str, key: &ObjectKey) -> Result<Op
 }
 
 impl WorkloadAnswer {
-    /// Returns a live workload, with what the history knows of its source.
+    /// Returns a live workload, with the facts that the history has of its source.
     #[must_use]
     pub fn of_live(
         key: &ObjectKey,

@@ -111,7 +111,7 @@ impl History {
         self.good(source, object, None)
     }
 
-    /// Returns the same, of other commits than this one: what of that was complete goes back, too.
+    /// Returns the same, of other commits than this one: its complete objects go back, too.
     ///
     /// # Errors
     ///
@@ -142,7 +142,7 @@ impl History {
 
 impl History {
     /// Returns the records of a workload's revisions that were not well when they were replaced, or failed and were
-    /// left, and were not complete anew since: the newest of those with one manifest or commit tells it of all of them.
+    /// left, and were not complete again since: the newest of those with one manifest or commit stands for all of them.
     /// A record that went with another object of its commit says nothing. At most 500 are looked at.
     ///
     /// # Errors
@@ -229,7 +229,7 @@ fn template(
     Ok(found.map(|text| rows::from_json(0, &text)).transpose()?)
 }
 
-/// A revision that was unhealthy when it was replaced is not good before it is complete anew.
+/// A revision that was unhealthy when it was replaced is not good before it is complete again.
 const UNWELL: &str = "SELECT 1 FROM records AS ill INDEXED BY records_rolled_out JOIN steps ON steps.record = ill.number AND steps.step = \
      'unwell' WHERE ill.source = ?1 AND ill.name = ?2 AND ill.rolls_out = 1 AND ill.kind = ?3 AND ill.\"group\" = ?4 AND \
      ill.namespace IS ?5 AND ill.number >= records.number AND (ill.manifest_hash = records.manifest_hash OR \

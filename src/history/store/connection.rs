@@ -26,8 +26,8 @@ pub(in crate::history) fn check(connection: &Connection) -> rusqlite::Result<Str
 pub(in crate::history) fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    // Without it SQLite prepares a statement anew whenever another value is bound that one of the partial indexes might be
-    // for: a fifth of the time that a rollout costs.
+    // Without it SQLite prepares a statement again whenever another value is bound that one of the partial indexes
+    // might be for: a fifth of the time of a rollout.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(())
 }

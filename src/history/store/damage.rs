@@ -24,7 +24,7 @@ pub(in crate::history) enum DamageCheck {
     Writing,
 }
 
-/// Returns why a file can't be opened: the system's reason, which SQLite does not tell, and advice.
+/// Returns the reason why a file can't be opened: the system's reason, which SQLite does not give, and advice.
 pub(in crate::history) fn cannot_open(path: &Path, wanted: DamageCheck, error: &rusqlite::Error) -> HistoryError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {

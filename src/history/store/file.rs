@@ -21,7 +21,7 @@ use crate::blocking::blocking;
 use crate::history::error::{HistoryError, io};
 use crate::state_folder::{FileId, StateFolder};
 
-/// belay's memory: what became of each manifest of each commit. One file, `history.db`, written by one daemon and read
+/// belay's memory: the outcome of each manifest of each commit. One file, `history.db`, written by one daemon and read
 /// by any number of other processes, `sqlite3 history.db` among them.
 ///
 /// Cheap to clone and to share; calls block for microseconds. A written record survives a `kill -9`.
@@ -31,8 +31,8 @@ pub struct History(Arc<Inner>);
 struct Inner {
     folder: StateFolder,
     path: PathBuf,
-    /// A connection of its own, so that a long look does not hold up what the daemon writes. Dropped before the writer:
-    /// only a writer that closes last puts everything into the one file.
+    /// A connection of its own, so that a long read does not delay the daemon's writes. Dropped before the writer: only
+    /// a writer that closes last puts everything into the one file.
     reader: Mutex<Connection>,
     /// `None` if the file was opened for reading.
     writer: Option<Mutex<Writer>>,
@@ -177,7 +177,7 @@ impl History {
         damage(&self.0.path).is_none()
     }
 
-    /// Sees to it that what is written from now on is kept: makes the file again where somebody has deleted it.
+    /// Ensures that later writes are kept: creates the file again if somebody has deleted it.
     ///
     /// # Errors
     ///
@@ -283,7 +283,7 @@ impl History {
         done.map_err(|failure| self.explain(doing, failure))
     }
 
-    /// Both connections, for a test that counts what they do.
+    /// Both connections, for a test that counts their work.
     #[cfg(test)]
     pub(in crate::history) fn each_connection(&self, mut look: impl FnMut(&mut Connection)) {
         look(&mut self.writer().unwrap().connection);
@@ -352,7 +352,7 @@ fn open_for_writing(path: &Path) -> Result<(Connection, OpenedHistory), OpenFaul
     let check_it = wants_a_check(path);
     let fresh = fs::symlink_metadata(path).is_err();
     if fresh {
-        // Evidence may hold what an application logs: readable for the daemon's user alone.
+        // Evidence may hold an application's log: readable for the daemon's user alone.
         let made = fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
         made.map_err(|error| OpenFault::Final(io("make", path)(error)))?;
     }

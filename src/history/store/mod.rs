@@ -1,4 +1,4 @@
-//! The file: found or made, of which format, damaged or not; and what its rows are.
+//! The file: found or created, its format, its damage; and the meaning of its rows.
 
 pub(in crate::history) mod aside;
 pub(in crate::history) mod connection;

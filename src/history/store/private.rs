@@ -44,9 +44,9 @@ fn unusable(folder: &Path) -> impl FnOnce(std::io::Error) -> HistoryError + '_ {
 enum Ownership {
     /// It is belay's own, or root's, who could read and change it anyway.
     Trusted,
-    /// It is told: of a volume of a cluster it may be as it should.
+    /// It is reported: a volume of a cluster may belong to another user.
     Told,
-    /// belay runs as root: somebody else would decide what root believes and deletes.
+    /// belay runs as root: another user would decide what root believes and deletes.
     Refused,
 }
 
@@ -59,7 +59,7 @@ fn ownership(owner: u32, user: u32) -> Ownership {
     }
 }
 
-/// Refuses, or tells, what belongs to another user: whoever owns it can change what belay knows of what it made.
+/// Refuses, or reports, a file of another user: its owner can change belay's knowledge of its own objects.
 fn check_owner(path: &Path) -> Result<(), HistoryError> {
     let user = rustix::process::geteuid().as_raw();
     // A link has an owner, and so has what it leads to.

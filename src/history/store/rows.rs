@@ -22,7 +22,7 @@ pub(in crate::history) const RECORD: &str = "records.number, records.source, rec
 pub(in crate::history) const COUNTED: &str = "NOT (\"trigger\" IN ('drift', 'autoscaler') AND outcome IN ('complete', \
                                   'unchanged', 'superseded', 'unknown'))";
 
-/// Returns one record, without what is in tables of its own.
+/// Returns one record, without the data in tables of its own.
 pub(in crate::history) fn record(row: &Row<'_>) -> Result<Record, Error> {
     let place = match (row.get::<_, Option<String>>(7)?, row.get(8)?, row.get(9)?) {
         (Some(path), Some(line), Some(column)) => Some(Place { path: Arc::from(path), line, column }),
@@ -52,14 +52,14 @@ pub(in crate::history) fn record(row: &Row<'_>) -> Result<Record, Error> {
         back_to_revision: row.get(20)?,
         complaints: Vec::new(),
         evidence: None,
-        // The file has an end for everything that is over; of what was rebuilt it may be no more than that.
+        // The file has an end for everything that is over; a rebuilt record may have no more than that.
         ended: ended.filter(|ended| trigger != Trigger::Rebuilt || *ended != started),
         trigger,
         started,
     })
 }
 
-/// Adds what is in tables of its own.
+/// Adds the data from tables of its own.
 pub(in crate::history) fn complete(connection: &Connection, record: &mut Record) -> Result<(), Error> {
     let mut statement = connection.prepare_cached(
         "SELECT path, line, \"column\", object, message, hint, excerpt, also FROM complaints WHERE record = ? ORDER BY number",

@@ -51,7 +51,7 @@ impl History {
     }
 }
 
-/// Notes what became of the commits of records that had ended when they were written down: each commit once, by its worst.
+/// Notes the outcomes of commits of records that had ended when they were written down: each commit once, by its worst.
 fn note_ends(
     connection: &Connection,
     plan: i64,

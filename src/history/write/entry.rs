@@ -34,8 +34,8 @@ impl HistoryEntry {
 }
 
 impl History {
-    /// Writes all these down in one transaction, which costs little more than one of them alone would. Returns what became
-    /// of each: one that is refused leaves the others as they are.
+    /// Writes all these down in one transaction, which costs little more than one of them alone would. Returns the
+    /// result of each: a refused one leaves the others as they are.
     ///
     /// # Errors
     ///

@@ -24,8 +24,8 @@ pub struct FallbackTemplate {
 }
 
 impl History {
-    /// Keeps the template that a rollout takes the place of. The first one stays until the workload is seen complete: what
-    /// came after it took its place too.
+    /// Keeps the template that a rollout takes the place of. The first one stays until the workload is seen complete:
+    /// its successors took its place too.
     ///
     /// # Errors
     ///

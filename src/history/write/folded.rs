@@ -1,4 +1,4 @@
-//! Corrections of what somebody keeps changing: all of them are one record, which is opened again for each.
+//! Corrections of an object that somebody keeps changing: all of them are one record, which is opened again for each.
 
 use rusqlite::{OptionalExtension as _, params};
 
@@ -10,9 +10,9 @@ use belay_core::rollout::{Outcome, Record, RecordId, Step};
 use super::write_step;
 
 impl History {
-    /// Opens the newest record of an object again, where it is of a correction of the same commit and of what the same
-    /// manager has changed, and went well. `step` takes the place of the steps that it had. Returns its number; `None` where
-    /// a record of its own is to be written.
+    /// Opens the newest record of an object again, if it is a successful correction of the same commit and of the same
+    /// manager's changes. `step` takes the place of the steps that it had. Returns its number; `None` where a record of
+    /// its own is to be written.
     ///
     /// # Errors
     ///

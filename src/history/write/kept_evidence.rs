@@ -19,7 +19,7 @@ pub(super) fn write(connection: &Connection, record: i64, evidence: &Evidence) -
 }
 
 /// Returns the evidence without the events of the workload from before the rollout, the newest first. Its pods are of
-/// the present template: what is said of them belongs to it whenever it was said.
+/// the present template: evidence about them belongs to it regardless of its time.
 fn of_rollout(evidence: &Evidence, kind: &str, started: Timestamp) -> Evidence {
     let mut evidence = evidence.clone();
     let about_workload = |object: &str| object.split('/').next() == Some(kind);

@@ -1,4 +1,4 @@
-//! The holds of a source as they were known last, so that what is held stays held where the cluster has lost it.
+//! The holds of a source as they were known last, so that they last even if the cluster has lost them.
 
 use rusqlite::params;
 use serde_json::Value;
@@ -45,7 +45,7 @@ impl History {
         })
     }
 
-    /// Forgets the hold on an object: it was let go.
+    /// Forgets the hold on an object after its release.
     ///
     /// # Errors
     ///

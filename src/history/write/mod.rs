@@ -87,7 +87,7 @@ impl History {
         self.write("write down a step", |connection| add_step(connection, id, step))
     }
 
-    /// Writes down what has become known of a record.
+    /// Writes new facts of a record.
     ///
     /// # Errors
     ///

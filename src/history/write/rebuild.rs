@@ -1,4 +1,4 @@
-//! After the file was lost: what the cluster and Git still say is put into the new one, and marked as that.
+//! After a loss of the file: records from the cluster and Git are put into the new one, and marked as rebuilt.
 
 use std::collections::BTreeSet;
 
@@ -36,7 +36,7 @@ pub struct Trouble {
 }
 
 impl History {
-    /// Puts the records of a source in that were rebuilt, all or none, with what is known of their commits.
+    /// Puts the rebuilt records of a source in, all or none, with the known facts of their commits.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl History {
         })
     }
 
-    /// Notes what a source follows.
+    /// Notes the branch or tag of a source.
     ///
     /// # Errors
     ///
@@ -96,7 +96,7 @@ impl History {
         })
     }
 
-    /// Forgets what is published of sources that nobody follows any more. Their records stay.
+    /// Forgets the published facts of sources that nobody follows any more. Their records stay.
     ///
     /// # Errors
     ///

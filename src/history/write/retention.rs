@@ -30,7 +30,7 @@ pub struct Retention {
 }
 
 impl History {
-    /// Forgets what is beyond the bounds and gives the room back. Returns how many records were forgotten.
+    /// Forgets everything beyond the bounds and gives the room back. Returns how many records were forgotten.
     ///
     /// Works in short transactions; meant to run once a day.
     ///
@@ -158,7 +158,7 @@ fn forget_some(connection: &Connection, before: &Position, from: &Position) -> R
 /// Forgets the plans, commits, people and templates that nothing names any more and that are old.
 fn forget_commits(connection: &Connection, before: &str) -> Result<(), Failure> {
     connection.execute(
-        // A plan is named by what was written under it, and by what counts in its line.
+        // A plan is named by the records written under it, and by the objects counted in its line.
         "DELETE FROM plans WHERE begun < ?1 AND NOT EXISTS (SELECT 1 FROM records WHERE plan = plans.number) AND NOT EXISTS \
          (SELECT 1 FROM records WHERE timeline_plan = plans.number) AND number < (SELECT max(newer.number) FROM plans AS newer WHERE \
          newer.source = plans.source AND newer.ended IS NOT NULL)",

@@ -1,4 +1,4 @@
-//! Receivers that never end what they send, that answer too late, and that repeat what they were sent.
+//! Receivers that never end their answer, that answer too late, and that repeat the request.
 
 use std::future::Future;
 use std::io::{Read as _, Write as _};

@@ -21,7 +21,8 @@ pub(super) enum SmtpTls {
 /// A mail server's record of a conversation, and the socket for a second connection.
 pub(super) type MailServer = JoinHandle<(String, TcpListener)>;
 
-/// Returns a mail server that takes one mail, and answers its end so: its port, its certificate, what it heard.
+/// Returns a mail server that takes one mail, and answers its end so: its port, its certificate, the commands that it
+/// received.
 pub(super) fn mail_server(tls: SmtpTls, end: &'static str) -> (u16, String, MailServer) {
     let (server, own) = tls_config();
     let listener = TcpListener::bind("localhost:0").unwrap();
@@ -43,7 +44,8 @@ pub(super) fn mail_server(tls: SmtpTls, end: &'static str) -> (u16, String, Mail
     (port, own, heard)
 }
 
-/// Returns all that a server heard. It was connected to once: what fails over TLS is not tried again without.
+/// Returns all that a server heard. It was connected to once: a delivery that fails over TLS is not tried again
+/// without.
 fn heard_by(server: MailServer) -> String {
     let (heard, listener) = server.join().unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -56,7 +58,7 @@ const GREETING: &str = "220 localhost\r\n";
 const PLAIN_OFFER: &str = "250-localhost\r\n250 AUTH PLAIN";
 const STARTTLS_OFFER: &str = "250-localhost\r\n250-STARTTLS\r\n250 AUTH PLAIN";
 
-/// Answers until the client ends, or begins TLS; what it said.
+/// Answers until the client ends, or begins TLS; returns the client's lines.
 fn mail_dialogue(stream: &mut (impl Read + Write), greeting: &str, offer: &str, end: &str) -> String {
     let mut heard = String::new();
     let mut in_data = false;
@@ -173,7 +175,7 @@ async fn after_starttls_all_of_a_mail_is_encrypted() {
     let (plain, encrypted) = heard.split_once("STARTTLS\r\n").unwrap();
     assert_eq!(plain.lines().count(), 1, "{plain}");
     assert!(plain.starts_with("EHLO "), "{plain}");
-    // EHLO again: what was offered in plain text counts for nothing (RFC 3207).
+    // EHLO again: offers in plain text count for nothing (RFC 3207).
     assert!(encrypted.starts_with("EHLO "), "{encrypted}");
     let credentials = STANDARD.encode("\0belay\0pass-1");
     for part in [
@@ -186,7 +188,7 @@ async fn after_starttls_all_of_a_mail_is_encrypted() {
     }
 }
 
-/// Also where belay would do without TLS: what the server offers is used, or nothing is sent.
+/// Also if belay would do without TLS: an offer of the server is used, or nothing is sent.
 #[tokio::test]
 async fn after_starttls_nothing_is_sent_to_whom_nobody_trusts() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Whatever changes in a repository, what is kept of a unit is never out of date.
+//! The kept rendering of a unit is never out of date after any change in a repository.
 
 use super::*;
 
@@ -112,7 +112,7 @@ fn what_is_kept_of_a_chart_is_never_out_of_date() {
     assert!(rendered_well > 10 && kept > 3, "{rendered_well} rendered, {kept} of them kept: too few to tell anything");
 }
 
-/// Whatever changes, what is kept is what would be rendered from all of the repository.
+/// After any change, the kept rendering equals one from all of the repository.
 #[test]
 fn what_is_kept_is_never_out_of_date() {
     let Some(tools) = real_tools() else { return };

@@ -171,7 +171,7 @@ fn a_tool_that_repeats_its_files_shows_no_value() {
     }
 }
 
-/// More than is looked through: then nothing of what the tool says is shown, and the place still is.
+/// The output exceeds the search limit: then none of it is shown, and the place still is.
 #[test]
 fn beyond_the_limit_the_tools_words_are_not_shown() {
     let (_folder, tools) = script("echo hunter2-Geheim >&2; exit 1");

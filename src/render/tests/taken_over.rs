@@ -1,4 +1,4 @@
-//! A tool that was taken over: what it may not do.
+//! A compromised tool and its limits.
 #![cfg(target_os = "linux")]
 
 use super::super::confine::{AllowedPaths, confine};

@@ -1,4 +1,4 @@
-//! One commit: its objects, what became of each, and what was seen where it failed.
+//! One commit: its objects with their outcomes, and the evidence of failures.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

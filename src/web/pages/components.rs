@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::super::rollout_progress::new_and_available;
 use belay_core::rollout::{CommitId, Counters, ObjectState, Outcome, SourceState};
 
-/// A state: a word, and a shape that tells it also to who sees no colours.
+/// A state: a word, and a shape for readers who see no colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
     pub class: &'static str,

@@ -36,7 +36,7 @@ struct Frame {
 impl Frame {
     fn of(shown: &Shown, here: &'static str) -> Frame {
         let status = shown.status.borrow();
-        // The worst is told, as of a team by who needs help first.
+        // The worst state is shown, as of a team the member that needs help first.
         let order = [SourceState::Blocked, SourceState::Degraded, SourceState::Waiting, SourceState::Progressing];
         let states: Vec<SourceState> = status.sources.values().map(|source| source.state()).collect();
         let worst = order.into_iter().find(|state| states.contains(state)).unwrap_or(SourceState::Synced);
@@ -60,7 +60,7 @@ impl Frame {
     }
 }
 
-/// Writes a page. Characters that are not seen, or that turn a line around, are shown as what can't be shown.
+/// Writes a page. Characters that are invisible, or that turn a line around, are shown as unprintable.
 fn write(code: StatusCode, page: &impl Template) -> Response {
     match page.render() {
         Ok(html) => {
@@ -96,7 +96,7 @@ pub(super) fn nothing(room: &Room) -> Response {
     refuse(&room.shown, &Problem::Nothing("The address leads nowhere here.".to_owned()))
 }
 
-/// Returns a part of an address, with what has a meaning there written as what it is.
+/// Returns a part of an address, with characters that have a meaning there escaped.
 fn in_address(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()

@@ -1,4 +1,4 @@
-//! Every source and every workload, what is wrong first.
+//! Every source and every workload, problems first.
 
 use std::collections::BTreeSet;
 

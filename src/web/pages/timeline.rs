@@ -1,4 +1,4 @@
-//! The commits, newest first, a line each with what became of it.
+//! The commits, newest first, a line each with its outcome.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ struct TimelinePage {
     asked: TimelineAsked,
     names: Vec<String>,
     lines: Vec<TimelineLine>,
-    /// The address of what is older.
+    /// The address of the next, older page.
     older: Option<String>,
 }
 
@@ -106,7 +106,7 @@ fn of_entry(history: &History, entry: &TimelineEntry) -> Result<Vec<TimelineLine
     head.into_iter().chain(others).map(|(commit, outcomes)| line(commit, outcomes)).collect()
 }
 
-/// Returns the state that a commit is told by: what failed, else what is open, else what there is.
+/// Returns the state of a commit: a failure if there is one, else an open record, else any other.
 fn worst(outcomes: &BTreeMap<Outcome, u64>) -> Option<ObjectState> {
     let states = || outcomes.keys().map(|outcome| outcome.state());
     states()

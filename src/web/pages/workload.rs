@@ -1,4 +1,4 @@
-//! One workload: its revisions with their pods, the rollout as it goes, its hold, and what became of it before.
+//! One workload: its revisions with their pods, its rollout, its hold, and its past records.
 
 use askama::Template;
 use axum::extract::{Path, State};
@@ -20,7 +20,7 @@ use belay_core::rollout::{LiveWorkload, ObjectState, Outcome, Record, RevisionPo
 
 /// The number of records that are shown.
 const RECORDS: u32 = 30;
-/// Among how many of the newest records of ConfigMaps and Secrets is looked for what its pods have not noticed.
+/// The number of newest records of ConfigMaps and Secrets that are searched for changes its pods have not noticed.
 const CONFIGURATION: u32 = 200;
 
 #[derive(Template)]
@@ -49,7 +49,7 @@ struct Picture {
     cut: Option<(Timestamp, Timestamp)>,
 }
 
-/// A revision, and what became of the commit that made it.
+/// A revision, and the outcome of the commit that made it.
 struct RevisionRow {
     pods: RevisionPods,
     outcome: Option<Mark>,
@@ -150,7 +150,7 @@ impl Past {
     }
 }
 
-/// Returns the records of a workload, and what changed of its configuration since its pods began that they do not
+/// Returns the records of a workload, and the changes of its configuration since its pods began that they do not
 /// notice.
 fn read(history: &History, source: &str, key: &ObjectKey) -> Result<(Vec<Record>, Vec<String>), HistoryError> {
     let records = history.records(&Query { limit: Some(RECORDS), own: false, ..Query::of(source, key) })?;

@@ -118,7 +118,7 @@ fn built_in(manifest: &Manifest) -> Option<Definition> {
     })
 }
 
-/// Returns the object with what a server adds before it looks.
+/// Returns the object with the namespace, UID and creation time that a server sets before it validates.
 fn as_sent(manifest: &Manifest) -> Value {
     let mut object = IgnoredFields::default().leave(manifest.value(), None);
     if let Some(namespace) = &manifest.key.namespace {
@@ -129,8 +129,8 @@ fn as_sent(manifest: &Manifest) -> Value {
     object
 }
 
-/// Returns a complaint in the server's words, at the field's place. The words may repeat a value: a Secret's complaint
-/// tells only the field, without a key that may be a value.
+/// Returns a complaint in the server's words, at the field's place. The message may repeat a value: the complaint about
+/// a Secret names only the field, and leaves out a key that may be a value.
 fn complaint(manifest: &Manifest, field: &str, message: &str) -> Complaint {
     let (shown, what) = match manifest.key.kind.as_str() {
         "Secret" => (&*short_keys(field), "is not what an API server takes"),

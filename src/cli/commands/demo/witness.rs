@@ -1,4 +1,4 @@
-//! Somebody who asks the cluster, not the daemon, what happens.
+//! An observer that asks the cluster, not the daemon.
 
 use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::{Api, Client};

@@ -1,4 +1,4 @@
-//! `belay history` by commit: a line each, with what became of all that it changed.
+//! `belay history` by commit: a line each, with the outcomes of its objects.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ const PAGE: u32 = 1000;
 pub(in crate::cli) struct CommitRecords {
     pub commit: CommitId,
     pub records: Vec<Record>,
-    /// The records of drift that was put right since: they are no rollouts of the commit.
+    /// The records of corrected drift: they are no rollouts of the commit.
     pub corrected: Vec<Record>,
 }
 

@@ -187,7 +187,7 @@ pub(in crate::cli) fn print(
     Ok(())
 }
 
-/// Returns the table, with the reason of what failed below its line.
+/// Returns the table, with the reason of each failure below its line.
 fn table(view: &HistoryView, records: &[Record], format: Format, now: Timestamp) -> Table {
     let mut headings = vec!["COMMIT", "AGE", "OBJECT", "OUTCOME", "TOOK", "AUTHOR", "SUBJECT"];
     if format == Format::Wide {

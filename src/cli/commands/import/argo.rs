@@ -335,7 +335,7 @@ fn sync_option(found: &mut Found, option: &Field<'_>) {
     let instead = match option.text().unwrap_or_default() {
         "CreateNamespace=true" => Some("commit a manifest of the Namespace"),
         "Replace=true" | "Force=true" => Some("delete an object by hand that must be made anew"),
-        // The rest is what belay does: server-side apply, deleting last, and leaving alone what is ignored.
+        // belay does the rest anyway: server-side apply, deletions last, ignored fields left alone.
         "Validate=false" => Some("manifests are always checked"),
         "FailOnSharedResource=true" => Some("belay never takes an object from another source"),
         "Prune=false" | "Delete=false" => Some("leave `prune` out of the source"),

@@ -136,7 +136,7 @@ pub(super) fn release(found: &mut Found, object: &Field<'_>, repositories: &[Fie
         inline_values(found, &values, &mut config, &source.name);
     }
     source.path = path.into();
-    // Helm deletes what its chart has no longer, and puts nothing back by itself.
+    // Helm deletes objects that its chart has no longer, and corrects no drift by itself.
     source.prune = true;
     drift(found, spec, &mut source);
     source.helm.push(config);

@@ -22,21 +22,21 @@ pub(super) struct Found {
     pub errors: Vec<Complaint>,
     /// The source's name for an object, by the object's kind and name.
     names: BTreeMap<(&'static str, String), String>,
-    /// The sources that wait for an object, and what is said where it has no source here.
+    /// The sources that wait for an object, and the complaint if it has no source here.
     waits: Vec<(String, (&'static str, String), Complaint)>,
-    /// The places of what has been told of.
+    /// The places that have been reported.
     told: BTreeSet<String>,
-    /// The repository of objects whose own is not among what is read.
+    /// The repository of objects whose own is not among the input.
     elsewhere: Option<String>,
 }
 
 impl Found {
-    /// Returns nothing yet; `repository` is the one of objects whose own is not among what is read.
+    /// Returns an empty result; `repository` is the one of objects whose own is not among the input.
     pub(super) fn reading(repository: Option<&str>) -> Found {
         Found { elsewhere: repository.map(ToOwned::to_owned), ..Found::default() }
     }
 
-    /// Says that a field has no counterpart, and what to do instead.
+    /// Reports that a field has no counterpart, and an alternative.
     pub(super) fn without_counterpart(&mut self, field: &Field<'_>, instead: Option<&str>) {
         self.warnings.push(field.complaint("has no counterpart", instead));
     }
@@ -72,7 +72,7 @@ impl Found {
         self.names.insert((kind, object.to_owned()), source.to_owned());
     }
 
-    /// Remembers what a source waits for.
+    /// Notes the dependency of a source.
     pub(super) fn waits(&mut self, source: &str, (kind, object): (&'static str, &str), field: &Field<'_>) {
         let instead = "belay can wait for a source of the same configuration: `after` names it";
         let complaint = field.complaint("has no counterpart among these objects", Some(instead));
@@ -105,8 +105,7 @@ impl Found {
         Some(self.source_at(object, text))
     }
 
-    /// Returns a source of this object, whose repository is not among what is read: the one that was given, or a
-    /// placeholder.
+    /// Returns a source of this object, whose repository is not among the input: the given one, or a placeholder.
     pub(super) fn source_elsewhere(&mut self, object: &Field<'_>, reference: &Field<'_>) -> Option<SourceConfig> {
         if let Some(repository) = self.elsewhere.clone() {
             return Some(self.source_at(object, &repository));

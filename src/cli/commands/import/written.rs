@@ -1,4 +1,4 @@
-//! Sources as they are written into `belay.toml`: what is not the default.
+//! Sources as they are written into `belay.toml`: only the settings that differ from the default.
 
 use std::fmt::Write as _;
 

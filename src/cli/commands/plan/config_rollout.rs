@@ -9,7 +9,7 @@ use belay_core::rollout::{
 };
 
 /// Returns the configuration hash for the pod template of a workload. If a workload's manifest leaves that to its
-/// source, only the live template tells, unless the source's setting is known.
+/// source, only the live template shows it, unless the source's setting is known.
 pub(in crate::cli) fn config_hash_of(
     manifest: &Manifest,
     all: &BTreeMap<&ObjectKey, &Manifest>,

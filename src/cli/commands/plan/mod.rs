@@ -120,7 +120,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
                 PlanStep::Rejected(_, complaints) => Some(complaints),
                 _ => None,
             });
-            // Names only go where results go; what is wrong is told beside them.
+            // Standard output has only names; complaints go to standard error.
             complaints
                 .iter()
                 .chain(refused.flatten())

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{After, Apply, Planned, Unnoticed, only_marks};
 
-/// The workloads that will not notice what changes, by what changes.
+/// The workloads that will not notice a change, by the changed object.
 pub(in crate::cli) type Stale = BTreeMap<ObjectKey, Vec<Unnoticed>>;
 
 /// Returns `; waits for deployment/db`, if it waits for others.

@@ -1,5 +1,5 @@
-//! `belay retry` of what is not live as its manifest says: refused, waiting, or given up. The request is written on the Lease of
-//! its source, which the daemon renews every few seconds; so Kubernetes decides who may ask.
+//! `belay retry` of an object that is not live as its manifest says: refused, waiting, or given up. The request is
+//! written on the Lease of its source, which the daemon renews every few seconds; so Kubernetes decides who may ask.
 
 use std::collections::{BTreeMap, BTreeSet};
 

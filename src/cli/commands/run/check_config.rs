@@ -1,4 +1,4 @@
-//! `belay run --check-config`: whether what a configuration names can be read, and with `--online` reached.
+//! `belay run --check-config`: checks that everything a configuration names can be read, and with `--online` reached.
 
 use std::fs;
 use std::io::Read as _;
@@ -96,8 +96,8 @@ fn folder(folder: &Path) -> Result<(), String> {
     }
 }
 
-/// Fetches what the source follows into a folder of its own, which goes again, and looks for the source's folders in it. Returns
-/// the head, for people.
+/// Fetches the head of the source into a temporary folder and looks for the source's folders in it. Returns the head,
+/// for people.
 async fn reach_repository(source: &SourceConfig) -> anyhow::Result<String> {
     let location: Location = source.repository.parse()?;
     let follow = what_to_follow(source).map_err(anyhow::Error::msg)?;
@@ -116,7 +116,7 @@ async fn reach_repository(source: &SourceConfig) -> anyhow::Result<String> {
     fetched.await?
 }
 
-/// Asks the cluster of a source what it is.
+/// Discovers the cluster of a source.
 async fn reach_cluster(globals: &Globals, config: &Config, source: &SourceConfig) -> anyhow::Result<String> {
     let (_, cluster) = connected(globals, config, source).await?;
     let discovered = cluster.discover().await?;

@@ -105,7 +105,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     }
     let state = StateFolder::from(&globals.state_folder(config.state.dir.as_ref())?);
     let clock = Clock::system();
-    // Before anything of it is opened: what another daemon uses is left alone.
+    // The lock comes before anything is opened: the state of another daemon is left alone.
     History::make_folder(&state)?;
     let mut identity = identity::of(&state)?;
     let history = open_history(&state, &clock, &config)?;
@@ -172,7 +172,7 @@ fn open_history(state: &StateFolder, clock: &Clock, config: &Config) -> anyhow::
     Ok(history)
 }
 
-/// Shows what the daemon says of itself, where that is asked for.
+/// Serves the daemon's pages, if they are configured.
 async fn open_web(
     config: &Config,
     daemon: &Daemon,
@@ -207,7 +207,7 @@ fn hooks(config: &Config, daemon: &Daemon) -> BTreeMap<String, Hook> {
     config.source.iter().filter_map(hook).collect()
 }
 
-/// Tells receivers what becomes of commits, until it is told to stop.
+/// Sends notices of commits to receivers until it is cancelled.
 fn tell(
     config: &Config,
     daemon: &Daemon,
@@ -259,7 +259,7 @@ async fn connected(
     Ok((source, cluster))
 }
 
-/// Prints what is asked of the configuration's format; `false` where nothing is.
+/// Prints the schema or the reference of the configuration; returns `false` if neither is asked for.
 fn tell_of_the_configuration(args: &Args) -> anyhow::Result<bool> {
     if args.print_config_schema {
         say_value(&config::schema(), Format::Json)?;
@@ -303,7 +303,7 @@ fn is_well(source: &SourceStatus) -> bool {
     source.obstacles.waits.is_none() && !source.counts().0.keys().any(is_wrong)
 }
 
-/// Says what is followed, and what renders it, where only the configuration is to be checked.
+/// Prints the followed branch and the renderers of each source, for a check of the configuration.
 fn tell_of_the_sources(args: &Args, config: &Config, tools: &Tools) -> anyhow::Result<()> {
     for source in &config.source {
         let repository: Location = source.repository.parse()?;

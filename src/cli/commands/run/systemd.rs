@@ -9,8 +9,8 @@ use tracing::error;
 use crate::daemon::{Liveness, Status};
 use crate::telemetry::{self, Systemd};
 
-/// Tells systemd that the daemon is up, what it does, and that it lives: that the loop of each source turns. Its
-/// activity is reported once a second at most, and only after a change: a thousand rollouts make no thousand lines.
+/// Notifies systemd that the daemon is up, of its status, and that the loop of each source runs. Its activity is
+/// reported once a second at most, and only after a change: a thousand rollouts make no thousand lines.
 pub(super) async fn tell(systemd: Systemd, liveness: Liveness, mut status: watch::Receiver<Status>) {
     const BETWEEN: Duration = Duration::from_secs(1);
     systemd.ready().await;

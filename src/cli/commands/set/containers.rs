@@ -32,8 +32,7 @@ pub(super) fn containers<'v>(object: &ObjectKey, value: &'v Value) -> Vec<Contai
     found
 }
 
-/// Returns a strategic merge patch of containers, in which their order stays as it is: each with its name, and what
-/// changes of it.
+/// Returns a strategic merge patch of containers that keeps their order: each with its name and its changed fields.
 pub(super) fn patch_of(
     object: &ObjectKey,
     value: &Value,

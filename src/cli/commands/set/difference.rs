@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use crate::cli::worktree::edit_op::{Op, key};
 use belay_core::manifest::edit::{New, Step};
 
-/// Returns the changes that lead from `before` to `after`, both at `path`. Items of lists are told apart by what
-/// Kubernetes tells them apart by, and keep their order; new ones come last.
+/// Returns the changes that lead from `before` to `after`, both at `path`. Items of lists are matched by their key as
+/// in Kubernetes, and keep their order; new ones come last.
 pub(super) fn difference(before: &Value, after: &Value, path: &[Step]) -> Vec<Op> {
     match (before, after) {
         (Value::Object(old), Value::Object(new)) => {
@@ -53,7 +53,7 @@ fn of_lists(old: &[Value], new: &[Value], path: &[Step]) -> Vec<Op> {
     ops
 }
 
-/// Returns the identity of an item by which Kubernetes tells the items of a pod's lists apart.
+/// Returns the key by which Kubernetes matches the items of a pod's lists.
 fn identity(item: &Value) -> Value {
     if item.get("mountPath").is_some() {
         return item["mountPath"].clone();

@@ -1,4 +1,4 @@
-//! Variables of containers, and what is to become of them.
+//! Variables of containers, and changes of them.
 
 use std::collections::BTreeMap;
 
@@ -173,7 +173,7 @@ impl EnvSource {
         }
     }
 
-    /// In place of what is there.
+    /// Replaces the present value.
     fn patch(&self, name: &str) -> Value {
         match self {
             EnvSource::Text(text) => json!({"name": name, "value": text, "valueFrom": null}),
@@ -187,7 +187,7 @@ impl EnvSource {
     }
 }
 
-/// Refuses what can't be the name of a variable.
+/// Refuses a name that no variable can have.
 pub(super) fn named(name: &str) -> anyhow::Result<()> {
     let begins = name.chars().next().is_some_and(|c| !c.is_ascii_digit());
     let fine = name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));

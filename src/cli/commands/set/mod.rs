@@ -162,7 +162,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     }
 }
 
-/// Changes what is meant, where it is meant.
+/// Changes the named workloads, in the manifest or in the cluster.
 pub(in crate::cli) async fn change(
     globals: &Globals,
     place: &Place,

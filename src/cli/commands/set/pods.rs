@@ -1,4 +1,4 @@
-//! Changes that are said as what the pods are to be: one form for the manifest and for the cluster.
+//! Changes that are expressed as the wanted pod template: one form for the manifest and for the cluster.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use belay_core::manifest::ObjectKey;
 
 /// An edit of an object's pods.
 pub(super) trait PodEdit {
-    /// Makes the specification of the pods what it is to be.
+    /// Applies the change to the specification of the pods.
     fn make(&self, object: &ObjectKey, spec: &mut Value) -> anyhow::Result<()>;
     /// Returns the result, in kubectl's words: `resource requirements updated`.
     fn done(&self) -> &'static str;

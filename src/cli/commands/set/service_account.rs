@@ -33,7 +33,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
 impl PodEdit for Account {
     fn make(&self, _object: &ObjectKey, spec: &mut Value) -> anyhow::Result<()> {
         spec["serviceAccountName"] = json!(self.0);
-        // The old name of the same field: what it says must not differ.
+        // The field's old name: both must have the same value.
         if spec.get("serviceAccount").is_some() {
             spec["serviceAccount"] = json!(self.0);
         }

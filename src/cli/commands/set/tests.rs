@@ -1,4 +1,4 @@
-//! A thousand manifests as people write them, changed: only the wanted lines differ, and they say what was wanted.
+//! A thousand manifests as people write them, changed: only the wanted lines differ, and they have the wanted values.
 
 use proptest::prelude::*;
 use proptest::sample::select;

@@ -67,7 +67,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     Ok(Exit::Done)
 }
 
-/// Returns the commit that is meant, and what is known of it.
+/// Returns the named commit and the facts that are known of it.
 fn meant(view: &HistoryView, git: &Repositories, digits: &str) -> anyhow::Result<(CommitId, Option<Commit>)> {
     let history = &view.history;
     match history.resolve(digits)? {

@@ -1,5 +1,5 @@
 //! The bounds of a rollout, the most pods and the fewest available ones, and if they were kept. The rules are
-//! Kubernetes' own, written down once more: this is the measure, the embedded controllers are what is measured.
+//! Kubernetes' own, written down a second time: they are the measure for the embedded controllers.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ enum Rounding {
 }
 
 impl Bounds {
-    /// Returns the bounds of a recording's rollout, and what was seen until it was over.
+    /// Returns the bounds of a recording's rollout, and the extremes until it was over.
     pub(super) fn of(recording: &Recording, timeline: &Timeline) -> Bounds {
         let mut bounds = Bounds::rule(&recording.key, recording.before.as_ref(), &recording.after);
         let moments = || timeline.moments.iter().filter(|moment| moment.at <= timeline.over);

@@ -9,10 +9,10 @@ use super::input::{PresentVersion, SimulationInput};
 use crate::config::Span;
 use belay_core::rollout::{same_template, template};
 
-/// The annotation that says what a pod does.
+/// The annotation with the fate of a pod.
 const FATE: &str = "kubelet.belay.dev/fate";
 
-/// The annotation that tells a new version from the one before if nothing else does.
+/// The annotation that distinguishes a new version from the one before if nothing else does.
 const VERSION: &str = "belay.dev/simulated-version";
 
 /// The changes that the command line asks for.

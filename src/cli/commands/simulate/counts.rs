@@ -19,7 +19,7 @@ pub(super) struct PodCounts {
     pub old: SetSize,
     /// The pods of the new version.
     pub new: SetSize,
-    /// Pods that were told to stop and are not gone.
+    /// Pods that are being deleted and are not gone.
     pub stopping: u64,
 }
 

@@ -22,7 +22,7 @@ pub(super) enum Input {
     Complaints(Vec<Complaint>),
 }
 
-/// A workload before and after, and what else its files hold.
+/// A workload before and after, and the other objects of its files.
 pub(super) struct SimulationInput {
     pub key: ObjectKey,
     pub before: PresentVersion,
@@ -39,11 +39,11 @@ pub(super) enum PresentVersion {
     Nothing,
     /// The same workload, in its version before the one that is rolled out.
     Same,
-    /// Another manifest, or what is live.
+    /// Another manifest, or the live object.
     Other(Value),
 }
 
-/// Reads what the command line names.
+/// Reads the objects that the command line names.
 pub(super) async fn read(globals: &Globals, args: &Args) -> anyhow::Result<Input> {
     let file = args.from == "-" || Path::new(&args.from).exists();
     let live = args.from.parse::<Named>().ok().filter(|named| named.kind.is_some() && !file);

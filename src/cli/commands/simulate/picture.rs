@@ -66,7 +66,7 @@ fn heading(side: Side, hidden: usize) -> String {
     }
 }
 
-/// Returns the end of a name, which tells pods of one set apart.
+/// Returns the end of a name, by which pods of one set differ.
 fn end_of(name: &str, limit: usize) -> String {
     let letters: Vec<char> = name.chars().collect();
     if letters.len() <= limit {
@@ -113,7 +113,7 @@ fn heights(timeline: &Timeline, bounds: &Bounds, axis: &Axis) -> String {
         let (from, upto) = axis.span(column);
         let within = timeline.moments.iter().filter(|moment| moment.at > from && moment.at < upto);
         let at_start = timeline.moments.iter().take_while(|moment| moment.at <= from).last();
-        // The fewest of a column: that is what users feel.
+        // The fewest of a column: users notice the minimum.
         at_start.into_iter().chain(within).map(|moment| moment.counts.available()).min().unwrap_or_default()
     };
     let letter = |available: u64| {

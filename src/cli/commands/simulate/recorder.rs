@@ -36,7 +36,7 @@ impl Recorder {
         self.start.map_or(Duration::ZERO, |start| start.elapsed())
     }
 
-    /// Takes what is there before anything changes.
+    /// Takes the objects that exist before the change.
     pub(super) async fn first(&mut self, watches: &mut RecordedWatches) -> anyhow::Result<()> {
         let broke = || anyhow!("the watch of the embedded cluster broke");
         let mut listed = [false; 3];

@@ -59,7 +59,7 @@ pub(super) struct PodState {
     pub hash: String,
     /// The time since which it is ready.
     pub ready: Option<Timestamp>,
-    /// True when it was told to stop.
+    /// True when it is being deleted.
     pub stopping: bool,
     /// True when all its containers have ended.
     pub ended: bool,

@@ -1,4 +1,4 @@
-//! A rollout in words: what changes, what happens when, how it ends.
+//! A rollout in words: the changes, the events with their times, the end.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use super::timeline::{RolloutEvent, Side, Step, Timeline};
 use crate::cli::output::table::{Cell, Table};
 use belay_core::rollout::progress_deadline_seconds;
 
-/// Names that a step tells before it counts the others.
+/// Names that a step lists before it counts the others.
 const NAMES: usize = 3;
-/// Steps that are told at most: more are counted.
+/// Steps that are listed at most: more are counted.
 const STEPS: usize = 400;
 
 /// Returns the subject of the rollout, then step after step.

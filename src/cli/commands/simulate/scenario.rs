@@ -21,7 +21,7 @@ use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Baseline, IgnoredFields, Judge, Judgement, Reach, Reason, Verdict, before_apply};
 use minicluster::{MiniCluster, NodeSpec, Part};
 
-/// The moment at which the scenario begins, in seconds since 1970: what is shown counts from the change.
+/// The moment at which the scenario begins, in seconds since 1970: the output counts from the change.
 const START_SECONDS: i64 = 946_684_800;
 /// The time for which everything is left alone before the change.
 const CALM: Duration = Duration::from_secs(5);
@@ -82,7 +82,7 @@ impl Scenario {
     async fn scenario(self) -> Result<Recording, Failed> {
         let dawn = Timestamp::from_second(START_SECONDS).unwrap_or_default();
         let clock = Clock::tokio(dawn);
-        // Nobody looks at volumes or roles here, and what is not made does not shift the names of what is.
+        // Nothing here reads volumes or roles; without them, generated names stay as they are.
         let builder = MiniCluster::builder().without(Part::Volumes).without(Part::Roles);
         let builder = builder.seed(self.seed).clock(clock.clone()).heartbeat(HEARTBEAT);
         let started = builder.node_specs(self.nodes.clone()).start().await;
@@ -100,7 +100,7 @@ impl Scenario {
     }
 }
 
-/// Creates what the workload needs to be there.
+/// Creates the objects that the workload refers to.
 async fn provide(cluster: &Cluster, key: &ObjectKey, object: &Value) -> anyhow::Result<()> {
     let version = object["apiVersion"].as_str().unwrap_or_default();
     match cluster.served(version, &key.kind).await {
@@ -285,7 +285,7 @@ impl Simulator {
         Ok(())
     }
 
-    /// Takes what comes next, or returns after `wait`. The workload, where it changed.
+    /// Takes the next event, or returns after `wait`. The workload, where it changed.
     async fn next(
         &self,
         watches: &mut RecordedWatches,

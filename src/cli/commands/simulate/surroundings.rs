@@ -27,7 +27,7 @@ pub(super) struct Surroundings {
     pub assumed: Vec<String>,
 }
 
-/// Collects what surrounds a workload before and after its change.
+/// Collects the objects around a workload before and after its change.
 pub(super) fn set(
     scene: &SimulationInput,
     before: Option<&Value>,

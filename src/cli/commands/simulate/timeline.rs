@@ -66,7 +66,7 @@ pub(super) enum RolloutEvent {
     Failing,
     /// All its containers have ended.
     Ended,
-    /// It was told to stop.
+    /// Its deletion was requested.
     Deleted,
     Gone,
     /// The rollout failed.
@@ -186,7 +186,7 @@ impl<'r> TimelineBuilder<'r> {
         }
     }
 
-    /// Tells, once, that the rollout failed and is taken back.
+    /// Notes, once, that the rollout failed and is rolled back.
     fn turn(&mut self) {
         let recording = self.recording;
         let SimulationEnd::Failed { at, reason, condition } = &recording.end else { return };

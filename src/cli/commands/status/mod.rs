@@ -139,7 +139,7 @@ impl StatusQuery {
         let live = self.cluster.workloads(self.namespace.as_deref(), &self.labels).await?;
         let memory = self.known_sources().await;
         let mut rows: Vec<WorkloadAnswer> = live.iter().map(|(key, live)| row(key, live, &memory)).collect();
-        // Labels are asked of the cluster, which does not know those of what is not live.
+        // The cluster is asked for labels, and does not know those of an object that is not live.
         if self.labels == marks::SOURCE {
             rows.extend(memory.rows_besides(&rows, |key| self.is_here(key)));
         }
@@ -230,7 +230,7 @@ impl StatusQuery {
         }]
     }
 
-    /// Shows what changes until somebody has seen enough.
+    /// Prints changes until the caller has seen enough.
     async fn watch(&self, format: Format) -> anyhow::Result<Exit> {
         let mut screen = Screen::default();
         let mut before: Vec<WorkloadAnswer> = Vec::new();
@@ -294,13 +294,13 @@ fn name(row: &WorkloadAnswer) -> String {
     format!("{}/{}", row.object.kind.to_lowercase(), row.object.name)
 }
 
-/// Returns a source in a line, and what is in its way in the next ones.
+/// Returns a line for a source, and its obstacles in the next lines.
 fn lines_of(answer: &SourceAnswer, history: Option<&History>, here: Option<&str>) -> Vec<String> {
     let SourceAnswer { source, head, state, summary, waits_for, cluster, trouble, troubles, warnings, .. } = answer;
     let is_at = head.as_ref().map_or_else(|| "is at no commit yet".to_owned(), |head| at(history, head));
     let elsewhere = cluster.as_deref().filter(|cluster| here.is_some_and(|here| here != *cluster));
     let elsewhere = elsewhere.map(|cluster| format!("  its cluster is {cluster}, whose workloads are not shown here"));
-    // The summary of one that only waits says for what.
+    // The summary of a source that only waits says for which one.
     let waits_for = waits_for.as_ref().filter(|_| *state != SourceState::Waiting).map(|waits| format!("  {waits}"));
     let troubles = troubles.iter().map(|(place, message)| format!("  {place}: {message}"));
     let warnings = warnings.iter().map(|(path, message)| format!("  warning: {path}: {message}"));

@@ -17,7 +17,7 @@ use crate::daemon::lease_name;
 use crate::history::{History, HistoryError};
 use belay_core::rollout::{Hold, Lease, Outcome, ReasonCode, Record, Step, StepKind, Workload, is_well, marks};
 
-/// The time that a daemon has to take up an object that was let go of.
+/// The time that a daemon has to notice a released object.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// The wait for it.

@@ -233,7 +233,7 @@ fn untouched_by(
         let Some(head) = history.heads(source)?.recorded else { return Ok(None) };
         match mirror.relation(&id, &head) {
             Ok(Relation::Forward | Relation::Same) => here = true,
-            // Not in what the source follows, or not yet.
+            // It is not in the source's history, or not yet.
             _ if same => {}
             _ => return Ok(None),
         }

@@ -63,7 +63,7 @@ pub(super) enum NoUse {
 }
 
 impl WaitProgress {
-    /// Says what has changed. Returns why it is of no use to wait on, where that is so.
+    /// Prints the changes since the last look. Returns why it is of no use to wait on, where that is so.
     pub(super) async fn look(
         &mut self,
         globals: &Globals,
@@ -101,7 +101,7 @@ impl WaitProgress {
         is_news
     }
 
-    /// Says of each source that the commit came to, or may come to, what keeps it from being followed.
+    /// Prints, for each source that the commit came to, or may come to, the obstacle that keeps it from being followed.
     fn say_sources(
         &mut self,
         history: &History,

@@ -1,5 +1,5 @@
-//! The undo of a ReplicationController, which keeps no revisions and replaces no pod by itself: a rolling update to what an
-//! earlier commit said, as the history or Git has it, and then the hold.
+//! The undo of a ReplicationController, which keeps no revisions and replaces no pod by itself: a rolling update to the
+//! template of an earlier commit, from the history or Git, and then the hold.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use belay_core::rollout::{Hold, TemplateMarks, applied_fields, body, marks, same
 
 /// The period between two looks at the cluster while pods come and go.
 const LOOK: Duration = Duration::from_secs(1);
-/// The number of times that the live object is read anew before it is left to somebody else who keeps changing it.
+/// The number of times that the live object is read again before the command leaves it to the other writer.
 const ROUNDS: usize = 5;
 
 /// Takes one back.

@@ -39,8 +39,8 @@ pub(super) struct Head {
 }
 
 impl UndoHistory {
-    /// Opens what there is, for reading. A history that is there and can't be read is an error: without it an undo could
-    /// not be held.
+    /// Opens the existing history, for reading. A history that is there and can't be read is an error: without it an
+    /// undo could not be held.
     pub(super) fn open(globals: &Globals) -> anyhow::Result<UndoHistory> {
         let state = globals.state_to_look_at()?;
         let history = match History::read_only(&state) {
@@ -63,7 +63,7 @@ impl UndoHistory {
         Ok(Some(Head { commit: newest.commit, manifest, config }))
     }
 
-    /// Returns the newest record of an object that tells its manifest.
+    /// Returns the newest record of an object that has its manifest.
     fn newest(&self, source: &str, key: &ObjectKey) -> anyhow::Result<Option<Record>> {
         let mut of_it = self.records(source, key)?.into_iter();
         Ok(of_it.find(|record| record.manifest_hash.is_some() || record.outcome == Outcome::Pruned))

@@ -1,4 +1,4 @@
-//! `belay undo WORKLOAD`: back to an earlier revision, or to what a commit said; what is taken back is held.
+//! `belay undo WORKLOAD`: back to an earlier revision, or to the manifest of a commit; the workload is held.
 
 use anyhow::bail;
 use goal::Goal;
@@ -112,7 +112,7 @@ impl Undo<'_> {
         }
     }
 
-    /// Takes back what belay has applied, by the same apply that the daemon would make, with the hold in it.
+    /// Undoes a change by the same apply that the daemon would make, with the hold in it.
     async fn take_back(
         &self,
         cluster: &Cluster,
@@ -138,7 +138,7 @@ impl Undo<'_> {
         Ok(Act { object: written.object, done: Some("rolled back".to_owned()), notes })
     }
 
-    /// Takes over what others own of the pod template, where that would keep it from becoming what the revision says.
+    /// Takes over fields of the pod template that others own, if they would keep it from becoming that of the revision.
     async fn one_owner(
         &self,
         cluster: &Cluster,
@@ -162,7 +162,7 @@ impl Undo<'_> {
         Ok(())
     }
 
-    /// Returns the hold on what is taken back, so that the daemon does not undo the undo.
+    /// Returns the hold on the workload, so that the daemon does not undo the undo.
     fn hold(
         &self,
         target: &Target,
@@ -176,7 +176,7 @@ impl Undo<'_> {
                  say --state-dir DIR where its daemon keeps it",
                 target.named()
             ));
-            // It holds no manifest, but tells the daemon who it was.
+            // It holds no manifest, but names the commit to the daemon.
             let commit = marks::annotation(&target.live, marks::COMMIT).and_then(|commit| commit.parse().ok());
             let is_held = |hold: Hold| goal.marks.commit.as_deref() == Some(hold.commit.as_str());
             if Hold::on(&target.live).is_some_and(is_held) {

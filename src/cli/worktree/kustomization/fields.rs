@@ -20,7 +20,7 @@ pub(super) fn read(text: &str) -> anyhow::Result<Value> {
     if value.is_object() { Ok(value) } else { bail!("it is no mapping") }
 }
 
-/// An image's name, and what tells one of its versions.
+/// An image's name, and its tag or digest.
 #[derive(Debug, PartialEq, Eq)]
 struct Image<'i> {
     name: &'i str,
@@ -123,7 +123,7 @@ pub(super) fn at_mut<'v>(value: &'v mut Value, path: &[Step]) -> Option<&'v mut 
     })
 }
 
-/// Sets what a change of images or replicas sets.
+/// Applies a change of images or replicas.
 pub(super) fn apply(object: &mut Value, op: &Op) {
     match op {
         Op::Set(path, new) => {

@@ -90,7 +90,7 @@ impl RenderedFolder {
         })
     }
 
-    /// Returns the files with a chart's values that are there; what a later one says counts.
+    /// Returns the existing files with a chart's values; a later one takes precedence.
     fn values_files(&self, unit: &Unit) -> Vec<String> {
         let mut files = unit.values_files();
         files.retain(|path| matches!(self.units.tree.node(path), Ok(Some(Node::File(_)))));
@@ -123,8 +123,8 @@ impl RenderedFolder {
     }
 
     /// Writes a change of one workload into the text of the kustomization that renders it, or into the one value of its chart
-    /// that does it, and proves by rendering it that nothing else changes. `text` says what a file holds by now. `None`
-    /// where the workload is so already.
+    /// that does it, and proves by rendering it that nothing else changes. `text` returns the present text of a file.
+    /// `None` where the workload is so already.
     ///
     /// # Errors
     /// Fails when that is not certain; the error names the file to edit.
@@ -209,7 +209,7 @@ fn rendered<T: Tree<Error = Infallible>>(
     is_meant: impl Fn(&Unit) -> bool,
     (scopes, reading): (&Scopes, &Reading),
 ) -> anyhow::Result<Objects> {
-    // One for each rendering: it keeps what it rendered by ids that don't tell an edit from the file on the disk.
+    // One for each rendering: its cache is keyed by ids that do not change with an edit of a file on the disk.
     let renderer = renderer(reading);
     let Ok(plan) = renderer.plan(tree, folder);
     let unit = plan.units.values().find(|unit| is_meant(unit));
@@ -221,7 +221,7 @@ fn rendered<T: Tree<Error = Infallible>>(
     }
     let objects = file.manifests.into_iter().map(|manifest| {
         let mut value = manifest.value();
-        // It tells of any change of the chart.
+        // It changes with any change of the chart.
         if let Some(annotations) = value.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
             annotations.remove(HOOK_RUN);
         }
