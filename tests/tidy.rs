@@ -1,4 +1,4 @@
-//! The walls of the house: who may name whom, which words have one home, and no clock in a pure room.
+//! The walls between modules: who may name whom, which words have one home, and no clock in a pure room.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::collections::{BTreeMap, BTreeSet};
