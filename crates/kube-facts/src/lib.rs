@@ -1,8 +1,8 @@
 //! FACTS ABOUT KUBERNETES. Facts about its kinds: names, scopes, verbs, fields, how lists merge.
 //!
-//! A leaf: data, and types to read it with. The data (`kubernetes.json`) is generated from a real API server's discovery,
-//! its OpenAPI documents and its Go types by `tests/cluster/fidelity/facts.rs`, which also checks that it is still what that server says.
-//! Facts, not opinions: what a reader concludes from them is the reader's own.
+//! A leaf: data, and types to read it with. The data (`kubernetes.json`) is generated from a real API server's
+//! discovery, its OpenAPI documents and its Go types by `tests/cluster/fidelity/facts.rs`, which also checks that it
+//! still agrees with that server. Facts, not opinions: the conclusions are the reader's own.
 
 mod schema;
 

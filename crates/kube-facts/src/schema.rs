@@ -94,7 +94,7 @@ pub struct Field {
 pub struct Go {
     /// The Go type, `*int32`, `[]v1.Container`, `v1.PullPolicy`: it stands in errors, and a `*` keeps zeros.
     pub ty: String,
-    /// When the field is left out of what is written.
+    /// When the field is left out of the written object.
     pub omit: Omit,
 }
 
@@ -135,7 +135,7 @@ pub struct Patch {
     pub replace: bool,
     /// `retainKeys`: keys that the patch does not list are dropped.
     pub retain_keys: bool,
-    /// The key by which items of a list are told apart.
+    /// The key that identifies items of a list.
     pub merge_key: Option<String>,
 }
 
@@ -164,7 +164,7 @@ pub enum ListKind {
     Atomic,
     /// Each value at most once.
     Set,
-    /// Items told apart by these keys.
+    /// Items identified by these keys.
     Map(Vec<String>),
 }
 
@@ -225,8 +225,8 @@ impl Type {
     }
 }
 
-/// Returns the fields of a struct that Go always writes: what has no `omitempty`, and what is a struct in Go, since
-/// that is never empty. `types` are all there are, by name.
+/// Returns the fields of a struct that Go always writes: fields without `omitempty`, and structs in Go, since these are
+/// never empty. `types` are all there are, by name.
 pub(super) fn always_written(inner: &Struct, types: &HashMap<String, Type>) -> Vec<String> {
     let is_struct = |field: &Field, go: &Go| {
         let ty = match &field.ty {

@@ -69,7 +69,7 @@ async fn requests_fail(cluster: &MiniCluster) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A watch that comes back after the events that it needs are forgotten has to list anew.
+/// A watch that comes back after the events that it needs are forgotten has to list again.
 async fn events_are_forgotten(cluster: &MiniCluster) -> Result<(), Box<dyn Error>> {
     let maps: Api<ConfigMap> = Api::default_namespaced(cluster.client());
     // Such a watch ends after five seconds, and knows no newer revision than that of its last event.

@@ -1,6 +1,6 @@
 //! A controller of one's own, with a custom kind, tested in virtual time: `cargo test --example own_controller`.
 //!
-//! The controller is what it would be against any cluster: it is given a [`kube::Client`].
+//! The controller is the same as against any cluster: it gets a [`kube::Client`].
 
 use std::error::Error;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A cluster for kubectl, or for any other client: `cargo run --example with_kubectl`, then what it prints.
+//! A cluster for kubectl, or for any other client: `cargo run --example with_kubectl`, then the command that it prints.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::error::Error;
@@ -14,7 +14,7 @@ use minicluster::{Access, Authority, Listening, MiniCluster, Token, Transport, U
 
 const TOKEN: &str = "a-token-for-this-example";
 
-/// Returns a cluster that lets in whoever has the token, over TLS with a certificate of its own.
+/// Returns a cluster that admits any holder of the token, over TLS with a certificate of its own.
 async fn serve() -> Result<(MiniCluster, Listening), Box<dyn Error>> {
     let authority = Authority::new()?;
     let mut access = Access::default();

@@ -20,7 +20,7 @@ const ODD: &str = include_str!("../tests/cases/at-rest.yaml");
 const SETTLES: Duration = Duration::from_secs(3600);
 const RESTS: Duration = Duration::from_secs(3600);
 const NODES: u64 = 3;
-/// A node renews its Lease every ten seconds, and tells its status at least every five minutes.
+/// A node renews its Lease every ten seconds, and reports its status at least every five minutes.
 const SIGNS_OF_LIFE: u64 = NODES * (3600 / 10 + 3600 / 300 + 2);
 
 #[derive(Deserialize)]

@@ -15,7 +15,7 @@ use crate::api;
 pub enum Fault {
     /// The connection breaks before the request reaches the server.
     Disconnect,
-    /// The server does what it is asked for, and its answer is lost.
+    /// The server carries the request out, and its answer is lost.
     LoseAnswer,
     /// The server answers with this HTTP code (400 to 599; others become 500) and does nothing.
     Refuse(u16),
@@ -23,8 +23,7 @@ pub enum Fault {
     Delay(Duration),
 }
 
-/// Returns a client of which `fault` is asked for each request, by its method and its path without the query, what goes
-/// wrong.
+/// Returns a client that asks `fault` for the fault of each request, by its method and its path without the query.
 pub(super) fn client(
     api: &ApiServer,
     fault: impl Fn(&Method, &str) -> Option<Fault> + Send + Sync + 'static,

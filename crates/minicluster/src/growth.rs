@@ -25,7 +25,7 @@ use crate::Clock;
 pub enum Counted {
     /// An object of the store was read as a value.
     Read,
-    /// An object of the store was held against what a list or a watch asks for.
+    /// An object of the store was compared with the selector of a list or a watch.
     Selected,
     /// Labels were held against a selector.
     Matched,
@@ -135,7 +135,7 @@ fn work(deployments: usize, replicas: usize) -> Work {
     Work { requests, looks: looks.0.load(Ordering::Relaxed) }
 }
 
-/// Counts what the controllers' workers say of every look.
+/// Counts the results of the controllers' workers.
 #[derive(Clone, Debug, Default)]
 struct Looks(Arc<AtomicUsize>);
 

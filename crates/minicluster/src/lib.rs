@@ -66,7 +66,8 @@ pub enum Part {
     Kubelet,
     /// The maker of volumes for claims, and the default storage class.
     Volumes,
-    /// The roles that every cluster begins with, and what gathers their rules: where nobody's rights are looked up.
+    /// The roles of every new cluster, and the controller that gathers their rules: for a cluster without
+    /// authorization.
     Roles,
     /// The admission of ServiceAccounts: pods then need no account, and get no token. Without controllers nothing makes the
     /// account `default` that pods have otherwise.
@@ -95,13 +96,13 @@ pub struct Builder {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The API server refused what every cluster begins with.
+    /// The API server refused the objects of every new cluster.
     #[error("failed to set up the API server: {0}")]
     Api(String),
     /// A custom resource definition can't be served.
     #[error("failed to apply the custom resource definitions: {0}")]
     Definitions(ApplyError),
-    /// Its state can't be kept, or what was kept can't be read.
+    /// Its state can't be kept, or the kept state can't be read.
     #[error(transparent)]
     Keep(#[from] KeepError),
 }
@@ -146,8 +147,8 @@ impl MiniCluster {
         client(&self.api, HeaderValue::from_str(agent).ok())
     }
 
-    /// Returns a client with faults: `fault` is asked for each of its requests, by method and path (without the query),
-    /// what goes wrong with it. Other clients do not notice.
+    /// Returns a client with faults: it asks `fault` for the fault of each request, by method and path (without the
+    /// query). Other clients do not notice.
     #[must_use]
     pub fn client_with_faults(
         &self,
@@ -167,7 +168,7 @@ impl MiniCluster {
     }
 
     /// Opens a server for clients outside of the process: HTTP over TCP, at an address whose port may be 0 for any that is
-    /// free. Closing or dropping what comes back closes it.
+    /// free. Closing or dropping the result closes it.
     ///
     /// # Errors
     /// The address can't be had, or no certificate be made for it.
@@ -303,9 +304,9 @@ impl Builder {
         Builder { nodes, ..self }
     }
 
-    /// Returns the certificate, as PEM, of the authority that clients inside the cluster are told to trust: every
-    /// namespace has it in its ConfigMap `kube-root-ca.crt`, and `kube-system` once more for servers that stand in for
-    /// this one, in `extension-apiserver-authentication`.
+    /// Returns the certificate, as PEM, of the authority that clients inside the cluster trust: every namespace has it
+    /// in its ConfigMap `kube-root-ca.crt`, and `kube-system` once more for servers that stand in for this one, in
+    /// `extension-apiserver-authentication`.
     #[must_use]
     pub fn root_certificate(self, certificate: String) -> Builder {
         Builder { root_certificate: certificate, ..self }
@@ -318,19 +319,19 @@ impl Builder {
         Builder { heartbeat, ..self }
     }
 
-    /// Sets how much faster than told pods live and die; 1 by default.
+    /// Sets how much faster than written pods live and die; 1 by default.
     #[must_use]
     pub fn speed(self, speed: f64) -> Builder {
         Builder { speed, ..self }
     }
 
-    /// Rules about what pods do, by image, namespace and pod, before those that come along.
+    /// Sets rules about the behaviour of pods, by image, namespace and pod; they come before the built-in ones.
     #[must_use]
     pub fn script(self, script: Script) -> Builder {
         Builder { script: Some(script), ..self }
     }
 
-    /// Keeps everything in a folder, and begins with what lies there.
+    /// Keeps everything in a folder, and begins with its content.
     #[must_use]
     pub fn persist_in(self, folder: impl Into<PathBuf>) -> Builder {
         Builder { folder: Some(folder.into()), ..self }
@@ -353,8 +354,8 @@ impl Builder {
     /// Starts it.
     ///
     /// # Errors
-    /// The API server refused what every cluster begins with, or a definition of [`Builder::crds`]; or the cluster's state
-    /// can't be kept.
+    /// The API server refused the objects of every new cluster, or a definition of [`Builder::crds`]; or the cluster's
+    /// state can't be kept.
     pub async fn start(self) -> Result<MiniCluster, StartError> {
         let kept = self.folder.as_deref().map(Kept::open).transpose()?;
         // The random values after a restart must differ from those before.

@@ -48,7 +48,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Transport {
-    /// Plain HTTP. Every client may do what an administrator may, unless access is restricted.
+    /// Plain HTTP. Every client has the permissions of an administrator, unless access is restricted.
     Plain,
     /// HTTPS with a certificate of the cluster's own authority. Clients may show certificates of it.
     Tls(Authority),

@@ -92,7 +92,7 @@ impl Schedule {
     pub fn last(&self, after: Timestamp, now: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         let first = self.next(after, zone).filter(|first| *first <= now)?;
         let second = self.next(first, zone)?;
-        // With regular schedules, leap over what lies between.
+        // With regular schedules, leap over the runs between.
         let step = second.duration_since(first).max(SignedDuration::from_secs(1));
         let leaps = (now.duration_since(first).as_secs() / step.as_secs() - 1).max(0);
         let leap = SignedDuration::from_secs(step.as_secs().saturating_mul(leaps) - 1);

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::*;
 
 async fn cluster() -> MiniCluster {
-    // The API server alone: what others write would be among what is counted here.
+    // The API server alone: writes of others would be among those counted here.
     let builder =
         MiniCluster::builder().without(Part::Controllers).without(Part::Kubelet).without(Part::ServiceAccounts);
     builder.clock(Clock::tokio(Timestamp::UNIX_EPOCH)).start().await.unwrap()

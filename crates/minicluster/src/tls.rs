@@ -17,7 +17,7 @@ use rustls::{RootCertStore, ServerConfig};
 const NAMES: [&str; 5] =
     ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"];
 
-/// An authority that clients are told to trust. Cheap to clone.
+/// An authority that clients trust. Cheap to clone.
 #[derive(Clone)]
 pub struct Authority(Arc<CertifiedIssuer<'static, KeyPair>>);
 
@@ -51,8 +51,8 @@ impl Authority {
         Authority::of(KeyPair::generate().map_err(|error| error.to_string())?)
     }
 
-    /// Returns the authority with this key, as PEM, which may have been another process's: whoever trusts that one
-    /// trusts this.
+    /// Returns the authority with this key, as PEM, which may have been another process's: clients that trust that one
+    /// trust this.
     ///
     /// # Errors
     /// It is no such key; says why.
@@ -60,7 +60,7 @@ impl Authority {
         Authority::of(KeyPair::from_pem(key).map_err(|error| error.to_string())?)
     }
 
-    /// Returns its key, as PEM: whoever has it can be anybody.
+    /// Returns its key, as PEM: its holder can be anybody.
     #[must_use]
     pub fn key(&self) -> String {
         self.0.key().serialize_pem()

@@ -14,7 +14,7 @@ const PRIORITIES: [(&str, i64); 2] =
 const NAMESPACES: [&str; 4] = ["kube-system", "kube-public", "kube-node-lease", "default"];
 
 impl ApiServer {
-    /// Puts into the store what every cluster begins with.
+    /// Puts the objects of every new cluster into the store.
     ///
     /// # Errors
     /// The server's own rules refuse it, which is a mistake in here.

@@ -1,4 +1,4 @@
-//! One request, read: who asks, for what, and how.
+//! One request, parsed: its user, target and options.
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Method, header};

@@ -114,7 +114,7 @@ fn group_facts(group: &Group) -> Value {
     json!({ "name": group.name, "versions": versions, "preferredVersion": versions.first() })
 }
 
-/// Returns a resource and what lies below it, as entries of an `APIResourceList`.
+/// Returns a resource and its subresources, as entries of an `APIResourceList`.
 fn listed(registry: &Registry, resource: &Resource) -> Vec<Value> {
     let definition = &resource.definition;
     let mut own = json!({

@@ -105,7 +105,7 @@ impl ApiServer {
         Ok(Reply::text(200, text))
     }
 
-    /// Returns true when a part is healthy. A server that answers is; only what it keeps may be lost behind it.
+    /// Returns true when a part is healthy. A server that answers is; only its storage may be lost behind it.
     fn is_well(&self, check: &str) -> bool {
         !STORE.contains(&check) || !self.lost().is_cancelled()
     }

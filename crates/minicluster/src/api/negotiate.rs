@@ -100,7 +100,7 @@ impl Negotiated {
         Negotiated::of(call, delivery, true)
     }
 
-    /// Returns the same for what has no rows: reviews, tokens.
+    /// Returns the same for objects without rows: reviews, tokens.
     ///
     /// # Errors
     /// As [`Negotiated::new`], and 406 where only a table will do.
@@ -147,7 +147,7 @@ impl Clause {
     }
 }
 
-/// The media type of aggregated discovery. Clients tell by it whether they got what they asked for.
+/// The media type of aggregated discovery. Clients recognise by it that the answer has the requested form.
 pub const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// Returns true when the first type that a client accepts and that can be written is aggregated discovery.

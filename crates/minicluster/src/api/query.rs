@@ -7,7 +7,7 @@ use super::ApiError;
 pub struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Reads what stands behind the question mark. Whatever can't be decoded is taken as it is.
+    /// Reads the text behind the question mark. Whatever can't be decoded is taken as it is.
     #[must_use]
     pub fn new(text: &str) -> Query {
         let pairs = text.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
@@ -61,7 +61,7 @@ pub fn not_a_number(function: &str, text: &str) -> String {
     format!("strconv.{function}: parsing {text:?}: {why}")
 }
 
-/// Decodes `%2F` and the like; what is not UTF-8 after that becomes replacement characters.
+/// Decodes `%2F` and the like; bytes that are not UTF-8 after that become replacement characters.
 #[must_use]
 pub fn decode(text: &str) -> String {
     if !text.contains('%') {

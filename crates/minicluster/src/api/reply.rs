@@ -81,8 +81,7 @@ impl Reply {
         self
     }
 
-    /// Returns the answer, or the refusal, to a body in which something was noticed while it was read: that is told
-    /// either way.
+    /// Returns the answer, or the refusal, to a body that causes warnings: both carry them.
     #[must_use]
     pub fn noticing(noticed: Vec<String>, reply: Result<Reply, ApiError>) -> Reply {
         let mut reply = reply.unwrap_or_else(Reply::from);
@@ -184,7 +183,7 @@ fn written(json: Bytes, how: &Negotiated) -> (&'static str, Body) {
     }
 }
 
-/// Returns a warning's text as a quoted string; what a header can't carry is left out.
+/// Returns a warning's text as a quoted string; characters that a header can't carry are left out.
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars().filter(|c| !c.is_control()) {

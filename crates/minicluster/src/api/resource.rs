@@ -1,4 +1,4 @@
-//! One resource as it is served: what discovery says of it, where its objects lie, what is special about it.
+//! One resource as it is served: its entry in discovery, the place of its objects, its special properties.
 
 use std::sync::Arc;
 
@@ -32,11 +32,11 @@ pub struct Resource {
     /// The version in which they lie there.
     pub storage_version: String,
     /// The names of the fields that field selectors can ask for, besides name and namespace. The versions of a resource
-    /// have the same list; what this one does not know has no name in it.
+    /// have the same list; a field that this one does not know has no name in it.
     pub selectable: Vec<Option<String>>,
     /// The paths of these fields.
     pub selectable_paths: Vec<Vec<String>>,
-    /// For a custom kind: what its definition says beyond that.
+    /// For a custom kind: the further facts of its definition.
     pub custom: Option<Arc<CustomFacts>>,
 }
 
@@ -123,8 +123,8 @@ impl Resource {
         *self.group_resource.group == *self.definition.group && self.storage_version == self.definition.version
     }
 
-    /// Returns true when objects are served byte by byte as they lie in the store. Those of custom kinds are not: what
-    /// their definition says may have changed since they were written.
+    /// Returns true when objects are served byte by byte as they lie in the store. Those of custom kinds are not: their
+    /// definition may have changed since they were written.
     #[must_use]
     pub fn is_served_as_stored(&self) -> bool {
         self.custom.is_none() && self.is_stored_version()
@@ -192,8 +192,8 @@ impl Resource {
         self.selectable_paths.iter().map(|path| field_value(object, path)).collect()
     }
 
-    /// Returns the same of an object of which only metadata and status are there; what else can be asked for is as it
-    /// was.
+    /// Returns the same of an object of which only metadata and status are there; other selectable values stay as they
+    /// were.
     #[must_use]
     pub fn field_values_of_status(&self, object: &Value, before: &[Box<str>]) -> Vec<String> {
         let is_there = |path: &[String]| matches!(path.first().map(String::as_str), Some("metadata" | "status"));

@@ -1,4 +1,4 @@
-//! From a path to what it names.
+//! From a path to its target.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ pub enum Route {
     Unknown,
 }
 
-/// A resource, or an object of it, or what lies below that.
+/// A resource, or an object of it, or a subresource.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// The resource.

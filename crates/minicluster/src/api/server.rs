@@ -1,4 +1,4 @@
-//! The service: takes a request, finds out what it names, has it answered.
+//! The service: takes a request, finds its target, has it answered.
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
@@ -72,7 +72,7 @@ impl Kept {
     }
 }
 
-/// The reason for which a body could not be received. It is told in JSON, whatever the client accepts.
+/// The reason for which a body could not be received. The answer is JSON, even if the client accepts other forms.
 struct BodyError(ApiError);
 
 /// The API server. Cheap to clone; all clones are one server.
@@ -95,7 +95,7 @@ impl std::fmt::Debug for ApiServer {
 }
 
 impl ApiServer {
-    /// Returns a server with nothing in it but what every cluster begins with.
+    /// Returns a server with only the objects of every new cluster.
     #[must_use]
     pub fn new(settings: Settings) -> ApiServer {
         let registry = Mutex::new(Registry::built_in());
@@ -277,12 +277,12 @@ impl ApiServer {
             }
         }
         let reply = self.dispatch(&call, route).await.unwrap_or_else(Reply::from);
-        // Nobody is answered with what is not in the file yet.
+        // No answer is sent for a write that is not in the file yet.
         self.store().saved().await;
         Ok(reply)
     }
 
-    /// Refuses what the sender may not ask for, before it is known whether there is such a thing.
+    /// Refuses a request that the sender may not make, before it is known whether there is such a thing.
     fn permit(&self, call: &Call, route: &Route) -> Result<(), Reply> {
         match route {
             Route::Objects(target) => {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// A refusal. Its message and details are what clients see.
+/// A refusal. Clients see its message and details.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ApiError {
@@ -95,7 +95,7 @@ impl ApiError {
         ApiError::new(406, "NotAcceptable", message)
     }
 
-    /// Returns 500: we are wrong, or the request asks for what can't be.
+    /// Returns 500: a fault of ours, or an impossible request.
     #[must_use]
     pub fn internal(message: impl Into<String>) -> ApiError {
         ApiError::new(500, "", message)
@@ -129,7 +129,7 @@ impl ApiError {
         ApiError::new(409, "AlreadyExists", message).about(group, resource, name)
     }
 
-    /// Returns 409: the object is not, or no longer, what the request takes it for.
+    /// Returns 409: the object is not, or no longer, in the state that the request expects.
     #[must_use]
     pub fn conflict(group: &str, resource: &str, name: &str, why: &str) -> ApiError {
         let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", qualified(resource, group));

@@ -44,10 +44,10 @@ pub enum Error {
         /// The missing part.
         why: String,
     },
-    /// Nothing is wrong: something was just written, and what comes of it will bring the object back into the queue.
+    /// Nothing is wrong: something was just written, and its event will bring the object back into the queue.
     #[error("more to do once what was written shows")]
     ComesBack,
-    /// Several things went wrong at once; the first is told.
+    /// Several things went wrong at once; the first is reported.
     #[error("{first} (and {others} more)")]
     Several {
         /// The first.

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::informer::{Cached, Informer};
 use super::key::{Key, is_terminating};
 
-/// After this time, what was expected is given up: it will not come.
+/// After this time, an expectation is given up: it will not come.
 const EXPIRY: Duration = Duration::from_secs(300);
 
 /// The open expectations, by owner.
@@ -24,11 +24,11 @@ struct Pending {
     since: Instant,
     /// The highest `resourceVersion` of a write of ours to the owner itself.
     own: u64,
-    /// The highest `resourceVersion` of a write of ours to what it owns.
+    /// The highest `resourceVersion` of a write of ours to its objects.
     owned: u64,
-    /// The uids of what we have deleted.
+    /// The uids of objects that we have deleted.
     deleted: BTreeMap<Key, String>,
-    /// The uids of what is gone by a write of ours.
+    /// The uids of objects that are gone by a write of ours.
     gone: BTreeMap<Key, String>,
 }
 

@@ -1,4 +1,4 @@
-//! Pods that go together with their owner, told of by their watch before the owner's own tells anything.
+//! Pods that go together with their owner, reported by their watch before the owner's own.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

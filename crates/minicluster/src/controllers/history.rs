@@ -116,7 +116,7 @@ impl<'a> History<'a> {
     /// Makes a revision. One of the same name with the same content that is the owner's is as good.
     ///
     /// # Errors
-    /// `AlreadyExists` where the name is taken by something else; what else the server says.
+    /// `AlreadyExists` if the name is taken by another object; other errors of the server.
     pub async fn create(&self, draft: &ControllerRevision) -> Result<ControllerRevision, Error> {
         let made: Result<ControllerRevision, Error> = self.requests().create(draft).await;
         match made {

@@ -1,4 +1,4 @@
-//! All informers: one for each kind, whoever needs it.
+//! All informers: one for each kind, shared by all controllers.
 
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ macro_rules! informers {
                 $(synced(&self.$name).await;)*
             }
 
-            /// Lets the garbage collector see what those that are wanted see.
+            /// Lets the garbage collector see the objects of the wanted informers.
             pub fn join(&self, collector: &Arc<GarbageCollector>) {
                 $(collector.join(&self.$name);)*
             }

@@ -82,7 +82,7 @@ pub enum Controller {
     TimeToLive,
     /// Says how many pods may be evicted.
     Disruption,
-    /// Counts what namespaces use of their quotas.
+    /// Counts the usage of namespaces against their quotas.
     ResourceQuota,
     /// Tells where the pods of Services are.
     EndpointSlice,
@@ -102,7 +102,7 @@ pub enum Controller {
     RootCertificate,
     /// Gathers the rules of ClusterRoles in others.
     ClusterRoleAggregation,
-    /// Deletes what has lost its owners. The last, because it joins what the others watch.
+    /// Deletes objects that have lost their owners. The last, because it joins the watches of the others.
     GarbageCollector,
 }
 
@@ -185,7 +185,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Stops all controllers and waits until they have stopped; what is under way is finished first.
+    /// Stops all controllers and waits until they have stopped; a reconciliation under way is finished first.
     pub async fn stop(self) {
         drop(self.stop);
         self.tracker.close();

@@ -37,7 +37,7 @@ trait NamespaceDefault: Cached + Resource<DynamicType = ()> + serde::Serialize {
     /// The field selector of the watch.
     const FIELDS: &'static str;
 
-    /// Returns the object in a namespace, made or mended from what is there; `None` if it is as it should be.
+    /// Returns the object in a namespace, created or repaired from the present one; `None` if it is as it should be.
     fn mended(present: Option<&Self>, namespace: &str, certificate: &str) -> Option<Self>;
 }
 
@@ -89,7 +89,7 @@ pub fn service_accounts(context: &Context) -> ControllerStart {
     prepare::<ServiceAccount>(context, String::new())
 }
 
-/// Prepares the controller of root certificates; `certificate` is what they hold.
+/// Prepares the controller of root certificates; `certificate` is their content.
 pub fn root_certificates(context: &Context, certificate: String) -> ControllerStart {
     prepare::<ConfigMap>(context, certificate)
 }
@@ -152,7 +152,7 @@ impl<K: NamespaceDefault> Reconciler for DefaultsController<K> {
         };
         match written {
             Ok(_) => Ok(()),
-            // Made by somebody else, or by us and not seen yet: the watch will tell.
+            // Made by somebody else, or by us and not seen yet: the watch will report it.
             Err(error) if error.is_already_exists() => Ok(()),
             // The namespace is gone by now.
             Err(error) if error.is_not_found() => Ok(()),

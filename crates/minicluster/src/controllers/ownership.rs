@@ -35,9 +35,8 @@ pub fn controller_reference<K: Resource<DynamicType = ()>>(owner: &ObjectMeta) -
     }
 }
 
-/// Returns true when an owner was asked to go, as the server knows. Pods that have gone may have been asked to go
-/// together with it, and the watch of pods may tell of that before the owner's own: none may be made in their place
-/// then.
+/// Returns true when an owner was asked to go, as the server knows. Pods that have gone may have been deleted together
+/// with it, and the watch of pods may report that before the owner's own: none may be created in their place then.
 ///
 /// # Errors
 /// The server can't be asked.
@@ -103,8 +102,8 @@ pub struct Claimed<C> {
 }
 
 impl Claimer<'_> {
-    /// Returns what belongs to the owner after adopting and releasing. `O` is the owner's kind, `K` the kind of the
-    /// objects on the server, `C` what is cached of it.
+    /// Returns the owner's objects after adopting and releasing. `O` is the owner's kind, `K` the kind of the objects
+    /// on the server, `C` its cached form.
     ///
     /// # Errors
     /// The first failure; the others are tried all the same.
@@ -192,7 +191,7 @@ impl Claimer<'_> {
         let patch = Patch::Strategic(json!({ "metadata": metadata }));
         match self.requests.patch::<K, _, Written>(&Key::of(object), &patch).await {
             Ok(written) => Ok(Some(version_of(&written.metadata))),
-            // Gone, or another object by now: nothing of ours to let go.
+            // Gone, or another object by now: nothing of ours to release.
             Err(error) if error.is_not_found() || error.is_invalid() => Ok(None),
             Err(error) => Err(error),
         }

@@ -1,4 +1,4 @@
-//! Pods as controllers see them: only what one of them reads is kept in memory.
+//! Pods as controllers see them: only fields that one of them reads are kept in memory.
 
 use std::collections::BTreeMap;
 

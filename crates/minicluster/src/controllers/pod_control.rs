@@ -1,4 +1,4 @@
-//! Making pods from templates and deleting them, with the events that tell of it.
+//! Creating pods from templates and deleting them, with their events.
 
 use std::sync::Arc;
 

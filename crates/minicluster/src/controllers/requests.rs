@@ -165,7 +165,7 @@ impl Requests {
         self.send("patch", || what::<K>(key), request).await
     }
 
-    /// Applies fields of an object as `manager`, whoever else has them.
+    /// Applies fields of an object as `manager`, and takes them over from other managers.
     ///
     /// # Errors
     /// As for [`Requests::get`].
@@ -239,7 +239,7 @@ impl Requests {
         }
     }
 
-    /// Sends a body to any path; what comes back is not read.
+    /// Sends a body to any path; the answer is not read.
     ///
     /// # Errors
     /// As for [`Requests::get`].

@@ -25,8 +25,8 @@ where
     (uid_of(Cached::metadata(owner.as_ref())) == reference.uid).then_some(owner)
 }
 
-/// Queues the owners that a change of something owned concerns: the one that controls it, the one that did, and for what
-/// is nobody's those whose selectors take it, for they may want to adopt it.
+/// Queues the owners that a change of an owned object concerns: the present controller, the former one, and for an
+/// object without a controller those whose selectors take it, for they may want to adopt it.
 pub fn route<O, C>(
     change: &CacheChange<C>,
     owners: &Informer<O>,
@@ -61,8 +61,8 @@ pub fn route<O, C>(
     }
 }
 
-/// Queues those whose selectors take an object that is nobody's. A selector that takes everything must be a mistake, and
-/// what is going is adopted by nobody.
+/// Queues those whose selectors take an object that is nobody's. A selector that takes everything must be a mistake,
+/// and nobody adopts an object that is being deleted.
 pub fn add_takers<O: Cached>(
     object: &ObjectMeta,
     owners: &Informer<O>,

@@ -30,7 +30,7 @@ impl Selector {
         Selector(None)
     }
 
-    /// Selects what has all of these labels.
+    /// Selects objects with all of these labels.
     pub fn of_labels(labels: &BTreeMap<String, String>) -> Selector {
         let one = |(label, value): (&String, &String)| Requirement {
             label: label.clone(),

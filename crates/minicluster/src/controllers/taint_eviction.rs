@@ -25,7 +25,7 @@ use super::{Context, ControllerStart};
 const WORKERS: usize = 8;
 /// The effect of taints that drive pods off.
 const EFFECT: &str = "NoExecute";
-/// The reason of all that is told.
+/// The reason of all its events.
 const REASON: &str = "TaintManagerEviction";
 
 struct TaintEviction {
@@ -94,7 +94,7 @@ impl TaintEviction {
         self.nodes.get(&Key::new("", pod.spec.node_name.as_deref()?))
     }
 
-    /// Returns when this pod is to go, by what was found when it was first looked at, or else now.
+    /// Returns the time at which this pod is to go, counted from the first look at it, or else from now.
     fn until(&self, key: &Key, pod: &Pod, patience: SignedDuration, now: Timestamp) -> Timestamp {
         let uid = uid_of(&pod.metadata);
         let mut waiting = self.lock();

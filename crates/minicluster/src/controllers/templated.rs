@@ -21,7 +21,7 @@ pub type ReplicaSet = Templated<apps::ReplicaSet>;
 /// A ReplicationController.
 pub type ReplicationController = Templated<core::ReplicationController>;
 
-/// A kind of object from whose template pods, or what makes pods, are made.
+/// A kind of object with a template for pods, or for objects that create pods.
 pub trait TemplatedKind: k8s_openapi::Resource + 'static {
     /// The specification of an object.
     type Spec: Clone + Debug + Default + DeserializeOwned + Serialize + Send + Sync + 'static;

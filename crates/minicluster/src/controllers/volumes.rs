@@ -215,7 +215,7 @@ impl Volumes {
         }
     }
 
-    /// Deletes a volume from here whose claim is gone, unless it is to stay, and lets go of it.
+    /// Deletes a volume from here whose claim is gone, unless it is to stay, and stops tracking it.
     async fn reclaim(&self, key: &Key) -> Result<(), Error> {
         let Some(volume) = self.volumes.get(key).filter(|volume| is_ours(volume)) else { return Ok(()) };
         let spec = volume.spec.clone().unwrap_or_default();

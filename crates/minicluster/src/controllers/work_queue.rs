@@ -42,7 +42,7 @@ struct QueueState<T> {
     later: BTreeMap<(Instant, u64), T>,
     due: BTreeMap<T, (Instant, u64)>,
     failures: BTreeMap<T, u32>,
-    /// Orders what is due at the same moment.
+    /// Orders entries that are due at the same moment.
     sequence: u64,
 }
 

@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 use super::error::Error;
 use super::work_queue::WorkQueue;
 
-/// One controller: what it does about one key.
+/// One controller: its work on one key.
 pub trait Reconciler: Send + Sync + 'static {
     /// The key of its queue.
     type Key: Clone + Ord + Display + Send + Sync + 'static;

@@ -103,7 +103,7 @@ impl Agent {
             }
             entry.life.see(pod.clone(), &mut environment);
             entry.moved = true;
-            // Most of what the watch tells is the echo of what was written here.
+            // Most events of the watch are the echo of writes from here.
             if same && !gated {
                 return;
             }
@@ -145,7 +145,7 @@ impl Agent {
         self.logs.forget(uid);
     }
 
-    /// Brings a pod to the present moment and writes what changed.
+    /// Brings a pod to the present moment and writes the changes.
     pub fn step(&mut self, io: &mut Io, events: &mut Events, uid: &str) {
         let Some(entry) = self.pods.get_mut(uid) else { return };
         let node = entry.life.pod().node();
@@ -184,7 +184,7 @@ impl Agent {
                 entry.failures = 0;
                 entry.write(io);
             }
-            // The watch will tell that it is gone.
+            // The watch will report that it is gone.
             Err(error) if error.code() == Some(404) => {}
             Err(error) => {
                 entry.failures += 1;

@@ -1,4 +1,4 @@
-//! The loop: one watch on pods, one on nodes, one queue of timers; what is due is stepped, then written.
+//! The loop: one watch on pods, one on nodes, one queue of timers; due pods are stepped, then written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -90,8 +90,8 @@ async fn drive(client: Client, options: Options) {
     }
 }
 
-/// Opens the nodes' ports, if they are to have some, and answers there until what comes back is dropped. If that fails,
-/// pods live without.
+/// Opens the nodes' ports, if they are to have some, and answers there until the result is dropped. If that fails, pods
+/// live without.
 async fn serve_logs(
     places: &mut [SpecPlace],
     options: &Options,
@@ -125,7 +125,7 @@ async fn register(requests: &Requests, options: &Options, places: Vec<SpecPlace>
     registered
 }
 
-/// Returns the events of a watch that starts anew after every failure, later each time.
+/// Returns the events of a watch that restarts after every failure, later each time.
 fn events<K>(api: Api<Unmanaged<K>>) -> BoxStream<'static, Event<K>>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,

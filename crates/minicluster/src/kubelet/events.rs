@@ -1,4 +1,4 @@
-//! Tells what happens to pods as events: one object for the same thing, counted where it happens again.
+//! Reports the life of pods as events: one object for the same thing, counted if it happens again.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -14,7 +14,7 @@ use super::requests::{Error, KUBELET, PodName, SCHEDULER};
 use super::simulated_pod::{EventType, ReportedState};
 use super::writes::{What, WriteResult};
 
-/// Different things told of one pod; more are dropped, as by a spam filter.
+/// The different events of one pod; more are dropped, as by a spam filter.
 const KINDS_OF_A_POD: usize = 50;
 
 /// The reporter of an event.
@@ -42,7 +42,7 @@ impl FieldManager {
     }
 }
 
-/// All that was told.
+/// All reported events.
 #[derive(Debug, Default)]
 pub struct Events {
     pods: BTreeMap<Uid, PodEvents>,
@@ -58,7 +58,7 @@ pub struct EventKey(u64);
 struct PodEvents {
     namespace: Box<str>,
     name: Box<str>,
-    /// Few things, in the order in which they were first told.
+    /// Few entries, in the order of their first reports.
     entries: Vec<EventEntry>,
 }
 
@@ -90,7 +90,7 @@ impl Events {
         if of_pod.entries.len() >= KINDS_OF_A_POD {
             return;
         }
-        // The moment tells events apart over restarts, the count within a moment.
+        // The moment distinguishes events over restarts, the count those within a moment.
         let stamp = u128::try_from(now.as_nanosecond()).unwrap_or(0) + u128::from(self.count);
         self.count += 1;
         let manager = match source {
@@ -118,7 +118,7 @@ impl Events {
     /// Notes that a write of an event is done.
     pub fn written(&mut self, io: &mut Io, uid: &Uid, key: EventKey, result: Result<(), Error>) {
         if let Err(error) = result {
-            // Events are told once; a namespace that goes takes none.
+            // Events are sent once; a namespace that goes takes none.
             tracing::debug!(%error, %uid, "failed to write an event");
         }
         let Some(of_pod) = self.pods.get_mut(uid) else { return };
@@ -152,7 +152,7 @@ impl PodEvents {
         format!("{}.{stamp:x}", self.name)
     }
 
-    /// Writes how often something was told, unless that is under way or known.
+    /// Writes the count of an event, unless that is under way or known.
     fn write(&mut self, io: &mut Io, uid: &Uid, key: EventKey) {
         let Some(entry) = self.entries.iter_mut().find(|entry| entry.key == key) else { return };
         if entry.busy || entry.written == entry.count {

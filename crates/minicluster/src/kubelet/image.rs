@@ -12,7 +12,7 @@ const LONGEST_TAG: usize = 128;
 pub struct Image {
     /// With registry and tag or digest: `docker.io/library/nginx:1.27`.
     pub full: String,
-    /// The length of what comes before tag and digest.
+    /// The length of the part before tag and digest.
     repository: usize,
 }
 
@@ -63,7 +63,7 @@ impl Image {
         Ok(Image { full, repository: repository.len() })
     }
 
-    /// Returns the name with the digest of what it stands for; made up from the name, so always the same.
+    /// Returns the name with the digest of its image; made up from the name, so always the same.
     pub fn id(&self) -> String {
         match self.full.split_once('@') {
             Some(_) => self.full.clone(),

@@ -61,7 +61,7 @@ impl TimerQueue {
         self.order.first().map(|(at, _)| *at)
     }
 
-    /// Takes out what is due by `now`, the earliest first.
+    /// Removes the earliest moment that is due by `now`, and returns it.
     pub fn pop(&mut self, now: Timestamp) -> Option<Moment> {
         if self.next()? > now {
             return None;

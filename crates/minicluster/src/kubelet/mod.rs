@@ -1,5 +1,5 @@
-//! Scheduler and nodes of the embedded cluster: binds pods, walks each through its life, and writes what a real
-//! kubelet would be seen to write. The behaviour of a pod is data.
+//! Scheduler and nodes of the embedded cluster: binds pods, walks each through its life, and writes the same status as
+//! a real kubelet. The behaviour of a pod is data.
 //!
 //! A client of the Kubernetes API like anyone else: it takes a [`kube::Client`], so it drives pods on a real API server
 //! just as well as on the embedded one.
@@ -51,12 +51,12 @@ pub struct Options {
     /// content that watches over nodes; in virtual time, where each costs a write for every 10 s that are skipped, much
     /// less often is better.
     pub heartbeat: Duration,
-    /// The factor by which pods live and die faster than told; 1 is as told. Not the time in objects, which is the
-    /// clock's.
+    /// The factor by which pods live and die faster than their fates; 1 is as written. Not the time in objects, which
+    /// is the clock's.
     pub speed: f64,
     /// The choice if the nodes have ports of their own for logs.
     pub ports: Ports,
-    /// Rules about what images do, before those that come along.
+    /// Rules about the behaviour of images, before the built-in ones.
     pub script: Option<Script>,
 }
 

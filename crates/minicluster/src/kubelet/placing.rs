@@ -1,4 +1,4 @@
-//! Carries out what the scheduler decides: bindings, waits, and who is pushed out.
+//! Carries out the scheduler's decisions: bindings, waits, and preemptions.
 
 use std::sync::Arc;
 

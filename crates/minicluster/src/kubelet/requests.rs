@@ -104,12 +104,12 @@ impl Requests {
         }
     }
 
-    /// Creates a node and answers what was stored.
+    /// Creates a node and returns the stored one.
     pub async fn create_node(&self, node: &Node) -> Result<Node, Error> {
         self.receive(Request::new("/api/v1/nodes").create(&post(KUBELET), encode(node)?)).await
     }
 
-    /// Patches a node and answers what was stored.
+    /// Patches a node and returns the stored one.
     pub async fn patch_node(&self, name: &str, body: &Value) -> Result<Node, Error> {
         self.receive(Request::new("/api/v1/nodes").patch(name, &patch(KUBELET), &Patch::Strategic(body))).await
     }

@@ -1,4 +1,4 @@
-//! The status of a pod as it was last written, and what of it changes.
+//! The status of a pod as it was last written, and its changes.
 
 use k8s_openapi::api::core::v1::PodStatus;
 use serde_json::{Map, Value, json};
@@ -23,7 +23,7 @@ impl WrittenStatus {
         WrittenStatus::Text(Box::default())
     }
 
-    /// Keeps a copy of what was written: the pod's status is about to change.
+    /// Keeps a copy of the written status: the pod's status is about to change.
     pub fn keep(&mut self, status: impl FnOnce() -> PodStatus) {
         if matches!(self, WrittenStatus::Current) {
             *self = WrittenStatus::text(&status());

@@ -40,7 +40,7 @@ pub enum Authorization {
     /// Everybody who is known may do everything. If there are tokens, a client without one is not let in.
     #[default]
     AllowAll,
-    /// Users may do what the roles say that are bound to them.
+    /// Users have the permissions of the roles that are bound to them.
     Rbac,
 }
 
@@ -51,7 +51,7 @@ pub struct Peer {
     pub certificate: Option<Vec<u8>>,
 }
 
-/// Knows who users are by what they show.
+/// Identifies users by their credentials.
 #[derive(Debug)]
 pub struct Authenticator {
     tokens: Vec<Token>,

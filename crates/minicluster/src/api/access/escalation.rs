@@ -11,7 +11,7 @@ use crate::api::route::Target;
 use crate::api::write::text;
 
 impl Authorizer {
-    /// Refuses roles and bindings that give more than whoever makes or changes them has.
+    /// Refuses roles and bindings that give more rights than their author has.
     ///
     /// # Errors
     /// 403; 404 where the role that is to be bound is not there.

@@ -35,7 +35,7 @@ impl Attributes<'_> {
     }
 }
 
-/// Says who may do what: by the roles that are stored, and who they are bound to.
+/// Decides permissions by the stored roles and their bindings.
 #[derive(Debug)]
 pub struct Authorizer {
     pub(super) store: Store,
@@ -54,7 +54,7 @@ impl Authorizer {
         self.authorization == Authorization::AllowAll
     }
 
-    /// Refuses what a user may not do to objects.
+    /// Refuses a request that a user may not make.
     ///
     /// # Errors
     /// 403.
@@ -87,7 +87,7 @@ impl Authorizer {
         Err(ApiError::generic(403, "Forbidden", because(message, &why)))
     }
 
-    /// Refuses what a user may not do to objects.
+    /// Refuses an access that a user may not have.
     ///
     /// # Errors
     /// 403.

@@ -52,7 +52,7 @@ fn expect(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     (found == tag).then_some((content, rest))
 }
 
-/// Returns the first element: its tag, its content, and what follows.
+/// Returns the first element: its tag, its content, and the rest.
 fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&tag, bytes) = bytes.split_first()?;
     let (&first, mut bytes) = bytes.split_first()?;

@@ -12,11 +12,11 @@ use crate::api::{ApiError, Cause};
 const MARK: &str = "resource.kubernetes.io/admin-access";
 
 impl Admission {
-    /// Refuses a new claim, or template of claims, `asked`, that its namespace may not make; all else that is wrong with
-    /// it, in `done`, is told, too.
+    /// Refuses a new claim, or template of claims, `asked`, that its namespace may not make; all other errors in it, in
+    /// `done`, are reported, too.
     ///
     /// # Errors
-    /// 422, and what `done` is.
+    /// 422, with the errors of `done`.
     pub(in crate::api) fn for_administrators(
         &self,
         target: &Target,

@@ -1,4 +1,4 @@
-//! Limit ranges: defaults for containers that say nothing, and bounds for what they say.
+//! Limit ranges: defaults for containers without a value, and bounds for values.
 
 use std::collections::BTreeMap;
 
@@ -90,7 +90,7 @@ fn total(pod: &Value, part: &str) -> ResourceAmounts {
     sum
 }
 
-/// Fills in what containers do not say, and notes it on the pod.
+/// Fills in missing values of containers, and notes it on the pod.
 fn fill(pod: &mut Value, limits: &[Value]) {
     let Some(limit) = limits.iter().find(|limit| limit["type"] == "Container") else { return };
     let mut notes = Vec::new();
@@ -112,7 +112,7 @@ fn fill(pod: &mut Value, limits: &[Value]) {
     }
 }
 
-/// Adds the defaults that are missing; tells which.
+/// Adds the defaults that are missing; returns their names.
 fn complete(container: &mut Value, field: &str, defaults: &Value) -> Vec<String> {
     let mut set = Vec::new();
     for (name, value) in defaults.as_object().into_iter().flatten() {

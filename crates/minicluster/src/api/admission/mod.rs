@@ -28,7 +28,7 @@ use super::store::{self, Store};
 use super::write::text;
 use crate::{Clock, Random};
 
-/// The rules of a cluster, which look at what else is stored.
+/// The rules of a cluster, which look at other stored objects.
 #[derive(Debug)]
 pub struct Admission {
     store: Store,
@@ -43,7 +43,7 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Returns the rules for what lies in a store.
+    /// Returns the rules for a store.
     pub fn new(store: Store, clock: Clock, random: Random, service_accounts: bool) -> Admission {
         let node_ports = Mutex::new(NodePorts::of(&store));
         Admission { store, clock, random, service_accounts, giving_out_ports: Mutex::new(()), node_ports }
@@ -110,7 +110,7 @@ impl Admission {
         }
     }
 
-    /// The changes that have to be made together with that of an object: what its namespace uses, the addresses of
+    /// The changes that have to be made together with that of an object: the usage of its namespace, the addresses of
     /// services. `old` is the object as it is, `new` as it is to be.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ impl Admission {
     /// Returns the RuntimeClass that a pod names.
     ///
     /// # Errors
-    /// 403 if there is none of that name, 500 for what the real server could not even ask for.
+    /// 403 if there is none of that name, 500 for a name that the real server could not even ask for.
     fn runtime_class(&self, pod: &Value) -> Result<Option<Value>, ApiError> {
         let Some(name) = pod["spec"]["runtimeClassName"].as_str() else { return Ok(None) };
         if name.is_empty() {
@@ -27,7 +27,7 @@ impl Admission {
         }
     }
 
-    /// Gives a pod what its RuntimeClass costs, and where its containers can be run.
+    /// Sets a pod's overhead, node selector and tolerations from its RuntimeClass.
     pub(super) fn set_runtime_class(&self, pod: &mut Value) -> Result<(), ApiError> {
         let Some(class) = self.runtime_class(pod)? else { return Ok(()) };
         let overhead = &class["overhead"]["podFixed"];
@@ -66,7 +66,7 @@ impl Admission {
         Ok(())
     }
 
-    /// Refuses a pod that says itself what it costs.
+    /// Refuses a pod that sets an overhead itself.
     pub(super) fn check_overhead(&self, pod: &Value) -> Result<(), ApiError> {
         let class = self.runtime_class(pod)?.unwrap_or_default();
         let (given, defined) = (&pod["spec"]["overhead"], &class["overhead"]["podFixed"]);

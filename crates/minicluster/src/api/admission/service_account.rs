@@ -23,7 +23,7 @@ const ENFORCE: &str = "kubernetes.io/enforce-mountable-secrets";
 /// The folder in which containers find their token.
 const MOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const VOLUME: &str = "kube-api-access-";
-/// The lifetime of a token: an hour, and seven seconds that tell these tokens from others.
+/// The lifetime of a token: an hour, and seven seconds that mark these tokens.
 const EXPIRES: u64 = 3607;
 /// The number of looks for a namespace's own account, and the wait in between: a controller makes it after the
 /// namespace.
@@ -50,7 +50,7 @@ impl Admission {
         }
     }
 
-    /// Gives a new pod its account, and what that brings.
+    /// Sets a new pod's account, and its token and pull secrets.
     pub(super) fn set_account(&self, target: &Target, pod: &mut Value) -> Result<(), ApiError> {
         if !self.service_accounts {
             return Ok(());
@@ -111,7 +111,7 @@ fn enforces(account: &Value) -> bool {
 
 /// Returns true when the pod in a body runs as its namespace's own account.
 fn names_default(body: &[u8]) -> bool {
-    // YAML holds JSON; what is neither is refused later.
+    // YAML holds JSON; a body that is neither is refused later.
     let pod: Value = serde_yaml::from_slice(body).unwrap_or_default();
     let spec = &pod["spec"];
     let named = ["serviceAccountName", "serviceAccount"].iter().find_map(|field| spec[*field].as_str());

@@ -26,7 +26,7 @@ const ADDRESSES: u32 = 65_534;
 const DRAWS: usize = 16;
 
 impl Admission {
-    /// Gives a service its addresses and ports, and says what has to be written for that.
+    /// Gives a service its addresses and ports, and returns the necessary writes.
     pub(super) fn address_changes(
         &self,
         target: &Target,

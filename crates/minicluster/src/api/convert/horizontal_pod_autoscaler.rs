@@ -117,7 +117,7 @@ fn v1_metric(metric: &Value, numbers: &str) -> Value {
             }
         }
     }
-    // One number of what is measured is always there.
+    // One number of the metric is always there.
     match (numbers, source) {
         ("current", "resource" | "containerResource" | "pods") => {
             own.entry("currentAverageValue").or_insert_with(|| json!("0"));

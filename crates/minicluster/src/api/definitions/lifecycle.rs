@@ -23,8 +23,8 @@ const GROUP: &str = "apiextensions.k8s.io";
 const PLURAL: &str = "customresourcedefinitions";
 
 impl ApiServer {
-    /// Follows a write: if it was to a definition, or took an object of a custom kind away, what is served and what
-    /// becomes of definitions is brought up to date.
+    /// Follows a write: if it was to a definition, or removed an object of a custom kind, the served kinds and the
+    /// status of definitions are brought up to date.
     pub(in crate::api) fn definitions_after(&self, group_resource: &GroupResource, removed: bool) {
         if *group_resource.group == *GROUP && *group_resource.resource == *PLURAL {
             while self.advance_definitions() {}
@@ -33,7 +33,7 @@ impl ApiServer {
         }
     }
 
-    /// Serves what definitions there are already, as after a restart.
+    /// Serves the existing definitions, as after a restart.
     pub(in crate::api) fn serve_definitions(&self) {
         if !self.definitions().is_empty() {
             self.serve_definitions_again();
@@ -119,12 +119,12 @@ impl ApiServer {
         (next != *value).then_some(next)
     }
 
-    /// Writes the next step of a definition; whether that is any other than what it has.
+    /// Writes the next step of a definition; returns `true` if it differs from the present one.
     fn write_definition(&self, stored: &Stored, old: &Value, next: Value) -> bool {
         let registry = self.registry();
         let Some(resource) = registry.any_version(GROUP, PLURAL) else { return false };
         let write = WriteContext { subresource: Some("status"), ..own_write_context(resource, self.now()) };
-        // The rules of objects add who changed what; they have no objection to what the server itself says.
+        // The rules of objects record the change; they have no objection to the server's own writes.
         let next = object::update(&write, old, next.clone()).map_or(next, |read| read.object);
         // A field that they leave out again (an empty list of versions) would be added for ever.
         if next == *old {
@@ -132,7 +132,7 @@ impl ApiServer {
         }
         let group_resource = resource.group_resource.clone();
         let change = store::StoreOp::put(group_resource, stored.path.to_string(), Some(stored.revision), next);
-        // If somebody was faster, the next round sees what they wrote.
+        // If somebody was faster, the next round sees their write.
         drop(self.store().write(vec![change]));
         true
     }
@@ -201,7 +201,7 @@ impl ApiServer {
         let registry = self.registry();
         if let Some(resource) = registry.any_version(GROUP, PLURAL) {
             let write = WriteContext { subresource: Some("status"), ..own_write_context(resource, now) };
-            // The rules of objects have no objection to what the server itself says.
+            // The rules of objects have no objection to the server's own writes.
             next = object::update(&write, value, next.clone()).map_or(next, |read| read.object);
         }
         let others: Vec<Value> = finalizers(value).iter().filter(|name| **name != CLEANUP).cloned().collect();

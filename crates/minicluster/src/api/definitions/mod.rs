@@ -1,4 +1,4 @@
-//! Custom resource definitions: what they add to what is served, and their own life.
+//! Custom resource definitions: the kinds that they add, and their own life.
 
 mod lifecycle;
 mod names;

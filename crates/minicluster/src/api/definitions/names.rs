@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::api::write::text;
 
-/// The names that a definition gets, and what it does not get and why.
+/// The names that a definition gets, and the refused ones with the reason.
 pub(super) struct Accepted {
     /// As `status.acceptedNames`.
     pub(super) names: Value,
@@ -12,7 +12,7 @@ pub(super) struct Accepted {
     pub(super) conflict: Option<(&'static str, String)>,
 }
 
-/// Looks at what other definitions of the same group have been given.
+/// Compares with the names of other definitions of the same group.
 pub(super) fn accept(definition: &Value, others: &[&Value]) -> Accepted {
     let wanted = &definition["spec"]["names"];
     let group = text(definition, "/spec/group");

@@ -155,7 +155,7 @@ fn deprecation(group: &str, version: &Value, kind: &str, newest: &str) -> Option
     }))
 }
 
-/// Returns the schemas of an object and of a list, by their names in OpenAPI, as clients are told of them.
+/// Returns the schemas of an object and of a list, by their names in OpenAPI, as clients see them.
 fn schemas(group: &str, version: &str, kind: &str, list_kind: &str, schema: &Value) -> Vec<(String, Value)> {
     let backwards: Vec<&str> = group.split('.').rev().collect();
     let name = |kind: &str| format!("{}.{version}.{kind}", backwards.join("."));

@@ -1,4 +1,5 @@
-//! The form in which an object is stored and answered: what Go leaves out is left out, what it always writes is there.
+//! The form in which an object is stored and answered: without the fields that Go leaves out, with those that it always
+//! writes.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +9,7 @@ use kube_facts::{Field, Omit, Scalar, Struct, Type};
 /// The treatment of an empty list that is always written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EmptyLists {
-    /// It stays what the client sent.
+    /// It stays as the client sent it.
     Stay,
     /// It is null, as storing it makes it.
     AreNull,

@@ -1,11 +1,11 @@
 //! The meaning of objects: how a body is read, defaulted, validated, patched and applied. Pure: no store, no I/O.
 //!
-//! The API server calls [`read`], [`create`], [`update`], [`patch`] and [`apply`] with what a client sent and what is
-//! stored, and stores what comes back. It sets `uid`, `resourceVersion`, `creationTimestamp` and deletion fields itself;
+//! The API server calls [`read`], [`create`], [`update`], [`patch`] and [`apply`] with a client's body and the stored
+//! object, and stores the result. It sets `uid`, `resourceVersion`, `creationTimestamp` and deletion fields itself;
 //! everything else that happens to an object on a write happens here.
 //!
-//! A write goes the way it goes in the real server: read, defaults, managed fields, admission, what may not change put
-//! back, validation.
+//! A write goes the same way as in the real server: read, defaults, managed fields, admission, immutable fields
+//! restored, validation.
 
 mod apply;
 mod canonical;
@@ -124,7 +124,7 @@ pub struct WriteContext<'a> {
 pub enum Effect {
     /// It is stored.
     Stored,
-    /// It is only tried: the real server then does not look whether what is asked for can be had.
+    /// It is only tried: the real server then does not check that the requested resources are available.
     DryRun,
 }
 
@@ -148,7 +148,7 @@ pub enum PatchKind {
     Strategic,
 }
 
-/// An object as read, and what to warn its sender of.
+/// An object as read, and the warnings for its sender.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Read {
     /// The object, in the form in which it would be stored: canonical quantities, no empty optional fields.
@@ -168,8 +168,8 @@ pub fn read(write: &WriteContext<'_>, body: &[u8], format: BodyFormat) -> Result
     read::read(write, body, format)
 }
 
-/// Reads the body of an apply patch (YAML or JSON) for [`apply`]: exactly as it is written, since what is not written is
-/// not owned.
+/// Reads the body of an apply patch (YAML or JSON) for [`apply`]: exactly as it is written, since a field that is not
+/// written is not owned.
 ///
 /// # Errors
 /// 400 where the text is no map, or, if strict, for keys that are written twice.
@@ -177,11 +177,11 @@ pub fn read_applied(write: &WriteContext<'_>, body: &[u8]) -> Result<Read, ApiEr
     read::read_applied(write, body)
 }
 
-/// Returns a new object, ready to be stored: what a client may not set removed, defaulted, validated, with managed
-/// fields. `object` comes from [`read`]; its `metadata` has name, namespace, uid and creation time already.
+/// Returns a new object, ready to be stored: fields that a client may not set removed, defaulted, validated, with
+/// managed fields. `object` comes from [`read`]; its `metadata` has name, namespace, uid and creation time already.
 ///
 /// # Errors
-/// 422 with all causes, and what `admit` refuses.
+/// 422 with all causes, and the refusals of `admit`.
 pub fn create(write: &WriteContext<'_>, object: Value, admit: Admit<'_>) -> Result<Read, ApiError> {
     let mut object = object;
     strategy::wipe(&mut object);
@@ -192,8 +192,8 @@ pub fn create(write: &WriteContext<'_>, object: Value, admit: Admit<'_>) -> Resu
 }
 
 /// Returns an object after a PUT of `object` (from [`read`]) over `old`, through [`WriteContext::subresource`]: only
-/// what may change there changes, generation counted, defaulted, validated, managed fields brought up to date. Equal to
-/// `old` where nothing changes.
+/// fields that may change there change, generation counted, defaulted, validated, managed fields brought up to date.
+/// Equal to `old` where nothing changes.
 ///
 /// # Errors
 /// 422 with all causes.
@@ -225,8 +225,8 @@ pub fn apply(write: &WriteContext<'_>, old: &Value, applied: &Value, force: bool
     finish_update(write, old, object, Vec::new())
 }
 
-/// Returns a new object from a server-side apply of `applied`, exactly as it was sent. `identity` is what the server
-/// gives it: name, namespace, uid and creation time.
+/// Returns a new object from a server-side apply of `applied`, exactly as it was sent. `identity` has the server's own
+/// fields: name, namespace, uid and creation time.
 ///
 /// # Errors
 /// As [`apply`], and 400 where `applied` does not say its name.
@@ -370,7 +370,7 @@ fn changed(
     strategy::prepare_update(write, old, &mut object);
     complete_changed(definition, old, &mut object, EmptyLists::AreNull);
     if write.subresource.is_none() && definition.group.is_empty() && definition.kind == "Service" {
-        // Addresses and ports are given out first, so what is wrong with them is told alone.
+        // Addresses and ports are given out first, so their errors are reported alone.
         check_families(&object)?;
         strategy::check_node_ports(old, &object, write.effect)?;
     }

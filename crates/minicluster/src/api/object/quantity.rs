@@ -238,7 +238,7 @@ fn without_zeros(mut mantissa: i128, mut exponent: i32) -> (i128, i32) {
     (mantissa, exponent)
 }
 
-/// Returns the digits as one number, and how many of them were too many for it; what they held is rounded up.
+/// Returns the digits as one number, and how many of them were too many for it; their value is rounded up.
 fn whole(whole: &str, fraction: &str) -> (i128, i32) {
     let digits: String = [whole, fraction].concat();
     let digits = digits.trim_start_matches('0');

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::value_ext::ValueExt;
 use super::{Definition, Read, WriteContext, apply, update, validate};
 
-/// Kinds of which the rules for the status look at nothing but metadata and status; of pods, at what
+/// Kinds whose rules for the status look at nothing but metadata and status; of pods, at the fields that
 /// [`validate::pod_status_needs_spec`] names.
 const KINDS: [(&str, &str); 6] = [
     ("", "Node"),
@@ -27,7 +27,7 @@ pub fn may_do_without_spec(write: &WriteContext<'_>) -> bool {
 }
 
 /// Returns metadata and status of an object that a client sent for a write of the status; `None` if the rest of it
-/// matters to who owns what.
+/// matters to field ownership.
 #[must_use]
 pub fn metadata_and_status(definition: &Definition, object: &Value) -> Option<Value> {
     let fields = object.as_object()?;
@@ -39,7 +39,7 @@ pub fn metadata_and_status(definition: &Definition, object: &Value) -> Option<Va
 }
 
 /// Returns the result of [`update`] for an object of which only metadata and status are there, before and after. `None`
-/// where a write is refused, or where it is not known without the rest of the object what becomes of it.
+/// if a write is refused, or if its result depends on the rest of the object.
 #[must_use]
 pub fn update_status(write: &WriteContext<'_>, old: &Value, object: Value) -> Option<Read> {
     let is_apart = |object: &Value| object.as_object().is_some_and(|fields| fields.keys().all(|name| is_kept(name)));

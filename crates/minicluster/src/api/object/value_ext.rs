@@ -1,4 +1,4 @@
-//! Looking into values: what is not there is empty.
+//! Looking into values: a missing one is empty.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;

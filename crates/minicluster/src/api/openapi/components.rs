@@ -63,7 +63,8 @@ fn references(value: &Value, into: &mut BTreeSet<String>) {
     }
 }
 
-/// Returns the kinds that a schema stands for: those that are served, their lists, and what every group speaks.
+/// Returns the kinds that a schema stands for: those that are served, their lists, and the options that every group
+/// has.
 fn kinds_of(name: &str, group: &str, version: &str) -> Vec<Value> {
     let kind = |group: &str, version: &str, kind: &str| json!({ "group": group, "kind": kind, "version": version });
     if let Some(meta) = name.strip_prefix(META) {

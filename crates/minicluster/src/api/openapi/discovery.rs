@@ -1,4 +1,4 @@
-//! The schemas of what discovery says, which no kind's schema names.
+//! The schemas of discovery's own documents, which no kind's schema names.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

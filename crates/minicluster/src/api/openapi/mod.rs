@@ -1,6 +1,6 @@
-//! OpenAPI: what can be asked and what objects look like, for clients that check, explain and complete.
+//! OpenAPI: the paths and the schemas of objects, for clients that check, explain and complete.
 //!
-//! Built from the facts about kinds and from custom resource definitions. It says what the real server's documents say,
+//! Built from the facts about kinds and from custom resource definitions. It agrees with the real server's documents,
 //! but for their prose.
 
 mod components;
@@ -27,7 +27,7 @@ use super::{ApiError, ApiServer};
 use kube_facts::facts;
 
 impl ApiServer {
-    /// Answers a GET of `/openapi/v3`: the documents that there are, each with the hash of what it says.
+    /// Answers a GET of `/openapi/v3`: the existing documents, each with the hash of its content.
     pub(super) fn openapi_index(&self) -> Reply {
         let registry = self.registry();
         let mut paths = Map::new();

@@ -166,7 +166,7 @@ fn int_or_string(bytes: &[u8]) -> Result<Value, String> {
     Ok(if is_text { json!(said) } else { json!(number) })
 }
 
-/// Seconds since 1970, and what goes beyond. Nothing is no time at all.
+/// Seconds since 1970, and the nanoseconds. Nothing is no time at all.
 fn time(kind: &str, bytes: &[u8]) -> Result<Value, String> {
     let (mut seconds, mut nanoseconds, mut some) = (0, 0, false);
     for field in fields(bytes)? {

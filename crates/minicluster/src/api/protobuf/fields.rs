@@ -9,7 +9,7 @@ pub type Message = BTreeMap<u32, Field>;
 /// A field of a message.
 #[derive(Clone, Debug)]
 pub struct Field {
-    /// Its name in JSON; nothing if what it holds is in the JSON of the message around it.
+    /// Its name in JSON; nothing if its content is in the JSON of the message around it.
     pub name: Option<&'static str>,
     /// The content.
     pub of: Of,

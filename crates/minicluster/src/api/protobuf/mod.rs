@@ -1,4 +1,5 @@
-//! Protocol buffers, in which Go's clients speak of built-in kinds: a magic number, then an envelope that says what is in it.
+//! Protocol buffers, which Go's clients use for built-in kinds: a magic number, then an envelope that names the type of
+//! the content.
 //!
 //! Nothing here knows a kind. The numbers of fields are data (`fields.txt`), read from the Go types of a real API server by
 //! `tests/cluster/fidelity/go_protobuf.rs`; everything becomes JSON on the way in and is made from JSON on the way out.

@@ -14,7 +14,7 @@ pub enum Raw<'a> {
 /// Reads the fields of a message, in the order in which they come.
 ///
 /// # Errors
-/// The text breaks off, or holds what no message holds.
+/// The text breaks off, or is no valid message.
 pub fn fields(message: &[u8]) -> Result<Vec<(u32, Raw<'_>)>, String> {
     let mut left = message;
     let mut fields = Vec::new();

@@ -101,7 +101,7 @@ impl<'a> View<'a> {
         Ok(Reply::value(value))
     }
 
-    /// Returns a list of what is not in the store: as it is served, without its kind.
+    /// Returns a list of objects that are not in the store: as it is served, without its kind.
     ///
     /// # Errors
     /// As [`View::list`].
@@ -175,7 +175,7 @@ impl<'a> View<'a> {
                 }
                 pieces.push_back(Bytes::from(format!("{comma}{served}")));
             } else {
-                // Items of built-in kinds do not repeat what the list says.
+                // Items of built-in kinds do not repeat the list's version and kind.
                 pieces.push_back(Bytes::from_static(if index == 0 { b"{" } else { b",{" }));
                 pieces.extend(object.json_without_kind());
             }
@@ -212,7 +212,7 @@ impl<'a> View<'a> {
         line(name(change), &shown)
     }
 
-    /// Returns the line of a watch that tells of a revision and nothing else.
+    /// Returns the line of a watch with a revision and nothing else.
     #[must_use]
     pub fn bookmark(&self, revision: u64, initial_events_end: bool) -> Bytes {
         let mut metadata = json!({ "resourceVersion": revision.to_string(), "creationTimestamp": null });
@@ -221,7 +221,7 @@ impl<'a> View<'a> {
         }
         let object = match &self.how.shape {
             Shape::Object => self.empty_object(&metadata),
-            // An empty row, whose object says what a bookmark says.
+            // An empty row, whose object has the content of a bookmark.
             Shape::Table { version, include } => {
                 let mut row = metadata;
                 if let Some(fields) = row.as_object_mut() {
@@ -258,7 +258,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// Returns the line of a watch that tells of a mistake.
+/// Returns the line of a watch with an error.
 #[must_use]
 pub fn error_line(error: &ApiError) -> Bytes {
     line("ERROR", &error.to_status())

@@ -1,4 +1,4 @@
-//! A watch: what is there, if asked for, then every change, with a word about the revision now and then.
+//! A watch: the present objects, if asked for, then every change, with a bookmark now and then.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -119,7 +119,7 @@ struct WatchStream {
     how: Negotiated,
     clock: Clock,
     present: VecDeque<Arc<Stored>>,
-    /// The revision to tell once the present objects are through.
+    /// The revision to send once the present objects are sent.
     present_ends: Option<u64>,
     watcher: Option<Watcher>,
     first: bool,
@@ -147,7 +147,7 @@ impl Stream for WatchStream {
         }
         let due = this.options.bookmarks && this.bookmark.as_mut().poll(context).is_ready();
         let Some(watcher) = &mut this.watcher else { return Poll::Ready(None) };
-        // Read before the events are: what comes later is newer.
+        // Read before the events are: a later event is newer.
         let revision = due.then(|| watcher.revision());
         while let Poll::Ready(next) = watcher.poll_next(context) {
             let Next::Event(event) = next else { return Poll::Ready(None) };

@@ -31,7 +31,7 @@ impl LabelSelector {
     /// Reads the text of a selector; empty text selects everything.
     ///
     /// # Errors
-    /// 400 with what was found and what was expected.
+    /// 400 with the unexpected text and the expected one.
     pub fn parse(text: &str) -> Result<LabelSelector, ApiError> {
         let mut parser = SelectorParser { tokens: tokens(text), at: 0 };
         parser.selector().map(LabelSelector).map_err(ApiError::bad_request)

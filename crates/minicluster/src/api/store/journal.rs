@@ -1,10 +1,11 @@
 //! The store on disk: one file to which every write is appended, and synced, before it is answered, so that nothing that was
-//! answered is lost when the process is killed or the power fails. From time to time the file is written anew with what there is.
+//! answered is lost when the process is killed or the power fails. From time to time the file is rewritten with the
+//! present objects.
 //!
-//! The file begins with a line that says what it is. Then come records: the length of its body (4 bytes), the beginning
-//! of its body's SHA-256 (8 bytes), the body: the writes that were made together. The last record may be torn, by a kill
-//! or a loss of power: it was never answered, and is dropped. Damage anywhere else is an error. All numbers are
-//! little-endian.
+//! The file begins with a line that names its format. Then come records: the length of its body (4 bytes), the
+//! beginning of its body's SHA-256 (8 bytes), the body: the writes that were made together. The last record may be
+//! torn, by a kill or a loss of power: it was never answered, and is dropped. Damage anywhere else is an error. All
+//! numbers are little-endian.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
@@ -24,7 +25,7 @@ const LOCK_NAME: &str = "lock";
 const HEAD: usize = 12;
 /// The longest record.
 const LONGEST: usize = 256 << 20;
-/// The file is written anew when it has grown by as much as it held, and at least by this.
+/// The file is rewritten when it has grown by as much as it held, and at least by this.
 const GROWTH: u64 = 16 << 20;
 /// The largest file. The content of a cluster must fit into memory long before.
 const LARGEST: u64 = 8 << 30;
@@ -81,7 +82,7 @@ pub(super) struct Journal {
     file: File,
     /// Held while this lives, so that no other process writes.
     _lock: File,
-    /// The bytes of the file, and those it had when it was last written anew.
+    /// The bytes of the file, and those it had when it was last rewritten.
     length: u64,
     settled: u64,
     failed: CancellationToken,
@@ -158,7 +159,7 @@ impl Journal {
         self.length > self.settled.saturating_add(self.settled.max(GROWTH)) && !self.failed.is_cancelled()
     }
 
-    /// Writes the file anew with these objects and nothing else. A kill leaves either the old file or the new one.
+    /// Rewrites the file with these objects and nothing else. A kill leaves either the old file or the new one.
     pub(super) fn settle(&mut self, revision: u64, objects: &[Noted]) {
         if let Err(error) = self.write_anew(revision, objects) {
             self.fail(&error);

@@ -1,8 +1,8 @@
-//! Every object there is, and what happened to it lately: one sequence of revisions for the whole server.
+//! Every object there is, and its latest changes: one sequence of revisions for the whole server.
 //!
-//! Objects lie in one [`ResourceStore`] a resource, ordered as their paths are in the real server's storage. Each keeps a
-//! window of its latest events, from which watches start and older lists are answered; whoever wants more than the
-//! window holds is told so ([`Gone`]).
+//! Objects lie in one [`ResourceStore`] a resource, ordered as their paths are in the real server's storage. Each keeps
+//! a window of its latest events, from which watches start and older lists are answered; a request for more than the
+//! window holds is refused ([`Gone`]).
 
 mod backup;
 mod journal;
@@ -109,7 +109,7 @@ pub struct StoreOp {
     pub extent: WriteExtent,
 }
 
-/// Somebody was faster: the object at this place of the list of writes is not what it was taken for.
+/// Somebody was faster: the object at this place of the list of writes is not in the expected state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stale(pub usize);
 
@@ -134,7 +134,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct StoreInner {
     revision: u64,
-    /// The revision up to which watches are told.
+    /// The revision up to which watches have the events.
     told: u64,
     stores: BTreeMap<GroupResource, ResourceStore>,
     watchers_made: u64,
@@ -289,8 +289,8 @@ impl Store {
         Ok(Watcher::new(self.clone(), group_resource.clone(), scope.clone(), id, backlog, receiver, after))
     }
 
-    /// Forgets all events so far, as the real server does with old ones from time to time: whoever asks for changes
-    /// after an earlier revision is refused.
+    /// Forgets all events so far, as the real server does with old ones from time to time: a request for changes after
+    /// an earlier revision is refused.
     pub fn compact(&self) {
         let mut inner = self.lock();
         let revision = inner.revision;
@@ -310,7 +310,7 @@ impl Store {
         }
     }
 
-    /// Returns the revision up to which watches are told. If writes are kept, it may be behind the latest.
+    /// Returns the revision up to which watches have the events. If writes are kept, it may be behind the latest.
     fn told(&self) -> u64 {
         self.lock().told
     }
@@ -322,7 +322,7 @@ impl Store {
 
 #[cfg(test)]
 impl Store {
-    /// Returns a store with these objects, each with its group and plural, to try rules on that look at what is stored.
+    /// Returns a store with these objects, each with its group and plural, to try rules on that look at stored objects.
     pub fn of(objects: &[(&str, &str, Value)]) -> Store {
         let store = Store::default();
         for (group, resource, object) in objects {
@@ -335,7 +335,7 @@ impl Store {
 }
 
 impl StoreInner {
-    /// Makes all the changes, or none. If writes are `kept`, they are noted, and nobody is told of them yet.
+    /// Makes all the changes, or none. If writes are `kept`, they are noted, and no watch gets them yet.
     fn write(&mut self, writes: Vec<Prepared>, kept: bool) -> Result<Vec<Arc<Stored>>, Stale> {
         for (index, write) in writes.iter().enumerate() {
             let present = self.stores.get(&write.group_resource).and_then(|store| store.get(&write.path));

@@ -1,6 +1,6 @@
 //! A store that outlives its process. A write is noted under the store's lock and nothing more; the file is written by
-//! one task at a time, on a thread that may wait for the disk, with everything that was noted until then. Nobody is
-//! answered or told of a write before it is in the file.
+//! one task at a time, on a thread that may wait for the disk, with everything that was noted until then. No client
+//! gets an answer or an event of a write before it is in the file.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -50,8 +50,8 @@ struct Visit {
 }
 
 impl Store {
-    /// Returns a store with what lies in a folder, where every write is kept from now on. All events are forgotten:
-    /// whoever watched before is answered with 410 and lists anew.
+    /// Returns a store with the content of a folder, where every write is kept from now on. All events are forgotten:
+    /// every older watch is answered with 410 and lists again.
     ///
     /// # Errors
     /// As [`KeepError`] says.
@@ -133,8 +133,8 @@ impl Store {
     }
 }
 
-/// Writes the file until nothing more is to be written. Between two visits nothing here holds the store, or whoever drops
-/// it could not open the folder anew at once.
+/// Writes the file until nothing more is to be written. Between two visits nothing here holds the store, or its folder
+/// could not be opened again right after it was dropped.
 async fn save_beside(store: Weak<Shared>, saved: Arc<watch::Sender<u64>>) {
     let mut unfinished = Unfinished(Some(store));
     while let Some(store) = unfinished.0.as_ref().and_then(Weak::upgrade) {
@@ -158,7 +158,7 @@ impl Drop for Unfinished {
 }
 
 impl Shared {
-    /// Writes what was noted to the file, then tells the watches of it.
+    /// Writes the noted changes to the file, then sends them to the watches.
     fn visit(&self) -> Option<Visit> {
         let persistence = self.persistence.as_ref()?;
         // The holder of the file takes the noted writes, so that they are written in their order.

@@ -68,12 +68,12 @@ impl ResourceStore {
         self.objects.values()
     }
 
-    /// Puts an object back as it was, and tells nobody.
+    /// Restores an object, without an event.
     pub(super) fn put_back(&mut self, object: Arc<Stored>) {
         self.objects.insert(object.path.clone(), object);
     }
 
-    /// Carries out a change whose expectation holds; without a draft the object goes. Watches are told apart.
+    /// Carries out a change whose expectation holds; without a draft the object goes. [`Self::tell`] sends the event to watches.
     pub(super) fn write(&mut self, path: Arc<str>, draft: Option<Draft>, revision: u64) -> Option<Arc<Event>> {
         let (change, previous, object) = if let Some(mut draft) = draft {
             draft.share_managers(&mut self.managers);
@@ -112,7 +112,7 @@ impl ResourceStore {
         Ok(Snapshot { revision: page.at.unwrap_or(present), objects })
     }
 
-    /// The first so many of the objects that are wanted; what follows is not looked at, but for the next one.
+    /// The first so many of the wanted objects; later ones are not looked at, but for the next one.
     pub(super) fn part(
         &self,
         scope: &Scope,
@@ -181,7 +181,7 @@ impl ResourceStore {
             .take_while(move |(path, _)| upto.as_deref().is_none_or(|upto| ***path < *upto))
     }
 
-    /// Returns the events of a scope after a revision, up to the one of which watches are told.
+    /// Returns the events of a scope after a revision, up to the one that watches have.
     pub(super) fn since(&self, scope: &Scope, after: u64, told: u64) -> Result<VecDeque<Arc<Event>>, Gone> {
         if after < self.compacted {
             return Err(Gone { oldest: self.compacted });
@@ -238,7 +238,7 @@ impl ResourceStore {
     }
 }
 
-/// Tells each watcher; one that has let too much wait is cut off: its stream ends after what waits.
+/// Sends to each watcher; one with too long a queue is cut off: its stream ends after the queue.
 fn send(watchers: &mut Vec<Registered>, event: &Arc<Event>) {
     watchers.retain(|watcher| watcher.sender.try_send(Arc::clone(event)).is_ok());
 }

@@ -1,6 +1,6 @@
 //! One object as it lies in the store: its text in parts, and the little of it that is asked for without reading it.
 //!
-//! The parts are those that change apart: who the object is, who manages its fields, what it is to be, how it is. A new
+//! The parts are those that change apart: the object's identity, its managed fields, its spec, its status. A new
 //! version shares the parts that are as they were, so that a write of the status holds no second specification.
 
 use std::collections::VecDeque;
@@ -165,7 +165,7 @@ impl Stored {
         Bytes::from([&identity[places.metadata..], revision.as_bytes(), managers].concat())
     }
 
-    /// Returns the line of a watch that tells of a change with this object.
+    /// Returns the line of a watch for a change of this object.
     #[must_use]
     pub fn frame_as(&self, change: Change) -> Bytes {
         let prefix = match change {

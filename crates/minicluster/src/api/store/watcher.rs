@@ -66,8 +66,8 @@ impl Watcher {
         self.backlog.is_empty() && self.receiver.is_empty()
     }
 
-    /// Returns the latest revision of the store of which watches are told. A watcher that has taken all events that
-    /// were waiting after this call has seen every change of the scope up to it.
+    /// Returns the latest revision of the store that watches have. A watcher that has taken all events that were
+    /// waiting after this call has seen every change of the scope up to it.
     #[must_use]
     pub fn revision(&self) -> u64 {
         self.store.told()

@@ -70,7 +70,7 @@ impl ApiServer {
                     return Some((first, (None, place, printer, changed, watcher)));
                 }
                 loop {
-                    // In this order: what a container writes before it ends is read after its end is seen.
+                    // In this order: text that a container writes before it ends is read after its end is seen.
                     let runs = server.find(&target).is_ok_and(|pod| *pod.uid == *uid && runs(&pod.value(), &container));
                     changed.mark_unchanged();
                     let (lines, next) = server.logs().after(&uid, &container, place);

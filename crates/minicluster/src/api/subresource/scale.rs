@@ -93,7 +93,7 @@ impl ApiServer {
         self.scaled(target, &outcome, &how, warnings)
     }
 
-    /// Returns an object whose scale becomes what `change` makes of it.
+    /// Returns an object with the scale that `change` returns.
     fn rescaled(
         &self,
         target: &Target,

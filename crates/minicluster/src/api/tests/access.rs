@@ -130,7 +130,7 @@ async fn only_those_who_may_act_as_others() {
     assert_eq!(who("bob-token", "root").await.0, 403);
 }
 
-/// A body that whoever may not write could make the server hold.
+/// The server would hold a body whose sender may not write.
 #[tokio::test(start_paused = true)]
 async fn a_body_is_read_only_of_who_may_send_it() {
     let (server, _) = server(access());

@@ -11,7 +11,7 @@ async fn with_pod(statuses: Value) -> (ApiServer, PodLogs, String) {
     (server, logs, created["metadata"]["uid"].as_str().unwrap().to_owned())
 }
 
-/// The node says what the pod's containers are doing.
+/// The node reports the states of the pod's containers.
 async fn say(server: &ApiServer, statuses: Value) {
     let mut object = pod("p", &json!({}));
     object["status"] = json!({ "phase": "Running", "containerStatuses": statuses });

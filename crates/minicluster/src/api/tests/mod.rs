@@ -15,7 +15,7 @@ use super::*;
 use crate::Clock;
 use crate::{PodLogs, Random};
 
-/// Returns a server, and what its containers have written.
+/// Returns a server, and the logs of its containers.
 fn server(access: Access) -> (ApiServer, PodLogs) {
     let logs = PodLogs::default();
     let clock = Clock::tokio(Timestamp::UNIX_EPOCH);

@@ -115,7 +115,7 @@ impl ApiServer {
             match self.commit(changes) {
                 Ok(stored) => return Ok(Outcome::Stored(stored)),
                 Err(Stale(0)) => return Err(exists()),
-                // Somebody else used up some of what is counted.
+                // Somebody else used up some of the quota.
                 Err(Stale(_)) => new = again,
             }
         }
@@ -163,7 +163,7 @@ impl ApiServer {
             object::read(&write, object.to_string().as_bytes(), object::BodyFormat::Json)?
         };
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        // Before it is judged: what it asks for, an address say, is taken by the one that is there.
+        // Before it is judged: its requests, an address say, are taken by the existing one.
         if self.store().get(&target.resource.group_resource, &path(target.namespace.as_deref(), name)).is_some() {
             return Ok(());
         }

@@ -23,7 +23,7 @@ use crate::api::{ApiError, ApiServer};
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
 
-/// The warning to clients that delete a job and do not say what to do about its pods.
+/// The warning to clients that delete a job and do not set a policy for its pods.
 const ORPHANED_PODS: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to \
                              remove them or set propagationPolicy=Orphan to suppress this warning";
 
@@ -42,7 +42,7 @@ pub(in crate::api) enum Deletion {
 enum DeletionStep {
     /// Take it away.
     Remove,
-    /// Mark it as being deleted, then take it away: whoever watches pods sees both.
+    /// Mark it as being deleted, then remove it: watches of pods see both.
     MarkAndRemove(Value),
     /// Mark it as being deleted.
     Mark(Value),
@@ -118,7 +118,7 @@ impl ApiServer {
         Err(Self::modified(target))
     }
 
-    /// Takes an object away, and what goes with it; `None` if somebody was faster.
+    /// Removes an object, with the other writes that this needs; returns `None` if somebody was faster.
     fn take_away(&self, target: &Target, stored: &Stored, whole: &Value) -> Result<Option<Arc<Stored>>, ApiError> {
         let more = self.admission().side_effect_writes(target, Some(whole), None, Effect::Stored)?;
         Ok(self.commit(std::iter::once(Self::removal(target, stored)).chain(more).collect()).ok())
@@ -156,7 +156,7 @@ impl ApiServer {
         } else if let Some(known) = object["metadata"]["deletionGracePeriodSeconds"].as_i64()
             && grace < known
         {
-            // The end moves forward by what is taken off.
+            // The end moves forward by the time that is taken off.
             let end = parse(text(&object, "/metadata/deletionTimestamp")).unwrap_or_else(|| self.now());
             let sooner = Duration::from_secs(u64::try_from(known - grace).unwrap_or_default());
             let end = end.saturating_sub(sooner).unwrap_or(end);

@@ -93,7 +93,7 @@ impl ApiServer {
         store::StoreOp::remove(group_resource, stored.path.to_string(), stored.revision)
     }
 
-    /// Makes changes, the first of which is what the client asked for.
+    /// Makes changes, the first of which is the client's own.
     pub(super) fn commit(&self, changes: Vec<store::StoreOp>) -> Result<Arc<Stored>, Stale> {
         let touched =
             changes.first().map(|change| (change.group_resource.clone(), change.path.clone(), change.object.is_none()));
@@ -113,7 +113,7 @@ impl ApiServer {
         if written.is_empty() { Err(Stale(0)) } else { Ok(written.swap_remove(0)) }
     }
 
-    /// Returns the object that a path names does not match what a client expects of it.
+    /// Returns 409: the object at a path is not in the state that the client expects.
     pub(super) fn modified(target: &Target) -> ApiError {
         let definition = &target.resource.definition;
         let why = "the object has been modified; please apply your changes to the latest version and try again";

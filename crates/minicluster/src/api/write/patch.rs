@@ -42,7 +42,7 @@ impl ApiServer {
             self.authorizer().may_grant(target, options.requester.as_ref(), Some(old), &object)?;
             Ok(object)
         };
-        // The result of the other kinds of patch is read anew as a whole.
+        // The result of the other kinds of patch is read again as a whole.
         let status = match kind {
             PatchKind::Json | PatchKind::Merge => None,
             PatchKind::Strategic => self.change_status(target, &options, |old| patched(old).ok()),

@@ -1,4 +1,4 @@
-//! Objects replaced by PUT, and what all changes of present objects have in common.
+//! Objects replaced by PUT, and the common part of all changes of present objects.
 
 use std::sync::Arc;
 
@@ -72,8 +72,8 @@ impl ApiServer {
         Ok(outcome.reply(view)?.warn(more))
     }
 
-    /// Changes a present object: `change` is given the object as it is and says what becomes of it, again and again if
-    /// others are faster.
+    /// Changes a present object: `change` gets the object and returns the new one, again and again if others are
+    /// faster.
     pub(in crate::api) fn change_object(
         &self,
         target: &Target,
@@ -91,9 +91,9 @@ impl ApiServer {
         Err(Self::modified(target))
     }
 
-    /// Changes the status of a present object without reading the rest of it: `change` is given metadata and status as
-    /// they are, and says what was sent for them. `None` if the whole object is needed, also to say why a write is
-    /// refused, and if somebody was faster.
+    /// Changes the status of a present object without reading the rest of it: `change` gets metadata and status, and
+    /// returns the new ones. `None` if the whole object is needed, also to say why a write is refused, and if somebody
+    /// was faster.
     pub(in crate::api) fn change_status(
         &self,
         target: &Target,

@@ -39,7 +39,7 @@ pub fn prepare(context: &Context) -> ControllerStart {
     controller.cron_jobs.on_change(move |change| {
         let key = Key::of(&change.object().metadata);
         match change {
-            // A new schedule counts from now on; what it would have asked for before is not made up for.
+            // A new schedule counts from now on; runs that it would have asked for before are not made up for.
             CacheChange::Modified { old, new } if has_other_times(old, new) => {
                 if let Some(wait) = this.until_next(new) {
                     this.queue.add_after(key, wait);

@@ -68,7 +68,7 @@ impl CronJobs {
         Some(Duration::try_from(next.duration_since(now)).unwrap_or_default() + AFTER)
     }
 
-    /// Brings the list of running Jobs up to date with what they say.
+    /// Brings the list of running Jobs up to date with their conditions.
     async fn follow(&self, owner: &CronJob, jobs: &[Arc<Job>], status: &mut CronJobStatus) -> Result<(), Error> {
         for job in jobs {
             let name = name_of(&job.metadata);

@@ -61,8 +61,8 @@ pub fn prepare(context: &Context) -> ControllerStart {
 }
 
 impl DaemonSets {
-    /// Nodes report all the time; only what makes or ends a pod there matters. So a taint that keeps new pods away from a
-    /// node leaves the counts as they are until something else happens, as on a real cluster.
+    /// Nodes report all the time; only changes that create or end a pod there matter. So a taint that keeps new pods
+    /// away from a node leaves the counts as they are until something else happens, as on a real cluster.
     fn node_changed(&self, change: &CacheChange<Node>) {
         let node = match change {
             CacheChange::Modified { old, new } if old.takes_the_same_pods(new) => return,

@@ -23,7 +23,7 @@ use crate::controllers::worker::Reconciler;
 
 /// At most so many pods are made or deleted in one go.
 const BURST: usize = 250;
-/// When what was asked for does not show, look again after this time, in case it never will.
+/// When an expected object does not show, look again after this time, in case it never will.
 const EXPECTING: Duration = Duration::from_secs(30);
 
 impl Reconciler for DaemonSets {

@@ -30,7 +30,7 @@ pub fn number(metadata: &ObjectMeta) -> Option<i64> {
     annotation(metadata, REVISION).map_or(Some(0), |text| text.parse().ok())
 }
 
-/// Returns the greatest number of all; what is no number does not count.
+/// Returns the greatest number of all; texts that are no number do not count.
 pub fn greatest<'a>(of: impl Iterator<Item = &'a ObjectMeta>) -> i64 {
     of.filter_map(number).max().unwrap_or(0).max(0)
 }

@@ -37,8 +37,8 @@ impl<'a> Rollout<'a> {
 
     /// Writes the status, and the annotations with it.
     ///
-    /// One look writes the Deployment once: what comes of that brings it back. On a real cluster, a second write would
-    /// be refused, because it starts from the state before the first.
+    /// One look writes the Deployment once: its event brings it back. On a real cluster, a second write would be
+    /// refused, because it starts from the state before the first.
     pub async fn write_status(&mut self) -> Result<(), Error> {
         self.write_once()?;
         let written: Written = self.controller.context.requests.replace_status(&self.deployment).await?;

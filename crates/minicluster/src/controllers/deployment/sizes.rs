@@ -112,8 +112,8 @@ pub fn room_for_removal(plan: &ScalePlan, old: &[Set], new: Set) -> i32 {
 }
 
 /// Returns the sizes of the old ReplicaSets, oldest first, after pods that are not available were removed: at most
-/// `room`. And whether one that was just scaled down still tells of more available pods than it will keep: nothing is
-/// removed from there on, until it tells of its new size.
+/// `room`. The result also says that one that was just scaled down still reports more available pods than it will keep:
+/// nothing is removed from there on, until it reports its new size.
 pub fn without_unavailable(old: &[Set], room: i32) -> (Vec<i32>, bool) {
     let (mut left, mut is_stale) = (room, false);
     let cut = |set: &Set| {
@@ -296,7 +296,7 @@ mod tests {
         assert_eq!([cleaned(8, 1), cleaned(8, 3), cleaned(8, 0), cleaned(10, 3)], [1, 2, 0, 0]);
     }
 
-    /// A ReplicaSet of 2 that still tells of 5 available pods was scaled down just now.
+    /// A ReplicaSet of 2 that still reports 5 available pods was scaled down just now.
     #[test]
     fn one_that_tells_of_more_than_it_keeps_is_waited_for() {
         let set = |size, available| Set { size, available };
@@ -304,7 +304,7 @@ mod tests {
         assert_eq!(without_unavailable(&[set(3, 1), set(2, 5)], 2), (vec![1, 2], false), "nothing is left to remove");
     }
 
-    /// One row: the plan after scaling, what the most was before, sizes (new first, -1 for none), sizes after.
+    /// One row: the plan after scaling, the former maximum, sizes (new first, -1 for none), sizes after.
     type Row<'a> = (i32, &'a str, i32, &'a [i32], &'a [i32]);
 
     #[test]

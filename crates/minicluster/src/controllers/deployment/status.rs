@@ -79,7 +79,7 @@ pub fn of_rollout(deployment: &Deployment, sets: &Sets, now: Timestamp) -> Deplo
             if let Some(present) = present.filter(|present| present.status.as_deref() == Some("True")) {
                 condition.last_transition_time.clone_from(&present.last_transition_time);
             }
-            // Replaced even with the same reason: its time of update is what the deadline counts from.
+            // Replaced even with the same reason: the deadline counts from its time of update.
             conditions::remove(&mut status.conditions, PROGRESSING);
             conditions::set(&mut status.conditions, condition);
         } else if is_timed_out(&status, deadline, now) {

@@ -19,9 +19,9 @@ use crate::controllers::templated::{Deployment, ReplicaSet};
 use crate::controllers::work_queue::WorkQueue;
 use crate::controllers::worker::Reconciler;
 
-/// When what was written does not show, look again after this time, in case it never will.
+/// When a write does not show, look again after this time, in case it never will.
 const EXPECTING: Duration = Duration::from_secs(30);
-/// After so many failures in a row a Deployment is let go until something about it changes.
+/// After so many failures in a row a Deployment is not tried again until something about it changes.
 const TRIES: u32 = 15;
 
 impl Reconciler for Deployments {

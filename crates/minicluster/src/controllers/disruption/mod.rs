@@ -27,7 +27,7 @@ use super::{Context, ControllerStart};
 const WORKERS: usize = 1;
 /// An evicted pod that is not seen to go within this time counts again.
 const EVICTED: SignedDuration = SignedDuration::from_mins(2);
-/// The condition that tells whether anything may be evicted.
+/// The condition that allows or forbids evictions.
 const ALLOWED: &str = "DisruptionAllowed";
 
 struct Disruption {
@@ -178,7 +178,7 @@ impl Reconciler for Disruption {
     async fn sync(&self, key: &Key) -> Result<(), Error> {
         let Some(budget) = self.budgets.get(key) else { return Ok(()) };
         match self.count(key, &budget).await {
-            // Somebody evicts at this moment: what was counted is old.
+            // Somebody evicts at this moment: the count is old.
             Err(error) if !error.is_conflict() => self.close(&budget, &error).await.and(Err(error)),
             done => done,
         }
@@ -270,7 +270,7 @@ fn selector_text(budget: &PodDisruptionBudget) -> String {
     )
 }
 
-/// Returns the error as people are told: the server's words, or ours without what was being done.
+/// Returns the error for people: the server's words, or ours without the name of the operation.
 fn plain(error: &Error) -> String {
     match error {
         Error::Unusable { why, .. } => why.clone(),

@@ -51,7 +51,7 @@ pub fn slices(context: &Context) -> ControllerStart {
     follow(&controller.watched);
     let this = controller.clone();
     controller.slices.on_change(move |change| {
-        // Somebody else may have changed or deleted what we wrote.
+        // Somebody else may have changed or deleted our object.
         if matches!(change, CacheChange::Added(_)) {
             return;
         }

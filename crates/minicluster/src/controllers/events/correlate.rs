@@ -13,7 +13,7 @@ use crate::controllers::key::Key;
 
 /// The number of remembered entries of each sort; the longest unused goes first.
 const REMEMBERED: usize = 4096;
-/// This many different messages of one kind are told apart …
+/// This many different messages of one kind are kept apart …
 const SIMILAR: usize = 10;
 /// … as long as they come within this time of each other.
 const SIMILAR_FOR: SignedDuration = SignedDuration::from_mins(10);
@@ -53,7 +53,7 @@ pub enum CorrelationStep {
     },
 }
 
-/// Remembers what was told lately.
+/// Remembers the latest events.
 #[derive(Debug, Default)]
 pub struct Correlator {
     similar: Recent<Sort, Similar>,
@@ -80,7 +80,7 @@ struct Talk {
 }
 
 impl Correlator {
-    /// Decides what becomes of an occurrence.
+    /// Decides on an occurrence: a new event, a count of an old one, or none.
     pub fn take(&mut self, mut occurrence: Occurrence) -> CorrelationStep {
         let object = &occurrence.object;
         let part = |part: &Option<String>| part.clone().unwrap_or_default();
@@ -138,7 +138,7 @@ impl Correlator {
     }
 }
 
-/// A map that forgets what was not used for longest.
+/// A map that forgets the least recently used entries.
 #[derive(Debug)]
 struct Recent<K, V> {
     entries: BTreeMap<Arc<K>, (u64, V)>,

@@ -1,4 +1,4 @@
-//! Events: what controllers tell people. Fire and forget, and never without a bound.
+//! Events: messages of controllers to people. Fire and forget, and never without a bound.
 
 mod correlate;
 
@@ -80,7 +80,7 @@ impl Recorder {
     }
 }
 
-/// Writes what recorders take.
+/// Writes the events of recorders.
 pub struct EventWriter {
     receiver: mpsc::Receiver<Occurrence>,
     correlator: Correlator,

@@ -77,7 +77,7 @@ impl GarbageCollector {
             Ok(()) => Ok(()),
             Err(error) if error.is_not_found() => Ok(()),
             Err(error) if error.is_conflict() => {
-                // It has changed since it was seen: look at it as it is, and decide anew.
+                // It has changed since it was seen: look at its present state, and decide again.
                 self.see_again(node).await?;
                 Err(error)
             }
@@ -92,7 +92,7 @@ impl GarbageCollector {
                 tasks.into_iter().for_each(|task| self.queue.add(task));
                 Ok(())
             }
-            // Another object of the same name: the watch will tell of it.
+            // Another object of the same name: the watch will report it.
             Ok(_) => Ok(()),
             Err(error) if error.is_not_found() => Ok(()),
             Err(error) => Err(error),

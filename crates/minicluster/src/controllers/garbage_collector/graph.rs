@@ -8,7 +8,7 @@ use crate::controllers::key::{Key, is_terminating, uid_of};
 
 /// The finalizer that keeps an owner until those are gone who block its deletion.
 pub const FOREGROUND: &str = "foregroundDeletion";
-/// The finalizer that keeps an owner until its dependents have been let go.
+/// The finalizer that keeps an owner until its dependents have been released.
 pub const ORPHAN: &str = "orphan";
 /// Owners that are known to be gone are remembered up to this number; the oldest are forgotten first.
 const GONE_REMEMBERED: usize = 2000;
@@ -57,7 +57,7 @@ impl GraphNode {
 pub enum Task {
     /// The check if the object should go, or its owner wait no longer.
     Check(String),
-    /// The object's dependents are to be let go.
+    /// The object's dependents are to be released.
     Orphan(String),
 }
 

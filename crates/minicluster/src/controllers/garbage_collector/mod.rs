@@ -1,5 +1,5 @@
-//! Deletes what has lost its owners, and walks owners through foreground deletion and orphaning. Over all kinds, custom
-//! ones included.
+//! Deletes objects that have lost their owners, and walks owners through foreground deletion and orphaning. Over all
+//! kinds, custom ones included.
 //!
 //! Kinds that other controllers keep in memory anyway are followed through their informers; of all others only the
 //! metadata is watched.
@@ -46,7 +46,7 @@ pub struct GarbageCollector {
     kinds: Mutex<BTreeSet<DiscoveredKind>>,
     /// Paths that other controllers' informers follow.
     shared: Mutex<BTreeSet<String>>,
-    /// Paths that are followed here, and what ends that.
+    /// The paths that are followed here, each with the token that ends it.
     followed: Mutex<BTreeMap<String, CancellationToken>>,
     definitions_changed: Notify,
     queue: WorkQueue<Task>,

@@ -80,8 +80,8 @@ impl<K: Cached> Cache<K> {
         self.version = self.version.max(version);
     }
 
-    /// Notes that an object was added or modified: what that changes goes to `changes`. An object of the same name with
-    /// another uid is another object: the old one is gone.
+    /// Notes that an object was added or modified: the changes go to `changes`. An object of the same name with another
+    /// uid is another object: the old one is gone.
     pub fn put(&mut self, mut object: K, changes: &mut Vec<CacheChange<K>>) {
         self.reached(version_of(object.metadata()));
         let key = Key::of(object.metadata());
@@ -112,7 +112,7 @@ impl<K: Cached> Cache<K> {
         changes.extend(self.take(&Key::of(last.metadata())));
     }
 
-    /// Replaces the whole kind, which was read anew: `objects`, as of `version`.
+    /// Replaces the whole kind after a new list: `objects`, as of `version`.
     pub fn replace(&mut self, objects: Vec<K>, version: u64) -> Vec<CacheChange<K>> {
         let present: BTreeSet<Key> = objects.iter().map(|object| Key::of(object.metadata())).collect();
         let gone: Vec<Key> = self.objects.keys().filter(|key| !present.contains(*key)).cloned().collect();

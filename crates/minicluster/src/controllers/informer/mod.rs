@@ -1,7 +1,7 @@
 //! Informers: one watch per kind, shared by all controllers, with the kind's objects kept in memory.
 //!
 //! An informer lists its kind once, then follows its watch; it survives lost connections and expired versions with
-//! back-off. Handlers are told of every change, in order, on the informer's own task; they only put keys into queues.
+//! back-off. Handlers get every change, in order, on the informer's own task; they only put keys into queues.
 
 mod cache;
 mod follow;
@@ -30,12 +30,12 @@ pub trait Cached: Clone + Debug + DeserializeOwned + Send + Sync + 'static {
     /// Returns the object's metadata, to be changed.
     fn metadata_mut(&mut self) -> &mut ObjectMeta;
 
-    /// Drops what no controller reads, to save memory.
+    /// Drops fields that no controller reads, to save memory.
     fn trim(&mut self) {
         self.metadata_mut().managed_fields = None;
     }
 
-    /// Keeps what is the same as in the object's former state once.
+    /// Shares the parts that are equal in the object's former state.
     fn share(&mut self, _before: &Self) {}
 
     /// Returns the tags under which the object can be looked up, besides its name.
@@ -73,7 +73,7 @@ impl Tag {
         }
     }
 
-    /// Returns the tag for what a selector takes, of an object that has one; `None` if it takes nothing.
+    /// Returns the tag for a selector's objects, of an object that has one; `None` if it selects nothing.
     pub fn of_selector(metadata: &ObjectMeta, selector: &Selector) -> Option<Tag> {
         let selects = || Tag::Selects(namespace_of(metadata).to_owned(), selector.needed_label());
         (*selector != Selector::nothing()).then(selects)
@@ -97,7 +97,7 @@ pub enum Extent {
 
 type Handler<K> = Box<dyn Fn(&CacheChange<K>) + Send + Sync>;
 
-/// An object of which only the metadata is kept, and of that only what says who owns it and whether it goes.
+/// An object of which only the metadata is kept, and of that only its owners and its deletion.
 #[derive(Clone, Debug, Deserialize)]
 pub struct OwnerInfo {
     #[serde(default)]
@@ -230,8 +230,8 @@ impl<K: Cached> Informer<K> {
         objects
     }
 
-    /// Returns the objects whose selectors may take something with this metadata, by name; of kinds that are tagged
-    /// with what they select.
+    /// Returns the objects whose selectors may take something with this metadata, by name; of kinds that are tagged by
+    /// their selectors.
     pub fn may_select(&self, metadata: &ObjectMeta) -> Vec<Arc<K>> {
         let namespace = namespace_of(metadata);
         let mut objects = self.tagged(&Tag::Selects(namespace.to_owned(), None));

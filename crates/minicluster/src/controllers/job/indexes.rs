@@ -13,7 +13,7 @@ pub const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 pub struct Indexes(BTreeSet<i32>);
 
 impl Indexes {
-    /// Reads what a Job's status says. Indexes that are not below `completions` are left out.
+    /// Reads the indexes of a Job's status. Indexes that are not below `completions` are left out.
     pub fn read(text: &str, completions: i32) -> Indexes {
         let mut indexes = BTreeSet::new();
         for part in text.split(',') {

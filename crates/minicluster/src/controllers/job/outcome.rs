@@ -1,4 +1,4 @@
-//! When a Job has come to an end, and what its conditions say of it. Pure.
+//! The end of a Job, and its conditions. Pure.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::controllers::pod::Pod;
 /// The end of a Job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobOutcome {
-    /// True when it did what it should.
+    /// True when it succeeded.
     pub succeeded: bool,
     /// The reason, in one word.
     pub reason: String,
@@ -87,12 +87,12 @@ impl JobOutcome {
         of("FailureTarget", false).or_else(|| of("SuccessCriteriaMet", true))
     }
 
-    /// Returns the condition that tells of the decision, while pods are still to go.
+    /// Returns the condition for the decision, while pods are still to go.
     pub fn interim(&self) -> &'static str {
         if self.succeeded { "SuccessCriteriaMet" } else { "FailureTarget" }
     }
 
-    /// Returns the condition that tells of the end.
+    /// Returns the condition for the end.
     pub fn last(&self) -> &'static str {
         if self.succeeded { "Complete" } else { "Failed" }
     }

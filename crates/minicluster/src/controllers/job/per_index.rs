@@ -1,7 +1,7 @@
 //! Limits for single indexes: how often each may fail, which have failed for good, and when that fails the Job. Pure.
 //!
 //! The number of an index's failures stands on its pods: each pod names the number before it. So the last failed pod of
-//! an index is kept until the one in its place is there and tells one more.
+//! an index is kept until the one in its place is there and counts one more.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -146,7 +146,7 @@ pub fn pause_after(failures: i32, last: Timestamp, now: Timestamp) -> SignedDura
     (pause - now.duration_since(last)).max(SignedDuration::ZERO)
 }
 
-/// Returns when the last of a pod's containers ended, or what comes closest to it.
+/// Returns the end of the last of a pod's containers, or the nearest known time.
 pub fn ended_at(pod: &Pod) -> Option<Timestamp> {
     let of_container = |status: &crate::controllers::pod::PodContainerStatus| {
         status.state.terminated.as_ref()?.finished_at.as_ref().map(|time| time.0)

@@ -29,7 +29,7 @@ use crate::controllers::worker::Reconciler;
 
 /// At most so many pods are made or deleted in one go.
 const BURST: usize = 500;
-/// When what was asked for does not show, look again after this time, in case it never will.
+/// When an expected object does not show, look again after this time, in case it never will.
 const EXPECTING: Duration = Duration::from_secs(30);
 /// The controller that a Job may be left to instead of this one.
 const OURSELVES: &str = "kubernetes.io/job-controller";
@@ -70,7 +70,7 @@ impl Reconciler for Jobs {
 /// The way in which pods count that the controller deletes itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Counting {
-    /// The Job has ended: they did not do what they should.
+    /// The Job has ended: they count as failed.
     AsFailed,
     /// There were too many: they lose their finalizer first, so that nobody counts them.
     NotAtAll,
@@ -151,7 +151,7 @@ impl Jobs {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Writes the status, lets go of the pods that it names, counts them, and says so when the Job has ended.
+    /// Writes the status, releases the pods that it names, counts them, and emits an event when the Job has ended.
     async fn conclude(
         &self,
         key: &Key,

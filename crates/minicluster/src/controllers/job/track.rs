@@ -66,9 +66,9 @@ pub fn settle(status: &mut JobStatus, held: &BTreeSet<&str>) {
 pub enum Over {
     /// No: only pods that have ended count.
     NotYet,
-    /// It has succeeded: what still runs is let go and not counted.
+    /// It has succeeded: pods that still run are released and not counted.
     Succeeded,
-    /// It has failed: what still runs counts as failed.
+    /// It has failed: pods that still run count as failed.
     Failed,
 }
 

@@ -38,7 +38,8 @@ impl Remains {
     }
 }
 
-/// Deletes everything in a namespace and returns what is left. Pods go first: while there are any, what they use stays.
+/// Deletes everything in a namespace and returns the rest. Pods go first: while there are any, the objects that they
+/// use stay.
 pub async fn remove(requests: &Requests, kinds: &BTreeSet<DiscoveredKind>, namespace: &str) -> Remains {
     let (pods, rest): (Vec<&DiscoveredKind>, Vec<&DiscoveredKind>) =
         kinds.iter().filter(|kind| kind.namespaced).partition(|kind| kind.group.is_empty() && kind.plural == "pods");

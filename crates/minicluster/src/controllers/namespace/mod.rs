@@ -77,7 +77,7 @@ impl Reconciler for Namespaces {
 }
 
 impl Namespaces {
-    /// Says in the status what is left. Returns the namespace as it is then.
+    /// Writes the rest into the status. Returns the namespace as it is then.
     async fn tell(&self, namespace: &Arc<Namespace>, remains: &Remains) -> Result<Namespace, Error> {
         let mut changed = Namespace::clone(namespace);
         let status = changed.status.get_or_insert_default();

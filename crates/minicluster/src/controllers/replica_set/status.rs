@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use crate::controllers::pod_control::Pods;
 
-/// The condition that tells that pods could not be made or deleted.
+/// The condition for pods that could not be created or deleted.
 pub const FAILURE: &str = "ReplicaFailure";
 
 /// A status, in one form for both kinds.
@@ -88,7 +88,7 @@ pub fn compute(counted: &ReplicaCounts<'_>, before: &Status, managed: &Managed, 
     }
 }
 
-/// A failure is told once, and kept as it was until managing succeeds.
+/// A failure is reported once, and kept as it was until managing succeeds.
 fn conditions(before: &[Condition], managed: &Managed, now: Timestamp) -> Vec<Condition> {
     let mut conditions = before.to_vec();
     let (reason, message) = match managed {

@@ -20,7 +20,7 @@ use crate::controllers::worker::Reconciler;
 
 /// At most so many pods are made or deleted in one go.
 const BURST: usize = 500;
-/// When what was asked for does not show, look again after this time, in case it never will.
+/// When an expected object does not show, look again after this time, in case it never will.
 const EXPECTING: Duration = Duration::from_secs(30);
 
 impl<K: Replicated> Reconciler for ReplicaSets<K> {
@@ -48,7 +48,7 @@ impl<K: Replicated> Reconciler for ReplicaSets<K> {
         let (managed, failure) = if expectations_met && !self.is_going(key, object.as_ref(), &active, leaving).await? {
             self.manage(key, object.as_ref(), &active).await
         } else {
-            // Nothing was tried, so nothing failed: a failure told earlier is over until the next one.
+            // Nothing was tried, so nothing failed: a failure reported earlier is over until the next one.
             (Managed::Well, None)
         };
         if !expectations_met {

@@ -1,5 +1,5 @@
-//! Counts what namespaces use of what their quotas limit. The API server counts what comes and goes; this controller counts
-//! anew when a quota changes, when something goes that nobody else counts, and now and then.
+//! Counts the usage of namespaces against the limits of their quotas. The API server counts new and deleted objects;
+//! this controller counts again when a quota changes, when something goes that nobody else counts, and now and then.
 
 mod usage;
 
@@ -22,7 +22,7 @@ use super::{Context, ControllerStart, discovery};
 
 /// The number of quotas that are handled side by side.
 const WORKERS: usize = 5;
-/// Everything is counted anew after this time: nothing is watched only because a quota may name it.
+/// Everything is counted again after this time: nothing is watched only because a quota may name it.
 const ANEW: Duration = Duration::from_mins(5);
 
 /// Amounts by the names that quotas give them.

@@ -129,7 +129,7 @@ fn limits(container: &PodContainer) -> Option<&ResourceUsage> {
     container.resources.as_ref()?.limits.as_ref()
 }
 
-/// Returns the sum over the containers and those that run beside them, or what is needed on the way there if that is
+/// Returns the sum over the containers and those that run beside them, or the need of the init containers if that is
 /// more.
 fn of_containers(pod: &Pod, part: fn(&PodContainer) -> Option<&ResourceUsage>) -> Amounts {
     let mut running = Amounts::new();

@@ -34,7 +34,7 @@ pub enum ActionResult {
 }
 
 impl StatefulSets {
-    /// Does what the plan says about one pod.
+    /// Carries out the plan for one pod.
     pub async fn act(
         &self,
         set: &StatefulSet,

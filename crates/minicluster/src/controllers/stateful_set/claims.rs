@@ -77,7 +77,7 @@ pub fn mount(set: &StatefulSet, number: i32, spec: &mut PodSpec) {
             name: name.clone(),
             persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
                 claim_name: claim.clone(),
-                // The server leaves out what is false.
+                // The server leaves out `false`.
                 read_only: None,
             }),
             ..Volume::default()

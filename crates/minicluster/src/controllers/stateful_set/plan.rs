@@ -25,7 +25,7 @@ pub struct PodPlace {
 /// An act on one pod.
 #[derive(Clone, Debug)]
 pub enum Act {
-    /// It has ended: it is deleted, so that it can be made anew.
+    /// It has ended: it is deleted, so that it can be created again.
     Recreate(Arc<Pod>),
     /// It is missing: it is made.
     Create(i32),
@@ -33,7 +33,7 @@ pub enum Act {
     Mend(Arc<Pod>),
     /// It is one too many: it is deleted.
     Condemn(Arc<Pod>),
-    /// It is of an old revision: it is deleted, to be made anew.
+    /// It is of an old revision: it is deleted, to be created again.
     Update(Arc<Pod>),
 }
 
@@ -51,7 +51,7 @@ pub struct StatefulSetView<'a> {
     pub now: Timestamp,
 }
 
-/// One phase of the work: what to do, and whether the next phase has to wait.
+/// One phase of the work: its actions, and whether the next phase has to wait.
 #[derive(Debug, Default)]
 pub struct Phase {
     /// The acts, in order.

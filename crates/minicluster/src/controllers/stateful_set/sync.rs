@@ -21,7 +21,7 @@ use crate::controllers::selector::Selector;
 use crate::controllers::work_queue::WorkQueue;
 use crate::controllers::worker::Reconciler;
 
-/// When what was written does not show, look again after this time, in case it never will.
+/// When a write does not show, look again after this time, in case it never will.
 const EXPECTING: Duration = Duration::from_secs(30);
 
 impl Reconciler for StatefulSets {
@@ -88,7 +88,7 @@ impl StatefulSets {
         Ok(claimer.claim::<StatefulSet, Pod, Pod>(candidates).await?.objects)
     }
 
-    /// Does what there is to do. Returns how many pods of the current revision were deleted to be updated.
+    /// Carries out the necessary changes. Returns how many pods of the current revision were deleted to be updated.
     async fn manage(
         &self,
         set: &StatefulSet,

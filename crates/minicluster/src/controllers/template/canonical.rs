@@ -271,7 +271,7 @@ impl ser::SerializeStruct for Inside<'_, '_> {
         self.writer.text(b'f', name.as_bytes())?;
         let before = self.writer.out.len();
         let said = value.serialize(&mut *self.writer)?;
-        // `resources: {}` is what every container without any has; elsewhere an empty block is there on purpose.
+        // `resources: {}` stands in every container without any; elsewhere an empty block is there on purpose.
         let empty_block = name == "resources" && self.writer.out[before..] == *b"{}";
         if said == Said::Nothing || empty_block {
             self.writer.out.truncate(start);

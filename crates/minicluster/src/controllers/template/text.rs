@@ -11,8 +11,8 @@ use serde_json::value::RawValue;
 use super::CanonicalTemplate;
 use crate::controllers::error::Error;
 
-/// A pod template as JSON: a tenth of what the typed one takes, and most who keep one only pass it on. Copies share the
-/// text and what it was found to mean.
+/// A pod template as JSON: a tenth of the typed one's memory, and most users only pass it on. Copies share the text and
+/// its parsed form.
 #[derive(Clone, Debug)]
 pub struct Template(Arc<TemplateText>);
 

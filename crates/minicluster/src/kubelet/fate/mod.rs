@@ -1,4 +1,4 @@
-//! A fate: what a container will do, as data.
+//! A fate: the behaviour of a container, as data.
 //!
 //! It is chosen by an annotation `kubelet.<domain>/fate` on the pod, of any domain; else by a script's rules about images; else by the
 //! rules that come with the kubelet; else it is the ordinary one: a container that serves becomes ready and stays, one
@@ -44,7 +44,7 @@ pub use rules::{FateRules, Script, ScriptError};
 pub const CREATION: Duration = Duration::from_secs(1);
 /// The default time for which a container runs whose pod ends by itself.
 const RUN: Duration = Duration::from_secs(1);
-/// The default time that a container takes to stop when it is told to.
+/// The default time that a container takes to stop when it is asked to.
 pub const STOP: Duration = Duration::from_secs(1);
 
 /// The behaviour of one container. Times are counted from when it runs unless said otherwise.
@@ -64,7 +64,7 @@ pub struct Fate {
     pub end: Option<End>,
     /// When its node evicts the pod, counted from when the pod came to the node.
     pub evict_after: Option<Duration>,
-    /// The way in which it stops when it is told to.
+    /// The way in which it stops when it is asked to.
     pub stop: FateStop,
     /// A line that it writes: when it crashes, if it does, else when it starts.
     pub log: Option<String>,
@@ -112,7 +112,7 @@ pub enum FateCause {
     OutOfMemory,
 }
 
-/// The way in which a container stops when it is told to.
+/// The way in which a container stops when it is asked to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FateStop {
     /// So long after.

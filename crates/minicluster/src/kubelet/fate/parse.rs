@@ -196,7 +196,7 @@ impl FateItems {
         if heals.is_some() && !self.pull_fails {
             return Err("for needs image-pull-error beside it".to_owned());
         }
-        // `ready-after` counts from when its creation begins, which is what someone sees who waits for it.
+        // `ready-after` counts from the beginning of its creation, as users see it.
         let start = self.durations.remove("start-after");
         let start_after = match (start, self.ready) {
             (None, Some(ParsedFate::ReadyAfter(wait))) => CREATION.min(wait),

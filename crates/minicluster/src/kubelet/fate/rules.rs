@@ -154,8 +154,8 @@ impl FateRules {
         FateRules { first: vec![None; rules.len()], rules }
     }
 
-    /// Returns the fate that the rules give a container at `now`, if any rule says so. `speed` is how much faster than
-    /// told time goes for the rules that change.
+    /// Returns the fate that the rules give a container at `now`, if any rule says so. `speed` is the factor of the
+    /// time for rules that change.
     pub fn fate(&mut self, image: &str, namespace: &str, pod: &str, now: Timestamp, speed: f64) -> Option<Fate> {
         let index = self.rules.iter().position(|rule| rule.matches(image, namespace, pod))?;
         let first = *self.first.get_mut(index)?.get_or_insert(now);

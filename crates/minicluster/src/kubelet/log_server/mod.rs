@@ -54,8 +54,8 @@ pub struct Archive {
     pub clock: Clock,
 }
 
-/// Opens a port for each node, at its own address or, where the machine has no such, at 127.0.0.1; the places are
-/// corrected to what was opened. Every client is answered: the port is on loopback, and pods here have no secrets.
+/// Opens a port for each node, at its own address or, if the machine has no such, at 127.0.0.1; the places are
+/// corrected to the opened ones. Every client is answered: the port is on loopback, and pods here have no secrets.
 ///
 /// # Errors
 /// Fails with the reason for which a port could not be opened.

@@ -9,7 +9,7 @@ use crate::LogLine;
 /// The wanted part of a log, and its form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// Also what is written later, until the run ends.
+    /// Also lines that are written later, until the run ends.
     pub follow: bool,
     /// The run before the present one.
     pub previous: bool,
@@ -56,12 +56,11 @@ impl Wanted {
         })
     }
 
-    /// Returns the text of what there is, from the beginning; what is cut off at its end as too much is said by
-    /// [`Wanted::is_full`].
+    /// Returns the text of the present lines, from the beginning; [`Wanted::is_full`] reports a cut at its end.
     pub fn text(&mut self, lines: &[LogLine]) -> String {
         let recent = lines.iter().filter(|line| self.since.is_none_or(|since| line.at >= since));
         let recent: Vec<&LogLine> = recent.collect();
-        // Only what is there at first is cut to its tail.
+        // Only the first lines are cut to their tail.
         let tail = self.tail.take().unwrap_or(usize::MAX);
         let mut text = String::new();
         for line in &recent[recent.len().saturating_sub(tail)..] {

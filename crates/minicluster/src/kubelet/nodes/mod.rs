@@ -1,4 +1,4 @@
-//! The nodes: what they look like, how they register, how they show that they live.
+//! The nodes: their status, their registration, their Leases.
 
 mod addresses;
 mod registration;

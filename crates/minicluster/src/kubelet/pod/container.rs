@@ -1,4 +1,4 @@
-//! Containers as they come from the watch: only what the kubelet or the scheduler looks at.
+//! Containers as they come from the watch: only fields that the kubelet or the scheduler reads.
 
 use k8s_openapi::api::core::v1::{ContainerPort, EnvFromSource, EnvVar, SleepAction};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -119,7 +119,7 @@ pub struct LifecycleHandler {
 }
 
 impl ContainerSpec {
-    /// Drops what is not looked at again.
+    /// Drops fields that are not read again.
     pub(super) fn trim(&mut self) {
         self.env = CompactList::default();
         self.env_from = CompactList::default();

@@ -73,8 +73,8 @@ pub struct PodDeletion {
 }
 
 impl SeenPod {
-    /// Takes from `pod` what is needed, and apart its status, which matters only the first time. `None` for an object
-    /// without name, namespace, uid or spec, which no API server sends.
+    /// Takes the necessary fields from `pod`, and apart its status, which matters only the first time. `None` for an
+    /// object without name, namespace, uid or spec, which no API server sends.
     pub fn read(pod: Pod) -> Option<(SeenPod, PodStatus)> {
         let Pod { metadata, spec, status } = pod;
         let (mut spec, status) = (spec?, status.unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Pods as they come from the watch: of a specification only what the kubelet or the scheduler looks at.
+//! Pods as they come from the watch: of a specification only fields that the kubelet or the scheduler reads.
 //!
 //! The types of `k8s-openapi` have room for all that a pod can say, more than two thousand bytes for each container and
 //! each volume.
@@ -97,7 +97,7 @@ where
 }
 
 impl PodSpec {
-    /// Drops what is not looked at again; `came` is whether the pod has come to its node.
+    /// Drops fields that are not read again; `came` is whether the pod has come to its node.
     pub(super) fn trim(&mut self, came: bool) {
         self.volumes = CompactList::default();
         self.containers.iter_mut().chain(self.init_containers.iter_mut()).for_each(ContainerSpec::trim);

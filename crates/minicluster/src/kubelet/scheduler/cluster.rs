@@ -101,7 +101,7 @@ impl Cluster {
         &self.groups
     }
 
-    /// Differs from what it was whenever anything has changed.
+    /// Changes whenever anything has changed.
     pub fn version(&self) -> u64 {
         self.version
     }

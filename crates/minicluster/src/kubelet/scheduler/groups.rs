@@ -1,4 +1,4 @@
-//! Pods on nodes, counted by what others can tell of them: those of one template are one group, however many they are.
+//! Pods on nodes, counted by their properties for others: those of one template are one group, however many they are.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub struct Shy {
 #[derive(Debug, Default)]
 pub struct Groups {
     alike: BTreeMap<Traits, Nodes>,
-    /// By namespace and what they say.
+    /// By namespace and the text of their anti-affinity.
     shy: BTreeMap<(String, String), Shy>,
 }
 

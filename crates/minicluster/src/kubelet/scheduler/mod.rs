@@ -1,4 +1,4 @@
-//! The scheduler: which pod goes to which node. Pure: it is told what there is, and says what to do.
+//! The scheduler: which pod goes to which node. Pure: it gets the facts, and returns decisions.
 
 mod affinity;
 mod cluster;

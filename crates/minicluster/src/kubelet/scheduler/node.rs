@@ -23,7 +23,7 @@ pub struct NodeFacts {
 }
 
 impl NodeFacts {
-    /// Takes from the API object what is needed.
+    /// Takes the necessary fields from the API object.
     pub fn read(node: Node) -> NodeFacts {
         let spec = node.spec.unwrap_or_default();
         let allocatable = node.status.and_then(|status| status.allocatable).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! Kubernetes quantities: `100m`, `1.5Gi`, `1e3`.
 
-/// Returns a quantity in thousandths, rounded up; `None` for what is none, and at most what fits.
+/// Returns a quantity in thousandths, rounded up; `None` for an invalid one, and at most the largest number.
 pub fn milli(text: &str) -> Option<i128> {
     let (negative, text) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),

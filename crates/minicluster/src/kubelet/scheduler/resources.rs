@@ -10,7 +10,7 @@ use crate::kubelet::pod::{PodSpec, ResourceRequirements, RestartPolicy};
 pub struct Resources(Vec<(String, i128)>);
 
 impl Resources {
-    /// Returns the amounts of a map, in the order of its names; what is no quantity counts as none.
+    /// Returns the amounts of a map, in the order of its names; an invalid quantity counts as none.
     pub fn of<'a>(map: impl IntoIterator<Item = (&'a String, &'a Quantity)>) -> Resources {
         let amounts = map.into_iter().map(|(name, quantity)| (name.clone(), milli(&quantity.0).unwrap_or(0)));
         Resources(amounts.collect())

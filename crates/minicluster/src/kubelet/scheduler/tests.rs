@@ -1,4 +1,4 @@
-//! Every file of `tests/cases/kubelet/placing` is a cluster, what happens to it, and where its pods go.
+//! Every file of `tests/cases/kubelet/placing` is a cluster, its events, and the nodes of its pods.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,7 +20,7 @@ struct Case {
     /// The subject of the case; for people.
     #[expect(dead_code, reason = "for people")]
     about: String,
-    /// Names and what differs from an ordinary node.
+    /// Names and differences from an ordinary node.
     nodes: BTreeMap<String, Value>,
     /// Each with `metadata` and `spec`; `count` makes several of it.
     pods: Vec<Value>,

@@ -78,7 +78,7 @@ impl About<'_> {
         }
     }
 
-    /// Asks for what of the pod's configuration exists, unless that is under way; whether it did.
+    /// Asks for missing parts of the pod's configuration, unless that is under way; returns `true` if it did.
     pub fn ask(&self, environment: &mut PodEnvironment<'_>) -> bool {
         // Others of the pod's containers may have asked in the same step.
         let asks = !self.asked && environment.effects.last() != Some(&PodEffect::LookUp);

@@ -9,7 +9,7 @@ use super::run::USUAL_GRACE;
 use super::timeline::Timeline;
 
 impl Container {
-    /// Applies a changed fate: a run's future is counted anew from its beginning, and failed reads and pulls are tried
+    /// Applies a changed fate: a run's future is counted again from its beginning, and failed reads and pulls are tried
     /// at once.
     pub(super) fn change_fate(&mut self, about: &About<'_>, environment: &mut PodEnvironment<'_>) {
         match &self.state {

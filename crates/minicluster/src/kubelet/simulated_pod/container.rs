@@ -1,4 +1,4 @@
-//! One container: what it is doing, and what it does next.
+//! One container: its present state, and its next one.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub enum Role {
     Init,
     /// It starts before the others and runs beside them.
     Sidecar,
-    /// It is what the pod is for.
+    /// A main container of the pod.
     App,
 }
 
@@ -69,7 +69,7 @@ pub enum State {
     Held(Held),
     /// It runs.
     Running(ContainerRun),
-    /// It has ended; what comes next, if anything.
+    /// It has ended; the next state, if there is one.
     Ended(Exit, Option<(Timestamp, NextContainerState)>),
 }
 
@@ -113,7 +113,7 @@ pub struct ContainerRun {
     pub since: Timestamp,
     /// The timeline of the run.
     pub timeline: Timeline,
-    /// When it ends because it was told to, and with which exit code.
+    /// The end if it was asked to stop, and its exit code.
     pub stop: Option<(Timestamp, i32)>,
     /// When its readiness fails its probe next, and how often it did.
     pub failing: Option<(Timestamp, u32)>,
@@ -183,7 +183,7 @@ impl Container {
         matches!(&self.state, State::Ended(exit, None) if exit.code != 0)
     }
 
-    /// Does what is due now, if anything is.
+    /// Carries out the due steps, if there are any.
     pub fn advance(&mut self, about: &About<'_>, environment: &mut PodEnvironment<'_>) -> bool {
         match &self.state {
             State::Idle => {

@@ -101,7 +101,7 @@ impl SimulatedPod {
         true
     }
 
-    /// Returns the phase that follows from what its containers do.
+    /// Returns the phase that follows from the states of its containers.
     pub(super) fn phase_now(&self) -> Phase {
         if self.verdict.is_some() && self.over {
             return Phase::Failed;

@@ -15,7 +15,7 @@ use crate::kubelet::io::{after, scaled};
 pub struct PodEnvironment<'a> {
     /// The present moment.
     pub now: Timestamp,
-    /// The factor by which all of this goes faster than told.
+    /// The factor by which all of this goes faster than written.
     pub speed: f64,
     /// The rules about images.
     pub rules: &'a mut FateRules,
@@ -30,9 +30,9 @@ pub struct PodEnvironment<'a> {
 /// An effect of a step of a life besides changing the pod's status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodEffect {
-    /// Something to tell about the pod.
+    /// An event about the pod.
     Event(ReportedState),
-    /// A container starts anew, and its log with it.
+    /// A container starts again, and its log with it.
     LogBegins { container: String },
     /// A container ends, and its log with it.
     LogEnds { container: String },

@@ -1,5 +1,5 @@
-//! One pod's life on its node, from binding to its end. Pure: a step takes the present moment and what can be seen, and
-//! answers what happened; [`SimulatedPod::status`] is what the pod's status should then say.
+//! One pod's life on its node, from binding to its end. Pure: a step takes the present moment and the environment, and
+//! returns the effects; [`SimulatedPod::status`] is the pod's status after it.
 
 mod about;
 mod backoff;

@@ -1,4 +1,4 @@
-//! The ConfigMaps and Secrets that a pod can't start without, and what of them is missing.
+//! The ConfigMaps and Secrets that a pod can't start without, and their missing parts.
 
 use std::collections::{BTreeMap, BTreeSet};
 

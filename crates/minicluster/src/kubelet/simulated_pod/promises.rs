@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::tests::{Case, Play, moment};
 
-/// Words of which fates are put together; what can't stand together is refused, which is fine too.
+/// Words of which fates are put together; impossible combinations are refused, which is fine too.
 fn any_fate() -> impl Strategy<Value = String> {
     let words = prop::sample::select(vec![
         "ready",

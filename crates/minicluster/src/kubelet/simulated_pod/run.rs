@@ -1,4 +1,4 @@
-//! The run and the end of a container: readiness, probes, crashes, being told to stop.
+//! The run and the end of a container: readiness, probes, crashes, requests to stop.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::kubelet::pod::{MessagePolicy, ProbeSpec};
 const SHOWN: Duration = Duration::from_secs(1);
 /// The exit code of a container that was killed.
 const KILLED: i32 = 137;
-/// Failures of a probe are told with ever longer pauses up to this one, since each costs a write.
+/// Failures of a probe are reported with ever longer pauses up to this one, since each costs a write.
 const LONGEST_SILENCE: Duration = Duration::from_secs(300);
 /// The time that a container has to stop when neither the pod nor the deletion says.
 pub const USUAL_GRACE: Duration = Duration::from_secs(30);
@@ -55,7 +55,7 @@ impl Container {
         true
     }
 
-    /// Tells it to stop by `deadline`; it may take less. If it was told before, only an earlier deadline counts.
+    /// Tells it to stop by `deadline`; it may take less. If it was asked before, only an earlier deadline counts.
     pub(super) fn stop(&mut self, deadline: Timestamp, about: &About<'_>, environment: &mut PodEnvironment<'_>) {
         let hook = self.spec(about).and_then(|spec| spec.lifecycle.as_ref()?.pre_stop.as_ref()?.sleep.as_ref());
         let hook = hook.and_then(|sleep| u64::try_from(sleep.seconds).ok()).map_or(Duration::ZERO, Duration::from_secs);
@@ -102,7 +102,7 @@ impl Container {
         }
     }
 
-    /// Ends the container now, as `end` says or because it was told to.
+    /// Ends the container now, as `end` says or because it was asked to stop.
     fn end(&mut self, code: i32, end: Option<End>, about: &About<'_>, environment: &mut PodEnvironment<'_>) {
         let State::Running(ContainerRun { since, .. }) = self.state else { return };
         let line = match end {

@@ -1,5 +1,5 @@
-//! Every file of `tests/cases/kubelet/lives` is a pod, what happens to it, and the trace of its life.
-//! `MINICLUSTER_WRITE_CASES=1` writes the traces anew.
+//! Every file of `tests/cases/kubelet/lives` is a pod, its events, and the trace of its life.
+//! `MINICLUSTER_WRITE_CASES=1` writes the traces again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -245,7 +245,7 @@ impl Play {
         }
     }
 
-    /// Says what changed of the status: one line as kubectl shows it, one for each condition that flipped.
+    /// Prints the changes of the status: one line as kubectl shows it, one for each condition that flipped.
     fn compare(&mut self, status: &PodStatus) {
         let line = summary(status);
         if line != summary(&self.status) {

@@ -1,4 +1,4 @@
-//! When what happens to a running container: what its fate says, as its probes see it.
+//! The times of a running container's events: from its fate, as its probes see it.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! Resource quotas: what a namespace may use, and what it uses.
+//! Resource quotas: the limits of a namespace, and its usage.
 //!
-//! A quota's status says what is used. It changes together with the objects that use something, in one write, so that it
-//! is never wrong and nothing can slip past it.
+//! A quota's status has the usage. It changes together with the objects that use something, in one write, so that it is
+//! never wrong and nothing can slip past it.
 
 mod scopes;
 mod usage;
@@ -62,7 +62,7 @@ impl Admission {
         target.namespace.as_ref().is_some_and(|namespace| !in_namespace(namespace).is_empty())
     }
 
-    /// Returns a quota's status with what has changed.
+    /// Returns a quota's status with the change.
     fn charged(&self, stored: &Stored, quota: &Value, delta: &ResourceAmounts) -> Option<store::StoreOp> {
         let mut next = quota.clone();
         let mut used = amounts(&quota["status"]["used"]);
@@ -83,8 +83,8 @@ impl Admission {
         (next != *old).then(|| store::StoreOp::put(group_resource, path, Some(stored.revision), next))
     }
 
-    /// Follows a write of a quota: where its status does not speak of what its spec limits, all that its namespace uses
-    /// is counted.
+    /// Follows a write of a quota: if its status lacks a resource that its spec limits, the whole usage of its
+    /// namespace is counted.
     pub fn quotas_after(&self, registry: &Registry, group_resource: &GroupResource, path: &str) {
         if !group_resource.group.is_empty() || *group_resource.resource != *"resourcequotas" {
             return;
@@ -108,7 +108,7 @@ impl Admission {
         drop(self.store.write(change.into_iter().collect()));
     }
 
-    /// Returns all that a quota's namespace uses of what it limits.
+    /// Returns the usage of a quota's namespace for the limited resources.
     fn counted(&self, registry: &Registry, quota: &Value) -> ResourceAmounts {
         let namespace = text(quota, "/metadata/namespace").to_owned();
         let hard = amounts(&quota["spec"]["hard"]);

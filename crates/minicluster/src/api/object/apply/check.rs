@@ -25,7 +25,7 @@ pub fn in_one(misfits: &[String]) -> String {
     }
 }
 
-/// Returns true when a list whose items are told apart by keys has an item with none of them: nobody could own it.
+/// Returns true when a list with keyed items has an item without keys: nobody could own it.
 pub fn lacks_keys(value: &Value, ty: &Type) -> bool {
     match (atom(ty, Some(value)), value) {
         (Atom::List(list), Value::Array(items)) => {
@@ -33,7 +33,7 @@ pub fn lacks_keys(value: &Value, ty: &Type) -> bool {
                 match list.kind {
                     ListKind::Atomic => {}
                     _ if has_no_key(list, item) => return true,
-                    // Items after one that can't be told apart for another reason are not checked.
+                    // Items after one that can't be identified for another reason are not checked.
                     ListKind::Map(_) if !item.is_object() => return false,
                     ListKind::Set if item.is_object() || item.is_array() => return false,
                     _ => {}
@@ -87,7 +87,7 @@ impl SchemaWalk {
                     }
                     match element(list, item) {
                         Err(error) => {
-                            // Later items can't be told apart either.
+                            // Later items can't be identified either.
                             self.say(&format!("element {index}: {error}"));
                             return;
                         }

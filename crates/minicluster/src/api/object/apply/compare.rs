@@ -153,7 +153,7 @@ impl ComparedField {
         }
     }
 
-    /// Adds what differs in a part of this place.
+    /// Adds a difference in a part of this place.
     fn put(&mut self, found: ComparedField, element: impl Fn() -> String) {
         self.removed.within.put(found.removed, &element);
         self.modified.within.put(found.modified, &element);

@@ -1,5 +1,5 @@
-//! Sets of fields: who owns what. As `fieldsV1` writes them: `f:` a field, `k:` an item by its keys, `v:` an item by its
-//! value, `i:` an item by its place; `.` the thing itself besides what is in it.
+//! Sets of fields: the ownership of fields. As `fieldsV1` writes them: `f:` a field, `k:` an item by its keys, `v:` an
+//! item by its value, `i:` an item by its place; `.` the thing itself besides its content.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -37,7 +37,7 @@ impl FieldNode {
 }
 
 impl FieldSet {
-    /// Reads what [`FieldSet::write`] writes.
+    /// Reads the form that [`FieldSet::write`] writes.
     ///
     /// # Errors
     /// For anything else.
@@ -98,7 +98,7 @@ impl FieldSet {
     /// Adds one path.
     pub fn insert(&mut self, path: &[String]) {
         if let Some((first, rest)) = path.split_first() {
-            // Most paths go through what is there already.
+            // Most paths go through existing elements.
             if !self.0.contains_key(first) {
                 self.0.insert(first.clone(), FieldNode::default());
             }
@@ -112,7 +112,7 @@ impl FieldSet {
         }
     }
 
-    /// Adds what of an element there is, if anything.
+    /// Adds the present part of an element, if there is any.
     pub fn put(&mut self, node: FieldNode, element: impl Fn() -> String) {
         if node.is_empty() {
             return;
@@ -175,7 +175,7 @@ impl FieldSet {
         left
     }
 
-    /// Takes away what is there. In place: most of a set stays when something is written.
+    /// Removes the fields of the other set. In place: most of a set stays when something is written.
     pub fn subtract(&mut self, other: &FieldSet) {
         self.reduce(other, &|node, theirs| {
             node.itself &= !theirs.itself;
@@ -183,7 +183,7 @@ impl FieldSet {
         });
     }
 
-    /// Takes away what is there, and what is in anything that is there.
+    /// Removes the fields of the other set, and everything inside them.
     pub fn leave(&mut self, other: &FieldSet) {
         self.reduce(other, &|node, theirs| {
             if theirs.itself {
@@ -216,8 +216,8 @@ impl FieldSet {
         FieldSet(self.0.iter().filter_map(joined).collect())
     }
 
-    /// Returns the set with every field of a struct that has something in it: such fields come and go with what is in
-    /// them.
+    /// Returns the set with every field of a struct that has something in it: such fields come and go with their
+    /// content.
     pub fn with_named_fields(&self, ty: &Type) -> FieldSet {
         let structure = match atom(ty, None) {
             Atom::Struct(structure) => Some(structure),
@@ -271,7 +271,7 @@ pub fn keyed<'a>(keys: impl IntoIterator<Item = (&'a str, &'a Value)>) -> String
     ["k:", &json(&keys)].concat()
 }
 
-/// JSON of what can't fail to be written as that.
+/// JSON of a value that can always be written as JSON.
 fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }

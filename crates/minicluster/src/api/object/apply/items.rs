@@ -12,7 +12,7 @@ use kube_facts::{List, ListKind};
 /// Returns the element of an item in its list.
 ///
 /// # Errors
-/// For an item that can't be told from others.
+/// For an item without an identity of its own.
 pub fn element(list: &List, item: &Value) -> Result<String, String> {
     match &list.kind {
         ListKind::Map(keys) => by_keys(list, keys, item),
@@ -65,13 +65,13 @@ fn default<'a>(list: &'a List, key: &str) -> Option<&'a Value> {
 pub struct Indexed<'a> {
     /// The elements, each once.
     pub order: Vec<String>,
-    /// The element of each item, in order. Items that can't be told apart have none.
+    /// The element of each item, in order. Items without an identity have none.
     pub each: Vec<Option<String>>,
     by_element: BTreeMap<String, Vec<&'a Value>>,
 }
 
 impl<'a> Indexed<'a> {
-    /// Indexes a list; what is no list has no items.
+    /// Indexes a list; a value that is no list has no items.
     pub fn new(list: &List, value: Option<&'a Value>) -> Indexed<'a> {
         let mut indexed = Indexed { order: Vec::new(), each: Vec::new(), by_element: BTreeMap::new() };
         for item in value.and_then(Value::as_array).into_iter().flatten() {

@@ -1,4 +1,5 @@
-//! Coming from `kubectl apply`: its annotation says what it applied, so `kubectl apply --server-side` may take that over.
+//! Coming from `kubectl apply`: its annotation holds the applied object, so `kubectl apply --server-side` may take that
+//! over.
 
 use serde_json::{Value, json};
 
@@ -21,8 +22,8 @@ pub fn is_on(live: &Value) -> bool {
     !live["metadata"]["annotations"].text(ANNOTATION).is_empty()
 }
 
-/// Takes out the conflicts about fields that were applied on the client's side and are still as they were: what others have
-/// changed since is theirs.
+/// Removes the conflicts about fields that were applied on the client's side and are still as they were: fields that
+/// others have changed since are theirs.
 pub fn forgive(live: &Value, conflicts: &mut Vec<Conflict>, write: &WriteContext<'_>, ty: &Type) {
     let text = live["metadata"]["annotations"].text(ANNOTATION);
     let Ok(last) = serde_json::from_str::<Value>(text) else { return };
@@ -36,7 +37,7 @@ pub fn forgive(live: &Value, conflicts: &mut Vec<Conflict>, write: &WriteContext
     }
 }
 
-/// Brings the annotation up to date with what was applied now.
+/// Brings the annotation up to date with the applied object.
 pub fn renew(object: &mut Value, applied: &Value) {
     let mut applied = applied.clone();
     if let Some(metadata) = applied["metadata"].as_object_mut() {

@@ -10,7 +10,7 @@ use super::super::value_ext::ValueExt;
 use super::super::words::quote;
 use super::field_set::FieldSet;
 
-/// So many managers that update are told apart; the oldest of more become one.
+/// So many managers that update are kept apart; the oldest of more become one.
 pub const MOST_UPDATERS: usize = 10;
 const ANCIENT: &str = "ancient-changes";
 
@@ -175,7 +175,7 @@ impl Managers {
     }
 }
 
-/// Returns `managedFields` after a write by a manager that owned what it changed.
+/// Returns `managedFields` after a write by a manager that owned its changes.
 pub fn renewed(mut entries: Vec<Value>, writer: &Manager, now: Timestamp) -> Vec<Value> {
     let time = times::write(now, Precision::Seconds);
     for entry in entries.iter_mut().filter(|entry| writer.has(entry)) {
@@ -224,7 +224,7 @@ fn write(manager: Manager, owned: Owned) -> Value {
     entry
 }
 
-/// Returns true when `managedFields` are to start anew: an empty list, or one empty entry.
+/// Returns true when `managedFields` are to start from nothing: an empty list, or one empty entry.
 pub fn is_reset(entries: Option<&Value>) -> bool {
     match entries.and_then(Value::as_array).map(Vec::as_slice) {
         Some([]) => true,

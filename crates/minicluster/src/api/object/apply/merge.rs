@@ -1,4 +1,4 @@
-//! Two objects become one: what is applied wins, list by list and field by field.
+//! Two objects become one: the applied one wins, list by list and field by field.
 
 use std::collections::BTreeSet;
 
@@ -44,7 +44,7 @@ fn maps(live: Option<&Value>, applied: &Value, ty: &Type) -> Option<Value> {
 }
 
 /// Returns the items of both lists: those of the live list keep their places, those of both stand in the applied order,
-/// those that are only applied follow what they follow there.
+/// those that are only applied follow their predecessors there.
 fn lists(live: Option<&Value>, applied: &Value, list: &List) -> Option<Value> {
     let (left, right) = (Indexed::new(list, live), Indexed::new(list, Some(applied)));
     let items = |value: Option<&Value>| value.and_then(Value::as_array).map(Vec::len).unwrap_or_default();
@@ -53,7 +53,7 @@ fn lists(live: Option<&Value>, applied: &Value, list: &List) -> Option<Value> {
         merged.extend(merge(live, right.only(element), &list.items));
     };
     let live_items = live.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    // Items of both, in the applied order: the next one is what the live list has to wait for.
+    // Items of both, in the applied order: the live list has to wait for the next one.
     let mut shared = right.order.iter().filter(|element| left.has(element)).peekable();
     let mut done: BTreeSet<&str> = BTreeSet::new();
     let (mut at_left, mut at_right) = (0, 0);

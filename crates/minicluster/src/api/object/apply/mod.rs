@@ -28,8 +28,8 @@ use update::Conflict;
 pub use check::lacks_keys;
 pub use scaled::{of_scale, put_back as put_scale_back};
 
-/// Brings `managedFields` of `new` up to date with what it changes of `live`; `live` is nothing for a new object.
-/// Trouble with them never refuses a write: the object then goes without.
+/// Brings `managedFields` of `new` up to date with its changes of `live`; `live` is nothing for a new object. Trouble
+/// with them never refuses a write: the object then goes without.
 pub fn track_update(write: &WriteContext<'_>, live: Option<&Value>, new: &mut Value) {
     match live.filter(|live| leaves_managed(write, live, new)) {
         Some(live) => track_in_place(write, live, new),
@@ -57,7 +57,7 @@ fn track_in_place(write: &WriteContext<'_>, live: &Value, new: &mut Value) {
     if new["metadata"].get("managedFields") != Some(stored) {
         new["metadata"]["managedFields"] = stored.clone();
     }
-    // They are the same in both, so that they are not among what differs.
+    // They are the same in both, so that they are not among the differences.
     let changed = update::changed(live, new, ty, write);
     let Some(Value::Array(entries)) = take_managed(new) else { return };
     if check::lacks_keys(new, ty) {
@@ -84,7 +84,7 @@ fn track_anew(write: &WriteContext<'_>, live: Option<&Value>, new: &mut Value) {
     put_managed(new, managers.write());
 }
 
-/// Lays an applied object over `live`, with who owns what.
+/// Lays an applied object over `live`, with the owners of the fields.
 ///
 /// # Errors
 /// 400 for an object of another version or with managed fields of its own, 409 for conflicts, 500 where it does not fit

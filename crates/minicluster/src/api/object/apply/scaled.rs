@@ -68,7 +68,7 @@ fn known(object: &Value) -> Managers {
     Managers::read(object["metadata"].list("managedFields")).unwrap_or_default()
 }
 
-/// Returns a manager as it is told apart in the managed fields of a scale.
+/// Returns a manager as the managed fields of a scale identify it.
 fn as_spoken(manager: Manager) -> Manager {
     match manager.operation {
         ManagerOperation::Apply => manager,

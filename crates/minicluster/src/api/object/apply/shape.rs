@@ -17,7 +17,7 @@ pub enum Atom<'a> {
     Scalar(Scalar),
     /// Anything, owned as a whole.
     Whole,
-    /// Anything; what it is shows in the value, which is owned field by field.
+    /// Anything; its kind shows in the value, which is owned field by field.
     Deduced(ShapeKind),
 }
 
@@ -32,7 +32,7 @@ pub enum ShapeKind {
     Scalar,
 }
 
-/// The type of what is in a map or struct of which nothing is known.
+/// The type of the values in an unknown map or struct.
 pub static OPEN: Type = Type::Struct(Struct {
     fields: std::collections::BTreeMap::new(),
     required: Vec::new(),
@@ -71,7 +71,7 @@ pub fn entry_type<'a>(ty: &'a Type, name: &str) -> Option<&'a Type> {
     }
 }
 
-/// Returns the type of what an element of a path leads to.
+/// Returns the type at an element of a path.
 pub fn below<'a>(ty: &'a Type, element: &str) -> Option<&'a Type> {
     match (element.split_once(':'), atom(ty, None)) {
         (Some(("f", name)), _) => entry_type(ty, name),

@@ -25,7 +25,7 @@ pub struct Conflict {
     pub path: String,
 }
 
-/// An object that does not fit a version in which somebody owns fields of it: nobody can tell who owns what then.
+/// An object that does not fit a version in which somebody owns fields of it: the owners are unknown then.
 #[derive(Debug)]
 pub struct Misfit;
 
@@ -145,7 +145,7 @@ pub fn before_first_apply(managers: &mut Managers, empty: &Value, live: &Value, 
     }
 }
 
-/// Takes what changed away from all managers; what the writer gets, if anything.
+/// Takes the changed fields away from all managers; returns the writer's fields, if there are any.
 fn take(managers: &mut Managers, changed: Comparison) -> Option<FieldSet> {
     take_away(managers, &changed, None);
     let mut taken = changed.modified;
@@ -165,7 +165,7 @@ fn take_away(managers: &mut Managers, comparison: &Comparison, except: Option<&M
     managers.drop_empty();
 }
 
-/// Applies: the merged object, and who owns what then.
+/// Applies: returns the merged object, and its owners.
 ///
 /// # Errors
 /// The conflicts, unless forced.
@@ -217,7 +217,7 @@ fn conflicts(managers: &Managers, comparison: &Comparison, applier: &Manager) ->
     conflicts
 }
 
-/// Takes out what the applier applied last time and does not any more, unless somebody else owns it.
+/// Removes fields that the applier applied last time and does not any more, unless somebody else owns them.
 fn prune(merged: &Value, managers: &Managers, last: &FieldSet, ty: &Type) -> Value {
     let last = last.with_named_fields(ty);
     let pruned = without(merged, &last, ty);

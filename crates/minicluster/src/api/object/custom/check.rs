@@ -215,7 +215,7 @@ impl CustomWalk<'_> {
     }
 }
 
-/// Returns the item of an older list that an item has come from, where keys tell.
+/// Returns the item of an older list that an item has come from, if keys identify it.
 fn same_item<'a>(item: &Value, old: Option<&'a Value>, schema: &Schema) -> Option<&'a Value> {
     let Some(kube_facts::ListKind::Map(keys)) = &schema.list else { return None };
     old?.as_array()?.iter().find(|old| keys.iter().all(|key| old.get(key) == item.get(key)))

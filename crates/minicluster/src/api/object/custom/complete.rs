@@ -7,7 +7,7 @@ use super::schema::{Others, Schema};
 /// Every whole object has these, whatever its schema says.
 const HEADER: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// Takes away what the schema does not have; the paths of what went, sorted.
+/// Removes fields that the schema does not have; returns their paths, sorted.
 pub fn prune(object: &mut Value, schema: &Schema) -> Vec<String> {
     let mut pruning = Pruning { path: String::new(), gone: Vec::new() };
     pruning.fields(object, schema, CustomHeader::Kept);
@@ -53,7 +53,7 @@ impl Pruning {
                 }
             }
             (Value::Array(items), schema) => {
-                // Lists in what is open are open, too.
+                // Lists in an open value are open, too.
                 let open = schema.is_some_and(|schema| schema.open && schema.items.is_none());
                 if open {
                     return;

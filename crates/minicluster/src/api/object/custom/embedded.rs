@@ -1,4 +1,4 @@
-//! Whole objects in objects: what their headers may be.
+//! Whole objects in objects: rules for their headers.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use super::super::words::printed;
 use super::object_meta;
 use super::schema::Schema;
 
-/// Brings the metadata of all embedded objects into their stored form; the paths of what they do not have.
+/// Brings the metadata of all embedded objects into their stored form; returns the paths of unknown fields.
 ///
 /// # Errors
 /// For a header of a wrong type.

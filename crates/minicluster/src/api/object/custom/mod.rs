@@ -1,6 +1,7 @@
-//! Objects of custom kinds: their definition's structural schema says what they may hold.
+//! Objects of custom kinds: their definition's structural schema defines their fields.
 //!
-//! Rules in CEL (`x-kubernetes-validations`) are stored and told, but not looked at; whoever defines some is warned.
+//! Rules in CEL (`x-kubernetes-validations`) are stored and returned, but not evaluated; the author of a definition
+//! with rules is warned.
 
 mod check;
 mod complete;

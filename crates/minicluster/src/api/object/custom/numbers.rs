@@ -30,7 +30,7 @@ pub(super) fn check(walk: &mut CustomWalk<'_>, number: &Number, schema: &Schema)
     }
 }
 
-/// Checks that a number is one of those that its type and its format have. Formats of others are not told.
+/// Checks that a number is one of those that its type and its format have. Formats of others are not checked.
 fn in_range(walk: &mut CustomWalk<'_>, number: &Number, schema: &Schema) {
     let value = number.as_f64().unwrap_or_default();
     let format = schema.limits.format.as_deref();

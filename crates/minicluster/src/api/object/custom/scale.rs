@@ -6,7 +6,7 @@ use super::super::validate::{Errors, Path};
 use super::super::words::printed;
 use super::Custom;
 
-/// Checks the number wanted, and what is there.
+/// Checks the wanted number, and the present one.
 pub fn check(custom: &Custom, object: &Value, errors: &mut Errors) {
     if let Some(scale) = &custom.scale {
         number(object, &scale.spec, errors);

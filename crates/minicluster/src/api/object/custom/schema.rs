@@ -61,7 +61,7 @@ pub enum Others {
     /// Nothing.
     #[default]
     None,
-    /// Single values and empty maps: what is in them is not named either.
+    /// Single values and empty maps: nothing in them is named either.
     Any,
     /// Values of one type.
     Of(Box<Schema>),
@@ -156,8 +156,8 @@ impl Schema {
         }
     }
 
-    /// Returns the schema without what it asks of the types of those who may be a number or a text: defaults are not
-    /// asked for it.
+    /// Returns the schema without its demands on the types of values that may be a number or a text: defaults are not
+    /// checked for it.
     #[must_use]
     pub fn without_either(mut self) -> Schema {
         if self.ty == Some(Kind::IntOrString) {

@@ -29,7 +29,7 @@ fn of(schema: &Schema) -> Type {
         Some(Kind::Integer) => Type::Scalar(Scalar::Int64),
         Some(Kind::Number) => Type::Scalar(Scalar::Number),
         Some(Kind::Boolean) => Type::Scalar(Scalar::Boolean),
-        // Anything is let through here; what it is, is looked at later.
+        // Anything is let through here; its type is checked later.
         Some(Kind::IntOrString) => Type::Any,
         None if schema.open => structure(schema, false),
         None => Type::Any,

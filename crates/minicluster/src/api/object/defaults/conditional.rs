@@ -50,7 +50,7 @@ fn daemon_set_strategy(strategy: &mut Value) {
     }
 }
 
-/// Claims say what they are, as they would by themselves.
+/// Claims get the defaults of claims by themselves.
 fn claim_templates(spec: &mut Value) {
     for claim in spec["volumeClaimTemplates"].as_array_mut().into_iter().flatten() {
         claim["apiVersion"] = json!("v1");

@@ -7,7 +7,7 @@ pub struct ImageName {
     pub tag: String,
 }
 
-/// Reads an image's name; none for what is no such name.
+/// Reads an image's name; `None` for an invalid name.
 #[must_use]
 pub fn parse_image(image: &str) -> Option<ImageName> {
     let (rest, digest) = match image.split_once('@') {

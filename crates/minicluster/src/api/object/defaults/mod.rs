@@ -16,7 +16,7 @@ use super::quantity::Quantity;
 use kube_facts::{Field, Struct, Type, facts};
 
 /// Fills in every default of an object of a built-in kind. The object must be canonical, and perhaps is not so any more
-/// after, which is what it says.
+/// after; the result says so.
 pub fn fill(definition: &Definition, object: &mut Value) -> bool {
     let name = facts().type_name(&definition.group, &definition.version, &definition.kind);
     name.is_some_and(|name| fill_named(name, object))

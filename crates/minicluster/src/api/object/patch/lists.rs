@@ -186,7 +186,7 @@ impl<'a> ListPlaces<'a> {
 }
 
 /// Items that the patch names stand in its order; the others keep their places among them as far as the server's order
-/// tells. An item without the key has no place.
+/// defines them. An item without the key has no place.
 fn in_order(merged: Vec<Value>, order: &ListPlaces<'_>, server: &ListPlaces<'_>) -> Result<Vec<Value>, ApiError> {
     if let Some(key) = order.key
         && let Some(item) = merged.iter().filter_map(Value::as_object).find(|item| !item.contains_key(key))

@@ -6,10 +6,10 @@ use super::super::read::duplicates;
 use super::super::read::{Node, parse_json};
 use crate::api::ApiError;
 
-/// Reads a patch, and what is written twice in it.
+/// Reads a patch, and its duplicate keys.
 ///
 /// # Errors
-/// 400 for what is no JSON map.
+/// 400 for a body that is no JSON map.
 pub fn read(body: &[u8]) -> Result<(Value, Vec<String>), ApiError> {
     let bad = |error: String| ApiError::bad_request(format!("error decoding patch: {error}"));
     let node = parse_json(body).map_err(bad)?;

@@ -16,10 +16,10 @@ const DELETE_FROM: &str = "$deleteFromPrimitiveList";
 const SET_ORDER: &str = "$setElementOrder";
 const BAD_RETAIN_KEYS: &str = "invalid patch format of retainKeys";
 
-/// Reads a patch, and what is written twice in it.
+/// Reads a patch, and its duplicate keys.
 ///
 /// # Errors
-/// 400 for what is no JSON map.
+/// 400 for a body that is no JSON map.
 pub fn read(body: &[u8]) -> Result<(Value, Vec<String>), ApiError> {
     let node = parse_json(body).map_err(ApiError::bad_request)?;
     match node {
@@ -47,7 +47,7 @@ pub fn apply(value: Value, patch: Value, ty: &Type) -> Result<Map<String, Value>
     maps(value, patch, ty)
 }
 
-/// Returns 500: what the real server answers to most broken patches.
+/// Returns 500: the real server's answer to most broken patches.
 pub fn broken(message: impl Into<String>) -> ApiError {
     ApiError::new(500, "", message)
 }

@@ -36,7 +36,7 @@ fn decode(text: &[u8]) -> Result<Vec<u8>, usize> {
     if group.is_empty() { Ok(bytes) } else { Err(text.len() - group.len()) }
 }
 
-/// Checks what follows the first `=`, which stands before `at`.
+/// Checks the text after the first `=`, which stands before `at`.
 fn end(text: &[u8], mut at: usize, group: &[u8]) -> Result<(), usize> {
     let skip = |mut at: usize| {
         while matches!(text.get(at), Some(b'\r' | b'\n')) {

@@ -1,4 +1,4 @@
-//! `apiVersion` and `kind`: what a body says it is, against where it was sent.
+//! `apiVersion` and `kind`: those of a body, against those of its address.
 
 use super::node::Node;
 use super::{Definition, api_version};
@@ -27,7 +27,7 @@ const RETIRED: [(&str, &[&str]); 12] = [
     ("apiextensions.k8s.io/v1beta1", &["CustomResourceDefinition"]),
 ];
 
-/// A group, a version and a kind; what is not said is empty.
+/// A group, a version and a kind; a missing one is empty.
 struct Header {
     group: String,
     version: String,

@@ -217,7 +217,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Returns a code point from its first UTF-16 unit and, if that is half of one, from what follows.
+    /// Returns a code point from its first UTF-16 unit and, if that is half of one, from the next.
     fn code_point(&mut self, unit: u32) -> Parsed<char> {
         if let Some(character) = char::from_u32(unit) {
             return Ok(character);

@@ -93,7 +93,7 @@ pub fn read_value(definition: &Definition, value: Value) -> Result<Read, String>
     Ok(Read { object, warnings: typed.objections })
 }
 
-/// Reads what a patch has made of `old` as [`read_value`] does, with errors that name no place, and whatever its kind says.
+/// Reads the result of a patch of `old` as [`read_value`] does, with errors that name no place, regardless of its kind.
 ///
 /// # Errors
 /// Fails with the complaint about the first value of a wrong type.
@@ -172,7 +172,7 @@ fn in_one(duplicates: &[String]) -> String {
     format!("yaml: unmarshal errors:\n  {}", duplicates.join("\n  "))
 }
 
-/// Returns a text as a value, and what is written twice in it where only the text can tell.
+/// Returns a text as a value, and duplicate keys that only the text shows.
 fn parse(body: &[u8], format: BodyFormat) -> Result<(Node, Vec<String>), String> {
     match format {
         BodyFormat::Json => json::parse(body)

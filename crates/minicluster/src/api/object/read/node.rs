@@ -62,7 +62,7 @@ impl Node {
         self.clone().into_value()
     }
 
-    /// Returns the value without what only the text had: whole numbers as such, the last of several equal keys.
+    /// Returns the value without properties of the text alone: whole numbers as such, the last of several equal keys.
     pub fn into_value(self) -> Value {
         match self {
             Node::Null => Value::Null,

@@ -58,7 +58,7 @@ pub fn convert(value: Value, ty: &Type, name: &str) -> Result<Typed, String> {
 
 #[derive(Default)]
 struct Decoder<'a> {
-    /// The struct whose fields are being read, and the names of the fields down to here: what type errors name.
+    /// The struct whose fields are being read, and the names of the fields down to here, for type errors.
     owner: &'a str,
     names: Vec<&'a str>,
     /// The path for objections: `spec.containers[0].foo`.
@@ -67,7 +67,7 @@ struct Decoder<'a> {
     seen: BTreeSet<String>,
     /// True when errors name no place.
     placeless: bool,
-    /// A wrong type; reading goes on, as what comes later may be worse.
+    /// A wrong type; reading goes on, as a later error may be worse.
     first_error: Option<String>,
 }
 

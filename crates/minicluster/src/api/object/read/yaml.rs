@@ -24,7 +24,7 @@ pub struct Document {
 /// Reads the first document of a text.
 ///
 /// # Errors
-/// `yaml: …` for a syntax error, other words for what JSON cannot hold.
+/// `yaml: …` for a syntax error, other words for a value that JSON cannot hold.
 pub fn parse(text: &[u8]) -> Result<Document, String> {
     let text = std::str::from_utf8(text).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
     let mut loader = Loader {

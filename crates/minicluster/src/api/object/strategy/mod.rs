@@ -25,7 +25,7 @@ pub use table::{Generation, StatusWrites, StrategyRules, Versions, of};
 /// Metadata that belongs to the server.
 const OF_THE_SERVER: [&str; 3] = ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];
 
-/// Prepares a new object: status and generation are the server's, and what a kind is born with is added.
+/// Prepares a new object: status and generation are the server's, and the kind's initial values are added.
 pub fn prepare_create(write: &WriteContext<'_>, object: &mut Value) {
     let definition = write.definition;
     let rules = table::of(definition);
@@ -39,7 +39,7 @@ pub fn prepare_create(write: &WriteContext<'_>, object: &mut Value) {
     special::create(write, object);
 }
 
-/// Fields of features that are off: group, kind, where they are, what they are called.
+/// Fields of features that are off: group, kind, place, name.
 const DISABLED: [(&str, &str, &str, &str); 6] = [
     ("", "Node", "/spec", "configSource"),
     ("coordination.k8s.io", "Lease", "/spec", "preferredHolder"),
@@ -68,14 +68,14 @@ fn drop_disabled(definition: &Definition, object: &mut Value) {
     }
 }
 
-/// Takes away what a client may not say of a new object.
+/// Removes fields of a new object that a client may not set.
 pub fn wipe(object: &mut Value) {
     for name in OF_THE_SERVER {
         remove(&mut object["metadata"], name);
     }
 }
 
-/// Prepares a changed object: what may not change here is as before, the generation counts what changed.
+/// Prepares a changed object: immutable fields are restored, the generation counts changes.
 pub fn prepare_update(write: &WriteContext<'_>, old: &Value, object: &mut Value) {
     let definition = write.definition;
     let rules = table::of(definition);
@@ -169,10 +169,10 @@ fn keys(object: &Value) -> Vec<String> {
     object.as_object().into_iter().flat_map(|fields| fields.keys().cloned()).collect()
 }
 
-/// Puts a field back to what it was.
+/// Restores a field of the old object.
 pub fn restore(object: &mut Value, old: &Value, name: &str) {
     match old.get(name) {
-        // Most writes leave alone what they may not change.
+        // Most writes do not touch immutable fields.
         before if object.get(name) == before => {}
         Some(value) => object[name] = value.clone(),
         None => remove(object, name),

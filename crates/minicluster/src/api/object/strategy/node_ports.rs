@@ -42,7 +42,7 @@ fn numbers(spec: &Value) -> Vec<i64> {
     spec.list("ports").iter().filter_map(|port| number(port, "nodePort")).collect()
 }
 
-/// Takes ports over from what is stored, where the new object does not name its own: those of the same name.
+/// Takes ports over from the stored object if the new one does not name its own: those of the same name.
 pub fn keep(old: &Value, new: &mut Value) {
     if are_given(old) && are_given(new) {
         let wanted = numbers(new);

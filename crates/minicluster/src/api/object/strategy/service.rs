@@ -1,4 +1,4 @@
-//! Services: what depends on their type, and the addresses and ports that the server gives them.
+//! Services: fields that depend on their type, and the addresses and ports that the server gives them.
 
 use serde_json::{Value, json};
 
@@ -49,7 +49,7 @@ fn has_address(spec: &Value) -> bool {
     spec.text("type") != "ExternalName"
 }
 
-/// Takes addresses and ports over from what is stored, where the new object does not name its own.
+/// Takes addresses and ports over from the stored object if the new one does not name its own.
 pub fn keep_addresses(old: &Value, new: &mut Value) {
     if has_address(old) && has_address(new) {
         if new.text("clusterIP").is_empty() {
@@ -94,7 +94,7 @@ fn mirror_address(spec: &mut Value, old: &Value) {
     }
 }
 
-/// Drops a field that the type lacks, unless the client set it anew.
+/// Drops a field that the type lacks, unless the client has just set it.
 fn drop_what_a_type_lacks(spec: &mut Value, old: &Value) {
     let same = |spec: &Value, name: &str| spec.get(name) == old.get(name);
     if !old.is_null() && has_address(old) && !has_address(spec) {
@@ -141,8 +141,8 @@ fn drop_what_a_type_lacks(spec: &mut Value, old: &Value) {
     }
 }
 
-/// Gives a service that passed every check its addresses and ports; `old` is what it was. To be called before it is stored,
-/// also for a dry run (with an allocator that keeps nothing).
+/// Gives a service that passed every check its addresses and ports; `old` is its former state. To be called before it
+/// is stored, also for a dry run (with an allocator that keeps nothing).
 ///
 /// # Errors
 /// The first thing that can't be had.

@@ -104,7 +104,7 @@ ResourceQuota                                                 -           metada
 Service                                                       -           metadata  optional
 ";
 
-/// Returns the rules of a kind; of a custom one after what its definition says.
+/// Returns the rules of a kind; of a custom one by its definition.
 pub fn of(definition: &Definition) -> StrategyRules {
     if let Some(custom) = &definition.custom {
         let status = if custom.status { StatusWrites::OnlyStatus } else { StatusWrites::Nothing };

@@ -1,4 +1,4 @@
-//! Autoscalers: what they scale, by which metrics, and how fast.
+//! Autoscalers: their target, their metrics, and their speed.
 
 use serde_json::Value;
 

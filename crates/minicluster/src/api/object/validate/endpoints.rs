@@ -53,8 +53,8 @@ fn address_of(address: &Value, at: &Path<'_>, errors: &mut Errors) {
     reachable(ip, &at.field("ip"), errors);
 }
 
-/// Checks an address; numbers with zeros in front, which older clients wrote, are told apart from what is no address at
-/// all.
+/// Checks an address; numbers with zeros in front, which older clients wrote, are distinguished from texts that are no
+/// address at all.
 pub fn legacy_address(text: &str, at: &Path<'_>, errors: &mut Errors) {
     match (parse_legacy(text), text.parse::<IpAddr>()) {
         (None, _) => errors.invalid(at, text, NOT_AN_ADDRESS),

@@ -184,7 +184,7 @@ impl Errors {
         self.add("FieldValueDuplicate", at, format!("Duplicate value: {value}"));
     }
 
-    /// A value that is there already, and in what it may not be the same.
+    /// A value that is there already, and the field that may not be the same.
     pub fn duplicate_of<'v>(&mut self, at: &Path<'_>, value: impl Into<Shown<'v>>, detail: &str) {
         let value = value.into();
         self.add("FieldValueDuplicate", at, format!("Duplicate value: {value}: {detail}"));
@@ -195,7 +195,7 @@ impl Errors {
         self.not_among(at, value, "");
     }
 
-    /// Something named that is none of what there is.
+    /// A name that is none of the existing ones.
     pub fn not_among<'v>(&mut self, at: &Path<'_>, value: impl Into<Shown<'v>>, detail: &str) {
         let value = value.into();
         let message =

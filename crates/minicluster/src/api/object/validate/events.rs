@@ -1,4 +1,4 @@
-//! Events: what happened, in the older form and in the newer one, which has an `eventTime`.
+//! Events: those of the older form and of the newer one, which has an `eventTime`.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::names;
 
 /// So many letters may a reason and the like have.
 const SHORT: usize = 128;
-/// So many letters may what is said have.
+/// The most letters of a message.
 const LONG: usize = 1024;
 
 /// Checks an event of the core group.
@@ -118,7 +118,7 @@ fn event(object: &Value, about: &str, controller: &str, message: &str, errors: &
     }
 }
 
-/// Checks that an event is where what it is about is.
+/// Checks that an event is in the namespace of its object.
 fn namespaces(object: &Value, about: &str, errors: &mut Errors) {
     let own = object["metadata"].text("namespace");
     let about = object[about].text("namespace");

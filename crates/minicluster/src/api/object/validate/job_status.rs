@@ -88,7 +88,7 @@ fn outcome(old: &Value, new: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.invalid(&ended_at, ended, "must be equal to or after `startTime`");
     }
     for (end, reason) in [("Failed", "FailureTarget"), ("Complete", "SuccessCriteriaMet")] {
-        // One that failed already is only told that its reason stays.
+        // A Job that failed already only gets the error that its reason stays.
         let told = end == "Failed" && is(&old["status"], end);
         if is(status, end) && !is(status, reason) && !told {
             let detail = format!("cannot set {end}=True condition without the {reason}=true condition");
@@ -192,7 +192,7 @@ fn interval(text: &str, completions: i64) -> Result<Interval, String> {
     }
 }
 
-/// Returns the first index that is in both of two texts; what is no index in them is passed over.
+/// Returns the first index that is in both of two texts; invalid indexes are passed over.
 fn shared(one: &str, other: &str, completions: i64) -> Option<i64> {
     let read =
         |text: &str| -> Vec<Interval> { text.split(',').filter_map(|part| interval(part, completions).ok()).collect() };
@@ -220,7 +220,7 @@ fn pods(status: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// Checks that counts are not taken back, and that the end of a job stays.
+/// Checks that counts do not decrease, and that the end of a job stays.
 fn change(old: &Value, new: &Value, at: &Path<'_>, errors: &mut Errors) {
     let (before, after, spec) = (&old["status"], &new["status"], &new["spec"]);
     let count = |status: &Value, name: &str| status.int(name).unwrap_or_default();

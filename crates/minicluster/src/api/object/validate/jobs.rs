@@ -1,4 +1,4 @@
-//! Jobs and what makes them.
+//! Jobs and CronJobs.
 
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
@@ -205,7 +205,7 @@ fn is_at_rest(job: &Value) -> bool {
         && (!status.has("startTime") || status.list("conditions").iter().any(said))
 }
 
-/// Returns a template's spec with what of it may change as it was: where its pods may run, and what they ask for.
+/// Returns a template's spec with the mutable fields of the old one: its node selection and its resources.
 fn with_free_fields(before: &Value, after: &Value) -> Value {
     let mut spec = after.clone();
     for name in ["nodeSelector", "tolerations", "schedulingGates"] {

@@ -10,7 +10,7 @@ use super::{
     flow_control, jobs, networking, nodes, pod, policies, quotas, registrations, rights, service,
 };
 
-/// When what may change is looked at.
+/// The time of the check for immutable fields.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// Before the new object is looked at by itself.
@@ -64,7 +64,7 @@ const fn of_new(check: Check, change: KindChange) -> KindRules {
     KindRules { check: Some(check), change: Some(change), order: Order::Instead }
 }
 
-/// Returns only what of an object changed is looked at here.
+/// Returns the rules of a kind for which only a change is checked here.
 const fn changed(change: KindChange) -> KindRules {
     KindRules { check: None, change: Some(change), order: Order::After }
 }

@@ -127,7 +127,7 @@ pub fn create(definition: &Definition, object: &Value) -> Errors {
     errors
 }
 
-/// Returns the faults of a changed object. `subresource` is what it was written through.
+/// Returns the faults of a changed object. `subresource` is the one that it was written through.
 pub fn update(definition: &Definition, subresource: Option<&str>, old: &Value, new: &Value) -> Errors {
     let mut errors = Errors::new();
     let at = Path::root("metadata");
@@ -232,7 +232,7 @@ fn name_check(definition: &Definition) -> fn(&str) -> NameProblem {
         ("", "Service") => names::dns_1123_label,
         ("apps", "StatefulSet") => names::dns_1123_label,
         ("rbac.authorization.k8s.io", _) => names::path_segment,
-        // Their names follow from what they are about, or say nothing.
+        // Their names follow from their content, or are free.
         ("apiregistration.k8s.io" | "certificates.k8s.io", _) => |_| NameProblem::new(),
         ("networking.k8s.io", "IPAddress") => names::ip_address,
         _ => names::object_name,

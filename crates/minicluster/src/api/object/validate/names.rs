@@ -1,4 +1,4 @@
-//! The forms that names, labels and the like must have, and what is said of those that do not.
+//! The forms of names, labels and the like, and the errors for other forms.
 
 use serde_json::Value;
 

@@ -303,7 +303,7 @@ fn policy_peer(peer: &Value, at: &Path<'_>, errors: &mut Errors) {
             legacy_range(text, &block_at.field("cidr"), errors);
         }
         let list = block_at.field("except");
-        // Without a range of its own, what is left out of it is not looked at.
+        // Without a range of its own, its exceptions are not checked.
         let excepted = if parse_legacy_range(text).is_some() { block.list("except") } else { &[] };
         for (index, except) in excepted.iter().enumerate() {
             let except = except.as_str().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Policies about new and changed objects, and what they are about.
+//! Policies about new and changed objects, and their bindings.
 
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ fn about(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// When a policy holds, and what its expressions may name.
+/// Checks the conditions of a policy, and the names in its expressions.
 fn named(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     conditions(spec.list("matchConditions"), &at.field("matchConditions"), errors);
     let list = at.field("variables");

@@ -188,7 +188,7 @@ fn limit_type(ty: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// The parts of a limit: what stands in an object.
+/// The parts of a limit.
 const PARTS: [&str; 5] = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"];
 
 fn limit_item(limit: &Value, ty: &str, at: &Path<'_>, errors: &mut Errors) {

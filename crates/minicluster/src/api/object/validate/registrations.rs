@@ -18,7 +18,7 @@ const SIDE_EFFECTS: [&str; 2] = ["None", "NoneOnDryRun"];
 const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
 const URL: &str = "; desired format: https://host[/path]";
 
-/// Checks the name of an APIService, which follows from what it serves.
+/// Checks the name of an APIService, which follows from its group and version.
 pub fn api_service_name(object: &Value, errors: &mut Errors) {
     let spec = &object["spec"];
     let (name, group, version) = (object["metadata"].text("name"), spec.text("group"), spec.text("version"));

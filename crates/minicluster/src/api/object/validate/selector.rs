@@ -1,4 +1,4 @@
-//! Label selectors: whether they may be, and what they match.
+//! Label selectors: their validity, and their matches.
 
 use serde_json::{Map, Value};
 

@@ -97,7 +97,7 @@ pub fn update(write: &WriteContext<'_>, old: &Value, new: &Value) -> Vec<String>
     let definition = write.definition;
     let mut warnings = Vec::new();
     let key = (definition.group.as_str(), definition.kind.as_str());
-    // A scale counts as a new generation once it is known what it was.
+    // A scale counts as a new generation once its former value is known.
     let moved = match write.subresource {
         None if key == ("apps", "DaemonSet") => old["spec"]["template"] != new["spec"]["template"],
         None => old["metadata"]["generation"] != new["metadata"]["generation"],

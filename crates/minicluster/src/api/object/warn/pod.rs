@@ -10,7 +10,7 @@ use super::super::words::quote;
 use super::addresses;
 use super::nodes::{Weight, node_term, old};
 
-/// Volume plugins of the past, and what became of them.
+/// Volume plugins of the past, with their replacements.
 pub const OLD_VOLUMES: [(&str, &str); 9] = [
     ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
     ("gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),

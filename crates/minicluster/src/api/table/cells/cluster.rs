@@ -1,4 +1,4 @@
-//! Rows of what keeps the cluster itself in order.
+//! Rows of kinds that keep the cluster itself in order.
 
 use serde_json::{Value, json};
 

@@ -24,7 +24,7 @@ const UNSET: &str = "<unset>";
 
 /// Returns the cells of an object, in the order of its kind's columns.
 pub(super) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
-    // A row shows what is there, in whichever version it is asked for.
+    // A row shows the stored object, regardless of the requested version.
     let object = &to_storage(resource, object.clone());
     let row = Row { object, now };
     let definition = &resource.definition;

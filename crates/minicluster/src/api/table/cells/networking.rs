@@ -1,4 +1,4 @@
-//! Rows of what connects.
+//! Rows of the kinds of networking.
 
 use serde_json::{Value, json};
 

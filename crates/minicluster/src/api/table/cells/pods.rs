@@ -1,4 +1,4 @@
-//! A pod's row: what its containers, taken together, are doing.
+//! A pod's row: the state of its containers, taken together.
 
 use serde_json::{Value, json};
 

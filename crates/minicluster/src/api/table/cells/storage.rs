@@ -1,4 +1,4 @@
-//! Rows of volumes and what provides them.
+//! Rows of volumes and their providers.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Rows of what runs pods, and of what governs that.
+//! Rows of workloads, and of the kinds that govern them.
 
 use serde_json::{Value, json};
 

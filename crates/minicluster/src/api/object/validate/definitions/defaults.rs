@@ -1,5 +1,5 @@
-//! Defaults, held against the schema that they stand in: what a default says must be allowed and known there. The real
-//! server does not look at those of a map's values.
+//! Defaults, checked against the schema that they stand in: a default must be allowed and known there. The real server
+//! does not look at those of a map's values.
 
 use serde_json::{Map, Value, json};
 

@@ -1,7 +1,7 @@
 //! CustomResourceDefinitions: names, versions, columns, subresources and conversion. Rules in CEL are not compiled.
 //!
-//! Looked at in the real server's order: it says of all versions at once what they say alike (`spec.validation`), and of
-//! each version only what it says alone.
+//! Checked in the real server's order: first the words common to all versions (`spec.validation`), then each version's
+//! own.
 
 mod defaults;
 mod naming;
@@ -33,7 +33,7 @@ pub fn definition(object: &Value, errors: &mut Errors) {
     everything_kept(object, errors);
 }
 
-/// Checks that a changed CustomResourceDefinition: what objects are stored as stays.
+/// Checks a changed CustomResourceDefinition: the kind of stored objects stays.
 pub fn definition_update(old: &Value, new: &Value, errors: &mut Errors) {
     let (before, after, at) = (&old["spec"], &new["spec"], Path::root("spec"));
     spec(after, errors);

@@ -6,7 +6,7 @@ use super::super::super::value_ext::ValueExt;
 use super::super::errors::{Errors, Path};
 use super::super::names;
 
-/// Checks that the names that must be there; what may be left out has been filled in by now.
+/// Checks the required names; optional ones have been filled in by now.
 pub fn required(given: &Value, at: &Path<'_>, errors: &mut Errors) {
     for name in ["plural", "singular", "kind", "listKind"] {
         if given.text(name).is_empty() {

@@ -148,7 +148,8 @@ impl<'a> PatternReader<'a> {
         Ok(())
     }
 
-    /// Returns `{n}`, `{n,}` or `{n,m}`: at least and at most; too much is told as none. Any other text is plain.
+    /// Returns `{n}`, `{n,}` or `{n,m}`: at least and at most; too large a number counts as none. Any other text is
+    /// plain.
     fn counts(&mut self) -> Option<(i64, i64)> {
         let inner = &self.rest()[1..self.rest().find('}')?];
         let number = |text: &str| {

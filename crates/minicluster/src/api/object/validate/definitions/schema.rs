@@ -1,4 +1,4 @@
-//! The schema of a custom kind as a whole: what may be at its root, and what is asked of it in which order.
+//! The schema of a custom kind as a whole: the fields of its root, and the order of its checks.
 
 use serde_json::Value;
 

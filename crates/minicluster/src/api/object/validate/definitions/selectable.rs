@@ -73,7 +73,7 @@ pub fn find<'a>(path: &str, schema: &'a Value) -> Result<&'a Value, String> {
     Ok(found)
 }
 
-/// Dots and brackets, and what is between them.
+/// Dots and brackets, and the text between them.
 fn words(path: &str) -> Vec<&str> {
     let mut words = Vec::new();
     let mut rest = path;

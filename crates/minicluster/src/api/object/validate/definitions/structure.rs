@@ -7,7 +7,7 @@ use super::super::errors::{Errors, Path};
 use super::pattern;
 use crate::api::Cause;
 
-/// Words that describe what is there, and what is said of them where only what is there may be restricted.
+/// Words that describe a value, and the error for them in a place where only restrictions are allowed.
 const DESCRIBING: [(&str, &str); 12] = [
     ("additionalProperties", "must be undefined to be structural"),
     ("default", "must be undefined to be structural"),
@@ -130,7 +130,7 @@ fn complete(said: &Value, described: Option<&Value>, at: &str, said_at: &str, er
     }
 }
 
-/// Checks a part of an alternative, and what is described in its place.
+/// Checks a part of an alternative, and the description in its place.
 fn within(said: &Value, described: Option<&Value>, at: &str, said_at: &str, errors: &mut Errors) {
     if described.is_none() {
         let message = format!("Required value: because it is defined in {said_at}");

@@ -1,4 +1,4 @@
-//! The versions of a custom kind: each by itself, and what they have in common.
+//! The versions of a custom kind: each by itself, and their common rules.
 
 use serde_json::Value;
 

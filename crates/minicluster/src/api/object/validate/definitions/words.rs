@@ -187,7 +187,7 @@ fn item_of_set(items: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// Checks a list whose items are told apart by keys.
+/// Checks a list with keyed items.
 fn map_list(schema: &Value, keys: &[Value], at: &Path<'_>, errors: &mut Errors) {
     let items_at = at.field("items");
     if keys.is_empty() {
@@ -271,7 +271,7 @@ fn rules(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// Rules that ask for what was there before must speak of it.
+/// Rules that compare with the old value must name it.
 fn old_selves(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
     let list = at.field(RULES);
     for (index, rule) in schema.list(RULES).iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Devices (`resource.k8s.io`): classes of them, claims to them, and what drivers have to offer. Expressions in CEL are not
-//! compiled.
+//! Devices (`resource.k8s.io`): classes of them, claims to them, and the devices that drivers offer. Expressions in CEL
+//! are not compiled.
 
 mod amounts;
 mod claims;
@@ -27,7 +27,7 @@ const MOST_SELECTORS: usize = 32;
 const MOST_CONFIGURATIONS: usize = 32;
 /// Bytes of an expression.
 const LONGEST_EXPRESSION: usize = 10 * 1024;
-/// Bytes of what is said to a driver, or by one.
+/// The most bytes of data for a driver, or from one.
 const LONGEST_DATA: usize = 10 * 1024;
 /// Bytes of the name of a pool.
 const LONGEST_POOL: usize = 253;
@@ -60,7 +60,7 @@ fn each(
     }
 }
 
-/// Says which items of a list are there already, as `key` tells them apart; nothing of a list that has too many.
+/// Reports items of a list that are there already, compared by `key`; nothing of a list that has too many.
 fn twice(items: &[Value], most: usize, at: &Path<'_>, errors: &mut Errors, key: impl Fn(&Value) -> String) {
     let mut seen = BTreeSet::new();
     for (index, item) in items.iter().enumerate().filter(|_| items.len() <= most) {

@@ -59,7 +59,7 @@ fn node_affinity(affinity: &Value, at: &Path<'_>, errors: &mut Errors) {
 enum Values {
     /// Values that a label may have.
     Labels,
-    /// Anything: what is only preferred is not looked at.
+    /// Anything: preferences are not checked.
     Any,
 }
 

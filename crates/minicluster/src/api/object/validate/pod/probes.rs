@@ -1,4 +1,4 @@
-//! Probes, and what runs when a container starts or stops.
+//! Probes, and the hooks that run when a container starts or stops.
 
 use serde_json::Value;
 

@@ -272,7 +272,7 @@ fn projected(volume: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// Checks a service account's token; its path is told of the volume.
+/// Checks a service account's token; an error of its path is reported at the volume.
 fn token(token: &Value, at: &Path<'_>, volume: &Path<'_>, errors: &mut Errors) {
     let seconds = token.int("expirationSeconds").unwrap_or_default();
     let lasts = at.field("expirationSeconds");

@@ -191,7 +191,7 @@ fn affinity(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// Ports that differ in nothing by which a packet could be told.
+/// Ports that differ in nothing that distinguishes packets.
 fn twice(ports: &[Value], at: &Path<'_>, errors: &mut Errors) {
     let mut nodes = BTreeSet::new();
     for (index, port) in ports.iter().enumerate() {

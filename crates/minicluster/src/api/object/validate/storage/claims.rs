@@ -1,4 +1,4 @@
-//! Claims of storage: what a PersistentVolumeClaim asks for.
+//! Claims of storage: the requests of a PersistentVolumeClaim.
 
 use serde_json::Value;
 
@@ -138,7 +138,7 @@ pub fn update(old: &Value, new: &Value, errors: &mut Errors) {
     immutable(before, after, "volumeMode", &Path::root(""), errors);
 }
 
-/// Checks the status of a claim: what it holds, and what it is given.
+/// Checks the status of a claim: its capacity, and its allocated resources.
 pub fn status(object: &Value, errors: &mut Errors) {
     let (status, at) = (&object["status"], Path::root("status"));
     if object["spec"].list("accessModes").is_empty() {

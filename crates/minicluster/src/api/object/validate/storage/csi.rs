@@ -14,7 +14,7 @@ use super::volumes;
 
 const GROUP_POLICIES: [&str; 3] = ["File", "None", "ReadWriteOnceWithFSType"];
 const LIFECYCLES: [&str; 2] = ["Persistent", "Ephemeral"];
-/// So many bytes may be told of an error.
+/// The most bytes of an error's message.
 const LONGEST_MESSAGE: usize = 262_144;
 const EXACTLY_ONE: &str = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
 

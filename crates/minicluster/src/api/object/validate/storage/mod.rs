@@ -1,4 +1,4 @@
-//! Storage: volumes, claims, classes, and what drivers say of themselves.
+//! Storage: volumes, claims, classes, and drivers.
 
 pub mod claims;
 pub mod classes;
