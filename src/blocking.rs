@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-/// Runs `work`, which waits for a disk. The thread's other tasks go on meanwhile on another thread, where the runtime has
+/// Runs `work`, which waits for a disk. The thread's other tasks go on meanwhile on another thread, if the runtime has
 /// several; if it has only one, there is nobody to go on.
 pub fn blocking<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
@@ -19,7 +19,7 @@ const LARGE_BYTES: usize = 256 << 10;
 /// Held by the one who reads a large text.
 static LARGE: Mutex<()> = Mutex::new(());
 
-/// Waits until nobody else in this program reads a large text, where this one is large. Held while it is read.
+/// Waits until nobody else in this program reads a large text, if this one is large. Held while it is read.
 pub fn turn_to_read(bytes: usize) -> Option<MutexGuard<'static, ()>> {
     (bytes > LARGE_BYTES).then(|| LARGE.lock().unwrap_or_else(PoisonError::into_inner))
 }

@@ -21,7 +21,7 @@ pub fn open_regular(path: &Path) -> Result<File> {
 /// Reads a regular file of at most `limit` bytes.
 ///
 /// # Errors
-/// As [`open_regular`], and where the file is larger, also if it grows while it is read.
+/// As [`open_regular`], and if the file is larger, also if it grows while it is read.
 pub fn read_regular(path: &Path, limit: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_regular(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -35,7 +35,7 @@ pub fn read_regular(path: &Path, limit: u64) -> Result<Vec<u8>> {
 /// Reads a regular file of at most `limit` bytes of text.
 ///
 /// # Errors
-/// As [`read_regular`], and where it is not UTF-8.
+/// As [`read_regular`], and if it is not UTF-8.
 pub fn read_regular_text(path: &Path, limit: u64) -> Result<String> {
     String::from_utf8(read_regular(path, limit)?).map_err(|_| Error::new(ErrorKind::InvalidData, "it is not UTF-8"))
 }

@@ -96,7 +96,7 @@ impl Cluster {
     /// Sends a JSON patch (RFC 6902) as it is: to write the fields of an object over to belay.
     ///
     /// # Errors
-    /// As [`ClusterError`] sorts them; 409, where the patch was made for an older state of the object, is
+    /// As [`ClusterError`] sorts them; 409, if the patch was made for an older state of the object, is
     /// [`ClusterError::Refused`].
     pub async fn json_patch(
         &self,
@@ -112,11 +112,11 @@ impl Cluster {
         Ok(self.call(Purpose { what: &what, secret: key.kind == "Secret" }, request).await?.value)
     }
 
-    /// Deletes an object in the background; nothing happens where there is none.
+    /// Deletes an object in the background; nothing happens if there is none.
     ///
     /// # Errors
-    /// As [`ClusterError`] sorts them. It is a conflict where there is one with another uid by now, or where the server
-    /// can't do it at this moment.
+    /// As [`ClusterError`] sorts them. It is a conflict if there is one with another uid by now, or if the server can't
+    /// do it at this moment.
     pub async fn delete(&self, key: &ObjectKey, served: &Served, uid: &str) -> Result<(), ClusterError> {
         let what = format!("delete {key}");
         let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background",

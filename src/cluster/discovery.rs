@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::call::{Purpose, get, get_as};
 use super::{Cluster, ClusterError};
 
-/// All kinds of all groups in one answer, where the server can do that; else the groups alone.
+/// All kinds of all groups in one answer, if the server can do that; else the groups alone.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 
 /// The facts that a cluster gives about itself.

@@ -69,7 +69,7 @@ pub struct ServerRefusal {
     pub causes: Vec<(String, String)>,
 }
 
-/// Returns the reason of a refusal, where it is one word. A webhook may write anything into it.
+/// Returns the reason of a refusal, if it is one word. A webhook may write anything into it.
 fn in_one_word(reason: String) -> String {
     const LONGEST: usize = 40;
     let is_word = reason.len() <= LONGEST && reason.chars().all(|c| c.is_ascii_alphabetic());

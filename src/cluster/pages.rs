@@ -163,7 +163,7 @@ impl Cluster {
         Ok(found)
     }
 
-    /// Returns a list of everywhere, or, where belay may not list that, of those of `namespaces` that it may list.
+    /// Returns a list of everywhere, or, if belay may not list that, of those of `namespaces` that it may list.
     ///
     /// # Errors
     /// Where the API server does not answer, or does not allow any of it.

@@ -68,7 +68,7 @@ impl Cluster {
         Ok(found)
     }
 
-    /// Returns the live workloads with these labels, everywhere, or where belay may list them only in namespaces, in
+    /// Returns the live workloads with these labels, everywhere, or if belay may list them only in namespaces, in
     /// those. Kinds that it may not list at all are left out.
     ///
     /// # Errors

@@ -18,7 +18,7 @@ const LONGEST: Duration = Duration::from_secs(30);
 pub struct LoggedTrouble(Option<String>);
 
 impl LoggedTrouble {
-    /// Logs that something is tried again, where that is news.
+    /// Logs that something is tried again, if that is news.
     pub fn tell(&mut self, error: &ClusterError, wait: Duration) {
         let message = error.to_string();
         let wait_ms = wait.as_millis();

@@ -127,7 +127,7 @@ impl WatchedKind {
         }
     }
 
-    /// Watches everywhere, and where belay may not do that, in the namespaces that matter.
+    /// Watches everywhere, and if belay may not do that, in the namespaces that matter.
     async fn watch(mut self) {
         let mut backoff = until_rights_change();
         loop {

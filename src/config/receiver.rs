@@ -25,8 +25,8 @@ pub struct NotifyConfig {
     /// `unblocked` again; and a `disagreement`: somebody else keeps changing a field that belay corrects.
     #[serde(default = "NotifyEvent::usual")]
     pub events: Vec<NotifyEvent>,
-    /// Its address, where that is no secret; not for `slack`. One of `url` and `url_file` is needed. For a forge it is
-    /// the repository's in its API: `https://api.github.com/repos/OWNER/NAME`, `https://gitlab.com/api/v4/projects/ID`,
+    /// Its address, if that is no secret; not for `slack`. One of `url` and `url_file` is needed. For a forge it is the
+    /// repository's in its API: `https://api.github.com/repos/OWNER/NAME`, `https://gitlab.com/api/v4/projects/ID`,
     /// `https://git.example.com/api/v1/repos/OWNER/NAME`. For `email` it is the mail server: `smtps://mail.example.com`
     /// (TLS, port 465) or `smtp://mail.example.com` (STARTTLS, port 587).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,7 +48,7 @@ pub struct NotifyConfig {
     /// The recipients of a mail.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<String>,
-    /// The name by which the mail server knows belay, where it asks for one.
+    /// The name by which the mail server knows belay, if it asks for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// A file with the password for that name, which is read for each message.

@@ -172,7 +172,7 @@ pub enum Render {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CredentialsConfig {
-    /// The user, where the URL names none.
+    /// The user, if the URL names none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub username: Option<String>,
     /// A file with a token or password, for https.

@@ -20,7 +20,7 @@ pub(super) struct HeadRead {
     pub known: Option<CommitId>,
 }
 
-/// The head that was found to be beyond the limits, where the last one was.
+/// The head that was found to be beyond the limits, if the last one was.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HeadBeyondLimits(Arc<Mutex<Option<FoundBeyond>>>);
 

@@ -167,7 +167,7 @@ impl Context {
         parts.find(|(part, _)| *part == CommitPart::Failed).map(|(_, failed)| commit_failed(failed))
     }
 
-    /// Returns the manifest that a commit gave an object, where that is live.
+    /// Returns the manifest that a commit gave an object, if that is live.
     fn live_part(&self, desired: &DesiredState, part: CommitPart, record: &Record) -> Option<Charged> {
         let (key, commit) = (&record.object, &record.commit);
         let is_its = |manifest: &Manifest| match part {

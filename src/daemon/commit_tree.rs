@@ -26,7 +26,7 @@ impl<'a> CommitTree<'a> {
     /// Checks that no folder is missing that is to be followed: a name that is misspelled must not look like an empty folder.
     ///
     /// # Errors
-    /// With the folder, where one is missing; if the copy can't be read.
+    /// With the folder, if one is missing; if the copy can't be read.
     pub fn has_all_folders(&self, paths: &SourcePaths) -> Result<(), GitError> {
         match paths.missing(self)? {
             Some(path) => Err(GitError::NothingFollowed { commit: self.at.clone(), path: path.to_owned() }),

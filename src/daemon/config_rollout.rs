@@ -1,4 +1,4 @@
-//! A change of a ConfigMap or Secret rolls out the workloads that read it, where that is asked for. Otherwise the
+//! A change of a ConfigMap or Secret rolls out the workloads that read it, if that is asked for. Otherwise the
 //! workloads that will not notice are logged.
 
 use std::collections::btree_map::Entry;

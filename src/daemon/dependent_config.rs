@@ -18,7 +18,7 @@ use belay_core::rollout::{
     template,
 };
 
-/// Returns the object that failed, where this one only goes back with it.
+/// Returns the object that failed, if this one only goes back with it.
 pub(super) fn culprit(work: &RolloutTask) -> Option<Companion> {
     let Trigger::Together(object) = &work.planned.wanted.trigger else { return None };
     let manifest = work.context.repository.desired().hash(object)?.to_string();
@@ -83,7 +83,7 @@ async fn failed_too(work: &RolloutTask, other: &ObjectKey) -> Result<bool, Cance
 }
 
 /// Returns the task of an object that goes back with a workload, under a record of its own, and the object as it is.
-/// `None` if it is not there, or where it can't be recorded.
+/// `None` if it is not there, or if it can't be recorded.
 pub(super) async fn task(
     work: &RolloutTask,
     manifest: &Manifest,

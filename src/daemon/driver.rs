@@ -18,7 +18,7 @@ use belay_core::rollout::{Outcome, Workload};
 /// The way in which the pods of an object are replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WorkloadDriver {
-    /// By its controller, where it has pods.
+    /// By its controller, if it has pods.
     Controller,
     /// By its controller, which waits for pods that never become ready: belay deletes those.
     StatefulSet,
@@ -57,7 +57,7 @@ impl WorkloadDriver {
         }
     }
 
-    /// Carries it through from the beginning, where others have changed or deleted the object; `None` if it is enough to
+    /// Carries it through from the beginning, if others have changed or deleted the object; `None` if it is enough to
     /// apply the manifest again.
     pub(super) async fn begin_again(self, work: &mut RolloutTask) -> Result<Option<Outcome>, Cancelled> {
         match self {

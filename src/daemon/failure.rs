@@ -19,7 +19,7 @@ pub(super) struct FailedRollout {
     pub reason: Reason,
     /// The observed workload; `None` if it was saved before a restart.
     pub observed: Option<Box<ObservedWorkload>>,
-    /// The baseline of the write that went back, where it was made before a restart.
+    /// The baseline of the write that went back, if it was made before a restart.
     pub written: Option<Baseline>,
 }
 

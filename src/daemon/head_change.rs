@@ -30,8 +30,8 @@ pub(super) struct HeadChange {
 }
 
 impl HeadChange {
-    /// Returns the commits to be noted with it: those that came, and where none did, as after a branch was set back,
-    /// the head alone.
+    /// Returns the commits to be noted with it: those that came, and if none did, as after a branch was set back, the
+    /// head alone.
     pub(super) fn came(&self) -> &[Commit] {
         if self.commits.is_empty() { std::slice::from_ref(&*self.head) } else { &self.commits }
     }
@@ -40,7 +40,7 @@ impl HeadChange {
 /// The kinds of heads that nobody meant to push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SuspectHead {
-    /// It leaves no manifest where there were some.
+    /// It leaves no manifest if there were some.
     Emptied,
     /// It has neither a commit nor a file in common with the former head.
     Replaced,

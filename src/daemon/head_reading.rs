@@ -181,8 +181,8 @@ impl<'a> HeadReading<'a> {
         Ok(hashes(&*self.repository.read_lately(path, content, self.scopes)?).into_iter().collect())
     }
 
-    /// Returns one side of a change; `None` if there is no file that can be read, or where it is a unit that would
-    /// take longer to render than is left for older commits.
+    /// Returns one side of a change; `None` if there is no file that can be read, or if it is a unit that would take
+    /// longer to render than is left for older commits.
     pub(super) fn side(&self, path: &str, content: Option<&Content>) -> Result<Option<Arc<File>>, GitError> {
         let Some(content) = Content::readable(content) else { return Ok(None) };
         if let Some(file) = self.parsed.get(&(path.to_owned(), content)) {

@@ -377,7 +377,7 @@ impl<'a> HealthMonitor<'a> {
 /// Returns the next state of the object that is not as `known`: the watch reports belay's own write, too.
 async fn another(seen: &mut LiveObject, known: &Compact) -> Result<Option<Compact>, Cancelled> {
     loop {
-        // The source is stopping, where nobody is left to say so.
+        // The source is stopping, if nobody is left to say so.
         seen.changed().await.map_err(|_| Cancelled)?;
         let live = seen.borrow_and_update().clone();
         if live.as_ref() != Some(known) {

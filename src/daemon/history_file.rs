@@ -1,4 +1,4 @@
-//! The history's file while belay runs: one that somebody deletes is made again, and where that fails, it is said of every
+//! The history's file while belay runs: one that somebody deletes is made again, and if that fails, it is said of every
 //! source.
 
 use std::time::Duration;

@@ -98,7 +98,7 @@ pub(super) fn was_belays_last(object: &Value) -> bool {
     newest.is_some_and(|(_, another)| !another)
 }
 
-/// The live object of a manifest, where there is one, or why belay may not read it.
+/// The live object of a manifest, if there is one, or why belay may not read it.
 pub(super) type Live = Result<Option<Value>, ClusterError>;
 /// The same as a list says it, as text.
 pub(super) type ListedLive = Result<Option<ObjectText>, ClusterError>;

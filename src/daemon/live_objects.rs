@@ -28,7 +28,7 @@ impl Planner<'_> {
         for key in &keys {
             by_namespace.entry(key.namespace.clone()).or_default().insert(key.clone());
         }
-        // Perhaps it may in each of the namespaces, where it may not list everywhere.
+        // Perhaps it may in each of the namespaces, if it may not list everywhere.
         if by_namespace.len() > 1 && self.list(served, None, &keys, &mut live).await? {
             return Ok(live);
         }

@@ -14,8 +14,8 @@ use belay_core::manifest::{Complaint, File, ObjectKey, Place, is_manifest};
 use belay_core::rollout::CommitId;
 
 impl Context {
-    /// Returns the sentence about the folder that an object was written in last, where there is something else in its place
-    /// by now.
+    /// Returns the sentence about the folder that an object was written in last, if there is something else in its
+    /// place by now.
     pub(super) async fn was_in_lost_folder(&self, key: &ObjectKey) -> Option<String> {
         let path = self.newest_record(key)?.place?.path;
         let head = self.repository.desired().at.clone()?;

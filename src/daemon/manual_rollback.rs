@@ -1,4 +1,4 @@
-//! An undo by hand is respected and written down: with `belay undo`, which leaves its hold, or with another tool, where
+//! An undo by hand is respected and written down: with `belay undo`, which leaves its hold, or with another tool, if
 //! the template is one of the workload's own earlier revisions and somebody else wrote it. Updates by
 //! `belay rolling-update` are recorded here, too.
 

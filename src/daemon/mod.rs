@@ -200,7 +200,7 @@ struct DaemonOptions {
     identity: Option<String>,
     /// The tools that render.
     tools: Tools,
-    /// The longest wait of a head for its units, where that is not the default.
+    /// The longest wait of a head for its units, if that is not the default.
     patience: Option<Duration>,
     /// The place where blocking work runs.
     blocking_pool: BlockingPool,

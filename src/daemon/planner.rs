@@ -37,7 +37,7 @@ pub(super) struct Planner<'a> {
     pub try_new: usize,
     /// The content of the repository.
     pub holds: Holds<'a>,
-    /// The room for its requests, where others want some too.
+    /// The room for its requests, if others want some too.
     pub requests: Option<&'a Requests>,
     /// The source's memory of the objects that it created; a command has none.
     pub memory: Option<&'a Arc<Context>>,

@@ -14,11 +14,11 @@ use belay_core::rollout::{
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prepared {
     pub planned: Planned,
-    /// The resource that serves it, where the cluster knows its kind.
+    /// The resource that serves it, if the cluster knows its kind.
     pub served: Option<Served>,
     /// The progress of the live object; `None` if there is none.
     pub live: Option<LiveProgress>,
-    /// The live object's digest, where it is as it should be.
+    /// The live object's digest, if it is as it should be.
     pub digest: Option<u64>,
     /// The last writer of the live object other than belay.
     pub last_writer: Option<String>,
@@ -68,7 +68,7 @@ impl Prepared {
         suspended && self.live.as_ref().is_some_and(|live| !live.complete)
     }
 
-    /// Goes on with a rollout that is under way already; `open` is its record from before a restart, where there is one.
+    /// Goes on with a rollout that is under way already; `open` is its record from before a restart, if there is one.
     pub fn resume(&mut self, open: Option<&Record>) {
         let hash = open.and_then(|record| record.manifest_hash.as_deref());
         let facts = ResumeFacts {

@@ -24,8 +24,8 @@ const COMMITS: usize = 1000;
 const RECORDS: u32 = 20;
 
 impl Repository {
-    /// Returns an object as it was before `commit` changed it. `None` if the commit did not change it, made it, or
-    /// took it away, or where it has no parent. For a merge, the first parent counts.
+    /// Returns an object as it was before `commit` changed it. `None` if the commit did not change it, made it, or took
+    /// it away, or if it has no parent. For a merge, the first parent counts.
     pub(super) fn change_by(&self, key: &ObjectKey, commit: &CommitId) -> Result<Option<FormerManifest>, GitError> {
         let Some(parent) = self.mirror.commit(commit)?.parents.into_iter().next() else { return Ok(None) };
         let scopes = self.desired().scopes.clone();

@@ -201,7 +201,7 @@ pub(super) async fn delete(work: &mut RolloutTask) -> Result<Outcome, Cancelled>
     }
 }
 
-/// Deletes the last run of a hook that is to run again. The outcome, where it can't be.
+/// Deletes the last run of a hook that is to run again. The outcome, if it can't be.
 pub(super) async fn delete_last_run(work: &mut RolloutTask) -> Result<Option<Outcome>, Cancelled> {
     let key = work.planned.wanted.key.clone();
     if Workload::of(&key) != Some(Workload::Job) {
@@ -227,8 +227,8 @@ pub(super) async fn delete_last_run(work: &mut RolloutTask) -> Result<Option<Out
     }
 }
 
-/// Asks for the deletion of a hook that has come to its end, where its chart says that it is deleted then. If that
-/// fails it stays until its next run.
+/// Asks for the deletion of a hook that has come to its end, if its chart says that it is deleted then. If that fails
+/// it stays until its next run.
 pub(super) async fn delete_finished_hook(work: &RolloutTask, outcome: Outcome) {
     let policy = match outcome {
         Outcome::Complete => HookDeletion::Succeeded,

@@ -176,8 +176,8 @@ impl Candidates {
         }
     }
 
-    /// Looks through all kinds of the cluster, where that has not been done. Returns the objects that were being
-    /// deleted already, for which no check is needed, and true if all kinds could be searched.
+    /// Looks through all kinds of the cluster, if that has not been done. Returns the objects that were being deleted
+    /// already, for which no check is needed, and true if all kinds could be searched.
     pub(super) async fn search(&mut self, context: &Arc<Context>) -> (Vec<Prepared>, Option<bool>) {
         let nothing = (Vec::new(), None);
         let Some(CandidateSearch { head, resumed }) = self.search.take() else { return nothing };

@@ -13,7 +13,7 @@ use belay_core::rollout::Commit;
 /// The number of workloads that become complete with one commit up to which each has its own Event.
 const FEW: usize = 10;
 
-/// The longest wait until all that a commit rolls out is through, where that is many objects.
+/// The longest wait until all that a commit rolls out is through, if that is many objects.
 const CROWD: Duration = Duration::from_mins(5);
 
 /// An Event about a workload that is complete.

@@ -275,7 +275,7 @@ fn pending_units(files: &HeadFiles) -> BTreeSet<Arc<str>> {
     files.iter().filter(|(_, read)| is_pending(read)).map(|(path, _)| Arc::clone(path)).collect()
 }
 
-/// Returns the files that the objects and complaints of units come from, where those changed.
+/// Returns the files that the objects and complaints of units come from, if those changed.
 fn rendered_places(changes: &[SourceChange], files: &HeadFiles) -> BTreeSet<String> {
     let changed = changes.iter().filter(|change| change.is_rendered());
     let read = changed.filter_map(|change| files.get(change.path.as_str())?.as_ref());

@@ -15,7 +15,7 @@ use belay_core::rollout::{
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Recheck {
     pub key: ObjectKey,
-    /// Its record, where that is open.
+    /// Its record, if that is open.
     pub resumed: Option<Record>,
     /// A hold that somebody has taken off.
     pub released: Option<Hold>,

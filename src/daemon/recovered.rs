@@ -14,7 +14,7 @@ use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Hold, ObjectState, Outcome, TemplateMarks, marks};
 
 impl Source {
-    /// Tells of a workload that has just become complete, where it is said to have failed, and its newest record says so.
+    /// Tells of a workload that has just become complete, if it is said to have failed, and its newest record says so.
     pub(super) fn tell_recovered(&mut self, key: &ObjectKey, live: &Value) {
         if let Some(hold) = Hold::on(live).filter(|_| !self.state.rollouts.under_way.contains_key(key)) {
             return self.correct_way_back(key, live, hold);

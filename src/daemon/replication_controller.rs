@@ -217,8 +217,8 @@ pub(super) async fn take_pods_back(
     )))
 }
 
-/// Writes the hold before any pod goes, with the template and the number of pods as they are: while pods come and go, and where the
-/// way back fails, everybody sees that the manifest is held.
+/// Writes the hold before any pod goes, with the template and the number of pods as they are: while pods come and go,
+/// and if the way back fails, everybody sees that the manifest is held.
 async fn hold_first(work: &RolloutTask, rollback: &Rollback, live: &Value) -> Result<(), Cancelled> {
     let source = &work.context.config.name;
     let mut body = held_body(&rollback.manifest, source, &TemplateMarks::on(live), &rollback.hold, template(live));

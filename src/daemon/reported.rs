@@ -103,8 +103,8 @@ impl Source {
 }
 
 impl Context {
-    /// Returns the sentence about the last good revision before the present one, where the cluster does not keep it any more:
-    /// each change of a pod template is a revision, and only so many are kept.
+    /// Returns the sentence about the last good revision before the present one, if the cluster does not keep it any
+    /// more: each change of a pod template is a revision, and only so many are kept.
     async fn lost_revision(self: &Arc<Context>, key: &ObjectKey, served: &Served) -> Option<String> {
         let live = self.cluster.get(key, served).await.ok().flatten()?;
         let kept = self.cluster.revisions(key, &live).await.ok()?;

@@ -33,8 +33,8 @@ impl RolloutTask {
         self.roll_back_by(plan, live.unwrap_or_default(), written).await
     }
 
-    /// Carries out a plan about the object as it is; `written` is the baseline of the write that went back, where it was made
-    /// before a restart.
+    /// Carries out a plan about the object as it is; `written` is the baseline of the write that went back, if it was
+    /// made before a restart.
     pub(super) async fn roll_back_by(
         &mut self,
         plan: RollbackPlan,

@@ -219,7 +219,7 @@ impl RolloutTask {
         self.context.taken_by_another_source(key, live).map(|owner| claimed_twice(key, &owner))
     }
 
-    /// Returns a failure with the commit that the pod template is of, where the rollout goes on under a newer one that
+    /// Returns a failure with the commit that the pod template is of, if the rollout goes on under a newer one that
     /// changed only something beside it: a deadline, a label.
     fn with_the_templates_commit(&self, reason: Reason, live: &Value) -> Reason {
         let by = marks::annotation(live, marks::COMMIT).and_then(|by| by.parse::<CommitId>().ok());

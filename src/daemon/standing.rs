@@ -242,7 +242,8 @@ impl Source {
         Orphans { why, objects: gone.map(orphan).collect() }
     }
 
-    /// Notes the published state of the source, where that is news. A history that can't be written is said to be in the way.
+    /// Notes the published state of the source, if that is news. A history that can't be written is said to be in the
+    /// way.
     pub(super) fn note_source(&mut self) {
         const AGAIN: Duration = Duration::from_secs(1);
         let Some(standing) = self.context.status.read(SourceStatus::standing) else { return };

@@ -386,7 +386,7 @@ impl Publisher {
         self.change(|source| set(&mut source.obstacles.rendering, units.clone()));
     }
 
-    /// Returns true where this daemon follows a source of this name.
+    /// Returns true if this daemon follows a source of this name.
     pub(super) fn follows(&self, source: &str) -> bool {
         self.status.borrow().sources.contains_key(source)
     }

@@ -257,7 +257,8 @@ impl Repository {
         }
     }
 
-    /// Renders a unit of an older commit, where that is not known, within the time that is left. Returns whether it is known.
+    /// Renders a unit of an older commit, if that is not known, within the time that is left. Returns whether it is
+    /// known.
     pub(super) fn is_rendered_in_time(
         &self,
         path: &str,

@@ -256,7 +256,7 @@ pub enum GitError {
 }
 
 impl GitError {
-    /// Returns the same error, where it says that a repository is beyond a limit of reading: reading it again says the
+    /// Returns the same error, if it says that a repository is beyond a limit of reading: reading it again says the
     /// same.
     #[must_use]
     pub fn of_limits(&self) -> Option<GitError> {

@@ -11,7 +11,7 @@ pub struct Links {
     pub public_url: Option<String>,
     /// The forges' pages of commits by source, with `{commit}` in the place of its id.
     pub commit_urls: BTreeMap<String, String>,
-    /// The branches that the sources follow, where they follow one.
+    /// The branches that the sources follow, if they follow one.
     pub branches: BTreeMap<String, String>,
 }
 

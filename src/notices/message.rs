@@ -58,7 +58,7 @@ pub struct Notification {
     pub more: u64,
     /// The page of the commit, where `[web] public_url` is set.
     pub page: Option<String>,
-    /// The commit at its forge, where that is known.
+    /// The commit at its forge, if that is known.
     pub forge: Option<String>,
 }
 
@@ -97,7 +97,7 @@ pub struct WrongObject {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Runs {
-    /// The commit, where it is known.
+    /// The commit, if it is known.
     pub commit: Option<CommitId>,
     /// Its subject.
     pub subject: Option<String>,

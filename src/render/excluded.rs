@@ -29,7 +29,7 @@ pub fn are_patterns_too_many() -> bool {
 /// The files of a source that do not count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Excluded {
-    /// The folders that count, where that is not all of one folder.
+    /// The folders that count, if that is not all of one folder.
     paths: Option<SourcePaths>,
     include: Option<SharedPatterns>,
     exclude: Option<SharedPatterns>,

@@ -33,8 +33,7 @@ pub(super) fn values_path(options: &HelmOptions, values: &str) -> Option<String>
     }
 }
 
-/// Returns the unit of a chart. `None` for a library, which renders nothing by itself, and where there is no such
-/// folder.
+/// Returns the unit of a chart. `None` for a library, which renders nothing by itself, and if there is no such folder.
 pub(super) fn chart<T: Tree>(tree: &T, options: &HelmOptions) -> Result<Option<Unit>, T::Error> {
     let folder = folder(options);
     let path = below(&folder, "Chart.yaml");

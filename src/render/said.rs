@@ -37,7 +37,7 @@ pub(super) fn without_folder(failure: ChildFailure, exported: &Path) -> ChildFai
 }
 
 /// Returns a tool's words without the values that the Secrets, generators, patches, values and environment files of its
-/// unit hold. Nothing of them, where there is more than is looked through.
+/// unit hold. Nothing of them, if there is more than is looked through.
 pub(super) fn without_values<T: Tree>(tree: &T, unit: &Unit, message: &str) -> Result<String, T::Error> {
     let mut search = Search { tree, redaction: Redaction::of(message), bytes: BYTES, entries: ENTRIES };
     let complete = match &unit.kind {

@@ -14,7 +14,7 @@ impl Default for SourcePaths {
 }
 
 impl SourcePaths {
-    /// Reads paths as people write them, `./app`, `/app/` or `.`; all of the repository where there is none.
+    /// Reads paths as people write them, `./app`, `/app/` or `.`; all of the repository if there is none.
     #[must_use]
     pub fn of<P: AsRef<str>>(paths: impl IntoIterator<Item = P>) -> SourcePaths {
         let paths: Vec<String> = paths.into_iter().map(|path| plain_path(path.as_ref())).collect();

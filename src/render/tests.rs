@@ -1,4 +1,4 @@
-//! Renders with real tools, where there are any, and with tools that mean harm.
+//! Renders with real tools, if there are any, and with tools that mean harm.
 #![allow(
     clippy::disallowed_methods,
     reason = "a child process and the files of this machine live in the machine's own time"

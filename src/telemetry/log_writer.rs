@@ -65,7 +65,7 @@ fn in_one_line(text: &str, coloured: bool) -> String {
     line
 }
 
-/// Returns the length of the sequence that sets a colour, where the text begins with one.
+/// Returns the length of the sequence that sets a colour, if the text begins with one.
 fn colour(text: &str) -> Option<usize> {
     let numbers = text.strip_prefix("\x1b[")?;
     let end = numbers.find(|c: char| !c.is_ascii_digit() && c != ';')?;

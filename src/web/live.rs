@@ -39,7 +39,7 @@ pub(super) async fn events(State(room): State<Room>) -> Response {
     }
 }
 
-/// Returns an event for each change, none where the daemon has ended. The first says that somebody listens.
+/// Returns an event for each change, none if the daemon has ended. The first says that somebody listens.
 fn changes(
     mut status: watch::Receiver<Status>,
     permit: OwnedSemaphorePermit,

@@ -41,7 +41,7 @@ pub fn tools_folder() -> Option<std::path::PathBuf> {
     folder
 }
 
-/// Returns the real kubectl and helm, where they are there.
+/// Returns the real kubectl and helm, if they are there.
 pub fn real_tools() -> Option<Tools> {
     let folder = tools_folder()?;
     Some(Tools { kustomize: Some(folder.join("kubectl")), helm: Some(folder.join("helm")) })
@@ -303,7 +303,7 @@ impl World {
         .await;
     }
 
-    /// The same, and where the tap kills belay on the way, it starts again. Returns true when it was killed.
+    /// The same, and if the tap kills belay on the way, it starts again. Returns true when it was killed.
     pub async fn through_a_kill(&mut self, tap: &Tap, commit: &str) -> bool {
         let killed = tokio::select! {
             biased;

@@ -263,7 +263,7 @@ impl Repository {
         self.work.refname_to_id(&format!("refs/heads/{branch}")).ok().map(|id| id.to_string())
     }
 
-    /// Pushes the present branch; fails where that is not a fast-forward.
+    /// Pushes the present branch; fails if that is not a fast-forward.
     pub fn push(&self) {
         self.push_refspec(&format!("refs/heads/{0}:refs/heads/{0}", self.branch));
     }

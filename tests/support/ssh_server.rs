@@ -1,4 +1,4 @@
-//! The machine's own sshd on a free port of loopback, where there is one, with keys and an account of its own making.
+//! The machine's own sshd on a free port of loopback, if there is one, with keys and an account of its own making.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -23,7 +23,7 @@ impl Drop for Sshd {
 }
 
 impl Sshd {
-    /// Starts it, with keys of its own in a new folder; `None`, with one line, where that is not possible.
+    /// Starts it, with keys of its own in a new folder; `None`, with one line, if that is not possible.
     pub async fn start(folder: &Path, what: &str) -> Option<Sshd> {
         let skipped = |why: &str| eprintln!("{why}: skipped: {what}");
         let program = ["/usr/sbin/sshd", "/usr/local/sbin/sshd"].into_iter().find(|path| Path::new(path).exists());

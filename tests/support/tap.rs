@@ -32,7 +32,7 @@ pub struct Went {
     pub path: String,
     /// Bytes of its body.
     pub sent: u64,
-    /// Bytes of the answer's body, where its length is known; 0 while there is none.
+    /// Bytes of the answer's body, if its length is known; 0 while there is none.
     pub received: u64,
 }
 

@@ -137,7 +137,7 @@ impl UndoSequence {
         self.world.json_patch(&self.path(), "kubectl-rollout", &json!(undo)).await;
     }
 
-    /// Returns a revision to go back to, the one before or another, with the annotations of what keeps it; `None` where
+    /// Returns a revision to go back to, the one before or another, with the annotations of what keeps it; `None` if
     /// there is none.
     async fn goal(&mut self) -> Option<(i64, Value, Value)> {
         let present = self.live().await["spec"]["template"].clone();
@@ -346,7 +346,7 @@ impl UndoSequence {
         panic!("it does not come to rest: {before:?}\n{:#?}", self.story);
     }
 
-    /// Lets the image become another again, where it is to.
+    /// Lets the image become another again, if it is to.
     async fn becomes(&self, expected: &str, long: Duration) {
         for _ in 0..REST_LIMIT {
             if self.time == Time::Paused || image(&self.live().await) == expected {

@@ -26,7 +26,7 @@ impl Kind {
         format!("{} default/web", self.name)
     }
 
-    /// Returns the same, where the pods of a Deployment go before others come, so that a way back takes its time.
+    /// Returns the same, if the pods of a Deployment go before others come, so that a way back takes its time.
     pub fn slowly(self, image: &str, fate: &str) -> String {
         let deadline = "  progressDeadlineSeconds: 30\n";
         self.manifest(image, fate).replace(deadline, &format!("{deadline}  strategy: {{type: Recreate}}\n"))

@@ -79,7 +79,7 @@ pub struct Field {
     pub default: Option<Value>,
     /// The treatment by a strategic merge patch.
     pub patch: Option<Patch>,
-    /// The values that it may have, where they are named.
+    /// The values that it may have, if they are named.
     pub one_of: Vec<Value>,
     /// True when an explicit zero (`false`, `0`, `""`) is kept.
     pub keeps_zero: bool,
@@ -200,7 +200,7 @@ impl Type {
         Type::Named(Name::from(name.into()))
     }
 
-    /// Returns the type itself, where this is only its name. An unknown name is [`Type::Any`].
+    /// Returns the type itself, if this is only its name. An unknown name is [`Type::Any`].
     #[must_use]
     pub fn resolve(&self) -> &Type {
         match self {

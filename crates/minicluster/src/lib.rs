@@ -177,7 +177,7 @@ impl MiniCluster {
     }
 
     /// Returns when a write could not be kept, of which the state in the folder knows nothing then: the disk is full or
-    /// failing. Never, where nothing is kept.
+    /// failing. Never, if nothing is kept.
     pub async fn state_is_lost(&self) {
         self.api.lost().cancelled_owned().await;
     }

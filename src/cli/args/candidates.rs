@@ -46,8 +46,8 @@ fn workloads(typed: &OsStr) -> Vec<CompletionCandidate> {
     fitting(candidates.collect(), &typed)
 }
 
-/// Returns a workload in the words in which it is begun to be typed: `web`, `deployment/web`, `deploy/web`; `None`
-/// where the kind that is typed is another.
+/// Returns a workload in the words in which it is begun to be typed: `web`, `deployment/web`, `deploy/web`; `None` if
+/// the kind that is typed is another.
 fn as_typed(key: &ObjectKey, typed: &str) -> Option<String> {
     if let Some((kind, _)) = typed.split_once('/') {
         let whole = format!("{kind}/{}", key.name);

@@ -11,7 +11,7 @@ pub struct Selector(Vec<Condition>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Condition {
     Is(String, Vec<String>),
-    /// Also where the label is missing.
+    /// Also if the label is missing.
     IsNot(String, Vec<String>),
     Exists(String),
     Missing(String),

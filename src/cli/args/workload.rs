@@ -8,7 +8,7 @@ use kube_facts::facts;
 /// A name that was typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
-    /// The kind, where it was said: group (if said) and kind.
+    /// The kind, if it was said: group (if said) and kind.
     pub kind: Option<(String, String)>,
     /// The name.
     pub name: String,

@@ -244,8 +244,8 @@ impl Globals {
         config.map_err(|error| anyhow!("failed to use the kubeconfig: {}", said(&error)))
     }
 
-    /// Returns the kubeconfig of the embedded cluster that the daemon of the state folder brought along, where one
-    /// answers there and says that it is for that cluster.
+    /// Returns the kubeconfig of the embedded cluster that the daemon of the state folder brought along, if one answers
+    /// there and says that it is for that cluster.
     async fn embedded_of_the_state_folder(&self) -> Option<PathBuf> {
         let folder = self.state_to_look_at().ok()?;
         let file = folder.join(EMBEDDED_KUBECONFIG);
@@ -260,7 +260,7 @@ impl Globals {
         is_its.then_some(file)
     }
 
-    /// Says that the embedded cluster of the state folder ended with its daemon, where there was one.
+    /// Says that the embedded cluster of the state folder ended with its daemon, if there was one.
     async fn embedded_without_daemon(&self) -> Option<String> {
         let folder = self.state_to_look_at().ok()?;
         let ended = folder.join(EMBEDDED_KUBECONFIG).exists() && ask_daemon(&folder).await.is_none();
@@ -273,7 +273,7 @@ impl Globals {
         })
     }
 
-    /// Returns the namespace that belay itself runs in, where the cluster of `context` is the one that it runs in.
+    /// Returns the namespace that belay itself runs in, if the cluster of `context` is the one that it runs in.
     pub async fn own_namespace(&self, context: &str) -> Option<String> {
         if self.kubeconfig.is_some() || self.context.is_some() || !context.is_empty() {
             return None;

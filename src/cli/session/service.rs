@@ -26,19 +26,19 @@ impl Service {
         Service { root: PathBuf::from("/") }
     }
 
-    /// Returns the folder of its state, where there is a history in it that may be looked at.
+    /// Returns the folder of its state, if there is a history in it that may be looked at.
     pub(in crate::cli) fn state(&self) -> Option<PathBuf> {
         let folder = self.config().and_then(|config| config.state.dir).unwrap_or_else(|| self.at(STATE));
         has_a_history(&folder).then_some(folder)
     }
 
-    /// Returns its kubeconfig, where it may be read.
+    /// Returns its kubeconfig, if it may be read.
     pub(in crate::cli) fn kubeconfig(&self) -> Option<PathBuf> {
         let file = self.at(KUBECONFIG);
         open_regular(&file).is_ok().then_some(file)
     }
 
-    /// Returns the context of its kubeconfig, where all its sources have the same.
+    /// Returns the context of its kubeconfig, if all its sources have the same.
     pub(in crate::cli) fn context(&self) -> Option<String> {
         let sources = self.config()?.source;
         let first = sources.first()?.context.clone();

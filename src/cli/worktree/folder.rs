@@ -96,7 +96,7 @@ fn shown_from(asked: &Path, folder: &str, path: &str) -> Arc<str> {
             // A path elsewhere in the repository is found upwards from the folder.
             let up = "../".repeat(folder.split('/').count());
             let shown = from_here(&format!("{up}{path}"));
-            // `production/../base` is `base`, where that does not lead further up.
+            // `production/../base` is `base`, if that does not lead further up.
             join("", &shown).map_or(shown, Into::into)
         }
     }

@@ -182,7 +182,7 @@ impl Worktree {
 /// The end of an edit.
 pub(super) struct Finish<'a> {
     pub to: &'a Where,
-    /// The subject, where none was given.
+    /// The subject, if none was given.
     pub subject: String,
     pub objects: Vec<ObjectKey>,
     pub dry_run: bool,

@@ -97,7 +97,7 @@ impl Disputes {
         Some(PastCorrections { times: most.times, first: most.first })
     }
 
-    /// Returns the disagreement about an object, where there is one.
+    /// Returns the disagreement about an object, if there is one.
     pub fn about(&self, key: &ObjectKey, now: Instant) -> Option<Dispute> {
         let known = self.objects.get(key)?;
         let lasts = |corrections: &Corrections| corrections.quiet_at().is_some_and(|at| now < at);

@@ -69,7 +69,7 @@ pub enum Effect {
     Fetched(bool),
     /// Publishes when a look began that reached the repository.
     LookedAt(Timestamp),
-    /// Publishes why the repository can't be followed, where that does not pass by itself.
+    /// Publishes why the repository can't be followed, if that does not pass by itself.
     Unreadable(Option<String>),
     /// Publishes the trouble with reading the repository, and notes it if it is news.
     RepositoryTrouble { message: Option<String>, is_news: bool },

@@ -23,7 +23,7 @@ pub const MAX_CONCURRENT_RETRIES: usize = 32;
 /// The reason for which an object is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryCause {
-    /// It waits for something; its record, where it has one, is open.
+    /// It waits for something; its record, if it has one, is open.
     Waits,
     /// The API server is ready, and can't serve this object. This wait has an end.
     NotServed,

@@ -65,7 +65,7 @@ impl Mirror {
         let note = |file: &PathBuf| {
             let mut file = File::create(file)?;
             writeln!(file, "{count}")?;
-            // A killed process leaves its file. Only where belay has ended before is more feared than that.
+            // A killed process leaves its file. Only if belay has ended before is more feared than that.
             if count > 1 { file.sync_all() } else { Ok(()) }
         };
         note(&file).map_err(with_file("write", &file))?;

@@ -147,7 +147,7 @@ pub(in crate::git) fn sync_folder(folder: &Path) -> Result<(), GitError> {
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(with_file("sync", folder))
 }
 
-/// Returns the files in a folder and below it; none where it is not there.
+/// Returns the files in a folder and below it; none if it is not there.
 pub(in crate::git) fn files(folder: &Path) -> Result<Vec<PathBuf>, GitError> {
     let (mut files, mut folders) = (Vec::new(), vec![folder.to_owned()]);
     while let Some(folder) = folders.pop() {

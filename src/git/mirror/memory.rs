@@ -37,7 +37,7 @@ thread_local! {
 
 /// The memory of an operation after its end.
 pub(in crate::git) struct Used {
-    /// The largest request that was refused, in bytes, where one was.
+    /// The largest request that was refused, in bytes, if one was.
     pub(in crate::git) refused: Option<usize>,
     /// The most that it held at once, in bytes.
     pub(in crate::git) peak: usize,

@@ -16,7 +16,7 @@ pub struct OddPath {
 }
 
 impl OddPath {
-    /// Returns the path of an entry of `folder`, which is empty or ends with `/`, where belay does not use it.
+    /// Returns the path of an entry of `folder`, which is empty or ends with `/`, if belay does not use it.
     #[must_use]
     pub fn of(folder: &str, name: &[u8]) -> Option<OddPath> {
         let why = usable(name, folder.len()).err()?;

@@ -45,8 +45,8 @@ pub(in crate::git) fn copy_packs(
     Ok(())
 }
 
-/// Copies a file that is not there yet. Returns how many bytes were copied: at most one more than there is room for, also
-/// where the file grows meanwhile.
+/// Copies a file that is not there yet. Returns how many bytes were copied: at most one more than there is room for,
+/// also if the file grows meanwhile.
 fn copy(file: &Path, to: &Path, room: u64) -> Result<u64, GitError> {
     let Some(name) = file.file_name() else { return Ok(0) };
     let (temporary, end) = (to.join("tmp_copy"), to.join(name));

@@ -42,7 +42,7 @@ impl Credentials {
         Credentials { origin: location.origin().cloned(), user, ..Credentials::default() }
     }
 
-    /// Returns the user, where the location does not name one. `git` without it.
+    /// Returns the user, if the location does not name one. `git` without it.
     #[must_use]
     pub fn user(mut self, user: impl Into<String>) -> Credentials {
         self.user = Some(user.into());

@@ -160,12 +160,12 @@ impl Folders {
     }
 }
 
-/// Returns true where there is no such file. libgit2 then says that this is no repository.
+/// Returns true if there is no such file. libgit2 then says that this is no repository.
 fn is_absent(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-/// Returns the folder that a file names, where there is such a file.
+/// Returns the folder that a file names, if there is such a file.
 fn named_folder(repository: &Path, file: &Path) -> Result<Option<String>, GitError> {
     match read_regular_text(file, FOLDER_NAME) {
         Ok(text) => Ok(Some(text)),

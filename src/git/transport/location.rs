@@ -54,7 +54,7 @@ pub struct InvalidLocation {
 }
 
 impl Location {
-    /// Returns the path, where it is one on this machine.
+    /// Returns the path, if it is one on this machine.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         match &self.0 {

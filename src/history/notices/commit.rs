@@ -26,8 +26,8 @@ const OF_EACH_OBJECT: &str = "NOT (\"trigger\" IN ('drift', 'autoscaler', 'rebui
 const FIRST_PLAN: &str = "SELECT number FROM (SELECT number, is_first FROM plans INDEXED BY plans_by_source WHERE source = ?1 \
                           AND head <> '' ORDER BY number LIMIT 1) WHERE is_first";
 
-/// Writes a notice that something of a commit has begun, for who wants to know at once: the first of it, and where a person
-/// has it tried again after its end.
+/// Writes a notice that something of a commit has begun, for who wants to know at once: the first of it, and if a
+/// person has it tried again after its end.
 pub(in crate::history) fn note_begun(
     connection: &Connection,
     plan: i64,
@@ -262,7 +262,7 @@ fn worst(records: &[(i64, Outcome)]) -> Outcome {
     wrong.or_else(superseded).unwrap_or(Outcome::Complete)
 }
 
-/// Returns the head of a plan that is the first of its source, where the commit is an earlier one.
+/// Returns the head of a plan that is the first of its source, if the commit is an earlier one.
 fn past_of(connection: &Connection, plan: i64, commit: &CommitId) -> Result<Option<CommitId>, Failure> {
     let mut statement =
         connection.prepare_cached("SELECT head FROM plans WHERE number = ?1 AND head NOT IN (?2, '') AND is_first")?;

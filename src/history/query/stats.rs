@@ -96,7 +96,7 @@ struct CountedRollout {
     outcome: Outcome,
     started: Timestamp,
     ended: Timestamp,
-    /// When its commit was written, where a commit set it off.
+    /// When its commit was written, if a commit set it off.
     authored: Option<Timestamp>,
 }
 

@@ -21,7 +21,7 @@ const KEPT: i64 = 20;
 pub struct LastGood {
     /// Its record: commit, revision, manifest hash.
     pub record: Record,
-    /// The pod template that was applied then, where it was kept.
+    /// The pod template that was applied then, if it was kept.
     pub template: Option<Value>,
 }
 
@@ -92,7 +92,7 @@ impl History {
         self.write("keep a template", |connection| kept.write(connection))
     }
 
-    /// Returns the pod template that was applied for a commit, where it was kept.
+    /// Returns the pod template that was applied for a commit, if it was kept.
     ///
     /// # Errors
     ///

@@ -67,7 +67,7 @@ mod tests {
         assert_eq!(found.standing("shop").unwrap(), Some(standing(1)));
         assert_eq!(found.standing("infra").unwrap(), Some(standing(2)));
         assert_eq!(history.standing("infra").unwrap(), Some(standing(2)), "the daemon reads the same file");
-        // Also where nothing is to be written.
+        // Also if nothing is to be written.
         std::fs::remove_file(folder.join("history.db")).unwrap();
         history.keep().unwrap();
         assert_eq!(History::read_only(&folder).unwrap().standing("infra").unwrap(), Some(standing(2)));

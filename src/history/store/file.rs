@@ -106,7 +106,7 @@ impl History {
         ))
     }
 
-    /// Makes the state folder where there is none, and closes it to others.
+    /// Makes the state folder if there is none, and closes it to others.
     ///
     /// # Errors
     ///

@@ -52,7 +52,7 @@ impl History {
         })
     }
 
-    /// Returns the template that a workload had before the rollouts of which none was seen complete, where it was kept.
+    /// Returns the template that a workload had before the rollouts of which none was seen complete, if it was kept.
     ///
     /// # Errors
     ///

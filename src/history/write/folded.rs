@@ -11,7 +11,7 @@ use super::write_step;
 
 impl History {
     /// Opens the newest record of an object again, if it is a successful correction of the same commit and of the same
-    /// manager's changes. `step` takes the place of the steps that it had. Returns its number; `None` where a record of
+    /// manager's changes. `step` takes the place of the steps that it had. Returns its number; `None` if a record of
     /// its own is to be written.
     ///
     /// # Errors

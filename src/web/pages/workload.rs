@@ -45,7 +45,7 @@ struct WorkloadPage {
 /// The newest rollout as a picture.
 struct Picture {
     svg: String,
-    /// When the rollout began, and since when it is drawn, where this daemon did not see its beginning.
+    /// When the rollout began, and since when it is drawn, if this daemon did not see its beginning.
     cut: Option<(Timestamp, Timestamp)>,
 }
 

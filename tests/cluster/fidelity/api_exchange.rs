@@ -3,11 +3,11 @@
 //! The requests are data: `tests/cases/exchange/*.http`. A file is one conversation, in a namespace of its own, `{ns}`.
 //! `###` begins a request and names it; then come method and path, headers, an empty line, the body. `{uid}`, `{rv}` and
 //! `{continue}` stand for what the answer before said in its metadata; `{rv:name}` for the resource version that the
-//! answer to the request of that name had. `@differs: reason` beside the headers excuses a difference, and fails where
+//! answer to the request of that name had. `@differs: reason` beside the headers excuses a difference, and fails if
 //! there is none; `@ignores: a.b, c.d` leaves fields out of the comparison; `@waits: 1` lets the real server's caches
 //! catch up for so many seconds; `@compacts: yes` lets both servers forget what was before. Requests are an
-//! administrator's, unless `Impersonate-User` or `Authorization: Bearer {token:name}`, with the token that the answer to
-//! the request of that name held, says otherwise.
+//! administrator's, unless `Impersonate-User` or `Authorization: Bearer {token:name}`, with the token that the answer
+//! to the request of that name held, says otherwise.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

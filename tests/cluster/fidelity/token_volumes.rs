@@ -18,7 +18,7 @@ pub fn without_names(text: &str) -> String {
     })
 }
 
-/// Makes the account that pods need, where no controller does, unless there is one.
+/// Makes the account that pods need, if no controller does, unless there is one.
 pub async fn make_default_account(client: &Client, namespace: &str) {
     let account = json!({ "metadata": { "name": "default" } }).to_string();
     let request = http::Request::post(format!("/api/v1/namespaces/{namespace}/serviceaccounts"));

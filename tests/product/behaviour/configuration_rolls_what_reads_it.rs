@@ -179,7 +179,7 @@ async fn turning_it_on_rolls_nothing_out() {
     rests(&mut world, &change).await;
 }
 
-/// Also where belay is killed before it has written the template that is to have a hash for the first time.
+/// Also if belay is killed before it has written the template that is to have a hash for the first time.
 #[tokio::test(start_paused = true)]
 async fn a_kill_on_the_way_changes_nothing() {
     for at in 0.. {

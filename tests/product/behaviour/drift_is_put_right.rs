@@ -87,7 +87,7 @@ async fn what_the_server_makes_of_a_manifest_is_no_drift() {
     world.through(&first).await;
     let before = world.get(&path_of("web")).await.unwrap();
     assert_eq!(before["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["cpu"], "1");
-    // Also where it is looked at again, for somebody else has written beside belay.
+    // Also if it is looked at again, for somebody else has written beside belay.
     world.patch(&path_of("web"), "somebody", &json!({"metadata": {"labels": {"team": "a"}}})).await;
     settle(&mut world, &first).await;
     world.stop().await;
@@ -123,7 +123,7 @@ async fn what_a_webhook_makes_of_it_is_no_drift() {
     let first = world.with_first_version().await;
     let before = world.get(&path_of("web")).await.unwrap();
     assert_eq!(image(&before), "mirror.example.com/web:1");
-    // Also where it is looked at again, for somebody else has written beside belay.
+    // Also if it is looked at again, for somebody else has written beside belay.
     world.patch(&path_of("web"), "somebody", &json!({"metadata": {"labels": {"team": "a"}}})).await;
     settle(&mut world, &first).await;
     world.stop().await;
@@ -353,7 +353,7 @@ async fn the_label_of_another_source_is_drift_on_what_belay_made() {
     assert_eq!((image(&live), &live["metadata"]["labels"]["belay.dev/source"]), ("web:2", &json!("shop")));
 }
 
-/// Also while a rollout is watched, where the watch tells of it as gone.
+/// Also while a rollout is watched, if the watch tells of it as gone.
 #[tokio::test(start_paused = true)]
 async fn the_label_of_another_source_ends_no_rollout() {
     let (mut world, _) = World::with_web().await;

@@ -68,7 +68,7 @@ async fn a_full_disk_is_told_everywhere_and_all_goes_on_when_there_is_room() {
         let trigger = format!("CREATE TRIGGER full_{table} BEFORE INSERT ON {table} BEGIN {full}; END");
         disk.execute_batch(&trigger).unwrap();
     }
-    // Also where nothing is to be rolled out.
+    // Also if nothing is to be rolled out.
     world.until("it is told", |source| source.state() == SourceState::Blocked).await;
     let second = world.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
     tokio::time::sleep(Duration::from_mins(2)).await;

@@ -112,7 +112,7 @@ async fn nothing_is_deleted() {
     assert_eq!(world.get(map).await, None);
 }
 
-/// Also where a commit takes something away that is the first thing heard of it.
+/// Also if a commit takes something away that is the first thing heard of it.
 #[tokio::test(start_paused = true)]
 async fn what_left_meanwhile_is_deleted_when_it_is_back() {
     let mut world = World::embedded().await;

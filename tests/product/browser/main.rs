@@ -1,4 +1,4 @@
-//! The pages in a real browser. Real time: it is a real browser. Skipped where there is none (Debian: chromium).
+//! The pages in a real browser. Real time: it is a real browser. Skipped if there is none (Debian: chromium).
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests")]
 
 #[path = "../../support/mod.rs"]

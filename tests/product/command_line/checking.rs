@@ -21,7 +21,7 @@ fn write(folder: &Path, path: &str, text: &str) {
     std::fs::write(path, text).unwrap();
 }
 
-/// Runs the program in a folder, with the real tools where there are any.
+/// Runs the program in a folder, with the real tools if there are any.
 fn belay(at: &Path, line: &str) -> Ran {
     let mut command = program::belay(at);
     command.args(line.split(' ')).env("PATH", tools_folder().unwrap_or_else(|| "/nonexistent".into()));

@@ -313,7 +313,7 @@ fn every_other_block_is_what_it_says() {
     }
 }
 
-/// nginx reads it, where it is installed (Debian: nginx-light), with a certificate and passwords that are there.
+/// nginx reads it, if it is installed (Debian: nginx-light), with a certificate and passwords that are there.
 fn nginx_reads(folder: &Path, text: &str, place: &str) {
     std::fs::create_dir_all(folder).unwrap();
     let made = rcgen::generate_simple_self_signed(vec!["belay.example.com".to_owned()]).unwrap();

@@ -43,8 +43,8 @@ pub fn finish(mut command: Command, input: &str) -> Ran {
     Ran { code: status.code().unwrap_or(-1), out: text(stdout), err: text(stderr) }
 }
 
-/// Types a line on a terminal of so many columns, and answers what it asks; `None`, and a line that says so, where there is
-/// no program that makes a terminal.
+/// Types a line on a terminal of so many columns, and answers what it asks; `None`, and a line that says so, if there
+/// is no program that makes a terminal.
 pub fn on_a_terminal(folder: &Path, home: &Path, columns: usize, line: &str, answer: &str) -> Option<Ran> {
     let script = "/usr/bin/script";
     if !Path::new(script).exists() {

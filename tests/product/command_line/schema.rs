@@ -8,7 +8,7 @@ use serde_json::Value;
 /// Words that say nothing about what fits.
 const SILENT: [&str; 7] = ["$schema", "title", "description", "$defs", "format", "default", "pattern"];
 
-/// Looks at what a command printed, where that is JSON that has a schema.
+/// Looks at what a command printed, if that is JSON that has a schema.
 pub fn check<S: AsRef<str>>(args: &[S], out: &str) {
     let args: Vec<&str> = args.iter().map(AsRef::as_ref).collect();
     let json = args.windows(2).any(|pair| pair == ["-o", "json"]) || args.contains(&"-ojson");

@@ -178,7 +178,7 @@ async fn the_pods_of_each_revision_are_told_apart() {
     assert_eq!(lines[2], ["1", "1a2b3c4", "1", "0", "1", "0", "1"], "{table}");
     let wide = desk.belay(&["status", "web", "-o", "wide"]).out;
     assert!(wide.contains("CHANGE-CAUSE") && wide.contains("Version 2"), "{wide}");
-    // Only where one is asked for.
+    // Only if one is asked for.
     let all = desk.belay(&["status", "-o", "json"]).out;
     assert!(serde_json::from_str::<Value>(&all).unwrap()["workloads"][0]["revisions"].is_null(), "{all}");
     assert!(!desk.belay(&["status"]).out.contains("REVISION"));

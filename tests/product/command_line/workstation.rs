@@ -75,7 +75,7 @@ impl Workstation {
         self.home.path().join("state")
     }
 
-    /// Runs kubectl to its end, where there is one.
+    /// Runs kubectl to its end, if there is one.
     pub fn kubectl(&self, args: &[&str]) -> Ran {
         let mut command = Command::new(self.kubectl.as_ref().expect("kubectl"));
         command.env("HOME", self.home.path()).arg("--kubeconfig").arg(&self.kubeconfig).args(args);

@@ -128,7 +128,7 @@ fn over_http(repository: &Repository) -> Option<String> {
     Some(follow(&server.url("deploy.git"), &repository.beside("mirror-http"), "main"))
 }
 
-/// Runs the git program in the bare repository; `false` where there is none.
+/// Runs the git program in the bare repository; `false` if there is none.
 fn git(repository: &Repository, args: &[&str]) -> bool {
     let ran = Command::new("git").arg("-C").arg(repository.path()).args(args).stderr(Stdio::null()).status();
     ran.is_ok_and(|status| status.success())

@@ -309,7 +309,7 @@ fn compare_graph(made: &Made, mirror: &belay::git::Mirror, from: &str, to: &str)
     }
 }
 
-/// Git itself on the same question, where it is installed.
+/// Git itself on the same question, if it is installed.
 fn compare_with_git(made: &mut Made) {
     made.push();
     made.repository.switch("main");

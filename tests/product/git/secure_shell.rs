@@ -1,4 +1,4 @@
-//! A repository behind ssh, with the machine's own sshd on loopback where there is one.
+//! A repository behind ssh, with the machine's own sshd on loopback if there is one.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -55,7 +55,7 @@ pub struct Exchange {
     pub open: Vec<Open>,
     /// For an apply that says what it comes after: the open records of that.
     pub ahead: Vec<Open>,
-    /// For an apply of a workload: its template until then, where a pod of it crashes again and again.
+    /// For an apply of a workload: its template until then, if a pod of it crashes again and again.
     pub crashing: Option<(String, String)>,
 }
 
@@ -259,7 +259,7 @@ impl ApiProxy {
         Ok((code, answer))
     }
 
-    /// Returns the template of the workload that a request writes, where a pod of it crashes again and again.
+    /// Returns the template of the workload that a request writes, if a pod of it crashes again and again.
     async fn crashing(&self, parts: &http::request::Parts) -> Result<Option<(String, String)>, Broken> {
         let path = parts.uri.to_string();
         let key = key_of_path(&path).filter(|key| is_workload(key) && parts.method == http::Method::PATCH);

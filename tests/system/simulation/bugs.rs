@@ -428,7 +428,7 @@ fn is_deletion(event: &Event) -> bool {
     matches!(event, Event::Hand(_, Hand::Delete | Hand::Finalizer(_)))
 }
 
-/// Returns true where a scenario has such an actor.
+/// Returns true if a scenario has such an actor.
 fn has_actor(scenario: &Scenario, wanted: Actor) -> bool {
     scenario.events.iter().any(|timed| matches!(timed.what, Event::Actor(_, actor, _) if actor == wanted))
 }

@@ -137,7 +137,7 @@ fn failure(seed: u64) -> Option<String> {
 
 /// Looks for each planted bug of this remainder with the checker that must find it.
 fn find_planted(remainder: usize) {
-    // One alone, by its name, where that is asked for.
+    // One alone, by its name, if that is asked for.
     let asked = std::env::var("BELAY_BUG").ok();
     let is_asked = |wrong: &Wrong| asked.as_ref().is_none_or(|asked| *asked == format!("{wrong:?}"));
     let all = Wrong::ALL.iter().enumerate().filter(|(_, (wrong, _))| is_asked(wrong));

@@ -38,7 +38,7 @@ pub const LEAD: Duration = Duration::from_secs(20);
 #[derive(Clone, Debug)]
 enum Due {
     Happens(Event),
-    /// belay starts, where it does not run.
+    /// belay starts, if it does not run.
     Start,
     /// The storm with this number is over.
     Calm(usize),

@@ -61,7 +61,7 @@ pub struct PushedCommit {
 pub struct Beside {
     /// The version of the Secret.
     pub secret: u64,
-    /// The Deployment, the ReplicationController and the Job of the second source, where there is one.
+    /// The Deployment, the ReplicationController and the Job of the second source, if there is one.
     pub plain: Option<Side>,
     pub controller: Option<Side>,
     pub job: Option<Side>,

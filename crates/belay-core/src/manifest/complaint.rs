@@ -14,7 +14,7 @@ use super::{ObjectKey, Place};
 pub struct Complaint {
     /// The place.
     pub place: Place,
-    /// The object that it is about, where that much could be read.
+    /// The object that it is about, if that much could be read.
     pub object: Option<ObjectKey>,
     /// The fault: one sentence, no full stop.
     pub message: String,

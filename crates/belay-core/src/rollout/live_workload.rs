@@ -12,7 +12,7 @@ use crate::rollout::judge::health::{Counters, Standing};
 pub struct LiveWorkload {
     /// The commit that made its pod template; `None` if none is named.
     pub commit: Option<CommitId>,
-    /// The hold that is on it, where it is about the template that is live.
+    /// The hold that is on it, if it is about the template that is live.
     pub hold: Option<Hold>,
     /// The reason for which somebody asked belay to leave it alone; `None` if nobody has.
     pub suspended: Option<String>,

@@ -38,7 +38,7 @@ pub struct Call {
 pub struct User {
     /// The name, `system:admin`.
     pub name: String,
-    /// The uid, where there is one.
+    /// The uid, if there is one.
     pub uid: String,
     /// The groups.
     pub groups: Vec<String>,

@@ -9,9 +9,9 @@ use super::{ApiError, ApiServer};
 enum Where {
     /// Everywhere.
     Everywhere,
-    /// Only where it is asked whether the server is ready.
+    /// Only if it is asked whether the server is ready.
     Ready,
-    /// Only where that is not asked.
+    /// Only if that is not asked.
     Alive,
 }
 

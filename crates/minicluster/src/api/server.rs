@@ -120,7 +120,7 @@ impl ApiServer {
         self.store().failed()
     }
 
-    /// Returns when everything that is written by now is on the disk, or can't be kept: at once, where nothing is kept.
+    /// Returns when everything that is written by now is on the disk, or can't be kept: at once, if nothing is kept.
     pub async fn saved(&self) {
         self.store().saved().await;
     }

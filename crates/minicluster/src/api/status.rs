@@ -12,7 +12,7 @@ pub struct ApiError {
     pub reason: &'static str,
     /// The message.
     pub message: String,
-    /// The name of the object, where there is one.
+    /// The name of the object, if there is one.
     pub name: Option<String>,
     /// The API group of the object.
     pub group: Option<String>,

@@ -65,7 +65,7 @@ impl Error {
         Some(if others == 0 { first } else { Error::Several { first: Box::new(first), others } })
     }
 
-    /// Returns the server's own account, where it answered.
+    /// Returns the server's own account, if it answered.
     pub fn status(&self) -> Option<&Status> {
         match self {
             Error::Request { source, .. } => match source.as_ref() {

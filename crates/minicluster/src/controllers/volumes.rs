@@ -25,7 +25,7 @@ use super::{Context, ControllerStart};
 
 /// The provisioner, as classes name it.
 pub const PROVISIONER: &str = "volumes.minicluster.local";
-/// The class that is made where there is none of its name.
+/// The class that is made if there is none of its name.
 const CLASS: &str = "standard";
 /// Marks the default class.
 const DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";

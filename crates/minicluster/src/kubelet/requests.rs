@@ -29,7 +29,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns the HTTP status, where there was an answer.
+    /// Returns the HTTP status, if there was an answer.
     pub fn code(&self) -> Option<u16> {
         match self {
             Error::Refused(kube::Error::Api(status)) => Some(status.code),

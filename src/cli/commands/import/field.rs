@@ -23,7 +23,7 @@ impl<'p> Field<'p> {
         Field { file, path: String::new(), key: at.span(), at }
     }
 
-    /// Returns the field of this name, `metadata.name`, where it says something.
+    /// Returns the field of this name, `metadata.name`, if it says something.
     pub(super) fn get(&self, path: &str) -> Option<Field<'p>> {
         let (name, rest) = path.split_once('.').map_or((path, None), |(name, rest)| (name, Some(rest)));
         let child = self.at.entry(name)?;

@@ -79,7 +79,7 @@ impl Found {
         self.waits.push((source.to_owned(), (kind, object.to_owned()), complaint));
     }
 
-    /// Lets the sources wait for each other, where none would wait for itself.
+    /// Lets the sources wait for each other, if none would wait for itself.
     pub(super) fn order(&mut self) {
         for (name, on, complaint) in std::mem::take(&mut self.waits) {
             let after =
@@ -132,7 +132,7 @@ impl Found {
         names.find(|name| !taken.contains(name.as_str())).unwrap_or_else(|| label.clone())
     }
 
-    /// Takes a source up, where a configuration could have it.
+    /// Takes a source up, if a configuration could have it.
     pub(super) fn take(&mut self, object: &Field<'_>, source: SourceConfig) {
         // Its dependencies are checked when all are known.
         match Config::check_source(&source, "it") {

@@ -15,8 +15,8 @@ use crate::daemon::{CommitTree, credentials, what_to_follow};
 use crate::git::{Limits, Location, Mirror};
 use crate::render::SourcePaths;
 
-/// Reads every file that the configuration names, and asks every repository and cluster, where that is to be done. All that is
-/// wrong is said, not only the first.
+/// Reads every file that the configuration names, and asks every repository and cluster, if that is to be done. All
+/// that is wrong is said, not only the first.
 pub(super) async fn check(globals: &Globals, config: &Config, online: bool) -> anyhow::Result<Exit> {
     let mut wrong = unreadable(config);
     if online {

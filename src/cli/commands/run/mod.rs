@@ -225,7 +225,7 @@ fn tell(
             let stop = stop.clone();
             tokio::spawn(async move { stop.run_until_cancelled(lasting).await });
         }
-        // Also where there are none: those that there were are forgotten.
+        // Also if there are none: those that there were are forgotten.
         let post = Arc::new(Http::new());
         notices::tell(receivers, Settings { history, clock, metrics, links, post }, stop).await;
     }
@@ -237,7 +237,7 @@ fn commit_urls(config: &Config) -> BTreeMap<String, String> {
     config.source.iter().filter_map(|source| Some((source.name.clone(), url(source)?))).collect()
 }
 
-/// Returns the branches that sources follow, where that is no tag and no commit.
+/// Returns the branches that sources follow, if that is no tag and no commit.
 fn branches(config: &Config) -> BTreeMap<String, String> {
     let followed = config.source.iter().filter(|source| source.tag.is_none() && source.commit.is_none());
     followed.map(|source| (source.name.clone(), source.branch.clone())).collect()

@@ -129,7 +129,7 @@ pub(in crate::cli) trait Change {
     fn kinds(&self) -> &'static [(&'static str, &'static str)] {
         TEMPLATED
     }
-    /// Returns the field of a kustomization that does the same, where there is one.
+    /// Returns the field of a kustomization that does the same, if there is one.
     fn field(&self) -> Option<KustomizationField> {
         None
     }

@@ -80,7 +80,7 @@ pub(super) fn each_container(
     Ok(())
 }
 
-/// Returns the list of a key, made where there is none.
+/// Returns the list of a key, made if there is none.
 pub(super) fn list<'v>(value: &'v mut Value, name: &str) -> &'v mut Vec<Value> {
     if !value[name].is_array() {
         value[name] = json!([]);

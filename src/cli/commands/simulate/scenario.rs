@@ -285,7 +285,7 @@ impl Simulator {
         Ok(())
     }
 
-    /// Takes the next event, or returns after `wait`. The workload, where it changed.
+    /// Takes the next event, or returns after `wait`. The workload, if it changed.
     async fn next(
         &self,
         watches: &mut RecordedWatches,

@@ -63,7 +63,7 @@ pub(super) enum NoUse {
 }
 
 impl WaitProgress {
-    /// Prints the changes since the last look. Returns why it is of no use to wait on, where that is so.
+    /// Prints the changes since the last look. Returns why it is of no use to wait on, if that is so.
     pub(super) async fn look(
         &mut self,
         globals: &Globals,
@@ -153,8 +153,8 @@ impl WaitProgress {
         self.said.insert(key, Said { line, is_open, look_at: Instant::now() + STILL });
     }
 
-    /// Returns the objects that have not changed for a while and that somebody must act on, where there are no others
-    /// that still move.
+    /// Returns the objects that have not changed for a while and that somebody must act on, if there are no others that
+    /// still move.
     async fn stuck(&mut self, globals: &Globals) -> Option<NoUse> {
         let (now, mut stuck) = (Instant::now(), Vec::new());
         let open: Vec<(ObjectKey, Instant)> = self

@@ -175,7 +175,7 @@ impl Rolling<'_> {
         Pace { update_period: rest.max(LOOK), poll_interval: LOOK, ..Pace::default() }
     }
 
-    /// Writes the marks and the hold, as the daemon would apply them; and the template, where there were no pods to roll.
+    /// Writes the marks and the hold, as the daemon would apply them; and the template, if there were no pods to roll.
     async fn write(&self, source: &str, hold: Option<Hold>, marks: &TemplateMarks) -> anyhow::Result<Value> {
         let Target { key, served, .. } = self.target;
         let gone = || anyhow!("{} was deleted meanwhile", self.target.quoted());

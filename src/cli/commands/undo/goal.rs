@@ -15,7 +15,7 @@ use belay_core::rollout::{Revision, TemplateMarks, Workload, marks, target as re
 pub(super) struct Goal {
     pub template: Value,
     pub marks: TemplateMarks,
-    /// The object that keeps it, where the cluster does.
+    /// The object that keeps it, if the cluster does.
     pub keeper: String,
     /// The request, `revision 3`, in kubectl's words.
     pub asked: String,

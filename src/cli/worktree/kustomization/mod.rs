@@ -124,7 +124,7 @@ impl RenderedFolder {
 
     /// Writes a change of one workload into the text of the kustomization that renders it, or into the one value of its chart
     /// that does it, and proves by rendering it that nothing else changes. `text` returns the present text of a file.
-    /// `None` where the workload is so already.
+    /// `None` if the workload is so already.
     ///
     /// # Errors
     /// Fails when that is not certain; the error names the file to edit.

@@ -47,7 +47,7 @@ impl Stage {
     }
 
     /// Returns a tree as lines `mode target name` say it: `b` is a file, `t3` the tree before that was the third, `.`
-    /// nothing that is there; or, where the first line is `raw`, as the bytes say.
+    /// nothing that is there; or, if the first line is `raw`, as the bytes say.
     fn tree(&self, lines: &[u8], earlier: &[Oid]) -> Oid {
         if let Some(raw) = lines.strip_prefix(b"raw\n") {
             return self.write(ObjectType::Tree, raw);

@@ -49,7 +49,7 @@ impl New {
         self.inline(Between::Lines, None)
     }
 
-    /// Returns the value on one line. A single value keeps the style that it had, where that can hold it.
+    /// Returns the value on one line. A single value keeps the style that it had, if that can hold it.
     pub(super) fn inline(&self, between: Between, style: Option<Style>) -> String {
         match self {
             New::Text(text) => written(text, between, style),

@@ -127,7 +127,7 @@ impl Redaction {
         true
     }
 
-    /// Hides scalars as they are written, with their escapes, where that is another text than they mean; and comments.
+    /// Hides scalars as they are written, with their escapes, if that is another text than they mean; and comments.
     fn hide_as_written(&mut self, document: &Document<'_>, text: &str) {
         for node in document.nodes().filter(|node| matches!(node.content, Content::Scalar { .. })) {
             let written = node.span.slice(document.text());

@@ -125,7 +125,7 @@ impl Ordered {
     }
 }
 
-/// Returns a text of several lines as a block, where a block can hold it.
+/// Returns a text of several lines as a block, if a block can hold it.
 fn lines(text: &str, indent: usize) -> Cow<'_, str> {
     let holds = !text.starts_with([' ', '\n']) && !text.contains(" \n") && !text.ends_with(' ') && is_printable(text);
     if !holds {

@@ -125,9 +125,9 @@ pub struct Node<'t> {
     ///
     /// An empty value has an empty span, where its text would begin at the earliest.
     pub span: Span,
-    /// Its tag, where one is written.
+    /// Its tag, if one is written.
     pub tag: Option<Tag>,
-    /// The name of its anchor, where it has one.
+    /// The name of its anchor, if it has one.
     pub anchor: Option<Cow<'t, str>>,
     /// Its content.
     pub content: Content<'t>,

@@ -70,7 +70,7 @@ impl Placed {
         self.value
     }
 
-    /// Returns the same with `apiVersion` and `kind`, where it lacks them; they have the place of the whole.
+    /// Returns the same with `apiVersion` and `kind`, if it lacks them; they have the place of the whole.
     pub(in crate::manifest) fn with_type(mut self, api_version: &str, kind: &str) -> Placed {
         for (name, text) in [("apiVersion", api_version), ("kind", kind)] {
             if self.value.get(name).is_none_or(Value::is_null) {

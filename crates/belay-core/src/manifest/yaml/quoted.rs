@@ -277,7 +277,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Steps to the next line with text, where that belongs to the text of this one.
+    /// Steps to the next line with text, if that belongs to the text of this one.
     fn goes_on(&mut self) -> bool {
         let back = (self.at, self.line, self.line_start);
         while self.peek(0).is_some() {

@@ -1,4 +1,5 @@
-//! When belay gives up before the deadline, where a source asks for it (`fail_fast`): once pods show that they can't start.
+//! When belay gives up before the deadline, if a source asks for it (`fail_fast`): once pods show that they can't
+//! start.
 
 use std::collections::BTreeMap;
 

@@ -40,7 +40,7 @@ pub struct Baseline {
     pub uid: String,
     /// True when the write changed the number of pods alone: there is no other template to go back to.
     pub only_size: bool,
-    /// When the rollout has moved last, where that was before a restart.
+    /// When the rollout has moved last, if that was before a restart.
     pub moved: Option<Timestamp>,
 }
 

@@ -8,7 +8,7 @@ use super::owned;
 use crate::rollout::marks;
 
 /// Returns the object as belay has applied it last: the fields that it owns, with the values that they have now. `None`
-/// where it has applied none.
+/// if it has applied none.
 #[must_use]
 pub fn applied_fields(live: &Value) -> Option<Value> {
     let owned = owned::owned_fields(live)?;

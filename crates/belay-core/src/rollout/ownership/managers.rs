@@ -9,16 +9,16 @@ pub struct Takeover {
     pub in_template: bool,
     /// True when fields stay behind at all.
     pub leaves_fields: bool,
-    /// The JSON patch that makes the fields belay's alone. It fails where the object has changed meanwhile.
+    /// The JSON patch that makes the fields belay's alone. It fails if the object has changed meanwhile.
     pub patch: Value,
 }
 
-/// Returns the JSON patch that gives an object these managers. It fails where the object has changed meanwhile.
+/// Returns the JSON patch that gives an object these managers. It fails if the object has changed meanwhile.
 pub(in crate::rollout) fn with_managers(live: &Value, managers: Vec<Value>) -> Value {
     json!([unchanged(live), {"op": "replace", "path": "/metadata/managedFields", "value": managers}])
 }
 
-/// Returns the operation of a JSON patch for which the server answers 409 where the object has changed since `live` was
+/// Returns the operation of a JSON patch for which the server answers 409 if the object has changed since `live` was
 /// read.
 #[must_use]
 pub fn unchanged(live: &Value) -> Value {

@@ -17,7 +17,7 @@ pub(super) const BEFORE: &str = "before-belay";
 const MARK: &str = "f:belay.dev/";
 
 /// Returns the JSON patch that makes belay's own marks belay's again, on an object that somebody has created again as
-/// it was, and sets its creator's fields apart. It fails where the object has changed meanwhile.
+/// it was, and sets its creator's fields apart. It fails if the object has changed meanwhile.
 pub(in crate::rollout) fn readopt(live: &Value) -> Option<Value> {
     if !is_disowned(live) {
         return None;

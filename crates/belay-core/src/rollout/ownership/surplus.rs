@@ -121,7 +121,7 @@ impl Surplus {
         Some(found)
     }
 
-    /// Returns the JSON patch that writes the surplus over to belay. It fails where the object has changed meanwhile.
+    /// Returns the JSON patch that writes the surplus over to belay. It fails if the object has changed meanwhile.
     #[must_use]
     pub fn patch(&self, live: &Value) -> Value {
         with_managers(live, self.managers.clone())
@@ -230,7 +230,7 @@ impl<'a> Seen<'a> {
 struct Walk<'a> {
     ignored: &'a IgnoredFields,
     reach: Reach,
-    /// The keys that lead to the pod template, where there is one.
+    /// The keys that lead to the pod template, if there is one.
     template: Option<&'a [String]>,
     path: Vec<String>,
     leaves: Vec<Leaf>,

@@ -53,8 +53,7 @@ pub fn takeover(live: &Value, body: &Value) -> Option<Takeover> {
 }
 
 /// Returns the JSON patch that must come before an apply of `body`, if there is one: fields that others own for reasons
-/// of the past, and that would stay or come back, become belay's alone. It fails where the object has changed
-/// meanwhile.
+/// of the past, and that would stay or come back, become belay's alone. It fails if the object has changed meanwhile.
 #[must_use]
 pub fn before_apply(live: &Value, body: &Value, ignored: &IgnoredFields, reach: Reach) -> Option<Value> {
     let over = takeover(live, body).map(|over| over.patch);

@@ -21,7 +21,7 @@ impl TemplateMarks {
         TemplateMarks { change_cause: Some(commit.change_cause()), commit: Some(commit.id.to_string()) }
     }
 
-    /// Returns the commit, where it is one.
+    /// Returns the commit, if it is one.
     #[must_use]
     pub fn commit(&self) -> Option<CommitId> {
         self.commit.as_deref()?.parse().ok()

@@ -16,7 +16,7 @@ const CONTENTS: [&str; 3] = ["data", "binaryData", "stringData"];
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConfigHash {
     /// The hash of the configuration as the repository has it; `None` if a change of it is not to roll the workload
-    /// out, or where it names none of the repository's.
+    /// out, or if it names none of the repository's.
     pub asked: Option<String>,
     /// The condition under which it is asked for, if there is one.
     pub only: Option<Only>,

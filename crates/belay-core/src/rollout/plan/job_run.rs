@@ -12,7 +12,7 @@ use crate::rollout::{EventSeen, Outcome, Reason, ReasonCode, Record, Trigger, is
 pub struct RunFacts<'a> {
     /// Its records, the newest first.
     pub records: &'a [Record],
-    /// The hash of the manifest that it was complete for, as the cluster itself remembers it. It counts where there is no
+    /// The hash of the manifest that it was complete for, as the cluster itself remembers it. It counts if there is no
     /// record.
     pub remembered: Option<&'a str>,
     /// True when its chart was rolled out before, by another commit.

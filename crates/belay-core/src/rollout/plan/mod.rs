@@ -79,7 +79,7 @@ impl Wanted {
         value
     }
 
-    /// Returns the same, where the pod template changes: that is when it is given the hash of its configuration.
+    /// Returns the same, if the pod template changes: that is when it is given the hash of its configuration.
     #[must_use]
     pub fn anew(&self) -> Wanted {
         Wanted { config_hash: self.config_hash.clone().anew(), ..self.clone() }

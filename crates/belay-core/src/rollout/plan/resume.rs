@@ -81,7 +81,7 @@ pub fn is_broken_off(outcome: Outcome) -> bool {
 /// The facts that decide if a rollout is under way.
 #[derive(Clone, Copy, Debug)]
 pub struct ResumeFacts<'a> {
-    /// The open record of the object from before a restart, where there is one.
+    /// The open record of the object from before a restart, if there is one.
     pub open: Option<&'a Record>,
     /// The progress of the live workload; `None` if it is no workload, or not live.
     pub live: Option<&'a LiveProgress>,
@@ -95,8 +95,8 @@ pub struct ResumeFacts<'a> {
     pub is_same_manifest: bool,
 }
 
-/// Returns the step of a plan, where a rollout may be under way already: it is watched on, or goes back. Any other step
-/// stays.
+/// Returns the step of a plan for an object that may have an open rollout: it is watched on, or goes back. Any other
+/// step stays.
 #[must_use]
 pub fn resume(step: PlanStep, facts: &ResumeFacts<'_>) -> PlanStep {
     match step {

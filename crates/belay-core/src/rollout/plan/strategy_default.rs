@@ -11,7 +11,7 @@ use crate::rollout::marks;
 use crate::rollout::ownership::managers::with_managers;
 use crate::rollout::ownership::owned::is_belays;
 
-/// Returns the field of `spec` whose default is in the way of `body`, where one is. A DaemonSet's `OnDelete` may have
+/// Returns the field of `spec` whose default is in the way of `body`, if one is. A DaemonSet's `OnDelete` may have
 /// both.
 fn forbidden_on(live: &Value, body: &Value) -> Option<&'static str> {
     let (field, without) = match body["kind"].as_str()? {
@@ -24,8 +24,8 @@ fn forbidden_on(live: &Value, body: &Value) -> Option<&'static str> {
     (forbidden && !live["spec"][field]["rollingUpdate"].is_null()).then_some(field)
 }
 
-/// Returns the JSON patch that makes the `rollingUpdate` of `live` belay's alone, where an apply of `body` must remove
-/// it. It fails where the object has changed meanwhile.
+/// Returns the JSON patch that makes the `rollingUpdate` of `live` belay's alone, if an apply of `body` must remove it.
+/// It fails if the object has changed meanwhile.
 #[must_use]
 pub(in crate::rollout) fn own_strategy_default(live: &Value, body: &Value) -> Option<Value> {
     let owner = format!("f:{}", forbidden_on(live, body)?);

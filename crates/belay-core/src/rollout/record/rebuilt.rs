@@ -164,7 +164,7 @@ fn failed(why: &str) -> Reason {
     Reason::new(ReasonCode::Failed, why.to_owned())
 }
 
-/// Returns the only revision of a kind that keeps none, where it still is as it was made: then it was made when its
+/// Returns the only revision of a kind that keeps none, if it still is as it was made: then it was made when its
 /// rollout began.
 fn own_revision(live: &Value) -> Vec<Revision> {
     let made = live["metadata"]["creationTimestamp"].as_str().and_then(|at| at.parse().ok());

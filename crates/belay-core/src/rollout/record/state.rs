@@ -53,7 +53,7 @@ pub enum ObjectState {
 /// The known facts about an object, from which its state follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ObjectFacts {
-    /// The state of its rollout, where one is open.
+    /// The state of its rollout, if one is open.
     pub open: Option<ObjectState>,
     /// The end of its newest rollout.
     pub ended: Option<ObjectState>,

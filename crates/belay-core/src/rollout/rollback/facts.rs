@@ -24,7 +24,7 @@ pub struct RollbackFacts<'a> {
     pub changes_template: bool,
     /// The source's policy, for objects without one.
     pub policy: FailurePolicy,
-    /// The object that failed, where this one only goes back with it.
+    /// The object that failed, if this one only goes back with it.
     pub culprit: Option<Companion>,
     /// The workloads that read a ConfigMap or Secret.
     pub readers: Vec<Companion>,

@@ -36,7 +36,7 @@ pub struct Hold {
     pub reason: String,
     /// The time of the hold.
     pub since: Timestamp,
-    /// The objects that failed, where this one only went back with them. It is released when one of their manifests
+    /// The objects that failed, if this one only went back with them. It is released when one of their manifests
     /// changes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub with: Vec<Companion>,

@@ -22,7 +22,7 @@ pub struct RolledOut {
 pub struct Recorded {
     /// True when it was rolled out.
     pub rolled_out: bool,
-    /// The hash of its template, where that was seen complete.
+    /// The hash of its template, if that was seen complete.
     pub template: Option<String>,
 }
 

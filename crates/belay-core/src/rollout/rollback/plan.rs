@@ -79,9 +79,9 @@ pub struct Rollback {
     pub template: Option<Value>,
     /// The marks for the object.
     pub marks: TemplateMarks,
-    /// The revision that it goes back to, where the cluster has it still.
+    /// The revision that it goes back to, if the cluster has it still.
     pub revision: Option<i64>,
-    /// The commit that it goes back to, where that is known.
+    /// The commit that it goes back to, if that is known.
     pub commit: Option<CommitId>,
     /// The target, for people.
     pub to: String,

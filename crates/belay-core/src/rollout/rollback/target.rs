@@ -12,7 +12,7 @@ use crate::rollout::{CommitId, TemplateMarks, marks, same_template, without_cont
 pub struct Revision {
     /// Its number.
     pub number: i64,
-    /// The numbers that it had before, where it was used again and says so.
+    /// The numbers that it had before, if it was used again and says so.
     pub formerly: Vec<i64>,
     /// The name of the object that keeps it.
     pub name: String,
@@ -66,8 +66,8 @@ fn revision(keeper: &Value) -> Option<Revision> {
     })
 }
 
-/// A template that is known from elsewhere than the cluster: from the history, where it was seen complete or where a
-/// rollout took its place, or from Git.
+/// A template that is known from elsewhere than the cluster: from the history, if it was seen complete or if a rollout
+/// took its place, or from Git.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Known {
     /// The commit that it belongs to; `None` if others made it.
@@ -85,9 +85,9 @@ pub struct RollbackTarget {
     pub template: Value,
     /// The marks for the workload.
     pub marks: TemplateMarks,
-    /// The number of the revision, where the cluster still has it.
+    /// The number of the revision, if the cluster still has it.
     pub revision: Option<i64>,
-    /// The commit that made it, where that is known.
+    /// The commit that made it, if that is known.
     pub commit: Option<CommitId>,
 }
 
@@ -122,7 +122,7 @@ pub enum NoRollbackTarget {
 /// Never one that has failed.
 ///
 /// # Errors
-/// [`NoRollbackTarget`] where there is none.
+/// [`NoRollbackTarget`] if there is none.
 pub fn rollback_target(
     failing: &Value,
     good: Option<&Known>,

@@ -22,9 +22,9 @@ pub struct Ask {
     pub to: To,
     /// The label that tells the pods of the two controllers apart.
     pub label_key: String,
-    /// The container that gets the image; needed where there are several.
+    /// The container that gets the image; needed if there are several.
     pub container: Option<String>,
-    /// `imagePullPolicy` of that container; needed where the image stays the same.
+    /// `imagePullPolicy` of that container; needed if the image stays the same.
     pub pull_policy: Option<String>,
     /// The new controller's marks about the commit that made it.
     pub marks: TemplateMarks,

@@ -174,7 +174,7 @@ fn remember(pair: Pair<'_>, desired: i64) -> Option<Step> {
     None
 }
 
-/// Takes the marks of the update off a controller, where there are any.
+/// Takes the marks of the update off a controller, if there are any.
 pub(super) fn unmark(of: Controller<'_>) -> Option<Step> {
     let marked = [DESIRED, SOURCE_ID, ORIGINAL, NEXT].iter().any(|mark| of.annotation(mark).is_some());
     let none = Value::Null;

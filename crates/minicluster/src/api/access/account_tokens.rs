@@ -70,11 +70,11 @@ impl AccountTokens {
         self.signing.clone().chain_update(signed)
     }
 
-    /// Returns the claims of a token that is bound to an object; none where it is bound to nothing. `target` is the
+    /// Returns the claims of a token that is bound to an object; none if it is bound to nothing. `target` is the
     /// service account.
     ///
     /// # Errors
-    /// 404 where the object is not there, 409 where it is another of that name, 400 where no token can be bound to it.
+    /// 404 if the object is not there, 409 if it is another of that name, 400 if no token can be bound to it.
     pub fn bound_claims(&self, target: &Target, reference: &Value) -> Result<Vec<(&'static str, Value)>, ApiError> {
         if !reference.is_object() {
             return Ok(Vec::new());

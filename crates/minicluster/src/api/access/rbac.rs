@@ -16,11 +16,11 @@ pub struct Attributes<'a> {
     pub group: &'a str,
     /// The resource, with a subresource as `pods/log`; empty if a path is meant.
     pub resource: &'a str,
-    /// The namespace, where there is one.
+    /// The namespace, if there is one.
     pub namespace: Option<&'a str>,
     /// The name; empty for all.
     pub name: &'a str,
-    /// The path, where no object is meant.
+    /// The path, if no object is meant.
     pub path: &'a str,
 }
 

@@ -49,7 +49,7 @@ impl Admission {
         Admission { store, clock, random, service_accounts, giving_out_ports: Mutex::new(()), node_ports }
     }
 
-    /// Keeps others from giving out ports, where a write gives out some.
+    /// Keeps others from giving out ports, if a write gives out some.
     pub fn giving_out_ports(&self, target: &Target) -> Option<MutexGuard<'_, ()>> {
         let guard = || self.giving_out_ports.lock().unwrap_or_else(PoisonError::into_inner);
         target.resource.is("", "services").then(guard)
@@ -92,7 +92,7 @@ impl Admission {
         Ok(())
     }
 
-    /// Refuses a new object, which is sound by itself, where the cluster's rules forbid it.
+    /// Refuses a new object, which is sound by itself, if the cluster's rules forbid it.
     ///
     /// # Errors
     /// As the real server refuses it.

@@ -31,7 +31,7 @@ const LOOKS: usize = 10;
 const BETWEEN: Duration = Duration::from_millis(100);
 
 impl Admission {
-    /// Waits a moment for the account that a controller makes in every namespace, where a pod is made that needs it.
+    /// Waits a moment for the account that a controller makes in every namespace, if a pod is made that needs it.
     pub async fn await_default_account(&self, call: &Call, target: &Target) {
         let applied = call.method == Method::PATCH && call.content_type() == "application/apply-patch+yaml";
         let may_be_new = call.method == Method::POST || applied && self.is_new(target);

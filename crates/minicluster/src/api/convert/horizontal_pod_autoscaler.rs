@@ -68,7 +68,7 @@ pub(super) fn to_v2(object: &mut Value) {
         let current_value = json!({ "averageUtilization": percentage });
         current.push(json!({ "type": "Resource", "resource": { "name": "cpu", "current": current_value } }));
     }
-    // The annotation has all of them, where there is one.
+    // The annotation has all of them, if there is one.
     if let Some(Value::Array(all)) = unpack(object, CURRENT_METRICS) {
         current = all.iter().map(|metric| v2_metric(metric, "current")).collect();
     }

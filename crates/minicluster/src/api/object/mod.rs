@@ -87,7 +87,7 @@ pub struct ScalePaths {
     pub spec: Vec<String>,
     /// `.status.replicas`
     pub status: Vec<String>,
-    /// The selector as text, where there is one.
+    /// The selector as text, if there is one.
     pub selector: Option<Vec<String>>,
 }
 

@@ -16,9 +16,9 @@ pub trait ValueExt {
     fn int(&self, name: &str) -> Option<i64>;
     /// Returns true when a field is `true`.
     fn flag(&self, name: &str) -> bool;
-    /// Returns a field's items; none where it is no list.
+    /// Returns a field's items; none if it is no list.
     fn list(&self, name: &str) -> &[Value];
-    /// Returns a field's entries; none where it is no map.
+    /// Returns a field's entries; none if it is no map.
     fn entries(&self, name: &str) -> &Map<String, Value>;
     /// Returns true when a field is there and not null.
     fn has(&self, name: &str) -> bool;
@@ -121,7 +121,7 @@ pub fn side_by_side<'a>(
     })
 }
 
-/// Puts a value where there is none, or only null.
+/// Puts a value if there is none, or only null.
 pub fn put_missing(object: &mut Value, name: &str, value: impl Into<Value>) {
     if !object.has(name)
         && let Value::Object(fields) = object

@@ -56,7 +56,7 @@ impl ProtobufMessage {
         self
     }
 
-    /// A message made of a value, where there is one.
+    /// A message made of a value, if there is one.
     fn of(&mut self, number: u32, value: &Value, make: impl Fn(&Value) -> ProtobufMessage) -> &mut ProtobufMessage {
         if !value.is_null() {
             self.message(number, &make(value));

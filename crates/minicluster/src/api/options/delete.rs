@@ -35,7 +35,7 @@ pub enum Propagation {
 }
 
 impl DeleteOptions {
-    /// Reads and checks the body, or where there is none the parameters.
+    /// Reads and checks the body, or if there is none the parameters.
     ///
     /// # Errors
     /// 400 for a body that can't be read, 422 with all causes.

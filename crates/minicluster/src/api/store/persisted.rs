@@ -98,8 +98,8 @@ impl Store {
         self.0.persistence.as_ref().map(|persistence| persistence.failed.clone()).unwrap_or_default()
     }
 
-    /// Returns when everything that is written by now is in the file, or the file can't be written: at once, where
-    /// nothing is kept.
+    /// Returns when everything that is written by now is in the file, or the file can't be written: at once, if nothing
+    /// is kept.
     pub async fn saved(&self) {
         let Some(persistence) = &self.0.persistence else { return };
         let (wanted, mut saved) = (self.revision(), persistence.saved.subscribe());

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-/// Returns the values at a path; none where it leads nowhere or is not understood.
+/// Returns the values at a path; none if it leads nowhere or is not understood.
 #[must_use]
 pub(super) fn find<'a>(object: &'a Value, path: &str) -> Vec<&'a Value> {
     let path = path.trim().trim_start_matches('{').trim_end_matches('}').trim_start_matches('$');

@@ -25,7 +25,7 @@ const LONGEST_HISTORY: usize = 2000;
 /// Annotations that stay where they are.
 const NOT_COPIED: [&str; 6] = [LAST_APPLIED, REVISION, HISTORY, DESIRED, MAX, ROLLBACK_TO];
 
-/// Returns the revision's number: 0 where there is none, `None` if it is no number.
+/// Returns the revision's number: 0 if there is none, `None` if it is no number.
 pub fn number(metadata: &ObjectMeta) -> Option<i64> {
     annotation(metadata, REVISION).map_or(Some(0), |text| text.parse().ok())
 }

@@ -12,7 +12,7 @@ use crate::controllers::templated::{Deployment, ReplicaSet};
 /// A deadline of this many seconds is none.
 const NO_DEADLINE: i32 = i32::MAX;
 
-/// Returns the progress deadline, where there is one.
+/// Returns the progress deadline, if there is one.
 pub fn deadline(deployment: &Deployment) -> Option<SignedDuration> {
     let seconds = deployment.spec.progress_deadline_seconds.filter(|seconds| *seconds != NO_DEADLINE)?;
     Some(SignedDuration::from_secs(i64::from(seconds)))

@@ -96,7 +96,7 @@ impl Slices {
         }
     }
 
-    /// Returns the slices that there should be; an empty one where there are no pods.
+    /// Returns the slices that there should be; an empty one if there are no pods.
     fn wanted(&self, service: &Service) -> Vec<EndpointSlice> {
         let mut by_ports: BTreeMap<Vec<ServedPort>, Vec<Endpoint>> = BTreeMap::new();
         for pod in self.watched.pods(service) {

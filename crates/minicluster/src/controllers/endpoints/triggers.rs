@@ -53,7 +53,7 @@ impl Triggers {
     }
 }
 
-/// Annotations with the moment, or without where there is none.
+/// Annotations with the moment, or without if there is none.
 pub fn annotated(
     annotations: Option<BTreeMap<String, String>>,
     moment: Option<Timestamp>,

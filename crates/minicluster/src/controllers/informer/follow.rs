@@ -28,7 +28,7 @@ const LAST_PAUSE: Duration = Duration::from_secs(30);
 #[serde(bound = "K: DeserializeOwned")]
 struct ListPage<K> {
     metadata: PageMeta,
-    /// Null where there is nothing, on a real server.
+    /// Null if there is nothing, on a real server.
     items: Option<Vec<K>>,
 }
 

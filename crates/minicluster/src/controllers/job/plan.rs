@@ -26,7 +26,7 @@ pub struct JobView<'a> {
     pub leaving: &'a [Arc<Pod>],
     /// The number of successes.
     pub succeeded: i32,
-    /// The indexes that have succeeded, where there are indexes.
+    /// The indexes that have succeeded, if there are indexes.
     pub done: &'a Indexes,
     /// The indexes, if each has a limit of its own.
     pub per_index: Option<&'a PerIndex>,

@@ -58,7 +58,7 @@ pub struct Fate {
     pub ready: Option<Readiness>,
     /// When it is no longer ready.
     pub unready_after: Option<Duration>,
-    /// When its liveness and readiness probes, where it has any, begin to fail.
+    /// When its liveness and readiness probes, if it has any, begin to fail.
     pub unhealthy_after: Option<Duration>,
     /// When and how it ends by itself.
     pub end: Option<End>,

@@ -18,7 +18,7 @@ pub struct ContainerSpec {
     pub image: Option<String>,
     /// When its image is pulled.
     pub image_pull_policy: Option<PullPolicy>,
-    /// When it is started again, where that differs from the pod.
+    /// When it is started again, if that differs from the pod.
     pub restart_policy: Option<RestartPolicy>,
     /// The source of its termination message.
     pub termination_message_policy: Option<MessagePolicy>,

@@ -31,7 +31,7 @@ pub fn wants_node(spec: &PodSpec, node: &str, labels: &Labels) -> bool {
     selected && required.is_none_or(|required| required.node_selector_terms.iter().any(|term| fits(term, node, labels)))
 }
 
-/// The names of the only nodes that a pod can go to, where its affinity names nodes in every term.
+/// The names of the only nodes that a pod can go to, if its affinity names nodes in every term.
 pub fn named_nodes(spec: &PodSpec) -> Option<Vec<&String>> {
     let affinity = spec.affinity.as_ref()?.node_affinity.as_ref()?;
     let required = affinity.required_during_scheduling_ignored_during_execution.as_ref()?;

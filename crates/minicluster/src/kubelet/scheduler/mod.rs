@@ -60,7 +60,7 @@ pub struct Scheduler {
     minding: BTreeSet<Uid>,
     /// Pods that are being bound.
     bound: BTreeMap<Uid, Arc<SeenPod>>,
-    /// The node after which nodes are looked at, where there are many.
+    /// The node after which nodes are looked at, if there are many.
     last: String,
     /// The last pod of each controller for which there was no room, as long as nothing has changed.
     refused: BTreeMap<String, Refused>,

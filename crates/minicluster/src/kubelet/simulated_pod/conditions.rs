@@ -40,7 +40,7 @@ enum PodConditionState {
     Own { answer: Answer, since: Timestamp, generation: Option<i64> },
 }
 
-/// A condition's status, with reason and message where there are any.
+/// A condition's status, with reason and message if there are any.
 #[derive(Clone, Debug)]
 struct Answer {
     holds: bool,

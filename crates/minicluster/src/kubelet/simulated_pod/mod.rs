@@ -67,7 +67,7 @@ pub struct Rejection {
 pub struct SimulatedPod {
     pod: Arc<SeenPod>,
     home: Home,
-    /// The pod's own words about its containers' fates, where it has any.
+    /// The pod's own words about its containers' fates, if it has any.
     fates: Option<Box<Result<Fates, String>>>,
     containers: Vec<Container>,
     configuration: Configuration,

@@ -1,4 +1,4 @@
-//! Custom kinds, and built-in ones with conditions: healthy by the usual conditions, where they have any.
+//! Custom kinds, and built-in ones with conditions: healthy by the usual conditions, if they have any.
 
 use serde_json::Value;
 

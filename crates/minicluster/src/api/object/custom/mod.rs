@@ -34,7 +34,7 @@ pub use shape::of_object as shape;
 /// Reads an object of a custom kind from a body.
 ///
 /// # Errors
-/// 400 for another version, where metadata is of a wrong type, or, if strict, for unknown and duplicate fields.
+/// 400 for another version, if metadata is of a wrong type, or, if strict, for unknown and duplicate fields.
 pub fn read(write: &WriteContext<'_>, custom: &Custom, node: &Node, objections: Vec<String>) -> Result<Read, ApiError> {
     let definition = write.definition;
     let refused = |error: String| read::cannot_be_handled(definition, node, &error);

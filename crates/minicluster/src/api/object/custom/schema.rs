@@ -72,7 +72,7 @@ pub enum Others {
 pub struct Limits {
     /// Fields that must be there.
     pub required: Vec<String>,
-    /// The values that there are; any where there are none.
+    /// The values that there are; any if there are none.
     pub one_of: Vec<Value>,
     /// `date-time` and the like.
     pub format: Option<String>,

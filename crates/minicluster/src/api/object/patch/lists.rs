@@ -67,7 +67,7 @@ pub fn merge(original: Vec<Value>, patch: Vec<Value>, strategy: &Strategy<'_>) -
 /// Merges two lists, either of which may not be there, in an order that the patch sets. Nothing if neither is there.
 ///
 /// # Errors
-/// As [`merge`], and where the order does not fit the patch.
+/// As [`merge`], and if the order does not fit the patch.
 pub fn ordered(
     original: Option<Vec<Value>>,
     patch: Option<Vec<Value>>,

@@ -179,7 +179,7 @@ fn height(node: &Node) -> usize {
     }
 }
 
-/// Returns a complaint in the words of Go's reader, where they differ.
+/// Returns a complaint in the words of Go's reader, if they differ.
 fn worded(complaint: &str) -> &str {
     match complaint {
         "unclosed bracket '['" => "did not find expected ',' or ']'",

@@ -1,4 +1,4 @@
-//! The conditions of a status, where a kind has them in the form that newer kinds share.
+//! The conditions of a status, if a kind has them in the form that newer kinds share.
 
 use std::sync::LazyLock;
 

@@ -207,7 +207,7 @@ pub fn update(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
     finalizers(new, &at.field("finalizers"), errors);
 }
 
-/// Returns the part of a name that is not generated, where a change is checked like a new object.
+/// Returns the part of a name that is not generated, if a change is checked like a new object.
 pub fn prefix(new: &Value, name: fn(&str) -> NameProblem, at: &Path<'_>, errors: &mut Errors) {
     let prefix = new.text("generateName");
     if !prefix.is_empty() {

@@ -107,7 +107,7 @@ pub fn full_domain(text: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// Returns a domain to search in, where underscores are let through.
+/// Returns a domain to search in, if underscores are let through.
 pub fn search_domain(text: &str) -> NameProblem {
     let mut said = NameProblem::new();
     if text.len() > 253 {

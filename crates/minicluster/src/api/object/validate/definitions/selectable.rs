@@ -12,7 +12,7 @@ const MOST: usize = 8;
 const SIMPLE: &str = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats \
                       are allowed.";
 
-/// The selectable fields of a schema; `missing` is said where there is no schema to hold them against.
+/// The selectable fields of a schema; `missing` is said if there is no schema to hold them against.
 pub fn fields(fields: &[Value], schema: Option<&Value>, missing: &str, list: &Path<'_>, errors: &mut Errors) {
     let Some(schema) = schema else { return errors.invalid(list, "", missing) };
     let mut seen = BTreeSet::new();
