@@ -130,7 +130,7 @@ pub enum ConfigError {
         /// The reason, and advice.
         message: String,
     },
-    /// The text is not what a configuration looks like.
+    /// The text is no configuration.
     #[error("{file}: {message}")]
     Syntax {
         /// The file.

@@ -1,7 +1,7 @@
 //! Files that are read as a whole: regular ones only, and only so much of them.
 //!
 //! A pipe in the place of a file keeps its reader waiting until somebody writes, a device may never end, and a file may grow
-//! while it is read. So the file is opened without waiting, looked at once it is open, and read up to a limit.
+//! while it is read. So the file is opened without waiting, checked once it is open, and read up to a limit.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{Error, ErrorKind, Read as _, Result};

@@ -25,7 +25,7 @@ const TRY_AGAIN: Duration = Duration::from_secs(5);
 
 /// The way to connect to an API server.
 pub struct Connector {
-    /// The server, as a person would look for it: its URL.
+    /// The server, in the form that a person uses: its URL.
     pub server: String,
     /// A number that changes with the files that the connection comes from.
     pub stamp: Box<dyn Fn() -> u64 + Send + Sync>,

@@ -1,4 +1,4 @@
-//! ReplicationControllers and their pods, for the rolling update: a look at both, and one write at a time.
+//! ReplicationControllers and their pods, for the rolling update: reading both, and one write at a time.
 
 use std::collections::BTreeMap;
 

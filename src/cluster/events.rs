@@ -17,7 +17,7 @@ const MESSAGE_LIMIT: usize = 1000;
 pub enum EventKind {
     /// As it should be.
     Normal,
-    /// Somebody should look.
+    /// A person should act.
     Warning,
 }
 

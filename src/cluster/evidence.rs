@@ -29,7 +29,7 @@ const EVENTS: usize = 20;
 /// The time after a refusal for which its event still explains why there are too few pods: a controller tries again
 /// every quarter of an hour at the latest.
 const REFUSED_LATELY: SignedDuration = SignedDuration::from_mins(20);
-/// The most nodes that are looked at.
+/// The most nodes that are inspected.
 const NODES: usize = 10;
 
 /// The observation, with the facts that the judge needs of it.

@@ -155,7 +155,7 @@ impl Cluster {
     }
 
     /// Does an exchange with the API server for as long as this daemon is entitled to it, if it is a write that needs
-    /// that: looked at before every step of it, so that a daemon that was stopped or suspended in between sends nothing
+    /// that: checked before every step of it, so that a daemon that was stopped or suspended in between sends nothing
     /// when it goes on.
     pub(super) async fn while_entitled<T>(
         &self,

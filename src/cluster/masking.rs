@@ -14,7 +14,7 @@ use belay_core::rollout::{named_configuration, template};
 const PIECE: usize = 8;
 /// A shorter value is a word like `true` or a port, and everywhere.
 const SHORTEST: usize = 5;
-/// The length of one value that is looked for, in bytes; a Secret has at most 1 MiB.
+/// The length of one value that is masked, in bytes; a Secret has at most 1 MiB.
 const VALUE_LIMIT: usize = 64 << 10;
 /// The number of Secrets that are read for one workload.
 const SECRETS: usize = 20;
@@ -31,7 +31,7 @@ pub(super) struct Masking {
 impl Cluster {
     /// Returns the values that the pods of a workload may know and nobody should read: the Secrets that its template
     /// names, and those that the pods themselves do, to which others (webhooks, for one) may have added some. A Secret
-    /// that belay may not read can't be looked for: it is named in `missing`.
+    /// that belay may not read can't be masked: it is named in `missing`.
     pub(super) async fn masking(
         &self,
         key: &ObjectKey,

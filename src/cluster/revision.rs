@@ -54,7 +54,7 @@ impl Cluster {
     pub async fn delete_pod(&self, pod: &Value) -> Result<(), ClusterError> {
         let served = self.served("v1", "Pod").await?;
         match self.delete(&served.key_of(pod), &served, marks::uid(pod)).await {
-            // Another has its name by now, or it is looked at again.
+            // Another has its name by now, or it is read again.
             Err(ClusterError::Refused(refusal)) if refusal.code == 409 => Ok(()),
             deleted => deleted,
         }

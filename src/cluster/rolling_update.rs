@@ -1,4 +1,4 @@
-//! Carries a rolling update out: looks, writes, looks again. [`RollingUpdate`] decides about the writes.
+//! Carries a rolling update out: reads, writes, reads again. [`RollingUpdate`] decides about the writes.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use belay_core::rollout::rolling_update::{Refused, RollingUpdate, Sizes, Step};
 pub struct Pace {
     /// The time for which new pods are left alone before old ones go.
     pub update_period: Duration,
-    /// The period between two looks at the cluster.
+    /// The period between two reads of the cluster.
     pub poll_interval: Duration,
     /// The longest time without progress.
     pub timeout: Duration,

@@ -1,5 +1,5 @@
-//! The configuration told to others: a JSON schema for editors, and its reference for people. Both come from the types
-//! that read it and what is said of them, so that they can't fall behind.
+//! The configuration's description for others: a JSON schema for editors, and its reference for people. Both come from
+//! the types that read it and what is said of them, so that they can't fall behind.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

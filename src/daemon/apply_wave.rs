@@ -91,7 +91,7 @@ impl WaveTurn {
     /// Waits until every object of the ranks before is through.
     pub(super) async fn comes(&self) {
         loop {
-            // It listens before it looks: later moves are heard.
+            // It subscribes before it checks: later moves are heard.
             let moved = self.ranks.0.moved.notified();
             if self.ranks.are_through_before(self.rank) {
                 return;

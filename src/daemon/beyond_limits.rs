@@ -1,4 +1,4 @@
-//! A head that exceeds belay's limits: the error is reported, and the head is not read again at every look.
+//! A head that exceeds belay's limits: the error is reported, and the head is not read again at every fetch.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -19,7 +19,7 @@ const LARGE_TEXT: usize = 256 * 1024;
 /// How many threads that help with such work there may be in the whole program.
 const HELPERS: usize = 8;
 /// The number of pieces of work that a daemon may have under way on threads at once. The runtime has a few threads
-/// more, so that sources whose servers do not answer never keep the rest from looking up a name.
+/// more, so that sources whose servers do not answer never keep the rest from resolving a name.
 const AT_ONCE: usize = 40;
 
 /// The place where blocking work runs.

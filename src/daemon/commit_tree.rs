@@ -23,7 +23,7 @@ impl<'a> CommitTree<'a> {
         CommitTree { mirror, at, folders: Mutex::default() }
     }
 
-    /// Checks that no folder is missing that is to be followed: a name that is misspelled must not look like an empty folder.
+    /// Checks that no folder to follow is missing: a misspelled name must not pass for an empty folder.
     ///
     /// # Errors
     /// With the folder, if one is missing; if the copy can't be read.

@@ -71,7 +71,7 @@ impl DesiredState {
         }
     }
 
-    /// Returns the same repository with nothing in it: the next look reads all of it again.
+    /// Returns the same repository with nothing in it: the next fetch reads all of it again.
     pub(super) fn emptied(&self) -> DesiredState {
         DesiredState::new(&self.scopes.default_namespace)
     }

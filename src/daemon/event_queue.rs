@@ -1,6 +1,6 @@
-//! Events about good ends are sent when nothing else is to be done: they are for people who look, and nobody waits for
-//! them. One request at a time is under way for them, only while none of the source's others is, and if many workloads
-//! become complete with one commit, one Event names all of them: so a first apply of thousands holds up no later work.
+//! Events about good ends are sent when nothing else is to be done: they are for people, and nobody waits for them. One
+//! request at a time is under way for them, only while none of the source's others is, and if many workloads become
+//! complete with one commit, one Event names all of them: so a first apply of thousands holds up no later work.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -109,7 +109,7 @@ fn writer<'a>(live: &'a Value, subresource: Option<&str>, field: &[&str]) -> Opt
 }
 
 impl Source {
-    /// Hears of the cluster's autoscalers. An object that is scaled from now on, or no longer, is looked at.
+    /// Hears of the cluster's autoscalers. An object that is scaled from now on, or no longer, is compared again.
     pub(super) fn saw_autoscaler(&mut self, seen: Seen) {
         let autoscalers = self.context.autoscalers.clone();
         let touched = match seen {

@@ -11,7 +11,7 @@ use belay_core::rollout::Commit;
 #[derive(Debug)]
 pub(super) struct HeadChange {
     pub head: Arc<Commit>,
-    /// The content of the repository at the head; at the commit before, if the head looks like an accident.
+    /// The content of the repository at the head; at the commit before, if the head is suspect.
     pub desired: Arc<DesiredState>,
     /// The commits that came with it, the head first. None where a branch was set back.
     pub commits: Vec<Commit>,
@@ -25,7 +25,7 @@ pub(super) struct HeadChange {
     pub removed: BTreeMap<ObjectKey, Charged>,
     /// Warnings about how it is followed, by the path of the file.
     pub warnings: BTreeMap<String, String>,
-    /// The reason for which it looks like an accident, if it does. Then nothing of it was taken up.
+    /// The reason for which it is suspect, if it is. Then nothing of it was taken up.
     pub suspect: Option<SuspectHead>,
 }
 

@@ -14,7 +14,7 @@ use crate::git::{Chain, Entry, GitError};
 use belay_core::manifest::{File, Manifest, ManifestHash, ObjectKey, Scopes};
 use belay_core::rollout::{Commit, CommitId};
 
-/// The most commits that are looked through for the newest that changed one object of a file.
+/// The most commits that are searched for the newest that changed one object of a file.
 const LINKS: usize = 1000;
 
 /// The time that tools may take for older commits alone: for earlier renderings of a unit, and to charge each object to
@@ -122,8 +122,8 @@ impl<'a> HeadReading<'a> {
         Ok(())
     }
 
-    /// Returns the commits that are charged with the objects of a change, which are `now` as these hashes say. In a
-    /// first look, a unit's objects are charged to the newest commit that changed its inputs: to tell objects apart,
+    /// Returns the commits that are charged with the objects of a change, which are `now` as these hashes say. At the
+    /// first fetch, a unit's objects are charged to the newest commit that changed its inputs: to distinguish objects,
     /// all of its past would have to be rendered.
     fn charge_change(
         &mut self,

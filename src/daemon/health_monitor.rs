@@ -68,7 +68,7 @@ pub(super) struct HealthMonitor<'a> {
     outcome: Outcome,
     /// The observations of its pods, if belay may give up early.
     fail_fast: Option<FailFast>,
-    /// When the pods are looked at next, and after how long again.
+    /// The time of the next inspection of the pods, and the wait after it.
     look_at_pods: (tokio::time::Instant, Duration),
     /// The time until which nothing is suspected.
     quiet_until: tokio::time::Instant,
@@ -300,7 +300,7 @@ impl<'a> HealthMonitor<'a> {
         }
     }
 
-    /// Returns the next state of the object, or the same one when it is time to look again; `None` when it is gone.
+    /// Returns the next state of the object, or the same one when it is time for an inspection; `None` when it is gone.
     async fn next(&mut self, live: &Compact) -> Result<Option<Compact>, Cancelled> {
         let quiet_until = self.quiet_until;
         let now = self.work.context.clock.steady();

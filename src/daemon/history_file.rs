@@ -9,7 +9,7 @@ use tracing::error;
 use super::status::{SourceStatus, Status, put_or_remove};
 use crate::history::History;
 
-/// The period between two checks that the file is in its place. Each write looks too.
+/// The period between two checks that the file is in its place. Each write checks too.
 const CHECK: Duration = Duration::from_secs(5);
 
 /// Keeps the history's file in its place for as long as it is polled.

@@ -13,11 +13,11 @@ use super::prune;
 use super::rollout_task::{Cancelled, RolloutTask};
 use crate::cluster::Backoff;
 
-/// The number of a chart's objects that are looked up to find out if it was rolled out before.
+/// The number of a chart's objects whose records are read to find out if it was rolled out before.
 const OBJECTS_OF_CHART: usize = 20;
 /// The number of attempts to find the Events of a deleted Job. They are written beside the controller's other work.
 const LOOKS_FOR_EVENTS: u32 = 3;
-/// The wait between two such looks.
+/// The wait between two such reads.
 const WAIT_FOR_EVENTS: Duration = Duration::from_secs(1);
 
 /// Returns true when a live Job has ended.

@@ -1,4 +1,4 @@
-//! A look at the repository: fetched, and read where its head is new. It runs beside the loop.
+//! Fetches the repository, and reads a new head. It runs beside the loop.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::task_result::{LookEnd, Looked, TaskResult};
 use crate::git::{Follow, GitError, Wake, Watching};
 use belay_core::rollout::CommitId;
 
-/// The input of a look at the repository.
+/// The input of a fetch.
 #[derive(Clone)]
 pub(super) struct RepositoryLook {
     pub repository: Repository,
@@ -34,7 +34,7 @@ pub(super) struct RepositoryLook {
     pub known: Option<CommitId>,
 }
 
-/// The result of a look.
+/// The result of a fetch.
 struct LookResult {
     end: LookEnd,
     /// True when there is a chart, and the cluster's capabilities are not known yet.

@@ -73,7 +73,7 @@ impl Context {
         }
         let (asked, at) = (unknown.clone(), head.clone());
         let named = self.ask_git(move |repository| repository.named(&at, &asked).map(Some)).await;
-        // Objects that could not be looked up now are looked up again.
+        // Objects that could not be looked up now are tried again.
         if let Some(named) = named {
             self.repository.unmanaged.add(&head, unknown.difference(&named).cloned());
             made.extend(named);
@@ -164,7 +164,7 @@ fn is_owner(records: &[Record]) -> bool {
 }
 
 impl Repository {
-    /// Returns those of `keys` that a manifest of some commit up to `head` named, as far back as belay looks.
+    /// Returns those of `keys` that a manifest of some commit up to `head` named, as far back as belay searches.
     fn named(&self, head: &CommitId, keys: &BTreeSet<ObjectKey>) -> Result<BTreeSet<ObjectKey>, GitError> {
         let scopes = self.desired().scopes.clone();
         let mut named = BTreeSet::new();

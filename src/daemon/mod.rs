@@ -288,7 +288,7 @@ impl Daemon {
         self.liveness.clone()
     }
 
-    /// Returns the look requests of each source that is followed so far, by name.
+    /// Returns the fetch requests of each source that is followed so far, by name.
     #[must_use]
     pub fn look_requests(&self) -> BTreeMap<String, LookRequest> {
         self.asked.iter().map(|(name, asked)| (name.clone(), LookRequest::of(asked))).collect()

@@ -16,9 +16,9 @@ use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::rollback::FormerManifest;
 use belay_core::rollout::{CommitId, Outcome, Record, Trigger};
 
-/// The most versions of one object that are looked through.
+/// The most versions of one object that are searched.
 const VERSIONS: usize = 20;
-/// The most commits that are looked through for the one that brought the present version.
+/// The most commits that are searched for the one that brought the present version.
 const COMMITS: usize = 1000;
 /// The number of records of a workload that are searched for one that was complete since.
 const RECORDS: u32 = 20;

@@ -30,7 +30,7 @@ use belay_core::rollout::{
 const HANGS: SignedDuration = SignedDuration::from_secs(15);
 /// The time after which belay no longer waits for it.
 const GIVES_UP: SignedDuration = SignedDuration::from_mins(10);
-/// The waits between two looks whether an object is gone.
+/// The waits between two checks that an object is gone.
 const STILL_THERE: Backoff = Backoff::between(Duration::from_millis(200), Duration::from_secs(15));
 
 /// The deletions.
@@ -137,7 +137,7 @@ enum FoundObject {
     Live(Served, Box<Value>),
     /// It is not there, is on its way out, or may not be read.
     Nothing,
-    /// It can't be read now. It is looked for again.
+    /// It can't be read now. It is searched for again.
     NotServed,
 }
 

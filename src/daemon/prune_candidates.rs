@@ -1,5 +1,5 @@
 //! The objects that have left the repository: those that a new head took away, those that were being deleted when belay
-//! stopped, and live ones that no manifest mentions any more. The last is looked for among the kinds that are watched
+//! stopped, and live ones that no manifest mentions any more. The last are searched for among the watched kinds
 //! whenever they change, and once after each start among all kinds of the cluster: the repository may not even have
 //! their kind any more.
 
@@ -51,7 +51,7 @@ struct Orphan {
     by: Option<CommitId>,
 }
 
-/// A look at all kinds of the cluster.
+/// A search through all kinds of the cluster.
 struct CandidateSearch {
     /// The commit that is charged with the found objects: the one that took them away is not known any more.
     head: CommitId,
@@ -92,7 +92,7 @@ impl Source {
         let trailer = news.and_then(|news| allowed_by_trailer(&news.commits));
         // The head that was planned last, or, before the first plan, the one that was read.
         let head = self.state.planning.planned.clone().or_else(|| self.desired().at.clone());
-        // No commit waits for a look at all kinds.
+        // No commit waits for a search through all kinds.
         let search = if news.is_some() { None } else { self.search(head.clone()) };
         Some(Candidates { objects, orphans, new, trailer, head, search })
     }

@@ -1,5 +1,5 @@
-//! One look at a repository: fetched and read within its limits, a damaged mirror set aside and fetched again, and a
-//! repository whose reading has brought belay down left alone for a while, so that the other sources go on.
+//! One fetch of a repository: read within its limits, a damaged mirror set aside and fetched again, and a repository
+//! whose reading has brought belay down left alone for a while, so that the other sources go on.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -44,8 +44,7 @@ impl Repository {
     /// Returns the change from the commit that was planned last to `head`. Only files that differ from the desired
     /// state at `known` are read for it.
     ///
-    /// A change that looks like an accident is not taken up, unless the options of belay or the head's own commit allow
-    /// deletions.
+    /// A suspect change is not taken up, unless the options of belay or the head's own commit allow deletions.
     pub(super) fn news(
         &self,
         known: &Arc<DesiredState>,

@@ -119,7 +119,7 @@ async fn take_along(work: &RolloutTask, with: &[Manifest], reason: &Reason) -> R
 }
 
 /// Takes configuration along that is free now: another workload that needed it may have failed at the same moment. Each
-/// looks again when its own hold is written, so that the last of them sees all.
+/// checks again when its own hold is written, so that the last of them sees all.
 async fn take_along_what_is_free_now(work: &RolloutTask, rollback: &Rollback) -> Result<(), Cancelled> {
     if rollback.stays.is_empty() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Follows one source: looks at its repository, plans a new head, and keeps the rollouts going.
+//! Follows one source: fetches its repository, plans a new head, and keeps the rollouts going.
 //!
 //! One loop owns everything that the source knows. Whatever takes time (the repository, planning, each rollout) runs
 //! beside it and reports back, so that a newer commit is never kept waiting.
@@ -108,7 +108,7 @@ impl Source {
     fn looked(&mut self, end: LookEnd) {
         let LookEnd { looked, kept, known } = end;
         if !Arc::ptr_eq(&known, &self.state.desired) {
-            // All facts are forgotten since: differences from them say little. The next look reads all of it.
+            // All facts are forgotten since: differences from them say little. The next fetch reads all of it.
             self.state.fetch.looking = None;
             return;
         }
@@ -138,7 +138,7 @@ impl Source {
         self.fetching.desired.send_replace(desired);
     }
 
-    /// Forgets the content of the repository: the next look reads all of it again.
+    /// Forgets the content of the repository: the next fetch reads all of it again.
     pub(super) fn forget_head(&mut self) {
         // The waiting head was read as a change from a state that is now forgotten.
         self.state.planning.awaiting = None;

@@ -44,7 +44,7 @@ impl Source {
         self.note_source();
     }
 
-    /// Returns the look as of which everything is live and complete, where anybody waits for that.
+    /// Returns the time of the fetch whose head is live and complete, if anybody waits for that.
     fn complete(&mut self, settled: bool) -> Option<Timestamp> {
         let looked = self.state.fetch.looked.filter(|_| settled && self.completion.asked.is_awaited())?;
         if self.completion.judged.is_none_or(|(at, _)| at != looked) {

@@ -14,7 +14,7 @@ use belay_core::manifest::ObjectKey;
 /// The requests of others to a source.
 #[derive(Debug, Default)]
 pub(super) struct DependencyRequest {
-    /// To look at its repository at once.
+    /// Requests a fetch at once.
     pub look: Notify,
     /// The same, by a forge that says that something was pushed.
     pub pushed: Notify,
@@ -47,7 +47,7 @@ impl DependencyRequest {
     }
 }
 
-/// Asks for a look at the repository of one source. Cheap to clone.
+/// Requests a fetch of one source. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct LookRequest(Arc<DependencyRequest>);
 
@@ -56,8 +56,8 @@ impl LookRequest {
         LookRequest(Arc::clone(asked))
     }
 
-    /// Asks for a look after a possible push: at once, or if there was a look less than a second ago, when the second
-    /// is over. However often this is asked meanwhile, it is one look.
+    /// Requests a fetch after a possible push: at once, or if there was a fetch less than a second ago, when the second
+    /// is over. Several requests meanwhile are one fetch.
     pub fn pushed(&self) {
         self.0.pushed.notify_one();
     }
@@ -72,8 +72,8 @@ pub(super) struct SourceDependency {
 }
 
 impl SourceDependency {
-    /// Waits until the source that `source` comes after is complete at a head that it has looked for from now on: a
-    /// push to both at once is in order, too. Says so meanwhile.
+    /// Waits until the source that `source` comes after is complete at a head fetched from now on: a push to both at
+    /// once is in order, too. Says so meanwhile.
     pub(super) async fn until_complete(&self, source: &str, clock: &Clock, publisher: &Publisher) {
         let asked = clock.now();
         self.asked.look.notify_one();

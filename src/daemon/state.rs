@@ -76,7 +76,7 @@ pub(super) struct Fetching {
     pub follow: Follow,
     /// The content of the repository at its head. The loop alone puts another in its place.
     pub desired: watch::Sender<Arc<DesiredState>>,
-    /// Notices a push to a repository on this machine; only a hint to look.
+    /// Notices a push to a repository on this machine; only a hint to fetch.
     pub wake: Option<Arc<Wake>>,
 }
 
@@ -170,7 +170,7 @@ impl Recorded {
 pub(super) struct Completion {
     /// Asked by who waits for this source.
     pub asked: Arc<DependencyRequest>,
-    /// The last judgement if everything was complete, with the time of its look.
+    /// The last judgement if everything was complete, with the time of its fetch.
     pub judged: Option<(Timestamp, bool)>,
 }
 

@@ -320,7 +320,7 @@ impl Publisher {
         self.change(|source| set(source, fresh));
     }
 
-    /// Counts a look at the repository.
+    /// Counts a fetch of the repository.
     pub(super) fn fetched(&self, reached: bool) {
         self.metrics.fetched(&self.source, reached);
     }

@@ -18,7 +18,7 @@ impl RolloutTask {
             let Some(over) = before_apply(&live, body, ignored, reach) else { return Ok(()) };
             let (context, key) = (&self.context, &self.planned.wanted.key);
             let patch = || context.cluster.json_patch(key, &self.served, &over, Mode::Real);
-            // After one patch another may be needed: the object is looked at again.
+            // After one patch another may be needed: the object is read again.
             if let Err(error) = self.until_served(key, patch).await? {
                 // Somebody wrote it in between.
                 warn!(object = %key, %error, "not taken over yet");

@@ -17,7 +17,7 @@ use belay_core::rollout::{CommitId, Reason, Record, RecordId};
 
 /// The result of a task beside the loop.
 pub(super) enum TaskResult {
-    /// The repository was looked at.
+    /// The repository was fetched.
     Looked(Box<LookEnd>),
     /// The source that a head waits for is complete, by the number of the wait.
     Awaited(u64),
@@ -31,7 +31,7 @@ pub(super) enum TaskResult {
     Compared(ObjectKey, u64, bool),
     /// The first objects of a plan are applied, or take long.
     Idle,
-    /// Objects were looked into, under the plan of this number.
+    /// Objects were compared, under the plan of this number.
     Checked(u64, Vec<Prepared>),
     /// The search for objects that have left the repository is done.
     Searched(CheckResult),
@@ -139,16 +139,16 @@ pub(super) struct HeadPlan {
     pub unread: Vec<ObjectKey>,
 }
 
-/// The end of a look at the repository.
+/// The end of a fetch.
 pub(super) struct LookEnd {
     pub looked: Result<Looked, GitError>,
     /// The content of the mirror, if the repository did not answer and nothing is known of it yet.
     pub kept: Option<Box<HeadChange>>,
-    /// The state that was known when the look began: the result is relative to that.
+    /// The state that was known when the fetch began: the result is relative to that.
     pub known: Arc<DesiredState>,
 }
 
-/// The result of a look at the repository.
+/// The result of a fetch.
 pub(super) enum Looked {
     /// Nothing new.
     Same(Option<CommitId>),

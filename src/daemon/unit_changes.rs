@@ -289,7 +289,7 @@ impl Repository {
 
 impl HeadReading<'_> {
     /// Returns the newest commit up to `head` that changed a unit's rendering of an object. If an object need not be
-    /// told from its unit, returns the newest that changed the unit's sources.
+    /// distinguished from its unit, returns the newest that changed the unit's sources.
     pub(super) fn charge_unit(
         &mut self,
         path: &str,

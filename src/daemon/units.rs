@@ -26,7 +26,7 @@ pub(super) struct Units {
     /// The longest wait of a head for its units.
     pub patience: Duration,
     late: Arc<Mutex<PendingUnits>>,
-    /// Asks for a look at the repository as soon as they are done.
+    /// Requests a fetch as soon as they are done.
     look: LookRequest,
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::CommitId;
 
-/// Objects that no commit of the mirror named, as of a head: that need not be looked up twice.
+/// Objects that no commit of the mirror named, as of a head, so that they are not looked up twice.
 #[derive(Debug, Default)]
 pub(super) struct Unmanaged(Mutex<(Option<CommitId>, BTreeSet<ObjectKey>)>);
 

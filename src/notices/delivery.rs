@@ -20,7 +20,7 @@ pub struct Delivery {
     pub(super) allow_private: bool,
     /// Its headers, beside those that every message has.
     pub headers: Vec<(&'static str, String)>,
-    /// `POST`, or `GET` where only a repository is looked at.
+    /// `POST`, or `GET` for the check of a repository.
     pub method: Method,
     /// Authorities that are trusted beside those that the machine trusts.
     pub(super) authorities: Vec<CertificateDer<'static>>,

@@ -73,7 +73,7 @@ pub(super) async fn send(
     let hidden = |text: &str| plain_line(&delivery.secrets.hide(text), TEXT);
     let mut failed = Vec::new();
     for address in allowed_addresses(&delivery.target, delivery.allow_private).await? {
-        // The address that was looked at is the one that is used; TLS still asks for the server's name.
+        // The checked address is the one that is used; TLS still asks for the server's name.
         let sent = match TcpStream::connect(address).await {
             Ok(stream) => converse(stream, delivery, route, connector).await,
             Err(error) => Err(MailError::Connection(error.to_string())),

@@ -15,7 +15,7 @@ use belay_core::rollout::{CommitId, ObjectState, Outcome, Reason, Record};
 
 /// The number of objects that went wrong and that a message names.
 const OBJECTS: usize = 20;
-/// Among how many objects of a commit that went wrong is looked for those that are held.
+/// The number of failed objects of a commit that are searched for held ones.
 const HELD: usize = 1000;
 
 /// The body of a webhook. Fields are only ever added.

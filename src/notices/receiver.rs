@@ -33,7 +33,7 @@ use belay_core::rollout::{CommitId, Outcome};
 
 /// The largest `ca_file`, in bytes.
 const CA_FILE: u64 = 1 << 20;
-/// The period between two looks of a receiver for new notices.
+/// The period between two searches of a receiver for new notices.
 const LOOK: Duration = Duration::from_secs(5);
 /// The same of a forge, which is notified at once of a beginning.
 const LOOK_OF_FORGE: Duration = Duration::from_secs(1);
@@ -109,7 +109,7 @@ impl Sender {
         }
     }
 
-    /// Tells the next there is, if it is time, and says when to look again.
+    /// Sends the next notice, if it is time, and returns the time until the next try.
     async fn next(&self) -> Result<Duration, HistoryError> {
         let Settings { history, clock, metrics, .. } = &self.settings;
         let name = &self.receiver.0.name;

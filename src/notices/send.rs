@@ -1,4 +1,4 @@
-//! One message over HTTP: to the address that was looked at, with no redirects, and with an end to every wait.
+//! One message over HTTP: to the checked address, with no redirects, and with an end to every wait.
 
 use std::error::Error as _;
 use std::fmt;

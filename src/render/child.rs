@@ -84,7 +84,7 @@ pub(super) struct Run<'a> {
 const SAID: u64 = 64 << 10;
 /// The memory limit for Go programs: below the hard limit, so that they collect garbage rather than fail.
 const GO_MEMORY: &str = "GOMEMLIMIT";
-/// The waits between two looks whether a tool has ended.
+/// The waits between two checks that a tool has ended.
 const PAUSES: Backoff = Backoff::between(Duration::from_millis(1), Duration::from_millis(20));
 /// The time after which a running tool is reported.
 const SLOW: Duration = Duration::from_secs(2);

@@ -5,7 +5,7 @@ use super::tree::{Node, Tree, below};
 use super::unit::{HelmOptions, KUSTOMIZATIONS, Options, Plan};
 use super::{closure, helm};
 
-/// The most folders that are looked through for units.
+/// The most folders that are searched for units.
 const FOLDERS: usize = 100_000;
 
 /// The depth to which folders may lie within each other.

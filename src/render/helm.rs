@@ -10,7 +10,7 @@ use belay_core::manifest::{Place, join};
 
 /// The largest `Chart.yaml` that is read, in bytes.
 const LARGEST: u64 = 1 << 20;
-/// The most entries of a chart's folder that are looked at for links.
+/// The most entries of a chart's folder that are checked for links.
 const ENTRIES: usize = 20_000;
 
 /// Returns the folder of a chart, from the root.

@@ -6,7 +6,7 @@ use belay_core::manifest::{is_manifest, join};
 /// The longest path that a link leads to.
 const TARGET: u64 = 4096;
 
-/// The most entries of a folder that are looked at for manifests.
+/// The most entries of a folder that are checked for manifests.
 const ENTRIES: usize = 10_000;
 
 /// Returns true when a link leads to a folder of the tree that holds manifests, so that somebody may mean these to be

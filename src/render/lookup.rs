@@ -8,9 +8,9 @@ use super::unit::{RenderId, Unit};
 use belay_core::manifest::Place;
 use belay_core::manifest::yaml::decode;
 
-/// The largest template that is looked into, in bytes.
+/// The largest template that is searched, in bytes.
 const LARGEST: u64 = 1 << 20;
-/// The most files and folders of a chart's templates that are looked at.
+/// The most files and folders of a chart's templates that are searched.
 const ENTRIES: usize = 1000;
 const FUNCTION: &str = "lookup";
 /// The number of charts for which it is kept.

@@ -475,7 +475,7 @@ mod tests {
         let patterns = Patterns::read(&format!("{pattern}b\n"));
         assert_eq!(patterns.excludes(&"a".repeat(255), false), None);
         assert!(patterns.steps() <= 2 * 256 * 255, "{}", patterns.steps());
-        // However many literals, ends and beginnings there are, a name is looked up some times.
+        // A name is looked up a bounded number of times, however many literals, ends and beginnings there are.
         let text: String = (0..10_000).map(|number| format!("name-{number}\n*-{number}\n{number}-*\n")).collect();
         let patterns = Patterns::read(&text);
         assert_eq!(patterns.excludes("x/name-77", false), Some(true));
@@ -527,7 +527,7 @@ mod tests {
             for (path, line) in paths.iter().zip(said.lines()) {
                 let (rule, _) = line.rsplit_once('\t').unwrap();
                 let git = rule.splitn(3, ':').nth(2).filter(|pattern| !pattern.is_empty());
-                // Git looks through the folders above a path as well, the outermost first.
+                // Git goes through the folders above a path as well, the outermost first.
                 let folders = path.match_indices('/').map(|(at, _)| (&path[..at], true));
                 let own = folders.chain([(path.as_str(), false)]).find_map(|(path, is_folder)| {
                     patterns.excludes(path, is_folder).filter(|excludes| *excludes || !is_folder)

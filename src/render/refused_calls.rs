@@ -150,7 +150,7 @@ pub(super) fn no_processes() -> Result<Vec<BpfProgram>, seccompiler::Error> {
     for call in [libc::SYS_fork, libc::SYS_vfork, libc::SYS_clone | X32, libc::SYS_fork | X32, libc::SYS_vfork | X32] {
         refused.insert(call, Vec::new());
     }
-    // Its flags are in memory, if a filter can't look. Programs do without it where the kernel has none.
+    // Its flags are in memory, out of a filter's reach. Programs do without it where the kernel has none.
     let unknown = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
     Ok(vec![filter(refused, libc::EPERM)?, filter(unknown, libc::ENOSYS)?])
 }

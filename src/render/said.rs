@@ -10,11 +10,11 @@ use super::tree::{Node, Tree, below};
 use super::unit::{HelmOptions, KUSTOMIZATIONS, Unit, UnitKind};
 use belay_core::manifest::{FileContent, NamedFiles, Place, Redaction, files_of_kustomization, is_manifest, join};
 
-/// The most of a unit's files that is looked through for values that may be secret, in bytes.
+/// The most of a unit's files that is searched for values that may be secret, in bytes.
 const BYTES: u64 = 8 << 20;
 /// The most of its files and folders.
 const ENTRIES: usize = 20_000;
-/// The most words of a tool that are looked up as places.
+/// The most words of a tool that are tried as places.
 const PLACES: usize = 64;
 
 /// Returns a tool's words without the folder that it was shown the repository in, which is there no more.
@@ -37,7 +37,7 @@ pub(super) fn without_folder(failure: ChildFailure, exported: &Path) -> ChildFai
 }
 
 /// Returns a tool's words without the values that the Secrets, generators, patches, values and environment files of its
-/// unit hold. Nothing of them, if there is more than is looked through.
+/// unit hold. Nothing of them, if there is more than is searched.
 pub(super) fn without_values<T: Tree>(tree: &T, unit: &Unit, message: &str) -> Result<String, T::Error> {
     let mut search = Search { tree, redaction: Redaction::of(message), bytes: BYTES, entries: ENTRIES };
     let complete = match &unit.kind {
@@ -73,7 +73,7 @@ fn in_chart(word: &str, folder: &str) -> Option<String> {
     join(folder, word.split_once('/')?.1)
 }
 
-/// The files of a unit that are looked through.
+/// The files of a unit that are searched.
 struct Search<'t, T> {
     tree: &'t T,
     redaction: Redaction,

@@ -22,7 +22,7 @@ pub enum Tool {
     Helm,
 }
 
-/// The places at which the programs are looked for.
+/// The places that are searched for the programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tools {
     /// The program that renders kustomizations, kustomize or kubectl; by default the first of them on the PATH.

@@ -16,7 +16,7 @@ const LEAD_BUCKETS: [f64; 12] =
 
 /// The outcomes of a rollout that are counted.
 const ENDS: [&str; 4] = ["complete", "failed", "rolled-back", "rollback-failed"];
-/// The results of a look at a repository.
+/// The results of a fetch.
 const FETCHES: [&str; 2] = ["ok", "error"];
 
 /// Labels are known words, and names from the configuration.
@@ -88,10 +88,10 @@ impl NoticeLabels {
     }
 }
 
-/// The result of a hook, by which others ask for a look at a source.
+/// The result of a hook, by which others request a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hooked {
-    /// The source is looked at.
+    /// The source is fetched.
     Accepted,
     /// The signature was wrong, or there was none.
     Refused,
@@ -169,7 +169,7 @@ impl Metrics {
         self.0.corrections.get(&of_source(source)).map_or(0, |counter| counter.get())
     }
 
-    /// Counts a look at the repository: with `ok`, or it could not be reached.
+    /// Counts a fetch: with `ok`, or the repository could not be reached.
     pub fn fetched(&self, source: &str, reached: bool) {
         let result = if reached { "ok" } else { "error" };
         self.0.fetches.get_or_create(&[("source", source.to_owned()), ("result", result.to_owned())]).inc();
@@ -206,7 +206,7 @@ impl Metrics {
         }
     }
 
-    /// Counts a request for a look at a source.
+    /// Counts a request for a fetch.
     pub fn hooked(&self, source: &str, hooked: Hooked) {
         self.0.hooks.get_or_create(&hook(source, hooked)).inc();
     }

@@ -1,4 +1,4 @@
-//! `POST /hooks/SOURCE`: a forge, or a script, says that something was pushed. The request is only a hint to look:
+//! `POST /hooks/SOURCE`: a forge, or a script, says that something was pushed. The request is only a hint to fetch:
 //! nothing of it is believed, or kept, so that an old one that somebody sends again does no harm.
 
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ const SECRETS: usize = 16;
 /// The least time between two warnings about refused hooks.
 const WARNINGS_APART: Duration = Duration::from_mins(1);
 
-/// The hook by which others ask for a look at one source. Cheap to clone.
+/// The hook by which others request a fetch of one source. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Hook(Arc<HooksInner>);
 

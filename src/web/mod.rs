@@ -1,5 +1,5 @@
 //! SHOW. Status, history and metrics over HTTP: `/healthz`, `/readyz`, `/metrics`, JSON under `/api/v1/`, and pages for
-//! people. It only reads; a hook asks the daemon for a look at a source, which the daemon takes of its own.
+//! people. It only reads; a hook requests a fetch from the daemon, and nothing more.
 
 mod answer;
 mod api;
@@ -142,7 +142,7 @@ pub struct Shown {
     pub commit_urls: BTreeMap<String, String>,
     /// The clock.
     pub clock: Clock,
-    /// The hooks by which others ask for a look at a source.
+    /// The hooks by which others request a fetch.
     pub hooks: BTreeMap<String, Hook>,
 }
 

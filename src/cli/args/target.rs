@@ -86,7 +86,7 @@ impl Act {
 /// The kinds that a command is for.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::cli) struct For {
-    /// Their versions and kinds, in the order in which a bare name is looked for.
+    /// Their versions and kinds, in the order of the search for a bare name.
     pub kinds: &'static [(&'static str, &'static str)],
     /// The message for another kind, behind the object: `pausing is not supported`; or, with `{kind}` at its end,
     /// alone.

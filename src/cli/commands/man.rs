@@ -11,7 +11,7 @@ use crate::cli::args::command_line;
 use crate::cli::exit::Exit;
 use crate::cli::output::progress;
 
-/// When the pages were last looked over; a reader of them wants a date.
+/// The date of the last revision of the pages, as readers expect one.
 const DATE: &str = "2026-11-21";
 
 /// The arguments of `belay man`.

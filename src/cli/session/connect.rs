@@ -293,7 +293,8 @@ impl Globals {
         named.or_else(own_state).context("failed to find a state folder: say --state-dir DIR")
     }
 
-    /// Returns the folder with the mirrors and the history, for who only looks: also that of this machine's service.
+    /// Returns the folder with the mirrors and the history, for commands that only read: also that of this machine's
+    /// service.
     pub fn state_to_look_at(&self) -> anyhow::Result<PathBuf> {
         let named = self.state_dir.clone().or_else(named_by_systemd);
         let found = || service::to_look_at(own_state(), &Service::of_this_machine(), service::is_root());

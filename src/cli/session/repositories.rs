@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::git::{GitError, Limits, Mirror, ResolvedRevision, WorkingCopy};
 use belay_core::rollout::{Commit, CommitId};
 
-/// The number of digits that a commit must have to be looked for.
+/// The number of digits that the beginning of a commit's id must have.
 const DIGITS: usize = 4;
 
 /// The Git repositories at hand.

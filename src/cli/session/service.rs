@@ -26,7 +26,7 @@ impl Service {
         Service { root: PathBuf::from("/") }
     }
 
-    /// Returns the folder of its state, if there is a history in it that may be looked at.
+    /// Returns the folder of its state, if there is a readable history in it.
     pub(in crate::cli) fn state(&self) -> Option<PathBuf> {
         let folder = self.config().and_then(|config| config.state.dir).unwrap_or_else(|| self.at(STATE));
         has_a_history(&folder).then_some(folder)

@@ -153,7 +153,7 @@ fn link<T: Tree<Error = Infallible>>(tree: &T, path: &str) -> Option<NotRead> {
     leads.then_some(NotRead::LinkedFolder)
 }
 
-/// Refuses a source whose folder is missing: an empty one looks the same.
+/// Refuses a source whose folder is missing: it would pass for an empty one.
 fn has_all_folders<T: Tree<Error = Infallible>>(followed: &SourcePaths, tree: &T) -> anyhow::Result<()> {
     let Ok(missing) = followed.missing(tree);
     match missing {

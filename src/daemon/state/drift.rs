@@ -18,9 +18,9 @@ const IN_VAIN: Backoff = Backoff::between(Duration::from_secs(5), Duration::from
 /// Live objects that may not be as the head says.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DriftState {
-    /// Objects that may not be as they should be, and when that is looked into.
+    /// Objects that may not be as they should be, and the times of their comparisons.
     pub recheck: BTreeMap<ObjectKey, Instant>,
-    /// Objects that are looked into again at these times, although all that can be done about them for now is done.
+    /// Objects that are compared again at these times, although nothing more can be done about them for now.
     pub later: BTreeMap<ObjectKey, Instant>,
     /// Live objects that are being compared with their manifests, as they were seen.
     pub comparing: BTreeMap<ObjectKey, u64>,
@@ -52,12 +52,12 @@ impl DriftState {
         due.into_iter().collect()
     }
 
-    /// Returns when something is to be looked into next.
+    /// Returns the time of the next comparison.
     pub fn next_due(&self) -> Option<Instant> {
         self.recheck.values().chain(self.later.values()).min().copied()
     }
 
-    /// Puts an object on the list of which something was tried in vain: it is looked into the later the more often it was.
+    /// Lists an object for a comparison after a failed attempt: the more attempts, the later.
     pub fn recheck_later(&mut self, key: &ObjectKey, now: Instant) {
         let again = self.again(key);
         self.recheck_after(key.clone(), again, now);

@@ -25,7 +25,8 @@ const SEARCH_AGAIN: Backoff = Backoff::between(Duration::from_secs(30), Duration
 /// The command itself gives up after 5 minutes, if nobody said otherwise.
 const ROLLED_FOR: Duration = Duration::from_mins(10);
 
-/// Looks into the objects whose time has come. Nothing is looked into while a head is planned, or another check is under way.
+/// Looks into the objects whose time has come. Nothing is compared while a head is planned, or another comparison is
+/// under way.
 pub fn look_into(state: &mut State, now: Instant) -> Vec<Effect> {
     if state.next_look().is_none_or(|at| at > now) {
         return Vec::new();
@@ -178,7 +179,7 @@ fn overtaken(state: &mut State, prepared: Vec<Prepared>, now: Instant) {
 fn correct(state: &mut State, mut prepared: Prepared, effects: &mut Vec<Effect>, start: &mut Start, now: Instant) {
     let key = prepared.planned.wanted.key.clone();
     if let Some(hold) = rolled_by_command(state, &prepared) {
-        // It is looked into again where this fails. If it succeeds, the watch's next report ends that.
+        // It is compared again if this fails. If it succeeds, the watch's next report ends that.
         state.drift.recheck_later(&key, now);
         effects.push(Effect::Adopt { prepared: Box::new(prepared), hold });
         return;

@@ -17,9 +17,9 @@ use belay_core::rollout::{CommitId, ForeignField, Hold, Outcome, Reason, Record,
 /// Something has happened.
 #[derive(Debug)]
 pub enum Event {
-    /// It is time to look at the repository.
+    /// It is time to fetch the repository.
     LookDue { at: Timestamp },
-    /// A look at the repository is through, at a time; with the content of the mirror, if that is to stay in force.
+    /// A fetch is finished, at a time; with the content of the mirror, if that is to stay in force.
     Looked { seen: HeadSeen, kept: Option<Box<HeadChange>>, at: Timestamp },
     /// The source that a head waits for is complete, by the number of the wait.
     Awaited(u64),
@@ -29,9 +29,9 @@ pub enum Event {
     PlanRecorded { record: Box<PlanRecord>, is_lost: bool },
     /// A new head is planned, to which the rollouts under way for these objects give way.
     Superseded { keys: BTreeSet<ObjectKey>, by: CommitId },
-    /// It may be time to look into objects.
+    /// It may be time to compare objects.
     Due,
-    /// Objects were looked into, under the plan of this number.
+    /// Objects were compared, under the plan of this number.
     Checked { plan: u64, prepared: Vec<Prepared> },
     /// The search for objects that have left the repository is done, under the plan of this number; `searched` is true
     /// when all kinds were searched, if they were to be.
@@ -65,9 +65,9 @@ pub enum Event {
 pub enum Effect {
     /// Looks at the repository, of which this head is known.
     Look { known: Option<CommitId> },
-    /// Counts a look at the repository, and whether that was reached.
+    /// Counts a fetch, and whether it reached the repository.
     Fetched(bool),
-    /// Publishes when a look began that reached the repository.
+    /// Publishes the beginning of a fetch that reached the repository.
     LookedAt(Timestamp),
     /// Publishes why the repository can't be followed, if that does not pass by itself.
     Unreadable(Option<String>),
@@ -138,7 +138,7 @@ pub struct Start {
     pub corrections: Vec<Prepared>,
 }
 
-/// The result of a look at the repository.
+/// The result of a fetch.
 #[derive(Debug)]
 pub enum HeadSeen {
     /// The branch, tag or commit to follow does not exist yet.

@@ -14,7 +14,7 @@ use crate::history::Trouble;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::CommitId;
 
-/// Begins a look.
+/// Begins a fetch.
 pub fn look(state: &mut State, at: Timestamp, now: Instant) -> Vec<Effect> {
     state.fetch.looking = Some(at);
     state.fetch.look_began = Some(now);
@@ -24,8 +24,8 @@ pub fn look(state: &mut State, at: Timestamp, now: Instant) -> Vec<Effect> {
     vec![Effect::Look { known: refused.or(awaiting).or_else(|| state.desired.at.clone()) }]
 }
 
-/// Takes the result of a look. If nothing was known of the repository yet, and it did not answer, or its head must wait
-/// for another source, the daemon upholds the mirror's content, `kept`.
+/// Takes the result of a fetch. If nothing was known of the repository yet, and it did not answer, or its head must
+/// wait for another source, the daemon upholds the mirror's content, `kept`.
 pub fn looked(
     state: &mut State,
     seen: HeadSeen,
@@ -107,7 +107,7 @@ fn reached(state: &mut State, effects: &mut Vec<Effect>, now: Instant) {
     }
 }
 
-/// Refuses a head that looks like an accident.
+/// Refuses a suspect head.
 fn refuse(state: &mut State, suspect: SuspectHead, head: &CommitId) -> Effect {
     let seen = match suspect {
         SuspectHead::Emptied => {

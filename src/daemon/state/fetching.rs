@@ -1,4 +1,4 @@
-//! The last and the next look at the repository, and its trouble.
+//! The last and the next fetch of the repository, and its trouble.
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ use tokio::time::Instant;
 use crate::history::Trouble;
 use belay_core::rollout::CommitId;
 
-/// The shortest time between two looks that forges ask for.
+/// The shortest time between two fetches that forges ask for.
 const BETWEEN_PUSHES: Duration = Duration::from_secs(1);
 
-/// The repository: the last and the next look, and its trouble.
+/// The repository: the last and the next fetch, and its trouble.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FetchState {
     /// The trouble with reading the repository.
     pub trouble: Option<Trouble>,
     /// A head that was refused, and why.
     pub refused: Option<(CommitId, String)>,
-    /// When the look began that is under way.
+    /// The beginning of the fetch that is under way.
     pub looking: Option<Timestamp>,
-    /// When the newest look began that reached the repository.
+    /// The beginning of the newest fetch that reached the repository.
     pub looked: Option<Timestamp>,
     pub next_look: Instant,
-    /// When the last look began.
+    /// The beginning of the last fetch.
     pub look_began: Option<Instant>,
     /// The time until which the repository is left alone, because reading it has brought belay down.
     pub rests_until: Option<Instant>,
@@ -32,7 +32,7 @@ pub struct FetchState {
 }
 
 impl FetchState {
-    /// Returns a repository that is looked at at once.
+    /// Returns a repository that is fetched at once.
     pub fn new(now: Instant) -> FetchState {
         FetchState {
             trouble: None,
@@ -57,8 +57,8 @@ impl FetchState {
         self.next_look = self.rests_until.map_or(now, |until| until.max(now));
     }
 
-    /// Asks for a look after a forge's report of a push; at most once a second, so that a thousand pushes are no
-    /// thousand looks.
+    /// Requests a fetch after a forge's report of a push; at most once a second, so that a thousand pushes are no
+    /// thousand fetches.
     pub fn look_for_a_push(&mut self, now: Instant) {
         let scheduled = self.next_look;
         self.look_soon(now);

@@ -44,7 +44,7 @@ pub struct Settings {
     pub drift: Drift,
     /// True when it comes after another source, for which each new head waits.
     pub comes_after: bool,
-    /// The period between two looks at the repository.
+    /// The period between two fetches of the repository.
     pub interval: Duration,
     /// The folders that are followed, for people.
     pub folders: String,
@@ -107,7 +107,7 @@ pub struct Rollouts {
     pub ends_read: usize,
     /// The actions of commands that are not recorded yet.
     pub manual_rollbacks: BTreeMap<(ObjectKey, Timestamp), ByHand>,
-    /// Controllers that somebody is just rolling: how they last looked, and since when.
+    /// Controllers that somebody is just rolling: their last state, and since when.
     pub rolled_by_others: BTreeMap<ObjectKey, (u64, Instant)>,
     /// The number of panics of the rollouts under these records.
     pub panics: BTreeMap<RecordId, u32>,

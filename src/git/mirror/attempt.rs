@@ -2,7 +2,7 @@
 //!
 //! A file beside the mirror says that something new is being brought over or read, and how many attempts at that did not end
 //! before. It is there before the attempt begins, and goes when the attempt ends, well or not. One that is found at a start
-//! is of an attempt that ended with belay. A look that finds nothing new is no attempt: if belay is killed then, the
+//! is of an attempt that ended with belay. A fetch that finds nothing new is no attempt: if belay is killed then, the
 //! repository is not the cause.
 
 use std::fs::{self, File};

@@ -1,4 +1,4 @@
-//! Keeping the mirror's packs few. Every fetch brings one, and every look for an object asks each of them.
+//! Keeping the mirror's packs few. Every fetch brings one, and every lookup of an object asks each of them.
 
 use std::fs;
 use std::path::{Path, PathBuf};

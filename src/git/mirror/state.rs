@@ -40,7 +40,7 @@ impl Mirror {
 
     /// Reads its owner, and checks that the objects exist that its references name.
     fn examine(&self, path: &Path) -> Result<MirrorFound, git2::Error> {
-        // Not `open`: the state folder is belay's own, and root may look at it too.
+        // Not `open`: the state folder is belay's own, and root may read it too.
         let repository = Repository::open_bare(path)?;
         let whose = repository.config()?.get_string(WHOSE)?;
         if whose != self.location.to_string() {

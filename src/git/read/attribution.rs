@@ -54,7 +54,7 @@ pub enum Next {
     Earlier,
     /// Nobody: the file was not there.
     Nobody,
-    /// It was not looked for any further.
+    /// The search ended before it.
     Unknown,
 }
 

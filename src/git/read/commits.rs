@@ -17,7 +17,7 @@ const NAME: usize = 200;
 const MESSAGE: usize = 1 << 20;
 /// The number of trailers that are kept, and the longest one.
 const TRAILERS: usize = 100;
-/// The number of digits that libgit2 looks up by itself.
+/// The number of digits that libgit2 resolves by itself.
 const DIGITS: usize = 4;
 /// The number of candidates that are named when digits fit several commits.
 const CANDIDATES: usize = 20;

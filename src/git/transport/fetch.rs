@@ -33,7 +33,7 @@ pub struct Fetched {
 
 impl Mirror {
     /// Resolves `follow` on the server and brings over the objects that it needs. When nothing has moved that costs one
-    /// look at the repository's references and writes nothing.
+    /// request for the repository's references and writes nothing.
     ///
     /// The former head stays in the mirror for ever, also when the branch was rewritten.
     ///
@@ -85,7 +85,7 @@ impl Mirror {
         Ok(Fetched { head, before })
     }
 
-    /// Returns the head of `follow` at the last fetch, without looking again.
+    /// Returns the head of `follow` at the last fetch, without another one.
     ///
     /// # Errors
     ///

@@ -43,8 +43,8 @@ pub(in crate::git) struct PackSource {
 }
 
 impl PackSource {
-    /// Opens it, and reads its branches and tags; only the one that is wanted, if that is found without looking at all
-    /// of them. It must be a complete one, of the user that belay runs as or declared safe, of regular files only.
+    /// Opens it, and reads its branches and tags; only the wanted one, if that is found without reading all of them. It
+    /// must be a complete one, of the user that belay runs as or declared safe, of regular files only.
     pub(in crate::git) fn look(path: &Path, follow: &Follow) -> Result<(PackSource, Offer), GitError> {
         check_references(path)?;
         let (owned, follow) = (path.to_owned(), follow.clone());

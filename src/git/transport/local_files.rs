@@ -1,4 +1,4 @@
-//! The files of a repository on this machine, looked at before libgit2 opens them.
+//! The files of a repository on this machine, checked before libgit2 opens them.
 //!
 //! libgit2 opens any file that it finds. A pipe in the place of a file keeps it waiting for ever, a device never ends,
 //! and a link or a list of alternates brings in objects of another repository, which the owner of this one may not be

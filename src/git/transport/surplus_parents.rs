@@ -1,5 +1,5 @@
 //! Commits with very many parents, counted before libgit2 walks over them: it keeps a list of commits to visit, and
-//! looks through all of that for each parent.
+//! searches all of that for each parent.
 
 use std::collections::HashSet;
 

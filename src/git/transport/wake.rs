@@ -1,7 +1,7 @@
 //! Noticing at once that somebody has pushed to a repository on this machine.
 //!
-//! A notice from the file system says no more than "look again": which reference moved is read from the repository. And
-//! it may never come: on network file systems, when the kernel's queue overflows, when the repository's folder was
+//! A notice from the file system says no more than "fetch again": which reference moved is read from the repository.
+//! And it may never come: on network file systems, when the kernel's queue overflows, when the repository's folder was
 //! replaced. So the daemon goes on polling, and after each poll calls [`Wake::mend`] to watch the present repository.
 
 use std::fs;
@@ -74,13 +74,13 @@ impl Wake {
         let again = Again(&self.signal.notify);
         tokio::time::sleep(CALM).await;
         std::mem::forget(again);
-        // Notices that came meanwhile are answered by the same look.
+        // Notices that came meanwhile are answered by the same fetch.
         let mut rest = std::pin::pin!(self.signal.notify.notified());
         rest.as_mut().enable();
     }
 
     /// Watches the present repository, if it is another one than before, or the watch was lost. Meant for after each
-    /// poll: costs a few looks at folders when all is well. Blocks, on the disk.
+    /// poll: costs a few reads of folders when all is well. Blocks, on the disk.
     pub fn mend(&self) -> Watching {
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         let broken = self.signal.broken.swap(false, Ordering::AcqRel);
@@ -91,7 +91,7 @@ impl Wake {
             }
             let fresh = folders.watch(&self.signal, identity).map_err(|error| error.to_string())?;
             if watched.replace(fresh).is_some() {
-                // A push while nothing was watched is found by looking.
+                // A push while nothing was watched is found by a fetch.
                 self.signal.notify.notify_one();
             }
             Ok(())
@@ -180,7 +180,7 @@ impl Folders {
 }
 
 /// Returns true when a notice may mean that a reference has moved. Reading the repository gives notices too, of files
-/// that are opened; and a working copy writes its index whenever somebody looks at it.
+/// that are opened; and a working copy writes its index whenever somebody runs a command in it.
 fn is_move(event: &Event, path: &Path, repository: &Path) -> bool {
     let writes = match event.kind {
         EventKind::Access(kind) => kind == AccessKind::Close(AccessMode::Write),

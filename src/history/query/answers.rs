@@ -52,7 +52,7 @@ pub struct RecordAnswer {
 pub struct AuthorAnswer {
     /// The name.
     pub name: String,
-    /// The address; null if only the change-cause tells of the commit.
+    /// The address; null if only the change-cause names the commit.
     pub email: Option<String>,
 }
 

@@ -28,7 +28,7 @@ pub struct Query {
     pub source: Option<String>,
     /// Only records of objects with this name.
     pub name: Option<String>,
-    /// Only records of objects of this kind. Only together with a name or a commit is this found without looking at all
+    /// Only records of objects of this kind. Only together with a name or a commit is this found without reading all
     /// records.
     pub kind: Option<String>,
     /// Only records of objects in this namespace.

@@ -44,7 +44,7 @@ pub struct Follower {
     pub standby: bool,
     /// When it looked at the repository last, or tried to; `None` if it has not.
     pub looked: Option<Timestamp>,
-    /// The period between two looks, in seconds.
+    /// The period between two fetches, in seconds.
     pub interval: u64,
     /// The API server of the cluster that the source is for.
     pub cluster: Option<String>,
@@ -52,11 +52,11 @@ pub struct Follower {
     pub trouble_since: Option<Timestamp>,
 }
 
-/// The delay of a look, besides one interval, after which it is reported as late.
+/// The delay of a fetch, besides one interval, after which it is reported as late.
 const LATE: SignedDuration = SignedDuration::from_secs(60);
 
 impl Follower {
-    /// Returns for how long nobody has looked at the repository, if that is longer than it should be.
+    /// Returns for how long nobody has fetched the repository, if that is longer than it should be.
     #[must_use]
     pub fn absent_for(&self, now: Timestamp) -> Option<SignedDuration> {
         let due = SignedDuration::from_secs(i64::try_from(self.interval).unwrap_or(i64::MAX)).saturating_add(LATE);
@@ -66,8 +66,8 @@ impl Follower {
 }
 
 impl SourceStanding {
-    /// Returns the same, as it is said at a time: a source that no daemon looks at is `blocked`, whatever was said of
-    /// it last.
+    /// Returns the same, as it is reported at a time: a source that no daemon fetches is `blocked`, even if its last
+    /// report was good.
     #[must_use]
     pub fn as_of(mut self, now: Timestamp) -> SourceStanding {
         if let Some(gone) = self.follower.absent_for(now) {
@@ -79,8 +79,8 @@ impl SourceStanding {
         self
     }
 
-    /// Returns true when it is worth noting after another was noted. While rollouts go on, their counts are not; a look
-    /// is once in half a minute.
+    /// Returns true when it is worth noting after another was noted. While rollouts go on, their counts are not; a
+    /// fetch is once in half a minute.
     #[must_use]
     pub fn is_news_after(&self, noted: &SourceStanding) -> bool {
         const LOOKS: SignedDuration = SignedDuration::from_secs(30);
@@ -273,7 +273,7 @@ mod tests {
             assert_eq!(said.blocked.as_deref(), blocked, "at {now}");
             assert_eq!(said.state == SourceState::Blocked, blocked.is_some(), "at {now}");
         }
-        // A standby never looks, and one that has only begun has not looked yet.
+        // A standby never fetches, and one that has only begun has not fetched yet.
         let mut standby = standing.clone();
         standby.follower.standby = true;
         assert_eq!(standby.clone().as_of(at(9_000)), standby);

@@ -143,7 +143,7 @@ impl History {
 impl History {
     /// Returns the records of a workload's revisions that were not well when they were replaced, or failed and were
     /// left, and were not complete again since: the newest of those with one manifest or commit stands for all of them.
-    /// A record that went with another object of its commit says nothing. At most 500 are looked at.
+    /// A record that went with another object of its commit says nothing. At most 500 are read.
     ///
     /// # Errors
     ///

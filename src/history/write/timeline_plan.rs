@@ -21,7 +21,7 @@ pub(super) struct TimelinePlans<'r> {
     source: &'r str,
     head: &'r CommitId,
     plan: i64,
-    /// By commit, for each is looked up once.
+    /// By commit, as each is looked up once.
     known: BTreeMap<&'r CommitId, i64>,
 }
 

@@ -70,7 +70,7 @@ struct HeadRow {
     author: String,
 }
 
-/// Git and the cluster differ: nobody should have to look for that.
+/// Git and the cluster differ: nobody should have to search for that.
 struct HeldRow {
     object: ObjectKey,
     link: String,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-/// A JSON value kept as its text, which takes a tenth of the memory of the value itself; it is read again when it is
-/// looked into. Cheap to clone. Two are equal when their values are.
+/// A JSON value kept as its text, which takes a tenth of the memory of the value itself; it is parsed again on each
+/// use. Cheap to clone. Two are equal when their values are.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Compact(Arc<str>);
 

@@ -24,7 +24,7 @@ pub(super) struct ServerAnswer {
     pub warnings: Vec<Complaint>,
 }
 
-/// An API server as far as it looks at single objects: Kubernetes' own kinds, and those that manifests define.
+/// The checks of an API server on single objects: Kubernetes' own kinds, and those that manifests define.
 #[derive(Debug)]
 pub(super) struct Server {
     /// By group, version and kind.

@@ -11,7 +11,7 @@ use crate::history::{FAILED, Query};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{CommitId, ObjectState, Outcome, Record, StateCounts, Trigger};
 
-/// The number of records that are read at once while commits are looked for.
+/// The number of records that are read at once in a search for commits.
 const PAGE: u32 = 1000;
 
 /// A commit, with the newest record of each object that it changed, the newest first.

@@ -118,7 +118,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
 /// Refuses a workload, source or commit of which there is nothing at all, naming those that there are. An author, a
 /// time or an outcome without records is no error.
 fn check(view: &HistoryView, query: &Query) -> anyhow::Result<()> {
-    /// Among how many of the newest records a name is looked for that is like the one that was typed.
+    /// The number of newest records that are searched for a name like the typed one.
     const NEWEST: u32 = 2000;
     const ALIKE: u16 = 600;
     let Query { source, name, kind, namespace, commit, .. } = query.clone();

@@ -12,7 +12,7 @@ use crate::cluster::Written;
 use belay_core::rollout::health::is_ready;
 use belay_core::rollout::{Workload, rollback_target, same_template, template, with_template};
 
-/// The period between two looks at the pods of a StatefulSet.
+/// The period between two inspections of the pods of a StatefulSet.
 const EVERY: Duration = Duration::from_secs(5);
 
 impl Simulator {

@@ -20,11 +20,11 @@ use crate::history::{History, HistoryError, Query, Resolved};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{CommitId, Outcome, Record, Trigger, is_well};
 
-/// The period between two looks at the history.
+/// The period between two reads of the history.
 const ASK: Duration = Duration::from_millis(500);
-/// The number of looks in a row without a history before that is reported: a daemon that starts has none for a moment.
+/// The number of reads in a row without a history before that is reported: a daemon that starts has none for a moment.
 const TOLD: u32 = 10;
-/// The number of looks in a row for which a commit must have touched nothing: it arrives a moment before its plan is
+/// The number of reads in a row for which a commit must have touched nothing: it arrives a moment before its plan is
 /// written.
 const SEEN: u32 = 3;
 

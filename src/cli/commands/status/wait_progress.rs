@@ -50,7 +50,7 @@ struct Said {
     line: String,
     /// True when its record is open.
     is_open: bool,
-    /// When the live object is looked at, unless something changes until then.
+    /// The time of the next read of the live object, unless something changes until then.
     look_at: Instant,
 }
 
@@ -63,7 +63,7 @@ pub(super) enum NoUse {
 }
 
 impl WaitProgress {
-    /// Prints the changes since the last look. Returns why it is of no use to wait on, if that is so.
+    /// Prints the changes since the last read. Returns why it is of no use to wait on, if that is so.
     pub(super) async fn look(
         &mut self,
         globals: &Globals,

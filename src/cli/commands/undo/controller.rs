@@ -15,7 +15,7 @@ use crate::cluster::{Cluster, Mode, Pace, RollError};
 use belay_core::rollout::rolling_update::{Ask, Begun, ByHand, Live, RollingUpdate, To};
 use belay_core::rollout::{Hold, TemplateMarks, applied_fields, body, marks, same_template, template, with_template};
 
-/// The period between two looks at the cluster while pods come and go.
+/// The period between two reads of the cluster while pods come and go.
 const LOOK: Duration = Duration::from_secs(1);
 /// The number of times that the live object is read again before the command leaves it to the other writer.
 const ROUNDS: usize = 5;

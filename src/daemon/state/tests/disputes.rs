@@ -88,7 +88,7 @@ async fn a_success_resets_nothing() {
         assert_eq!(is_said, second >= 2, "{second}: {effects:?}");
     }
     assert_eq!(seen, [0, 1, 2, 7, 17]);
-    // It stays as it should be: after a while that is looked at once more, and then said.
+    // It stays as it should be: after a while that is compared once more, and then reported.
     state.drift.comparing.insert(key("web"), 1);
     let compared = |at| (Event::Compared { key: key("web"), digest: 1, in_sync: true }, at);
     let (event, at) = compared(start + 20 * S);

@@ -1,4 +1,4 @@
-//! Tests of the times of looks at the repository, and of the consequences.
+//! Tests of the times of fetches, and of the consequences.
 
 use super::*;
 use crate::daemon::head_change::SuspectHead;

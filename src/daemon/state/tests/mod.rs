@@ -200,7 +200,7 @@ fn words(state: &mut State, event: Event, now: Instant) -> Vec<String> {
     on(state, event, now).iter().map(word).collect()
 }
 
-/// When the objects are looked into that are to be, in seconds from `start`.
+/// The times of the comparisons that are to come, in seconds from `start`.
 fn rechecks(state: &State, start: Instant) -> Vec<(&str, f64)> {
     state
         .drift

@@ -150,7 +150,7 @@ impl Redaction {
 
     fn hide_if_secret(&mut self, object: &Value, maybe_secret: &MaybeSecret<'_>) -> bool {
         if let Some(items) = object["items"].as_array() {
-            // All of them are looked through: one that is found ends nothing.
+            // All of them are searched: one match ends nothing.
             return items.iter().filter(|item| self.hide_if_secret(item, maybe_secret)).count() > 0;
         }
         let is_secret = secrecy::of_object(object, maybe_secret) != Showing::Everything;

@@ -1,8 +1,8 @@
 //! Takes values that may be secret out of a program's message about them.
 //!
-//! The text that is shown is bounded, the files that values come from are not known beforehand. So the pieces of the text
-//! are looked up, and values pass by: the memory is some times the text's, the time that of reading the values, whatever
-//! they are.
+//! The text that is shown is bounded, the files that values come from are not known beforehand. So the pieces of the
+//! text are looked up, and values stream past: the memory is a multiple of the text's, and the time that of reading the
+//! values.
 
 mod files;
 mod secret_values;

@@ -83,7 +83,7 @@ fn bytes(value: &Value, written: &str) -> Option<Wrong> {
         return text(value, written).map(|wrong| Wrong { expected: "text in base64", ..wrong });
     };
     let packed: String = packed.chars().filter(|c| !matches!(c, '\n' | '\r')).collect();
-    // Go does not look at the bits that the last character leaves over.
+    // Go ignores the bits that the last character leaves over.
     let decoded = STANDARD.decode(&packed).map(drop);
     match decoded {
         Ok(()) | Err(base64::DecodeError::InvalidLastSymbol(..)) => None,

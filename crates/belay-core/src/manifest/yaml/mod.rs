@@ -111,7 +111,7 @@ fn chunk_documents<'t>(text: &'t str, lines: &Lines, range: &Range<usize>, limit
         let complaint = YamlComplaint { lost: Some(range.clone()), ..YamlComplaint::new(span, message) };
         return (Vec::new(), vec![complaint.hint("an API server does not take more in one request")]);
     }
-    // Only where a file begins does kubectl look for JSON.
+    // kubectl expects JSON only at the beginning of a file.
     let begins = text[..range.start].trim_start_matches('\u{FEFF}').is_empty();
     if begins && part.trim_start().starts_with('{') {
         json_documents(text, lines, range, limits)

@@ -209,7 +209,7 @@ fn below(digits: &str, lengths: std::ops::RangeInclusive<usize>, limit: u32) -> 
 
 /// Decodes base64 with line breaks in it; bytes that are not UTF-8 become U+FFFD, as they do in JSON.
 fn binary(text: &str) -> Result<String, Unreadable> {
-    // Go's decoder does not look at the bits that the last character leaves over.
+    // Go's decoder ignores the bits that the last character leaves over.
     const GO: GeneralPurpose = GeneralPurpose::new(
         &STANDARD,
         GeneralPurposeConfig::new()
@@ -254,8 +254,8 @@ impl Scalar<'_> {
     }
 }
 
-/// kubectl writes a float as JSON, with as few digits as tell it apart, and reads that again: a value that looks whole
-/// then is whole, also if it is not quite the written one.
+/// kubectl writes a float as JSON, with as few digits as identify it, and reads that again: a value that is whole in
+/// that form is whole, even if the written one is not quite.
 pub(super) fn float(value: f64) -> Option<Number> {
     if value.fract() == 0.0
         && value.abs() < 1e21

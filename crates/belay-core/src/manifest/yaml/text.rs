@@ -88,7 +88,7 @@ pub(super) fn narrow(offset: usize) -> u32 {
 
 /// Returns the first character that kubectl's YAML library does not take, and why.
 pub(super) fn forbidden(text: &str) -> Option<(usize, char)> {
-    // Nearly every text is printable ASCII; only the rest is looked at character by character.
+    // Nearly every text is printable ASCII; only the rest is checked character by character.
     let plain = |byte: u8| (0x20..0x7F).contains(&byte) || matches!(byte, b'\n' | b'\r' | b'\t');
     let first = text.bytes().position(|byte| !plain(byte))?;
     text[first..].char_indices().map(|(at, c)| (first + at, c)).find(|(_, c)| !printable(*c))

@@ -85,7 +85,7 @@ pub enum Verdict {
     Waiting(Waiting),
     /// There.
     Complete,
-    /// It looks like failure: [`Judge::rule`] decides when it has seen the pods.
+    /// It may be a failure: [`Judge::rule`] decides when it has seen the pods.
     Suspect(Reason),
 }
 
@@ -266,8 +266,9 @@ impl Judge {
         })
     }
 
-    /// Rules on a suspicion, now that it has been looked at. After [`Judgement::Infrastructure`] the judge waits for another whole
-    /// deadline, but not beyond the outage timeout: then that fault is the reason for which the rollout has failed.
+    /// Rules on a suspicion, after an inspection of the pods. After [`Judgement::Infrastructure`] the judge waits for
+    /// another whole deadline, but not beyond the outage timeout: then that fault is the reason for which the rollout
+    /// has failed.
     pub fn rule(&mut self, suspicion: Reason, observation: &Observation, now: Timestamp) -> Judgement {
         if suspicion.code == ReasonCode::ProgressDeadlineExceeded
             && !self.outage.is_zero()

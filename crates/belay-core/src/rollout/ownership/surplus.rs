@@ -80,7 +80,7 @@ impl Surplus {
             let counts = entry.get("subresource").is_none()
                 // Updates of belay itself, as when a ReplicationController is rolled, are nobody else's.
                 && (reach == Reach::Revision || entry["manager"] != BEFORE && entry["manager"] != marks::FIELD_MANAGER)
-                // The labels by which the command tells pods apart are in the selector, too.
+                // The labels by which the command distinguishes pods are in the selector, too.
                 && entry["manager"] != marks::ROLLING_UPDATE_MANAGER;
             if let Some(fields) = entry["fieldsV1"].as_object_mut().filter(|_| counts) {
                 let template = template_path(body);

@@ -145,7 +145,7 @@ fn join(path: &str, name: &str) -> String {
     }
 }
 
-/// Returns true when only belay's own bookkeeping differs: its label and annotations. Said in plans, so that a first
+/// Returns true when only belay's own bookkeeping differs: its label and annotations. Shown in plans, so that a first
 /// take-over does not look like a change of the workload.
 #[must_use]
 pub fn only_marks(changes: &[Change]) -> bool {

@@ -12,7 +12,7 @@ const TEMPLATE: &str = "spec.template.";
 const ANNOTATIONS: &str = "spec.template.metadata.annotations";
 
 impl Trigger {
-    /// Returns the trigger as it is told: of a commit, by what the plan changes of the pod template.
+    /// Returns the published trigger: of a commit, by the plan's change of the pod template.
     #[must_use]
     pub fn told(&self, action: &PlanStep) -> Trigger {
         match action {

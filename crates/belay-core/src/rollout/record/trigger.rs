@@ -17,8 +17,8 @@ pub enum Trigger {
     NewImage,
     /// A commit changed a ConfigMap or Secret that the pod template names, and nothing else of the workload's template.
     ConfigChange,
-    /// The pods were made anew, and nothing else changed of them: by `belay restart` or kubectl, the manager that wrote it;
-    /// null if a commit says so.
+    /// The pods were created again, and nothing else changed of them: by `belay restart` or kubectl, the manager that
+    /// wrote it; null if a commit says so.
     Restart(Option<String>),
     /// An autoscaler changed the number of pods; its name.
     Autoscaler(

@@ -5,10 +5,10 @@ use serde_json::Value;
 use super::super::TemplateMarks;
 use super::{Bounds, ByHand, Refused};
 
-/// The label that tells the pods of the two controllers apart, unless another is asked for.
+/// The label that distinguishes the pods of the two controllers, unless another is asked for.
 pub const DEFAULT_LABEL_KEY: &str = "deployment";
 
-/// The label that the daemon tells pods apart with.
+/// The label by which the daemon distinguishes pods.
 pub const TEMPLATE_LABEL: &str = "belay.dev/template";
 
 /// The request of a person for a rolling update.
@@ -20,7 +20,7 @@ pub struct Ask {
     pub new: Option<String>,
     /// The target.
     pub to: To,
-    /// The label that tells the pods of the two controllers apart.
+    /// The label that distinguishes the pods of the two controllers.
     pub label_key: String,
     /// The container that gets the image; needed if there are several.
     pub container: Option<String>,
@@ -103,7 +103,7 @@ impl Ask {
         self.labels() && self.new.is_none()
     }
 
-    /// Returns true when a label that this update adds tells the two controllers apart.
+    /// Returns true when a label that this update adds distinguishes the two controllers.
     pub(super) fn labels(&self) -> bool {
         matches!(self.to, To::Image(_) | To::Template(_))
     }

@@ -5,10 +5,9 @@
 //! or keeps its own. The names of the annotations, the order of the steps and the texts are those of `kubectl
 //! rolling-update`, which kubectl had until 1.17.
 //!
-//! All that must be known to go on is written on the two controllers. So [`RollingUpdate::step`] looks at the live
-//! objects and returns the one next write; its performer looks again after it. Killed after any write, the same request
-//! goes on where it was. Only the lines that were printed already, and the end of the update period, are kept in
-//! between.
+//! All that must be known to go on is written on the two controllers. So [`RollingUpdate::step`] reads the live objects
+//! and returns the one next write; its performer reads again after it. Killed after any write, the same request goes on
+//! where it was. Only the lines that were printed already, and the end of the update period, are kept in between.
 
 mod already;
 mod ask;

@@ -14,7 +14,7 @@ pub(super) struct ModelCluster {
     pub pods: BTreeMap<String, Value>,
     /// Returns true when pods of an image become ready.
     pub ready: fn(&str) -> bool,
-    /// The number of pods that become ready at one look; the rest waits.
+    /// The number of pods that become ready at one step; the rest waits.
     pub pace: usize,
     count: u64,
     /// Everything that was said.

@@ -14,7 +14,7 @@ pub enum Refused {
         "Could not find {name:?} to rollback.\nTo go back to an earlier version, roll to its image: belay rolling-update {old} --image=IMAGE"
     )]
     NothingToRollBack {
-        /// The controller that was looked for.
+        /// The missing controller.
         name: String,
         /// The controller that would have come back.
         old: String,
@@ -92,10 +92,10 @@ pub enum Refused {
         /// The name in the manifest.
         written: String,
     },
-    /// The label that tells the pods apart has no name.
+    /// The label that distinguishes the pods has no name.
     #[error("--deployment-label-key can not be empty")]
     NoLabelKey,
-    /// The pods of the two could not be told apart.
+    /// The selectors of the two match the same pods.
     #[error("{next} must specify a matching key with non-equal value in Selector for {old}")]
     SameSelector {
         /// The next controller.

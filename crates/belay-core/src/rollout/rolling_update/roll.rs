@@ -199,7 +199,7 @@ pub(super) fn scale(of: Controller<'_>, size: i64, direction: &str) -> Step {
     Step::Write { write: Write::Change { name: of.name().to_owned(), patch }, says, last: None }
 }
 
-/// Checks that the pods of the two can be told apart.
+/// Checks that the selectors of the two match different pods.
 fn check_selectors(old: Controller<'_>, next: Controller<'_>) -> Result<(), Refused> {
     let present = old.selector();
     let differs = |(key, value): (&str, &str)| present.get(key).is_some_and(|present| *present != value);

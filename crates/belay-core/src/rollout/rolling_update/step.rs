@@ -7,7 +7,7 @@ use super::Sizes;
 /// The next step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// One write; then look again.
+    /// One write; then the objects are read again.
     Write {
         /// The write.
         write: Write,
@@ -16,7 +16,7 @@ pub enum Step {
         /// The line after it, if nothing else is left to do.
         last: Option<String>,
     },
-    /// A controller has not caught up yet: look again after the poll interval.
+    /// A controller has not caught up yet: read again after the poll interval.
     Wait {
         /// The awaited thing, for people.
         what: String,
