@@ -36,7 +36,7 @@ pub struct Config {
     /// The login to clusters.
     #[serde(default)]
     pub cluster: ClusterConfig,
-    /// The place of belay's memory.
+    /// The state folder, and the bounds of the history in it.
     #[serde(default)]
     pub state: StateConfig,
     /// The pages over HTTP.
@@ -77,7 +77,7 @@ impl Default for ClusterConfig {
     }
 }
 
-/// The place of belay's memory.
+/// The state folder, and the bounds of the history in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StateConfig {

@@ -17,7 +17,7 @@ pub struct NotifyConfig {
     pub name: String,
     /// The protocol that it understands.
     pub kind: NotifyKind,
-    /// The sources that it is told of; all where it is left out.
+    /// The sources whose events it is sent; all if it is left out.
     #[serde(default)]
     pub sources: Vec<String>,
     /// The events that it is sent: the worst outcome of an object of the commit, of `complete`, `rolled-back`,
@@ -111,9 +111,9 @@ pub enum NotifyEvent {
     Superseded,
     /// The repository or the cluster of a source can't be reached, for five minutes.
     Blocked,
-    /// A source that was told to be blocked no longer is.
+    /// A source that was reported as blocked no longer is.
     Unblocked,
-    /// Somebody else keeps changing a field that belay puts right.
+    /// Somebody else keeps changing a field that belay corrects.
     Disagreement,
 }
 

@@ -46,7 +46,7 @@ pub struct SourceConfig {
     /// repository say the same; if both speak of a file, this counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<String>,
-    /// The period between two looks at the repository; one on this machine also wakes belay at once.
+    /// The period between two fetches of the repository; one on this machine also wakes belay at once.
     #[serde(default = "default_interval")]
     pub interval: Span,
     /// Delete objects when their manifests leave the repository.
@@ -192,7 +192,7 @@ pub struct CredentialsConfig {
     pub known_hosts: Option<PathBuf>,
 }
 
-/// `POST /hooks/NAME` at the address of `[web] listen`: whoever knows a secret may ask belay to look at the repository.
+/// `POST /hooks/NAME` at the address of `[web] listen`: a sender that knows a secret may request a fetch of the repository.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HookConfig {

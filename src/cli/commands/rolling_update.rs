@@ -60,7 +60,7 @@ pub struct Args {
     /// Time for which new pods are left alone before old ones go
     #[arg(long, value_name = "TIME", default_value = "1m")]
     update_period: Span,
-    /// Period between two looks at the cluster
+    /// Period between two reads of the cluster
     #[arg(long, value_name = "TIME", default_value = "3s")]
     poll_interval: Span,
     /// Longest time without progress: then it stops, and exits with 4

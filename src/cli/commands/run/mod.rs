@@ -53,7 +53,7 @@ pub struct Args {
     /// The folder in it; may be given several times, and hold `*`
     #[arg(long, value_name = "PATH", requires = "repository")]
     path: Vec<String>,
-    /// Period between two looks at the repository
+    /// Period between two fetches of the repository
     #[arg(long, value_name = "TIME", requires = "repository")]
     interval: Option<Span>,
     /// The source's name
