@@ -192,7 +192,8 @@ pub struct CredentialsConfig {
     pub known_hosts: Option<PathBuf>,
 }
 
-/// `POST /hooks/NAME` at the address of `[web] listen`: a sender that knows a secret may request a fetch of the repository.
+/// `POST /hooks/NAME` at the address of `[web] listen`: a sender that knows a secret may request a fetch of the
+/// repository.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HookConfig {

@@ -73,7 +73,8 @@ impl ResourceStore {
         self.objects.insert(object.path.clone(), object);
     }
 
-    /// Carries out a change whose expectation holds; without a draft the object goes. [`Self::tell`] sends the event to watches.
+    /// Carries out a change whose expectation holds; without a draft the object goes. [`Self::tell`] sends the event to
+    /// watches.
     pub(super) fn write(&mut self, path: Arc<str>, draft: Option<Draft>, revision: u64) -> Option<Arc<Event>> {
         let (change, previous, object) = if let Some(mut draft) = draft {
             draft.share_managers(&mut self.managers);
