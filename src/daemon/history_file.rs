@@ -22,7 +22,7 @@ pub(super) async fn keep_history(history: History, status: watch::Sender<Status>
             continue;
         }
         if let Some(trouble) = &trouble {
-            error!(trouble, "what becomes of commits is not written down");
+            error!(trouble, "outcomes of commits are not written down");
         }
         status.send_if_modified(|status| {
             let say = |source: &mut SourceStatus| match (&trouble, &said) {

@@ -24,7 +24,7 @@ impl Context {
         match lost {
             Ok(lost) => lost.map(|(folder, words)| format!("the folder {folder} {words}")),
             // Objects that are not known to have left are not deleted.
-            Err(error) => Some(format!("whether the folder of {path} is still there can't be read: {error}")),
+            Err(error) => Some(format!("the folder of {path} can't be checked: {error}")),
         }
     }
 }

@@ -192,7 +192,7 @@ impl Repository {
             return Ok(placed);
         }
         let what = format!(
-            "what changes at once in the manifests below {:?}, {} among them, is more than belay reads: split it into several \
+            "the changed manifests below {:?}, {} among them, are more than belay reads at once: split the change into several \
              sources (path = \"…\"), or into several commits; it",
             self.folder, placed.0
         );

@@ -57,7 +57,7 @@ impl Source {
         if std::mem::replace(&mut self.recorded.history, begun) == begun {
             return;
         }
-        warn!("what was known of the source was lost with the history; planning anew");
+        warn!("the records of the source were lost with the history; planning anew");
         self.state.planning.planned = None;
         self.state.rollouts.resumed.clear();
         self.search_again();

@@ -149,7 +149,7 @@ fn message(dispute: &Dispute, now: Timestamp) -> String {
     let since = now.checked_sub(lasted).unwrap_or(now);
     let Dispute { fields, times, wait, .. } = dispute;
     let is_gone = fields.iter().all(|field| field.path.is_empty());
-    let about = if is_gone { "whether it is there".to_owned() } else { paths(fields) };
+    let about = if is_gone { "its existence".to_owned() } else { paths(fields) };
     let by = managers(fields);
     let since = since.strftime("%Y-%m-%dT%H:%M:%SZ");
     format!(

@@ -47,7 +47,7 @@ pub(super) fn text(notification: &Notification, style: &Style) -> String {
     if !notification.is_final {
         text.push_str(" (not through yet)");
     }
-    let links = [(&notification.page, "what belay saw"), (&notification.forge, "the commit")];
+    let links = [(&notification.page, "the evidence"), (&notification.forge, "the commit")];
     for (url, name) in links.into_iter().filter_map(|(url, name)| Some((url.as_ref()?, name))) {
         let _ = write!(text, "\n{}", (style.link)(url, name));
     }

@@ -225,7 +225,7 @@ impl Metrics {
             "Rollouts that have ended since belay was started, by what set them off",
             rollouts.clone(),
         );
-        registry.register("belay_rollout_duration_seconds", "How long rollouts took, in seconds", durations.clone());
+        registry.register("belay_rollout_duration_seconds", "The duration of rollouts, in seconds", durations.clone());
         registry.register(
             "belay_commit_to_complete_seconds",
             "Seconds from the writing of a commit until a workload was complete with it",

@@ -40,7 +40,7 @@ pub(super) fn document() -> Value {
     add("/api/v1/workloads", "The workloads that belay has applied, or is to apply.", asked, schema, problem.clone());
     let schema = schemas.subschema_for::<HistoryAnswer>();
     let asked = parameters::<HistoryAsked>();
-    add("/api/v1/history", "What was rolled out, the newest first.", asked, schema, problem.clone());
+    add("/api/v1/history", "The rollouts, the newest first.", asked, schema, problem.clone());
     let schema = schemas.subschema_for::<ShowAnswer>();
     let digits = json!({"name": "sha", "in": "path", "required": true, "schema": {"type": "string"},
         "description": "The id of a commit, or how it begins."});
@@ -55,7 +55,7 @@ pub(super) fn document() -> Value {
     let asked = parameters::<StatsAsked>();
     add(
         "/api/v1/stats",
-        "How often is deployed, how long it takes, how often it fails, how soon it is mended.",
+        "The number of deployments, their lead time, their failures, and the time to recovery.",
         asked,
         schema,
         problem,
@@ -63,7 +63,7 @@ pub(super) fn document() -> Value {
     json!({
         "openapi": "3.1.0",
         "info": {"title": "belay", "version": env!("CARGO_PKG_VERSION"),
-            "description": "What belay's commands print with `-o json`, of a running daemon. It only reads. Fields are only ever added."},
+            "description": "The output of belay's commands with `-o json`, of a running daemon. It only reads. Fields are only ever added."},
         "paths": paths,
         "components": {"schemas": schemas.take_definitions(true)},
     })

@@ -44,7 +44,7 @@ const OTHERS: [(&str, &str); 18] = [
     ("top", "'belay status --watch' goes on showing each workload"),
     (
         "delete",
-        "what leaves the repository is deleted where 'prune = true'; 'kubectl delete' deletes what belay did not put there",
+        "objects that leave the repository are deleted with 'prune = true'; 'kubectl delete' deletes all others",
     ),
     ("log", "'belay history' shows what was rolled out"),
     ("validate", "'belay check' reads manifests without a cluster"),

@@ -352,7 +352,7 @@ impl<'a> Comparison<'a> {
         }
         let paths = self.found.changes.len() + self.found.odd.len();
         let what = format!(
-            "what differs in {} takes too much memory; follow a folder of it (path = \"…\"); paths that differ",
+            "the difference in {} takes too much memory; follow a folder of it (path = \"…\"); paths that differ",
             if self.path.is_empty() { "/" } else { &self.path }
         );
         Err(GitError::TooMany { what, limit: paths })

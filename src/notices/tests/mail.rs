@@ -219,5 +219,5 @@ fn a_mail_says_what_happened_in_plain_text() {
     let (head, body) = mail.split_once("\r\n\r\n").unwrap();
     assert!(!head.contains("\r\nBcc") && head.contains("Message-ID: <0123@example.com>"), "{head}");
     assert!(body.contains("shop: rolled-back 1a2b3c4 Faster  Bcc: everybody@example.com"), "{body}");
-    assert!(body.contains("what belay saw: https://belay.example.com/commits/1a2b3c4"), "{body}");
+    assert!(body.contains("the evidence: https://belay.example.com/commits/1a2b3c4"), "{body}");
 }

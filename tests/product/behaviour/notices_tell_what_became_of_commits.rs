@@ -201,7 +201,7 @@ async fn a_rollback_says_what_failed_why_and_what_runs_now() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    assert!(text.contains(&format!("<https://belay.example.com/commits/{bad}|what belay saw>")), "{text}");
+    assert!(text.contains(&format!("<https://belay.example.com/commits/{bad}|the evidence>")), "{text}");
     assert_eq!((sent.len(), sent[0].headers.contains_key("x-belay-signature-256")), (1, false));
     assert_eq!(world.metrics().notices("ops", NoticeLabels::Sent), 1);
     telling.end().await;

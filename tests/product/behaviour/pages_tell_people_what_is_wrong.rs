@@ -64,7 +64,7 @@ async fn from_the_overview_to_the_evidence() {
     let commit = page(&web, &format!("/commits/{}", &bad[..10])).await;
     shows(
         &commit,
-        &["rolled-back, held", "back to <a", "What was seen", "<h3>Pod web-", "belay retry deployment/web -n default"],
+        &["rolled-back, held", "back to <a", "Evidence", "<h3>Pod web-", "belay retry deployment/web -n default"],
     );
     shows(
         &commit,

@@ -160,7 +160,7 @@ async fn without_scripts_everything_is_there() {
     for (path, texts) in [
         ("/".to_owned(), vec!["Git and the cluster differ", "held", "rejected", "Deployment default/cart"]),
         ("/timeline".to_owned(), vec!["Cache headers for images", "rolled-back"]),
-        (format!("/commits/{bad}"), vec!["What was seen", "belay retry deployment/web -n default"]),
+        (format!("/commits/{bad}"), vec!["Evidence", "belay retry deployment/web -n default"]),
         ("/workloads/shop/Deployment/default/web".to_owned(), vec!["Revisions", "present"]),
         ("/figures".to_owned(), vec!["The last 30 days"]),
     ] {

@@ -84,16 +84,16 @@ fn each_of_them_edits_the_manifest_and_commits() {
 fn what_can_not_be_is_refused() {
     let copy = Copy::new();
     for (line, code, words) in [
-        ("resources web", 1, "which resources?"),
+        ("resources web", 1, "no limit and no request:"),
         ("resources web --limits cpu", 1, "NAME=AMOUNT"),
         ("volume web --name a", 2, "--add"),
         ("volume web --add --name a", 1, "--configmap"),
         ("volume web --remove --name a", 1, "has no volume \"a\""),
         ("volume web --add --name a --mount-path /a", 1, "has no volume \"a\""),
         ("port web 8080", 1, "several containers: app, side"),
-        ("port web --container app", 1, "which port?"),
+        ("port web --container app", 1, "no port:"),
         ("port web 8080- --container app", 1, "has no port 8080/TCP"),
-        ("security web", 1, "what is to be so?"),
+        ("security web", 1, "no setting:"),
         ("selector deploy/web app=x", 1, "keeps its selector for good"),
         ("image web --image a:1", 2, "--container"),
     ] {

@@ -267,10 +267,7 @@ impl Application<'_, '_> {
             sync_option(found, &option);
         }
         if let Some(project) = spec.get("project").filter(|project| project.text() != Some("default")) {
-            found.without_counterpart(
-                &project,
-                Some("what belay may write is what the user of its kubeconfig may write"),
-            );
+            found.without_counterpart(&project, Some("belay may write the same objects as the user of its kubeconfig"));
         }
         let here = |text: Option<&str>| matches!(text, Some("https://kubernetes.default.svc" | "in-cluster"));
         for name in ["destination.server", "destination.name"] {

@@ -41,7 +41,7 @@ const KUSTOMIZATION: Fields = &[
     ("suspend", LEAVE_OUT),
     ("kubeConfig", ONE_CLUSTER),
     ("serviceAccountName", ONE_USER),
-    ("deletionPolicy", Some("what a source applied stays when the source is removed from the configuration")),
+    ("deletionPolicy", Some("objects of a source stay when the source is removed from the configuration")),
 ];
 
 const RELEASE: Fields = &[

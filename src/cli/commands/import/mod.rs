@@ -70,7 +70,7 @@ pub(in crate::cli) fn run(args: &Args) -> anyhow::Result<Exit> {
     found.errors.iter().for_each(|error| progress(plain(&format!("error: {error}"))));
     if !found.sources.is_empty() {
         // The output is a configuration, or an error says why not.
-        Config::parse(&text, "what is printed")?;
+        Config::parse(&text, "the printed configuration")?;
     }
     if found.errors.is_empty() {
         return Ok(Exit::Done);
@@ -82,9 +82,9 @@ pub(in crate::cli) fn run(args: &Args) -> anyhow::Result<Exit> {
 /// Returns the sources of a configuration, as they are written there.
 fn sources(text: &str) -> anyhow::Result<Vec<Value>> {
     if !text.is_empty() {
-        Config::parse(text, "what is printed")?;
+        Config::parse(text, "the printed configuration")?;
     }
-    let mut written: Value = toml::from_str(text).context("what would be printed is no TOML")?;
+    let mut written: Value = toml::from_str(text).context("the configuration to print is no TOML")?;
     Ok(match written.get_mut("source").map(Value::take) {
         Some(Value::Array(sources)) => sources,
         _ => Vec::new(),

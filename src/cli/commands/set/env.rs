@@ -23,7 +23,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
         add_all_of(globals, &args, from, &mut variables).await?;
     }
     if variables.set.is_empty() && variables.remove.is_empty() {
-        bail!("which variable? say NAME=VALUE, NAME- to remove one, or --list");
+        bail!("no variable: say NAME=VALUE, NAME- to remove one, or --list");
     }
     change(globals, &args.place, &words, &variables).await
 }

@@ -54,7 +54,7 @@ impl Images {
             images.push((container.to_owned(), image.to_owned()));
         }
         if images.is_empty() {
-            bail!("which image? say CONTAINER=IMAGE, or '*=IMAGE' for every container");
+            bail!("no image: say CONTAINER=IMAGE, or '*=IMAGE' for every container");
         }
         Ok(Images(images))
     }

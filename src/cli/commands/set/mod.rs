@@ -176,7 +176,7 @@ pub(in crate::cli) async fn change(
         return filter(globals, place, words, change);
     }
     if words.is_empty() && place.selector().is_none() {
-        bail!("which workload? say KIND/NAME, -l LABELS, or --all");
+        bail!("no workload: say KIND/NAME, -l LABELS, or --all");
     }
     let mut worktree = open(globals, place)?;
     let rendered = rendered(globals, place)?;
@@ -306,7 +306,7 @@ async fn live(globals: &Globals, place: &Place, words: &[String], change: &impl 
         output: place.output,
     };
     if on.workloads.is_empty() && on.selector.is_none() {
-        bail!("which workload? say KIND/NAME, -l LABELS, or --all");
+        bail!("no workload: say KIND/NAME, -l LABELS, or --all");
     }
     let only = For { kinds: change.kinds(), otherwise: change.otherwise(), verb: "Change" };
     each(globals, &on, only, async |cluster, target, mode| {

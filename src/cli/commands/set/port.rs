@@ -40,7 +40,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let (ports, words): (Vec<String>, Vec<String>) = args.words.into_iter().partition(is_port);
     let ports = ports.iter().map(|word| read(word)).collect::<anyhow::Result<Vec<Port>>>()?;
     if ports.is_empty() {
-        bail!("which port? say 8080, http=8080, 53/UDP, or 8080- to take one away");
+        bail!("no port: say 8080, http=8080, 53/UDP, or 8080- to take one away");
     }
     change(globals, &args.place, &words, &Pods(Ports { ports, container: args.container })).await
 }

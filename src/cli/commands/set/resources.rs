@@ -48,7 +48,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
         }
     }
     if amounts.is_empty() {
-        bail!("which resources? say --limits cpu=500m,memory=512Mi, --requests …, or both");
+        bail!("no limit and no request: say --limits cpu=500m,memory=512Mi, --requests …, or both");
     }
     change(globals, &args.place, &args.words, &Pods(Resources { amounts, containers: args.containers })).await
 }

@@ -62,7 +62,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let (add, drop) = (args.add_capability, args.drop_capability);
     if fields.is_empty() && add.is_empty() && drop.is_empty() {
         bail!(
-            "what is to be so? say --run-as-user UID, --run-as-non-root, --read-only-root-filesystem, --drop-capability ALL …"
+            "no setting: say --run-as-user UID, --run-as-non-root, --read-only-root-filesystem, --drop-capability ALL …"
         );
     }
     if let Some(both) = add.iter().find(|name| drop.contains(name)) {

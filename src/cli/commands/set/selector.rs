@@ -40,7 +40,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
         }
     }
     if all.is_empty() {
-        bail!("which labels? say LABEL=VALUE,…: all that the pods must have");
+        bail!("no labels: say LABEL=VALUE,…: all that the pods must have");
     }
     change(globals, &args.place, &words, &Labels(all)).await
 }

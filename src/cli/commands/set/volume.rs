@@ -75,7 +75,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
         _ => None,
     };
     if args.add && source.is_none() && args.mount_path.is_none() {
-        bail!("what is in it, and where? say --configmap, --secret, --claim or --empty-dir, and --mount-path PATH");
+        bail!("no content, or no place: say --configmap, --secret, --claim or --empty-dir, and --mount-path PATH");
     }
     let mount = args.mount_path.as_ref().map(|path| {
         let mut mount = json!({"name": args.name, "mountPath": path});

@@ -103,7 +103,7 @@ fn by_place(
     mirror: &Mirror,
     id: &CommitId,
 ) -> anyhow::Result<String> {
-    let follow = followed.map_or_else(|| "what it follows".to_owned(), |followed| followed.follow.clone());
+    let follow = followed.map_or_else(|| "its branch".to_owned(), |followed| followed.follow.clone());
     let Some(head) = history.heads(source)?.recorded else {
         return Ok(format!("{source} has planned nothing yet, as far as is known here."));
     };

@@ -59,7 +59,7 @@ pub(super) fn of_commit(memory: &UndoHistory, target: &Target, all: &[Revision],
     match memory.template_of(source, target, digits)? {
         Some((commit, template)) => Ok(Goal {
             template,
-            describe: format!("what commit {} said", commit.change_cause()),
+            describe: format!("the manifest of commit {}", commit.change_cause()),
             marks: TemplateMarks::of(&commit),
             keeper: String::new(),
             asked: format!("commit {digits}"),

@@ -51,8 +51,7 @@ impl ApiServer {
 
     fn status_of(&self, name: &str) -> Value {
         let is_well = name != STORE || !self.lost().is_cancelled();
-        let (status, message) =
-            if is_well { ("True", "ok") } else { ("False", "what is written is not kept any more") };
+        let (status, message) = if is_well { ("True", "ok") } else { ("False", "writes are not kept any more") };
         json!({
             "metadata": { "name": name },
             "conditions": [{ "type": "Healthy", "status": status, "message": message }],
