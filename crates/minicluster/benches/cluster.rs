@@ -1,7 +1,8 @@
 //! The cost of the cluster, measured and held against its promises: `cargo bench --workspace --bench cluster`.
 //!
-//! Each measurement runs in a process of its own, so that its memory is its own. `-- --quick` takes a tenth of the sizes,
-//! for a look. With `KUBEBUILDER_ASSETS` the real control plane is measured beside it, with the same kubelet.
+//! Each measurement runs in a process of its own, so that its memory is its own. `-- --quick` takes a tenth of the
+//! sizes, for a quick check. With `KUBEBUILDER_ASSETS` the real control plane is measured beside it, with the same
+//! kubelet.
 //!
 //! Seen on two shared cores: a start in 13 ms, most of it the roles of a new cluster; 3,000 Deployments 7.7 to 9.5 times as
 //! fast as on the real control plane, in 187 to 194 MiB; 40 KiB for each of 1,000 to 10,000 pods, and 1.2 to 4.0 ms; a rollout

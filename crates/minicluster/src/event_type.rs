@@ -5,7 +5,7 @@
 pub enum EventType {
     /// It is.
     Normal,
-    /// Somebody should look.
+    /// A person should act.
     Warning,
 }
 

@@ -1,5 +1,5 @@
 //! The counts behind the promises of speed: how many requests the parts of a cluster make for so many workloads, and
-//! how often they look at something.
+//! how many reconciliations they do.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ pub enum Counted {
     Selected,
     /// Labels were held against a selector.
     Matched,
-    /// All nodes were looked at for a pod.
+    /// All nodes were tried for a pod.
     Placed,
 }
 
@@ -115,7 +115,7 @@ fn counting(cluster: &MiniCluster, counts: &Arc<Mutex<Counts>>) -> kube::Client 
 #[derive(Debug)]
 struct Work {
     requests: Counts,
-    /// The number of looks of a controller at an object.
+    /// The number of reconciliations of a controller.
     looks: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Objects read without their managed fields: often half of an object, and nothing that a controller looks at.
+//! Objects read without their managed fields: often half of an object, and nothing that a controller reads.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -64,8 +64,8 @@ impl ApiServer {
         Ok(())
     }
 
-    /// Tells everybody in the cluster which authority, as PEM, signs the certificates of clients: servers that stand in
-    /// for this one look there.
+    /// Publishes the authority, as PEM, that signs the certificates of clients: servers that stand in for this one read
+    /// it there.
     ///
     /// # Errors
     /// The server's own rules refuse it, which is a mistake in here.

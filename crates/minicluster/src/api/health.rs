@@ -15,7 +15,7 @@ enum Where {
     Alive,
 }
 
-/// The checks of the real server, under its names and in its order: clients and probes look for single checks. A check
+/// The checks of the real server, under its names and in its order: clients and probes ask for single checks. A check
 /// for a part that is not here has nothing that could fail, and passes.
 const CHECKS: [(&str, Where); 37] = [
     ("ping", Where::Everywhere),

@@ -1,8 +1,9 @@
 //! Controllers: clients of the Kubernetes API that make status follow spec.
 //!
 //! They are built like those of a real cluster and can take their place, or be replaced by them: all that they are given
-//! is a [`kube::Client`]. Informers keep the kinds in memory, work queues hold the keys of objects to look at, workers
-//! bring one object at a time in order. The same seed on the same API server gives the same writes in the same order.
+//! is a [`kube::Client`]. Informers keep the kinds in memory, work queues hold the keys of objects to reconcile,
+//! workers bring one object at a time in order. The same seed on the same API server gives the same writes in the same
+//! order.
 
 mod claim_protection;
 mod cluster_roles;

@@ -77,7 +77,7 @@ pub fn claim(owner: &ObjectMeta, selector: &Selector, object: &ObjectMeta) -> Cl
     }
 }
 
-/// Claims objects for an owner: keeps what is its own, adopts, releases. One live look at the owner precedes the first
+/// Claims objects for an owner: keeps what is its own, adopts, releases. One live read of the owner precedes the first
 /// adoption, because the cache may show an owner that is gone.
 pub struct Claimer<'a> {
     /// Through which patches are sent.

@@ -94,7 +94,7 @@ impl TaintEviction {
         self.nodes.get(&Key::new("", pod.spec.node_name.as_deref()?))
     }
 
-    /// Returns the time at which this pod is to go, counted from the first look at it, or else from now.
+    /// Returns the time at which this pod is to go, counted from its first reconciliation, or else from now.
     fn until(&self, key: &Key, pod: &Pod, patience: SignedDuration, now: Timestamp) -> Timestamp {
         let uid = uid_of(&pod.metadata);
         let mut waiting = self.lock();

@@ -1,4 +1,4 @@
-//! The queue of keys that a controller has to look at.
+//! The queue of keys that a controller has to reconcile.
 //!
 //! A key is in the queue at most once, and only one worker has it at a time: a key that is added while a worker has it
 //! comes back when that worker is done. So the queue is never longer than there are objects.

@@ -19,7 +19,7 @@ pub trait Reconciler: Send + Sync + 'static {
     /// Returns its name, for logs.
     fn name(&self) -> &'static str;
 
-    /// Returns the queue of keys to look at.
+    /// Returns the queue of keys to reconcile.
     fn queue(&self) -> &WorkQueue<Self::Key>;
 
     /// Brings one object in order. A failure is tried again after a pause.
@@ -52,7 +52,7 @@ pub fn spawn<R: Reconciler>(reconciler: &Arc<R>, count: usize, tracker: &TaskTra
 
 async fn work<R: Reconciler>(reconciler: &R, key: &R::Key) {
     let queue = reconciler.queue();
-    // A fault of ours in one object must not keep the others from being looked at.
+    // A fault of ours in one object must not keep the others from being reconciled.
     let started = tokio::time::Instant::now();
     let outcome = AssertUnwindSafe(reconciler.sync(key)).catch_unwind().await;
     tracing::trace!(controller = reconciler.name(), %key, took = ?started.elapsed(), "looked at");

@@ -17,7 +17,7 @@ pub enum Moment {
     Heartbeat,
     /// Something happens to the pod with this uid, or a write of it is tried again.
     Pod(Uid),
-    /// The pod with this uid is looked at again by the scheduler.
+    /// The pod with this uid is scheduled again.
     Binding(Uid),
 }
 

@@ -15,7 +15,7 @@ use super::writes::{What, WriteResult};
 const PREEMPTED: &str = "default-scheduler: preempting to accommodate a higher priority pod";
 
 impl Driver {
-    /// Decides about all pods that are to be looked at.
+    /// Decides about all pods in the queue.
     pub(super) fn place_pods(&mut self) {
         while let Some(decision) = self.scheduler.next() {
             match decision {

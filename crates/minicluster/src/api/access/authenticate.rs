@@ -14,7 +14,7 @@ use crate::api::call::User;
 pub struct Access {
     /// Bearer tokens of users.
     pub tokens: Vec<Token>,
-    /// The mode in which rights are looked up, or not.
+    /// The mode of authorization.
     pub authorization: Authorization,
 }
 
@@ -33,7 +33,7 @@ impl std::fmt::Debug for Token {
     }
 }
 
-/// The mode in which rights are looked up, or not.
+/// The mode of authorization: every right, or those of roles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Authorization {
@@ -103,8 +103,8 @@ impl Authenticator {
             None => Ok(User::admin()),
             Some(Peer { certificate: Some(certificate) }) => Ok(certified(certificate)),
             Some(_) if authorizer.allows_all() => {
-                // If nobody's rights are looked up, an anonymous client may do nothing: kube-apiserver turns anonymous
-                // requests off in that mode, health checks included.
+                // Without roles, an anonymous client may do nothing: kube-apiserver turns anonymous requests off in
+                // that mode, health checks included.
                 if self.tokens.is_empty() { Ok(User::admin()) } else { Err(unauthorized()) }
             }
             Some(_) => Ok(User {

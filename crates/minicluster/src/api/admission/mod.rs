@@ -28,7 +28,7 @@ use super::store::{self, Store};
 use super::write::text;
 use crate::{Clock, Random};
 
-/// The rules of a cluster, which look at other stored objects.
+/// The rules of a cluster, which depend on other stored objects.
 #[derive(Debug)]
 pub struct Admission {
     store: Store,
@@ -83,7 +83,7 @@ impl Admission {
         } else if resource.is("", "persistentvolumeclaims") {
             self.set_storage_class(object);
         } else if resource.is("", "services") {
-            // Addresses are given out before anything else is looked at; these are not kept.
+            // Addresses are given out before anything else is checked; these are not kept.
             let mut tried = prepared_service(object)?;
             services::check_name(&tried)?;
             self.assign(target, None, &mut tried, options.effect())?;

@@ -25,7 +25,7 @@ const MOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const VOLUME: &str = "kube-api-access-";
 /// The lifetime of a token: an hour, and seven seconds that mark these tokens.
 const EXPIRES: u64 = 3607;
-/// The number of looks for a namespace's own account, and the wait in between: a controller makes it after the
+/// The number of tries for a namespace's own account, and the wait in between: a controller makes it after the
 /// namespace.
 const LOOKS: usize = 10;
 const BETWEEN: Duration = Duration::from_millis(100);

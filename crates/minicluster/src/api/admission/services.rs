@@ -22,7 +22,7 @@ pub const RANGE: &str = "10.0.0.0/16";
 const FIRST: u32 = u32::from_be_bytes([10, 0, 0, 1]);
 const ADDRESSES: u32 = 65_534;
 
-/// The number of draws of an address before the next free one is looked for.
+/// The number of draws of an address before the next free one is searched for.
 const DRAWS: usize = 16;
 
 impl Admission {
@@ -131,7 +131,7 @@ pub(super) fn check_name(service: &Value) -> Result<(), ApiError> {
     Err(ApiError::invalid("", "Service", name, vec![Cause { reason: "FieldValueInvalid", message, field }]))
 }
 
-/// Gives a service the ports that it could have, to be looked at with them.
+/// Gives a service the ports that it could have, for the checks.
 pub(super) fn lend_ports(tried: &Value, service: &mut Value) {
     let tried = tried["spec"]["ports"].as_array().into_iter().flatten();
     let ports = service.pointer_mut("/spec/ports").and_then(Value::as_array_mut).into_iter().flatten();

@@ -331,7 +331,7 @@ fn finish_create(
     strategy::prepare_create(write, &mut object);
     let bare = object["metadata"].get("labels").is_none();
     complete(definition, &mut object, EmptyLists::AreNull);
-    // Labels that a job takes over from those that its pods were given are not looked at again.
+    // Labels that a job takes over from those that its pods were given are not checked again.
     let taken =
         if bare { object["metadata"].as_object_mut().and_then(|metadata| metadata.remove("labels")) } else { None };
     let errors = validate::create(definition, &object);

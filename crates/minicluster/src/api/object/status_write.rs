@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::value_ext::ValueExt;
 use super::{Definition, Read, WriteContext, apply, update, validate};
 
-/// Kinds whose rules for the status look at nothing but metadata and status; of pods, at the fields that
+/// Kinds whose rules for the status read nothing but metadata and status; of pods, the fields that
 /// [`validate::pod_status_needs_spec`] names.
 const KINDS: [(&str, &str); 6] = [
     ("", "Node"),

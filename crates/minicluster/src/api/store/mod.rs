@@ -220,7 +220,7 @@ impl Store {
         }
     }
 
-    /// The first so many of the wanted objects of a scope. No more is looked at than that takes.
+    /// The first so many of the wanted objects of a scope. No more is read than that takes.
     ///
     /// # Errors
     /// The window does not reach back to the revision.
@@ -322,7 +322,7 @@ impl Store {
 
 #[cfg(test)]
 impl Store {
-    /// Returns a store with these objects, each with its group and plural, to try rules on that look at stored objects.
+    /// Returns a store with these objects, each with its group and plural, to try rules on that read stored objects.
     pub fn of(objects: &[(&str, &str, Value)]) -> Store {
         let store = Store::default();
         for (group, resource, object) in objects {

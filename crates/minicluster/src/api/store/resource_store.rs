@@ -113,7 +113,7 @@ impl ResourceStore {
         Ok(Snapshot { revision: page.at.unwrap_or(present), objects })
     }
 
-    /// The first so many of the wanted objects; later ones are not looked at, but for the next one.
+    /// The first so many of the wanted objects; later ones are not read, but for the next one.
     pub(super) fn part(
         &self,
         scope: &Scope,

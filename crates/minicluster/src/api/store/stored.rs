@@ -312,8 +312,7 @@ fn shared<T: PartialEq + ?Sized, V: AsRef<T> + Into<Arc<T>>>(value: V, before: O
     }
 }
 
-/// Reads a text that was written from a value here. To look at all of the text at once is quicker than string by
-/// string.
+/// Reads a text that was written from a value here. To read all of the text at once is quicker than string by string.
 fn read(json: &[u8]) -> Value {
     #[cfg(test)]
     crate::growth::count(crate::growth::Counted::Read);

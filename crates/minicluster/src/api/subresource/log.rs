@@ -18,7 +18,7 @@ use crate::api::write::text;
 use crate::api::{ApiError, ApiServer, Cause};
 use crate::{LogLine, LogPlace};
 
-/// The period between two looks of a log that is followed at its container, if nothing is written.
+/// The period between two reads of the container of a log that is followed, if nothing is written.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// The options of a log.

@@ -1,4 +1,4 @@
-//! One look at one CronJob.
+//! One reconciliation of one CronJob.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::controllers::work_queue::WorkQueue;
 use crate::controllers::worker::Reconciler;
 use crate::schedule::Schedule;
 
-/// So much after the minute the next look is taken.
+/// So much after the minute the next reconciliation begins.
 const AFTER: Duration = Duration::from_millis(100);
 /// So many times that were missed are worth a warning.
 const MANY: i64 = 100;

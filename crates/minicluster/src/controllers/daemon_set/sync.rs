@@ -1,4 +1,4 @@
-//! One look at one DaemonSet.
+//! One reconciliation of one DaemonSet.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::controllers::worker::Reconciler;
 
 /// At most so many pods are made or deleted in one go.
 const BURST: usize = 250;
-/// When an expected object does not show, look again after this time, in case it never will.
+/// When an expected object does not show, reconcile again after this time, in case it never will.
 const EXPECTING: Duration = Duration::from_secs(30);
 
 impl Reconciler for DaemonSets {
@@ -186,7 +186,7 @@ impl DaemonSets {
         Error::first_of(errors).map_or(Ok(()), Err)
     }
 
-    /// Writes the status if it differs, and looks again when the next pod becomes available.
+    /// Writes the status if it differs, and reconciles again when the next pod becomes available.
     async fn tell(
         &self,
         set: &Arc<DaemonSet>,

@@ -9,7 +9,7 @@ use crate::controllers::templated::{Deployment, ReplicaSet};
 /// A limit of this many revisions is none.
 const NO_LIMIT: i32 = i32::MAX;
 
-/// Returns the old ReplicaSets to delete. Only the lowest revisions beyond the limit are looked at; of these, those
+/// Returns the old ReplicaSets to delete. Only the lowest revisions beyond the limit are considered; of these, those
 /// that still have pods, or whose status is behind, stay.
 pub fn dispensable(deployment: &Deployment, sets: &Sets) -> Vec<Arc<ReplicaSet>> {
     let limit = deployment.spec.revision_history_limit.filter(|limit| *limit != NO_LIMIT);

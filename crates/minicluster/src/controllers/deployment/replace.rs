@@ -49,7 +49,7 @@ impl Rollout<'_> {
         self.resize(&new, to).await
     }
 
-    /// Returns whether something was scaled down. A failure counts as not: the next look tries again.
+    /// Returns whether something was scaled down. A failure counts as not: the next reconciliation tries again.
     async fn shrink_old(&mut self) -> bool {
         match self.try_to_shrink_old().await {
             Ok(shrunk) => shrunk,

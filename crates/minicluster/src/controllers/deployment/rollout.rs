@@ -1,4 +1,4 @@
-//! A Deployment under way: the working copy that one look changes and writes.
+//! A Deployment under way: the working copy that one reconciliation changes and writes.
 
 use std::sync::Arc;
 
@@ -12,19 +12,19 @@ use crate::controllers::key::{Key, name_of, version_of};
 use crate::controllers::requests::Written;
 use crate::controllers::templated::{Deployment, ReplicaSet};
 
-/// A Deployment and its ReplicaSets during one look.
+/// A Deployment and its ReplicaSets during one reconciliation.
 pub struct Rollout<'a> {
     pub controller: &'a Deployments,
     /// The Deployment, with the status as last written.
     pub deployment: Deployment,
     pub plan: ScalePlan,
     pub sets: Sets,
-    /// True when the Deployment was written in this look.
+    /// True when the Deployment was written in this reconciliation.
     wrote: bool,
 }
 
 impl<'a> Rollout<'a> {
-    /// Begins a look.
+    /// Begins a reconciliation.
     pub fn new(controller: &'a Deployments, deployment: Deployment, sets: Sets) -> Rollout<'a> {
         let plan = ScalePlan::of(&deployment);
         Rollout { controller, deployment, plan, sets, wrote: false }
@@ -37,8 +37,8 @@ impl<'a> Rollout<'a> {
 
     /// Writes the status, and the annotations with it.
     ///
-    /// One look writes the Deployment once: its event brings it back. On a real cluster, a second write would be
-    /// refused, because it starts from the state before the first.
+    /// One reconciliation writes the Deployment once: its event brings it back. On a real cluster, a second write would
+    /// be refused, because it starts from the state before the first.
     pub async fn write_status(&mut self) -> Result<(), Error> {
         self.write_once()?;
         let written: Written = self.controller.context.requests.replace_status(&self.deployment).await?;
@@ -46,7 +46,7 @@ impl<'a> Rollout<'a> {
         Ok(())
     }
 
-    /// Writes the Deployment itself, once in a look like its status.
+    /// Writes the Deployment itself, once in a reconciliation like its status.
     pub async fn write_deployment(&mut self) -> Result<(), Error> {
         self.write_once()?;
         let written: Written = self.controller.context.requests.replace(&self.deployment).await?;
@@ -63,7 +63,7 @@ impl<'a> Rollout<'a> {
         self.controller.expectations.wrote_owner(&key, version_of(&written.metadata));
     }
 
-    /// Notes that a ReplicaSet was made or changed: the next look waits until it shows.
+    /// Notes that a ReplicaSet was made or changed: the next reconciliation waits until it shows.
     pub fn note_set(&self, set: &ReplicaSet) {
         let key = Key::of(&self.deployment.metadata);
         self.controller.expectations.wrote(&key, version_of(&set.metadata));
@@ -79,7 +79,7 @@ impl<'a> Rollout<'a> {
         self.write_status().await
     }
 
-    /// Brings the status up to date, and looks again when the deadline may have passed.
+    /// Brings the status up to date, and reconciles again when the deadline may have passed.
     pub async fn write_progress(&mut self) -> Result<(), Error> {
         let status = of_rollout(&self.deployment, &self.sets, self.controller.context.now().0);
         if self.deployment.status.as_ref() == Some(&status) {
@@ -90,7 +90,7 @@ impl<'a> Rollout<'a> {
         self.write_status().await
     }
 
-    /// Deletes revisions beyond the history's limit, if the rollout was complete when this look began.
+    /// Deletes revisions beyond the history's limit, if the rollout was complete when this reconciliation began.
     pub async fn clean_up_if_complete(&self) -> Result<(), Error> {
         let status = self.deployment.status.clone().unwrap_or_default();
         if status::is_complete(&self.deployment, &status) { self.clean_up().await } else { Ok(()) }

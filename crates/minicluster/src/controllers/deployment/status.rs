@@ -156,7 +156,7 @@ fn failure_of(set: &ReplicaSet) -> Option<DeploymentCondition> {
     })
 }
 
-/// Returns pods that are going away; unknown if one ReplicaSet does not say. One that was never looked at does not
+/// Returns pods that are going away; unknown if one ReplicaSet does not say. One that was never reconciled does not
 /// count.
 fn terminating(sets: &Sets) -> Option<i32> {
     let mut total = 0_i32;

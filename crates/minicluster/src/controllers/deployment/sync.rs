@@ -1,4 +1,4 @@
-//! One look at one Deployment.
+//! One reconciliation of one Deployment.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::controllers::templated::{Deployment, ReplicaSet};
 use crate::controllers::work_queue::WorkQueue;
 use crate::controllers::worker::Reconciler;
 
-/// When a write does not show, look again after this time, in case it never will.
+/// When a write does not show, reconcile again after this time, in case it never will.
 const EXPECTING: Duration = Duration::from_secs(30);
 /// After so many failures in a row a Deployment is not tried again until something about it changes.
 const TRIES: u32 = 15;

@@ -118,7 +118,7 @@ impl Disruption {
         self.recorder.say(budget, EventType::Warning, "UnmanagedPods", message);
     }
 
-    /// Returns pods that were evicted and have not been seen to go, and when to look again.
+    /// Returns pods that were evicted and have not been seen to go, and the time of the next reconciliation.
     fn evicted(
         &self,
         budget: &PodDisruptionBudget,

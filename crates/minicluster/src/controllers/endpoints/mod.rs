@@ -72,7 +72,7 @@ pub fn old(context: &Context) -> ControllerStart {
     Box::new(move |tracker, stop| worker::spawn(&controller, WORKERS, tracker, stop))
 }
 
-/// Lets changes of Services and of their pods be looked at.
+/// Queues Services on changes of them and of their pods.
 fn follow(watched: &Watched) {
     let queue = watched.queue.clone();
     watched.services.on_change(move |change| queue.add(Key::of(&change.object().metadata)));
@@ -117,7 +117,7 @@ impl Watched {
         self.context.informers.pods.selected(namespace_of(&service.metadata), &selector(service))
     }
 
-    /// Returns the time of the first change since the last look.
+    /// Returns the time of the first change since the last reconciliation.
     fn trigger(&self, service: &Service) -> Option<Timestamp> {
         self.triggers.first_since(service, &self.selected(service))
     }

@@ -13,7 +13,7 @@ use crate::controllers::pod::Pod;
 /// The annotation.
 const ANNOTATION: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 
-/// The facts about each Service at the last look.
+/// The facts about each Service at the last reconciliation.
 #[derive(Debug, Default)]
 pub struct Triggers(Mutex<BTreeMap<Key, Known>>);
 
@@ -25,8 +25,8 @@ struct Known {
 }
 
 impl Triggers {
-    /// The first of the changes since the last look: the Service is new, or a pod became ready or ceased to be. A pod
-    /// that goes is no change.
+    /// The first of the changes since the last reconciliation: the Service is new, or a pod became ready or ceased to
+    /// be. A pod that goes is no change.
     pub fn first_since(&self, service: &Service, pods: &[Arc<Pod>]) -> Option<Timestamp> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = all.entry(Key::of(&service.metadata)).or_default();

@@ -77,7 +77,7 @@ impl GarbageCollector {
             Ok(()) => Ok(()),
             Err(error) if error.is_not_found() => Ok(()),
             Err(error) if error.is_conflict() => {
-                // It has changed since it was seen: look at its present state, and decide again.
+                // It has changed since it was seen: read its present state, and decide again.
                 self.see_again(node).await?;
                 Err(error)
             }

@@ -52,7 +52,7 @@ impl GraphNode {
     }
 }
 
-/// Something that has to be looked at, by uid.
+/// Work on an object, by uid.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Task {
     /// The check if the object should go, or its owner wait no longer.

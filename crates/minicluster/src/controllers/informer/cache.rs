@@ -1,4 +1,4 @@
-//! The objects of one kind as last seen, with the ways in which controllers look them up.
+//! The objects of one kind as last seen, with the indexes that controllers use.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;

@@ -122,8 +122,8 @@ impl PerIndex {
         (self.failed.count() > 0 && ended >= spec.completions.unwrap_or(0)).then(JobOutcome::failed_indexes)
     }
 
-    /// Returns which of these indexes get a pod now, and when to look again if none does: each waits twice as long
-    /// after each of its own failures.
+    /// Returns which of these indexes get a pod now, and the time of the next try if none does: each waits twice as
+    /// long after each of its own failures.
     pub fn due(&self, wanted: &[i32], now: Timestamp) -> (Vec<i32>, Option<SignedDuration>) {
         let pause = |index: &i32| {
             let Some(pod) = self.kept.get(index) else { return SignedDuration::ZERO };

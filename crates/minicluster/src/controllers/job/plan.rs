@@ -45,7 +45,7 @@ pub struct JobChanges {
     pub indexes: Vec<i32>,
     /// Pods that go.
     pub delete: Vec<Arc<Pod>>,
-    /// When to look again.
+    /// The time of the next reconciliation.
     pub again: Option<SignedDuration>,
 }
 

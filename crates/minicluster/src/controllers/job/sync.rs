@@ -1,4 +1,4 @@
-//! One look at one Job.
+//! One reconciliation of one Job.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::controllers::worker::Reconciler;
 
 /// At most so many pods are made or deleted in one go.
 const BURST: usize = 500;
-/// When an expected object does not show, look again after this time, in case it never will.
+/// When an expected object does not show, reconcile again after this time, in case it never will.
 const EXPECTING: Duration = Duration::from_secs(30);
 /// The controller that a Job may be left to instead of this one.
 const OURSELVES: &str = "kubernetes.io/job-controller";

@@ -9,7 +9,7 @@ use crate::controllers::discovery::DiscoveredKind;
 use crate::controllers::error::Error;
 use crate::controllers::requests::Requests;
 
-/// Kinds that are looked through side by side.
+/// Kinds that are searched side by side.
 const AT_ONCE: usize = 8;
 
 /// The rest in a namespace.

@@ -21,7 +21,7 @@ use contents::Remains;
 const WORKERS: usize = 5;
 /// The finalizer by which this controller holds namespaces.
 const FINALIZER: &str = "kubernetes";
-/// When something is left that takes its time: look again after this.
+/// The wait for objects that take their time to go.
 const PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 

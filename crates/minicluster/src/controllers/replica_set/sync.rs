@@ -1,4 +1,4 @@
-//! One look at one ReplicaSet: claim pods, make or delete some, write the status.
+//! One reconciliation of one ReplicaSet: claim pods, make or delete some, write the status.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::controllers::worker::Reconciler;
 
 /// At most so many pods are made or deleted in one go.
 const BURST: usize = 500;
-/// When an expected object does not show, look again after this time, in case it never will.
+/// When an expected object does not show, reconcile again after this time, in case it never will.
 const EXPECTING: Duration = Duration::from_secs(30);
 
 impl<K: Replicated> Reconciler for ReplicaSets<K> {

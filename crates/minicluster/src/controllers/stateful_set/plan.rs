@@ -201,7 +201,7 @@ mod tests {
         }
     }
 
-    /// Returns all that is done in one look, for a set of three.
+    /// Returns all that is done in one reconciliation, for a set of three.
     fn acts(spec: Value, pods: &[&str]) -> Vec<String> {
         let mut set =
             json!({ "metadata": { "name": "web" }, "spec": { "replicas": 3, "selector": {}, "template": {} } });

@@ -1,4 +1,4 @@
-//! One look at one StatefulSet.
+//! One reconciliation of one StatefulSet.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::controllers::selector::Selector;
 use crate::controllers::work_queue::WorkQueue;
 use crate::controllers::worker::Reconciler;
 
-/// When a write does not show, look again after this time, in case it never will.
+/// When a write does not show, reconcile again after this time, in case it never will.
 const EXPECTING: Duration = Duration::from_secs(30);
 
 impl Reconciler for StatefulSets {

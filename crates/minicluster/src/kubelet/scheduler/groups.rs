@@ -9,7 +9,7 @@ use super::labels::Labels;
 use super::node::Placed;
 use crate::kubelet::pod::SeenPod;
 
-/// The traits of a pod that terms and constraints of other pods look at.
+/// The traits of a pod that terms and constraints of other pods refer to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Traits {
     /// The namespace.

@@ -51,7 +51,7 @@ pub enum Decision {
 #[derive(Debug, Default)]
 pub struct Scheduler {
     cluster: Cluster,
-    /// Pods to be looked at, the most important first, then the oldest.
+    /// Pods in the queue, the most important first, then the oldest.
     queue: BTreeMap<Rank, Arc<SeenPod>>,
     ranks: BTreeMap<Uid, Rank>,
     /// Pods that no node could take, until something changes.
@@ -60,7 +60,7 @@ pub struct Scheduler {
     minding: BTreeSet<Uid>,
     /// Pods that are being bound.
     bound: BTreeMap<Uid, Arc<SeenPod>>,
-    /// The node after which nodes are looked at, if there are many.
+    /// The node after which nodes are tried, if there are many.
     last: String,
     /// The last pod of each controller for which there was no room, as long as nothing has changed.
     refused: BTreeMap<String, Refused>,
@@ -141,7 +141,7 @@ impl Scheduler {
         reject(pod, &Resources::asked_by(&pod.spec), &self.cluster)
     }
 
-    /// Decides about the next pod; `None` when all were looked at.
+    /// Decides about the next pod; `None` when the queue is empty.
     pub fn next(&mut self) -> Option<Decision> {
         if self.queue.is_empty() {
             for uid in std::mem::take(&mut self.minding) {
@@ -185,7 +185,7 @@ impl Scheduler {
         let mut best: Option<(scores::Score, &String)> = None;
         let mut found = 0;
         let mut looked_at: Option<&String> = None;
-        // Up to so many nodes the first of equals is taken; beyond, they are looked at in turn, so that all are used.
+        // Up to so many nodes the first of equals is taken; beyond, they are tried in turn, so that all are used.
         let start = self.last.clone();
         for (name, facts) in self.cluster.nodes_after(&start) {
             if found == ENOUGH {
@@ -245,15 +245,14 @@ impl Scheduler {
         }
     }
 
-    /// Notes that something changed for the better: all who wait are looked at again.
+    /// Notes that something changed for the better: all who wait are tried again.
     fn stir(&mut self) {
         for pod in std::mem::take(&mut self.waiting).into_values() {
             self.enqueue(pod);
         }
     }
 
-    /// Notes that a pod came to a node: those who want to be near it, or far from it, are looked at again after all
-    /// others.
+    /// Notes that a pod came to a node: those who want to be near it, or far from it, are tried again after all others.
     fn stir_neighbours(&mut self, of: &SeenPod) {
         let minding = self.waiting.values().filter(|pod| minds(pod, of)).map(|pod| pod.uid.clone());
         self.minding.extend(minding);

@@ -160,7 +160,7 @@ fn one_pod_that_goes_makes_room_for_one_look_at_those_who_wait() {
     assert_eq!(decide(&mut scheduler), (10, 190, 11));
     scheduler.pod_gone("web-000");
     assert_eq!(decide(&mut scheduler), (1, 189, 2), "one gets the place, one more is told that there is none");
-    // Others than those of its controller are looked at for themselves.
+    // Others than those of its controller are checked by themselves.
     see(&mut scheduler, json!({"metadata": {}}), "single", &mut String::new());
     assert_eq!(decide(&mut scheduler), (0, 1, 1));
 }

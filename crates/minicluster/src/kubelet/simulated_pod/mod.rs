@@ -95,7 +95,7 @@ enum Configuration {
 
 #[derive(Debug)]
 enum Mount {
-    /// Not looked at yet.
+    /// Not checked yet.
     Unknown,
     /// Tried again then, after such a wait.
     Failed(Timestamp, Duration),

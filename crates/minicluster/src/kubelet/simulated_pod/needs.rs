@@ -73,12 +73,12 @@ impl Needs {
         needs
     }
 
-    /// Returns true when there is nothing to look for.
+    /// Returns true when nothing is needed.
     pub fn is_empty(&self) -> bool {
         self.volumes.is_empty() && self.containers.is_empty()
     }
 
-    /// Returns the objects to look for.
+    /// Returns the needed objects.
     pub fn objects(&self) -> BTreeSet<Name> {
         self.volumes.iter().chain(&self.containers).map(|(_, need)| need.object.clone()).collect()
     }

@@ -14,7 +14,7 @@ use crate::kubelet::pod::PullPolicy;
 
 /// The time for which a failure is shown before the wait for the next try is.
 const SHOWN: Duration = Duration::from_secs(1);
-/// The period until missing configuration is looked for again.
+/// The period until missing configuration is read again.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
 impl Container {

@@ -47,7 +47,7 @@ fn describes(scope: &str, operator: &str, values: &[&str], pod: &Value) -> bool 
     }
 }
 
-/// Returns true when an affinity looks at pods of other namespaces.
+/// Returns true when an affinity concerns pods of other namespaces.
 fn crosses(affinity: &Value) -> bool {
     ["podAffinity", "podAntiAffinity"].iter().any(|kind| {
         let required =

@@ -15,7 +15,7 @@ pub fn prune(object: &mut Value, schema: &Schema) -> Vec<String> {
     pruning.gone
 }
 
-/// Returns true when a value has fields that its schema does not have. The header of whole objects is not looked at.
+/// Returns true when a value has fields that its schema does not have. The header of whole objects is not checked.
 pub fn has_unknown(value: &Value, schema: &Schema) -> bool {
     let mut pruning = Pruning { path: String::new(), gone: Vec::new() };
     pruning.value(&mut value.clone(), Some(schema));

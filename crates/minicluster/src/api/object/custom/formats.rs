@@ -1,4 +1,4 @@
-//! The formats of texts. Unknown ones, and those of books, cards and colours, are not looked at.
+//! The formats of texts. Unknown ones, and those of books, cards and colours, are not checked.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

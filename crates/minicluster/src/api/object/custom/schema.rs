@@ -67,7 +67,7 @@ pub enum Others {
     Of(Box<Schema>),
 }
 
-/// The limits of a value beyond its type. Rules in CEL (`x-kubernetes-validations`) are not looked at.
+/// The limits of a value beyond its type. Rules in CEL (`x-kubernetes-validations`) are not evaluated.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
     /// Fields that must be there.

@@ -6,7 +6,7 @@ use super::node::Node;
 /// Keys that are written twice: `duplicate field "spec.replicas"`.
 pub fn duplicates(node: &Node) -> Vec<String> {
     let mut found = Vec::new();
-    // Hardly a text has any, and to name places costs more than to look.
+    // Hardly a text has any, and to name places costs more than to search.
     if has_duplicates(node) {
         collect_duplicates(node, &mut String::new(), &mut found);
     }

@@ -117,7 +117,7 @@ pub fn unrecognized(definition: &Definition, error: &str, body: &[u8]) -> ApiErr
     ApiError::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {error} ({shown})"))
 }
 
-/// Returns the start of a body: as it is where it looks like JSON, else in hexadecimal.
+/// Returns the start of a body: as it is if it looks like JSON, else in hexadecimal.
 fn shown(body: &[u8]) -> String {
     let start = &body[..body.len().min(SHOWN)];
     let more = if body.len() > SHOWN { " ..." } else { "" };

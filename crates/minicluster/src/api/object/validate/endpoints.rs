@@ -146,7 +146,7 @@ pub fn slice(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// Checks a changed EndpointSlice. Endpoints that stay as they are are not looked at again.
+/// Checks a changed EndpointSlice. Endpoints that stay as they are are not checked again.
 pub fn changed_slice(old: &Value, new: &Value, errors: &mut Errors) {
     let mut looked_at = new.clone();
     if old.list("endpoints") == new.list("endpoints") {

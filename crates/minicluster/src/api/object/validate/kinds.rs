@@ -13,7 +13,7 @@ use super::{
 /// The time of the check for immutable fields.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// Before the new object is looked at by itself.
+    /// Before the new object is checked by itself.
     Before,
     /// After that.
     After,
@@ -29,7 +29,7 @@ type KindChange = fn(&Value, &Value, &mut Errors);
 pub struct KindRules {
     check: Option<Check>,
     change: Option<KindChange>,
-    /// When the change is looked at.
+    /// The time of the check of the change.
     pub order: Order,
 }
 

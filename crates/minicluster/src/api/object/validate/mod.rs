@@ -57,9 +57,9 @@ const FREE_FINALIZERS: [&str; 11] = [
     "Lease",
     "PodDisruptionBudget",
 ];
-/// Kinds that do not look at metadata themselves: it is looked at last, and only if nothing else is wrong.
+/// Kinds that do not check metadata themselves: it is checked last, and only if nothing else is wrong.
 const LATE_METADATA: [(&str, &str); 2] = [("policy", "PodDisruptionBudget"), ("", "Event")];
-/// Kinds whose `generateName` is not looked at in a change.
+/// Kinds whose `generateName` is not checked in a change.
 const KEPT_NAMES: [&str; 23] = [
     "PodTemplate",
     "ReplicationController",
@@ -142,7 +142,7 @@ pub fn update(definition: &Definition, subresource: Option<&str>, old: &Value, n
     metadata_twice(new, old, &at, &mut errors);
     let kind = definition.kind.as_str();
     if definition.group == "events.k8s.io" {
-        // Changed ones are looked at like new ones, the older part of it first.
+        // Changed ones are checked like new ones, the older part of it first.
         events::newer(new, &mut errors);
         metadata::create(&new["metadata"], NameScope::Namespaced, name_check(definition), &at, &mut errors);
     }

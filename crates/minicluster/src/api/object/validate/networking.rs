@@ -71,7 +71,7 @@ fn ingress_paths(paths: &[Value], at: &Path<'_>, errors: &mut Errors) {
         let text_at = at.field("path");
         match path.some("pathType").and_then(Value::as_str) {
             None => {
-                // Without it, nothing else is looked at.
+                // Without it, nothing else is checked.
                 errors.required(&at.field("pathType"), "pathType must be specified");
                 continue;
             }

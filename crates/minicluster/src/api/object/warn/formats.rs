@@ -1,4 +1,4 @@
-//! Formats in schemas of custom kinds that nobody looks at.
+//! Formats in schemas of custom kinds that nobody checks.
 
 use std::collections::BTreeSet;
 

@@ -104,7 +104,7 @@ pub fn update(write: &WriteContext<'_>, old: &Value, new: &Value) -> Vec<String>
         Some("scale") => old["spec"] != new["spec"],
         Some(_) => false,
     };
-    // For those, the real server looks at the former object.
+    // For those, the real server reads the former object.
     let told = if key == ("", "ReplicationController") { old } else { new };
     if moved && let Some((path, template)) = template(definition, told) {
         pod::warnings(&path, template, &mut warnings);

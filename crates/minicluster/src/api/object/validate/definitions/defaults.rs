@@ -1,5 +1,5 @@
 //! Defaults, checked against the schema that they stand in: a default must be allowed and known there. The real server
-//! does not look at those of a map's values.
+//! does not check those of a map's values.
 
 use serde_json::{Map, Value, json};
 

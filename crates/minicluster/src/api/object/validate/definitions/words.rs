@@ -25,7 +25,7 @@ struct WordPlace<'a> {
     compiled: bool,
 }
 
-/// Checks all words of a schema and of the schemas in it. `compiled` is whether its rules are looked at, too.
+/// Checks all words of a schema and of the schemas in it. `compiled` is whether its rules are checked, too.
 pub fn root(schema: &Value, compiled: bool, at: &Path<'_>, errors: &mut Errors) {
     words(schema, WordPlace { is_root: true, compiled, ..WordPlace::default() }, at, errors);
 }

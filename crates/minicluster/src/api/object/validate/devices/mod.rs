@@ -39,12 +39,12 @@ const IDENTIFIER: &str = "a valid C identifier must start with alphabetic charac
                           alphanumeric characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for \
                           validation is '[A-Za-z_][A-Za-z0-9_]*')";
 
-/// The complaint about a missing expression. Others are not looked at.
+/// The complaint about a missing expression. Others are not checked.
 const NO_EXPRESSION: &str = "compilation failed: ERROR: <input>:1:0: Syntax error: mismatched input '<EOF>' expecting \
                              {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, \
                              STRING, BYTES, IDENTIFIER}";
 
-/// Looks at each item of a list that may have so many; too many are not looked at.
+/// Checks each item of a list that may have so many; too many are not checked.
 fn each(
     items: &[Value],
     most: usize,

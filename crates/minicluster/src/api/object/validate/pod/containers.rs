@@ -101,7 +101,7 @@ pub fn init(pod: &ValidatedPod<'_>, list: &Path<'_>, errors: &mut Errors) {
         if !name.is_empty() && !names.insert(name) {
             errors.duplicate(&at.field("name"), name);
         }
-        // Each is looked at by itself, and so is the first.
+        // Each is checked by itself, and so is the first.
         host_ports(std::slice::from_ref(container), list, errors);
         let kinds = [
             ("livenessProbe", Probe::Liveness),

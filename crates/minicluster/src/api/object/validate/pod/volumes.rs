@@ -83,7 +83,7 @@ fn source(volume: &Value, kinds: &[&str], of: In, at: &Path<'_>, errors: &mut Er
     }
 }
 
-/// The kinds of volumes, in the order in which they are looked at.
+/// The kinds of volumes, in the order of their checks.
 const KINDS: [&str; 29] = [
     "emptyDir",
     "hostPath",

@@ -152,7 +152,7 @@ pub fn capacity(object: &Value, errors: &mut Errors) {
     let class = object.text("storageClassName");
     let at = Path::root("storageClassName");
     errors.each_invalid(&at, class, &names::dns_1123_subdomain(class));
-    // `maximumVolumeSize` may be anything: the reference does not look at it.
+    // `maximumVolumeSize` may be anything: the reference does not check it.
     if let Some(text) = object.some("capacity").and_then(Value::as_str)
         && Quantity::parse(text).is_ok_and(|amount| amount.sign() < 0)
     {

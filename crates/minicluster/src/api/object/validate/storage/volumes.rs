@@ -15,7 +15,7 @@ const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", ALON
 /// The mode that goes with no other.
 const ALONE: &str = "ReadWriteOncePod";
 const RECLAIM: [&str; 3] = ["Delete", "Recycle", "Retain"];
-/// The sources of a volume, in the order in which they are looked at: the name in an object, and in complaints.
+/// The sources of a volume, in the order of their checks: the name in an object, and in complaints.
 const SOURCES: [(&str, &str); 22] = [
     ("hostPath", "hostPath"),
     ("gcePersistentDisk", "gcePersistentDisk"),
@@ -222,7 +222,7 @@ fn csi(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     if source.text("volumeHandle").is_empty() {
         errors.required(&at.field("volumeHandle"), "");
     }
-    // The secret for staging may be anything: the reference does not look at it.
+    // The secret for staging may be anything: the reference does not check it.
     const SECRETS: [&str; 4] = ["controllerPublishSecretRef", EXPANSION, "nodePublishSecretRef", "nodeExpandSecretRef"];
     for name in SECRETS {
         let Some(secret) = source.some(name) else { continue };
