@@ -14,9 +14,9 @@ use tracing::{debug, info, warn};
 use super::call::{Purpose, get, refusal};
 use super::credentials::without_credentials;
 use super::items::{BEGINNING, ITEM_LIMIT, Item};
-use super::kinds::escape;
 use super::object_text::{ObjectHead, TextRoom, WatchLine, read_value, too_large};
 use super::pages::{LIST, Listing, Pages};
+use super::served::escape;
 use super::{Backoff, Cluster, ClusterError, ObjectText, Served};
 use belay_core::manifest::ObjectKey;
 

@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::call::{Purpose, request};
-use super::kinds::escape;
+use super::served::escape;
 use super::{Cluster, ClusterError};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::marks;

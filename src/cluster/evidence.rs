@@ -6,9 +6,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::call::{Purpose, get};
-use super::kinds::escape;
 use super::masking::Masking;
 use super::read::selector_text;
+use super::served::escape;
 use super::{Cluster, ClusterError, Served};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::health::{PodAccount, is_ready};

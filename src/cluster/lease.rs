@@ -21,7 +21,7 @@ use tower::BoxError;
 use super::bounded_body::with_short_lines;
 use super::call::{Purpose, get, request};
 use super::error::NOT_ENTITLED;
-use super::kinds::escape;
+use super::served::escape;
 use super::{Backoff, Cluster, ClusterError};
 use crate::clock::Clock;
 use belay_core::rollout::{Lease, marks};

@@ -27,6 +27,7 @@ mod redirect;
 mod retry;
 mod revision;
 mod rolling_update;
+mod served;
 mod unreachable;
 mod watch;
 
@@ -49,13 +50,14 @@ pub use discovery::Discovered;
 pub use error::{AwayCause, ClusterError, ServerRefusal};
 pub use events::{Event, EventKind};
 pub use evidence::ObservedWorkload;
-pub use kinds::{Served, paths_of};
+pub use kinds::paths_of;
 pub use lease::{Entitled, Until};
 pub use object_text::ObjectText;
 pub use patch::{Part, Patch};
 pub use read::WORKLOADS;
 pub use retry::{Backoff, LoggedTrouble};
 pub use rolling_update::{Pace, RollError};
+pub use served::Served;
 pub use watch::Watched;
 
 /// The most time that one request may take; watches are not meant. A request that takes longer is given up and tried

@@ -8,8 +8,8 @@ use tracing::warn;
 
 use super::call::{Purpose, get_as};
 use super::items::Items;
-use super::kinds::escape;
 use super::object_text::ObjectHead;
+use super::served::escape;
 use super::{Cluster, ClusterError, ObjectText, Served};
 use belay_core::manifest::ObjectKey;
 
