@@ -139,7 +139,7 @@ impl Cluster {
             }
             Ok((code, Ok(true)))
         };
-        match self.in_time(purpose, exchange).await?.1 {
+        match Box::pin(self.in_time(purpose, exchange)).await?.1 {
             Ok(whole) => Ok(whole),
             Err(error) => Err(self.blame(error).await),
         }

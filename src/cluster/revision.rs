@@ -104,7 +104,7 @@ impl Cluster {
         }
         let served = self.served("v1", "Pod").await?;
         let pods = match self.selector_of_present_template(key, live).await? {
-            Some(selector) => Box::pin(self.list(&served, key.namespace.as_deref(), &selector)).await?,
+            Some(selector) => self.list(&served, key.namespace.as_deref(), &selector).await?,
             None => Vec::new(),
         };
         let accounts = self.accounts(&pods, &mut Vec::new()).await;
@@ -116,10 +116,10 @@ impl Cluster {
         if about.is_none() && !speaks && observation.cannot_make_pods.is_none() {
             return Ok(observation);
         }
-        let masking = Box::pin(self.masking(key, live, &pods, &mut Vec::new())).await;
+        let masking = self.masking(key, live, &pods, &mut Vec::new()).await;
         let observation = masked(observation, &masking);
         match about {
-            Some(about) => Ok(Box::pin(self.explained(observation, key, &about, &masking)).await),
+            Some(about) => Ok(self.explained(observation, key, &about, &masking).await),
             None => Ok(observation),
         }
     }

@@ -234,7 +234,7 @@ fn of_file(path: &Path) -> Vec<Sentence> {
         Some("rs") => of_rust,
         Some("md") => of_markdown,
         Some("toml" | "yaml" | "yml" | "sh" | "service") => of_hash_comments,
-        None if path.parent().is_some_and(|folder| folder.ends_with(".ci")) => of_hash_comments,
+        None if path.parent().and_then(Path::file_name).is_some_and(|folder| folder == ".ci") => of_hash_comments,
         _ => return Vec::new(),
     };
     fs::read_to_string(path).map(|text| of_kind(&text)).unwrap_or_default()

@@ -79,7 +79,7 @@ mod tests {
             (
                 "ContainerCreating",
                 Fault::Commit,
-                vec![summary.clone()],
+                vec![summary],
                 "FailedMount: Unable to attach or mount volumes: unmounted volumes=[x]",
             ),
             (
