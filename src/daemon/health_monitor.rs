@@ -15,7 +15,7 @@ use belay_core::manifest::Compact;
 use belay_core::rollout::health::wrong_pods;
 use belay_core::rollout::{
     Baseline, Counters, FailFast, Judge, Judgement, Observation, Outcome, Reason, StepKind, Verdict, Waiting,
-    WaitingOn, health, marks, template, with_template_commit,
+    WaitingOn, health, marks, template,
 };
 
 /// The delay before events that fell due meanwhile are handled.
@@ -214,10 +214,6 @@ impl<'a> HealthMonitor<'a> {
         self.judge.note_outages(&context.cluster.outages(), now);
         match self.judge.rule(suspicion, &observed.observation, now) {
             Judgement::Failed(reason) => {
-                let reason = match self.outcome {
-                    Outcome::UnderWay => with_template_commit(reason, &self.work.planned.wanted.commit.id, live),
-                    _ => reason,
-                };
                 info!(object = %key, %reason, "failed");
                 Ok(Some(MonitorEnd::Failed { reason, observed: Box::new(observed), live: Arc::clone(live) }))
             }

@@ -64,7 +64,7 @@ async fn a_broken_template_is_judged_on_though_a_newer_commit_leaves_it_alone() 
         let record = world.record(&besides, "Deployment default/web");
         assert_eq!((record.outcome, record.rolls_out), (Outcome::RolledBack, true), "{to}");
         let reason = record.reason.map(|reason| reason.message).unwrap_or_default();
-        assert!(reason.ends_with(&format!("; its pod template came with commit {}", short(&bad))), "{to}: {reason}");
+        assert!(reason.ends_with(&format!("; the pod template is of commit {}", short(&bad))), "{to}: {reason}");
         let live = world.get(&path_of("web")).await.unwrap();
         assert_eq!(live["spec"]["template"]["spec"]["containers"][0]["image"], "web:1", "{to}");
         assert_eq!(Hold::on(&live).map(|hold| hold.commit.to_string()), Some(besides), "{to}");

@@ -21,7 +21,6 @@ pub use judge::health;
 pub use judge::health::{Counters, health, progress_deadline_seconds};
 pub use judge::observation::Observation;
 pub use judge::outage::Outages;
-pub use judge::reason_texts::with_template_commit;
 pub use judge::{Baseline, GRACE, Judge, Judgement, Verdict, Waiting, WaitingOn};
 pub use live_workload::LiveWorkload;
 pub use ownership::cluster_fields::{ClusterField, cluster_fields};

@@ -1,10 +1,8 @@
 //! The sentences of a verdict about the pods that it was ruled by.
 
-use serde_json::Value;
-
 use super::health::{Fault, told_by_event};
 use super::observation::Observation;
-use crate::rollout::{CommitId, PodSeen, Reason, ReasonCode, TemplateMarks};
+use crate::rollout::{PodSeen, Reason, ReasonCode};
 
 /// Describes the obstacle of a rollout whose pods are not at fault; `worst` is the worst of them.
 pub(in crate::rollout) fn in_the_way(
@@ -32,16 +30,6 @@ pub(in crate::rollout) fn in_the_way(
         (None, None) => (ReasonCode::ControllerSilent, "its controller has made no pods".to_owned()),
     };
     Reason::new(code, message)
-}
-
-/// Says of the failure of a rollout that went on under a newer commit which commit has brought the pod template that failed:
-/// the newer one may have changed nothing but the deadline.
-#[must_use]
-pub fn with_template_commit(reason: Reason, newer: &CommitId, live: &Value) -> Reason {
-    match TemplateMarks::on(live).commit().filter(|brought| brought != newer) {
-        Some(brought) => reason.and(format!("its pod template came with commit {}", brought.short())),
-        None => reason,
-    }
 }
 
 /// How much of a pod's message a reason quotes at most, in characters.
@@ -80,26 +68,4 @@ fn beginning(message: &str, most: usize) -> String {
     let cut: String = message.chars().take(most).collect();
     let end = cut.rfind(": ").filter(|end| *end > 0).unwrap_or(cut.len());
     format!("{}…", &cut[..end])
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::rollout::marks;
-
-    #[test]
-    fn the_commit_that_brought_a_template_is_told() {
-        let (bad, newer) = ("1a2b3c4".repeat(6)[..40].to_owned(), "5d6e7f8".repeat(6)[..40].to_owned());
-        let said = |live: &Value| {
-            let reason = Reason::new(ReasonCode::ProgressDeadlineExceeded, "too slow");
-            with_template_commit(reason, &newer.parse().unwrap(), live).message
-        };
-        let of = |commit: &str| json!({"metadata": {"annotations": {marks::COMMIT: commit}}});
-        assert_eq!(said(&of(&bad)), "too slow; its pod template came with commit 1a2b3c4");
-        assert_eq!(said(&of(&newer)), "too slow");
-        assert_eq!(said(&of("no commit")), "too slow");
-        assert_eq!(said(&json!({"metadata": {}})), "too slow");
-    }
 }

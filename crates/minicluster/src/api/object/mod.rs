@@ -12,8 +12,6 @@ mod canonical;
 mod conversions;
 mod custom;
 mod defaults;
-#[cfg(test)]
-mod growth_tests;
 mod patch;
 mod quantity;
 mod read;
