@@ -105,6 +105,9 @@ fn packs_that_grow() {
         pack(count + 1, &[whole.clone(), one.repeat(count as usize)].concat())
     };
     let bomb = |declared: u64| pack(1, &[head(BLOB, declared), zeros(4 << 30)].concat());
+    let another = |number: u32| [&number.to_be_bytes()[..], &base[..]].concat();
+    let blob = |bytes: Vec<u8>| [head(BLOB, bytes.len() as u64), stored(&bytes)].concat();
+    let many: Vec<u8> = (0..1000).flat_map(|number| blob(another(number))).collect();
     let refused: &[&str] = &["takes more memory", "took longer", "failed to fetch", "did not send all"];
     all_are_refused(vec![
         ("a difference of a gigabyte", sends(with_pack(&grows(20_000, 1))), refused),
@@ -114,7 +117,7 @@ fn packs_that_grow() {
         ("a blob that says it is larger than any", sends(with_pack(&bomb(u64::MAX >> 4))), refused),
         ("four thousand million objects", sends(with_pack(&pack(u32::MAX, &whole))), refused),
         ("a difference to itself", sends(with_pack(&pack(1, &copies(&base, 1)))), &["failed to fetch", "did not send"]),
-        ("more than a fetch may bring", sends(with_pack(&pack(1000, &whole.repeat(1000)))), &["the limit is 33554432"]),
+        ("more than a fetch may bring", sends(with_pack(&pack(1000, &many))), &["the limit is 33554432"]),
     ]);
 }
 
