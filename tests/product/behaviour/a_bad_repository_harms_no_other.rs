@@ -85,7 +85,7 @@ async fn manifests_that_take_too_much_memory_together() {
     repository.commit("Too much");
     repository.push();
     let mut world = beside(&repository).await;
-    until_bad(&world, "it is refused", |source| is_blocked(source, "split it into several sources")).await;
+    until_bad(&world, "it is refused", |source| is_blocked(source, "split the change into several sources")).await;
     goes_on(&mut world, "web:2").await;
 }
 
