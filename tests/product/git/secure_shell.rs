@@ -63,9 +63,9 @@ const HOSTILE: [(&str, &[&str]); 9] = [
     ("yes noise", &["failed to fetch"]),
     (
         "yes 0123456789012345678901234567890123456789 | sed 's,$, refs/heads/x,; s,^,003a,'",
-        &["failed to fetch", "took longer", "more memory"],
+        &["took longer", "the limit is"],
     ),
-    ("while :; do printf 0004; done", &["failed to fetch", "took longer"]),
+    ("while :; do printf 0004; done", &["failed to fetch", "took longer", "the limit is"]),
     ("printf '\\033[31m%s' ERR", &["failed to fetch"]),
     ("REAL | head -c 100", &["failed to fetch"]),
     ("REAL | head -c 300", &["failed to fetch"]),

@@ -155,7 +155,7 @@ pub(super) fn of_text(text: &str) -> Showing {
         !around(text[..at].chars().next_back()) && !around(text[at + length..].chars().next())
     };
     let says = |wanted: &str| text.match_indices(wanted).any(|(at, found)| word(at, found.len()));
-    let secret = text.match_indices("ecret").any(|(at, _)| !is_reference(text, at)) || says("stringData");
+    let secret = text.match_indices("ecret").any(|(at, _)| !is_reference(text, at)) || text.contains("stringData");
     if secret || (says("data") && !says("ConfigMap")) { Showing::Nothing } else { Showing::Everything }
 }
 
@@ -171,4 +171,27 @@ fn is_reference(text: &str, at: usize) -> bool {
         .map_or(0, |before| before + text[before..].chars().next().map_or(1, char::len_utf8));
     let ends = text[at..].find(|c: char| !c.is_alphanumeric()).map_or(text.len(), |after| at + after);
     REFERENCES.contains(&&text[begins..ends])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broken_text_may_hold_a_secret_also_where_its_words_have_grown_together() {
+        for text in [
+            "kind: Secret\n",
+            "kind: xSecretx\n",
+            "stringData: {a: 1}\n",
+            "{name: s}xstringData: {a: 1}\n",
+            "data: {a: 1}\n",
+        ] {
+            assert_eq!(of_text(text), Showing::Nothing, "{text}");
+        }
+        for text in
+            ["kind: Deployment\n", "kind: ConfigMap\ndata: {a: 1}\n", "secretName: a\n", "metadata: {name: a}\n"]
+        {
+            assert_eq!(of_text(text), Showing::Everything, "{text}");
+        }
+    }
 }
