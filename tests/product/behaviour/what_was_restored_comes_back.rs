@@ -19,6 +19,11 @@ enum Belay {
 
 const BELAYS: [Belay; 3] = [Belay::Runs, Belay::IsKilled, Belay::IsStopped];
 
+/// Each kind of workload, with one of the three for belay: all pairs would take minutes.
+fn each_kind() -> impl Iterator<Item = (Kind, Belay)> {
+    KINDS.into_iter().zip(BELAYS.into_iter().cycle())
+}
+
 /// A workload whose first version is complete; the cluster as it was then; and a first push's commit.
 async fn with_first_version(kind: Kind, fate: &str) -> (World, Backup, String) {
     let mut world = World::embedded().await;
@@ -68,7 +73,7 @@ fn outcome(world: &World, commit: &str, kind: Kind) -> (Outcome, Vec<Record>) {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_under_way() {
-    for (kind, belay) in KINDS.into_iter().flat_map(|kind| BELAYS.map(|belay| (kind, belay))) {
+    for (kind, belay) in each_kind() {
         for (fate, image, expected) in
             [("ready-after=15s", "web:2", Outcome::Complete), ("never-ready", "web:1", Outcome::RolledBack)]
         {
@@ -87,7 +92,7 @@ async fn what_was_under_way() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_complete_is_under_way_again() {
-    for (kind, belay) in KINDS.into_iter().flat_map(|kind| BELAYS.map(|belay| (kind, belay))) {
+    for (kind, belay) in each_kind() {
         let case = format!("{} {belay:?}", kind.name);
         let (mut world, _, _) = with_first_version(kind, "ready").await;
         let second = world.push("web.yaml", &kind.slowly("web:2", "ready-after=15s"), "Second version");
@@ -103,7 +108,7 @@ async fn what_was_complete_is_under_way_again() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_held_is_held_again() {
-    for (kind, belay) in KINDS.into_iter().flat_map(|kind| BELAYS.map(|belay| (kind, belay))) {
+    for (kind, belay) in each_kind() {
         // The store goes back to before the bad version came, or to when it was live.
         for later in [None, Some(Duration::from_secs(10))] {
             let case = format!("{} {belay:?} {later:?}", kind.name);
