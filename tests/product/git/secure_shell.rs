@@ -67,8 +67,8 @@ const HOSTILE: [(&str, &[&str]); 9] = [
     ),
     ("while :; do printf 0004; done", &["failed to fetch", "took longer", "the limit is"]),
     ("printf '\\033[31m%s' ERR", &["failed to fetch"]),
-    ("REAL | head -c 100", &["failed to fetch"]),
-    ("REAL | head -c 300", &["failed to fetch"]),
+    ("REAL | head -c 100", &["failed to fetch", "took longer"]),
+    ("REAL | head -c 300", &["failed to fetch", "took longer"]),
 ];
 
 #[tokio::test]
