@@ -9,12 +9,12 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Which file or folder a path leads to.
+/// The file or folder that a path leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileId {
-    /// What bears the name: a link, where it is one.
+    /// The entry of that name: a link, if it is one.
     named: (u64, u64),
-    /// What that leads to.
+    /// The target of that.
     found: (u64, u64),
 }
 
@@ -22,7 +22,7 @@ impl FileId {
     /// Returns what a path leads to now.
     ///
     /// # Errors
-    /// Where there is nothing, or it can't be looked at.
+    /// Fails when there is nothing, or it can't be read.
     pub fn of(path: &Path) -> Result<FileId> {
         let numbers = |file: Metadata| (file.dev(), file.ino());
         Ok(FileId { named: numbers(fs::symlink_metadata(path)?), found: numbers(fs::metadata(path)?) })
@@ -46,7 +46,7 @@ struct Root {
 /// The state folder as it was found or made.
 #[derive(Debug, Default)]
 struct Known {
-    /// What it and the folders around it are, the outermost first.
+    /// The identities of it and of the folders around it, the outermost first.
     ids: Vec<FileId>,
     /// It is held open: no other folder gets its number, and it keeps it.
     _held: Option<File>,
@@ -83,13 +83,13 @@ impl StateFolder {
     /// it is not there, or was deleted.
     ///
     /// # Errors
-    /// Where something else is in the place of the state folder, and where it can't be looked at or made.
+    /// Fails when something else is in the place of the state folder, and when it can't be read or made.
     pub fn make(&self) -> Result<()> {
         self.root.keep()?;
         if self.path == self.root.path { Ok(()) } else { made(&self.path) }
     }
 
-    /// Whether the state folder is there, and the one that belay has used so far.
+    /// Returns true when the state folder is there, and is the one that belay has used so far.
     #[must_use]
     pub fn is_in_place(&self) -> bool {
         let known = self.root.known.lock().unwrap_or_else(PoisonError::into_inner);

@@ -289,7 +289,7 @@ pub(super) fn refused_pods(key: &ObjectKey, events: &[EventSeen], now: Timestamp
     (!is_over).then(|| refused.message.clone())
 }
 
-/// Whether the status of a workload has no word for pods that can't be made.
+/// Returns true when the status of a workload has no word for pods that can't be made.
 pub(super) fn is_silent(key: &ObjectKey) -> bool {
     matches!(Workload::of(key), Some(Workload::StatefulSet | Workload::DaemonSet | Workload::Job))
 }

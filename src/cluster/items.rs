@@ -2,7 +2,7 @@
 
 /// The most bytes of one item: several times the size of one object in etcd.
 pub(super) const ITEM_LIMIT: usize = 16 * 1024 * 1024;
-/// How many bytes are kept of an item that is too long, to tell which it is.
+/// The bytes that are kept of an item that is too long, to tell which it is.
 pub(super) const BEGINNING: usize = 1024 * 1024;
 /// The most bytes of a list without its items.
 const REST_LIMIT: usize = 1024 * 1024;
@@ -40,7 +40,7 @@ pub(super) struct Items {
     rest: Vec<u8>,
     /// The bytes of the present item so far.
     item: Vec<u8>,
-    /// Whether it has more bytes than it may have; what there is of it is its beginning then.
+    /// True when it has more bytes than it may have; `item` is its beginning then.
     is_too_long: bool,
     /// How deep the next byte is: 1 in the list itself, 2 between the items.
     depth: u32,

@@ -114,7 +114,7 @@ fn missing(api_version: &str, kind: &str) -> ClusterError {
     ClusterError::Missing { what: format!("kind {kind} of {api_version}"), message }
 }
 
-/// What a server says that it serves.
+/// The list of the resources that a server serves.
 #[derive(Deserialize)]
 struct ResourceList {
     #[serde(default)]

@@ -268,7 +268,7 @@ mod tests {
         sent.map(|_| ()).map_err(|error| error.to_string())
     }
 
-    /// What the client would read for ever, and keep.
+    /// Answers that the client would read for ever, and keep.
     #[tokio::test(start_paused = true)]
     async fn an_answer_about_a_lease_that_never_ends_is_given_up() {
         for endless in ["", "watch=true&"] {

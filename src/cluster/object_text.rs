@@ -19,7 +19,7 @@ use belay_core::manifest::{ObjectKey, Unread, value_memory};
 pub(super) const VALUE_LIMIT: usize = 48 << 20;
 /// A text of no more bytes never takes that much.
 const SMALL_TEXT: usize = 256 * 1024;
-/// How much of the texts of one source is in memory at once, in KiB, or one text that has more.
+/// The texts of one source that are in memory at once, in KiB, or one text that has more.
 const ROOM_KIBIBYTES: usize = 16 * 1024;
 /// From how many bytes on a text needs room there.
 const NEEDS_ROOM: usize = 16 * 1024;
@@ -27,7 +27,7 @@ const NEEDS_ROOM: usize = 16 * 1024;
 /// Reads a value, unless it would take too much memory.
 ///
 /// # Errors
-/// Where it would, or where the text is not JSON.
+/// Fails when it would, or when the text is not JSON.
 pub(super) fn read_value(text: &[u8]) -> Result<Value, Unread> {
     if text.len() > SMALL_TEXT {
         value_memory(text, VALUE_LIMIT)?;
@@ -64,7 +64,7 @@ impl ObjectText {
     /// Keeps the text of an item of a list or watch; why not, where the object is too large to be read.
     ///
     /// # Errors
-    /// Where it is not JSON.
+    /// Fails when it is not JSON.
     pub(super) fn of_item(
         item: Item<'_>,
         served: &Served,
@@ -88,7 +88,7 @@ impl ObjectText {
         };
         let comma = if fields.trim_start().starts_with('}') { "" } else { "," };
         let (version, kind) = (Value::from(served.api_version()), Value::from(served.kind.as_str()));
-        // Of a key that stands twice the later one counts: what the server says.
+        // If a key stands twice, the later one counts: that of the server.
         let text = format!("{{\"apiVersion\":{version},\"kind\":{kind}{comma}{fields}").into();
         Ok(ObjectText { text, _room: None })
     }
@@ -99,7 +99,7 @@ impl ObjectText {
         serde_json::from_str(&self.text).unwrap_or_default()
     }
 
-    /// How many bytes its text has.
+    /// Returns the length of its text, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.text.len()
@@ -136,7 +136,7 @@ impl Default for TextRoom {
     }
 }
 
-/// What an object is called, and its version.
+/// The name of an object, and its version.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ObjectHead {
     pub namespace: Option<String>,
@@ -169,7 +169,7 @@ impl ObjectHead {
     }
 }
 
-/// Where a head is being read.
+/// The place in which a head is being read.
 #[derive(Clone, Copy)]
 enum Level {
     Line,

@@ -41,7 +41,7 @@ pub(super) struct Listing<'a> {
 /// A page.
 #[derive(Debug, Default)]
 pub(super) struct Page {
-    /// What was kept of it; why not, of what is too large to be read. The name of that is empty where it is not known.
+    /// The objects that were kept of it, or the reason for one that is too large to be read. Its name is empty if it is not known.
     pub kept: Vec<(ObjectKey, Result<ObjectText, ClusterError>)>,
     /// Where the next one begins; empty where there is none.
     pub token: String,
@@ -143,7 +143,7 @@ impl<'a> Pages<'a> {
 }
 
 impl Cluster {
-    /// A list, page by page, in the form that is asked for. Of each object is kept what `make` makes of it; an object that is
+    /// A list, page by page, in the form that is asked for. The result of `make` is kept of each object; an object that is
     /// too large to be read is left out.
     pub(super) async fn pages<T>(
         &self,
@@ -166,7 +166,7 @@ impl Cluster {
     /// Returns a list of everywhere, or, if belay may not list that, of those of `namespaces` that it may list.
     ///
     /// # Errors
-    /// Where the API server does not answer, or does not allow any of it.
+    /// Fails when the API server does not answer, or does not allow any of it.
     pub(super) async fn pages_where_allowed<T>(
         &self,
         everywhere: Listing<'_>,

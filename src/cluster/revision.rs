@@ -94,7 +94,7 @@ impl Cluster {
         pods.iter().map(|pod| account_of_pod(pod, &lost, now)).collect()
     }
 
-    /// What the pods of a workload's present template tell, without their logs: a few requests, of which one is for events.
+    /// Observes the pods of a workload's present template, without their logs: a few requests, one of them for events.
     ///
     /// # Errors
     /// Where the API server does not answer, or does not allow it.
@@ -124,7 +124,7 @@ impl Cluster {
         }
     }
 
-    /// What was observed, with what events say of it. Without them it is told less.
+    /// Adds to an observation the messages of events. If they can't be read, it stays as it is.
     async fn explained(
         &self,
         mut observation: Observation,

@@ -16,7 +16,7 @@ const SLOW: Duration = Duration::from_secs(1);
 const SLOW_AT_ONCE: usize = 64;
 /// From how many bytes on an object is large: its values take up to 90 times as much memory.
 const LARGE_OBJECT: usize = 256 * 1024;
-/// How much of the text of large objects is dealt with at once, in KiB, or one object that has more.
+/// The text of large objects that is dealt with at once, in KiB, or one object that has more.
 const LARGE_KIBIBYTES: u32 = 2 * 1024;
 /// The longest wait until nothing else is to be done.
 const LONGEST: Duration = Duration::from_mins(1);

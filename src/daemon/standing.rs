@@ -322,7 +322,8 @@ impl Context {
 }
 
 impl Context {
-    /// Whether a record is the first of its object and has rolled nothing out: what ran before is only followed from now on.
+    /// Returns true when a record is the first of its object and has rolled nothing out: the object ran before, and is only
+    /// followed from now on.
     fn only_adopted(&self, record: &Record) -> bool {
         let earlier =
             Query { older_than: Some(record.id), limit: Some(1), ..Query::of(&self.config.name, &record.object) };

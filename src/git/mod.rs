@@ -9,7 +9,7 @@
 //! | [`Wake`] | notices a push to a repository on this machine at once |
 //! | [`WorkingCopy`] | a person's files, for the commands that edit and commit them |
 //!
-//! Of a repository that is followed no link is followed, no submodule entered, no hook or filter run, no program started but `ssh`.
+//! In a repository that is read, no link is followed, no submodule entered, no hook or filter run, and no program started but `ssh`.
 //! Everything here blocks, on the disk or on the network: call it from `spawn_blocking`. Only [`Wake`] is for async code.
 
 mod error;

@@ -88,7 +88,7 @@ pub enum HistoryError {
         path: PathBuf,
         /// The number of belay's user.
         user: u32,
-        /// What the system says.
+        /// The words of the system.
         source: std::io::Error,
     },
     /// belay runs as root, and its state belongs to somebody else.

@@ -36,7 +36,7 @@ use crate::clock::Clock;
 const SEND_TIMEOUT: Duration = Duration::from_secs(20);
 /// The number of bytes of an answer that are read.
 const ANSWER: usize = 4096;
-/// How long the body of an answer is listened to. Its status has said by then whether the message was taken.
+/// The time for which the body of an answer is read. Its status has said by then if the message was taken.
 const LISTENS: Duration = Duration::from_secs(2);
 /// How many bytes the first line and the headers of an answer may have.
 const HEADERS: usize = 64 << 10;
@@ -191,7 +191,7 @@ async fn read(response: Response<Incoming>, secrets: &Secrets) -> HttpAnswer {
     let mut text = Vec::new();
     let mut body = response.into_body();
     let until = Instant::now() + LISTENS;
-    // What was read until it broke off, or took too long, is shown.
+    // The part that came until it broke off, or took too long, is shown.
     while let Ok(Some(Ok(frame))) = timeout_at(until, body.frame()).await {
         text.extend_from_slice(frame.data_ref().map_or(&[][..], |data| &data[..]));
         if text.len() >= ANSWER {

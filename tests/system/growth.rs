@@ -262,7 +262,7 @@ async fn large_objects_are_read_one_after_the_other() {
         watched.also(&deployments());
         let mut read = 0;
         loop {
-            // Whoever hears of them may be slow.
+            // The receiver may be slow.
             tokio::task::yield_now().await;
             match seen.recv().await.unwrap() {
                 Seen::Live(_, text) => {

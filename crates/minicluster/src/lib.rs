@@ -50,7 +50,7 @@ use api::{Kept, Settings};
 #[derive(Debug)]
 pub struct MiniCluster {
     api: ApiServer,
-    /// How the parts are started, those that are not left out.
+    /// The options of the parts that are started.
     options: (Option<controllers::Options>, Option<kubelet::Options>),
     controllers: Option<controllers::Running>,
     kubelet: Option<kubelet::Running>,

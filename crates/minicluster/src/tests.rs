@@ -274,7 +274,7 @@ async fn a_restored_cluster_is_as_it_was() {
     assert_eq!(list.metadata.resource_version.as_ref(), Some(&version));
     let names: Vec<_> = list.iter().map(|one| (one.name_any(), one.uid(), one.resource_version())).collect();
     assert_eq!(names, [("one".to_owned(), first.uid(), Some(version.clone()))]);
-    // Who watches from a version that is not there any more hears nothing until there are as many again.
+    // A watch from a version that is not there any more hears nothing until there are as many again.
     let mut deaf = maps.watch(&WatchParams::default().disable_bookmarks(), &later).await.unwrap().boxed();
     let next = maps.create(&PostParams::default(), &map("three", "1")).await.unwrap().resource_version().unwrap();
     assert_eq!(next, later, "versions are given out again");

@@ -14,7 +14,7 @@ const LONG: Duration = Duration::from_mins(20);
 /// After so many lists, or watches, the server says nothing more: the clock of a test stands still while it is asked.
 const TOO_OFTEN: usize = 1000;
 
-/// What a hostile server says.
+/// The answers of a hostile server.
 #[derive(Clone)]
 struct Says {
     /// To each watch, with this code.
@@ -22,13 +22,13 @@ struct Says {
     watch: String,
     /// As the revision of each list.
     revision: String,
-    /// How many objects are known in another namespace.
+    /// The number of objects that are known in another namespace.
     known: usize,
 }
 
 const OK: Says = Says { code: 200, watch: String::new(), revision: String::new(), known: 0 };
 
-/// What became of following a server that says this, for a while.
+/// The result of following a server with these answers for a while.
 struct Followed {
     lists: usize,
     watches: usize,

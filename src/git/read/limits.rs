@@ -5,7 +5,7 @@ use std::time::Duration;
 /// The largest number of branches, tags and other references of a repository.
 pub(in crate::git) const REFERENCES: usize = 200_000;
 
-/// How many bytes their names may have, all together.
+/// The most bytes of their names, all together.
 pub(in crate::git) const NAMES: usize = 32 << 20;
 
 /// How many parents of a commit are looked at. One that has more is charged with all that it brought.

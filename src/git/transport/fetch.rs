@@ -278,7 +278,7 @@ impl Mirror {
     }
 }
 
-/// The branches and tags that a server names. What can't be one is passed over.
+/// The branches and tags that a server names. A name that can't be one is passed over.
 fn offer(url: &str, heads: &[RemoteHead<'_>]) -> Result<Offer, GitError> {
     let (mut offer, mut bytes) = (Offer::default(), 0);
     for head in heads {
@@ -308,7 +308,7 @@ fn offer(url: &str, heads: &[RemoteHead<'_>]) -> Result<Offer, GitError> {
     Ok(offer)
 }
 
-/// Whether this is the name of a branch or a tag.
+/// Returns true for the name of a branch or a tag.
 fn is_followed(name: &str) -> bool {
     (name.starts_with("refs/heads/") || name.starts_with("refs/tags/")) && Reference::is_valid_name(name)
 }

@@ -18,7 +18,7 @@ use super::redirect::redirected;
 use super::session::{ServerSession, innermost, runtime, shown};
 use crate::git::error::GitError;
 
-/// How often a server may redirect, or ask for credentials, before it answers.
+/// The most redirects, and questions for credentials, before a server answers.
 const ANSWERS: usize = 8;
 /// The most bytes that are pushed at once.
 const PUSH: usize = 64 << 20;

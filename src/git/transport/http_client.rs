@@ -20,7 +20,7 @@ use super::location::Scheme;
 use super::session::{ServerSession, innermost};
 use crate::git::error::GitError;
 
-/// How long connecting to a server may take.
+/// The longest time in which a connection comes about.
 const CONNECT: Duration = Duration::from_secs(15);
 
 /// Sends a request.

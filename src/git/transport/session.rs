@@ -22,7 +22,7 @@ use crate::git::mirror::damage::of_the_machine;
 use crate::git::read::limits::Limits;
 use crate::git::read::user_config;
 
-/// How long a server may say nothing.
+/// The longest time for which a server may say nothing.
 const SILENCE: Duration = Duration::from_mins(1);
 
 /// One session with a Git server.

@@ -17,9 +17,9 @@ use super::ssh_command::{self, SshKeys};
 use super::ssh_complaint::judge;
 use crate::git::error::GitError;
 
-/// How much of what `ssh` complains of is kept: its end, in bytes.
+/// The part of the error output of `ssh` that is kept: its end, in bytes.
 const COMPLAINT: usize = 8 << 10;
-/// How long `ssh` may take to end, once it has closed its output.
+/// The longest time that `ssh` may take to end, once it has closed its output.
 const END: Duration = Duration::from_secs(5);
 
 /// Speaks with one server.

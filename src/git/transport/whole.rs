@@ -1,5 +1,5 @@
-//! Whether a server has sent all that a commit needs, looked at before a reference of the mirror leads to it: what a reference
-//! leads to is complete, and a mirror in which something is missing later is damaged.
+//! Checks that a server has sent all that a commit needs, before a reference of the mirror leads to it: references lead to
+//! complete commits, and a mirror in which something is missing later is damaged.
 
 use std::path::{Path, PathBuf};
 

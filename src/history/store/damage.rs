@@ -54,7 +54,7 @@ pub(in crate::history) fn cannot_open(path: &Path, wanted: DamageCheck, error: &
     HistoryError::Closed { path: path.to_owned(), message, advice }
 }
 
-/// Whether the whole file is read before it is used: one that is small, or that was not closed as it should be. A large one
+/// Returns true when the whole file is read before it is used: it is small, or was not closed as it should be. A large one
 /// that was is looked at later, beside the work that waits for it ([`crate::history::History::mend`]).
 pub(in crate::history) fn wants_a_check(path: &Path) -> bool {
     let size = fs::metadata(path).map(|file| file.len()).unwrap_or_default();

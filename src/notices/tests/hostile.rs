@@ -120,7 +120,7 @@ async fn a_receiver_that_never_ends_is_given_up() {
     }
 }
 
-/// Whoever has said that it took the message is not sent it again.
+/// A receiver that has said that it took the message is not sent it again.
 #[tokio::test(start_paused = true)]
 async fn an_answer_whose_body_never_ends_is_the_answer_that_its_status_says() {
     let (ours, theirs) = tokio::io::duplex(64);

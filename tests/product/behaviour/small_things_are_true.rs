@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::support::daemon::{World, config_map, path_of};
 use crate::support::workloads::KINDS;
 
-/// What is put right was changed by somebody, whether or not the object says by whom.
+/// What is put right was changed by somebody, also if the object does not say by whom.
 #[tokio::test(start_paused = true)]
 async fn drift_has_a_name() {
     let (mut world, first) = World::with_web().await;

@@ -1,4 +1,4 @@
-//! What goes wrong is told while it does, with what the cluster says of it, and at the place where it is written now.
+//! A failure is told while it happens, with the words of the cluster, and at the place in which the object is written now.
 
 use std::time::Duration;
 
@@ -109,7 +109,7 @@ async fn a_kind_that_nobody_defines_is_told() {
         .await;
 }
 
-/// How long a commit took counts from when it was written: nothing is known of one that was live before belay came.
+/// The duration of a commit counts from when it was written: nothing is known of one that was live before belay came.
 #[tokio::test(start_paused = true)]
 async fn what_was_there_before_is_no_delivery() {
     let mut world = World::embedded().await;

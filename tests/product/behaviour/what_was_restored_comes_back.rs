@@ -9,7 +9,7 @@ use minicluster::{Backup, Part};
 use crate::support::daemon::{World, image};
 use crate::support::workloads::{KINDS, Kind};
 
-/// Whether belay is there while the cluster goes back.
+/// The state of belay while the cluster goes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Belay {
     Runs,

@@ -20,11 +20,11 @@ use crate::support::repository::Repository;
 const WHERE: &str = "BELAY_TEST_HOSTILE";
 /// The most memory that a process may take.
 const PEAK: u64 = 256 << 20;
-/// What one fetch may bring, here.
+/// The most bytes of one fetch, here.
 const BROUGHT: u64 = 32 << 20;
-/// How long one fetch may take, here; a server that never ends is ended by it.
+/// The longest time of one fetch, here; a server that never ends is ended by it.
 const TIME: Duration = Duration::from_secs(5);
-/// What is kept of what was sent beside the mirror's own files.
+/// The most bytes that a failed fetch leaves beside the mirror's own files.
 const KEPT: u64 = 1 << 20;
 /// The most that is sent without end, in bytes: behind that the server hangs up, and the test has failed.
 const ENDLESS: u64 = 4 << 30;
@@ -42,7 +42,7 @@ impl Body {
     }
 }
 
-/// What the server says.
+/// The answers of the server.
 #[derive(Clone)]
 pub struct Says {
     /// The headers of both answers, beside the usual.
@@ -152,7 +152,7 @@ fn fetches_and_is_measured() {
     println!("peak: {}", high_water(&fs::read_to_string("/proc/self/status").unwrap()).unwrap());
 }
 
-/// What became of a fetch.
+/// The result of a fetch.
 pub struct Came {
     pub said: String,
     pub head: String,

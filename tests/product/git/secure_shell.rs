@@ -55,7 +55,7 @@ fn a_push_is_fetched_over_ssh() {
     assert!(matches!(&error, GitError::Refused { message, .. } if message.contains("no such repository")), "{error}");
 }
 
-/// What runs in the place of `git upload-pack`, and what is said of it.
+/// Scripts that run in the place of `git upload-pack`, and the words of the error of each.
 const HOSTILE: [(&str, &[&str]); 9] = [
     ("exit 3", &["failed to fetch"]),
     ("exec sleep 60", &["took longer"]),

@@ -7,7 +7,7 @@ use std::mem::size_of;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-/// How many entries a node of a `BTreeMap` has room for, and how many it has when they came in order.
+/// The entries that a node of a `BTreeMap` has room for, and those that it has when they came in order.
 const NODE_ROOM: usize = 11;
 const NODE_ENTRIES: usize = 6;
 /// A node: its keys, its values, its place in its parent.
@@ -32,7 +32,7 @@ pub enum Unread {
 /// where the limit is reached.
 ///
 /// # Errors
-/// Where the text is not JSON, or the value takes more than `limit` bytes.
+/// Fails when the text is not JSON, or the value takes more than `limit` bytes.
 pub fn value_memory(text: &[u8], limit: usize) -> Result<usize, Unread> {
     let taken = Cell::new(size_of::<Value>());
     let mut reader = serde_json::Deserializer::from_slice(text);

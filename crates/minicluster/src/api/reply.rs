@@ -129,7 +129,7 @@ impl Reply {
 const WARNINGS: usize = 4_096;
 const WARNING: usize = 256;
 
-/// Each warning once. Where they are too long together each is cut, and what comes behind the limit is left out.
+/// Each warning once. If they are too long together, each is cut, and those behind the limit are left out.
 fn within_bounds(mut warnings: Vec<String>) -> Vec<String> {
     let mut seen = BTreeSet::new();
     warnings.retain(|warning| !warning.is_empty() && seen.insert(warning.clone()));

@@ -155,12 +155,12 @@ impl StatusQuery {
         Ok((memory, rows))
     }
 
-    /// Whether an object is in the namespace that is asked for, or in none.
+    /// Returns true when an object is in the namespace that is asked for, or in none.
     fn is_here(&self, key: &ObjectKey) -> bool {
         self.namespace.is_none() || key.namespace.is_none() || key.namespace == self.namespace
     }
 
-    /// How many objects of other namespaces are not as they should be, and how they are shown.
+    /// Returns the line about the objects of other namespaces that are not as they should be.
     fn elsewhere(&self, memory: &SourceHistories, rows: &[WorkloadAnswer]) -> Option<String> {
         if self.labels != marks::SOURCE || self.workload.is_some() || self.commit.is_some() {
             return None;

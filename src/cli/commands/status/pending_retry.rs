@@ -83,13 +83,13 @@ fn newest_that_are_refused<'a>(history: &History, records: &'a [Record]) -> Resu
     Ok(refused)
 }
 
-/// Whether somebody has only just asked that one of these objects is tried again: the Lease of its source says so.
+/// Returns true when somebody has only just asked that one of these objects is tried again, as the Lease of its source says.
 async fn is_asked_for(cluster: &Cluster, refused: &[&Record]) -> bool {
     let leases = async {
         let served = cluster.served("coordination.k8s.io/v1", "Lease").await?;
         cluster.list(&served, None, "").await
     };
-    // Who may not read Leases does not wait.
+    // Without permission to read Leases there is nothing to wait for.
     let leases = if refused.is_empty() { Vec::new() } else { leases.await.unwrap_or_default() };
     let now = Clock::system().now();
     let limit = SignedDuration::try_from(LIMIT).unwrap_or_default();

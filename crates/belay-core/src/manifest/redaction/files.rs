@@ -27,7 +27,7 @@ pub enum FileContent {
     Values,
     /// A template of a chart.
     Template,
-    /// What a chart is, and which charts it depends on: names, which everybody may read.
+    /// A `Chart.yaml` or `requirements.yaml`: the names of a chart and of its dependencies, which everybody may read.
     Chart,
 }
 

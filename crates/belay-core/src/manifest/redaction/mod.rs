@@ -97,7 +97,7 @@ type Piece = (PiecePlace, u8, u64);
 #[derive(Debug, Default)]
 struct Found {
     at: Vec<u32>,
-    /// Whether it is possibly a value's.
+    /// True when it may be part of a value.
     possible: bool,
 }
 
@@ -105,9 +105,9 @@ struct Found {
 #[derive(Debug)]
 pub struct Redaction {
     text: String,
-    /// How certain it is of each byte that it is a value's.
+    /// The certainty, of each byte, that it is part of a value.
     hidden: Vec<Option<Certainty>>,
-    /// Where the pieces of the text begin that have not been hidden yet, or are only possibly a value's.
+    /// The beginnings of the pieces of the text that have not been hidden yet, or that only may be part of a value.
     pieces: HashMap<Piece, Found>,
     /// Names that are no values, as a chart's.
     names: BTreeSet<String>,

@@ -1,4 +1,4 @@
-//! Which values of a chart may be secret: they are printed where they are imported, or where a tool says them.
+//! Tells the values of a chart that may be secret: an import prints values, and so do the errors of a tool.
 
 /// Words in the names of values that nobody should read.
 const SECRET: [&str; 11] = [

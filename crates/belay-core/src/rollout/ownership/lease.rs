@@ -42,7 +42,7 @@ pub struct RetryRequest {
 }
 
 impl RetryRequest {
-    /// Whether it names an object, and was made so lately before `now` that its daemon may not have heard of it yet.
+    /// Returns true when it names an object, and was made so shortly before `now` that its daemon may not have heard of it yet.
     #[must_use]
     pub fn is_pending(&self, object: &ObjectKey, lately: SignedDuration, now: Timestamp) -> bool {
         now.duration_since(self.at).abs() < lately && self.objects.contains(&object.to_string())

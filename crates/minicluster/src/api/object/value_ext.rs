@@ -35,7 +35,7 @@ fn look<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
 
 #[cfg(test)]
 thread_local! {
-    /// How often a field was looked for on this thread.
+    /// The number of times that a field was looked for on this thread.
     pub static LOOKS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
@@ -69,25 +69,25 @@ impl ValueExt for Value {
     }
 }
 
-/// Whether each key stands before it, too. Each is looked at once, however many there are.
+/// Returns, for each key, true when it stands before it, too. Each is looked at once, however many there are.
 pub fn repeats<K: Ord>(keys: impl IntoIterator<Item = K>) -> Vec<bool> {
     let mut seen = BTreeSet::new();
     keys.into_iter().map(|key| !seen.insert(key)).collect()
 }
 
-/// Whether each key stands behind it, too.
+/// Returns, for each key, true when it stands behind it, too.
 pub fn repeated_later<K: Ord>(keys: impl IntoIterator<Item = K, IntoIter: DoubleEndedIterator>) -> Vec<bool> {
     let mut later = repeats(keys.into_iter().rev());
     later.reverse();
     later
 }
 
-/// Whether a field of each item has a text that the field of an item before it has.
+/// Returns, for each item, true when a field has a text that the field of an item before it has.
 pub fn repeated_texts(items: &[Value], name: &str) -> Vec<bool> {
     repeats(items.iter().map(|item| item.text(name)))
 }
 
-/// Whether each value stands before it, too.
+/// Returns, for each value, true when it stands before it, too.
 pub fn repeated_values(items: &[Value]) -> Vec<bool> {
     repeats(items.iter().map(Value::to_string))
 }

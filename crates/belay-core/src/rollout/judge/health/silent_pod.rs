@@ -10,13 +10,13 @@ const GOES_ON: [&str; 4] = ["Pulling", "Pulled", "Created", "Started"];
 /// The beginning of the kubelet's summary of failed mounts. It names no cause.
 const SUMMARY: &str = "Unable to attach or mount volumes";
 
-/// Whether the message of a pod, where it has one, is that of an Event: its status says nothing.
+/// Returns true when the message of a pod, if it has one, is that of an Event: its status says nothing.
 pub(in crate::rollout) fn told_by_event(seen: &PodSeen) -> bool {
     CREATING.contains(&seen.state.as_str()) || seen.state == "NotReady"
 }
 
 impl PodAccount {
-    /// Whether it can't begin, and its status does not say why.
+    /// Returns true when it can't begin, and its status does not say why.
     #[must_use]
     pub fn is_creating(&self) -> bool {
         CREATING.contains(&self.seen.state.as_str()) && self.fault.blames_the_commit()

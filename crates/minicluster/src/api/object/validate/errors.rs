@@ -114,7 +114,7 @@ impl Display for Shown<'_> {
 #[derive(Debug, Default)]
 pub struct Errors(pub Vec<Cause>, usize);
 
-/// How many causes are said, and how many bytes they have: what is wrong with every item of a list may name the whole list.
+/// The most causes of an answer, and the most bytes of them: a fault of every item of a list may name the whole list.
 const MOST_CAUSES: usize = 10_000;
 const MOST_BYTES: usize = 4 << 20;
 
@@ -225,7 +225,7 @@ impl Errors {
         }
     }
 
-    /// Whether no more is said.
+    /// Returns true when no more causes are added.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.0.len() >= MOST_CAUSES || self.1 >= MOST_BYTES

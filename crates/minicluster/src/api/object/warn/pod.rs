@@ -22,7 +22,7 @@ pub const OLD_VOLUMES: [(&str, &str); 9] = [
     ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
     ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
-/// How many warnings of ports are made: more than an answer has room for.
+/// The most warnings of ports: more than an answer has room for.
 const MOST: usize = 4_096;
 /// Annotations that became fields.
 const OLD_ANNOTATIONS: [(&str, &str); 3] = [
@@ -183,7 +183,7 @@ fn ports(prefix: &str, spec: &Value, warnings: &mut Vec<String>) {
 /// The ports of one number and protocol that were looked at before.
 #[derive(Default)]
 struct PortsBefore<'a> {
-    /// Where each stands, its address and its number on the host.
+    /// The place of each, its address and its number on the host.
     ports: Vec<(String, &'a str, i64)>,
     /// The same by number on the host and address.
     by_host: BTreeMap<i64, BTreeMap<&'a str, Vec<usize>>>,
