@@ -40,6 +40,7 @@
 //! | [`telemetry`] | a leaf: logs, counters, and messages to systemd (`cli/commands/run/systemd` says when) | standard error, systemd's socket, `/proc` |
 //! | [`blocking`] | a leaf: work that waits for a disk keeps no other task of the runtime waiting | nothing |
 //! | [`regular_file`] | a leaf: files that are read as a whole, regular ones only and up to a limit | those files |
+//! | [`tls`] | a leaf: the authorities that are trusted over TLS, by the Git transports and by notices | `ca_file`, the certificates of the machine |
 //! | [`state_folder`] | a leaf: the state folder, which is not written where something else has taken its place | that folder |
 //! | [`backoff`] | a leaf: how long is waited before something is tried again | nothing |
 //! | [`clock`] | a leaf: the present time | the clock |
@@ -109,13 +110,13 @@
 //!
 //! | subject | file |
 //! |---|---|
-//! | reaching a repository: which addresses (`location`), with what belay shows (`credentials`), over http and https (`http`, `http_client`, `redirect`) and by the program `ssh` (`ssh`, `ssh_command`, `ssh_complaint`, `passphrase`) in libgit2's place (`register`), within the limits of a session (`session`), the fetch (`fetch`; from this machine: `import`, whose files are looked at first: `local_files`, and whose commits: `surplus_parents`, whose pushes wake belay: `wake`) | `src/git/transport` |
+//! | reaching a repository: which addresses (`location`), with what belay shows (`credentials`), over http and https (`http`, `http_client`, `redirect`) and by the program `ssh` (`ssh`, `ssh_command`, `ssh_errors`, `askpass`) in libgit2's place (`register`), within the limits of a session (`session`), the fetch (`fetch`; from this machine: `import`, whose files are looked at first: `local_files`, and whose commits: `surplus_parents`, whose pushes wake belay: `wake`) | `src/git/transport` |
 //! | belay's copy of it: its memory, damage, packs, what is thrown away (`garbage`) and what never (`pins`) | `src/git/mirror` |
 //! | the branch, tag or commit that is followed; limits of reading; the commit that is charged with a change, and the changes between two heads | `src/git/read/follow` `src/git/read/limits` `src/git/read/attribution` `src/git/read/tree` |
 //! | the commits of a person: the working copy, signatures (`signing`), the push | `src/git/worktree`; which manifests are meant: `src/cli/worktree` |
 //! | the folders that are rendered, the files that count, the inputs of a folder, the kept renderings, the origin of an object | `src/render/find` `src/render/excluded` `src/render/closure` `src/render/cache` `src/render/origins` |
 //! | a tool's run: its limits of time, memory and output, and its end | `src/render/child`; what it may see: `src/render/confine`; what it said when it failed: `src/render/said` |
-//! | reads, lists and watches, of which objects come as text, with the memory that each takes reckoned before; which kinds are served; one request, its answer while it arrives, and when it is made again | `src/cluster/read` `src/cluster/pages` `src/cluster/watch`, `src/cluster/object_text`; `src/cluster/discovery` `src/cluster/kinds`; `src/cluster/call` `src/cluster/received` `src/cluster/retry` |
+//! | reads, lists and watches, of which objects come as text, with the memory that each takes reckoned before; which kinds are served; one request, its answer while it arrives, and when it is made again | `src/cluster/read` `src/cluster/pages` `src/cluster/watch`, `src/cluster/object_text`; `src/cluster/discovery` `src/cluster/kinds`; `src/cluster/call` `src/cluster/response_body` `src/cluster/retry` |
 //! | writes of the daemon and of the commands; a write that is not allowed without the Lease | `src/cluster/apply` `src/cluster/patch`; `src/cluster/lease` |
 //! | the reason for which a workload does not come up (pods, events, last lines), without secrets; Kubernetes Events about it; an API server that does not answer, or is ready and can't serve one object (`readiness`) | `src/cluster/evidence` `src/cluster/masking`; `src/cluster/events`; `src/cluster/outage` `src/cluster/readiness` |
 //! | `history.db`: opened, refused where a newer belay wrote it, set aside where it is damaged | `src/history/store/file` (formats: `src/history/store/format`; set aside: `src/history/store/aside`) |
@@ -165,4 +166,5 @@ pub mod regular_file;
 pub mod render;
 pub mod state_folder;
 pub mod telemetry;
+pub mod tls;
 pub mod web;

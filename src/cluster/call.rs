@@ -9,7 +9,7 @@ use super::credentials::without_credentials;
 use super::error::{AwayCause, NOT_ENTITLED};
 use super::items::TooMuch;
 use super::object_text::{read_value, too_large};
-use super::received::{LARGE_ANSWER, Received, broke_off, large_answer};
+use super::response_body::{LARGE_ANSWER, ResponseBody, broke_off, large_answer};
 use super::{Cluster, ClusterError, ServerRefusal};
 use belay_core::manifest::{Unread, short_keys};
 
@@ -160,13 +160,13 @@ impl Cluster {
         &self,
         purpose: Purpose<'_>,
         request: Unsent,
-    ) -> Result<(u16, Vec<String>, Received), ClusterError> {
+    ) -> Result<(u16, Vec<String>, ResponseBody), ClusterError> {
         let request = request.build(purpose)?;
         let (method, uri) = (request.method().clone(), request.uri().clone());
         let exchange = async {
             let response = self.send(request).await?;
             let (code, warnings) = (response.status().as_u16(), warnings(&response));
-            Ok((code, (warnings, Received::from(response.into_body()).await?)))
+            Ok((code, (warnings, ResponseBody::from(response.into_body()).await?)))
         };
         let answer = self.in_time(purpose, self.while_entitled(&method, &uri, exchange)).await;
         answer.map(|(code, (warnings, received))| (code, warnings, received))

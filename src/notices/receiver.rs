@@ -1,6 +1,6 @@
 //! A receiver, and the task that sends to it: one message after another, with growing delays while it does not answer.
 
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +8,6 @@ use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use lettre::message::Mailbox;
 use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
 use sha2::{Digest as _, Sha256};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -27,12 +26,10 @@ use crate::backoff::Backoff;
 use crate::clock::Clock;
 use crate::config::{NotifyConfig, NotifyEvent, NotifyKind, read_secret};
 use crate::history::{History, HistoryError, Notice, NoticeAbout, Pending};
-use crate::regular_file::read_regular;
 use crate::telemetry::{Metrics, NoticeLabels};
+use crate::tls::read_authorities;
 use belay_core::rollout::{CommitId, Outcome};
 
-/// The largest `ca_file`, in bytes.
-const CA_FILE: u64 = 1 << 20;
 /// The period between two searches of a receiver for new notices.
 const LOOK: Duration = Duration::from_secs(5);
 /// The same of a forge, which is notified at once of a beginning.
@@ -325,14 +322,7 @@ impl Receiver {
     /// Returns the certificates of `ca_file`.
     fn authorities(&self) -> Result<Vec<CertificateDer<'static>>, SendError> {
         let Some(file) = &self.0.ca_file else { return Ok(Vec::new()) };
-        let unusable = |why: &dyn fmt::Display| SendError(format!("ca_file {}: {why}", file.display()));
-        let text = read_regular(file, CA_FILE).map_err(|error| unusable(&error))?;
-        let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
-        match found {
-            Ok(found) if found.is_empty() => Err(unusable(&"there is no certificate in it, in PEM")),
-            Ok(found) => Ok(found),
-            Err(error) => Err(unusable(&format_args!("it can't be read as PEM: {error}"))),
-        }
+        read_authorities(file).map_err(|why| SendError(format!("ca_file {}: {why}", file.display())))
     }
 
     fn address(&self) -> Result<String, SendError> {

@@ -4,7 +4,6 @@ use std::error::Error as _;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,8 +14,8 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
+use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
-use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -31,6 +30,7 @@ use super::mail;
 use super::plain_line::plain_line;
 use super::secrets::Secrets;
 use crate::clock::Clock;
+use crate::tls::{client_config, machine_roots};
 
 /// The longest time for one message, from the first question for the address to the last byte of the answer.
 const SEND_TIMEOUT: Duration = Duration::from_secs(20);
@@ -59,10 +59,7 @@ impl Http {
     /// Returns a client with the certificates that this machine trusts, or those in `SSL_CERT_FILE`.
     #[must_use]
     pub fn new() -> Http {
-        let mut roots = RootCertStore::empty();
-        // A certificate that can't be read is not trusted; a receiver that needs it says so with each attempt.
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        Http::trusting(roots)
+        Http::trusting(machine_roots())
     }
 
     pub(super) fn trusting(roots: RootCertStore) -> Http {
@@ -84,10 +81,7 @@ impl Http {
 }
 
 fn connector(roots: RootCertStore) -> TlsConnector {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let versions = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let config = versions.expect("ring has the versions of TLS that rustls has").with_root_certificates(roots);
-    TlsConnector::from(Arc::new(config.with_no_client_auth()))
+    TlsConnector::from(client_config(roots))
 }
 
 impl Default for Http {

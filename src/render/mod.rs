@@ -57,7 +57,9 @@ pub use renderer::Renderer;
 pub use source_paths::SourcePaths;
 pub use tools::{FoundTool, Tool, Tools};
 pub use tree::{ContentId, Node, Tree, below, folders_above};
-pub use unit::{HelmOptions, Inputs, Options, Plan, RenderId, RolledOutTwice, Unit, UnitKind, UnitWarning};
+pub use unit::{
+    HelmOptions, Inputs, KUSTOMIZATIONS, Options, Plan, RenderId, RolledOutTwice, Unit, UnitKind, UnitWarning,
+};
 
 #[cfg(test)]
 mod tests;

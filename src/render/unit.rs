@@ -17,7 +17,7 @@ use belay_core::manifest::Place;
 const LISTED: usize = 8;
 
 /// The names of a kustomization, in kustomize's order.
-pub(super) const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
+pub const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
 /// The options for reading a source's folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

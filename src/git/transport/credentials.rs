@@ -7,18 +7,15 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderValue;
 use rustls::RootCertStore;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
 
 use super::location::{Location, Origin};
 use crate::git::error::GitError;
 use crate::git::mirror::hidden::hidden_by_systemd;
-use crate::regular_file::{open_regular, read_regular, read_regular_text};
+use crate::regular_file::{open_regular, read_regular_text};
+use crate::tls::read_authorities;
 
 /// The longest password, token or passphrase, in bytes.
 const SECRET_LIMIT: u64 = 64 << 10;
-/// The largest `ca_file`, in bytes.
-const CA_LIMIT: u64 = 1 << 20;
 
 /// The names of the files in which credentials are, bound to one server. The files are read when they are needed, so
 /// that they can be exchanged while belay runs, and their content is kept no longer than that.
@@ -107,13 +104,7 @@ impl Credentials {
     pub(super) fn add_authorities(&self, roots: &mut RootCertStore) -> Result<(), GitError> {
         let Some(file) = &self.ca_file else { return Ok(()) };
         let unusable = |why: String| unreadable("ca_file", file, &why);
-        let text = read_regular(file, CA_LIMIT).map_err(|error| unusable(error.to_string()))?;
-        let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
-        let found = found.map_err(|error| unusable(format!("it can't be read as PEM: {error}")))?;
-        if found.is_empty() {
-            return Err(unusable("there is no certificate in it, in PEM".to_owned()));
-        }
-        for authority in found {
+        for authority in read_authorities(file).map_err(unusable)? {
             roots.add(authority).map_err(|error| unusable(format!("a certificate in it can't be used: {error}")))?;
         }
         Ok(())

@@ -7,9 +7,9 @@ use std::time::Duration;
 use git2::{AutotagOption, Direction, ErrorCode, FetchOptions, Oid, Reference, RemoteHead, RemoteRedirect, Repository};
 use tokio_util::sync::CancellationToken;
 
+use super::completeness::{check_complete, delete_packs};
 use super::import::{PackSource, tips};
 use super::session::ServerSession;
-use super::whole::{check_whole, forget_packs};
 use crate::git::error::{GitError, while_doing};
 use crate::git::mirror::damage::{files, sync_packs};
 use crate::git::mirror::memory;
@@ -270,8 +270,8 @@ impl Mirror {
                     connection.remote().download(&refspecs, Some(&mut options))
                 };
                 let done = done.map_err(|error| session.explain(&error));
-                let whole = done.and_then(|()| check_whole(mirror, &url, (&known, wanted), &|| session.over()));
-                whole.inspect_err(|_| forget_packs(mirror.path(), &packs))
+                let complete = done.and_then(|()| check_complete(mirror, &url, (&known, wanted), &|| session.over()));
+                complete.inspect_err(|_| delete_packs(mirror.path(), &packs))
             })?;
             Ok((choice, offer))
         })

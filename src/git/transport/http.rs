@@ -11,11 +11,10 @@ use http::header::{
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
-use tokio::runtime::Runtime;
 
 use super::http_client::{self, SendRequest};
 use super::redirect::redirected;
-use super::session::{ServerSession, innermost, runtime, shown};
+use super::session::{ServerSession, SessionRuntime, innermost, shown};
 use crate::git::error::GitError;
 
 /// The most redirects, and questions for credentials, before a server answers.
@@ -39,7 +38,7 @@ struct HttpConnection {
     address: String,
     /// The credentials, once the server has asked for them.
     authorization: Option<HeaderValue>,
-    runtime: Option<Runtime>,
+    runtime: SessionRuntime,
 }
 
 /// One request and its answer.
@@ -92,23 +91,16 @@ impl HttpConnection {
             send,
             address: session.location.to_string(),
             authorization: None,
-            runtime: Some(runtime(session)?),
+            runtime: SessionRuntime::new(session)?,
             session: Arc::clone(session),
         })
-    }
-
-    fn wait<T>(&self, exchange: impl Future<Output = Result<T, GitError>>) -> Result<T, GitError> {
-        match &self.runtime {
-            Some(runtime) => self.session.wait(runtime, exchange),
-            None => Err(GitError::Cancelled),
-        }
     }
 
     /// Sends a request until the server answers it.
     fn exchange(&mut self, service: Service, body: &Bytes) -> Result<Incoming, GitError> {
         for _ in 0..ANSWERS {
             let request = self.request(service, body.clone())?;
-            let answer = self.wait(async {
+            let answer = self.session.wait(&self.runtime, async {
                 (self.send)(request).await.map_err(|error| http_client::explain(&self.session, &error))
             })?;
             if let Some(body) = self.judge(service, answer)? {
@@ -178,15 +170,6 @@ impl HttpConnection {
     }
 }
 
-impl Drop for HttpConnection {
-    fn drop(&mut self) {
-        // Looking up a name may still hold a thread; nobody waits for it.
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
-    }
-}
-
 /// Checks that the answer is one of Git, and not packed otherwise.
 fn check_form(session: &ServerSession, service: Service, answer: &Response<Incoming>) -> Result<(), GitError> {
     let wanted = media_type(service, if is_get(service) { "advertisement" } else { "result" });
@@ -239,7 +222,7 @@ impl HttpStream {
         }
         let Some(answer) = &mut self.answer else { return Ok(Bytes::new()) };
         loop {
-            match connection.wait(async { Ok(answer.frame().await) })? {
+            match self.session.wait(&connection.runtime, async { Ok(answer.frame().await) })? {
                 None => return Ok(Bytes::new()),
                 Some(Err(error)) => return Err(self.session.unreachable(innermost(&error))),
                 Some(Ok(frame)) => {

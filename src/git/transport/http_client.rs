@@ -14,11 +14,12 @@ use hyper_util::client::legacy::connect::{Connect, HttpConnector};
 use hyper_util::client::legacy::{Client, Error, ResponseFuture};
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use hyper_util::rt::TokioExecutor;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::ClientConfig;
 
 use super::location::Scheme;
 use super::session::{ServerSession, innermost};
 use crate::git::error::GitError;
+use crate::tls::{client_config, machine_roots};
 
 /// The longest time in which a connection comes about.
 const CONNECT: Duration = Duration::from_secs(15);
@@ -73,14 +74,9 @@ fn proxy(target: &Uri, configured: Option<&str>) -> Option<Intercept> {
 
 /// Returns what the session trusts: the machine's authorities, and those of `ca_file`.
 fn tls(session: &ServerSession) -> Result<Arc<ClientConfig>, GitError> {
-    let mut roots = RootCertStore::empty();
-    // A certificate that can't be read is not trusted; a server that needs it is told of.
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    let mut roots = machine_roots();
     session.credentials.add_authorities(&mut roots)?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let versions = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let config = versions.map_err(|error| session.unreachable(error.to_string()))?.with_root_certificates(roots);
-    Ok(Arc::new(config.with_no_client_auth()))
+    Ok(client_config(roots))
 }
 
 /// Returns what an error of the client means.

@@ -7,6 +7,7 @@
 use std::cell::RefCell;
 use std::error::Error;
 use std::io;
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -58,9 +59,9 @@ thread_local! {
 }
 
 /// Makes a session that of this thread, until it is dropped.
-pub(in crate::git) struct Current(());
+pub(in crate::git) struct CurrentSession(());
 
-impl Drop for Current {
+impl Drop for CurrentSession {
     fn drop(&mut self) {
         CURRENT.set(None);
     }
@@ -79,7 +80,7 @@ impl ServerSession {
         limits: &Limits,
         repository: &Repository,
         stop: &CancellationToken,
-    ) -> (Arc<ServerSession>, Current) {
+    ) -> (Arc<ServerSession>, CurrentSession) {
         let began = Instant::now();
         let state = SessionState { began, limit: limits.fetch_time, received: 0, problem: None };
         let session = Arc::new(ServerSession {
@@ -95,7 +96,7 @@ impl ServerSession {
             state: Mutex::new(state),
         });
         CURRENT.set(Some(Arc::clone(&session)));
-        (session, Current(()))
+        (session, CurrentSession(()))
     }
 
     /// Gives the session this time, from now on.
@@ -137,7 +138,7 @@ impl ServerSession {
     /// Waits for the server, within the time of the session.
     pub(super) fn wait<T>(
         &self,
-        runtime: &Runtime,
+        runtime: &SessionRuntime,
         exchange: impl Future<Output = Result<T, GitError>>,
     ) -> Result<T, GitError> {
         if let Some(over) = self.over() {
@@ -222,8 +223,30 @@ pub(super) fn innermost(error: &(dyn Error + 'static)) -> String {
     shown(&cause.to_string())
 }
 
-/// Makes the runtime of one session, which runs on the thread that waits.
-pub(super) fn runtime(session: &ServerSession) -> Result<Runtime, GitError> {
-    let mut builder = tokio::runtime::Builder::new_current_thread();
-    builder.enable_all().max_blocking_threads(1).build().map_err(with_file("start a session for", &session.folder))
+/// The runtime of one session. It runs on the thread that waits.
+pub(super) struct SessionRuntime(Option<Runtime>);
+
+impl SessionRuntime {
+    pub(super) fn new(session: &ServerSession) -> Result<SessionRuntime, GitError> {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let built = builder.enable_all().max_blocking_threads(1).build();
+        Ok(SessionRuntime(Some(built.map_err(with_file("start a session for", &session.folder))?)))
+    }
+}
+
+impl Deref for SessionRuntime {
+    type Target = Runtime;
+
+    fn deref(&self) -> &Runtime {
+        self.0.as_ref().expect("it is there until it is dropped")
+    }
+}
+
+impl Drop for SessionRuntime {
+    fn drop(&mut self) {
+        // Looking up a name may still hold a thread; nobody waits for it.
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
 }

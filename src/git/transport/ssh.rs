@@ -9,12 +9,11 @@ use git2::transport::{Service, SmartSubtransport, SmartSubtransportStream};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
-use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-use super::session::{ServerSession, runtime};
+use super::session::{ServerSession, SessionRuntime};
 use super::ssh_command::{self, SshKeys};
-use super::ssh_complaint::judge;
+use super::ssh_errors::judge;
 use crate::git::error::GitError;
 
 /// The part of the error output of `ssh` that is kept: its end, in bytes.
@@ -56,7 +55,8 @@ struct SshStream {
     complaint: Arc<Mutex<Vec<u8>>>,
     complains: JoinHandle<()>,
     heard: bool,
-    runtime: Option<Runtime>,
+    /// The last field: it outlives the child.
+    runtime: SessionRuntime,
 }
 
 impl SshStream {
@@ -73,7 +73,7 @@ impl SshStream {
         command.args(&line.arguments).envs(line.environment.iter().map(|(name, value)| (name, value)));
         // In a group of its own it asks nobody at the terminal, and ends with all that it started.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).kill_on_drop(true);
-        let runtime = runtime(session)?;
+        let runtime = SessionRuntime::new(session)?;
         let inside = runtime.enter();
         let mut child = command.spawn().map_err(|error| no_ssh(session, &line.program, &error))?;
         let (Some(input), Some(output), Some(errors)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
@@ -84,29 +84,17 @@ impl SshStream {
         let complains = runtime.spawn(keep_end(errors, Arc::clone(&complaint)));
         let session = Arc::clone(session);
         drop(inside);
-        Ok(SshStream {
-            session,
-            keys,
-            child,
-            input,
-            output,
-            complaint,
-            complains,
-            heard: false,
-            runtime: Some(runtime),
-        })
+        Ok(SshStream { session, keys, child, input, output, complaint, complains, heard: false, runtime })
     }
 
     /// Returns why `ssh` ended before the server said anything of Git.
     fn why_it_ended(&mut self) -> GitError {
         let (child, complains) = (&mut self.child, &mut self.complains);
-        if let Some(runtime) = &self.runtime {
-            runtime.block_on(async {
-                // All of it is there once ssh has closed it.
-                let ended = tokio::time::timeout(END, async { tokio::join!(child.wait(), complains) });
-                drop(ended.await);
-            });
-        }
+        self.runtime.block_on(async {
+            // All of it is there once ssh has closed it.
+            let ended = tokio::time::timeout(END, async { tokio::join!(child.wait(), complains) });
+            drop(ended.await);
+        });
         let complaint = self.complaint.lock().unwrap_or_else(PoisonError::into_inner);
         judge(&self.session.location, &self.keys, &String::from_utf8_lossy(&complaint))
     }
@@ -134,9 +122,8 @@ async fn keep_end(mut errors: ChildStderr, complaint: Arc<Mutex<Vec<u8>>>) {
 
 impl Read for SshStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let Some(runtime) = &self.runtime else { return Ok(0) };
         let output = &mut self.output;
-        let read = self.session.wait(runtime, async { Ok(output.read(buffer).await) });
+        let read = self.session.wait(&self.runtime, async { Ok(output.read(buffer).await) });
         match read {
             Ok(Ok(0)) if !self.heard => {
                 let error = self.why_it_ended();
@@ -155,9 +142,8 @@ impl Read for SshStream {
 
 impl Write for SshStream {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        let Some(runtime) = &self.runtime else { return Ok(0) };
         let input = &mut self.input;
-        let written = self.session.wait(runtime, async { Ok(input.write(buffer).await) });
+        let written = self.session.wait(&self.runtime, async { Ok(input.write(buffer).await) });
         written.map_err(|error| self.session.fail(error))?
     }
 
@@ -173,10 +159,7 @@ impl Drop for SshStream {
             // It may have ended.
             let _ = kill_process_group(group, Signal::KILL);
         }
-        if let Some(runtime) = self.runtime.take() {
-            // Takes the child away, which has been killed.
-            drop(runtime.block_on(async { tokio::time::timeout(END, self.child.wait()).await }));
-            runtime.shutdown_background();
-        }
+        // Takes the child away, which has been killed.
+        drop(self.runtime.block_on(async { tokio::time::timeout(END, self.child.wait()).await }));
     }
 }

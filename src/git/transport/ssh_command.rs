@@ -3,9 +3,9 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use super::askpass::{PASSPHRASE_FILE, PASSPHRASE_KEY};
 use super::credentials::Credentials;
 use super::location::Location;
-use super::passphrase::{PASSPHRASE_FILE, PASSPHRASE_KEY};
 use crate::git::error::GitError;
 
 /// The options of every session: no question is asked, no server is trusted that is not known, and nothing is forwarded.

@@ -36,7 +36,7 @@ pub enum Unread {
 pub fn value_memory(text: &[u8], limit: usize) -> Result<usize, Unread> {
     let taken = Cell::new(size_of::<Value>());
     let mut reader = serde_json::Deserializer::from_slice(text);
-    let read = Reckoned { taken: &taken, limit }.deserialize(&mut reader).and_then(|()| reader.end());
+    let read = MemoryCounter { taken: &taken, limit }.deserialize(&mut reader).and_then(|()| reader.end());
     match read {
         Ok(()) => Ok(taken.get()),
         Err(_) if taken.get() > limit => Err(Unread::TooLarge(limit)),
@@ -46,12 +46,12 @@ pub fn value_memory(text: &[u8], limit: usize) -> Result<usize, Unread> {
 
 /// One value, whose memory is added to `taken`.
 #[derive(Clone, Copy)]
-struct Reckoned<'a> {
+struct MemoryCounter<'a> {
     taken: &'a Cell<usize>,
     limit: usize,
 }
 
-impl Reckoned<'_> {
+impl MemoryCounter<'_> {
     fn add<E: serde::de::Error>(self, bytes: usize) -> Result<(), E> {
         self.taken.set(self.taken.get().saturating_add(bytes));
         if self.taken.get() > self.limit { Err(E::custom("too large")) } else { Ok(()) }
@@ -62,7 +62,7 @@ impl Reckoned<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Reckoned<'_> {
+impl<'de> DeserializeSeed<'de> for MemoryCounter<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<(), D::Error> {
@@ -70,7 +70,7 @@ impl<'de> DeserializeSeed<'de> for Reckoned<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Reckoned<'_> {
+impl<'de> Visitor<'de> for MemoryCounter<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -122,7 +122,7 @@ impl<'de> Visitor<'de> for Reckoned<'_> {
 }
 
 /// The key of an entry.
-struct Key<'a>(Reckoned<'a>);
+struct Key<'a>(MemoryCounter<'a>);
 
 impl<'de> DeserializeSeed<'de> for Key<'_> {
     type Value = ();

@@ -2,18 +2,14 @@
 
 use std::path::Path;
 
-/// The files that make a folder one that is rendered, each with what such a folder is called.
-const RENDERED: [(&str, &str); 4] = [
-    ("Chart.yaml", "Helm chart"),
-    ("kustomization.yaml", "kustomization"),
-    ("kustomization.yml", "kustomization"),
-    ("Kustomization", "kustomization"),
-];
+use crate::render::KUSTOMIZATIONS;
 
 /// Says why nothing is read of a folder that could be rendered; `None` where it holds no chart and no kustomization.
 /// `is_followed_only` says whether a configuration names the folders that are read.
 pub(super) fn hint(folder: &Path, is_followed_only: bool) -> Option<String> {
-    let (file, kind) = RENDERED.into_iter().find(|(file, _)| folder.join(file).is_file())?;
+    let kustomizations = KUSTOMIZATIONS.map(|file| (file, "kustomization"));
+    let mut rendered = std::iter::once(("Chart.yaml", "Helm chart")).chain(kustomizations);
+    let (file, kind) = rendered.find(|(file, _)| folder.join(file).is_file())?;
     let text = std::fs::read_to_string(folder.join(file)).unwrap_or_default();
     let is_library = text.lines().any(|line| {
         line.split_once(':')

@@ -1,6 +1,6 @@
 //! `belay status`
 
-mod elsewhere;
+mod other_namespaces;
 mod pending_retry;
 pub(in crate::cli) mod revision_table;
 pub(in crate::cli) mod wait;
@@ -166,7 +166,7 @@ impl StatusQuery {
             return None;
         }
         let others = memory.rows_besides(rows, |key| !self.is_here(key));
-        elsewhere::told(others.iter().map(|row| row.state))
+        other_namespaces::line(others.iter().map(|row| row.state))
     }
 
     /// What the daemon publishes of its sources; where none answers, what its history says of them.

@@ -6,8 +6,8 @@ mod daemon_set;
 mod deployment;
 mod job;
 mod pod;
+mod pod_events;
 mod replication_controller;
-mod silent_pod;
 mod stateful_set;
 mod wrong_pods;
 
@@ -18,7 +18,7 @@ use crate::manifest::ObjectKey;
 use crate::rollout::{Reason, Workload};
 
 pub use pod::{Fault, PodAccount, account_of_pod};
-pub(in crate::rollout) use silent_pod::told_by_event;
+pub(in crate::rollout) use pod_events::told_by_event;
 pub use wrong_pods::wrong_pods;
 
 /// The status of an object.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use belay_core::rollout::ObjectState;
 
 /// `10 more objects in other namespaces are not as the head says (9 rejected, 1 waiting): belay status -A shows them`
-pub(super) fn told(states: impl Iterator<Item = ObjectState>) -> Option<String> {
+pub(super) fn line(states: impl Iterator<Item = ObjectState>) -> Option<String> {
     let mut counts: BTreeMap<ObjectState, usize> = BTreeMap::new();
     for state in states.filter(|state| state.is_wrong() || *state == ObjectState::Waiting) {
         *counts.entry(state).or_default() += 1;
@@ -28,7 +28,7 @@ mod tests {
     #[test]
     fn what_is_wrong_elsewhere_is_counted_by_state() {
         use ObjectState::{Complete, Progressing, Rejected, Waiting};
-        let said = |states: &[ObjectState]| told(states.iter().copied());
+        let said = |states: &[ObjectState]| line(states.iter().copied());
         assert_eq!(said(&[]), None);
         assert_eq!(said(&[Complete, Progressing]), None);
         assert_eq!(

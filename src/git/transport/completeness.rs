@@ -10,7 +10,7 @@ use crate::git::error::{GitError, while_doing};
 use crate::git::mirror::damage::{files, of_the_machine};
 
 /// Refuses what was sent where something is missing of what `wanted` needs. All that `known` needs is there.
-pub(super) fn check_whole(
+pub(super) fn check_complete(
     mirror: &Repository,
     repository: &str,
     (known, wanted): (&[Oid], &[Oid]),
@@ -58,7 +58,7 @@ fn lacks(repository: &str, what: &str) -> GitError {
 }
 
 /// Deletes the packs of a fetch that failed. They would only take room.
-pub(super) fn forget_packs(mirror: &Path, known: &[PathBuf]) {
+pub(super) fn delete_packs(mirror: &Path, known: &[PathBuf]) {
     let found = files(&mirror.join("objects/pack")).unwrap_or_default();
     for file in found.into_iter().filter(|file| !known.contains(file)) {
         if let Err(error) = std::fs::remove_file(&file) {

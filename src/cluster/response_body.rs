@@ -19,14 +19,14 @@ pub(super) async fn large_answer() -> Option<SemaphorePermit<'static>> {
 
 /// The body of an answer. Few large ones are in memory at once: the room for one is given back with this.
 #[derive(Default)]
-pub(super) struct Received {
+pub(super) struct ResponseBody {
     pub text: Vec<u8>,
     large: Option<SemaphorePermit<'static>>,
 }
 
-impl Received {
-    pub(super) async fn from(mut body: Body) -> Result<Received, String> {
-        let mut received = Received::default();
+impl ResponseBody {
+    pub(super) async fn from(mut body: Body) -> Result<ResponseBody, String> {
+        let mut received = ResponseBody::default();
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(broke_off)?;
             let Some(bytes) = frame.data_ref() else { continue };
