@@ -41,6 +41,9 @@ pub enum Seen {
 const PAGE: usize = 100;
 /// The length of one watch, as the server is asked; it ends it then, and the next one begins.
 const LASTS: Duration = Duration::from_secs(290);
+/// An API server that did not answer for so long may have been restored from a snapshot meanwhile. By then others may have written
+/// so much that its revisions don't tell.
+const RESTORE: Duration = Duration::from_secs(5);
 /// A watch that ends sooner is waited after before the next one.
 const SOON: Duration = Duration::from_secs(1);
 /// A list within this time after the one before is waited for.
@@ -184,22 +187,31 @@ impl Scope {
                 Over::Early => {}
                 Over::Trouble(error) => self.wait_out(trouble, &error).await?,
             }
-            if self.known().len() > LIST {
+            if self.known().len() > LIST || !self.may_go_on(&revision, trouble).await? {
                 return Ok(());
             }
-            // A server whose etcd was restored knows older revisions only, and lets a watch wait for newer ones.
+        }
+    }
+
+    /// Returns true if a watch may go on from a revision, as soon as the API server says so. A server whose etcd was restored knows
+    /// older revisions only, lets a watch wait for newer ones, and has other objects at the revisions that are known here.
+    async fn may_go_on(&self, revision: &str, trouble: &mut WatchFault) -> Result<bool, WatchEnd> {
+        loop {
+            if trouble.since.is_some_and(|since| since.elapsed() >= RESTORE) {
+                return Ok(false);
+            }
             match self.cluster.newest_revision(&self.listing()).await.map_err(sorted) {
-                Ok(newest) if is_older(&newest, &revision) => {
+                Ok(newest) if is_older(&newest, revision) => {
                     info!(
                         kind = self.served.kind,
                         revision, newest, "the API server's revisions went back, as after a restore: listing again"
                     );
-                    return Ok(());
+                    return Ok(false);
                 }
-                Ok(_) => {}
+                Ok(_) => return Ok(true),
                 Err(Over::Ended(ended)) => return Err(ended),
                 Err(Over::Trouble(error)) => self.wait_out(trouble, &error).await?,
-                Err(_) => return Ok(()),
+                Err(_) => return Ok(false),
             }
         }
     }

@@ -21,6 +21,8 @@ impl Context {
         now: Timestamp,
     ) -> Result<Vec<RecordId>, HistoryError> {
         let (history, source) = (&self.history, &self.config.name);
+        self.write_owed()?;
+        self.follow_the_clock();
         let unknown = self.charged_and_unknown(records)?;
         // Most often all are known, and a write less is a wait for the disk less.
         if !unknown.is_empty() {

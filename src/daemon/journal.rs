@@ -4,7 +4,7 @@
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tracing::{error, warn};
@@ -21,6 +21,9 @@ use belay_core::rollout::{
 
 /// The waits between two tries to write.
 const WAITS: Backoff = Backoff::between(Duration::from_millis(100), Duration::from_secs(30));
+
+/// A clock that differs by less was not set: it is put right a little at a time.
+const CLOCK_SET: SignedDuration = SignedDuration::from_secs(2);
 
 impl Context {
     /// Writes a step.
@@ -49,6 +52,13 @@ impl Context {
     /// Records that the API server has the manifest: judging starts from here, also after a restart.
     pub(super) async fn applied(&self, record: RecordId, baseline: &Baseline) {
         let update = Update { outcome: Some(Outcome::UnderWay), ..self.written(JudgedWrite::Applied, baseline) };
+        self.remember(vec![HistoryEntry::Update(record, Box::new(update))]).await;
+    }
+
+    /// Records that pods are replaced for the manifest, which is applied when they are.
+    pub(super) async fn rolls(&self, record: RecordId, detail: &str) {
+        let steps = vec![self.now(StepKind::Applying, detail)];
+        let update = Update { outcome: Some(Outcome::UnderWay), steps, ..Update::default() };
         self.remember(vec![HistoryEntry::Update(record, Box::new(update))]).await;
     }
 
@@ -241,6 +251,48 @@ impl Context {
         Ok(true)
     }
 
+    /// Writes ends of records at once. Returns `None` if they can't be written now: then they are owed.
+    pub(super) fn enter_or_owe(&self, ends: Vec<HistoryEntry>) -> Option<Vec<Result<(), HistoryError>>> {
+        let trouble = match self.write_owed().and_then(|()| self.history.enter(&ends)) {
+            Ok(results) => return Some(results),
+            Err(trouble) => trouble,
+        };
+        error!(records = ends.len(), error = %trouble, "failed to end records, trying again");
+        self.status.trouble("history", Some(trouble.to_string()));
+        if !self.mend(&trouble) {
+            self.owed().extend(ends);
+        }
+        None
+    }
+
+    /// Writes the ends that are owed. It blocks.
+    pub(super) fn write_owed(&self) -> Result<(), HistoryError> {
+        let mut owed = self.owed();
+        if !owed.is_empty() {
+            self.history.enter(owed.iter())?;
+            owed.clear();
+        }
+        Ok(())
+    }
+
+    /// Writes the ends that are owed until they are written.
+    pub(super) async fn until_nothing_is_owed(&self) {
+        let mut waits = WAITS;
+        while let Err(trouble) = self.write_owed() {
+            if self.mend(&trouble) {
+                // The records went with the file.
+                self.owed().clear();
+                return;
+            }
+            tokio::time::sleep(waits.wait()).await;
+        }
+        self.status.trouble("history", None);
+    }
+
+    fn owed(&self) -> MutexGuard<'_, Vec<HistoryEntry>> {
+        self.journal.owed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Writes into the history until it is written. An entry that can never be written is belay's own fault: it is
     /// logged.
     async fn remember(&self, entries: Vec<HistoryEntry>) {
@@ -282,13 +334,35 @@ impl Context {
         outcome.await.expect("whoever takes it out of the list tells it")
     }
 
+    /// Moves the beginnings of what is open along where somebody has set the clock since they were written: how long it takes is
+    /// counted by the clock as it is now.
+    pub(super) fn follow_the_clock(&self) {
+        let offset = self.clock.now().duration_since(self.clock.steady());
+        let mut known = self.journal.clock_offset.lock().unwrap_or_else(PoisonError::into_inner);
+        let moved = offset.saturating_sub(*known.get_or_insert(offset));
+        if moved.abs() < CLOCK_SET {
+            return;
+        }
+        match self.history.clock_was_set(&self.config.name, moved) {
+            Ok(()) => {
+                warn!(seconds = moved.as_secs(), "the machine's clock was set");
+                *known = Some(offset);
+            }
+            Err(error) => warn!(%error, "failed to move open records along with the clock"),
+        }
+    }
+
     fn write_all(&self, all: Vec<ToWrite>) {
         // Entries that nobody waits for any more were cancelled before they were written.
         let all: Vec<ToWrite> = all.into_iter().filter(|(_, told)| !told.is_closed()).collect();
         if all.is_empty() {
             return;
         }
+        self.follow_the_clock();
         let written = self.history.enter(all.iter().flat_map(|(entries, _)| entries)).map_err(Arc::new);
+        if written.is_ok() {
+            self.holds.write_unwritten();
+        }
         let mut results = written.map(Vec::into_iter);
         for (entries, told) in all {
             let of_these = match &mut results {

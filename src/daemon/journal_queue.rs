@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use jiff::SignedDuration;
 use tokio::sync::{Notify, oneshot};
 
 use crate::history::{HistoryEntry, HistoryError};
@@ -16,6 +17,10 @@ pub(super) type ToWrite = (Vec<HistoryEntry>, oneshot::Sender<JournalWrite>);
 #[derive(Default)]
 pub(super) struct JournalQueue {
     pub to_write: Mutex<Vec<ToWrite>>,
+    /// Ends of records that could not be written: no other record begins before they are.
+    pub owed: Mutex<Vec<HistoryEntry>>,
+    /// The distance between the time of day and the clock that nobody sets, as of the last write.
+    pub clock_offset: Mutex<Option<SignedDuration>>,
     /// Told when a fresh history was begun in the place of a damaged one.
     pub renewed: Notify,
 }

@@ -1,7 +1,7 @@
 //! The holds of a source as they were known last, in the history and, for who decides by them, in memory. A hold lasts
 //! even when the cluster has lost it, and after a restart.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
@@ -17,6 +17,8 @@ pub(super) struct KeptHolds {
     source: String,
     /// As many as there are held objects.
     by_object: Mutex<BTreeMap<ObjectKey, KeptHold>>,
+    /// The objects whose hold, or the end of it, could not be written down yet.
+    unwritten: Mutex<BTreeSet<ObjectKey>>,
 }
 
 impl KeptHolds {
@@ -27,7 +29,7 @@ impl KeptHolds {
             Vec::new()
         });
         let by_object = Mutex::new(known.into_iter().collect());
-        KeptHolds { history: history.clone(), source: source.to_owned(), by_object }
+        KeptHolds { history: history.clone(), source: source.to_owned(), by_object, unwritten: Mutex::default() }
     }
 
     /// Returns the hold on an object, as it was known last.
@@ -41,10 +43,8 @@ impl KeptHolds {
         if self.of(key).as_ref() == Some(&kept) {
             return;
         }
-        if let Err(error) = self.history.keep_hold(&self.source, key, &kept) {
-            warn!(object = %key, %error, "failed to write down a hold: the cluster alone has it until belay sees it again");
-        }
         self.lock().insert(key.clone(), kept);
+        self.write(key);
     }
 
     /// Forgets a hold that was released.
@@ -52,8 +52,24 @@ impl KeptHolds {
         if self.lock().remove(key).is_none() {
             return;
         }
-        if let Err(error) = self.history.forget_hold(&self.source, key) {
-            warn!(object = %key, %error, "failed to forget a hold that was let go");
+        self.write(key);
+    }
+
+    /// Writes those that could not be written before.
+    pub(super) fn write_unwritten(&self) {
+        let unwritten = std::mem::take(&mut *self.unwritten());
+        unwritten.iter().for_each(|key| self.write(key));
+    }
+
+    /// Writes the hold on an object as it is known, or that there is none.
+    fn write(&self, key: &ObjectKey) {
+        let written = match self.of(key) {
+            Some(kept) => self.history.keep_hold(&self.source, key, &kept),
+            None => self.history.forget_hold(&self.source, key),
+        };
+        if let Err(error) = written {
+            warn!(object = %key, %error, "failed to write down a hold, trying again");
+            self.unwritten().insert(key.clone());
         }
     }
 
@@ -68,11 +84,12 @@ impl KeptHolds {
 
     /// Writes all of them into a history that was begun again.
     pub(super) fn write_again(&self) {
-        for (key, kept) in self.lock().iter() {
-            if let Err(error) = self.history.keep_hold(&self.source, key, kept) {
-                warn!(object = %key, %error, "failed to write down a hold");
-            }
-        }
+        let all: Vec<ObjectKey> = self.lock().keys().cloned().collect();
+        all.iter().for_each(|key| self.write(key));
+    }
+
+    fn unwritten(&self) -> MutexGuard<'_, BTreeSet<ObjectKey>> {
+        self.unwritten.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, KeptHold>> {

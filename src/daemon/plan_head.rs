@@ -111,6 +111,14 @@ impl Source {
         self.plan_task = Some(planning);
     }
 
+    /// Returns true when the manifest of a rollout that an earlier run left open was applied, and has left since: it comes
+    /// to its end like one that is under way.
+    fn is_orphan_under_way(&self, record: &Record) -> bool {
+        let is_applied = matches!(record.outcome, Outcome::UnderWay | Outcome::RollingBack);
+        let has_left = !self.desired().mentions(&record.object) && self.desired().unreadable().next().is_none();
+        !self.context.config.prune && record.rolls_out && is_applied && has_left
+    }
+
     /// Returns true when the rollout of a workload is under way, and its manifest applied.
     fn is_applied(&self, key: &ObjectKey) -> bool {
         let followed = |source: &SourceStatus| {
@@ -148,6 +156,10 @@ impl Source {
                 continue;
             }
             if self.is_being_deleted(&key, &record, &news.removed) {
+                continue;
+            }
+            if self.is_orphan_under_way(&record) {
+                requests.insert(key, PlanRequest::of_orphan(&record));
                 continue;
             }
             let same = self.desired().hash(&key).is_some_and(|hash| Some(hash.to_string()) == record.manifest_hash);

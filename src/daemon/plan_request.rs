@@ -30,6 +30,8 @@ pub(super) enum ChargedCommit {
     Known(Arc<Commit>),
     /// The first of these of which anything is known.
     FirstOf(Vec<CommitId>),
+    /// This one, which also has the manifest: the head has it no more.
+    WithManifest(CommitId),
 }
 
 /// The facts about the configuration that an object's pods read, at the time of planning.
@@ -57,6 +59,12 @@ impl PlanRequest {
     pub(super) fn read(key: &ObjectKey, commit: Arc<Commit>) -> PlanRequest {
         let (charged, config) = (ChargedCommit::Known(commit), ConfigChange::None);
         PlanRequest { key: key.clone(), manifest: None, charged, trigger: Trigger::Commit, config }
+    }
+
+    /// Returns the request that continues the record of an object whose manifest has left.
+    pub(super) fn of_orphan(record: &Record) -> PlanRequest {
+        let charged = ChargedCommit::WithManifest(record.commit.clone());
+        PlanRequest { charged, ..PlanRequest::recorded(record, None) }
     }
 
     /// Returns the request that continues a record.
@@ -92,10 +100,14 @@ impl Context {
 
     fn read_request(&self, desired: &DesiredState, request: PlanRequest) -> Option<Wanted> {
         let PlanRequest { key, manifest, charged, trigger, config } = request;
-        let manifest = manifest.or_else(|| self.read_manifest(desired, &key))?;
+        let manifest = match &charged {
+            ChargedCommit::WithManifest(commit) => self.manifest_brought_by(commit, &key),
+            _ => manifest.or_else(|| self.read_manifest(desired, &key)),
+        }?;
         let commit = match charged {
             ChargedCommit::Known(commit) => commit,
             ChargedCommit::FirstOf(ids) => ids.iter().find_map(|id| self.commit(id))?,
+            ChargedCommit::WithManifest(id) => self.commit(&id)?,
         };
         let wanted = self.want(desired, Charged { manifest, commit }, trigger);
         let config_hash = match config {
@@ -121,6 +133,14 @@ impl Context {
         let read = desired.manifest(key, |path, content, scopes| self.repository.read_lately(path, content, scopes));
         read.unwrap_or_else(|error| {
             warn!(object = %key, %error, "failed to read a manifest again");
+            None
+        })
+    }
+
+    /// Returns the manifest that a commit brought for an object. It blocks.
+    fn manifest_brought_by(&self, commit: &CommitId, key: &ObjectKey) -> Option<Manifest> {
+        blocking(|| self.repository.brought_by(commit, key)).unwrap_or_else(|error| {
+            warn!(object = %key, commit = commit.short(), %error, "failed to read a manifest that has left");
             None
         })
     }

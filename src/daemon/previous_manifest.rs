@@ -60,6 +60,20 @@ impl Repository {
         Ok(Some(FormerManifest { manifest, commit }))
     }
 
+    /// Returns the manifest of an object as `commit` made it. For a merge, the first parent counts.
+    pub(super) fn brought_by(&self, commit: &CommitId, key: &ObjectKey) -> Result<Option<Manifest>, GitError> {
+        let parent = self.mirror.commit(commit)?.parents.into_iter().next();
+        let scopes = self.desired().scopes.clone();
+        for change in self.changes(parent.as_ref(), commit)?.changes.iter().filter(|change| change.is_manifest) {
+            let Some(content) = Content::readable(change.after.as_ref()) else { continue };
+            let file = self.read_lately(&change.path, content, &scopes)?;
+            if let Some(manifest) = file.manifests.iter().find(|manifest| manifest.key == *key) {
+                return Ok(Some(manifest.clone()));
+            }
+        }
+        Ok(None)
+    }
+
     /// Returns true when a commit changed an object that existed before.
     pub(super) fn has_changed(&self, key: &ObjectKey, commit: &CommitId) -> Result<bool, GitError> {
         Ok(self.change_by(key, commit)?.is_some())

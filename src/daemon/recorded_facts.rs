@@ -13,7 +13,7 @@ use super::live::applied_at;
 use super::prepared::Prepared;
 use crate::history::{JudgedWrite, Query};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Outcome, RecordId, RecordedFacts, Trigger, has_settled};
+use belay_core::rollout::{Outcome, Record, RecordId, RecordedFacts, Trigger, has_settled};
 
 /// The number of records of a workload that are searched for its last rollout.
 const RECORDS: u32 = 50;
@@ -41,9 +41,15 @@ impl Context {
         let unfinished = prepared.is_unfinished(&self.config.name);
         let newest =
             (unfinished || wanted.trigger == Trigger::Retry).then(|| self.newest_record(&wanted.key)).flatten();
+        let last = unfinished.then(|| self.last_rollout(&wanted.key)).flatten();
+        let is_left_failed = wanted.trigger != Trigger::Retry
+            && last.as_ref().is_some_and(|last| {
+                last.outcome == Outcome::Failed && last.manifest_hash.as_ref() == Some(&wanted.hash)
+            });
         RecordedFacts {
             newest: newest.map(|record| (record.outcome, record.started)),
-            has_ended: unfinished && self.has_ended(&wanted.key),
+            has_ended: last.is_some_and(|last| last.outcome.is_final() && last.outcome != Outcome::Superseded),
+            is_left_failed,
             applied: open.and_then(|record| self.baseline(record, JudgedWrite::Applied)),
             went_back: open.and_then(|record| self.baseline(record, JudgedWrite::WentBack)),
             commit_failed: open.filter(|_| wanted.trigger.is_commit()).and_then(|_| self.failure_of(&wanted.commit.id)),
@@ -56,16 +62,13 @@ impl Context {
         has_settled(key, live, applied_at(live), self.clock.now(), limit)
     }
 
-    fn has_ended(&self, key: &ObjectKey) -> bool {
+    fn last_rollout(&self, key: &ObjectKey) -> Option<Record> {
         let query = Query { limit: Some(RECORDS), ..Query::of(&self.config.name, key) };
         match self.history.records(&query) {
-            Ok(records) => {
-                let last = records.into_iter().find(|record| record.rolls_out && record.object == *key);
-                last.is_some_and(|record| record.outcome.is_final() && record.outcome != Outcome::Superseded)
-            }
+            Ok(records) => records.into_iter().find(|record| record.rolls_out && record.object == *key),
             Err(error) => {
                 warn!(object = %key, %error, "failed to ask the history whether a rollout is over; it is judged on");
-                false
+                None
             }
         }
     }

@@ -17,7 +17,7 @@ use super::status::{UnderWay, put_or_remove};
 use crate::cluster::{Backoff, Mode, ObservedWorkload, Pace, RollError};
 use belay_core::manifest::Compact;
 use belay_core::rollout::rollback::{NoRollbackTarget, Rollback, RollbackTarget};
-use belay_core::rollout::rolling_update::{Ask, Begun, RollingUpdate, To};
+use belay_core::rollout::rolling_update::{Ask, Begun, Bounds, RollingUpdate, TEMPLATE_LABEL, To};
 use belay_core::rollout::{
     Apply, Baseline, Counters, GRACE, Hold, IgnoredFields, Judge, Judgement, Outcome, Reason, ReasonCode, Step,
     StepKind, TemplateMarks, held_body, is_as_applied, marks, progress_deadline_seconds, same_template, template,
@@ -60,12 +60,12 @@ pub(super) async fn roll_out(work: &mut RolloutTask, start: RolloutStart) -> Res
         match so_far {
             Begun::Nothing if !must_roll(work, live.as_ref()).await? => return plainly(work).await,
             Begun::Nothing => {}
-            Begun::Growing { commit, .. } if commit.as_deref() == Some(work.planned.wanted.commit.id.as_str()) => {}
+            Begun::Growing { commit, .. } if is_own(work, commit.as_deref()) => {}
             Begun::Growing { .. } => {
                 // Another commit's, or somebody's: its pods go before those of this one come.
                 work.step(StepKind::Applying, "in the place of another update, whose pods go first").await?;
                 info!(object = %work.planned.wanted.key, "takes the place of another update");
-                match roll(work, back_ask(work), Outcome::UnderWay).await? {
+                match take_other_back(work).await? {
                     Rolled::Through => continue,
                     // Somebody else has taken it away meanwhile.
                     Rolled::Failed(..) if begun(work).await?.0 == Begun::Nothing => continue,
@@ -82,7 +82,8 @@ pub(super) async fn roll_out(work: &mut RolloutTask, start: RolloutStart) -> Res
                 }
             }
         }
-        work.step(StepKind::Applying, "by a rolling update").await?;
+        let (context, record) = (Arc::clone(&work.context), work.record);
+        work.unless_cancelled(context.rolls(record, "by a rolling update")).await?;
         work.turn.through();
         if !work.apply.restores_held {
             work.apply = Apply::of_manifest(&work.planned.wanted, &work.context.config.name);
@@ -92,6 +93,20 @@ pub(super) async fn roll_out(work: &mut RolloutTask, start: RolloutStart) -> Res
             Rolled::Failed(reason, observed) => failed(work, reason, observed).await,
             Rolled::Suspended(why) => work.leave_alone(&why).await,
         };
+    }
+}
+
+/// Takes another update back. If the pods of the former template don't come up, those of the other update go without them.
+async fn take_other_back(work: &RolloutTask) -> Result<Rolled, Cancelled> {
+    match roll(work, back_ask(work), Outcome::UnderWay).await? {
+        Rolled::Failed(reason, _) if reason.code == ReasonCode::ProgressDeadlineExceeded => {
+            info!(object = %work.planned.wanted.key, %reason, "the pods of the other update go at once");
+            work.step(StepKind::Applying, "the former pods do not come up: those of the other update go at once")
+                .await?;
+            let bounds = Bounds { unavailable: i64::MAX, ..Bounds::default() };
+            roll(work, Ask { bounds, ..back_ask(work) }, Outcome::UnderWay).await
+        }
+        rolled => Ok(rolled),
     }
 }
 
@@ -232,8 +247,18 @@ async fn hold_first(work: &RolloutTask, rollback: &Rollback, live: &Value) -> Re
 /// Returns true when somebody else has rolled it back meanwhile.
 async fn is_back(work: &RolloutTask, wanted: Option<&Value>) -> Result<bool, Cancelled> {
     let (so_far, live) = begun(work).await?;
-    let present = live.as_ref().and_then(template);
-    Ok(so_far == Begun::Nothing && present.zip(wanted).is_some_and(|(present, wanted)| same_template(present, wanted)))
+    let pair = live.as_ref().and_then(template).zip(wanted);
+    let is_wanted = |(present, wanted)| same_template(&without_label(present), &without_label(wanted));
+    Ok(so_far == Begun::Nothing && pair.is_some_and(is_wanted))
+}
+
+/// Returns a template without the label by which a rolling update tells its pods from others.
+fn without_label(template: &Value) -> Value {
+    let mut template = template.clone();
+    if let Some(labels) = template.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
+        labels.remove(TEMPLATE_LABEL);
+    }
+    template
 }
 
 /// Returns the controller as it is: the rollback target when the pods of the next one are gone.
@@ -264,6 +289,11 @@ async fn must_roll(work: &RolloutTask, live: Option<&Value>) -> Result<bool, Can
         (Some(would_be), Some(present)) => !same_template(would_be, present),
         _ => false,
     })
+}
+
+/// Returns true when an update to this commit is what is wanted: it is not while its manifest is held.
+fn is_own(work: &RolloutTask, commit: Option<&str>) -> bool {
+    !work.apply.restores_held && commit == Some(work.planned.wanted.commit.id.as_str())
 }
 
 fn is_ours(work: &RolloutTask, live: &Value) -> bool {

@@ -9,8 +9,8 @@ use super::driver::WorkloadDriver;
 use super::rollout_task::{Cancelled, RolloutTask};
 use crate::cluster::Mode;
 use crate::config::OnFailure;
-use belay_core::rollout::rollback::{Planning, Question, RollbackFacts, RollbackPlan, plan};
-use belay_core::rollout::{FailurePolicy, Reach, Reason, before_apply, template};
+use belay_core::rollout::rollback::{KeptHold, Planning, Question, RollbackFacts, RollbackPlan, plan};
+use belay_core::rollout::{FailurePolicy, Hold, Reach, Reason, before_apply, template};
 
 /// Plans the answer to a rollout that failed.
 pub(super) async fn plan_rollback(
@@ -33,6 +33,7 @@ pub(super) async fn plan_rollback(
         culprit: dependent_config::culprit(work),
         readers: dependent_config::readers(work),
         now: context.clock.now(),
+        kept: decided(work),
         target: None,
         trial: None,
         configuration: None,
@@ -49,6 +50,13 @@ pub(super) async fn plan_rollback(
             Planning::Asks(Question::Former) => facts.former = Some(context.good_former(&facts.wanted.key).await),
         }
     }
+}
+
+/// Returns the hold of a rollback of this manifest that was decided before, and that the cluster has lost.
+fn decided(work: &RolloutTask) -> Option<KeptHold> {
+    let wanted = &work.planned.wanted;
+    let keeps = |hold: &Hold| hold.by.is_none() && hold.keeps(&wanted.hash, wanted.config.as_deref());
+    work.context.holds.of(&wanted.key).filter(|kept| keeps(&kept.hold))
 }
 
 /// Returns the server's version of a template. `Err` with its words where it refuses it.

@@ -98,6 +98,7 @@ impl Source {
             TaskResult::Kept(trouble) => self.kept(trouble),
             TaskResult::RolledOut(key, ended, recorded) => self.rolled_out(&key, *ended, recorded.as_deref()),
             TaskResult::EndRead(failed) => self.end_read(failed.map(|failed| *failed)),
+            TaskResult::EndsWritten(ends) => ends.into_iter().for_each(|(id, outcome)| self.publish_end(id, outcome)),
             TaskResult::EventsDue => self.send_queued_events(),
             TaskResult::CompletionsSent => self.told(),
             TaskResult::Recovered(key) => self.recovered(&key),

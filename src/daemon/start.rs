@@ -323,22 +323,26 @@ impl Source {
     }
 
     /// Ends a record that needs no rollout.
-    pub(super) fn finish(&self, id: RecordId, outcome: Outcome, reason: Option<&Reason>) {
+    pub(super) fn finish(&mut self, id: RecordId, outcome: Outcome, reason: Option<&Reason>) {
         self.finish_all(vec![RecordEnd { id, outcome, reason: reason.cloned() }]);
     }
 
     /// Ends records that need no rollout, in one transaction.
-    fn finish_all(&self, ends: Vec<RecordEnd>) {
+    fn finish_all(&mut self, ends: Vec<RecordEnd>) {
         if ends.is_empty() {
             return;
         }
         let at = self.context.clock.now();
         let entry = |end: &RecordEnd| HistoryEntry::End(end.id, end.outcome, end.reason.clone(), at);
         let entries: Vec<HistoryEntry> = ends.iter().map(entry).collect();
-        let written = self.context.history.enter(&entries).unwrap_or_else(|error| {
-            error!(records = ends.len(), %error, "failed to end records");
-            Vec::new()
-        });
+        let Some(written) = self.context.enter_or_owe(entries) else {
+            let context = Arc::clone(&self.context);
+            self.tasks.spawn(async move {
+                context.until_nothing_is_owed().await;
+                TaskResult::EndsWritten(ends.iter().map(|end| (end.id, end.outcome)).collect())
+            });
+            return;
+        };
         for (end, written) in ends.iter().zip(written) {
             match written {
                 Ok(()) => self.publish_end(end.id, end.outcome),
@@ -349,7 +353,7 @@ impl Source {
 
     /// Ends the record of a rollout that a newer commit, or belay's own start, has replaced. At shutdown (`by` is
     /// `None`) it stays open, to be taken up.
-    pub(super) fn supersede(&self, id: RecordId, by: Option<&CommitId>) {
+    pub(super) fn supersede(&mut self, id: RecordId, by: Option<&CommitId>) {
         let Some(by) = by else { return };
         let record = self.context.history.record(id).unwrap_or_else(|error| {
             warn!(%error, "failed to read what a newer commit has taken the place of");

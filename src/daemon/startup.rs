@@ -39,7 +39,8 @@ impl Source {
         let mut newest: BTreeMap<ObjectKey, Record> = BTreeMap::new();
         for record in open {
             if let Some(older) = newest.insert(record.object.clone(), record) {
-                self.supersede(older.id, self.state.planning.planned.as_ref());
+                let planned = self.state.planning.planned.clone();
+                self.supersede(older.id, planned.as_ref());
             }
         }
         self.state.rollouts.resumed = newest;

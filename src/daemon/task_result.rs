@@ -13,7 +13,7 @@ use crate::cluster::Served;
 use crate::git::GitError;
 use crate::history::HistoryError;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{CommitId, Reason, Record, RecordId};
+use belay_core::rollout::{CommitId, Outcome, Reason, Record, RecordId};
 
 /// The result of a task beside the loop.
 pub(super) enum TaskResult {
@@ -45,6 +45,8 @@ pub(super) enum TaskResult {
     RolledOut(ObjectKey, Box<RolloutEnd>, Option<Box<EndedRecord>>),
     /// A rollout ended, and it was read whether an object of its commit failed, with which the others go back.
     EndRead(Option<Box<ServedCommit>>),
+    /// The ends of records that could not be written before were written.
+    EndsWritten(Vec<(RecordId, Outcome)>),
     /// There is time to send Events about completions.
     EventsDue,
     /// Events about completions were sent.

@@ -80,7 +80,7 @@ impl Source {
     /// can't serve is that kind's trouble.
     fn watch_in_trouble(&mut self, watch: String, error: Option<ClusterError>) {
         let kind = format!("list {}", watch.rsplit('/').next().unwrap_or_default());
-        if error.as_ref().is_some_and(|error| !matches!(error, ClusterError::Away { .. }) || error.is_own()) {
+        if error.as_ref().is_some_and(is_of_one_kind) {
             // It can't be listed for now, for a reason of its own: nobody waits for it.
             self.watches.unlisted.retain(|served| !served.is_listed_at(&watch));
         }
@@ -89,7 +89,7 @@ impl Source {
             None => drop(self.watches.faults.remove(&watch)),
         }
         let of_kind = |watch: &str| kind.strip_prefix("list ").is_some_and(|kind| watch.ends_with(&format!("/{kind}")));
-        let (own, others): (Vec<_>, Vec<_>) = self.watches.faults.iter().partition(|(_, error)| error.is_own());
+        let (own, others): (Vec<_>, Vec<_>) = self.watches.faults.iter().partition(|(_, error)| is_of_one_kind(error));
         let own = own.into_iter().find(|(watch, _)| of_kind(watch)).map(|(_, error)| error.to_string());
         let outage = others.first().map(|(_, error)| error.to_string());
         self.context.status.trouble(&kind, own);
@@ -190,4 +190,9 @@ impl Source {
         let held = HeldStatus { commit, reason: reason.message, since };
         self.context.status.change(|source| put_or_remove(&mut source.held, key, Some(held)));
     }
+}
+
+/// Returns true for what is in the way of one kind alone: the cluster answers, and can't list it, or does not serve it any more.
+fn is_of_one_kind(error: &ClusterError) -> bool {
+    !matches!(error, ClusterError::Away { .. }) || error.is_own()
 }

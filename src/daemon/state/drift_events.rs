@@ -133,6 +133,10 @@ pub fn take_up(state: &mut State, mut prepared: Prepared, effects: &mut Vec<Effe
         effects.extend(quiet(state, &key, now));
     }
     prepared.continues_rollout = state.is_to_be_judged(&prepared);
+    if matches!(prepared.planned.step, PlanStep::Apply(_)) {
+        // A rolling update that failed may be left half-way.
+        prepared.resume(None);
+    }
     match &prepared.planned.step {
         PlanStep::Apply(_) => correct(state, prepared, effects, start, now),
         PlanStep::Unchanged if prepared.continues_rollout || was_refused => {

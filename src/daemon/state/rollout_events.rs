@@ -17,6 +17,12 @@ const FAULTS: u32 = 3;
 /// Ends the rollouts of a new head's objects that are under way. An unfinished rollout is still judged as the new
 /// head's, if that leaves its template alone.
 pub fn superseded(state: &mut State, keys: &BTreeSet<ObjectKey>, by: &CommitId) -> Vec<Effect> {
+    for key in keys {
+        // It was as its former manifest says.
+        if let Some(facts) = state.live.get_mut(key) {
+            facts.well = None;
+        }
+    }
     let mut effects = Vec::new();
     for (key, rollout) in state.rollouts.under_way.iter_mut().filter(|(key, _)| keys.contains(*key)) {
         rollout.superseded_by = Some(by.clone());

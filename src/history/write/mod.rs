@@ -1,6 +1,7 @@
 //! The daemon's writes: commits that came, records that begin (`begin`), their steps, their ends.
 
 mod begin;
+mod clock_set;
 pub(in crate::history) mod entry;
 pub(in crate::history) mod fallback_template;
 mod folded;

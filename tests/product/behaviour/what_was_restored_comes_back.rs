@@ -1,12 +1,14 @@
-//! A cluster whose etcd is restored from an older snapshot comes back to what Git says: what was complete, what was under way,
-//! what is held. Nothing untrue is said of a version that is not there meanwhile.
+//! A cluster whose etcd is restored from an older snapshot comes back to what Git says: what was idle, what was under way,
+//! what is held, what had failed. Nothing untrue is said of a version that is not there meanwhile.
 
 use std::time::Duration;
 
-use belay_core::rollout::{Hold, Outcome, Record, SourceState};
+use belay::config::OnFailure;
+use belay_core::rollout::{Hold, ObjectState, Outcome, Record, SourceState};
 use minicluster::{Backup, Part};
 
-use crate::support::daemon::{World, image};
+use crate::support::daemon::{World, config_map, deployment, image};
+use crate::support::tap::Fate;
 use crate::support::workloads::{KINDS, Kind};
 
 /// The state of belay while the cluster goes back.
@@ -56,8 +58,10 @@ async fn ends_with(world: &mut World, kind: Kind, wanted: &str, held: Option<&st
     let live = world.get(&kind.path()).await.unwrap_or_else(|| panic!("{case}: it is there"));
     let hold = Hold::on(&live).map(|hold| hold.commit.to_string());
     assert_eq!((image(&live), hold.as_deref()), (wanted, held), "{case}: {:#?}", world.records());
+    // A failed workload that is left as it is may have pods of both.
+    let failed = world.status().ended.values().any(|one| one.state == ObjectState::Failed);
     for pod in world.list("api/v1/namespaces/default/pods").await {
-        assert_eq!(pod["spec"]["containers"][0]["image"], wanted, "{case}");
+        assert!(pod["spec"]["containers"][0]["image"] == wanted || failed, "{case}: {pod:#}");
     }
     assert_eq!(world.status().held.len(), usize::from(held.is_some()), "{case}");
 }
@@ -69,6 +73,30 @@ fn outcome(world: &World, commit: &str, kind: Kind) -> (Outcome, Vec<Record>) {
     let own: Vec<&Record> = all.iter().filter(of).filter(|record| record.trigger.is_commit()).collect();
     assert_eq!(own.len(), 1, "{kind:?}: {all:#?}");
     (own[0].outcome, all)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_idle() {
+    for (kind, belay) in each_kind() {
+        let case = format!("{} {belay:?}", kind.name);
+        let (mut world, backup, _) = with_first_version(kind, "ready").await;
+        let second = world.push("web.yaml", &kind.slowly("web:2", "ready"), "Second version");
+        world.through(&second).await;
+        let settings = world.push("settings.yaml", &config_map("settings", "2"), "Something else");
+        world.through(&settings).await;
+        restore(&mut world, &backup, belay).await;
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let live = world.get(&kind.path()).await.unwrap();
+        let is_back = image(&live) == "web:2" && live["status"]["observedGeneration"] == live["metadata"]["generation"];
+        assert!(is_back || world.status().state() != SourceState::Synced, "{case}: {}", world.status().summary());
+        ends_with(&mut world, kind, "web:2", None, &case).await;
+        let (outcome, all) = outcome(&world, &second, kind);
+        assert_eq!(outcome, Outcome::Complete, "{case}");
+        assert!(all.iter().all(|record| record.outcome == Outcome::Complete), "{case}: {all:#?}");
+        let settings = world.get("api/v1/namespaces/default/configmaps/settings").await.expect("it is made anew");
+        assert_eq!(settings["data"]["A"], "2", "{case}");
+        world.until("it is synced", |source| source.summary() == "synced (2 complete)").await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -131,6 +159,86 @@ async fn what_was_held_is_held_again() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_was_on_its_way_back() {
+    for (kind, belay) in each_kind() {
+        for later in [None, Some(Duration::from_secs(10))] {
+            let case = format!("{} {belay:?} {later:?}", kind.name);
+            let (mut world, mut backup, _) = with_first_version(kind, "ready-after=15s").await;
+            let bad = world.push("web.yaml", &kind.slowly("web:2", "never-ready"), "Broken");
+            if let Some(later) = later {
+                world.until("it is under way", |source| !source.under_way.is_empty()).await;
+                tokio::time::sleep(later).await;
+                backup = world.cluster.as_ref().unwrap().back_up();
+            }
+            world
+                .until("it goes back", |source| {
+                    source.under_way.values().any(|way| way.outcome == Outcome::RollingBack)
+                })
+                .await;
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            restore(&mut world, &backup, belay).await;
+            ends_with(&mut world, kind, "web:1", Some(&bad), &case).await;
+            assert_eq!(outcome(&world, &bad, kind).0, Outcome::RolledBack, "{case}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_had_failed_is_what_git_says_too() {
+    for (kind, belay) in each_kind() {
+        // A first version that failed, and a second one that is only reported.
+        for is_first in [true, false] {
+            let case = format!("{} {belay:?} first: {is_first}", kind.name);
+            let mut world = World::embedded().await;
+            world.config.on_failure = OnFailure::Report;
+            world.start();
+            let other = world.push("settings.yaml", &config_map("settings", "1"), "Something else");
+            world.through(&other).await;
+            if !is_first {
+                let first = world.push("web.yaml", &kind.slowly("web:1", "ready"), "First version");
+                world.through(&first).await;
+            }
+            let backup = world.cluster.as_ref().unwrap().back_up();
+            let bad = world.push("web.yaml", &kind.slowly("web:2", "never-ready"), "Broken");
+            world.through(&bad).await;
+            assert_eq!(world.record(&bad, &kind.object()).outcome, Outcome::Failed, "{case}");
+            restore(&mut world, &backup, belay).await;
+            // The rolling update of a ReplicationController stays half-way: its own pods are still the former ones.
+            let is_half_way = kind.name == "ReplicationController" && !is_first;
+            ends_with(&mut world, kind, if is_half_way { "web:1" } else { "web:2" }, None, &case).await;
+            let pods = world.list("api/v1/namespaces/default/pods").await;
+            assert!(pods.iter().any(|pod| pod["spec"]["containers"][0]["image"] == "web:2"), "{case}: {pods:#?}");
+            assert_eq!(outcome(&world, &bad, kind).0, Outcome::Failed, "{case}");
+            assert_eq!(world.status().state(), SourceState::Degraded, "{case}: {}", world.status().summary());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_pruned_goes_again() {
+    for belay in BELAYS {
+        let mut world = World::embedded().await;
+        (world.config.prune, world.config.prune_limit) = (true, "100%".to_owned());
+        world.with_maps(2).await;
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        let backup = world.cluster.as_ref().unwrap().back_up();
+        world.repository.remove("0.yaml");
+        let goes = world.repository.commit("One goes");
+        world.repository.push();
+        world.through(&goes).await;
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        let path = "api/v1/namespaces/default/configmaps/map-0";
+        assert!(world.get(path).await.is_none());
+        restore(&mut world, &backup, belay).await;
+        tokio::time::sleep(Duration::from_mins(5)).await;
+        assert!(world.get(path).await.is_none(), "{belay:?}: {:#?}", world.records());
+        let records = world.records();
+        let of = |record: &&Record| record.commit.as_str() == goes && record.object.name == "map-0";
+        assert!(records.iter().filter(of).all(|record| record.outcome == Outcome::Pruned), "{belay:?}: {records:#?}");
+    }
+}
+
 /// The store goes back while the controllers are away: no verdict is spoken on a version that is not there.
 #[tokio::test(start_paused = true)]
 async fn while_the_controllers_are_away() {
@@ -147,4 +255,28 @@ async fn while_the_controllers_are_away() {
         ends_with(&mut world, kind, "web:2", None, kind.name).await;
         assert_eq!(outcome(&world, &second, kind).0, Outcome::Complete, "{kind:?}");
     }
+}
+
+/// Others write so much after the restore that resource versions are past those that belay knows when it can read again.
+#[tokio::test(start_paused = true)]
+async fn though_resource_versions_are_as_they_were() {
+    let (mut world, tap) = World::tapped().await;
+    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
+    world.start();
+    world.through(&first).await;
+    let backup = world.cluster.as_ref().unwrap().back_up();
+    let second = world.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
+    world.through(&second).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    tap.rule(|_, _| Fate::Fail(503));
+    tap.refuse_watches(true);
+    world.cluster.as_mut().unwrap().restore(&backup).await;
+    for number in 0..300 {
+        let object: serde_json::Value = serde_yaml::from_str(&config_map(&format!("other-{number}"), "1")).unwrap();
+        world.create("api/v1/namespaces/default/configmaps", "kubectl", &object).await;
+    }
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    tap.rule(|_, _| Fate::Pass);
+    tap.refuse_watches(false);
+    ends_with(&mut world, KINDS[0], "web:2", None, "Deployment").await;
 }

@@ -56,6 +56,9 @@ pub struct RecordedFacts {
     /// True when its last rollout came to an end of its own. One that a newer commit took the place of did not, nor did
     /// one of which the history knows nothing.
     pub has_ended: bool,
+    /// True when its last rollout was of the manifest that is planned, has failed and was left as it is, and nobody has
+    /// asked for another try.
+    pub is_left_failed: bool,
     /// The baseline of its open record, once it was applied.
     pub applied: Option<Baseline>,
     /// The same, once it went back.
@@ -112,6 +115,8 @@ pub fn resume(step: PlanStep, facts: &ResumeFacts<'_>) -> PlanStep {
         PlanStep::Unchanged => facts.unfinished_rollout().map_or(PlanStep::Unchanged, PlanStep::Resume),
         // A Job that went meanwhile has run, perhaps: how it ended is found out before it is made again.
         PlanStep::Apply(_) if let Some(applied) = facts.job_that_went() => PlanStep::Resume(applied),
+        // Its rolling update has failed and stays half-way: the template of its controller is the former one.
+        PlanStep::Apply(apply) if apply.rolls_out && facts.is_left_half_way() => PlanStep::Unchanged,
         // An object that was applied before a restart and is not live any more may have been undone by hand meanwhile.
         PlanStep::Apply(apply) if facts.open.is_some() && facts.recorded.applied.is_some() => {
             let respects_undo = apply.respects_undo || apply.replaces_template();
@@ -127,6 +132,13 @@ impl ResumeFacts<'_> {
         let is_its = self.live.is_none() && self.is_same_manifest;
         let open = self.open.filter(|record| is_its && is_job(&record.object));
         open.and(self.recorded.applied.clone())
+    }
+
+    /// Returns true when the rolling update of a ReplicationController to the planned manifest has failed, and is left as
+    /// it is.
+    fn is_left_half_way(&self) -> bool {
+        let is_rolling_update = self.live.is_some_and(|live| live.is_rolling_update);
+        self.open.is_none() && is_rolling_update && self.recorded.is_left_failed
     }
 
     /// Returns true when it was going back. A rollout that goes back with another has done so from its beginning.
@@ -349,6 +361,29 @@ mod tests {
                 is_same_manifest: true,
             };
             assert_eq!(resume(step.clone(), &facts), step);
+        }
+    }
+
+    #[test]
+    fn a_rolling_update_that_failed_is_left_half_way() {
+        let rolling = LiveProgress { is_rolling_update: true, ..live(false, false).unwrap() };
+        let through = live(true, false).unwrap();
+        for (case, open, live, is_left_failed, expected) in [
+            ("it failed, and is only reported", None, &rolling, true, "unchanged"),
+            ("nobody has seen it fail, or somebody asks for another try", None, &rolling, false, "apply"),
+            ("a person has ended it", None, &through, true, "apply"),
+            ("it is under way", Some(Outcome::UnderWay), &rolling, true, "apply"),
+        ] {
+            let (open, recorded) = (open.map(record), RecordedFacts { is_left_failed, ..RecordedFacts::default() });
+            let facts = ResumeFacts {
+                open: open.as_ref(),
+                live: Some(live),
+                recorded: &recorded,
+                continues_rollout: false,
+                continues_scaling: false,
+                is_same_manifest: true,
+            };
+            assert_eq!(word(&resume(apply(false), &facts)), expected, "{case}");
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::kept_hold::KeptHold;
 use super::{NoRollbackTarget, RollbackTarget};
 use crate::manifest::{Manifest, ObjectKey};
 use crate::rollout::{Commit, Companion, FailurePolicy, Reason, Wanted};
@@ -30,6 +31,8 @@ pub struct RollbackFacts<'a> {
     pub readers: Vec<Companion>,
     /// The present moment.
     pub now: Timestamp,
+    /// The hold of the same manifest if it has failed before and the cluster has lost the hold: it goes back to the same target.
+    pub kept: Option<KeptHold>,
     /// The rollback target.
     pub target: Option<Result<RollbackTarget, NoRollbackTarget>>,
     /// The server's version of the pod template that is to be sent, or its words if it refuses that.

@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use super::plan::Rollback;
+use super::target::RollbackTarget;
 use crate::rollout::{Hold, TemplateMarks, marks, template};
 
 /// A hold, and the further facts for creating the object again with it.
@@ -49,6 +50,14 @@ impl KeptHold {
         }
         let (template, marks) = (before.template.clone(), before.marks.clone());
         KeptHold { template, marks, generation, ..self }
+    }
+
+    /// Returns the target of the rollback that was decided; `None` if its template is not known.
+    #[must_use]
+    pub fn target(&self) -> Option<RollbackTarget> {
+        let commit = self.marks.commit.as_deref().and_then(|commit| commit.parse().ok());
+        let (template, marks) = (self.template.clone()?, self.marks.clone());
+        Some(RollbackTarget { template, marks, revision: None, commit })
     }
 
     /// Returns true when a live object has lost this hold, so that it is to be written again. A person who takes it off

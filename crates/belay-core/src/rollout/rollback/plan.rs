@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::facts::{ChangedConfiguration, RollbackFacts};
 use super::held::{hold, hold_about};
+use super::kept_hold::KeptHold;
 use super::{NoRollbackTarget, RollbackTarget};
 use crate::manifest::{Manifest, ObjectKey};
 use crate::rollout::{
@@ -154,7 +155,8 @@ fn may_go_back(facts: &RollbackFacts<'_>, workload: Workload, live: &Value) -> R
 
 fn plan_of_workload(facts: &RollbackFacts<'_>, workload: Workload, live: &Value) -> Planning {
     let reason = || facts.reason.clone();
-    let target = match &facts.target {
+    let decided = facts.kept.as_ref().and_then(KeptHold::target).map(Ok);
+    let target = match decided.as_ref().or(facts.target.as_ref()) {
         None => return Planning::Asks(Question::Target),
         Some(Err(none)) => return Planning::Made(RollbackPlan::Stays(reason().and(none))),
         Some(Ok(target)) => target,
@@ -168,7 +170,7 @@ fn plan_of_workload(facts: &RollbackFacts<'_>, workload: Workload, live: &Value)
             Some(Err(error)) => {
                 return Planning::Made(RollbackPlan::Refused { reason: reason(), error: error.clone() });
             }
-            Some(Ok(would_be)) if template(live).is_some_and(|failing| same_template(failing, would_be)) => {
+            Some(Ok(would_be)) if facts.kept.is_none() && is_on(live, would_be) => {
                 return Planning::Made(RollbackPlan::Stays(reason().and(NoRollbackTarget::First)));
             }
             Some(Ok(would_be)) => rollback.hold = rollback.hold.about(would_be, &facts.wanted.ignored_fields),
@@ -179,12 +181,21 @@ fn plan_of_workload(facts: &RollbackFacts<'_>, workload: Workload, live: &Value)
     Planning::Made(RollbackPlan::GoesBack(Box::new(rollback)))
 }
 
+/// Returns true where an object has the pod template that the server would make.
+fn is_on(live: &Value, would_be: &Value) -> bool {
+    template(live).is_some_and(|failing| same_template(failing, would_be))
+}
+
 fn to_target(facts: &RollbackFacts<'_>, target: &RollbackTarget) -> Rollback {
-    let hold = hold_about(facts.wanted, &facts.reason, facts.now, &target.template);
+    let anew = || {
+        let hold = hold_about(facts.wanted, &facts.reason, facts.now, &target.template);
+        hold.together_with(facts.culprit.clone())
+    };
+    let hold = facts.kept.as_ref().map_or_else(anew, |kept| kept.hold.clone());
     Rollback {
         kind: RollbackKind::Workload,
         reason: facts.reason.clone(),
-        hold: hold.together_with(facts.culprit.clone()),
+        hold,
         manifest: facts.wanted.manifest.value(),
         template: Some(target.template.clone()),
         marks: target.marks.clone(),

@@ -85,6 +85,7 @@ fn facts<'a>(wanted: &'a Wanted, live: &'a Value) -> RollbackFacts<'a> {
         culprit: None,
         readers: Vec::new(),
         now: NOW,
+        kept: None,
         target: None,
         trial: None,
         configuration: None,
@@ -254,6 +255,24 @@ fn the_template_alone_goes_back_and_the_manifest_is_held() {
 
     let tried = RollbackFacts { target: Some(Ok(target(None))), trial: Some(Ok(server.clone())), ..known };
     assert!(goes_back(plan(&tried)).hold.is_about(&server), "the hold is about what the server makes of it");
+}
+
+/// The store was set back to before the failed version came: what was decided then is done again.
+#[test]
+fn a_rollback_that_the_cluster_has_lost_goes_where_it_went() {
+    let wanted = wanted("Deployment");
+    let first = object("Deployment", "web:2");
+    let configuration = Some(Vec::new());
+    let known = RollbackFacts { target: Some(Ok(target(Some(3)))), configuration, ..facts(&wanted, &first) };
+    let kept = KeptHold::of(&goes_back(plan(&known)));
+    for image in ["web:1", "web:2"] {
+        let live = object("Deployment", image);
+        let later = "2026-01-02T00:00:00Z".parse().unwrap();
+        let lost = RollbackFacts { kept: Some(kept.clone()), now: later, live: &live, ..known.clone() };
+        let tried = RollbackFacts { trial: Some(Ok(template("web:1"))), target: None, ..lost };
+        let again = goes_back(plan(&tried));
+        assert_eq!((&again.hold, again.template), (&kept.hold, kept.template.clone()), "{image}");
+    }
 }
 
 #[test]
