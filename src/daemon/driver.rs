@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::failure::RollbackEnd;
 use super::rollout_task::{Cancelled, RolloutStart, RolloutTask};
-use super::{replication_controller, rollback_target, stuck_pods};
+use super::{controller_rollback, replication_controller, rollback_target, stuck_pods};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::rollback::{NoRollbackTarget, Rollback, RollbackTarget};
 use belay_core::rollout::{Outcome, Workload};
@@ -73,7 +73,7 @@ impl WorkloadDriver {
         live: &Value,
     ) -> Result<Result<RollbackTarget, NoRollbackTarget>, Cancelled> {
         match self {
-            WorkloadDriver::ReplicationController => replication_controller::find_target(work, live).await,
+            WorkloadDriver::ReplicationController => controller_rollback::find_target(work, live).await,
             WorkloadDriver::Controller | WorkloadDriver::StatefulSet => rollback_target::find_target(work, live).await,
         }
     }
@@ -88,7 +88,7 @@ impl WorkloadDriver {
     ) -> Result<Result<(Rollback, Arc<Value>), RollbackEnd>, Cancelled> {
         match self {
             WorkloadDriver::ReplicationController => {
-                Box::pin(replication_controller::take_pods_back(work, rollback, live)).await
+                Box::pin(controller_rollback::take_pods_back(work, rollback, live)).await
             }
             WorkloadDriver::Controller | WorkloadDriver::StatefulSet => Ok(Ok((rollback, live))),
         }

@@ -63,6 +63,11 @@ impl RollbackEnd {
         RollbackEnd { outcome: Outcome::RolledBack, reason, event }
     }
 
+    /// Returns the end of a rollout that is back, and whose hold somebody has taken off meanwhile: it is tried again.
+    pub(super) fn released(reason: Reason) -> RollbackEnd {
+        RollbackEnd::untold(Outcome::RolledBack, reason.and("somebody asked for another try on the way back"))
+    }
+
     /// Returns the end of a rollout that a person has undone.
     pub(super) fn undone(reason: Reason, live: Arc<Value>) -> RollbackEnd {
         let event = Some(ToldEnd { live, reason: "UndoneByHand", message: reason.message.clone() });

@@ -13,6 +13,7 @@ mod commit_tree;
 mod config_rollout;
 mod context;
 mod continued_rollout;
+mod controller_rollback;
 mod deferred_kinds;
 mod deferred_watch;
 mod dependency_gate;

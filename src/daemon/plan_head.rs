@@ -11,16 +11,18 @@ use tracing::info;
 use super::autoscalers::{API_VERSION, KIND};
 use super::config_rollout::changed_configuration;
 use super::deferred_kinds::DeferredKinds;
+use super::desired_state::DesiredState;
 use super::head_change::HeadChange;
 use super::plan_parts::PATIENCE;
 use super::plan_request::{PlanRequest, PlanRequests};
+use super::prepared::Prepared;
 use super::state::{Event, Source};
 use super::status::{SourceStatus, set};
 use super::task_result::{FinishedPlan, FoundKinds, HeadPlan, TaskResult};
 use super::{planner, prune, rebuild};
 use crate::cluster::{Backoff, ClusterError};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Commit, CommitId, Outcome, Reason, ReasonCode, Record};
+use belay_core::rollout::{Commit, CommitId, Outcome, PlanStep, Reason, ReasonCode, Record};
 
 impl Source {
     /// Waits, beside the loop, until the source that this one comes after is complete. A wait for an older head is given up.
@@ -97,10 +99,13 @@ impl Source {
                 ended.cancelled().await;
             }
             rebuild::if_forgotten(&context).await;
-            let reader = Arc::clone(&context);
-            let read = move || reader.read_requests(&desired, requests.into_values());
-            let (wanted, unread) = context.repository.blocking_pool.run(read).await;
+            let (reader, known) = (Arc::clone(&context), Arc::clone(&desired));
+            let read = move || reader.read_requests(&known, requests.into_values());
+            let (wanted, mut unread) = context.repository.blocking_pool.run(read).await;
             let mut prepared = planner::plan(&context, wanted, Some(PATIENCE)).await;
+            unread.extend(
+                prepared.extract_if(.., |one| is_orphan_to_make(one, &desired)).map(|one| one.planned.wanted.key),
+            );
             let pruned = prune::plan(&context, prune_candidates).await;
             prepared.extend(pruned.prepared);
             let prepared = context.with_recorded_facts(prepared, open).await;
@@ -235,4 +240,10 @@ impl Source {
             TaskResult::Served(found)
         });
     }
+}
+
+/// Returns true for an object whose manifest has left, and that is gone: nothing of its rollout is left to finish.
+fn is_orphan_to_make(one: &Prepared, desired: &DesiredState) -> bool {
+    let creates = matches!(&one.planned.step, PlanStep::Apply(apply) if apply.creates);
+    creates && !desired.mentions(&one.planned.wanted.key)
 }

@@ -9,19 +9,16 @@ use jiff::SignedDuration;
 use serde_json::Value;
 use tracing::{info, warn};
 
-use super::failure::{DISTURBANCES, FailedRollout, RollbackEnd, save_second_evidence};
-use super::rollback_target;
+use super::failure::FailedRollout;
 use super::rolled_pods::{Furthest, ask, begun, given_up, observe, suspended};
 use super::rollout_task::{Cancelled, RolloutStart, RolloutTask};
 use super::status::{UnderWay, put_or_remove};
 use crate::cluster::{Backoff, Mode, ObservedWorkload, Pace, RollError};
 use belay_core::manifest::Compact;
-use belay_core::rollout::rollback::{NoRollbackTarget, Rollback, RollbackTarget};
-use belay_core::rollout::rolling_update::{Ask, Begun, Bounds, RollingUpdate, TEMPLATE_LABEL, To};
+use belay_core::rollout::rolling_update::{Ask, Begun, Bounds, RollingUpdate, To};
 use belay_core::rollout::{
-    Apply, Baseline, Counters, GRACE, Hold, IgnoredFields, Judge, Judgement, Outcome, Reason, ReasonCode, Step,
-    StepKind, TemplateMarks, held_body, is_as_applied, marks, progress_deadline_seconds, same_template, template,
-    with_template,
+    Apply, Baseline, Counters, GRACE, Judge, Judgement, Outcome, Reason, ReasonCode, Step, StepKind, TemplateMarks,
+    is_as_applied, marks, progress_deadline_seconds, same_template, template,
 };
 
 /// The period between two inspections of the controllers while pods come and go.
@@ -32,7 +29,7 @@ const REST: Duration = Duration::from_secs(5);
 const UNTIL_SEEN: Duration = Duration::from_secs(5);
 
 /// The end of one direction of a rolling update.
-enum Rolled {
+pub(super) enum Rolled {
     /// At its end.
     Through,
     /// The commit failed.
@@ -144,134 +141,6 @@ async fn failed(work: &mut RolloutTask, reason: Reason, observed: Box<ObservedWo
     Box::pin(work.roll_back(FailedRollout { reason, observed: Some(observed), written: None }, Some(live))).await
 }
 
-/// Finds the rollback target: the template of the old controller, else one that is known from elsewhere.
-pub(super) async fn find_target(
-    work: &RolloutTask,
-    live: &Value,
-) -> Result<Result<RollbackTarget, NoRollbackTarget>, Cancelled> {
-    let (mut so_far, mut old) = begun(work).await?;
-    if so_far == Begun::Renaming {
-        // An update that has begun under its name can only go on to its end.
-        roll(work, ask(work), Outcome::RollingBack).await?;
-        (so_far, old) = begun(work).await?;
-    }
-    match (pods_to_come_back(work, so_far, old.as_ref()), old) {
-        (_, None) => rollback_target::find_target(work, live).await,
-        (PodsBack::All | PodsBack::OfOldController, Some(old)) => Ok(Ok(as_it_is(&old))),
-        (PodsBack::OfTarget, Some(_)) => rollback_target::find_target(work, live).await,
-    }
-}
-
-/// The pods that are to come back.
-enum PodsBack {
-    /// None: all of them are there.
-    All,
-    /// Those of the controller that has not gone yet.
-    OfOldController,
-    /// Those of a template that is known from elsewhere.
-    OfTarget,
-}
-
-fn pods_to_come_back(work: &RolloutTask, so_far: Begun, old: Option<&Value>) -> PodsBack {
-    match (so_far, old) {
-        (Begun::Growing { .. }, Some(_)) => PodsBack::OfOldController,
-        (Begun::Nothing, Some(old)) if !is_ours(work, old) => PodsBack::All,
-        _ => PodsBack::OfTarget,
-    }
-}
-
-/// Takes the pods of the failed template away again. The server's version of the template counts from there on.
-pub(super) async fn take_pods_back(
-    work: &mut RolloutTask,
-    rollback: Rollback,
-    live: Arc<Value>,
-) -> Result<Result<(Rollback, Arc<Value>), RollbackEnd>, Cancelled> {
-    let mut live = live;
-    for _ in 0..DISTURBANCES {
-        let (so_far, old) = begun(work).await?;
-        // A deleted controller is created again with its held template, and so before the pods of the next controller
-        // go.
-        let Some(old) = &old else {
-            match work.retry_apply(&rollback.sent(&work.context.config.name)).await? {
-                Ok(_) => continue,
-                Err(error) => return Ok(Err(RollbackEnd::refused(rollback.reason, &error.to_string(), live))),
-            }
-        };
-        hold_first(work, &rollback, old).await?;
-        let ask = match pods_to_come_back(work, so_far, Some(old)) {
-            PodsBack::All => None,
-            PodsBack::OfOldController => Some(back_ask(work)),
-            PodsBack::OfTarget => {
-                let template = rollback.template.clone().unwrap_or_default();
-                Some(Ask::template(with_template(rollback.manifest.clone(), &template), rollback.marks.clone()))
-            }
-        };
-        let rolled = match ask {
-            Some(ask) => roll(work, ask, Outcome::RollingBack).await?,
-            None => Rolled::Through,
-        };
-        let Some(now) = work.read().await? else { continue };
-        live = now;
-        match rolled {
-            Rolled::Suspended(why) => return Ok(Err(RollbackEnd::suspended(why))),
-            Rolled::Failed(why, observed) if !is_back(work, rollback.template.as_ref()).await? => {
-                save_second_evidence(work, &why, observed.evidence).await;
-                let reason = rollback.reason.and(format!("the way back failed too: {why}"));
-                return Ok(Err(RollbackEnd::failed_too(reason, live)));
-            }
-            Rolled::Failed(..) | Rolled::Through => {}
-        }
-        until_seen(work, &live).await?;
-        let rollback = rollback.onto(template(&live).unwrap_or(&Value::Null), &IgnoredFields::default());
-        let hold = Hold { since: work.context.clock.now(), ..rollback.hold };
-        return Ok(Ok((Rollback { hold, ..rollback }, live)));
-    }
-    Ok(Err(RollbackEnd::failed_too(
-        rollback.reason.and("others have deleted it on the way back, again and again"),
-        live,
-    )))
-}
-
-/// Writes the hold before any pod goes, with the template and the number of pods as they are: while pods come and go,
-/// and if the way back fails, everybody sees that the manifest is held.
-async fn hold_first(work: &RolloutTask, rollback: &Rollback, live: &Value) -> Result<(), Cancelled> {
-    let source = &work.context.config.name;
-    let mut body = held_body(&rollback.manifest, source, &TemplateMarks::on(live), &rollback.hold, template(live));
-    body["spec"]["replicas"] = live["spec"]["replicas"].clone();
-    if let Err(error) = work.retry_apply(&body).await? {
-        warn!(object = %work.planned.wanted.key, %error, "failed to write the hold before the pods go back");
-    }
-    Ok(())
-}
-
-/// Returns true when somebody else has rolled it back meanwhile.
-async fn is_back(work: &RolloutTask, wanted: Option<&Value>) -> Result<bool, Cancelled> {
-    let (so_far, live) = begun(work).await?;
-    let pair = live.as_ref().and_then(template).zip(wanted);
-    let is_wanted = |(present, wanted)| same_template(&without_label(present), &without_label(wanted));
-    Ok(so_far == Begun::Nothing && pair.is_some_and(is_wanted))
-}
-
-/// Returns a template without the label by which a rolling update tells its pods from others.
-fn without_label(template: &Value) -> Value {
-    let mut template = template.clone();
-    if let Some(labels) = template.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
-        labels.remove(TEMPLATE_LABEL);
-    }
-    template
-}
-
-/// Returns the controller as it is: the rollback target when the pods of the next one are gone.
-fn as_it_is(live: &Value) -> RollbackTarget {
-    let marks = TemplateMarks::on(live);
-    RollbackTarget {
-        template: template(live).cloned().unwrap_or_default(),
-        commit: marks.commit(),
-        marks,
-        revision: None,
-    }
-}
-
 /// Returns true when pods must be replaced for the manifest: a dry run decides.
 async fn must_roll(work: &RolloutTask, live: Option<&Value>) -> Result<bool, Cancelled> {
     let Some(live) = live else { return Ok(false) };
@@ -296,16 +165,16 @@ fn is_own(work: &RolloutTask, commit: Option<&str>) -> bool {
     !work.apply.restores_held && commit == Some(work.planned.wanted.commit.id.as_str())
 }
 
-fn is_ours(work: &RolloutTask, live: &Value) -> bool {
+pub(super) fn is_ours(work: &RolloutTask, live: &Value) -> bool {
     marks::annotation(live, marks::COMMIT) == Some(work.planned.wanted.commit.id.as_str())
 }
 
-fn back_ask(work: &RolloutTask) -> Ask {
+pub(super) fn back_ask(work: &RolloutTask) -> Ask {
     Ask { to: To::Back, marks: TemplateMarks::default(), ..ask(work) }
 }
 
 /// Carries a rolling update out, for as long as only an infrastructure fault is in its way.
-async fn roll(work: &RolloutTask, ask: Ask, outcome: Outcome) -> Result<Rolled, Cancelled> {
+pub(super) async fn roll(work: &RolloutTask, ask: Ask, outcome: Outcome) -> Result<Rolled, Cancelled> {
     let (context, key) = (&work.context, &work.planned.wanted.key);
     let mut judge = work.judge(Baseline::default()).with_deadline(deadline(work, outcome));
     let mut backoff = Backoff::default();
@@ -414,7 +283,7 @@ fn told(work: &RolloutTask, outcome: Outcome, line: &str, counters: Counters) {
 
 /// Waits until the watch reports the controller that was written: the one of its name before it went while this one
 /// came.
-async fn until_seen(work: &mut RolloutTask, written: &Value) -> Result<(), Cancelled> {
+pub(super) async fn until_seen(work: &mut RolloutTask, written: &Value) -> Result<(), Cancelled> {
     let uid = marks::uid(written).to_owned();
     let cancel = work.cancel.clone();
     let seen = work.live.wait_for(|live| live.as_ref().is_some_and(|live| marks::uid(&live.read()) == uid));

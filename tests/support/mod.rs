@@ -3,6 +3,7 @@
 
 pub mod control_plane;
 pub mod daemon;
+pub mod full_disk;
 pub mod git_server;
 pub mod habits;
 pub mod log;

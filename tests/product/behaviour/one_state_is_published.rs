@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use crate::shows_itself_over_http::get;
 use crate::support::daemon::{World, broken, deployment};
+use crate::support::full_disk;
 use crate::support::tap::Tap;
 
 /// The state of a source as each reader says it, and all that each says.
@@ -89,6 +90,24 @@ async fn a_full_disk_is_told_everywhere_and_all_goes_on_when_there_is_room() {
     world.until("nothing is in the way", |source| source.state() == SourceState::Synced).await;
     Said::of(&world).await.all_say(SourceState::Synced);
     assert_eq!(world.record(&second, "Deployment default/web").outcome, Outcome::Complete);
+}
+
+/// A newer commit takes the place of a rollout while nothing can be written: each has one record, and each record ends.
+#[tokio::test(start_paused = true)]
+async fn ends_of_records_that_a_full_disk_refused_are_written_when_there_is_room() {
+    let (mut world, first) = World::with_web().await;
+    let folder = world.repository.beside("state");
+    let second = world.push("web.yaml", &broken("web", "never-ready"), "Slow");
+    world.until("it is under way", |source| !source.under_way.is_empty()).await;
+    full_disk::fill(&folder, false);
+    let third = world.push("web.yaml", &deployment("web", "web:3", ""), "Third version");
+    world.until("it is told", |source| source.state() == SourceState::Blocked).await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    full_disk::empty(&folder);
+    world.through(&third).await;
+    world.until("nothing is in the way", |source| source.state() == SourceState::Synced).await;
+    let outcomes = [&first, &second, &third].map(|commit| world.record(commit, "Deployment default/web").outcome);
+    assert_eq!(outcomes, [Outcome::Complete, Outcome::Superseded, Outcome::Complete]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,7 +13,7 @@ use crate::support::workloads::{KINDS, Kind};
 /// `belay retry` in the middle of a rollback.
 #[tokio::test(start_paused = true)]
 async fn a_retry_on_the_way_back_is_nobodys_drift() {
-    for kind in KINDS.into_iter().filter(|kind| kind.name != "ReplicationController") {
+    for kind in KINDS {
         let mut world = World::embedded().await;
         let first = world.push("web.yaml", &kind.slowly("web:1", "ready-after=10s"), "First version");
         world.start();
