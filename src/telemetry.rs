@@ -72,7 +72,8 @@ pub fn as_error(line: &str) -> String {
 /// a truncated one with Secrets.
 #[must_use]
 pub fn without_answers(filter: EnvFilter) -> EnvFilter {
-    let quiet = ["kube_client=error", "kube_client::client=error"];
+    // An error of one request is told with its object, by whoever asked.
+    let quiet = ["kube_client=error", "kube_client::client=error", "kube_client::client::builder=off"];
     quiet.iter().fold(filter, |filter, quiet| filter.add_directive(quiet.parse().expect("a directive")))
 }
 

@@ -1,5 +1,6 @@
 //! The errors of a cluster, and who is to blame for them.
 
+use belay_core::manifest::brief;
 use belay_core::rollout::{Reason, ReasonCode};
 
 /// The reason for which a request did not do its work.
@@ -174,9 +175,19 @@ impl ClusterError {
         };
         let message = match self {
             ClusterError::Missing { what, message } => waits_for(what, message),
-            error => error.to_string(),
+            error => cut(&error.to_string()),
         };
         Reason { code, message }
+    }
+}
+
+/// Returns words of an API server, or of a webhook, without long values, and not longer than a few lines.
+fn cut(message: &str) -> String {
+    const LONGEST: usize = 600;
+    let message = brief(message);
+    match message.char_indices().nth(LONGEST) {
+        Some((at, _)) => format!("{}…", &message[..at]),
+        None => message,
     }
 }
 

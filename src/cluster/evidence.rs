@@ -68,6 +68,10 @@ impl Cluster {
             Some(selector) => self.list(&pods_served, key.namespace.as_deref(), &selector).await?,
             None => Vec::new(),
         };
+        if Workload::of(key) == Some(Workload::ReplicationController) {
+            // In a rolling update, the selector of the one may match pods of the other.
+            pods.retain(|pod| is_own(pod, live));
+        }
         let present = pods.len();
         pods.extend(self.unready_pods_of_other_revisions(key, live, &pods).await?);
         let masking = self.masking(key, live, &pods, &mut missing).await;
@@ -239,6 +243,12 @@ impl Cluster {
         found.truncate(EVENTS);
         found
     }
+}
+
+/// Returns true unless another controller owns a pod.
+fn is_own(pod: &Value, controller: &Value) -> bool {
+    let owners = pod["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    owners.filter(|owner| owner["controller"] == true).all(|owner| owner["uid"] == controller["metadata"]["uid"])
 }
 
 fn event(event: &Value) -> Option<EventSeen> {

@@ -7,7 +7,7 @@ use super::prepared::Prepared;
 use super::state::State;
 use crate::history::JudgedWrite;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{PlanStep, Record, Trigger, is_broken_off};
+use belay_core::rollout::{Outcome, PlanStep, Record, Trigger, is_broken_off};
 
 impl State {
     /// Notes on planned objects that they take the place of a rollout, or of a change of size, that was under way.
@@ -29,7 +29,9 @@ impl State {
         let known = self.planning.interrupted.contains(key)
             || self.rollouts.resumed.get(key).is_some_and(|record| record.rolls_out);
         let settled = prepared.live.as_ref().is_some_and(|live| live.settled);
-        known || (prepared.is_unfinished(&self.settings.source) && !prepared.recorded.has_ended && !settled)
+        let was_suspended = prepared.recorded.was_suspended();
+        let goes_on = !prepared.recorded.has_ended && !settled;
+        known || prepared.is_unfinished(&self.settings.source) && (was_suspended || goes_on)
     }
 
     /// Returns true when the plan for a workload takes the place of a change of its number of pods that was under way.
@@ -45,7 +47,8 @@ impl State {
         let wanted = &prepared.planned.wanted;
         // A held object has gone back already.
         let held = self.live.get(&wanted.key).is_some_and(|facts| facts.hold.is_some());
-        let unfinished = prepared.is_unfinished(&self.settings.source);
+        // One that has become complete while it was suspended has no end in the books yet.
+        let unfinished = prepared.is_unfinished(&self.settings.source) || prepared.recorded.was_suspended();
         if held || !unfinished || WorkloadDriver::of_object(&wanted.key).replaces_pods() {
             return false;
         }
@@ -60,8 +63,10 @@ impl Context {
         applied.is_some_and(|baseline| baseline.only_size)
     }
 
-    /// Returns true when the newest record of a workload says that it went back, or was suspended. It blocks.
-    pub(super) fn was_broken_off(&self, key: &ObjectKey) -> bool {
-        self.newest_record(key).is_some_and(|record| is_broken_off(record.outcome))
+    /// Returns true when the newest record of a workload says that it was suspended, which it is no longer; or, unless it
+    /// `is_through`, that it went back. It blocks.
+    pub(super) fn was_broken_off(&self, key: &ObjectKey, is_through: bool) -> bool {
+        let newest = self.newest_record(key).map(|record| record.outcome);
+        newest == Some(Outcome::Suspended) || !is_through && newest.is_some_and(is_broken_off)
     }
 }

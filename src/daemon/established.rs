@@ -10,7 +10,7 @@ use super::failure::FailedRollout;
 use super::health_monitor::{HealthMonitor, MonitorEnd};
 use super::rollout_task::{Cancelled, RolloutTask};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Baseline, Outcome, health};
+use belay_core::rollout::{Baseline, Outcome, Reason, ReasonCode, health};
 
 impl RolloutTask {
     /// Waits until an object of a custom kind says that it is well. It is never rolled back, and keeps nobody waiting.
@@ -25,7 +25,7 @@ impl RolloutTask {
             self.unless_cancelled(tokio::time::sleep(FIRST_WORD)).await?;
             match self.read().await? {
                 Some(live) => written = live,
-                None => return self.end(Outcome::Complete, None).await,
+                None => return self.is_gone().await,
             }
         }
         let judge = self.judge(baseline);
@@ -36,10 +36,17 @@ impl RolloutTask {
                 Box::pin(self.roll_back(failed, Some(live))).await
             }
             MonitorEnd::Suspended(why) => self.leave_alone(&why).await,
-            MonitorEnd::Complete(_) | MonitorEnd::TakenOver(_) | MonitorEnd::SetBack | MonitorEnd::Gone => {
+            MonitorEnd::Gone => self.is_gone().await,
+            MonitorEnd::Complete(_) | MonitorEnd::TakenOver(_) | MonitorEnd::SetBack => {
                 self.end(Outcome::Complete, None).await
             }
         }
+    }
+
+    /// Ends the record of an object that was applied, and that somebody has deleted before it said that it is well.
+    async fn is_gone(&self) -> Result<Outcome, Cancelled> {
+        let message = "somebody deleted it before it said that it is well".to_owned();
+        self.end(Outcome::Failed, Some(Reason::new(ReasonCode::Failed, message))).await
     }
 
     /// Waits until a definition is served; its objects come in a later rank.

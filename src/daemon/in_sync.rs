@@ -104,13 +104,13 @@ impl Source {
         if self.state.drift.comparing.insert(key.clone(), digest) == Some(digest) {
             return;
         }
-        let may_be_broken_off = !facts.complete && Workload::of(key).is_some() && Hold::on(live).is_none();
+        let (is_workload, is_through) = (Workload::of(key).is_some(), facts.complete || Hold::on(live).is_some());
         let (context, key) = (Arc::clone(&self.context), key.clone());
         self.tasks.spawn(async move {
             let (reader, object, bytes) = (Arc::clone(&context), key.clone(), text.bytes());
             let compare = move || {
                 let in_sync = || reader.is_in_sync(&desired, &object, &text.read());
-                !(may_be_broken_off && reader.was_broken_off(&object)) && in_sync()
+                !(is_workload && reader.was_broken_off(&object, is_through)) && in_sync()
             };
             let in_sync = context.repository.blocking_pool.run_for_text(bytes, compare).await;
             TaskResult::Compared(key, digest, in_sync)

@@ -6,8 +6,8 @@ use serde_json::Value;
 use super::health_monitor::is_complete;
 use crate::cluster::Served;
 use belay_core::rollout::{
-    Baseline, ForeignField, LiveProgress, Outcome, PlanStep, Planned, Record, RecordedFacts, ResumeFacts, Wanted,
-    Workload, marks, resume, rolling_update, template, template_hash,
+    Baseline, ForeignField, LiveProgress, PlanStep, Planned, Record, RecordedFacts, ResumeFacts, Wanted, Workload,
+    marks, resume, rolling_update, template, template_hash,
 };
 
 /// One planned object.
@@ -62,10 +62,9 @@ impl Prepared {
         ours && self.live.as_ref().is_some_and(|live| live.marked && !live.complete)
     }
 
-    /// Returns true when it was suspended during its rollback, and is not back yet.
+    /// Returns true when it was suspended during its rollback, whose end is not in the books yet.
     pub fn was_suspended_on_its_way_back(&self) -> bool {
-        let suspended = self.recorded.newest.is_some_and(|(outcome, _)| outcome == Outcome::Suspended);
-        suspended && self.live.as_ref().is_some_and(|live| !live.complete)
+        self.live.is_some() && self.recorded.was_suspended()
     }
 
     /// Goes on with a rollout that is under way already; `open` is its record from before a restart, if there is one.

@@ -70,7 +70,8 @@ impl Source {
             }
             return None;
         }
-        if self.state.fetch.is_away {
+        // A repository that is to be read again mentions nothing.
+        if self.state.fetch.is_away || self.desired().at.is_none() {
             return None;
         }
         let new: BTreeSet<ObjectKey> = objects.keys().cloned().collect();

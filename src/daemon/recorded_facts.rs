@@ -13,7 +13,7 @@ use super::live::applied_at;
 use super::prepared::Prepared;
 use crate::history::{JudgedWrite, Query};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Outcome, Record, RecordId, RecordedFacts, Trigger, has_settled};
+use belay_core::rollout::{Outcome, PlanStep, Record, RecordId, RecordedFacts, Trigger, has_settled};
 
 /// The number of records of a workload that are searched for its last rollout.
 const RECORDS: u32 = 50;
@@ -39,8 +39,10 @@ impl Context {
     fn recorded_facts(&self, prepared: &Prepared, open: Option<RecordId>) -> RecordedFacts {
         let wanted = &prepared.planned.wanted;
         let unfinished = prepared.is_unfinished(&self.config.name);
-        let newest =
-            (unfinished || wanted.trigger == Trigger::Retry).then(|| self.newest_record(&wanted.key)).flatten();
+        let is_held = matches!(prepared.planned.step, PlanStep::Held(_));
+        let asks = unfinished || is_held || wanted.trigger == Trigger::Retry;
+        let newest = asks.then(|| self.newest_record(&wanted.key)).flatten();
+        let was_suspended = newest.as_ref().is_some_and(|newest| newest.outcome == Outcome::Suspended);
         let last = unfinished.then(|| self.last_rollout(&wanted.key)).flatten();
         let is_left_failed = wanted.trigger != Trigger::Retry
             && last.as_ref().is_some_and(|last| {
@@ -52,7 +54,10 @@ impl Context {
             is_left_failed,
             applied: open.and_then(|record| self.baseline(record, JudgedWrite::Applied)),
             went_back: open.and_then(|record| self.baseline(record, JudgedWrite::WentBack)),
-            commit_failed: open.filter(|_| wanted.trigger.is_commit()).and_then(|_| self.failure_of(&wanted.commit.id)),
+            // One that was suspended meanwhile goes back with its commit as soon as it is taken up again.
+            commit_failed: (open.is_some() && wanted.trigger.is_commit() || was_suspended)
+                .then(|| self.failure_of(&wanted.commit.id))
+                .flatten(),
         }
     }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tracing::{info, warn};
 
 use super::failure::FailedRollout;
-use super::rolled_pods::{Furthest, ask, begun, given_up, observe, suspended};
+use super::rolled_pods::{Furthest, ask, asked_to_give_up, begun, fails_fast, observe, suspended};
 use super::rollout_task::{Cancelled, RolloutStart, RolloutTask};
 use super::status::{UnderWay, put_or_remove};
 use crate::cluster::{Backoff, Mode, ObservedWorkload, Pace, RollError};
@@ -58,6 +58,13 @@ pub(super) async fn roll_out(work: &mut RolloutTask, start: RolloutStart) -> Res
             Begun::Nothing if !must_roll(work, live.as_ref()).await? => return plainly(work).await,
             Begun::Nothing => {}
             Begun::Growing { commit, .. } if is_own(work, commit.as_deref()) => {}
+            // The pods of the failed version are not to get its name.
+            Begun::Renaming if live.is_none() && work.apply.restores_held => {
+                work.step(StepKind::Applying, "anew: it was deleted on the way back").await?;
+                if work.retry_apply(&work.apply.body.read()).await?.is_err() {
+                    return plainly(work).await;
+                }
+            }
             Begun::Growing { .. } => {
                 // Another commit's, or somebody's: its pods go before those of this one come.
                 work.step(StepKind::Applying, "in the place of another update, whose pods go first").await?;
@@ -195,7 +202,11 @@ pub(super) async fn roll(work: &RolloutTask, ask: Ask, outcome: Outcome) -> Resu
             biased;
             () = work.cancel.cancelled() => return Err(Cancelled),
             why = suspended(work) => return Ok(Rolled::Suspended(why)),
-            reason = given_up(work, outcome, &ask.to) => Err(reason),
+            reason = asked_to_give_up(work, outcome) => {
+                let seen = Box::new(observe(work, &ask.to).await?);
+                return Ok(Rolled::Failed(reason, seen));
+            }
+            reason = fails_fast(work, outcome, &ask.to) => Err(reason),
             rolled = rolling => Ok(rolled),
         };
         let suspicion = match rolled {

@@ -25,36 +25,29 @@ pub(super) async fn observe(work: &RolloutTask, to: &To) -> Result<ObservedWorkl
     Ok(work.unless_cancelled(look).await?.unwrap_or_default())
 }
 
-/// Waits until there is a reason to give up before the deadline: the source's, or the state of the pods.
-pub(super) async fn given_up(work: &RolloutTask, outcome: Outcome, to: &To) -> Reason {
-    if outcome == Outcome::RollingBack {
+/// Waits until the source gives it up: another object of its commit has failed. A rollback that has begun goes on.
+pub(super) async fn asked_to_give_up(work: &RolloutTask, outcome: Outcome) -> Reason {
+    let mut asked = work.give_up.clone();
+    let asked = asked.wait_for(|reason| reason.is_some() && outcome != Outcome::RollingBack);
+    match asked.await.ok().and_then(|reason| reason.clone()) {
+        Some(reason) => reason,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits until the state of the pods is a reason to give up before the deadline.
+pub(super) async fn fails_fast(work: &RolloutTask, outcome: Outcome, to: &To) -> Reason {
+    // Failures of another controller's pods, or of earlier ones, say nothing about this commit.
+    if outcome == Outcome::RollingBack || !work.context.config.fail_fast || matches!(to, To::Back) {
         return std::future::pending().await;
     }
-    let mut asked = work.give_up.clone();
-    let asked = async {
-        match asked.wait_for(Option::is_some).await {
-            Ok(reason) => reason.clone(),
-            Err(_) => None,
+    let mut fail_fast = FailFast::default();
+    loop {
+        tokio::time::sleep(LOOK_AT_PODS).await;
+        let Ok(observed) = observe(work, to).await else { continue };
+        if let Some(reason) = fail_fast.look(&observed.observation.pods, work.context.clock.steady()) {
+            return reason;
         }
-    };
-    let seen = async {
-        let mut fail_fast = FailFast::default();
-        loop {
-            tokio::time::sleep(LOOK_AT_PODS).await;
-            // Failures of another controller's pods, or of earlier ones, say nothing about this commit.
-            if !work.context.config.fail_fast || matches!(to, To::Back) {
-                continue;
-            }
-            let Ok(observed) = observe(work, to).await else { continue };
-            if let Some(reason) = fail_fast.look(&observed.observation.pods, work.context.clock.steady()) {
-                return reason;
-            }
-        }
-    };
-    tokio::select! {
-        biased;
-        Some(reason) = asked => reason,
-        reason = seen => reason,
     }
 }
 

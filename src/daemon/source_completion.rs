@@ -1,6 +1,7 @@
 //! Completion of a source: all rollouts have ended, and all objects are healthy. Other sources wait for it.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::time::Instant;
@@ -12,11 +13,14 @@ use crate::history::Query;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Outcome, is_well};
 
+/// The time after which a workload that is not complete, without a rollout, counts in its source's state.
+const UNHEALTHY: Duration = Duration::from_mins(1);
+
 impl Source {
     /// Publishes whether everything that the head says is through.
     pub(super) fn publish_settled(&mut self) {
-        let idle = self.state.fetch.looking.is_none()
-            && !self.state.drift.checking
+        let is_looking = self.state.fetch.looking.is_some();
+        let idle = !self.state.drift.checking
             && self.state.drift.comparing.is_empty()
             && self.state.planning.running.is_none()
             && self.state.rollouts.under_way.is_empty()
@@ -29,19 +33,33 @@ impl Source {
             && !self.fetching.repository.units.are_late()
             // Changes made while no daemon ran are in the first list of each kind.
             && self.watches.are_listed();
-        let settled = idle && through && self.state.rollouts.resumed.is_empty() && !self.state.fetch.is_away;
-        if !settled && self.state.fetch.looking.is_none() {
+        let quiet = idle && through && self.state.rollouts.resumed.is_empty() && !self.state.fetch.is_away;
+        let settled = quiet && !is_looking;
+        if !settled && !is_looking {
             // Work has begun: the earlier finding does not count any more.
             self.completion.judged = None;
         }
         let complete = self.complete(settled);
+        let unhealthy = self.unhealthy();
         let Rollouts { under_way, waiting, ends_read, .. } = &self.state.rollouts;
         let open = under_way.len() + waiting.len() + ends_read;
         self.context.status.change(|source| {
+            // A look at the repository changes nothing before it finds something.
+            let settled = settled || quiet && source.settled;
             let news = set(&mut source.settled, settled) | set(&mut source.open, open);
+            let news = set(&mut source.unhealthy, unhealthy) | news;
             set(&mut source.complete, complete) || news
         });
         self.note_source();
+    }
+
+    /// Returns the workloads that are unhealthy for a while, without a rollout.
+    fn unhealthy(&self) -> BTreeSet<ObjectKey> {
+        let desired = self.desired();
+        let counts = |key: &ObjectKey, since: &Instant| {
+            since.elapsed() >= UNHEALTHY && !self.state.rollouts.under_way.contains_key(key) && desired.has(key)
+        };
+        self.state.unhealthy.iter().filter(|(key, since)| counts(key, since)).map(|(key, _)| key.clone()).collect()
     }
 
     /// Returns the time of the fetch whose head is live and complete, if anybody waits for that.

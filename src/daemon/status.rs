@@ -47,6 +47,9 @@ pub struct SourceStatus {
     /// The live workloads of this source, by object.
     #[serde(skip)]
     pub workloads: BTreeMap<ObjectKey, LiveWorkload>,
+    /// The workloads that were complete and are unhealthy for a while, without a rollout.
+    #[serde(skip)]
+    pub unhealthy: BTreeSet<ObjectKey>,
     /// The number of rollouts that are planned or begun; some of them are not in `under_way` yet.
     pub open: usize,
     /// The number of objects in the repository.
@@ -131,7 +134,10 @@ impl SourceStatus {
         let in_head = |key: &ObjectKey| self.ended.get(key).is_none_or(|ended| ended.in_head);
         let untold = self.open.saturating_sub(self.under_way.len());
         let pending = if self.planned.is_none() { self.objects } else { untold };
-        StateCounts::of_source(self.objects, pending, told.into_iter().map(|key| (self.state_of(key), in_head(key))))
+        let unhealthy = self.unhealthy.iter().filter(|key| !told.contains(key));
+        let unhealthy: Vec<_> = unhealthy.map(|key| (self.state_of_workload(key), true)).collect();
+        let told = told.into_iter().map(|key| (self.state_of(key), in_head(key)));
+        StateCounts::of_source(self.objects, pending, told.chain(unhealthy))
     }
 
     /// Returns the state of the source.

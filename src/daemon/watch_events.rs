@@ -12,6 +12,7 @@ use super::state::{DEBOUNCE, Event, Source};
 use super::status::{HeldStatus, SIZE, SourceStatus, put_or_remove};
 use crate::cluster::{ClusterError, Seen};
 use belay_core::manifest::{Compact, ObjectKey};
+use belay_core::rollout::health::Standing;
 use belay_core::rollout::{Hold, LiveWorkload, Note, Outcome, Reason, Workload, is_job, marks};
 
 impl Source {
@@ -157,6 +158,12 @@ impl Source {
         }
         if Workload::of(key).is_some() {
             let told = LiveWorkload::of(key, live);
+            match told.standing {
+                Some(Standing::Moving | Standing::Failed) => {
+                    self.state.unhealthy.entry(key.clone()).or_insert_with(Instant::now);
+                }
+                Some(Standing::Complete | Standing::Paused) | None => drop(self.state.unhealthy.remove(key)),
+            }
             self.context.status.change(|source| put_or_remove(&mut source.workloads, key, Some(told)));
             self.note_restart(key, live);
             self.note_scaling(key, live);

@@ -71,7 +71,9 @@ pub fn looked_for(
     state.pruned.failures = if searched == Some(false) { state.pruned.failures.saturating_add(1) } else { 0 };
     // A newer head may differ; if it does not, the findings hold, or commits would keep them from ever counting.
     let is_known = state.desired.unreadable().next().is_none() && !state.fetch.is_away;
-    if state.planning.running.is_some() || plan != state.planning.plans && !is_known {
+    // A repository that is to be read again mentions nothing.
+    let is_forgotten = state.desired.at.is_none();
+    if state.planning.running.is_some() || is_forgotten || plan != state.planning.plans && !is_known {
         overtaken(state, prepared, now);
         search_on(state, now);
         return Vec::new();
@@ -139,7 +141,7 @@ pub fn take_up(state: &mut State, mut prepared: Prepared, effects: &mut Vec<Effe
     }
     match &prepared.planned.step {
         PlanStep::Apply(_) => correct(state, prepared, effects, start, now),
-        PlanStep::Unchanged if prepared.continues_rollout || was_refused => {
+        PlanStep::Unchanged if prepared.continues_rollout || was_refused || prepared.recorded.was_suspended() => {
             prepared.resume(None);
             start.new.push(prepared);
         }
@@ -338,6 +340,7 @@ pub fn listed(state: &mut State, group: &str, kind: &str, now: Instant) -> Vec<E
 /// Takes the news that an object is not there any more.
 pub fn gone(state: &mut State, key: ObjectKey, now: Instant) -> Vec<Effect> {
     state.live.remove(&key);
+    state.unhealthy.remove(&key);
     state.drift.comparing.remove(&key);
     if !state.rollouts.under_way.contains_key(&key) && state.desired.has(&key) {
         state.drift.recheck_after(key, Duration::ZERO, now);

@@ -23,6 +23,8 @@ pub struct State {
     pub rollouts: Rollouts,
     /// The facts about each live object of this source.
     pub live: BTreeMap<ObjectKey, LiveFacts>,
+    /// The workloads whose status says that they are not complete, each since when.
+    pub unhealthy: BTreeMap<ObjectKey, Instant>,
     pub drift: DriftState,
     /// The objects that are tried again.
     pub retries: Retries,
@@ -56,7 +58,8 @@ impl State {
         let (planning, rollouts, live) = (Planning::default(), Rollouts::default(), BTreeMap::new());
         let (drift, retries, pruned) = (DriftState::default(), Retries::default(), Pruned::default());
         let fetch = FetchState::new(now);
-        State { planning, rollouts, live, drift, retries, pruned, fetch, desired, settings }
+        let unhealthy = BTreeMap::new();
+        State { planning, rollouts, live, unhealthy, drift, retries, pruned, fetch, desired, settings }
     }
 }
 

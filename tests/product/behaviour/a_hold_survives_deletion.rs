@@ -94,7 +94,7 @@ async fn so_it_is_with_what_somebody_made_anew_without_its_hold() {
 
 #[tokio::test(start_paused = true)]
 async fn so_it_is_with_what_is_deleted_on_the_way_back() {
-    for kind in KINDS.into_iter().filter(|kind| kind.name != "ReplicationController") {
+    for kind in KINDS {
         let mut world = World::embedded().await;
         let first = world.push("web.yaml", &kind.slowly("web:1", "ready-after=10s"), "First version");
         world.start();

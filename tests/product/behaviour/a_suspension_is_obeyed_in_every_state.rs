@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use belay::config::OnFailure;
 use belay::daemon::SourceStatus;
-use belay_core::rollout::{Hold, Outcome, SourceState};
+use belay_core::rollout::{Hold, Outcome, Record, SourceState};
 use serde_json::{Value, json};
 
 use crate::support::daemon::{World, broken, config_map, deployment, image, path_of};
@@ -116,6 +116,66 @@ async fn on_its_way_back_it_is_left_where_it_is() {
         world.until("it is back", |source| source.settled && !source.held.is_empty()).await;
         let live = world.get(&kind.path()).await.unwrap();
         assert_eq!((image(&live), Hold::on(&live).unwrap().commit.as_str()), ("web:1", bad.as_str()), "{kind:?}");
+        // The failure is in the books.
+        let newest = newest(&world, kind);
+        assert_eq!(
+            (newest.outcome, newest.commit.as_str()),
+            (Outcome::RolledBack, bad.as_str()),
+            "{kind:?}: {newest:#?}"
+        );
+    }
+}
+
+fn newest(world: &World, kind: Kind) -> Record {
+    let of = |record: &Record| record.object.to_string() == kind.object();
+    world.records().into_iter().filter(of).max_by_key(|record| record.id).unwrap()
+}
+
+/// A commit takes it up again when all limits of a rollout are over.
+#[tokio::test(start_paused = true)]
+async fn by_a_commit_for_longer_than_all_limits() {
+    for kind in KINDS {
+        let (mut world, _) = under_way(kind).await;
+        let suspended =
+            |text: String| text.replace("  name: web\n", "  name: web\n  annotations: {belay.dev/suspend: by Ann}\n");
+        let suspend = kind
+            .manifest("web:2", "never-ready")
+            .replace("  annotations: {belay", "  annotations: {belay.dev/suspend: by Ann, belay");
+        let suspend = if suspend.contains(SUSPEND) { suspend } else { suspended(suspend) };
+        let suspend = world.push("web.yaml", &suspend, "Suspend it");
+        world.through(&suspend).await;
+        tokio::time::sleep(Duration::from_mins(40)).await;
+        let resume = world.push("web.yaml", &kind.manifest("web:2", "never-ready"), "Resume it");
+        world.through(&resume).await;
+        world.until("it is taken back", |source| source.settled && !source.held.is_empty()).await;
+        let live = world.get(&kind.path()).await.unwrap();
+        assert_eq!((image(&live), world.status().state()), ("web:1", SourceState::Degraded), "{kind:?}");
+    }
+}
+
+/// Its rollout is complete before it is taken up again.
+#[tokio::test(start_paused = true)]
+async fn it_is_complete_as_soon_as_it_is_taken_up_again() {
+    for kind in KINDS {
+        let mut world = World::embedded().await;
+        let first = world.push("web.yaml", &kind.manifest("web:1", "ready"), "First version");
+        world.start();
+        world.through(&first).await;
+        let good = world.push("web.yaml", &kind.manifest("web:2", "ready-after=10s"), "Second version");
+        world.until("it is under way", |source| !source.under_way.is_empty()).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        annotate(&world, &kind.path(), json!("by Ann")).await;
+        tokio::time::sleep(Duration::from_mins(2)).await;
+        annotate(&world, &kind.path(), Value::Null).await;
+        tokio::time::sleep(Duration::from_mins(2)).await;
+        world.until("it is synced", |source| source.state() == SourceState::Synced).await;
+        let end = newest(&world, kind);
+        let is_over = matches!(end.outcome, Outcome::Complete | Outcome::Unchanged);
+        assert!(is_over && end.commit.as_str() == good, "{kind:?}: {end:#?}");
+        // It is the last good revision.
+        let bad = world.push("web.yaml", &kind.manifest("web:3", "never-ready"), "Broken");
+        world.through(&bad).await;
+        assert_eq!(image(&world.get(&kind.path()).await.unwrap()), "web:2", "{kind:?}");
     }
 }
 

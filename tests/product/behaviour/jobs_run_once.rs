@@ -264,3 +264,22 @@ async fn one_that_is_deleted_while_it_runs_is_made_again() {
     assert!(live["metadata"]["uid"] != uid && says(&live, "Complete").is_some(), "{live:#}");
     assert_eq!(world.record(&first, "Job default/once").outcome, Outcome::Complete);
 }
+
+/// A finalizer keeps a Job that has failed and is deleted: its failure stays one, and it does not run again.
+#[tokio::test(start_paused = true)]
+async fn one_that_failed_and_is_being_deleted_stays_failed() {
+    let mut world = World::embedded().await;
+    let text = job("ill", "migrate:1", "exit-after=3s,code=7", "  backoffLimit: 0\n  ttlSecondsAfterFinished: 3600\n");
+    let first = world.push("ill.yaml", &text, "A job that fails");
+    world.start();
+    world.through(&first).await;
+    world.patch(&path("ill"), "kubectl", &json!({"metadata": {"finalizers": ["example.com/kept"]}})).await;
+    world.delete(&path("ill")).await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert_eq!(world.status().state(), SourceState::Degraded, "{}", world.status().summary());
+    world.patch(&path("ill"), "kubectl", &json!({"metadata": {"finalizers": null}})).await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert_eq!(world.status().state(), SourceState::Degraded, "{}", world.status().summary());
+    assert_eq!(world.record(&first, "Job default/ill").outcome, Outcome::Failed, "{:#?}", world.records());
+    assert!(world.get(&path("ill")).await.is_none(), "it is not made again");
+}

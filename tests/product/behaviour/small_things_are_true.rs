@@ -142,6 +142,7 @@ async fn what_crashes_after_it_was_complete_is_said() {
         world.start();
         world.through(&first).await;
         assert_eq!(world.record(&first, &kind.object()).outcome, Outcome::Complete, "{kind:?}");
+        world.until("it is told", |source| source.state() == SourceState::Progressing).await;
         tokio::time::sleep(Duration::from_mins(20)).await;
         let mut wrong = Vec::new();
         for _ in 0..40 {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use belay_core::rollout::{Hold, Outcome};
+use belay_core::rollout::{Hold, ObjectState, Outcome};
 use serde_json::json;
 
 use crate::support::daemon::{World, image};
@@ -35,6 +35,8 @@ async fn a_restart_on_the_way_back() {
         assert_eq!(record.outcome, Outcome::RolledBack, "{kind:?}: {record:#?}");
         let live = world.get(&kind.path()).await.unwrap();
         assert_eq!((image(&live), Hold::on(&live).unwrap().commit.as_str()), ("web:1", bad.as_str()), "{kind:?}");
-        assert_eq!(world.status().held.len(), 1, "{kind:?}");
+        let status = world.status();
+        let states: Vec<ObjectState> = status.workloads.keys().map(|key| status.state_of_workload(key)).collect();
+        assert_eq!((status.held.len(), &states[..]), (1, &[ObjectState::Held][..]), "{kind:?}");
     }
 }

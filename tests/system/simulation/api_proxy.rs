@@ -1,7 +1,7 @@
 //! The line between belay and the API server: every request and its answer is written down, the weather disturbs them, a
 //! trap kills, and a planted bug may twist them.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -18,9 +18,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::bugs::Bug;
-use super::events::Kill;
+use super::events::{Actor, Kill};
 use super::fault_rates::{FaultRates, Fortune};
-use super::findings::{after, is_crashing, is_workload, key_of_path, path_of, pod_template, template};
+use super::findings::{after, hold, is_crashing, is_workload, key_of_path, path_of, pod_template, template};
 use super::history_rows::{HistoryRows, Open};
 use super::watching;
 use crate::support::daemon::EPOCH;
@@ -82,8 +82,8 @@ struct Sky {
 struct State {
     log: Vec<Exchange>,
     trap: Option<(u64, Done)>,
-    /// The objects for which a webhook fails.
-    refused: BTreeSet<String>,
+    /// The objects that a webhook or a quota refuses, by path.
+    refused: BTreeMap<String, Actor>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -127,20 +127,38 @@ impl ApiProxy {
         };
     }
 
-    /// A webhook fails for an object, or does not any more.
-    pub fn refuse(&self, path: &str, fails: bool) {
+    /// A webhook or a quota refuses an object, or nothing does any more.
+    pub fn refuse(&self, path: &str, by: Option<Actor>) {
         let mut state = self.state.lock().unwrap();
-        match fails {
-            true => state.refused.insert(path.to_owned()),
-            false => state.refused.remove(path),
+        match by {
+            Some(by) => state.refused.insert(path.to_owned(), by),
+            None => state.refused.remove(path),
         };
         if let Some(bug) = &self.bug {
-            bug.sees_webhooks(!state.refused.is_empty());
+            bug.sees_webhooks(state.refused.values().any(|by| *by == Actor::Webhook));
         }
     }
 
-    fn is_refused(&self, parts: &http::request::Parts) -> bool {
-        parts.method == http::Method::PATCH && self.state.lock().unwrap().refused.contains(parts.uri.path())
+    /// The answer of whoever refuses an object. There is room in a quota for what was there before.
+    fn refusal_of(&self, parts: &http::request::Parts, body: &Bytes) -> Option<(u16, Bytes)> {
+        if parts.method != http::Method::PATCH {
+            return None;
+        }
+        let path = parts.uri.path();
+        let by = self.state.lock().unwrap().refused.get(path).copied();
+        let goes_back = hold(&serde_json::from_slice(body).unwrap_or_default()).is_some();
+        let for_good = self.bug.as_ref().is_some_and(|bug| bug.is_refused_for_good(path));
+        match by {
+            Some(Actor::Quota) if goes_back => None,
+            None if !for_good || goes_back => None,
+            Some(Actor::Webhook | Actor::Controller) => Some(webhook_failure()),
+            Some(Actor::Quota) | None => {
+                if let Some(bug) = &self.bug {
+                    bug.is_refused_by_quota(path);
+                }
+                Some(quota_refusal(path))
+            }
+        }
     }
 
     /// A bug writes again at once what somebody else has changed.
@@ -220,8 +238,10 @@ impl ApiProxy {
             }
             Fortune::Silent(false) => return std::future::pending().await,
             Fortune::Broken(false) => return Err("connection refused".into()),
-            _ if self.is_refused(&parts) => return self.answer(process, number, webhook_failure()).await,
             _ => {}
+        }
+        if let Some(refusal) = self.refusal_of(&parts, &bytes) {
+            return self.answer(process, number, refusal).await;
         }
         let (code, answer) = self.send(process, parts, bytes).await?;
         self.state.lock().unwrap().log[number].done = Some((code, serde_json::from_slice(&answer).unwrap_or_default()));
@@ -395,6 +415,19 @@ fn webhook_failure() -> (u16, Bytes) {
     let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 500,
         "reason": "InternalError", "message": message});
     (500, Bytes::from(status.to_string()))
+}
+
+/// Returns the answer of an API server whose quota is used up.
+fn quota_refusal(path: &str) -> (u16, Bytes) {
+    let mut words = path.rsplit('/');
+    let (name, resource) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let message = format!(
+        "{resource}.apps \"{name}\" is forbidden: exceeded quota: compute, requested: requests.cpu=2, used: requests.cpu=9, \
+         limited: requests.cpu=10"
+    );
+    let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 403,
+        "reason": "Forbidden", "message": message, "details": {"name": name, "group": "apps", "kind": resource}});
+    (403, Bytes::from(status.to_string()))
 }
 
 /// Returns a refusal by the server.

@@ -11,6 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderValue, Method};
+use minicluster::Part;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
@@ -89,6 +90,14 @@ pub enum Wrong {
     WaitsForTheWebhook,
     /// It corrects at once what a controller writes, each time.
     FightsBack,
+    /// It takes what is older than what it has seen for old news, though etcd was restored.
+    SeesNothingOlder,
+    /// It never tries again what a quota has refused.
+    GivesUpRefused,
+    /// It goes on while its history can't be written.
+    GoesOnWithoutBooks,
+    /// It takes controllers that are away for a failure of the commit.
+    BlamesTheCommit,
 }
 
 /// The annotation that [`Wrong::JumpsTheQueue`] reads in the place of the manifests' `belay.dev/after`.
@@ -96,7 +105,7 @@ const UNSEEN: &str = "example.com/after";
 
 impl Wrong {
     /// Every bug, and the checker that must find it.
-    pub const ALL: [(Wrong, &'static str); 33] = [
+    pub const ALL: [(Wrong, &'static str); 37] = [
         (Wrong::SkipsTheHold, "ends-as-it-must"),
         (Wrong::HoldsNothing, "ends-as-it-must"),
         (Wrong::ForgetsTheGeneration, "follows-the-pods"),
@@ -130,6 +139,10 @@ impl Wrong {
         (Wrong::ForgetsTheFailure, "failures-stay"),
         (Wrong::WaitsForTheWebhook, "others-go-on"),
         (Wrong::FightsBack, "fights-nobody"),
+        (Wrong::SeesNothingOlder, "ends-as-it-must"),
+        (Wrong::GivesUpRefused, "ends-as-it-must"),
+        (Wrong::GoesOnWithoutBooks, "one-record"),
+        (Wrong::BlamesTheCommit, "follows-the-pods"),
     ];
 
     /// Returns true when a scenario has the subject of the bug: all others are not worth their time.
@@ -149,6 +162,12 @@ impl Wrong {
             Wrong::LosesTheHolds => scenario.events.iter().any(|timed| is_deletion(&timed.what)),
             Wrong::WaitsForTheWebhook => scenario.apps.len() > 1 && has_actor(scenario, Actor::Webhook),
             Wrong::FightsBack => has_actor(scenario, Actor::Controller),
+            Wrong::SeesNothingOlder => has_event(scenario, |event| matches!(event, Event::Restore(_))),
+            Wrong::GivesUpRefused => has_actor(scenario, Actor::Quota),
+            Wrong::GoesOnWithoutBooks => has_event(scenario, |event| matches!(event, Event::FullDisk(_))),
+            Wrong::BlamesTheCommit => {
+                has_event(scenario, |event| matches!(event, Event::PartStops(Part::Controllers, _)))
+            }
             Wrong::StopsTheNeighbour => scenario.style.second == Some(Order::Apart),
             _ => true,
         }
@@ -174,6 +193,10 @@ struct Memory {
     gone: BTreeSet<Key>,
     /// True while a webhook fails for any object.
     refused: bool,
+    /// The newest version of each workload that was seen.
+    newest: BTreeMap<String, Value>,
+    /// The paths of what a quota has refused.
+    refused_by_quota: BTreeSet<String>,
 }
 
 impl Bug {
@@ -300,6 +323,21 @@ impl Bug {
         self.memory.lock().unwrap().refused = any;
     }
 
+    /// A quota refuses an object.
+    pub fn is_refused_by_quota(&self, path: &str) {
+        self.memory.lock().unwrap().refused_by_quota.insert(path.to_owned());
+    }
+
+    /// Returns true where a quota has refused an object, which is never tried again.
+    pub fn is_refused_for_good(&self, path: &str) -> bool {
+        self.wrong == Wrong::GivesUpRefused && self.memory.lock().unwrap().refused_by_quota.contains(path)
+    }
+
+    /// Returns true where what can't be written is lost.
+    pub fn loses_what_it_writes(&self) -> bool {
+        self.wrong == Wrong::GoesOnWithoutBooks
+    }
+
     /// Returns the apply that is sent again at once where somebody else has changed an object.
     pub fn fights(&self, path: &str) -> Option<(String, Bytes)> {
         let memory = self.memory.lock().unwrap();
@@ -400,8 +438,9 @@ impl Bug {
     fn sees_wrongly(&self) -> bool {
         let outage = self.memory.lock().unwrap().outage;
         let wrong = self.wrong;
-        matches!(wrong, Wrong::SkipsTheHold | Wrong::ForgetsTheGeneration | Wrong::IgnoresTheSuspension)
-            || wrong == Wrong::GoesBackOnOutage && outage
+        let always = [Wrong::SkipsTheHold, Wrong::ForgetsTheGeneration, Wrong::IgnoresTheSuspension];
+        let more = [Wrong::SeesNothingOlder, Wrong::BlamesTheCommit];
+        always.contains(&wrong) || more.contains(&wrong) || wrong == Wrong::GoesBackOnOutage && outage
     }
 
     fn twist_object(&self, object: &mut Value) {
@@ -412,11 +451,25 @@ impl Bug {
                 object["status"]["observedGeneration"] = object["metadata"]["generation"].clone();
             }
             Wrong::GoesBackOnOutage if object["status"].get("conditions").is_some() => {
-                object["status"]["conditions"] = json!([{"type": "Progressing", "status": "False",
-                    "reason": "ProgressDeadlineExceeded", "message": "it has timed out progressing",
-                    "lastUpdateTime": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+                object["status"]["conditions"] = out_of_time();
                 object["status"]["availableReplicas"] = json!(0);
                 object["status"]["updatedReplicas"] = json!(0);
+            }
+            Wrong::BlamesTheCommit
+                if object["status"]["observedGeneration"].as_i64() < object["metadata"]["generation"].as_i64() =>
+            {
+                object["status"]["conditions"] = out_of_time();
+                object["status"]["updatedReplicas"] = json!(0);
+                object["status"]["observedGeneration"] = object["metadata"]["generation"].clone();
+            }
+            Wrong::SeesNothingOlder => {
+                let uid = object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+                let number = |object: &Value| object["metadata"]["generation"].as_i64();
+                let mut memory = self.memory.lock().unwrap();
+                match memory.newest.get(&uid) {
+                    Some(newest) if number(newest) > number(object) => *object = newest.clone(),
+                    _ => drop(memory.newest.insert(uid, object.clone())),
+                }
             }
             _ => {}
         }
@@ -428,6 +481,11 @@ fn is_deletion(event: &Event) -> bool {
     matches!(event, Event::Hand(_, Hand::Delete | Hand::Finalizer(_)))
 }
 
+/// Returns true if a scenario has such an event.
+fn has_event(scenario: &Scenario, is_it: fn(&Event) -> bool) -> bool {
+    scenario.events.iter().any(|timed| is_it(&timed.what))
+}
+
 /// Returns true if a scenario has such an actor.
 fn has_actor(scenario: &Scenario, wanted: Actor) -> bool {
     scenario.events.iter().any(|timed| matches!(timed.what, Event::Actor(_, actor, _) if actor == wanted))
@@ -436,6 +494,13 @@ fn has_actor(scenario: &Scenario, wanted: Actor) -> bool {
 /// Returns true when a commit has an image whose pods stop being healthy.
 fn is_unwell(event: &Event) -> bool {
     matches!(event, Event::Push(edits) if edits.iter().any(|edit| matches!(edit, Edit::Image(_, Fate::Loops))))
+}
+
+/// The conditions of a Deployment whose deadline is over.
+fn out_of_time() -> Value {
+    json!([{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded",
+        "message": "it has timed out progressing", "lastUpdateTime": "2026-01-01T00:00:00Z",
+        "lastTransitionTime": "2026-01-01T00:00:00Z"}])
 }
 
 /// Makes a pod look as if nothing had ever happened to it.

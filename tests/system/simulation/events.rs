@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use minicluster::Random;
+use minicluster::{Part, Random};
 
 use super::fault_rates::FaultRates;
 use super::scenario::Fate;
@@ -46,6 +46,14 @@ pub enum Event {
     Twin(Duration),
     /// Somebody else of the cluster has to do with a workload for so long.
     Actor(usize, Actor, Duration),
+    /// A snapshot of etcd is taken.
+    Snapshot,
+    /// The API server is away for so long, and comes back with etcd as it was at the last snapshot.
+    Restore(Duration),
+    /// The controllers, or the nodes, are away for so long.
+    PartStops(Part, Duration),
+    /// Nothing can be written into belay's state folder for so long.
+    FullDisk(Duration),
 }
 
 /// Somebody else of the cluster.
@@ -55,6 +63,8 @@ pub enum Actor {
     Webhook,
     /// A controller that writes an annotation of the workload whenever it has another value.
     Controller,
+    /// A quota that is used up: the API server refuses the workload.
+    Quota,
 }
 
 /// An edit of a commit.

@@ -48,6 +48,11 @@ impl FaultRates {
         FaultRates { slow: Duration::from_millis(8), ..FaultRates::default() }
     }
 
+    /// Returns the rates of an API server that is away: requests get no answer, or an error.
+    pub fn away() -> FaultRates {
+        FaultRates { silent: 30, fails: 40, broken: 30, watches: 100, ..FaultRates::fair() }
+    }
+
     /// Returns a storm of one kind or another.
     pub fn random(random: &Random) -> FaultRates {
         let fair = FaultRates::fair();

@@ -15,6 +15,7 @@
 //! BELAY_SEEDS=5000 cargo test --test simulation seeds       # more
 //! BELAY_SEEDS=201..5000 cargo test --test simulation seeds  # those that were not tried
 //! BELAY_SEED=17 cargo test --test simulation seeds -- --nocapture   # one, and its whole story
+//! BELAY_NO_SHRINK=1 cargo test --test simulation seeds      # without the shortest scenario of a failure, which takes minutes
 //! BELAY_BUG=HoldsNothing cargo test --test simulation planted -- --nocapture   # one planted bug alone
 //! ```
 //!
@@ -128,6 +129,9 @@ fn failure(seed: u64) -> Option<String> {
     );
     for finding in &findings {
         text.push_str(&format!("  {finding}\n"));
+    }
+    if std::env::var_os("BELAY_NO_SHRINK").is_some() {
+        return Some(text);
     }
     let short = shrink(&scenario, first.checker, None);
     text.push_str(&format!("the shortest that fails with {}:\n{}", first.checker, story::scenario(&short)));

@@ -3,6 +3,7 @@
 pub mod api_proxy;
 pub mod bugs;
 pub mod checks;
+pub mod cluster_faults;
 pub mod events;
 pub mod fault_rates;
 pub mod findings;

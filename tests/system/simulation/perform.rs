@@ -58,6 +58,8 @@ async fn play(scenario: Scenario, bug: Option<Bug>) -> Run {
         books: stage.states().iter().map(|state| HistoryRows::read(state)).collect(),
         storms: std::mem::take(&mut stage.storms),
         jumps: std::mem::take(&mut stage.jumps),
+        restores: std::mem::take(&mut stage.restores),
+        full: std::mem::take(&mut stage.full),
         scenario: stage.scenario.clone(),
         strangers: known,
         wire,

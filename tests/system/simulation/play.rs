@@ -20,7 +20,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::api_proxy::{ApiProxy, Process};
 use super::bugs::Bug;
-use super::events::{Actor, Event, Hand, Kill};
+use super::cluster_faults::FaultyCluster;
+use super::events::{Event, Hand, Kill};
 use super::fault_rates::FaultRates;
 use super::findings::path_of;
 use super::log::Log;
@@ -30,6 +31,8 @@ use super::run::{ActorPeriod, Handled, Life};
 use super::scenario::{Fate, Order, Scenario};
 use super::second_source;
 use crate::support::daemon::EPOCH;
+
+mod faults;
 
 /// The time that belay has before the first event.
 pub const LEAD: Duration = Duration::from_secs(20);
@@ -46,16 +49,20 @@ enum Due {
     TwinEnds,
     /// The controller with this number looks at its workload.
     Controls(usize),
-    /// The webhook with this number answers again.
+    /// The webhook or the quota with this number refuses nothing any more.
     Answers(usize),
     GitIsBack,
+    /// etcd is restored.
+    IsRestored,
+    PartIsBack(Part),
+    /// There is room again on the disk that has the state of this number.
+    HasRoom(usize),
 }
 
 /// A scenario under way.
 pub struct Stage {
     pub scenario: Scenario,
-    /// Stops when it is dropped.
-    _cluster: MiniCluster,
+    cluster: FaultyCluster,
     pub person: Person,
     pub shop: Shop,
     pub line: ApiProxy,
@@ -66,6 +73,10 @@ pub struct Stage {
     pub lives: Vec<Life>,
     pub storms: Vec<(u64, u64)>,
     pub jumps: Vec<(u64, i64)>,
+    /// The times of etcd's restores.
+    pub restores: Vec<u64>,
+    /// The times when the disk of a state folder was full: from and to.
+    pub full: Vec<(u64, u64)>,
     started: Instant,
     random: Random,
     /// The clock of belay's machine.
@@ -114,6 +125,8 @@ impl Stage {
             lives: Vec::new(),
             storms: Vec::new(),
             jumps: Vec::new(),
+            restores: Vec::new(),
+            full: Vec::new(),
             started: Instant::now(),
             random: random.fork(),
             clock: Clock::tokio(epoch),
@@ -126,7 +139,7 @@ impl Stage {
             moves: false,
             belay: None,
             twin: None,
-            _cluster: cluster,
+            cluster: FaultyCluster::new(cluster),
             scenario,
         };
         for timed in stage.scenario.events.clone() {
@@ -229,8 +242,11 @@ impl Stage {
             Due::LetGo(key, hand) => self.person.let_go(&key, hand).await,
             Due::TwinEnds => self.kill(true).await,
             Due::Controls(number) => self.control(number).await,
-            Due::Answers(number) => self.line.refuse(&path_of(&self.acting[number].key), false),
+            Due::Answers(number) => self.line.refuse(&path_of(&self.acting[number].key), None),
             Due::GitIsBack => self.shop.come_back(self.line.now()),
+            Due::IsRestored => self.restore().await,
+            Due::PartIsBack(part) => self.cluster.start(part),
+            Due::HasRoom(state) => self.make_room(state),
         }
     }
 
@@ -276,10 +292,22 @@ impl Stage {
                 self.clock.jump(seconds);
             }
             Event::Actor(app, actor, lasts) => self.act(app, actor, lasts),
+            Event::Snapshot => self.cluster.take_snapshot(),
+            Event::Restore(lasts) => {
+                self.storms.push((now, u64::MAX));
+                self.line.turn(FaultRates::away());
+                self.due_in(lasts, Due::IsRestored);
+                self.due_in(lasts, Due::Calm(self.storms.len() - 1));
+            }
+            Event::PartStops(part, lasts) => {
+                self.cluster.stop(part).await;
+                self.due_in(lasts, Due::PartIsBack(part));
+            }
+            Event::FullDisk(lasts) => self.fill_disk(lasts),
             Event::Twin(lasts) => {
                 if self.twin.is_none() {
                     self.states += 1;
-                    self.twin = Some(self.launch(self.states - 1, true));
+                    self.twin = self.launch(self.states - 1, true);
                     self.due_in(lasts, Due::TwinEnds);
                 }
             }
@@ -295,38 +323,6 @@ impl Stage {
             self.due_in(Duration::from_secs(seconds), Due::LetGo(key.clone(), hand));
         }
         self.hands.push(Handled { at: self.line.now(), key, hand });
-    }
-
-    /// An actor begins.
-    fn act(&mut self, app: usize, actor: Actor, lasts: Duration) {
-        let app = self.shop.app(app);
-        let key = (format!("{:?}", app.kind), app.name.clone());
-        let number = self.acting.len();
-        match actor {
-            Actor::Webhook => {
-                self.line.refuse(&path_of(&key), true);
-                self.due_in(lasts, Due::Answers(number));
-            }
-            Actor::Controller => self.due_in(Duration::ZERO, Due::Controls(number)),
-        }
-        let from = self.line.now();
-        let to = from + u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX);
-        self.acting.push(ActorPeriod { actor, key, from, to });
-    }
-
-    /// A controller writes what it says, where something else is there.
-    async fn control(&mut self, number: usize) {
-        const EACH: Duration = Duration::from_millis(700);
-        let ActorPeriod { key, to, .. } = self.acting[number].clone();
-        if self.line.now() >= to {
-            return;
-        }
-        if self.person.control(&key).await
-            && let Some(belay) = &self.belay
-        {
-            self.line.fight(&belay.process, &path_of(&key)).await;
-        }
-        self.due_in(EACH, Due::Controls(number));
     }
 
     async fn arm(&mut self, kill: Kill, away: Duration, moves: bool) {
@@ -367,20 +363,32 @@ impl Stage {
     }
 
     fn start(&mut self) {
+        /// The time until a belay that could not open its history starts again, as systemd does it.
+        const AGAIN: Duration = Duration::from_secs(5);
         if self.belay.is_none() {
             // A twin has a state of its own; whoever moved uses a new one.
             let twins: Vec<usize> = self.lives.iter().filter(|life| life.twin).map(|life| life.state).collect();
             let state = (0..self.states).rev().find(|state| !twins.contains(state)).unwrap_or(0);
-            self.belay = Some(self.launch(state, false));
+            self.belay = self.launch(state, false);
+            if self.belay.is_none() {
+                self.due_in(AGAIN, Due::Start);
+            }
         }
     }
 
-    fn launch(&mut self, state: usize, twin: bool) -> Belay {
+    /// Starts a belay; `None` where its disk is so full that it can't open its history.
+    fn launch(&mut self, state: usize, twin: bool) -> Option<Belay> {
         let folder = self.state(state);
+        let history = match History::open(&folder, self.clock.now()) {
+            Ok((history, _)) => history,
+            Err(error) => {
+                assert!(self.is_full(), "failed to open a history: {error}");
+                return None;
+            }
+        };
         let life = Life { state, from: self.line.now(), to: None, twin };
         let process = Process { number: self.lives.len(), state: folder.clone(), dead: CancellationToken::new() };
         self.lives.push(life);
-        let (history, _) = History::open(&folder, self.clock.now()).expect("a history");
         let random = self.random.fork();
         let daemon = Daemon::new(history, self.clock.clone(), CancellationToken::new());
         let kustomize = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/system/simulation/kustomize");
@@ -399,7 +407,7 @@ impl Stage {
             daemon.follow(side, &cluster).expect("the second source can be followed");
         }
         let status = daemon.status();
-        Belay { process, status, task: tokio::spawn(daemon.run()) }
+        Some(Belay { process, status, task: tokio::spawn(daemon.run()) })
     }
 
     fn config(&self) -> SourceConfig {

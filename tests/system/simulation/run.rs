@@ -68,6 +68,10 @@ pub struct Run {
     pub storms: Vec<(u64, u64)>,
     /// When the clock was set, and by how many seconds.
     pub jumps: Vec<(u64, i64)>,
+    /// The times of etcd's restores.
+    pub restores: Vec<u64>,
+    /// The times when the disk of a state folder was full: from and to.
+    pub full: Vec<(u64, u64)>,
     /// The requests, in lines that are the same for the same seed.
     pub print: String,
 }

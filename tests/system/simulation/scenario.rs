@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use minicluster::Random;
+use minicluster::{Part, Random};
 
 use super::events::{Actor, Bomb, Edit, Event, Hand, Kill, Timed};
 use super::fault_rates::FaultRates;
@@ -204,6 +204,10 @@ impl Scenario {
         events.extend(flapping(&Random::new(seed ^ 0xf1a9), at));
         events.extend(webhook(&Random::new(seed ^ 0x3eb_0000), at));
         events.extend(controller(&Random::new(seed ^ 0xc_0117), at));
+        events.extend(restored(&Random::new(seed ^ 0xe7cd), at));
+        events.extend(part_away(&Random::new(seed ^ 0x9a_47a1), at));
+        events.extend(quota(&Random::new(seed ^ 0x900_7a00), at));
+        events.extend(full_disk(&Random::new(seed ^ 0xd15c_f011), at));
         events.sort_by_key(|timed| timed.at);
         Scenario { seed, style, apps, events }
     }
@@ -344,6 +348,85 @@ fn controller(apart: &Random, end: Duration) -> Vec<Timed> {
     let app = usize::try_from(apart.below(3)).unwrap_or_default();
     let lasts = Duration::from_secs(60 + apart.below(300));
     vec![Timed { at, what: Event::Actor(app, Actor::Controller, lasts) }]
+}
+
+/// In some worlds, etcd is restored from a snapshot that was taken before a commit, or in the middle of its rollout.
+fn restored(apart: &Random, end: Duration) -> Vec<Timed> {
+    if apart.below(6) != 0 {
+        return Vec::new();
+    }
+    let index = |below: u64| usize::try_from(apart.below(below)).unwrap_or_default();
+    let at = end.mul_f64(0.01) * u32::try_from(apart.below(100)).unwrap_or_default();
+    let app = index(3);
+    let fate = [Fate::Ready, Fate::Slow, Fate::Never, Fate::Pull][index(4)];
+    let pushed = at + Duration::from_secs(apart.below(20));
+    let taken = at + Duration::from_secs(apart.below(60));
+    let away = Duration::from_secs(5 + apart.below(40));
+    let back = taken + Duration::from_secs(1 + apart.below(150));
+    let mut events = vec![
+        Timed { at: taken, what: Event::Snapshot },
+        Timed { at: pushed, what: Event::Push(vec![Edit::ImageAndConfig(app, fate)]) },
+        Timed { at: back, what: Event::Restore(away) },
+    ];
+    if apart.below(3) == 0 {
+        let kill = Event::Kill(Kill::random(apart), Duration::from_secs(apart.below(60)));
+        events.push(Timed { at: back, what: kill });
+    }
+    events
+}
+
+/// In some worlds, the controllers are away for a while, around a commit, and not for as long as belay waits for them.
+fn part_away(apart: &Random, end: Duration) -> Vec<Timed> {
+    if apart.below(7) != 0 {
+        return Vec::new();
+    }
+    let index = |below: u64| usize::try_from(apart.below(below)).unwrap_or_default();
+    let at = end.mul_f64(0.01) * u32::try_from(apart.below(100)).unwrap_or_default();
+    let fate = [Fate::Ready, Fate::Slow, Fate::Never][index(3)];
+    let lasts = Duration::from_secs(10 + apart.below(300));
+    let pushed = at + Duration::from_secs(apart.below(40));
+    let away = (at + Duration::from_secs(apart.below(40)), Event::PartStops(Part::Controllers, lasts));
+    vec![Timed { at: pushed, what: Event::Push(vec![Edit::Image(index(3), fate)]) }, Timed { at: away.0, what: away.1 }]
+}
+
+/// In some worlds, a quota is used up for a while, and refuses one workload of a commit.
+fn quota(apart: &Random, end: Duration) -> Vec<Timed> {
+    if apart.below(7) != 0 {
+        return Vec::new();
+    }
+    let index = |below: u64| usize::try_from(apart.below(below)).unwrap_or_default();
+    let at = end.mul_f64(0.01) * u32::try_from(apart.below(100)).unwrap_or_default();
+    let app = index(3);
+    let fate = [Fate::Ready, Fate::Never, Fate::Slow][index(3)];
+    let edits = vec![Edit::ImageAndConfig(app, fate), Edit::Image(app + 1, Fate::Ready)];
+    let lasts = Duration::from_secs(20 + apart.below(300));
+    vec![
+        Timed { at, what: Event::Actor(app, Actor::Quota, lasts) },
+        Timed { at: at + Duration::from_secs(apart.below(20)), what: Event::Push(edits) },
+    ]
+}
+
+/// In some worlds, belay's disk is full for a while, when a commit comes or while it is rolled out.
+fn full_disk(apart: &Random, end: Duration) -> Vec<Timed> {
+    if apart.below(8) != 0 {
+        return Vec::new();
+    }
+    let index = |below: u64| usize::try_from(apart.below(below)).unwrap_or_default();
+    let at = end.mul_f64(0.01) * u32::try_from(apart.below(100)).unwrap_or_default();
+    let fate = [Fate::Ready, Fate::Slow, Fate::Never][index(3)];
+    let lasts = Duration::from_secs(10 + apart.below(200));
+    let mut events = vec![
+        Timed { at, what: Event::Push(vec![Edit::Image(index(3), fate)]) },
+        Timed {
+            at: (at + Duration::from_secs(apart.below(60))).saturating_sub(Duration::from_secs(20)),
+            what: Event::FullDisk(lasts),
+        },
+    ];
+    if apart.below(3) == 0 {
+        let killed = at + Duration::from_secs(apart.below(120));
+        events.push(Timed { at: killed, what: Event::Kill(Kill::random(apart), Duration::from_secs(apart.below(30))) });
+    }
+    events
 }
 
 /// In some worlds, a file is committed that is made to break its reader, and most often goes again.

@@ -35,6 +35,13 @@ pub fn whole(run: &Run) -> String {
     for handled in &run.hands {
         tell(handled.at, format!("PERSON   {:?} {} {}", handled.hand, handled.key.0, handled.key.1));
     }
+    for at in &run.restores {
+        tell(*at, "RESTORED etcd goes back to its snapshot".to_owned());
+    }
+    for (from, to) in &run.full {
+        tell(*from, "DISK     is full".to_owned());
+        tell(*to, "DISK     has room again".to_owned());
+    }
     for (number, life) in run.lives.iter().enumerate() {
         tell(
             life.from,

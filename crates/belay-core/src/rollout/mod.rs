@@ -50,7 +50,7 @@ pub use plan::step::{Apply, Plan, PlanStep, Planned, held_reason};
 pub use plan::strategy_default::without_strategy;
 pub use plan::{
     HookRun, Intent, OtherLabel, Wanted, being_deleted, claimed_twice, finalizers, guess, hook_run, intent, make,
-    make_held, other_label, run_hook_again, settle, settle_held, take_over, take_surplus,
+    make_held, namespace_stays, other_label, run_hook_again, settle, settle_held, take_over, take_surplus,
 };
 pub use record::commit::{Commit, CommitId, InvalidCommitId, Person, read_change_cause};
 pub use record::note::{Note, one_line};

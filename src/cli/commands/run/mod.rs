@@ -292,15 +292,18 @@ fn how_it_went(status: &Status, timed_out: Option<Span>) -> anyhow::Result<Exit>
     let unwell: Vec<(&String, &SourceStatus)> = status.sources.iter().filter(|(_, source)| !is_well(source)).collect();
     for (name, source) in &unwell {
         progress(plain(&format!("error: source {name}: {}", source.summary())));
-        source.wrong().iter().for_each(|line| progress(plain(&format!("  {line}"))));
+        let troubles = source.obstacles.trouble.iter().map(|(place, message)| format!("{place}: {message}"));
+        source.wrong().into_iter().chain(troubles).for_each(|line| progress(plain(&format!("  {line}"))));
     }
     Ok(if unwell.is_empty() { Exit::Done } else { Exit::No })
 }
 
-/// Returns true when every object in the head of a source is live, apart from those that somebody asked to leave alone.
+/// Returns true when every object in the head of a source is live, apart from those that somebody asked to leave alone, and
+/// nothing is in the way of the rest.
 fn is_well(source: &SourceStatus) -> bool {
     let is_wrong = |state: &ObjectState| state.is_wrong() || *state == ObjectState::Waiting;
-    source.obstacles.waits.is_none() && !source.counts().0.keys().any(is_wrong)
+    let obstacles = &source.obstacles;
+    obstacles.waits.is_none() && obstacles.trouble.is_empty() && !source.counts().0.keys().any(is_wrong)
 }
 
 /// Prints the followed branch and the renderers of each source, for a check of the configuration.

@@ -15,7 +15,7 @@ use crate::daemon::ask_daemon;
 use crate::history::query::step_details;
 use crate::history::{History, PublishedSource};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Record, marks};
+use belay_core::rollout::{Record, marks, namespace_stays};
 
 /// The time without a change after which the live object is read.
 const STILL: Duration = Duration::from_secs(5);
@@ -199,6 +199,9 @@ fn waits_for_somebody(key: &ObjectKey, live: &Value) -> Option<String> {
     let named = finalizers.into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>().join(", ");
     if live["metadata"].get("deletionTimestamp").is_some() && !named.is_empty() {
         return Some(format!("is being deleted, and waits for whoever removes its finalizer {named}"));
+    }
+    if let Some(why) = namespace_stays(live).filter(|_| key.kind == "Namespace") {
+        return Some(format!("is being deleted, and stays: {why}"));
     }
     if let Some(why) = marks::annotation(live, marks::SUSPEND) {
         return Some(format!("is suspended: {why} (belay resume-sync takes it up again)"));

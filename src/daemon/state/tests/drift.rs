@@ -112,6 +112,18 @@ async fn a_check_that_a_newer_head_has_overtaken_is_made_again() {
     assert!(!state.pruned.searched && state.pruned.search_due.is_some(), "what was to be deleted is looked for again");
 }
 
+/// Nothing has left a repository that is to be read again: it is not known to be empty.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_deleted_while_the_repository_is_to_be_read_again() {
+    let (mut state, start) = (state(), Instant::now());
+    let found = || vec![prepared(SETTINGS, Trigger::Commit, |_| PlanStep::Prune)];
+    state.desired = Arc::new(state.desired.emptied());
+    let event = Event::Searched { plan: 1, prepared: found(), searched: Some(true) };
+    assert_eq!(words(&mut state, event, start), Vec::<String>::new());
+    assert!(!state.pruned.searched && state.pruned.search_due.is_some(), "it is looked for again");
+    assert_eq!(rechecks(&state, start), []);
+}
+
 /// The name, the state before, the result of a check, and the expected effects.
 type Case = (&'static str, fn(&mut State), Prepared, Vec<&'static str>);
 

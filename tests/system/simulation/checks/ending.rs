@@ -16,7 +16,8 @@ pub fn ends_as_it_must(run: &Run) -> Vec<Finding> {
     for (key, want) in &head.objects {
         let Some(live) = run.live.get(key) else {
             // An object that somebody deleted is drift, and may only be reported.
-            let left_so = deleted_by_hand(run, key) && run.scenario.style.reports_drift;
+            let gone = deleted_by_hand(run, key) || !run.restores.is_empty();
+            let left_so = gone && run.scenario.style.reports_drift;
             findings.demand(left_so || passed_over(run, key, want), || {
                 format!("{key:?} is not there, and the head has it")
             });
@@ -46,7 +47,9 @@ fn workload(run: &Run, key: &Key, want: &Want, live: &Value, findings: &mut Find
     }
     let passed_over = passed_over(run, key, want);
     let Some(hold) = hold(live) else {
-        let left = run.scenario.style.reports_drift && by_hand || passed_over;
+        // A store that went back is drift to belay, too.
+        let drifted = by_hand || !run.restores.is_empty();
+        let left = run.scenario.style.reports_drift && drifted || passed_over;
         findings.demand(*wanted == present || left, || {
             format!("{key:?} has {present:?}, the head has {wanted:?}, and nothing is held")
         });
@@ -137,9 +140,10 @@ pub fn history_by_commit(run: &Run) -> Vec<Finding> {
         }
         let shown = if key.0 == "ControllerRevision" { &live["data"] } else { live };
         let Some(present) = template(shown) else { continue };
-        // If drift is only reported, an undo leaves the marks as they were, except for a Deployment's.
-        let undone =
-            run.scenario.style.reports_drift && run.hands_on(key).any(|handled| matches!(handled.hand, Hand::Undo));
+        // An undo leaves the marks as they were, except for a Deployment's. It stays if drift is only reported, or if the
+        // manifest can't be read.
+        let stays = run.scenario.style.reports_drift || !run.head().objects.contains_key(key);
+        let undone = stays && run.hands_on(key).any(|handled| matches!(handled.hand, Hand::Undo));
         if undone || present.0.contains(":hand-") || is_stranger(run, &present) {
             continue;
         }

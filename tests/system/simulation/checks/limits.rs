@@ -107,7 +107,7 @@ pub fn others_go_on(run: &Run) -> Vec<Finding> {
             let is_refused = |acting: &ActorPeriod| {
                 acting.key == *key && acting.from < pushed.at + SOON && acting.to + 60_000 > pushed.at
             };
-            if run.acting(Actor::Webhook).any(is_refused) {
+            if run.acting(Actor::Webhook).chain(run.acting(Actor::Quota)).any(is_refused) {
                 continue;
             }
             if !new || !fresh || !good || run.hands_on(key).next().is_some() {
@@ -132,8 +132,9 @@ fn disturbed(run: &Run, from: u64, to: u64) -> bool {
         ended || life.from + 30_000 > from && life.from < to
     });
     let ran = run.lives.iter().any(|life| life.from <= from && life.to.is_none_or(|end| end >= to));
+    let full = run.full.iter().any(|(begins, ends)| *begins < to && ends + 60_000 > from);
     let between = |at: u64| at + 60_000 > from && at < to;
-    storm || life || !ran || run.jumps.iter().any(|(at, _)| between(*at))
+    storm || life || full || !ran || run.jumps.iter().any(|(at, _)| between(*at))
 }
 
 /// Nothing is ever belay's own fault.

@@ -95,7 +95,8 @@ pub fn held_is_not_applied(run: &Run) -> Vec<Finding> {
                 .hands_on(&key)
                 .any(|handled| lets_go(handled.hand) && handled.at + 60_000 > *since && handled.at <= exchange.begun);
             // A person who lost the books with the object has nobody to tell.
-            let person = person || run.has_moved() && run.hands_on(&key).any(|handled| deletes(handled.hand));
+            let lost = || run.hands_on(&key).any(|handled| deletes(handled.hand)) || !run.restores.is_empty();
+            let person = person || run.has_moved() && lost();
             if !changed && !person && !run.had_rival() {
                 findings.demand(sent != *failed, || {
                     format!("{key:?} gets {sent:?} at {}, held since {since}", exchange.begun)
@@ -136,6 +137,8 @@ pub fn suspended_is_left_alone(run: &Run) -> Vec<Finding> {
         let others = run.hands_on(&handled.key).any(|other| {
             (from.saturating_sub(HEARD)..=to).contains(&other.at) && !matches!(other.hand, Hand::Suspend(_))
         });
+        // So does a store that knows nothing of it.
+        let others = others || run.restores.iter().any(|at| (from.saturating_sub(HEARD)..=to).contains(at));
         for (key, exchange) in run.writes().filter(|(key, _)| *key == handled.key) {
             let within = (from..to).contains(&exchange.begun);
             findings.demand(!within || others || disturbed(exchange.begun), || {
@@ -237,7 +240,10 @@ pub fn no_more_than_needed(run: &Run) -> Vec<Finding> {
         let fine = exchange.code.is_some_and(|code| code < 300) && exchange.fortune != Fortune::Cut;
         let before = heard.get(&(exchange.process, open.number, key.clone()));
         if let Some(before) = before.filter(|before| before.body == exchange.body && !by_hand && !run.had_rival()) {
-            findings.add(format!("{key:?} is applied again at {}, as at {}", exchange.begun, before.begun));
+            // The write is gone with the store that had it.
+            let restored = run.restores.iter().any(|at| (before.begun..=exchange.begun).contains(at));
+            findings
+                .demand(restored, || format!("{key:?} is applied again at {}, as at {}", exchange.begun, before.begun));
         }
         if fine {
             heard.insert((exchange.process, open.number, key), exchange);
@@ -249,7 +255,12 @@ pub fn no_more_than_needed(run: &Run) -> Vec<Finding> {
         let tried_again = storms.map(|(_, ends)| ends + 60_000).max().unwrap_or_default();
         // A controller's last write is put right after at most ten minutes.
         let disputes = run.acting(Actor::Controller).map(|acting| acting.to + 660_000).max().unwrap_or_default();
-        let rests = tried_again.max(run.still + 30_000).max(disputes);
+        // A refused object is tried again after at most five minutes.
+        let refused = run.acting(Actor::Quota).map(|acting| acting.to + 330_000).max().unwrap_or_default();
+        // A rolling update that a restore has undone is taken back pod by pod, after the watch was tried again.
+        let restored = run.restores.iter().map(|at| at + 90_000).max().unwrap_or_default();
+        let rests =
+            [tried_again, run.still + 30_000, disputes, refused, restored].into_iter().max().unwrap_or_default();
         let asked = run.wire.iter().filter(|exchange| !is_lease(&exchange.path));
         let late = asked.filter(|exchange| exchange.begun > rests);
         let late: Vec<String> =

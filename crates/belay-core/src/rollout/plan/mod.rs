@@ -26,8 +26,11 @@ use self::config_hash::{ConfigHash, say_config_hash};
 use self::diff::{changes, differs};
 use self::step::{Apply, PlanStep};
 use self::strategy_default::own_strategy_default;
-use super::{Commit, Hold, Reason, ReasonCode, Trigger, Workload, annotations, marks, same_template, workload};
-use crate::manifest::{Compact, Complaint, Manifest, ONCE, ObjectKey};
+use super::{
+    Commit, Hold, Reason, ReasonCode, Trigger, Workload, annotations, health, is_job, marks, same_template, workload,
+};
+use crate::manifest::{Compact, Complaint, Manifest, ONCE, ObjectKey, brief};
+use crate::rollout::judge::health::Standing;
 use crate::rollout::ownership::ignored_fields::IgnoredFields;
 use crate::rollout::ownership::managers::Takeover;
 use crate::rollout::ownership::owned::is_disowned;
@@ -180,7 +183,11 @@ pub fn intent(
         return Intent::Leave(PlanStep::Rejected(reason, vec![complaint]));
     }
     if let Some(reason) = being_deleted(live) {
-        return Intent::Leave(PlanStep::Wait(reason));
+        // A Job that has ended and goes has run: nobody wants it to run again.
+        let standing = health(&wanted.key, live).filter(|_| is_job(&wanted.key)).map(|health| health.standing);
+        let has_ended = matches!(standing, Some(Standing::Complete | Standing::Failed));
+        let is_left = has_ended && matches!(wanted.trigger, Trigger::Drift(_));
+        return Intent::Leave(if is_left { PlanStep::Unchanged } else { PlanStep::Wait(reason) });
     }
     match Hold::on(live).filter(keeps) {
         Some(hold) if matches!(wanted.trigger, Trigger::Drift(_)) => Intent::Keep(hold),
@@ -282,12 +289,30 @@ fn lay_over(value: &mut Value, sent: &Value) {
 #[must_use]
 pub fn being_deleted(live: &Value) -> Option<Reason> {
     live["metadata"].get("deletionTimestamp").filter(|at| !at.is_null())?;
-    let kept = match finalizers(live) {
-        names if names.is_empty() => String::new(),
-        names => format!(", kept by its finalizers {names}"),
+    let kept = match (finalizers(live), namespace_stays(live)) {
+        (_, Some(why)) => format!(", and stays ({why})"),
+        (names, None) if names.is_empty() => String::new(),
+        (names, None) => format!(", kept by its finalizers {names}"),
     };
     let message = format!("it is being deleted{kept}: belay makes it anew as soon as it is gone");
     Some(Reason::new(ReasonCode::DeletionHangs, message))
+}
+
+/// Returns why a Namespace that is being deleted stays, in the words of its conditions; `None` if they say nothing.
+#[must_use]
+pub fn namespace_stays(live: &Value) -> Option<String> {
+    const STAYS: [&str; 5] = [
+        "NamespaceDeletionDiscoveryFailure",
+        "NamespaceDeletionGroupVersionParsingFailure",
+        "NamespaceDeletionContentFailure",
+        "NamespaceFinalizersRemaining",
+        "NamespaceContentRemaining",
+    ];
+    let conditions = live["status"]["conditions"].as_array()?;
+    let says = |kind: &&str| conditions.iter().find(|one| one["type"] == **kind && one["status"] == "True");
+    let (kind, condition) = STAYS.iter().find_map(|kind| Some((kind, says(kind)?)))?;
+    let message = brief(condition["message"].as_str().unwrap_or_default());
+    Some(format!("{kind}: {}", message.chars().take(300).collect::<String>()))
 }
 
 /// Returns the finalizers of an object, for people.

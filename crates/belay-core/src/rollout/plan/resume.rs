@@ -68,6 +68,12 @@ pub struct RecordedFacts {
 }
 
 impl RecordedFacts {
+    /// Returns true when the last known outcome of a workload is that somebody asked to leave it alone.
+    #[must_use]
+    pub fn was_suspended(&self) -> bool {
+        self.newest.is_some_and(|(outcome, _)| outcome == Outcome::Suspended)
+    }
+
     /// Returns true when the last known outcome of a workload is that it went back, or was suspended.
     #[must_use]
     pub fn was_broken_off(&self) -> bool {
@@ -155,7 +161,8 @@ impl ResumeFacts<'_> {
 
     /// Returns the rollback of a held manifest that was not through.
     fn unfinished_rollback(&self, held_for: &str) -> Option<PlanStep> {
-        let is_moving = self.live.is_some_and(|live| !live.complete);
+        // One that was suspended on its way back has no end in the books yet.
+        let is_moving = self.live.is_some_and(|live| !live.complete || self.recorded.was_suspended());
         let written = self.open.and(self.recorded.went_back.clone());
         let in_one_write = self.live.filter(|live| !live.is_rolling_update);
         let written = written.or_else(|| in_one_write.map(|live| live.baseline.clone()));

@@ -98,16 +98,19 @@ impl Hold {
         self.manifest == manifest && self.config.as_deref() == config
     }
 
-    /// Returns true when it is about a workload that has this pod template.
+    /// Returns true when it is about a workload that has this pod template. A restart leaves it the same.
     #[must_use]
     pub fn is_about(&self, template: &Value) -> bool {
-        IgnoredFields::of(&self.ignored_fields).template_hash(template) == self.template
+        let ignored_fields = IgnoredFields::of(&self.ignored_fields);
+        let is_it = |template: &Value| ignored_fields.template_hash(template) == self.template;
+        is_it(template) || is_it(&without_restart(template))
     }
 
     /// Returns the same hold about this pod template, of which these fields are left alone.
     #[must_use]
     pub fn about(self, template: &Value, ignored_fields: &IgnoredFields) -> Hold {
-        Hold { template: ignored_fields.template_hash(template), ignored_fields: ignored_fields.in_template(), ..self }
+        let template = ignored_fields.template_hash(&without_restart(template));
+        Hold { template, ignored_fields: ignored_fields.in_template(), ..self }
     }
 
     /// Returns the same hold about a pod template that took the place of the one that it was about.
@@ -130,6 +133,15 @@ impl Hold {
         self.with = companions.into_iter().take(COMPANIONS).collect();
         self
     }
+}
+
+/// Returns a pod template without the time of a restart.
+fn without_restart(template: &Value) -> Value {
+    let mut template = template.clone();
+    if let Some(annotations) = template.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+        annotations.remove(marks::RESTARTED_AT);
+    }
+    template
 }
 
 #[cfg(test)]

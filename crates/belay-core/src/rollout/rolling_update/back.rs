@@ -43,7 +43,10 @@ impl RollingUpdate {
         if on_its_way || is_back {
             return self.roll(pair, live);
         }
-        let original = original_size(old)?.ok_or_else(|| Refused::NoOriginalSize { name: old.name().to_owned() })?;
+        // One that somebody deleted meanwhile was made again without its annotations; a person is told so.
+        let anew = self.ask.by.is_none().then(|| old.size());
+        let original = original_size(old)?.or(anew);
+        let original = original.ok_or_else(|| Refused::NoOriginalSize { name: old.name().to_owned() })?;
         Ok(trade_places(old, next, original))
     }
 }
