@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Limited};
+use jiff::{SignedDuration, Timestamp};
 use kube::client::Body;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -43,7 +44,7 @@ const PAGE: usize = 100;
 const LASTS: Duration = Duration::from_secs(290);
 /// An API server that did not answer for so long may have been restored from a snapshot meanwhile. By then others may have written
 /// so much that its revisions don't tell.
-const RESTORE: Duration = Duration::from_secs(5);
+const RESTORE: SignedDuration = SignedDuration::from_secs(5);
 /// A watch that ends sooner is waited after before the next one.
 const SOON: Duration = Duration::from_secs(1);
 /// A list within this time after the one before is waited for.
@@ -177,7 +178,7 @@ impl Scope {
     /// Tells of what changes from a revision on, until it has to be listed again.
     async fn changes_since(&self, mut revision: String, trouble: &mut WatchFault) -> Result<(), WatchEnd> {
         loop {
-            let began = Instant::now();
+            let (began, from) = (Instant::now(), self.cluster.clock.steady());
             match self.watch(&mut revision, trouble).await {
                 Over::Ended(ended) => return Err(ended),
                 Over::Outdated => return Ok(()),
@@ -187,7 +188,7 @@ impl Scope {
                 Over::Early => {}
                 Over::Trouble(error) => self.wait_out(trouble, &error).await?,
             }
-            if self.known().len() > LIST || !self.may_go_on(&revision, trouble).await? {
+            if self.known().len() > LIST || !self.may_go_on(&revision, from, trouble).await? {
                 return Ok(());
             }
         }
@@ -195,9 +196,9 @@ impl Scope {
 
     /// Returns true if a watch may go on from a revision, as soon as the API server says so. A server whose etcd was restored knows
     /// older revisions only, lets a watch wait for newer ones, and has other objects at the revisions that are known here.
-    async fn may_go_on(&self, revision: &str, trouble: &mut WatchFault) -> Result<bool, WatchEnd> {
+    async fn may_go_on(&self, revision: &str, from: Timestamp, trouble: &mut WatchFault) -> Result<bool, WatchEnd> {
         loop {
-            if trouble.since.is_some_and(|since| since.elapsed() >= RESTORE) {
+            if self.cluster.outages().within(from, self.cluster.clock.steady()) >= RESTORE {
                 return Ok(false);
             }
             match self.cluster.newest_revision(&self.listing()).await.map_err(sorted) {

@@ -1,7 +1,6 @@
 //! Completion of a source: all rollouts have ended, and all objects are healthy. Other sources wait for it.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::time::Instant;
@@ -12,9 +11,6 @@ use super::status::{SourceStatus, set};
 use crate::history::Query;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Outcome, is_well};
-
-/// The time after which a workload that is not complete, without a rollout, counts in its source's state.
-const UNHEALTHY: Duration = Duration::from_mins(1);
 
 impl Source {
     /// Publishes whether everything that the head says is through.
@@ -55,11 +51,11 @@ impl Source {
 
     /// Returns the workloads that are unhealthy for a while, without a rollout.
     fn unhealthy(&self) -> BTreeSet<ObjectKey> {
-        let desired = self.desired();
-        let counts = |key: &ObjectKey, since: &Instant| {
-            since.elapsed() >= UNHEALTHY && !self.state.rollouts.under_way.contains_key(key) && desired.has(key)
+        let (desired, now) = (self.desired(), Instant::now());
+        let counts = |key: &ObjectKey, from: &Instant| {
+            *from <= now && !self.state.rollouts.under_way.contains_key(key) && desired.has(key)
         };
-        self.state.unhealthy.iter().filter(|(key, since)| counts(key, since)).map(|(key, _)| key.clone()).collect()
+        self.state.unhealthy.iter().filter(|(key, from)| counts(key, from)).map(|(key, _)| key.clone()).collect()
     }
 
     /// Returns the time of the fetch whose head is live and complete, if anybody waits for that.

@@ -1,6 +1,8 @@
 //! Takes the watches' events about live objects: which facts stay, and how the state changes.
 
 use serde_json::Value;
+use std::time::Duration;
+
 use tokio::time::Instant;
 use tracing::warn;
 
@@ -14,6 +16,10 @@ use crate::cluster::{ClusterError, Seen};
 use belay_core::manifest::{Compact, ObjectKey};
 use belay_core::rollout::health::Standing;
 use belay_core::rollout::{Hold, LiveWorkload, Note, Outcome, Reason, Workload, is_job, marks};
+
+/// The time after which a workload that is not complete, without a rollout, counts in its source's state. One without an
+/// available pod counts at once.
+const UNHEALTHY: Duration = Duration::from_mins(1);
 
 impl Source {
     /// Takes the observations of the watches.
@@ -160,7 +166,10 @@ impl Source {
             let told = LiveWorkload::of(key, live);
             match told.standing {
                 Some(Standing::Moving | Standing::Failed) => {
-                    self.state.unhealthy.entry(key.clone()).or_insert_with(Instant::now);
+                    let is_down = told.counters.available == 0 && told.counters.desired > 0;
+                    let counts = Instant::now() + if is_down { Duration::ZERO } else { UNHEALTHY };
+                    let known = self.state.unhealthy.entry(key.clone()).or_insert(counts);
+                    *known = counts.min(*known);
                 }
                 Some(Standing::Complete | Standing::Paused) | None => drop(self.state.unhealthy.remove(key)),
             }

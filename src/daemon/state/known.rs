@@ -23,7 +23,8 @@ pub struct State {
     pub rollouts: Rollouts,
     /// The facts about each live object of this source.
     pub live: BTreeMap<ObjectKey, LiveFacts>,
-    /// The workloads whose status says that they are not complete, each since when.
+    /// The workloads whose status says that they are not complete, each with the time from which that counts in the state of the
+    /// source.
     pub unhealthy: BTreeMap<ObjectKey, Instant>,
     pub drift: DriftState,
     /// The objects that are tried again.
