@@ -62,7 +62,7 @@ impl Cluster {
         let manager = marks::FIELD_MANAGER;
         let path = format!("{}?fieldManager={manager}&force=true&fieldValidation=Strict{dry}", served.path_of(key));
         let request = request(Method::PATCH, &path, "application/apply-patch+yaml", body.text().as_bytes().to_vec());
-        let answer = self.call(Purpose { what: &what, secret: key.kind == "Secret" }, request).await;
+        let answer = self.call_for(Purpose { what: &what, secret: key.kind == "Secret" }, key, request).await;
         let words = |text: &str| without_values(&body.read(), text);
         let answer = answer.map_err(|error| lost_a_race(what, error.in_words(words)))?;
         let warnings = answer.warnings.iter().map(|warning| words(warning)).collect();
@@ -90,7 +90,7 @@ impl Cluster {
         let what = format!("annotate {key}");
         let path = format!("{}?fieldManager={}", served.path_of(key), marks::FIELD_MANAGER);
         let request = request(Method::PATCH, &path, "application/merge-patch+json", patch.to_string().into_bytes());
-        Ok(self.call(Purpose { what: &what, secret: key.kind == "Secret" }, request).await?.value)
+        Ok(self.call_for(Purpose { what: &what, secret: key.kind == "Secret" }, key, request).await?.value)
     }
 
     /// Sends a JSON patch (RFC 6902) as it is: to write the fields of an object over to belay.
@@ -109,7 +109,7 @@ impl Cluster {
         let dry = if mode == Mode::DryRun { "&dryRun=All" } else { "" };
         let path = format!("{}?fieldManager={}{dry}", served.path_of(key), marks::FIELD_MANAGER);
         let request = request(Method::PATCH, &path, "application/json-patch+json", patch.to_string().into_bytes());
-        Ok(self.call(Purpose { what: &what, secret: key.kind == "Secret" }, request).await?.value)
+        Ok(self.call_for(Purpose { what: &what, secret: key.kind == "Secret" }, key, request).await?.value)
     }
 
     /// Deletes an object in the background; nothing happens if there is none.

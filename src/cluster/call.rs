@@ -9,7 +9,7 @@ use super::credentials::without_credentials;
 use super::error::{AwayCause, NOT_ENTITLED};
 use super::items::TooMuch;
 use super::object_text::{read_value, too_large};
-use super::response_body::{LARGE_ANSWER, ResponseBody, broke_off, large_answer};
+use super::response_body::{ResponseBody, broke_off};
 use super::{Cluster, ClusterError, ServerRefusal};
 use belay_core::manifest::{Unread, short_keys};
 
@@ -116,6 +116,7 @@ impl Cluster {
         take: &mut (dyn FnMut(&[u8]) -> Result<bool, TooMuch> + Send),
     ) -> Result<bool, ClusterError> {
         let request = request.build(purpose)?;
+        let mut arriving = self.large.answer_to(request.uri().path());
         let exchange = async {
             let response = self.send(request).await?;
             let code = response.status().as_u16();
@@ -124,16 +125,8 @@ impl Cluster {
                 let body = Limited::new(body, ERROR_LIMIT).collect().await.map_err(broke_off)?;
                 return Ok((code, Err(refusal(purpose, code, &body.to_bytes()))));
             }
-            let (mut received, mut large) = (0, None);
-            while let Some(frame) = body.frame().await {
-                let frame = frame.map_err(broke_off)?;
-                received += frame.data_ref().map_or(0, |bytes| bytes.len());
-                if received > LARGE_ANSWER && large.is_none() {
-                    large = large_answer().await;
-                }
-                if let Some(bytes) = frame.data_ref()
-                    && !take(bytes).map_err(|error| error.to_string())?
-                {
+            while let Some(bytes) = arriving.next(&mut body).await? {
+                if !take(&bytes).map_err(|error| error.to_string())? {
                     return Ok((code, Ok(false)));
                 }
             }
@@ -163,10 +156,11 @@ impl Cluster {
     ) -> Result<(u16, Vec<String>, ResponseBody), ClusterError> {
         let request = request.build(purpose)?;
         let (method, uri) = (request.method().clone(), request.uri().clone());
+        let arriving = self.large.answer_to(uri.path());
         let exchange = async {
             let response = self.send(request).await?;
             let (code, warnings) = (response.status().as_u16(), warnings(&response));
-            Ok((code, (warnings, ResponseBody::from(response.into_body()).await?)))
+            Ok((code, (warnings, ResponseBody::from(response.into_body(), arriving).await?)))
         };
         let answer = self.in_time(purpose, self.while_entitled(&method, &uri, exchange)).await;
         answer.map(|(code, (warnings, received))| (code, warnings, received))

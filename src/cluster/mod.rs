@@ -16,6 +16,7 @@ mod kinds;
 mod labelled;
 mod lease;
 mod masking;
+mod object_answer;
 mod object_text;
 mod outage;
 mod pages;
@@ -81,6 +82,8 @@ pub struct Cluster {
     metrics: Metrics,
     /// When its API server did not answer, as far as belay has noticed.
     outages: Arc<Mutex<Outages>>,
+    /// The room for its large answers.
+    large: response_body::LargeAnswers,
 }
 
 impl Cluster {
@@ -98,6 +101,7 @@ impl Cluster {
             entitled: None,
             metrics: Metrics::default(),
             outages: Arc::default(),
+            large: response_body::LargeAnswers::default(),
         }
     }
 

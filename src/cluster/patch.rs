@@ -59,7 +59,7 @@ impl Cluster {
         };
         sent["kind"] = json!(key.kind);
         let words = |text: &str| without_values(&sent, text);
-        let answer = self.call(Purpose { what: &what, secret: key.kind == "Secret" }, request).await;
+        let answer = self.call_for(Purpose { what: &what, secret: key.kind == "Secret" }, key, request).await;
         let answer = answer.map_err(|error| error.in_words(words))?;
         let warnings = answer.warnings.iter().map(|warning| words(warning)).collect();
         Ok(Written { object: answer.value, warnings, created: false })

@@ -27,7 +27,7 @@ impl Cluster {
     pub async fn get(&self, key: &ObjectKey, served: &Served) -> Result<Option<Value>, ClusterError> {
         let what = format!("read {key}");
         let purpose = Purpose { what: &what, secret: key.kind == "Secret" };
-        match self.call(purpose, get(&served.path_of(key))).await {
+        match self.call_for(purpose, key, get(&served.path_of(key))).await {
             Ok(answer) => Ok(Some(answer.value)),
             Err(ClusterError::Refused(refusal)) if refusal.code == 404 => Ok(None),
             // A namespace that is not there has no objects either.
