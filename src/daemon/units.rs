@@ -13,6 +13,9 @@ use belay_core::rollout::CommitId;
 /// The number of commits whose units are remembered.
 const PLANS: usize = 128;
 
+/// The most paths of units that are remembered for other commits than the one that is followed.
+const PATHS: usize = 200_000;
+
 /// The longest wait of a head for its units by default. A unit that takes longer follows when it is rendered.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -179,8 +182,10 @@ impl Units {
 
     pub(super) fn remember(&self, at: &CommitId, plan: &Arc<Plan>) {
         let mut plans = self.plans();
-        while plans.others.len() >= PLANS || (are_patterns_too_many() && !plans.others.is_empty()) {
-            plans.others.pop_front();
+        let mut paths = plan.weight() + plans.others.iter().map(|(_, plan)| plan.weight()).sum::<usize>();
+        while plans.others.len() >= PLANS || are_patterns_too_many() || paths > PATHS {
+            let Some((_, oldest)) = plans.others.pop_front() else { break };
+            paths -= oldest.weight();
         }
         plans.others.push_back((at.clone(), Arc::clone(plan)));
     }
@@ -192,5 +197,37 @@ impl Units {
             let unit = plan.units.get(path).filter(|unit| unit.id == id)?;
             Some((commit.clone(), unit.clone()))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::{MemoryTree, Options, Tools};
+
+    /// Returns a commit's plan with so many units, each made from a file.
+    fn plan(units: &Units, number: usize) -> Arc<Plan> {
+        let mut tree = MemoryTree::default();
+        for unit in 0..number {
+            tree.file(format!("{unit}/kustomization.yaml"), "resources: [a.yaml]\n");
+        }
+        let Ok(plan) = units.renderer.plan(&tree, "");
+        Arc::new(plan)
+    }
+
+    #[test]
+    fn what_is_remembered_of_plans_is_bounded() {
+        let renderer = Renderer::new(Options::default(), Tools::default(), None);
+        let units = Units::new(renderer, PATIENCE, LookRequest::of(&Arc::default()));
+        let id = |number: usize| format!("{number:040}").parse::<CommitId>().unwrap();
+        let known = || (0..300).filter(|number| units.planned(&id(*number)).is_some()).count();
+        let small = plan(&units, 1);
+        (0..300).for_each(|number| units.remember(&id(number), &small));
+        assert_eq!(known(), PLANS);
+        let large = plan(&units, 3000);
+        assert!(large.weight() > 12_000 && large.weight() < 30_000, "{}", large.weight());
+        (0..300).for_each(|number| units.remember(&id(number), &large));
+        assert!((5..20).contains(&known()), "{}", known());
+        assert!(units.planned(&id(299)).is_some(), "the newest is there");
     }
 }

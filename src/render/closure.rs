@@ -16,6 +16,11 @@ const LARGEST: u64 = 1 << 20;
 /// The most paths that are followed from one kustomization.
 const PATHS: usize = 20_000;
 
+/// The most paths that all kustomizations of a commit name together, those of a base as often as others are built on it.
+const ALL_PATHS: usize = 100_000;
+/// The most bytes of kustomizations of a commit that are read, those of a base likewise.
+const ALL_BYTES: u64 = 32 << 20;
+
 /// Fields whose values are paths, or text that is no path where it has several lines.
 const PATH_LISTS: [&str; 6] = ["resources", "components", "bases", "crds", "configurations", "patchesStrategicMerge"];
 /// Fields whose items have a path.
@@ -47,10 +52,43 @@ const WITHOUT_PATHS: [&str; 18] = [
     "$schema",
 ];
 
+/// What is left for following the kustomizations of a commit. Each may be built on all others.
+#[derive(Debug)]
+pub(super) struct ClosureBudget {
+    paths: usize,
+    bytes: u64,
+}
+
+impl Default for ClosureBudget {
+    fn default() -> ClosureBudget {
+        ClosureBudget { paths: ALL_PATHS, bytes: ALL_BYTES }
+    }
+}
+
+impl ClosureBudget {
+    /// Returns what is more than belay follows, if there is nothing left.
+    pub(super) fn exhausted(&self) -> Option<String> {
+        let (paths, bytes) = (ALL_PATHS, ALL_BYTES >> 20);
+        self.is_exhausted().then(|| {
+            format!("the kustomizations name more than {paths} paths, or have more than {bytes} MiB, bases counted each time")
+        })
+    }
+
+    fn is_exhausted(&self) -> bool {
+        self.paths == 0 || self.bytes == 0
+    }
+}
+
 /// Returns the unit of a folder with a kustomization. `None` for a component, which is only a part of others.
-pub(super) fn kustomization<T: Tree>(tree: &T, folder: &str, name: &str) -> Result<Option<Unit>, T::Error> {
+pub(super) fn kustomization<T: Tree>(
+    tree: &T,
+    budget: &mut ClosureBudget,
+    folder: &str,
+    name: &str,
+) -> Result<Option<Unit>, T::Error> {
     let mut walk = Walk {
         tree,
+        budget,
         nodes: BTreeMap::new(),
         folders: BTreeSet::new(),
         certain: true,
@@ -61,6 +99,9 @@ pub(super) fn kustomization<T: Tree>(tree: &T, folder: &str, name: &str) -> Resu
     };
     let mut next = vec![folder.to_owned()];
     while let Some(folder) = next.pop() {
+        if walk.budget.is_exhausted() {
+            break;
+        }
         if walk.folders.insert(folder.clone()) && walk.nodes.len() < PATHS {
             next.extend(walk.folder(&folder)?);
         }
@@ -93,6 +134,7 @@ pub fn kustomization_in<T: Tree>(tree: &T, folder: &str) -> Result<Option<String
 
 struct Walk<'t, T> {
     tree: &'t T,
+    budget: &'t mut ClosureBudget,
     nodes: BTreeMap<String, Option<Node>>,
     folders: BTreeSet<String>,
     /// True when all paths that the tool may read are known.
@@ -128,6 +170,7 @@ impl<T: Tree> Walk<'_, T> {
             self.certain = false;
             return Ok(Vec::new());
         };
+        self.budget.bytes = self.budget.bytes.saturating_sub(bytes.len() as u64);
         let mut reading = ClosureReading { folder, file, next: Vec::new() };
         if bytes.trim_ascii().is_empty() {
             return Ok(Vec::new());
@@ -207,6 +250,10 @@ impl<T: Tree> Walk<'_, T> {
     }
 
     fn path(&mut self, reading: &mut ClosureReading<'_>, at: At<'_>, path: &str) -> Result<(), T::Error> {
+        if self.budget.is_exhausted() {
+            return Ok(());
+        }
+        self.budget.paths -= 1;
         let Some(joined) = join(reading.folder, path) else {
             let message = format!("{} lies outside of the repository", shown_path(path));
             self.refuse(reading, at, message, "belay shows a tool nothing but the repository: put it there");
@@ -229,6 +276,7 @@ impl<T: Tree> Walk<'_, T> {
     }
 
     fn add(&mut self, path: &str) -> Result<Option<Node>, T::Error> {
+        self.budget.paths = self.budget.paths.saturating_sub(1);
         let node = self.tree.node(path)?;
         self.nodes.insert(path.to_owned(), node);
         Ok(node)
@@ -277,7 +325,7 @@ mod tests {
     }
 
     fn unit(files: &[(&str, &str)]) -> Unit {
-        let Ok(unit) = kustomization(&tree(files), "over", "kustomization.yaml");
+        let Ok(unit) = kustomization(&tree(files), &mut ClosureBudget::default(), "over", "kustomization.yaml");
         unit.unwrap()
     }
 
@@ -338,7 +386,7 @@ mod tests {
         }
         let mut linked = tree(&[("over/kustomization.yaml", "resources: [l/x.yaml]\n"), ("real/x.yaml", "x")]);
         linked.link("over/l", "../real");
-        let Ok(unit) = kustomization(&linked, "over", "kustomization.yaml");
+        let Ok(unit) = kustomization(&linked, &mut ClosureBudget::default(), "over", "kustomization.yaml");
         assert_eq!(inputs(&unit.unwrap()), [""]);
     }
 

@@ -1,9 +1,10 @@
 //! Finding the units of a folder, from the top down.
 
+use super::closure::{self, ClosureBudget};
 use super::excluded::{IGNORE_FILE, ignoring_above};
+use super::helm;
 use super::tree::{Node, Tree, below};
 use super::unit::{HelmOptions, KUSTOMIZATIONS, Options, Plan};
-use super::{closure, helm};
 
 /// The most folders that are searched for units.
 const FOLDERS: usize = 100_000;
@@ -31,7 +32,8 @@ pub fn find<T: Tree>(tree: &T, folder: &str, options: &Options) -> Result<Plan, 
         }
     }
     let mut folders = vec![(folder.to_owned(), 0)];
-    let mut seen = 0;
+    let (mut seen, mut budget) = (0, ClosureBudget::default());
+    let top = folder;
     while let Some((folder, depth)) = folders.pop() {
         seen += 1;
         if seen > FOLDERS || depth > DEPTH {
@@ -48,7 +50,10 @@ pub fn find<T: Tree>(tree: &T, folder: &str, options: &Options) -> Result<Plan, 
         let excluded = &plan.covered.excluded;
         let file = |name: &str| !options.off && is_there(name) && !excluded.has(&below(&folder, name));
         if let Some(name) = KUSTOMIZATIONS.iter().find(|name| file(name)) {
-            plan.take(closure::kustomization(tree, &folder, name)?);
+            plan.take(closure::kustomization(tree, &mut budget, &folder, name)?);
+            if let Some(problem) = budget.exhausted() {
+                return Ok(Plan::refused(top, &below(&folder, name), &problem));
+            }
             plan.covered.folders.insert(folder);
         } else if file("Chart.yaml") {
             let named = options.helm.iter().any(|chart| helm::folder(chart) == folder);
@@ -155,5 +160,61 @@ mod tests {
         let units: Vec<&str> = plan.units.keys().map(|path| &**path).collect();
         assert_eq!(units, ["over/kustomization.yaml"]);
         assert!(plan.rolled_out_twice().is_empty() && !plan.covers("plain/a.yaml"));
+    }
+
+    /// Counts how often a tree is asked.
+    struct Counted<'t>(&'t MemoryTree, std::sync::atomic::AtomicUsize);
+
+    impl Counted<'_> {
+        fn ask(&self) {
+            self.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+
+    impl Tree for Counted<'_> {
+        type Error = std::convert::Infallible;
+
+        fn node(&self, path: &str) -> Result<Option<Node>, Self::Error> {
+            self.ask();
+            self.0.node(path)
+        }
+
+        fn list(&self, folder: &str) -> Result<Vec<(String, Node)>, Self::Error> {
+            self.ask();
+            self.0.list(folder)
+        }
+
+        fn read(&self, path: &str, limit: u64) -> Result<Option<Vec<u8>>, Self::Error> {
+            self.ask();
+            self.0.read(path, limit)
+        }
+    }
+
+    /// Returns kustomizations of which each is built on all others, and the steps in which their units were found.
+    fn built_on_each_other(number: usize, text: &str) -> (Plan, usize) {
+        let mut tree = MemoryTree::default();
+        let all: String = (0..number).map(|other| format!("- ../k{other}\n")).collect();
+        for one in 0..number {
+            tree.file(format!("all/k{one}/kustomization.yaml"), format!("# {text}\nresources:\n{all}"));
+        }
+        let counted = Counted(&tree, std::sync::atomic::AtomicUsize::new(0));
+        let Ok(plan) = find(&counted, "all", &Options::default());
+        (plan, counted.1.into_inner())
+    }
+
+    #[test]
+    fn kustomizations_that_are_built_on_each_other_cost_a_bounded_number_of_steps() {
+        let (plan, steps) = built_on_each_other(20, "");
+        assert!(plan.units.len() == 20 && plan.units.values().all(|unit| unit.refusal.is_none()), "{steps}");
+        let (plan, steps) = built_on_each_other(120, "");
+        assert!(steps < 120_000, "{steps} steps");
+        let [unit] = plan.units.values().collect::<Vec<_>>()[..] else { panic!("{:?}", plan.units.keys()) };
+        let refusal = unit.refusal.as_ref().unwrap();
+        assert!(refusal.message.contains("more than 100000 paths"), "{}", refusal.message);
+        assert!(refusal.message.ends_with("nothing below all is read"), "{}", refusal.message);
+        assert!(plan.covers("all/plain.yaml") && plan.weight() < 10, "{}", plan.weight());
+        // The same of long ones.
+        let (plan, steps) = built_on_each_other(40, &"x".repeat(100_000));
+        assert!(steps < 120_000 && plan.units.len() == 1, "{steps} steps, {} units", plan.units.len());
     }
 }

@@ -171,10 +171,23 @@ impl Plan {
 
     /// Refuses a folder because of the file with patterns of a folder above it, or of itself.
     pub(super) fn refuse(&mut self, folder: &str, file: &str, problem: &str) {
-        let path = below(file, IGNORE_FILE);
-        let place = Place { path: path.as_str().into(), line: 1, column: 1 };
         let message = format!("the file {IGNORE_FILE} {problem}: nothing below {} is read", shown(folder));
-        let hint = "write fewer patterns, or exclude = [\"…\"] in the source's configuration".to_owned();
+        let hint = "write fewer patterns, or exclude = [\"…\"] in the source's configuration";
+        self.refuse_at(folder, below(file, IGNORE_FILE), message, hint);
+    }
+
+    /// Returns the plan of a folder of which nothing is read, because of a kustomization in it.
+    pub(super) fn refused(folder: &str, file: &str, problem: &str) -> Plan {
+        let mut plan = Plan::default();
+        let message = format!("{problem}: nothing below {} is read", shown(folder));
+        let hint = "divide the folder into several sources, or exclude = [\"…\"] in the source's configuration";
+        plan.refuse_at(folder, file.to_owned(), message, hint);
+        plan
+    }
+
+    fn refuse_at(&mut self, folder: &str, path: String, message: String, hint: &str) {
+        let place = Place { path: path.as_str().into(), line: 1, column: 1 };
+        let hint = hint.to_owned();
         let kind = UnitKind::Kustomize { reaches_out: false, asks_origin: false };
         let refusal = Some(Refusal { place, message, hint });
         let unit = Unit::new(path, folder, kind, Inputs::default(), (Vec::new(), Vec::new()), refusal);
@@ -187,6 +200,13 @@ impl Plan {
         self.covered.files.extend(unit.files.iter().cloned());
         self.covered.folders.extend(matches!(unit.kind, UnitKind::Helm(_)).then(|| unit.folder.to_string()));
         self.units.insert(Arc::clone(&unit.path), unit);
+    }
+
+    /// Returns the number of units and of the paths that are kept of them: what it takes in memory.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        let paths = |unit: &Unit| 1 + unit.inputs.nodes.len() + unit.files.len() + unit.bases.len();
+        self.units.values().map(paths).sum::<usize>() + self.covered.folders.len() + self.covered.files.len()
     }
 
     /// Returns true when there are no units, and every file counts.
