@@ -33,6 +33,8 @@ pub use transport::askpass::answer_ssh;
 pub use transport::credentials::Credentials;
 pub use transport::fetch::Fetched;
 pub use transport::location::{InvalidLocation, Location, Origin, Scheme};
+pub use transport::redirect::redirected;
+pub use transport::ssh_errors::ssh_error;
 pub use transport::wake::{Wake, Watching};
 pub use worktree::revision::Revision;
 pub use worktree::signing::Signing;

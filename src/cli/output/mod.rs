@@ -75,7 +75,7 @@ pub fn output_width() -> usize {
 pub fn with_causes(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
-        if !text.ends_with(&cause) {
+        if !text.ends_with(&cause) && !text.contains(&format!(": {cause};")) {
             text = format!("{text}: {cause}");
         }
     }
@@ -182,6 +182,12 @@ mod tests {
         let error = anyhow::Error::new(Listening { source: io::Error::other("in use") });
         assert_eq!(with_causes(&error), "failed to listen: in use");
         assert_eq!(with_causes(&error.context("no page")), "no page: failed to listen: in use");
+        // Advice may stand behind the cause.
+        let advised =
+            anyhow::Error::new(io::Error::other("in use")).context("failed to listen: in use; take another port");
+        assert_eq!(with_causes(&advised), "failed to listen: in use; take another port");
+        let other = anyhow::Error::new(io::Error::other("page")).context("no page; try again");
+        assert_eq!(with_causes(&other), "no page; try again: page");
     }
 
     #[test]

@@ -260,10 +260,16 @@ impl Globals {
         is_its.then_some(file)
     }
 
-    /// Says that the embedded cluster of the state folder ended with its daemon, if there was one.
+    /// Says that the embedded cluster of the state folder ended with its daemon, if there was one, or that nobody but the
+    /// daemon's user may look there.
     async fn embedded_without_daemon(&self) -> Option<String> {
         let folder = self.state_to_look_at().ok()?;
-        let ended = folder.join(EMBEDDED_KUBECONFIG).exists() && ask_daemon(&folder).await.is_none();
+        let file = folder.join(EMBEDDED_KUBECONFIG);
+        if file.try_exists().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied) {
+            let folder = folder.display();
+            return Some(format!("; the state folder {folder} is another user's: ask as that user or as root"));
+        }
+        let ended = file.exists() && ask_daemon(&folder).await.is_none();
         ended.then(|| {
             let folder = folder.display();
             format!(

@@ -1,6 +1,7 @@
 //! belay's own copy of a repository: bare, in the state folder, never checked out.
 
 use std::fs::{self, File, TryLockError};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicIsize, Ordering};
@@ -107,16 +108,20 @@ impl Mirror {
             });
         }
         let mirror = Mirror::over(folder.into(), location, credentials, limits);
-        mirror.make_folder()?;
-        let opened = match mirror.look()? {
-            MirrorFound::Fine => Opened::Existing,
-            _ => {
-                let _lock = mirror.lock()?;
-                // Somebody else may have made it meanwhile.
-                mirror.make(mirror.look()?)?
-            }
-        };
+        let opened = mirror.find_or_make().map_err(with_advice)?;
         Ok((mirror, opened))
+    }
+
+    fn find_or_make(&self) -> Result<Opened, GitError> {
+        self.make_folder()?;
+        match self.look()? {
+            MirrorFound::Fine => Ok(Opened::Existing),
+            _ => {
+                let _lock = self.lock()?;
+                // Somebody else may have made it meanwhile.
+                self.make(self.look()?)
+            }
+        }
     }
 
     /// Opens a mirror that is there, for commands that only read beside a running daemon. Nothing is written.
@@ -309,7 +314,7 @@ impl Mirror {
         let threads = self.writing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         self.make_folder()?;
         let path = self.folder.join("lock");
-        let file = File::create(&path).map_err(with_file("make", &path))?;
+        let file = File::create(&path).map_err(|error| with_advice(with_file("open", &path)(error)))?;
         match file.try_lock() {
             Ok(()) => {
                 let lock = Lock { file, _threads: threads };
@@ -330,6 +335,18 @@ impl Mirror {
 
     fn beside(&self, what: &str) -> PathBuf {
         self.folder.join(&format!("repository.git.{what}"))
+    }
+}
+
+/// Adds the advice for rights that are missing: the file belongs to belay's state.
+fn with_advice(error: GitError) -> GitError {
+    match error {
+        GitError::Io { doing, path, source } if source.kind() == ErrorKind::PermissionDenied => {
+            let user = rustix::process::geteuid().as_raw();
+            let words = format!("{source}; it is part of belay's state: give it to user {user}, as whom belay runs");
+            GitError::Io { doing, path, source: io::Error::new(ErrorKind::PermissionDenied, words) }
+        }
+        error => error,
     }
 }
 

@@ -3,7 +3,10 @@
 use super::location::{Location, Origin};
 
 /// Returns the address of the repository after a redirect to `location`, from its address with `service` behind it.
-pub(super) fn redirected(origin: Option<&Origin>, location: &str, service: &str) -> Result<String, String> {
+///
+/// # Errors
+/// Fails when it leads to another server, or to something else than a repository; says so without the address.
+pub fn redirected(origin: Option<&Origin>, location: &str, service: &str) -> Result<String, String> {
     let refused = |why: &str| Err(format!("it redirects {why}"));
     let Some(origin) = origin else { return refused("to another address") };
     let whole = if location.starts_with('/') { format!("{origin}{location}") } else { location.to_owned() };

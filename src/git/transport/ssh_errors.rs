@@ -24,9 +24,18 @@ pub(super) fn judge(location: &Location, keys: &SshKeys, complaint: &str) -> Git
         let message = "it knows no such repository, or none that these credentials may read".to_owned();
         return GitError::Refused { repository, message };
     }
+    if let Some(message) = unknown_user(complaint) {
+        return GitError::Unreachable { repository, message };
+    }
     let last = complaint.lines().map(str::trim).rfind(|line| !line.is_empty());
     let message = last.map_or_else(|| "the server closed the connection".to_owned(), shown);
     GitError::Unreachable { repository, message }
+}
+
+/// Returns what it means that `ssh` ended with this complaint, where the configuration names no files for ssh.
+#[must_use]
+pub fn ssh_error(location: &Location, complaint: &str) -> GitError {
+    judge(location, &SshKeys::default(), complaint)
 }
 
 /// Returns why the server's key is not trusted, with what to do.
@@ -65,6 +74,16 @@ fn unusable_key(complaint: &str) -> Option<String> {
     let loading = complaint.lines().find(|line| line.trim_start().starts_with("Load key "))?;
     let why = loading.rsplit(": ").next().unwrap_or(loading);
     Some(format!("ssh can't use it: {}", shown(why)))
+}
+
+/// Returns what to do where `ssh` does not begin, because the machine knows no user with belay's number.
+fn unknown_user(complaint: &str) -> Option<String> {
+    let number = complaint.lines().find_map(|line| line.trim().strip_prefix("No user exists for uid "))?;
+    let number: String = number.chars().take_while(char::is_ascii_digit).collect();
+    Some(format!(
+        "ssh runs only as a user that is in /etc/passwd, and {number} is not: add it there (in a container: to the image), run \
+         belay as another user, or take an https address"
+    ))
 }
 
 fn refused_keys(keys: &SshKeys) -> String {
@@ -121,6 +140,7 @@ mod tests {
                 &none,
                 "failed to fetch from ssh://git.example.com:2222/deploy.git: ssh: Could not resolve",
             ),
+            ("No user exists for uid 12345\r\n", &none, "in /etc/passwd, and 12345 is not: add it there"),
             ("", &none, "the server closed the connection"),
             ("\u{1b}[31mconnection refused\n", &none, "deploy.git: [31mconnection refused"),
         ] {
