@@ -5,6 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+#[path = "tidy/limits.rs"]
+mod limits;
+
 #[path = "tidy/english.rs"]
 mod english;
 
