@@ -71,6 +71,15 @@ impl Destination {
     }
 }
 
+/// Returns the host of a receiver's address, with the port: all that is ever shown of it.
+///
+/// # Errors
+/// Says why it is none, without repeating it.
+pub fn shown_host(text: &str) -> Result<(String, u16), String> {
+    let destination = Destination::parse(text).or_else(|_| Destination::of_mail_server(text))?;
+    Ok((destination.host().to_owned(), destination.port()))
+}
+
 /// Returns true when an address is one of the internet's, and not this machine's, its network's, or one with a meaning
 /// of its own.
 #[must_use]

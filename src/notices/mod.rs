@@ -20,7 +20,7 @@ mod slack;
 #[cfg(test)]
 mod tests;
 
-pub use address::is_public;
+pub use address::{is_public, shown_host};
 pub use delivery::{Delivery, HttpAnswer, Post, SendError};
 pub use links::Links;
 pub use message::{NoticeEvent, Notification, Person, Runs, SourceNotice, WrongObject, schema};

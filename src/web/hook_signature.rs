@@ -61,6 +61,17 @@ impl Proof {
     }
 }
 
+/// Returns true when the headers prove that the sender of a body knows one of these secrets.
+#[must_use]
+pub fn is_proven(secrets: &[&str], headers: &HeaderMap, body: &[u8]) -> bool {
+    let secrets = secrets.iter().copied().filter(|secret| is_secret(secret));
+    let checking = Proof::of(headers).map(|proof| proof.check(secrets));
+    checking.is_some_and(|mut checking| {
+        checking.update(body);
+        checking.proves()
+    })
+}
+
 /// A body on its way, as much as is here. Nothing of it is kept.
 pub(super) struct Checking {
     codes: Vec<Codes>,

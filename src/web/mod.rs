@@ -48,6 +48,7 @@ use crate::cluster::Cluster;
 use crate::daemon::Status;
 use crate::telemetry::Metrics;
 use history_reader::HistoryReader;
+pub use hook_signature::is_proven;
 pub use hooks::Hook;
 pub use hosts::host_of_authority;
 use hosts::{Hosts, Own};

@@ -114,6 +114,31 @@ fn redaction() {
     run("redaction", 2000);
 }
 
+#[test]
+fn address() {
+    run("address", 3000);
+}
+
+#[test]
+fn hook() {
+    run("hook", 2000);
+}
+
+#[test]
+fn api_answer() {
+    run("api_answer", 500);
+}
+
+#[test]
+fn units() {
+    run("units", 1000);
+}
+
+#[test]
+fn rendered() {
+    run("rendered", 1000);
+}
+
 /// Each begins with a new API server, which takes longer.
 #[test]
 fn request() {

@@ -43,7 +43,11 @@ pub fn read_rendered(rendered: &Rendered<'_>, bytes: &[u8], scopes: &Scopes) -> 
     let unit: Arc<str> = rendered.path.into();
     let text = match yaml::decode(bytes) {
         Ok(text) => text,
-        Err(complaint) => return nothing_but(unit, "", complaint),
+        Err(complaint) => {
+            let mut file = nothing_but(Arc::clone(&unit), "", complaint);
+            Places { unit, origins: Vec::new() }.place_complaints(&mut file, rendered.folder);
+            return file;
+        }
     };
     // Without a path: a rendered object may not use the rights of the unit's own file.
     let lines = Lines::new(&text);
@@ -61,15 +65,7 @@ pub fn read_rendered(rendered: &Rendered<'_>, bytes: &[u8], scopes: &Scopes) -> 
     if rendered.origins == Origins::Comment {
         helm_hooks::order(&mut file.manifests);
     }
-    let within = if rendered.folder.is_empty() { "/" } else { rendered.folder };
-    for complaint in file.complaints.iter_mut().chain(&mut file.warnings) {
-        complaint.place = origins.at(complaint.place.line);
-        complaint.also.iter_mut().for_each(|note| note.place = origins.at(note.place.line));
-        // Its line is none of that file.
-        complaint.excerpt = None;
-        complaint.also.iter_mut().for_each(|note| note.excerpt = None);
-        complaint.message = format!("{} (as rendered from {within})", complaint.message);
-    }
+    origins.place_complaints(&mut file, rendered.folder);
     file
 }
 
@@ -104,6 +100,19 @@ impl Places {
         let origin = after.checked_sub(1).and_then(|index| self.origins.get(index));
         let path = origin.map_or_else(|| Arc::clone(&self.unit), |(_, path)| Arc::clone(path));
         Place { path, line: 1, column: 1 }
+    }
+
+    /// Gives complaints about the text the places of its origins.
+    fn place_complaints(&self, file: &mut File, folder: &str) {
+        let within = if folder.is_empty() { "/" } else { folder };
+        for complaint in file.complaints.iter_mut().chain(&mut file.warnings) {
+            complaint.place = self.at(complaint.place.line);
+            complaint.also.iter_mut().for_each(|note| note.place = self.at(note.place.line));
+            // Its line is none of that file.
+            complaint.excerpt = None;
+            complaint.also.iter_mut().for_each(|note| note.excerpt = None);
+            complaint.message = format!("{} (as rendered from {within})", complaint.message);
+        }
     }
 }
 
@@ -201,6 +210,16 @@ mod tests {
         assert_eq!(file.manifests[0].hash, plain.manifests[0].hash);
         assert_eq!(file.manifests[0].value(), plain.manifests[0].value());
         assert_eq!(file.manifests[0].place_of("metadata.name").to_string(), "base/a.yaml:1:1");
+    }
+
+    #[test]
+    fn output_that_is_no_text_is_the_units_complaint() {
+        let origins = Origins::Annotation { kept: false };
+        let rendered = Rendered { path: "over/kustomization.yaml", folder: "over", origins };
+        let file = read_rendered(&rendered, b"a: b\nc: \xff\xff\n", &Scopes::new("default"));
+        let [complaint] = &file.complaints[..] else { panic!("{:?}", file.complaints) };
+        assert_eq!(complaint.place.to_string(), "over/kustomization.yaml:1:1", "line 2 is the output's");
+        assert!(complaint.message.ends_with("(as rendered from over)") && complaint.excerpt.is_none(), "{complaint}");
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! The input of the page's clients and of receivers of notices.
 
-use belay::notices::Secrets;
-use belay::web::host_of_authority;
+use belay::notices::{Secrets, shown_host};
+use belay::web::{host_of_authority, is_proven};
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::text::sections;
 
 /// A Host header names one host, or is refused; what names one is read as the same host again.
 pub fn host(data: &[u8]) {
@@ -39,4 +42,42 @@ pub fn answer(data: &[u8]) {
     }
     let nothing = Secrets::default();
     assert_eq!(nothing.hide(answer), answer);
+}
+
+/// A receiver's address shows its host and port, and nothing that may be a secret.
+fn receiver(text: &str) {
+    let Ok((host, port)) = shown_host(text) else { return };
+    assert!(!host.is_empty() && port > 0 && !host.contains(['/', '@', '?', '#', ' ', '[', ']']), "{text:?}: {host}");
+    assert!(text.contains(&host), "{text:?}: {host}");
+}
+
+/// A hook is a forge's only if its headers prove it: another body, or another secret, is no proof. The first section are
+/// secrets, `headers` the headers, `body` the body.
+pub fn hook(data: &[u8]) {
+    let sections = sections(data);
+    let text = |wanted: &str| {
+        let section = sections.iter().find(|(heading, _)| *heading == wanted.as_bytes());
+        section.map(|(_, bytes)| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default()
+    };
+    text("").lines().for_each(receiver);
+    let known = text("");
+    let secrets: Vec<&str> = known.lines().filter(|line| !line.trim().is_empty()).take(8).collect();
+    let mut headers = HeaderMap::new();
+    for line in text("headers").lines().take(32) {
+        let Some((name, value)) = line.split_once(": ") else { continue };
+        if let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), value.parse::<HeaderValue>()) {
+            headers.append(name, value);
+        }
+    }
+    let body = text("body");
+    if !is_proven(&secrets, &headers, body.as_bytes()) {
+        return;
+    }
+    assert!(!secrets.is_empty() && !is_proven(&[], &headers, body.as_bytes()), "nobody knows no secret");
+    let others: Vec<String> = secrets.iter().map(|secret| format!("{secret}x")).collect();
+    let others: Vec<&str> = others.iter().map(String::as_str).collect();
+    let token = headers.remove("x-gitlab-token");
+    let is_token = token.is_some_and(|token| secrets.iter().any(|secret| token.as_bytes() == secret.as_bytes()));
+    assert!(!is_proven(&others, &headers, body.as_bytes()), "another secret: {others:?}");
+    assert!(is_token || !is_proven(&secrets, &headers, format!("{body}x").as_bytes()), "another body");
 }
