@@ -158,6 +158,59 @@ async fn each_commit_is_charged_with_what_its_rendering_changed() {
     assert!(world.records().iter().all(|record| record.commit.as_str() != comment), "it changed nothing");
 }
 
+/// The commit that changed a file with values is charged, also if other files with values came after it.
+#[tokio::test(start_paused = true)]
+async fn the_commit_that_changed_a_values_file_is_charged() {
+    let Some(tools) = real_tools() else { return };
+    let mut world = World::embedded().await;
+    world.tools = tools;
+    world.config.path = "apps".into();
+    world.config.helm = vec![HelmConfig {
+        chart: "apps/web".to_owned(),
+        release: None,
+        namespace: None,
+        values: vec!["production.yaml".to_owned(), "/values/web.yaml".to_owned()],
+        set: [].into(),
+    }];
+    let template = |name: &str| deployment(name, "IMAGE", "").replace("IMAGE", &format!("'{{{{ .Values.{name} }}}}'"));
+    world.repository.write("apps/web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.0.0\n");
+    world.repository.write("apps/web/templates/all.yaml", format!("{}---\n{}", template("web"), template("api")));
+    world.repository.write("apps/web/values.yaml", "web: web:1\napi: api:1\n");
+    world.repository.write("apps/web/production.yaml", "web: web:2\n").write("apps/web/staging.yaml", "web: web:0\n");
+    world.repository.write("values/web.yaml", "other: 1\n");
+    let first = world.with_all_of_them().await;
+    assert_eq!((commit_of(&world, "web").await, commit_of(&world, "api").await), (first.clone(), first));
+
+    // In one push: of each Deployment another file, in another folder, then files that change nothing of both.
+    world.repository.write("apps/web/production.yaml", "web: web:3\n");
+    let web = world.repository.commit("Another web");
+    world.repository.write("values/web.yaml", "api: api:2\n");
+    let api = world.repository.commit("Another api, from outside of the folder");
+    world.repository.write("apps/web/staging.yaml", "web: web:9\n");
+    world.repository.commit("Values that are not named");
+    world.repository.write("apps/web/values.yaml", "web: web:8\napi: api:8\n");
+    let head = world.repository.commit("Values that others override");
+    world.repository.push();
+    world.through(&head).await;
+    let (live_web, live_api) = (world.get(&path_of("web")).await.unwrap(), world.get(&path_of("api")).await.unwrap());
+    assert_eq!((image(&live_web), image(&live_api)), ("web:3", "api:2"));
+    assert_eq!((commit_of(&world, "web").await, commit_of(&world, "api").await), (web.clone(), api.clone()));
+    assert_eq!(world.record(&web, "Deployment default/web").outcome, Outcome::Complete);
+    assert_eq!(world.record(&api, "Deployment default/api").outcome, Outcome::Complete);
+    assert!(world.records().iter().all(|record| record.commit.as_str() != head), "it changed nothing");
+
+    // A bad value is its commit's, and is taken back.
+    world.repository.write("apps/web/production.yaml", "web: web:404\n");
+    let bad = world.repository.commit("A bad value");
+    world.repository.write("values/web.yaml", "api: api:3\n");
+    let good = world.repository.commit("A good value");
+    world.repository.push();
+    world.through(&good).await;
+    assert_eq!(world.record(&bad, "Deployment default/web").outcome, Outcome::RolledBack);
+    assert_eq!(world.record(&good, "Deployment default/api").outcome, Outcome::Complete);
+    assert_eq!((commit_of(&world, "web").await, commit_of(&world, "api").await), (web, good));
+}
+
 /// Only so many commits are looked through for the one that changed what is rendered; else it is the head.
 #[tokio::test(start_paused = true)]
 async fn of_very_many_commits_the_head_is_charged() {

@@ -30,6 +30,7 @@ mod kustomized;
 mod monitoring;
 mod notifying;
 mod operating;
+mod other_user;
 mod pushing;
 mod reading;
 mod render;

@@ -270,3 +270,56 @@ async fn a_pipe_in_the_place_of_a_file_is_told_and_holds_nothing_up() {
         assert!(ran.code == code && ran.err.contains("a named pipe"), "{args:?}: {ran:?}");
     }
 }
+
+/// Receivers that take a connection and never say anything: of each kind of them one is being told when belay is to stop.
+#[tokio::test(flavor = "multi_thread")]
+async fn it_stops_while_no_receiver_answers() {
+    let mut stage = Fixture::new().await;
+    let commit = stage.repository.commit_file("web.yaml", &config_map("web", "1"), "First version");
+    stage.repository.push();
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let (tell, connected) = channel();
+    std::thread::spawn(move || {
+        let mut held = Vec::new();
+        while let Ok((connection, _)) = silent.accept() {
+            held.push(connection);
+            if tell.send(held.len()).is_err() {
+                return;
+            }
+        }
+    });
+    let secret = |name: &str, text: &str| {
+        let path = stage.home.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let url = format!("http://127.0.0.1:{port}/hooks/hunter2");
+    let kinds = [
+        format!("kind = \"webhook\"\nurl = \"{url}\""),
+        format!("kind = \"slack\"\nurl_file = {:?}", secret("slack", &url)),
+        format!(
+            "kind = \"email\"\nurl = \"smtp://127.0.0.1:{port}\"\nfrom = \"b@example.com\"\nto = [\"a@example.com\"]"
+        ),
+        format!(
+            "kind = \"github\"\nurl = \"http://127.0.0.1:{port}/repos/o/r\"\ntoken_file = {:?}",
+            secret("token", "x")
+        ),
+    ];
+    let mut config = format!("[[source]]\nname = \"shop\"\nrepository = {:?}\n", stage.repository.path());
+    for (number, kind) in kinds.iter().enumerate() {
+        config.push_str(&format!("[[notify]]\nname = \"r{number}\"\nallow_private = true\n{kind}\n"));
+    }
+    let file = secret("belay.toml", &config);
+    let mut command = belay(stage.home.path());
+    command.args(["run", "--config", &file]).args(stage.globals());
+    command.stdout(Stdio::null()).stderr(std::fs::File::create(stage.home.path().join("log")).unwrap());
+    let mut running = Running(command.spawn().unwrap());
+    stage.until(&commit, "complete").await;
+    while connected.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|_| panic!("{}", stage.log())) < kinds.len() {}
+    running.signal("-TERM");
+    // Less than the 20 s for which a receiver may take its time.
+    let ended = running.ended_within(Duration::from_secs(15)).await;
+    assert!(ended.is_some_and(|ended| ended.success()), "{ended:?}: {}", stage.log());
+    assert!(!stage.log().contains("hunter2"), "{}", stage.log());
+}
