@@ -31,8 +31,8 @@ impl RolloutTask {
         .await
     }
 
-    /// Applies the manifest. `Err` with the outcome where the server refuses it.
-    pub(super) async fn apply_manifest(&mut self, room: RequestPermit) -> Result<Result<Value, Outcome>, Cancelled> {
+    /// Applies the manifest, and returns the object as it is then. `Err` with the outcome where the server refuses it.
+    pub(super) async fn apply_manifest(&mut self, room: RequestPermit) -> Result<Result<Compact, Outcome>, Cancelled> {
         self.step(StepKind::Applying, "").await?;
         let mut room = room;
         if self.apply.creates && self.planned.wanted.key.kind == "Job" {
@@ -53,10 +53,12 @@ impl RolloutTask {
         let written = Box::pin(self.retry_with(room, (&self.apply.body).into(), Waits::Told)).await?;
         match written {
             Ok(written) => {
-                let baseline = self.baseline(&written);
+                // It has no room any more: its value is not kept while it waits for the history.
+                let (baseline, text) = (self.baseline(&written), Compact::of(&written));
+                drop(written);
                 self.context.applied(self.record, &baseline).await;
                 info!(object = %self.planned.wanted.key, commit = self.planned.wanted.commit.id.short(), "applied");
-                Ok(Ok(written))
+                Ok(Ok(text))
             }
             Err(error) if error.is_own() => {
                 let reason = self.not_served(&error);
@@ -138,13 +140,13 @@ impl RolloutTask {
     /// Sends an apply once. Ignored fields are read at the last moment: they may have changed since the plan.
     async fn send(&self, body: &Compact) -> Result<Written, ClusterError> {
         let (cluster, wanted) = (&self.context.cluster, &self.planned.wanted);
-        let whole = body.read();
-        if wanted.ignored_fields.is_empty() && cluster_fields(&whole).is_empty() {
+        if wanted.ignored_fields.is_empty() && cluster_fields(&body.read()).is_empty() {
             return cluster.apply(&wanted.key, &self.served, body, Mode::Real).await;
         }
         let live = cluster.get(&wanted.key, &self.served).await?;
-        let sent = wanted.ignored_fields.leave(whole, live.as_ref());
-        cluster.apply(&wanted.key, &self.served, &sent, Mode::Real).await
+        let sent = Compact::of(&wanted.ignored_fields.leave(body.read(), live.as_ref()));
+        drop(live);
+        cluster.apply(&wanted.key, &self.served, sent, Mode::Real).await
     }
 
     /// Reports that the object waits, and its dependency: a namespace, a right, another object that a webhook wants.

@@ -1,7 +1,6 @@
 //! Objects other than workloads that are waited for: objects of custom kinds whose status says that they are healthy,
 //! and definitions that are served.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -9,7 +8,7 @@ use serde_json::Value;
 use super::failure::FailedRollout;
 use super::health_monitor::{HealthMonitor, MonitorEnd};
 use super::rollout_task::{Cancelled, RolloutTask};
-use belay_core::manifest::ObjectKey;
+use belay_core::manifest::{Compact, ObjectKey};
 use belay_core::rollout::{Baseline, Outcome, Reason, ReasonCode, health};
 
 impl RolloutTask {
@@ -19,18 +18,20 @@ impl RolloutTask {
         const FIRST_WORD: Duration = Duration::from_secs(10);
         // A failure in its status from here on is about this write.
         let baseline = Baseline::of(&self.planned.wanted.key, &written);
-        let mut written = Arc::new(written);
-        if health(&self.planned.wanted.key, &written).is_none() {
+        let is_silent = health(&self.planned.wanted.key, &written).is_none();
+        let mut live = Compact::of(&written);
+        drop(written);
+        if is_silent {
             // A newer commit is not kept waiting for an operator.
             self.unless_cancelled(tokio::time::sleep(FIRST_WORD)).await?;
             match self.read().await? {
-                Some(live) => written = live,
+                Some(read) => live = Compact::of(&read),
                 None => return self.is_gone().await,
             }
         }
         let judge = self.judge(baseline);
         let mut judging = HealthMonitor::new(self, judge, None, Outcome::UnderWay);
-        match judging.until_judged(Some(written)).await? {
+        match judging.until_judged(Some(live)).await? {
             MonitorEnd::Failed { reason, observed, live } => {
                 let failed = FailedRollout { reason, observed: Some(observed), written: None };
                 Box::pin(self.roll_back(failed, Some(live))).await
@@ -50,13 +51,15 @@ impl RolloutTask {
     }
 
     /// Waits until a definition is served; its objects come in a later rank.
-    pub(super) async fn wait_until_established(&mut self, written: &Value) -> Result<(), Cancelled> {
+    pub(super) async fn wait_until_established(&mut self, written: Value) -> Result<(), Cancelled> {
         if self.planned.wanted.key.kind != "CustomResourceDefinition" {
             return Ok(());
         }
+        let live = Compact::of(&written);
+        drop(written);
         let judge = self.judge(Baseline::default());
         let mut judging = HealthMonitor::new(self, judge, None, Outcome::UnderWay);
-        judging.until_judged(Some(Arc::new(written.clone()))).await.map(|_| ())
+        judging.until_judged(Some(live)).await.map(|_| ())
     }
 }
 

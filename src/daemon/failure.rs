@@ -1,10 +1,9 @@
 //! A rollout that failed: the known facts, and its end.
 
-use std::sync::Arc;
-
 use serde_json::Value;
 use tracing::warn;
 
+use super::queued_events::about;
 use super::rollout_task::{Cancelled, RolloutTask};
 use crate::cluster::{ClusterError, EventKind, ObservedWorkload};
 use belay_core::rollout::rollback::{Rollback, RollbackKind};
@@ -32,8 +31,8 @@ pub(super) struct RollbackEnd {
 
 /// The content of the Event about it.
 struct ToldEnd {
-    /// The object that it is about.
-    live: Arc<Value>,
+    /// The fields of the object that identify it in an Event.
+    live: Value,
     reason: &'static str,
     message: String,
 }
@@ -50,16 +49,16 @@ impl RollbackEnd {
     }
 
     /// Returns the end of a rollout that failed, and is left as it is.
-    pub(super) fn stays(work: &RolloutTask, reason: Reason, live: Arc<Value>) -> RollbackEnd {
+    pub(super) fn stays(work: &RolloutTask, reason: Reason, live: &Value) -> RollbackEnd {
         let message = format!("{}: {reason}", work.planned.wanted.commit.change_cause());
-        let event = Some(ToldEnd { live, reason: "RolloutFailed", message });
+        let event = Some(ToldEnd { live: about(live), reason: "RolloutFailed", message });
         RollbackEnd { outcome: Outcome::Failed, reason, event }
     }
 
     /// Returns the end of a rollout that is back.
-    pub(super) fn back(work: &RolloutTask, to: &str, reason: Reason, live: Arc<Value>) -> RollbackEnd {
+    pub(super) fn back(work: &RolloutTask, to: &str, reason: Reason, live: &Value) -> RollbackEnd {
         let message = format!("back on {to}; {} is held: {reason}", work.planned.wanted.commit.change_cause());
-        let event = Some(ToldEnd { live, reason: "RolledBack", message });
+        let event = Some(ToldEnd { live: about(live), reason: "RolledBack", message });
         RollbackEnd { outcome: Outcome::RolledBack, reason, event }
     }
 
@@ -69,24 +68,24 @@ impl RollbackEnd {
     }
 
     /// Returns the end of a rollout that a person has undone.
-    pub(super) fn undone(reason: Reason, live: Arc<Value>) -> RollbackEnd {
-        let event = Some(ToldEnd { live, reason: "UndoneByHand", message: reason.message.clone() });
+    pub(super) fn undone(reason: Reason, live: &Value) -> RollbackEnd {
+        let event = Some(ToldEnd { live: about(live), reason: "UndoneByHand", message: reason.message.clone() });
         RollbackEnd { outcome: Outcome::RolledBack, reason, event }
     }
 
     /// Returns the end of a rollout whose rollback failed, too.
-    pub(super) fn failed_too(reason: Reason, live: Arc<Value>) -> RollbackEnd {
-        let event = Some(ToldEnd { live, reason: "RollbackFailed", message: reason.message.clone() });
+    pub(super) fn failed_too(reason: Reason, live: &Value) -> RollbackEnd {
+        let event = Some(ToldEnd { live: about(live), reason: "RollbackFailed", message: reason.message.clone() });
         RollbackEnd { outcome: Outcome::RollbackFailed, reason, event }
     }
 
     /// Returns the end of a rollout whose rollback the server refuses.
-    pub(super) fn refused(reason: Reason, error: &str, live: Arc<Value>) -> RollbackEnd {
+    pub(super) fn refused(reason: Reason, error: &str, live: &Value) -> RollbackEnd {
         RollbackEnd::failed_too(reason.and(format!("the way back was refused: {error}")), live)
     }
 
     /// Returns the end of a rollout whose rollback the server refused to write.
-    pub(super) fn refused_write(rollback: Rollback, error: &ClusterError, live: Arc<Value>) -> RollbackEnd {
+    pub(super) fn refused_write(rollback: Rollback, error: &ClusterError, live: &Value) -> RollbackEnd {
         match rollback.kind {
             RollbackKind::ByHand => {
                 RollbackEnd::failed_too(rollback.reason.and(format!("the hold was refused: {error}")), live)

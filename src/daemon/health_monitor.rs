@@ -57,6 +57,18 @@ pub(super) enum MonitorEnd {
     SetBack,
 }
 
+/// The judgement of an object by what it says itself.
+enum Look {
+    /// Nothing more is to be known.
+    Ended(MonitorEnd),
+    /// The source gives it up, and why.
+    GivenUp(Reason),
+    /// It seems to have failed.
+    Suspect(Reason),
+    /// It is on its way.
+    Waits(Waiting),
+}
+
 /// One workload being watched.
 pub(super) struct HealthMonitor<'a> {
     work: &'a mut RolloutTask,
@@ -140,20 +152,21 @@ impl<'a> HealthMonitor<'a> {
     }
 
     /// Watches from `live` on, the object as the write left it.
-    pub(super) async fn until_judged(&mut self, live: Option<Arc<Value>>) -> Result<MonitorEnd, Cancelled> {
-        let Some(live) = live else { return Ok(MonitorEnd::Gone) };
-        // Thousands wait at once: while one does, it has nothing but the object's text.
-        let mut kept = Compact::of(&live);
-        let mut ruled = Box::pin(self.look(live)).await?;
+    pub(super) async fn until_judged(&mut self, live: Option<Compact>) -> Result<MonitorEnd, Cancelled> {
+        let Some(mut live) = live else { return Ok(MonitorEnd::Gone) };
+        // Thousands wait at once: while one does, for whatever it is, it has nothing but the object's text.
         loop {
+            let ruled = match self.judge_now(&live) {
+                Look::Ended(end) => return Ok(end),
+                look => Box::pin(self.look(look, &live)).await?,
+            };
             if let Some(ruled) = ruled {
                 return Ok(ruled);
             }
-            match self.next(&kept).await? {
-                Some(next) => kept = next,
+            match self.next(&live).await? {
+                Some(next) => live = next,
                 None => return Ok(MonitorEnd::Gone),
             }
-            ruled = Box::pin(self.look(Arc::new(kept.read()))).await?;
         }
     }
 
@@ -162,88 +175,105 @@ impl<'a> HealthMonitor<'a> {
         self.seen
     }
 
-    /// Looks at the object as it is now; `None` if it is still to be waited for.
-    async fn look(&mut self, live: Arc<Value>) -> Result<Option<MonitorEnd>, Cancelled> {
+    /// Judges the object as it is now, by what it says itself.
+    fn judge_now(&mut self, text: &Compact) -> Look {
+        let live = Arc::new(text.read());
         if self.judge.is_of_another(&live) {
-            return Ok(Some(MonitorEnd::Gone));
+            return Look::Ended(MonitorEnd::Gone);
         }
         if let Some(why) = marks::annotation(&live, marks::SUSPEND) {
-            return Ok(Some(MonitorEnd::Suspended(why.to_owned())));
+            return Look::Ended(MonitorEnd::Suspended(why.to_owned()));
         }
         if self.judge.is_from_before(&live) {
             if std::mem::take(&mut self.is_read) {
-                return Ok(Some(MonitorEnd::SetBack));
+                return Look::Ended(MonitorEnd::SetBack);
             }
             self.unheard.get_or_insert_with(|| tokio::time::Instant::now() + UNHEARD);
         }
         self.is_read = false;
         self.seen = true;
         if self.is_taken_over(&live) {
-            return Ok(Some(MonitorEnd::TakenOver(live)));
+            return Look::Ended(MonitorEnd::TakenOver(live));
         }
         if let Some(reason) = self.given_up() {
-            let observed = Box::new(self.observe(&live).await?);
-            return Ok(Some(MonitorEnd::Failed { reason, observed, live }));
+            return Look::GivenUp(reason);
         }
         let now = self.work.context.clock.steady();
         self.judge.note_outages(&self.work.context.cluster.outages(), now);
-        let suspicion = match self.judge.observe(&live, now) {
-            Verdict::Complete => return Ok(Some(MonitorEnd::Complete(live))),
-            Verdict::Suspect(reason) => Some(reason),
-            Verdict::Waiting(waiting) => {
+        match self.judge.observe(&live, now) {
+            Verdict::Complete => Look::Ended(MonitorEnd::Complete(live)),
+            Verdict::Suspect(reason) => Look::Suspect(reason),
+            Verdict::Waiting(waiting) => Look::Waits(waiting),
+        }
+    }
+
+    /// Does what the object does not say itself; `None` if it is still to be waited for.
+    async fn look(&mut self, look: Look, live: &Compact) -> Result<Option<MonitorEnd>, Cancelled> {
+        let suspicion = match look {
+            Look::Ended(end) => return Ok(Some(end)),
+            Look::GivenUp(reason) => {
+                let (observed, live) = self.observe(live).await?;
+                return Ok(Some(MonitorEnd::Failed { reason, observed: Box::new(observed), live }));
+            }
+            Look::Suspect(reason) => Some(reason),
+            Look::Waits(waiting) => {
                 self.publish(&waiting).await?;
-                self.judge.overdue(now)
+                self.judge.overdue(self.work.context.clock.steady())
             }
         };
         if let Some(suspicion) = suspicion.filter(|_| tokio::time::Instant::now() >= self.quiet_until) {
-            if let Some(ruled) = self.rule(suspicion, &live).await? {
+            if let Some(ruled) = self.rule(suspicion, live).await? {
                 return Ok(Some(ruled));
             }
             self.quiet_until = tokio::time::Instant::now() + LOOK_AGAIN;
         }
-        self.look_at_pods(&live).await
+        self.look_at_pods(live).await
     }
 
     /// Looks at the pods and rules; `None` if an infrastructure fault is in the way.
-    async fn rule(&mut self, suspicion: Reason, live: &Arc<Value>) -> Result<Option<MonitorEnd>, Cancelled> {
+    async fn rule(&mut self, suspicion: Reason, live: &Compact) -> Result<Option<MonitorEnd>, Cancelled> {
         let context = Arc::clone(&self.work.context);
         let key = self.work.planned.wanted.key.clone();
-        let observed = self.observe(live).await?;
+        let (observed, live) = self.observe(live).await?;
         let now = context.clock.steady();
         // The pods may have been asked for in vain for long.
         self.judge.note_outages(&context.cluster.outages(), now);
         match self.judge.rule(suspicion, &observed.observation, now) {
             Judgement::Failed(reason) => {
                 info!(object = %key, %reason, "failed");
-                Ok(Some(MonitorEnd::Failed { reason, observed: Box::new(observed), live: Arc::clone(live) }))
+                Ok(Some(MonitorEnd::Failed { reason, observed: Box::new(observed), live }))
             }
             Judgement::Infrastructure(reason) => {
-                self.work.waits_for_infrastructure(&reason).await?;
                 let message = format!("not rolled back, because the commit is not at fault: {reason}");
-                context.tell(&key, live, EventKind::Warning, "RolloutWaiting", message);
+                context.tell(&key, &live, EventKind::Warning, "RolloutWaiting", message);
+                drop(live);
+                self.work.waits_for_infrastructure(&reason).await?;
                 Ok(None)
             }
         }
     }
 
-    /// Observes the workload.
-    async fn observe(&self, live: &Value) -> Result<ObservedWorkload, Cancelled> {
+    /// Observes the workload, as soon as there is room to. Returns the object with it.
+    async fn observe(&self, text: &Compact) -> Result<(ObservedWorkload, Arc<Value>), Cancelled> {
         let (context, key) = (&self.work.context, &self.work.planned.wanted.key);
         // Pods that may not be seen, or are not served, may be soon. At the limit it is ruled without them.
         let look = || async {
-            match context.cluster.observe(key, live).await {
+            let room = context.requests.room_to_look(text.text().len()).await;
+            let live = Arc::new(text.read());
+            match context.requests.carry(room, context.cluster.observe(key, &live)).await {
                 Err(error)
                     if (error.is_own() || matches!(error, ClusterError::Denied { .. }))
                         && self.judge.is_at_its_limit(context.clock.steady()) =>
                 {
-                    Ok(ObservedWorkload::hidden(error.to_string()))
+                    Ok((ObservedWorkload::hidden(error.to_string()), live))
                 }
-                answer => answer,
+                answer => answer.map(|observed| (observed, live)),
             }
         };
         let look = Backoff::retry(context.in_the_way(key), look);
         let observed = self.work.unless_cancelled(look).await?;
-        let observed = observed.unwrap_or_else(|error| ObservedWorkload::hidden(error.to_string()));
+        let observed =
+            observed.unwrap_or_else(|error| (ObservedWorkload::hidden(error.to_string()), Arc::new(text.read())));
         context.status.trouble(&key.to_string(), None);
         Ok(observed)
     }
@@ -255,7 +285,7 @@ impl<'a> HealthMonitor<'a> {
 
     /// Inspects the pods when it is time to: to report trouble with them early, and to give up before the deadline if
     /// belay is to. Inspections that only report may become less and less frequent.
-    async fn look_at_pods(&mut self, live: &Arc<Value>) -> Result<Option<MonitorEnd>, Cancelled> {
+    async fn look_at_pods(&mut self, live: &Compact) -> Result<Option<MonitorEnd>, Cancelled> {
         let (at, wait) = self.look_at_pods;
         if at > tokio::time::Instant::now() {
             return Ok(None);
@@ -263,19 +293,23 @@ impl<'a> HealthMonitor<'a> {
         let wait = if self.fail_fast.is_some() { wait } else { (wait * 2).min(TELL_OF_PODS_AGAIN) };
         self.look_at_pods = (tokio::time::Instant::now() + wait, wait);
         let (context, key) = (Arc::clone(&self.work.context), self.work.planned.wanted.key.clone());
-        let look = async {
-            if self.fail_fast.is_some() {
-                let ask = || context.cluster.pods_of_present_template(&key, live);
-                return Backoff::until_answered(context.in_the_way(&key), ask).await;
-            }
-            let _room = context.requests.room().await;
-            context.cluster.pods_of_present_template(&key, live).await
+        let impatient = self.fail_fast.is_some();
+        let ask = || async {
+            let (requests, bytes) = (&context.requests, live.text().len());
+            let room = if impatient { requests.room_to_look(bytes).await } else { requests.room_for(bytes).await };
+            let live = live.read();
+            let observed = requests.carry(room, context.cluster.pods_of_present_template(&key, &live)).await?;
+            let wrong = wrong_pods(&observed, template(&live).unwrap_or(&Value::Null));
+            Ok::<_, ClusterError>((observed, wrong))
         };
-        let observed = self.work.unless_cancelled(look).await?.unwrap_or_else(|error| {
+        let look = async {
+            if impatient { Backoff::until_answered(context.in_the_way(&key), ask).await } else { ask().await }
+        };
+        let (observed, wrong) = self.work.unless_cancelled(look).await?.unwrap_or_else(|error| {
             debug!(object = %key, %error, "its pods can't be looked at");
-            Observation::default()
+            (Observation::default(), None)
         });
-        self.publish_wrong_pods(wrong_pods(&observed, template(live).unwrap_or(&Value::Null))).await?;
+        self.publish_wrong_pods(wrong).await?;
         match self.fail_fast.as_mut().and_then(|fail_fast| fail_fast.look(&observed.pods, context.clock.steady())) {
             Some(suspicion) => self.rule(suspicion, live).await,
             None => Ok(None),

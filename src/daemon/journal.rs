@@ -124,7 +124,13 @@ impl Context {
 
     /// Records the end of a complete rollout: its revision, and its template, to go back to also past its history
     /// limit.
-    pub(super) async fn complete(&self, record: RecordId, wanted: &Wanted, live: &Value) {
+    /// The object itself is not kept until it is written.
+    pub(super) fn complete(
+        &self,
+        record: RecordId,
+        wanted: &Wanted,
+        live: &Value,
+    ) -> impl Future<Output = ()> + use<'_> {
         let at = self.clock.now();
         let update = Update { revision: marks::revision(live), ..Update::default() };
         let mut entries: Vec<HistoryEntry> = self.good(wanted, live, at).map(HistoryEntry::Kept).into_iter().collect();
@@ -132,7 +138,7 @@ impl Context {
             HistoryEntry::Update(record, Box::new(update)),
             HistoryEntry::End(record, Outcome::Complete, None, at),
         ]);
-        self.remember(entries).await;
+        self.remember(entries)
     }
 
     fn good(&self, wanted: &Wanted, live: &Value, at: Timestamp) -> Option<KeptTemplate> {

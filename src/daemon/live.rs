@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::cluster::{ClusterError, ObjectText};
 use belay_core::rollout::{Hold, Note, marks};
 
-/// Facts about a live object.
+/// Facts about a live object. There are thousands: what few have is boxed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct LiveFacts {
     /// Its [`digest`], when it was last found to be as it should be.
@@ -17,9 +17,9 @@ pub(super) struct LiveFacts {
     /// Its [`digest`], as the watch has seen it last.
     pub seen: Option<u64>,
     /// Its hold.
-    pub hold: Option<Hold>,
+    pub hold: Option<Box<Hold>>,
     /// A hold that somebody has taken off, so that its manifest is to be applied again.
-    pub released: Option<Hold>,
+    pub released: Option<Box<Hold>>,
     /// True for a workload whose status says that it is complete.
     pub complete: bool,
     /// True when somebody asked to leave it alone.
@@ -27,7 +27,7 @@ pub(super) struct LiveFacts {
     /// When it was complete last and then was not, without a rollout; or when it was seen first.
     pub faltered: Option<Instant>,
     /// The last note of a person about it.
-    pub note: Option<Note>,
+    pub note: Option<Box<Note>>,
     /// When it was restarted, as it says itself, and as it was noticed last.
     pub restarted: Option<String>,
     /// The number of pods that it asks for.

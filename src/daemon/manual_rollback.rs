@@ -25,7 +25,7 @@ use belay_core::rollout::{
 impl Source {
     /// Notices a hold that `belay undo` left, and writes it down, once.
     pub(super) fn note_undo(&mut self, key: &ObjectKey, live: &Value, hold: &Hold) {
-        let before = self.state.live.get(key).and_then(|facts| facts.hold.as_ref());
+        let before = self.state.live.get(key).and_then(|facts| facts.hold.as_deref());
         if hold.manifest.is_empty() || before == Some(hold) {
             return;
         }

@@ -195,11 +195,13 @@ impl Source {
             self.on(Event::Begun { key });
             self.roll_out(id, prepared, &ranks);
         }
-        let mut begun: Vec<_> =
-            resumed.into_iter().map(|(record, prepared)| (record.id, Some(Box::new(record)), prepared)).collect();
+        let mut begun: Vec<_> = resumed
+            .into_iter()
+            .map(|(record, prepared)| (record.id, Some(Box::new(record)), Box::new(prepared)))
+            .collect();
         for (id, prepared) in self.write_down(new) {
             self.on(Event::Begun { key: prepared.planned.wanted.key.clone() });
-            begun.push((id, None, prepared));
+            begun.push((id, None, Box::new(prepared)));
         }
         self.begin(begun);
     }
@@ -260,7 +262,7 @@ impl Source {
     fn note_on(&self, prepared: &Prepared) -> Option<Note> {
         let wanted = &prepared.planned.wanted;
         let retry = wanted.trigger.told(&prepared.planned.step) == Trigger::Retry;
-        let note = self.state.live.get(&wanted.key)?.note.clone().filter(|_| retry)?;
+        let note = self.state.live.get(&wanted.key)?.note.as_deref().cloned().filter(|_| retry)?;
         prepared.recorded.newest.is_none_or(|(_, started)| started <= note.at).then_some(note)
     }
 

@@ -60,9 +60,8 @@ impl Source {
             .filter_map(|complaint| Some((complaint.object.clone()?, complaint.to_string())))
             .collect();
         let changed = changed_configuration(&news);
-        let mut requests: PlanRequests = news
-            .changed
-            .drain(..)
+        let mut requests: PlanRequests = std::mem::take(&mut news.changed)
+            .into_iter()
             .filter(|charged| !contradicted.contains_key(&charged.manifest.key))
             .map(|charged| (charged.manifest.key.clone(), PlanRequest::changed(charged)))
             .collect();

@@ -135,7 +135,7 @@ async fn plainly(work: &mut RolloutTask) -> Result<Outcome, Cancelled> {
         return work.leave_alone(&why).await;
     }
     let written = match work.apply_manifest(room).await? {
-        Ok(written) => written,
+        Ok(written) => written.read(),
         Err(outcome) => return Ok(outcome),
     };
     until_seen(work, &written).await?;

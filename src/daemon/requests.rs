@@ -14,6 +14,8 @@ pub(super) const OF_ONE_SOURCE: usize = 32;
 const SLOW: Duration = Duration::from_secs(1);
 /// The most slow requests of one source that have given their room to others.
 const SLOW_AT_ONCE: usize = 64;
+/// The most objects of one source whose rollouts seem to have failed, and that are looked into at once.
+const LOOKS_AT_ONCE: usize = 64;
 /// From how many bytes on an object is large: its values take up to 90 times as much memory.
 const LARGE_OBJECT: usize = 256 * 1024;
 /// The text of large objects that is dealt with at once, in KiB, or one object that has more.
@@ -34,6 +36,7 @@ pub(super) struct Requests {
     line: Arc<Semaphore>,
     all: Arc<Semaphore>,
     slow: Arc<Semaphore>,
+    looks: Arc<Semaphore>,
     large: Arc<Semaphore>,
     /// How many wait for room.
     waiting: Arc<AtomicUsize>,
@@ -59,7 +62,7 @@ impl Drop for RequestWaits<'_> {
 #[derive(Debug)]
 pub(super) struct RequestPermit {
     _own: OwnedSemaphorePermit,
-    _all: OwnedSemaphorePermit,
+    _all: Option<OwnedSemaphorePermit>,
     _large: Option<OwnedSemaphorePermit>,
 }
 
@@ -76,6 +79,7 @@ impl Requests {
             line: Arc::new(Semaphore::new(1)),
             all: Arc::clone(all),
             slow: Arc::new(Semaphore::new(SLOW_AT_ONCE)),
+            looks: Arc::new(Semaphore::new(LOOKS_AT_ONCE)),
             large: Arc::clone(&LARGE),
             waiting: Arc::default(),
         }
@@ -89,7 +93,14 @@ impl Requests {
         let own = Arc::clone(&self.own).acquire_owned().await.expect(closed);
         let _first = self.line.acquire().await.expect(closed);
         let all = Arc::clone(&self.all).acquire_owned().await.expect(closed);
-        RequestPermit { _own: own, _all: all, _large: None }
+        RequestPermit { _own: own, _all: Some(all), _large: None }
+    }
+
+    /// Waits for room to look into an object with so many bytes whose rollout seems to have failed. It waits for no write.
+    pub(super) async fn room_to_look(&self, bytes: usize) -> RequestPermit {
+        let large = self.room_of_large(bytes).await;
+        let own = Arc::clone(&self.looks).acquire_owned().await.expect("the semaphores are never closed");
+        RequestPermit { _own: own, _all: None, _large: large }
     }
 
     /// Waits for room for a request about an object whose text has so many bytes.

@@ -13,7 +13,7 @@ use super::rollback_watch::watch_back;
 use super::rollout_task::{Cancelled, RolloutTask};
 use super::{dependent_config, rollback_facts};
 use crate::cluster::{ClusterError, EventKind};
-use belay_core::manifest::{Manifest, ObjectKey};
+use belay_core::manifest::{Compact, Manifest, ObjectKey};
 use belay_core::rollout::rollback::{KeptHold, Rollback, RollbackKind, RollbackPlan, also_goes_back};
 use belay_core::rollout::{Baseline, Outcome, Reason};
 
@@ -42,14 +42,14 @@ impl RolloutTask {
         written: Option<Baseline>,
     ) -> Result<Outcome, Cancelled> {
         let end = match plan {
-            RollbackPlan::Stays(reason) => RollbackEnd::stays(self, reason, live),
+            RollbackPlan::Stays(reason) => RollbackEnd::stays(self, reason, &live),
             RollbackPlan::Suspended(why) => RollbackEnd::suspended(why),
             RollbackPlan::IsBack(reason) => RollbackEnd::untold(Outcome::RolledBack, reason),
             RollbackPlan::WasUndone { reason, back_to, to } => {
                 self.context.going_back(self.record, &reason, back_to.as_ref(), None, &to).await;
-                RollbackEnd::undone(reason, live)
+                RollbackEnd::undone(reason, &live)
             }
-            RollbackPlan::Refused { reason, error } => RollbackEnd::refused(reason, &error, live),
+            RollbackPlan::Refused { reason, error } => RollbackEnd::refused(reason, &error, &live),
             RollbackPlan::Watched(reason) => {
                 let key = &self.planned.wanted.key;
                 info!(object = %key, "going back, as before the restart");
@@ -74,20 +74,24 @@ async fn go_back(work: &mut RolloutTask, rollback: Rollback, live: Arc<Value>) -
         Ok(written) => Arc::new(written),
         Err(error) => {
             work.context.holds.forget(&work.planned.wanted.key);
-            return Ok(RollbackEnd::refused_write(rollback, &error, live));
+            return Ok(RollbackEnd::refused_write(rollback, &error, &live));
         }
     };
+    drop(live);
     match rollback.kind {
-        RollbackKind::ByHand => Ok(RollbackEnd::undone(rollback.reason, written)),
+        RollbackKind::ByHand => Ok(RollbackEnd::undone(rollback.reason, &written)),
         RollbackKind::Configuration => {
             info!(object = %work.planned.wanted.key, to = rollback.to, "went back with what failed");
-            Ok(RollbackEnd::back(work, &rollback.to, rollback.reason, written))
+            Ok(RollbackEnd::back(work, &rollback.to, rollback.reason, &written))
         }
         RollbackKind::Workload => {
             let baseline = Baseline::of(&work.planned.wanted.key, &written);
             work.context.went_back(work.record, &baseline).await;
             take_along_what_is_free_now(work, &rollback).await?;
-            watch_back(work, rollback.reason, baseline, written).await
+            let reason = rollback.reason.clone();
+            // Its templates are not kept while the way back is watched.
+            drop(rollback);
+            watch_back(work, reason, baseline, written).await
         }
     }
 }
@@ -140,5 +144,7 @@ async fn write(
     if rollback.kind == RollbackKind::Workload {
         rollback_facts::reclaim(work, live, &sent).await?;
     }
-    work.retry_apply(&sent).await
+    let body = Compact::of(&sent);
+    drop(sent);
+    work.retry_apply(body).await
 }

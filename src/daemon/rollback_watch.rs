@@ -10,8 +10,10 @@ use tracing::warn;
 use super::driver::WorkloadDriver;
 use super::failure::{DISTURBANCES, RollbackEnd, save_second_evidence};
 use super::health_monitor::{HealthMonitor, MonitorEnd};
+use super::queued_events::about;
 use super::rollout_task::{Cancelled, RolloutTask};
 use crate::backoff::Backoff;
+use belay_core::manifest::Compact;
 use belay_core::rollout::rollback::{RollbackPlan, held_by_undo};
 use belay_core::rollout::{
     Baseline, Hold, Outcome, Reason, StepKind, TemplateMarks, held_body, is_as_applied, template,
@@ -29,56 +31,64 @@ pub(super) async fn watch_back(
     mut live: Arc<Value>,
 ) -> Result<RollbackEnd, Cancelled> {
     let back = TemplateMarks::on(&live);
-    let sent = as_held(work, &live);
+    // While it is watched, nothing of it is kept but texts.
+    let sent = Compact::of(&as_held(work, &live));
+    let mut newest = about(&live);
     let mut waits = DISTURBED;
     for _ in 0..DISTURBANCES {
-        let deleted = match judged(work, baseline, Arc::clone(&live)).await? {
+        let now = match judged(work, baseline, live).await? {
             MonitorEnd::Suspended(why) => return Ok(RollbackEnd::suspended(why)),
             MonitorEnd::Complete(live) => {
                 mark_failed(work, &reason).await;
                 let to = back.change_cause.as_deref().unwrap_or("its last good revision");
-                return Ok(RollbackEnd::back(work, to, reason, live));
+                return Ok(RollbackEnd::back(work, to, reason, &live));
             }
             MonitorEnd::Failed { reason: why, observed, live } => {
                 mark_failed(work, &reason).await;
                 save_second_evidence(work, &why, observed.evidence).await;
-                return Ok(RollbackEnd::failed_too(reason.and(format!("the way back failed too: {why}")), live));
+                return Ok(RollbackEnd::failed_too(reason.and(format!("the way back failed too: {why}")), &live));
             }
             MonitorEnd::TakenOver(now) => {
                 if let Some(RollbackPlan::WasUndone { reason, back_to, to }) = held_by_undo(&work.planned.wanted, &now)
                 {
                     work.context.going_back(work.record, &reason, back_to.as_ref(), None, &to).await;
-                    return Ok(RollbackEnd::undone(reason, now));
+                    return Ok(RollbackEnd::undone(reason, &now));
                 }
-                if !is_still_back(work, &now, &sent) {
+                if !is_still_back(work, &now, &sent.read()) {
                     mark_failed(work, &reason).await;
                     let why = "somebody else changed the pod template on the way back";
-                    return Ok(RollbackEnd::failed_too(reason.and(why), now));
+                    return Ok(RollbackEnd::failed_too(reason.and(why), &now));
                 }
-                live = now;
-                false
+                Some(now)
             }
             MonitorEnd::Gone | MonitorEnd::SetBack => {
                 if let Some(now) = work.read().await?
                     && let Some(claimed) = work.claimed_meanwhile(&now)
                 {
-                    return Ok(RollbackEnd::failed_too(reason.and(claimed), now));
+                    return Ok(RollbackEnd::failed_too(reason.and(claimed), &now));
                 }
-                true
+                None
             }
         };
-        if deleted {
-            work.unless_cancelled(tokio::time::sleep(waits.wait())).await?;
-            work.step(StepKind::Applying, "again: it was deleted or set back on the way back").await?;
-            live = match work.retry_apply(&sent).await? {
-                Ok(written) => Arc::new(written),
-                Err(error) => return Ok(RollbackEnd::refused(reason, &error.to_string(), live)),
-            };
-        }
+        live = match now {
+            Some(now) => now,
+            None => {
+                work.unless_cancelled(tokio::time::sleep(waits.wait())).await?;
+                work.step(StepKind::Applying, "again: it was deleted or set back on the way back").await?;
+                match work.retry_apply(&sent).await? {
+                    Ok(written) => Arc::new(written),
+                    Err(error) => return Ok(RollbackEnd::refused(reason, &error.to_string(), &newest)),
+                }
+            }
+        };
+        newest = about(&live);
         baseline = Baseline::of(&work.planned.wanted.key, &live);
         work.context.went_back(work.record, &baseline).await;
     }
-    Ok(RollbackEnd::failed_too(reason.and("others have changed or deleted it on the way back, again and again"), live))
+    Ok(RollbackEnd::failed_too(
+        reason.and("others have changed or deleted it on the way back, again and again"),
+        &newest,
+    ))
 }
 
 /// Judges the rollback from a write, or from the changes of others to it.
@@ -87,10 +97,12 @@ async fn judged(work: &mut RolloutTask, baseline: Baseline, live: Arc<Value>) ->
     let judge = work.judge(baseline).with_budget(budget);
     let applied = template(&live).map(|back| work.planned.wanted.ignored_fields.template_hash(back));
     let unsticking = WorkloadDriver::of(work).delete_stuck_pods(work);
+    let text = Compact::of(&live);
+    drop(live);
     let mut judging = HealthMonitor::new(work, judge, applied, Outcome::RollingBack);
     tokio::select! {
         biased;
-        ruled = judging.until_judged(Some(live)) => ruled,
+        ruled = judging.until_judged(Some(text)) => ruled,
         never = unsticking => match never {},
     }
 }

@@ -22,6 +22,7 @@ use super::queued_events::QueuedEvent;
 use super::rollout_end::InSync;
 use super::rollout_task::{Cancelled, End, RolloutEnd, RolloutStart, RolloutTask};
 use super::{manual_rollback, prune};
+use belay_core::manifest::Compact;
 use belay_core::rollout::{
     Apply, Baseline, CommitId, ForeignField, Hold, Outcome, Reach, Reason, StepKind, Surplus, UNKNOWN_MANAGER,
     Workload, claimed_twice, foreign_fields, held_reason, is_as_applied, marks, template, template_hash,
@@ -76,11 +77,10 @@ impl RolloutTask {
                 if let Some(why) = self.suspension() {
                     return self.leave_alone(&why).await;
                 }
-                let written = match Box::pin(self.apply_manifest(room)).await? {
-                    Ok(written) => written,
-                    Err(outcome) => return Ok(outcome),
-                };
-                self.follow(written).await
+                match Box::pin(self.apply_manifest(room)).await? {
+                    Ok(written) => Box::pin(self.follow(written.read())).await,
+                    Err(outcome) => Ok(outcome),
+                }
             }
             RolloutStart::Resume(baseline) => {
                 self.turn.through();
@@ -91,7 +91,7 @@ impl RolloutTask {
                 {
                     return Ok(outcome);
                 }
-                self.judge_from(baseline, live).await
+                Box::pin(self.judge_from(baseline, live)).await
             }
             RolloutStart::RollBack { reason, written } => {
                 self.turn.through();
@@ -105,29 +105,29 @@ impl RolloutTask {
 
     /// Follows a write: there is nothing to wait for, or a rollout to be judged.
     pub(super) async fn follow(&mut self, written: Value) -> Result<Outcome, Cancelled> {
-        let is_held = Hold::on(&written).is_some();
-        if !is_held {
-            self.context.holds.forget(&self.planned.wanted.key);
+        let (key, hold) = (&self.planned.wanted.key, Hold::on(&written));
+        if hold.is_none() {
+            self.context.holds.forget(key);
         }
-        if !self.is_judged() {
-            Box::pin(self.wait_until_established(&written)).await?;
+        if self.is_judged() {
             self.turn.through();
-            return match waits_for(&self.planned.wanted.key) {
-                true if !is_held => Box::pin(self.wait_until_healthy(written)).await,
-                _ => self.end_applied(&written).await,
-            };
+            let baseline = self.baseline(&written);
+            return self.judge_from(baseline, Some(Arc::new(written))).await;
         }
+        if waits_for(key) && hold.is_none() {
+            self.turn.through();
+            return Box::pin(self.wait_until_healthy(written)).await;
+        }
+        Box::pin(self.wait_until_established(written)).await?;
         self.turn.through();
-        let baseline = self.baseline(&written);
-        self.judge_from(baseline, Some(Arc::new(written))).await
+        self.end_applied(hold).await
     }
 
     /// Ends the record of an object that nobody has to wait for. A commit whose manifest is held was not applied,
     /// though the object was created again.
-    async fn end_applied(&self, written: &Value) -> Result<Outcome, Cancelled> {
+    async fn end_applied(&self, hold: Option<Hold>) -> Result<Outcome, Cancelled> {
         let wanted = &self.planned.wanted;
-        let held = Hold::on(written).filter(|_| self.apply.restores_held && wanted.trigger.is_commit());
-        match held {
+        match hold.filter(|_| self.apply.restores_held && wanted.trigger.is_commit()) {
             Some(hold) => {
                 let reason = held_reason(&hold, &wanted.commit.id, &wanted.trigger);
                 self.end(Outcome::Held, Some(reason)).await
@@ -149,16 +149,17 @@ impl RolloutTask {
             let unsticking = WorkloadDriver::of(self).delete_stuck_pods(self);
             let own =
                 live.as_deref().and_then(template).map(|own| self.planned.wanted.ignored_fields.template_hash(own));
+            let text = live.take().map(|live| Compact::of(&live));
             let mut judging = HealthMonitor::new(self, judge, own, Outcome::UnderWay);
             let ruled = tokio::select! {
                 biased;
-                ruled = judging.until_judged(live) => ruled?,
+                ruled = judging.until_judged(text) => ruled?,
                 never = unsticking => match never {},
             };
             let was_seen = judging.has_seen_it();
             let was_deleted = matches!(ruled, MonitorEnd::Gone);
             match ruled {
-                MonitorEnd::Complete(live) => return Box::pin(self.complete(&live)).await,
+                MonitorEnd::Complete(live) => return Box::pin(self.complete(live)).await,
                 MonitorEnd::Failed { reason, observed, live } => {
                     self.context.revised(self.record, &live).await;
                     let reason = self.with_the_templates_commit(reason, &live);
@@ -258,7 +259,22 @@ impl RolloutTask {
         self.unless_cancelled(tokio::time::sleep(wait)).await
     }
 
-    async fn complete(&mut self, live: &Value) -> Result<Outcome, Cancelled> {
+    async fn complete(&mut self, live: Arc<Value>) -> Result<Outcome, Cancelled> {
+        self.note_completion(&live);
+        if !self.is_of_template() {
+            drop(live);
+            return self.end(Outcome::Complete, None).await;
+        }
+        self.log_end(Outcome::Complete, None);
+        let recorded = self.context.complete(self.record, &self.planned.wanted, &live);
+        // Thousands may be complete at the same moment, and wait for the history.
+        drop(live);
+        recorded.await;
+        Ok(Outcome::Complete)
+    }
+
+    /// Notes what the loop is to know of a complete object.
+    fn note_completion(&mut self, live: &Value) {
         let wanted = &self.planned.wanted;
         if Workload::of(&wanted.key).is_some() {
             self.findings.told = Some(QueuedEvent::of(&wanted.key, live, &wanted.commit));
@@ -269,12 +285,6 @@ impl RolloutTask {
             let (hash, ignored_fields) = (wanted.hash.clone(), wanted.ignored_fields.clone());
             self.findings.well = Some(InSync { digest: digest(live), hash, ignored_fields });
         }
-        if !self.is_of_template() {
-            return self.end(Outcome::Complete, None).await;
-        }
-        self.log_end(Outcome::Complete, None);
-        self.context.complete(self.record, wanted, live).await;
-        Ok(Outcome::Complete)
     }
 }
 

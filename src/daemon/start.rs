@@ -25,8 +25,9 @@ use belay_core::rollout::{
     held_reason,
 };
 
-/// A planned object, its record, and its facts from before a restart.
-type Begun = (RecordId, Option<Box<Record>>, Prepared);
+/// A planned object, its record, and its facts from before a restart. Boxed: there are thousands at once, and each is given
+/// back when its rollout has begun.
+type Begun = (RecordId, Option<Box<Record>>, Box<Prepared>);
 
 impl Source {
     /// Writes a plan into the history, beside the loop. Nothing of it is begun before.
@@ -41,9 +42,10 @@ impl Source {
             self.state.note_continued(prepared);
             prepared.resume(self.state.rollouts.resumed.get(&prepared.planned.wanted.key));
         }
-        let (known, new): (Vec<Prepared>, Vec<Prepared>) = prepared
-            .into_iter()
-            .partition(|prepared| self.state.rollouts.resumed.contains_key(&prepared.planned.wanted.key));
+        let resumed = &self.state.rollouts.resumed;
+        let known: Vec<Prepared> =
+            prepared.extract_if(.., |prepared| resumed.contains_key(&prepared.planned.wanted.key)).collect();
+        let new = prepared;
         let planned: Vec<Record> =
             new.iter().map(|new| Record { rolls_out: new.rolls_out(), ..self.record(&new.planned) }).collect();
         let number = self.state.planning.plans;
@@ -108,10 +110,10 @@ impl Source {
         // Thousands of them, written down by now.
         drop(records);
         let mut begun: Vec<Begun> =
-            ids.into_iter().skip(ended).zip(new).map(|(id, prepared)| (id, None, prepared)).collect();
+            ids.into_iter().skip(ended).zip(new).map(|(id, prepared)| (id, None, Box::new(prepared))).collect();
         for prepared in known {
             if let Some(record) = self.state.rollouts.resumed.remove(&prepared.planned.wanted.key) {
-                begun.push((record.id, Some(Box::new(record)), prepared));
+                begun.push((record.id, Some(Box::new(record)), Box::new(prepared)));
             }
         }
         self.begin(begun);
@@ -141,8 +143,8 @@ impl Source {
                 self.stop_waiting(key);
             }
         }
-        let (begun, left): (Vec<Begun>, Vec<Begun>) =
-            begun.into_iter().partition(|(_, _, prepared)| beginning.contains(&prepared.planned.wanted.key));
+        let left: Vec<Begun> =
+            begun.extract_if(.., |(_, _, prepared)| !beginning.contains(&prepared.planned.wanted.key)).collect();
         // Ends these records first: dependents check them.
         self.leave(left);
         for (id, earlier, prepared) in begun {
@@ -153,7 +155,7 @@ impl Source {
                     self.finish(id, Outcome::Pruned, None);
                 }
                 PlanStep::Resume(_) | PlanStep::RollBack { .. } | PlanStep::Prune => {
-                    self.roll_out(id, prepared, &ranks);
+                    self.roll_out(id, *prepared, &ranks);
                 }
                 PlanStep::Wait(reason) => {
                     // It is shown as waiting, and waiting is no trouble.
@@ -171,7 +173,7 @@ impl Source {
     fn apply_in_order(
         &mut self,
         (id, earlier): (RecordId, Option<Box<Record>>),
-        prepared: Prepared,
+        prepared: Box<Prepared>,
         beginning: &BTreeSet<ObjectKey>,
         ranks: &Ranks,
     ) {
@@ -179,7 +181,7 @@ impl Source {
         match self.gate(key, beginning) {
             Gate::Open => {
                 self.stop_waiting(key);
-                self.roll_out(id, prepared, ranks);
+                self.roll_out(id, *prepared, ranks);
             }
             Gate::Shut(message) => {
                 ranks.pass(Place::of(&prepared.planned));

@@ -109,7 +109,7 @@ impl Source {
         let before = self.state.live.get(key)?.hold.as_ref().filter(|_| now.is_none() && !self.is_going_forth(key))?;
         let desired = self.desired();
         let manifest = desired.hash(key)?.to_string();
-        before.keeps(&manifest, desired.configuration_of(key).as_deref()).then(|| before.clone())
+        before.keeps(&manifest, desired.configuration_of(key).as_deref()).then(|| (**before).clone())
     }
 
     /// Returns true when a manifest is just being rolled out to an object, and not rolled back.
@@ -149,10 +149,10 @@ impl Source {
         }
         let taken_off = released.is_some();
         if taken_off {
-            facts.released = released;
+            facts.released = released.map(Box::new);
         }
-        facts.hold.clone_from(&hold);
-        facts.note = Note::on(live);
+        facts.hold = hold.clone().map(Box::new);
+        facts.note = Note::on(live).map(Box::new);
         if taken_off {
             self.release_companions(key);
         }

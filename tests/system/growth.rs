@@ -3,6 +3,8 @@
 //! nothing else may take memory.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests")]
 
+#[path = "growth/rollouts.rs"]
+mod rollouts;
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -255,7 +255,7 @@ fn rolled_by_command(state: &State, prepared: &Prepared) -> Option<Hold> {
     let by_command = prepared.last_writer.as_deref() == Some(marks::ROLLING_UPDATE_MANAGER);
     let PlanStep::Apply(apply) = &prepared.planned.step else { return None };
     let adopts = is_drift && by_command && !apply.rolls_out && !apply.creates && prepared.served.is_some();
-    state.live.get(&wanted.key)?.hold.clone().filter(|_| adopts)
+    state.live.get(&wanted.key)?.hold.as_deref().cloned().filter(|_| adopts)
 }
 
 /// Records a rollout that was to begin without a new head.
@@ -393,7 +393,7 @@ impl State {
             let standings = after.names.iter().map(|name| (name.clone(), self.dependency(name))).collect();
             Dependencies { after, standings }
         });
-        let released = self.live.get(key).and_then(|facts| facts.released.clone());
+        let released = self.live.get(key).and_then(|facts| facts.released.as_deref().cloned());
         Some(Recheck { key: key.clone(), resumed: self.rollouts.resumed.get(key).cloned(), released, dependencies })
     }
 

@@ -13,7 +13,7 @@ pub struct LiveWorkload {
     /// The commit that made its pod template; `None` if none is named.
     pub commit: Option<CommitId>,
     /// The hold that is on it, if it is about the template that is live.
-    pub hold: Option<Hold>,
+    pub hold: Option<Box<Hold>>,
     /// The reason for which somebody asked belay to leave it alone; `None` if nobody has.
     pub suspended: Option<String>,
     /// Its standing; `None` for kinds without one.
@@ -39,7 +39,7 @@ impl LiveWorkload {
         let standing = health.as_ref().map(|health| if observed { health.standing } else { Standing::Moving });
         LiveWorkload {
             commit: marks::annotation(live, marks::COMMIT).and_then(|commit| commit.parse().ok()),
-            hold: Hold::on(live).filter(holds),
+            hold: Hold::on(live).filter(holds).map(Box::new),
             suspended: marks::annotation(live, marks::SUSPEND).map(str::to_owned),
             standing,
             counters: health.as_ref().map(|health| health.counters).unwrap_or_default(),

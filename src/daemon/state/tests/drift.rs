@@ -185,7 +185,7 @@ async fn what_is_not_as_it_should_be_is_corrected_or_reported() {
             "a hold that went with its template was taken off by an undo",
             |state| {
                 let template = "held".to_owned();
-                state.live.get_mut(&key("web")).unwrap().released = Some(Hold { template, ..hold() });
+                state.live.get_mut(&key("web")).unwrap().released = Some(Box::new(Hold { template, ..hold() }));
             },
             Prepared { live: standing(true), ..prepared(WEB, Trigger::Retry, apply) },
             vec!["resume [], begin [], correct [web for retry, if it is no undo]"],
