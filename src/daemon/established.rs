@@ -3,8 +3,6 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
-
 use super::failure::FailedRollout;
 use super::health_monitor::{HealthMonitor, MonitorEnd};
 use super::rollout_task::{Cancelled, RolloutTask};
@@ -13,13 +11,13 @@ use belay_core::rollout::{Baseline, Outcome, Reason, ReasonCode, health};
 
 impl RolloutTask {
     /// Waits until an object of a custom kind says that it is well. It is never rolled back, and keeps nobody waiting.
-    pub(super) async fn wait_until_healthy(&mut self, written: Value) -> Result<Outcome, Cancelled> {
+    pub(super) async fn wait_until_healthy(&mut self, mut live: Compact) -> Result<Outcome, Cancelled> {
         /// The longest time until its operator writes a first status. After that it counts as one that never does.
         const FIRST_WORD: Duration = Duration::from_secs(10);
         // A failure in its status from here on is about this write.
+        let written = live.read();
         let baseline = Baseline::of(&self.planned.wanted.key, &written);
         let is_silent = health(&self.planned.wanted.key, &written).is_none();
-        let mut live = Compact::of(&written);
         drop(written);
         if is_silent {
             // A newer commit is not kept waiting for an operator.
@@ -51,12 +49,10 @@ impl RolloutTask {
     }
 
     /// Waits until a definition is served; its objects come in a later rank.
-    pub(super) async fn wait_until_established(&mut self, written: Value) -> Result<(), Cancelled> {
+    pub(super) async fn wait_until_established(&mut self, live: Compact) -> Result<(), Cancelled> {
         if self.planned.wanted.key.kind != "CustomResourceDefinition" {
             return Ok(());
         }
-        let live = Compact::of(&written);
-        drop(written);
         let judge = self.judge(Baseline::default());
         let mut judging = HealthMonitor::new(self, judge, None, Outcome::UnderWay);
         judging.until_judged(Some(live)).await.map(|_| ())

@@ -260,7 +260,8 @@ impl<'a> HealthMonitor<'a> {
         let look = || async {
             let room = context.requests.room_to_look(text.text().len()).await;
             let live = Arc::new(text.read());
-            match context.requests.carry(room, context.cluster.observe(key, &live)).await {
+            // Boxed: thousands wait for room side by side, and few have it.
+            match Box::pin(context.requests.carry(room, context.cluster.observe(key, &live))).await {
                 Err(error)
                     if (error.is_own() || matches!(error, ClusterError::Denied { .. }))
                         && self.judge.is_at_its_limit(context.clock.steady()) =>
@@ -298,7 +299,8 @@ impl<'a> HealthMonitor<'a> {
             let (requests, bytes) = (&context.requests, live.text().len());
             let room = if impatient { requests.room_to_look(bytes).await } else { requests.room_for(bytes).await };
             let live = live.read();
-            let observed = requests.carry(room, context.cluster.pods_of_present_template(&key, &live)).await?;
+            let ask = requests.carry(room, context.cluster.pods_of_present_template(&key, &live));
+            let observed = Box::pin(ask).await?;
             let wrong = wrong_pods(&observed, template(&live).unwrap_or(&Value::Null));
             Ok::<_, ClusterError>((observed, wrong))
         };

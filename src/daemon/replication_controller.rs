@@ -46,7 +46,7 @@ pub(super) async fn roll_out(work: &mut RolloutTask, start: RolloutStart) -> Res
             let live = work.read().await?;
             work.step(StepKind::Resumed, "watching the rollout again").await?;
             if live.as_ref().is_none_or(|live| is_ours(work, live)) {
-                return work.judge_from(baseline, live).await;
+                return work.judge_from(baseline, live.as_deref().map(Compact::of)).await;
             }
         }
         RolloutStart::Resume(_) => work.step(StepKind::Resumed, "going on with the rolling update").await?,
@@ -135,10 +135,10 @@ async fn plainly(work: &mut RolloutTask) -> Result<Outcome, Cancelled> {
         return work.leave_alone(&why).await;
     }
     let written = match work.apply_manifest(room).await? {
-        Ok(written) => written.read(),
+        Ok(written) => written,
         Err(outcome) => return Ok(outcome),
     };
-    until_seen(work, &written).await?;
+    until_seen(work, &written.read()).await?;
     work.follow(written).await
 }
 

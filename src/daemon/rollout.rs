@@ -78,20 +78,22 @@ impl RolloutTask {
                     return self.leave_alone(&why).await;
                 }
                 match Box::pin(self.apply_manifest(room)).await? {
-                    Ok(written) => Box::pin(self.follow(written.read())).await,
+                    Ok(written) => Box::pin(self.follow(written)).await,
                     Err(outcome) => Ok(outcome),
                 }
             }
             RolloutStart::Resume(baseline) => {
                 self.turn.through();
                 let live = self.read().await?;
+                let text = live.as_deref().map(Compact::of);
+                let others = live.filter(|live| !self.is_ours(live));
                 self.step(StepKind::Resumed, "watching the rollout again").await?;
-                if let Some(live) = live.as_ref().filter(|live| !self.is_ours(live))
-                    && let Some(outcome) = Box::pin(manual_rollback::undone_by_hand(self, live, None)).await?
+                if let Some(live) = others
+                    && let Some(outcome) = Box::pin(manual_rollback::undone_by_hand(self, &live, None)).await?
                 {
                     return Ok(outcome);
                 }
-                Box::pin(self.judge_from(baseline, live)).await
+                Box::pin(self.judge_from(baseline, text)).await
             }
             RolloutStart::RollBack { reason, written } => {
                 self.turn.through();
@@ -104,7 +106,8 @@ impl RolloutTask {
     }
 
     /// Follows a write: there is nothing to wait for, or a rollout to be judged.
-    pub(super) async fn follow(&mut self, written: Value) -> Result<Outcome, Cancelled> {
+    pub(super) async fn follow(&mut self, live: Compact) -> Result<Outcome, Cancelled> {
+        let written = live.read();
         let (key, hold) = (&self.planned.wanted.key, Hold::on(&written));
         if hold.is_none() {
             self.context.holds.forget(key);
@@ -112,13 +115,15 @@ impl RolloutTask {
         if self.is_judged() {
             self.turn.through();
             let baseline = self.baseline(&written);
-            return self.judge_from(baseline, Some(Arc::new(written))).await;
+            drop(written);
+            return self.judge_from(baseline, Some(live)).await;
         }
+        drop(written);
         if waits_for(key) && hold.is_none() {
             self.turn.through();
-            return Box::pin(self.wait_until_healthy(written)).await;
+            return Box::pin(self.wait_until_healthy(live)).await;
         }
-        Box::pin(self.wait_until_established(written)).await?;
+        Box::pin(self.wait_until_established(live)).await?;
         self.turn.through();
         self.end_applied(hold).await
     }
@@ -140,20 +145,17 @@ impl RolloutTask {
     pub(super) async fn judge_from(
         &mut self,
         mut baseline: Baseline,
-        mut live: Option<Arc<Value>>,
+        mut live: Option<Compact>,
     ) -> Result<Outcome, Cancelled> {
         let began = Instant::now();
         loop {
             let judge = self.judge(baseline);
-            let applied = live.as_deref().and_then(template).map(template_hash);
+            let (applied, own) = live.as_ref().map(|live| self.template_hashes(live)).unwrap_or_default();
             let unsticking = WorkloadDriver::of(self).delete_stuck_pods(self);
-            let own =
-                live.as_deref().and_then(template).map(|own| self.planned.wanted.ignored_fields.template_hash(own));
-            let text = live.take().map(|live| Compact::of(&live));
             let mut judging = HealthMonitor::new(self, judge, own, Outcome::UnderWay);
             let ruled = tokio::select! {
                 biased;
-                ruled = judging.until_judged(text) => ruled?,
+                ruled = judging.until_judged(live.take()) => ruled?,
                 never = unsticking => match never {},
             };
             let was_seen = judging.has_seen_it();
@@ -210,8 +212,15 @@ impl RolloutTask {
             };
             baseline = Baseline::of(&self.planned.wanted.key, &written);
             self.context.applied(self.record, &baseline).await;
-            live = Some(Arc::new(written));
+            live = Some(Compact::of(&written));
         }
+    }
+
+    /// Returns the hash of an object's pod template, and the same without the fields that are left alone.
+    fn template_hashes(&self, live: &Compact) -> (Option<String>, Option<String>) {
+        let live = live.read();
+        let Some(template) = template(&live) else { return (None, None) };
+        (Some(template_hash(template)), Some(self.planned.wanted.ignored_fields.template_hash(template)))
     }
 
     /// Returns the reason to leave an object that another source of this daemon has applied meanwhile.

@@ -1,12 +1,13 @@
-//! The memory of rollouts, in counted bytes: how many a Deployment takes while it waits, and when it is complete; and how many
-//! a large file of many objects takes at most.
+//! The memory of rollouts, in counted bytes: how many a Deployment takes while it waits, while its pods are looked at, and
+//! when it is complete; and how many a large file of many objects takes at most.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use minicluster::{MiniCluster, Part};
+use serde_json::Value;
 
-use super::support::daemon::{World, config_map, deployment};
+use super::support::daemon::{World, config_map, deployment, path_of};
 use super::support::tap::{Fate, Tap};
 use super::{ALLOCATED, MEASURING, PEAK};
 
@@ -85,6 +86,39 @@ async fn a_complete_deployment_takes_few_bytes() {
     };
     let each = each(taken).await;
     assert!(each < MOST, "{each} bytes for each Deployment");
+}
+
+/// What is said of pods may take long, for thousands of rollouts at once. Few of them have the value of their object then.
+#[tokio::test(start_paused = true)]
+async fn few_rollouts_hold_their_object_while_their_pods_are_looked_at() {
+    const ROLLOUTS: usize = 300;
+    /// Those that have room for a request, and those whose request takes long.
+    const AT_ONCE: usize = 32 + 64;
+    /// The memory of one look besides the object, in bytes.
+    const LOOK: usize = 48 << 10;
+    let _alone = MEASURING.lock().await;
+    let (mut world, tap, _) = without_controllers(ROLLOUTS, |number| of_none(number, 100)).await;
+    tap.rule(|went, _| match went.path.contains("/replicasets") {
+        true => Fate::Swallow,
+        false => Fate::Pass,
+    });
+    world.start();
+    world.until("all are applied", |source| source.under_way.len() == ROLLOUTS).await;
+    tap.take();
+    let before = allocated();
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    let taken = allocated().saturating_sub(before);
+    let looks = tap.take().iter().filter(|went| went.path.contains("/replicasets")).count();
+    assert!(looks > AT_ONCE / 2, "their pods are looked at: {looks}");
+    let live = world.get(&path_of("app-0")).await.unwrap().to_string();
+    let before = allocated();
+    let value: Value = serde_json::from_str(&live).unwrap();
+    let of_value = allocated() - before;
+    drop(value);
+    let most = AT_ONCE * (of_value + LOOK);
+    assert!(most < ROLLOUTS * of_value, "the test can fail: a value takes {of_value} bytes");
+    assert!(taken < most, "{taken} bytes for {looks} looks at objects of {of_value}, {most} at most");
+    world.kill().await;
 }
 
 /// The memory of a file while its objects are rolled out grows with the file, not with its objects times the file.
