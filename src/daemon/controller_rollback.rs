@@ -67,7 +67,7 @@ pub(super) async fn take_pods_back(
         let Some(old) = &old else {
             match work.retry_apply(&rollback.sent(&work.context.config.name)).await? {
                 Ok(_) => continue,
-                Err(error) => return Ok(Err(RollbackEnd::refused(rollback.reason, &error.to_string(), live))),
+                Err(error) => return Ok(Err(RollbackEnd::refused(rollback.reason, &error.to_string(), &live))),
             }
         };
         let is_held = hold_first(work, &rollback, old).await?;
@@ -94,7 +94,7 @@ pub(super) async fn take_pods_back(
             Rolled::Failed(why, observed) if !is_back(work, rollback.template.as_ref()).await? => {
                 save_second_evidence(work, &why, observed.evidence).await;
                 let reason = rollback.reason.and(format!("the way back failed too: {why}"));
-                return Ok(Err(RollbackEnd::failed_too(reason, live)));
+                return Ok(Err(RollbackEnd::failed_too(reason, &live)));
             }
             Rolled::Failed(..) | Rolled::Through => {}
         }
@@ -105,7 +105,7 @@ pub(super) async fn take_pods_back(
     }
     Ok(Err(RollbackEnd::failed_too(
         rollback.reason.and("others have deleted it on the way back, again and again"),
-        live,
+        &live,
     )))
 }
 

@@ -102,9 +102,7 @@ impl Source {
             let read = move || reader.read_requests(&known, requests.into_values());
             let (wanted, mut unread) = context.repository.blocking_pool.run(read).await;
             let mut prepared = planner::plan(&context, wanted, Some(PATIENCE)).await;
-            unread.extend(
-                prepared.extract_if(.., |one| is_orphan_to_make(one, &desired)).map(|one| one.planned.wanted.key),
-            );
+            unread.extend(take_out_orphans(&mut prepared, &desired));
             let pruned = prune::plan(&context, prune_candidates).await;
             prepared.extend(pruned.prepared);
             let prepared = context.with_recorded_facts(prepared, open).await;
@@ -241,8 +239,9 @@ impl Source {
     }
 }
 
-/// Returns true for an object whose manifest has left, and that is gone: nothing of its rollout is left to finish.
-fn is_orphan_to_make(one: &Prepared, desired: &DesiredState) -> bool {
-    let creates = matches!(&one.planned.step, PlanStep::Apply(apply) if apply.creates);
-    creates && !desired.mentions(&one.planned.wanted.key)
+/// Takes out the objects whose manifests have left, and that are gone: nothing of their rollouts is left to finish.
+fn take_out_orphans(prepared: &mut Vec<Prepared>, desired: &DesiredState) -> Vec<ObjectKey> {
+    let creates = |one: &Prepared| matches!(&one.planned.step, PlanStep::Apply(apply) if apply.creates);
+    let is_gone = |one: &mut Prepared| creates(one) && !desired.mentions(&one.planned.wanted.key);
+    prepared.extract_if(.., is_gone).map(|one| one.planned.wanted.key).collect()
 }

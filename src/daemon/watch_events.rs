@@ -1,8 +1,8 @@
 //! Takes the watches' events about live objects: which facts stay, and how the state changes.
 
-use serde_json::Value;
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::time::Instant;
 use tracing::warn;
 
@@ -119,6 +119,19 @@ impl Source {
         self.state.rollouts.under_way.contains_key(key) && !self.context.status.read(goes_back).unwrap_or_default()
     }
 
+    /// Notes from when on a workload counts as unhealthy, if its status says that it is not complete.
+    fn note_health(&mut self, key: &ObjectKey, live: &LiveWorkload) {
+        match live.standing {
+            Some(Standing::Moving | Standing::Failed) => {
+                let is_down = live.counters.available == 0 && live.counters.desired > 0;
+                let counts = Instant::now() + if is_down { Duration::ZERO } else { UNHEALTHY };
+                let known = self.state.unhealthy.entry(key.clone()).or_insert(counts);
+                *known = counts.min(*known);
+            }
+            Some(Standing::Complete | Standing::Paused) | None => drop(self.state.unhealthy.remove(key)),
+        }
+    }
+
     /// Keeps the necessary facts about a live object, and publishes its hold.
     fn note(&mut self, key: &ObjectKey, live: &Value) {
         let hold = Hold::on(live);
@@ -164,15 +177,7 @@ impl Source {
         }
         if Workload::of(key).is_some() {
             let told = LiveWorkload::of(key, live);
-            match told.standing {
-                Some(Standing::Moving | Standing::Failed) => {
-                    let is_down = told.counters.available == 0 && told.counters.desired > 0;
-                    let counts = Instant::now() + if is_down { Duration::ZERO } else { UNHEALTHY };
-                    let known = self.state.unhealthy.entry(key.clone()).or_insert(counts);
-                    *known = counts.min(*known);
-                }
-                Some(Standing::Complete | Standing::Paused) | None => drop(self.state.unhealthy.remove(key)),
-            }
+            self.note_health(key, &told);
             self.context.status.change(|source| put_or_remove(&mut source.workloads, key, Some(told)));
             self.note_restart(key, live);
             self.note_scaling(key, live);

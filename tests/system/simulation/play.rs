@@ -387,7 +387,7 @@ impl Stage {
             }
         };
         let life = Life { state, from: self.line.now(), to: None, twin };
-        let process = Process { number: self.lives.len(), state: folder.clone(), dead: CancellationToken::new() };
+        let process = Process { number: self.lives.len(), state: folder, dead: CancellationToken::new() };
         self.lives.push(life);
         let random = self.random.fork();
         let daemon = Daemon::new(history, self.clock.clone(), CancellationToken::new());
