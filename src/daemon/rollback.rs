@@ -14,7 +14,7 @@ use super::rollout_task::{Cancelled, RolloutTask};
 use super::{dependent_config, rollback_facts};
 use crate::cluster::{ClusterError, EventKind};
 use belay_core::manifest::{Compact, Manifest, ObjectKey};
-use belay_core::rollout::rollback::{KeptHold, Rollback, RollbackKind, RollbackPlan, also_goes_back};
+use belay_core::rollout::rollback::{Rollback, RollbackKind, RollbackPlan, also_goes_back};
 use belay_core::rollout::{Baseline, Outcome, Reason};
 
 impl RolloutTask {
@@ -64,7 +64,7 @@ impl RolloutTask {
 
 async fn go_back(work: &mut RolloutTask, rollback: Rollback, live: Arc<Value>) -> Result<RollbackEnd, Cancelled> {
     announce(work, &rollback, &live).await;
-    work.context.holds.keep(&work.planned.wanted.key, KeptHold::of(&rollback));
+    work.context.holds.keep(&work.planned.wanted.key, rollback.kept_hold());
     take_along(work, &rollback.with, &rollback.reason).await?;
     let (rollback, live) = match WorkloadDriver::of(work).take_pods_back(work, rollback, live).await? {
         Ok(ready) => ready,

@@ -3,7 +3,6 @@
 
 use serde_json::Value;
 
-use super::plan::Rollback;
 use super::target::RollbackTarget;
 use crate::rollout::{Hold, TemplateMarks, marks, template};
 
@@ -23,14 +22,6 @@ pub struct KeptHold {
 }
 
 impl KeptHold {
-    /// Returns the hold that a rollback is about to write.
-    #[must_use]
-    pub fn of(rollback: &Rollback) -> KeptHold {
-        let Rollback { hold, template, marks, .. } = rollback;
-        let (hold, template, marks) = (hold.clone(), template.clone(), marks.clone());
-        KeptHold { hold, template, marks, uid: String::new(), generation: 0 }
-    }
-
     /// Returns the hold on a live object. A template that somebody has changed since is not used for that.
     #[must_use]
     pub fn on(live: &Value) -> Option<KeptHold> {

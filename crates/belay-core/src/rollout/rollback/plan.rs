@@ -104,6 +104,13 @@ pub enum RollbackKind {
 }
 
 impl Rollback {
+    /// Returns the hold that it is about to write, to be kept.
+    #[must_use]
+    pub fn kept_hold(&self) -> KeptHold {
+        let (hold, template, marks) = (self.hold.clone(), self.template.clone(), self.marks.clone());
+        KeptHold { hold, template, marks, uid: String::new(), generation: 0 }
+    }
+
     /// Returns the body that is sent in the name of a source.
     #[must_use]
     pub fn sent(&self, source: &str) -> Value {

@@ -264,7 +264,7 @@ fn a_rollback_that_the_cluster_has_lost_goes_where_it_went() {
     let first = object("Deployment", "web:2");
     let configuration = Some(Vec::new());
     let known = RollbackFacts { target: Some(Ok(target(Some(3)))), configuration, ..facts(&wanted, &first) };
-    let kept = KeptHold::of(&goes_back(plan(&known)));
+    let kept = goes_back(plan(&known)).kept_hold();
     for image in ["web:1", "web:2"] {
         let live = object("Deployment", image);
         let later = "2026-01-02T00:00:00Z".parse().unwrap();
