@@ -11,7 +11,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::Method;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
 
 use super::{answering, file, local, tried};
 use crate::notices::address::Destination;
@@ -117,6 +117,44 @@ async fn a_receiver_that_never_ends_is_given_up() {
         .await;
         assert_eq!(came.unwrap().status, 500, "{begins:?}");
         assert!(said <= RECEIVED + UNDER_WAY, "{begins:?} {repeats:?}: {said} bytes");
+    }
+}
+
+/// Takes a mail, and closes after so many bytes of its answers.
+async fn answers_a_mail(stream: DuplexStream, mut says: usize) {
+    let replies = ["220 ok", "250 ok", "250 ok", "250 ok", "354 go on", "250 queued", "221 bye"];
+    let mut stream = BufReader::new(stream);
+    for (number, reply) in replies.into_iter().enumerate() {
+        let mut line = String::new();
+        while number > 0 && !line.ends_with(if number == 5 { "\r\n.\r\n" } else { "\r\n" }) {
+            if stream.read_line(&mut line).await.is_ok_and(|read| read == 0) {
+                return;
+            }
+        }
+        let reply = format!("{reply}\r\n");
+        let said = says.min(reply.len());
+        says -= said;
+        if stream.write_all(&reply.as_bytes()[..said]).await.is_err() || said < reply.len() {
+            return;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mail_server_that_closes_in_the_middle_was_told_only_if_it_has_said_so() {
+    let route =
+        || MailRoute::new(&"b@example.com".parse().unwrap(), &["a@example.com".parse().unwrap()], None).unwrap();
+    let queued = "220 ok\r\n250 ok\r\n250 ok\r\n250 ok\r\n354 go on\r\n250 queued\r\n".len();
+    for says in 0..=queued + 9 {
+        let (ours, theirs) = tokio::io::duplex(64 << 10);
+        let answers = tokio::spawn(answers_a_mail(theirs, says));
+        let delivery = delivery(Destination::of_mail_server("smtp://localhost:25").unwrap(), Some(route()));
+        let http = Http::trusting(rustls::RootCertStore::empty());
+        let (route, connector) = (route(), http.connector(&[]).unwrap());
+        let talking = converse(ours, &delivery, &route, &connector);
+        let came = tokio::time::timeout(Duration::from_secs(30), talking).await.expect("it ends");
+        assert_eq!(came.is_ok(), says >= queued, "{says} bytes of the answers");
+        answers.abort();
     }
 }
 
