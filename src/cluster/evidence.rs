@@ -107,12 +107,12 @@ impl Cluster {
             Some(Workload::StatefulSet | Workload::DaemonSet) => "controller-revision-hash",
             _ => return Ok(Some(base)),
         };
-        let present = template(live).cloned().unwrap_or_default();
+        let present = template(live).unwrap_or(&Value::Null);
         let keepers = self.revision_keepers(key, live).await?;
         let keeps = |keeper: &&Value| {
             belay_core::rollout::revisions(std::slice::from_ref(*keeper))
                 .iter()
-                .any(|one| same_template(&one.template, &present))
+                .any(|one| same_template(&one.template, present))
         };
         let Some(keeper) = keepers.iter().find(keeps) else { return Ok(None) };
         // A StatefulSet's pods carry the name of their revision, the others' its hash.
