@@ -128,6 +128,10 @@ const CLUSTER: &[Row] = &[
     ("texts of objects that watches", &["src/cluster/object_text.rs ROOM_KIBIBYTES"]),
     ("objects of more than", &["src/daemon/requests.rs LARGE_OBJECT", "src/daemon/requests.rs LARGE_KIBIBYTES"]),
     (
+        "rollouts that seem to",
+        &["src/daemon/requests.rs LOOKS_AT_ONCE", "src/daemon/requests.rs SLOW_AT_ONCE", "src/daemon/requests.rs SLOW"],
+    ),
+    (
         "what waits, or what belay",
         &[
             "src/daemon/state/retries.rs WAITS",
