@@ -109,8 +109,7 @@ impl Hold {
     /// Returns the same hold about this pod template, of which these fields are left alone.
     #[must_use]
     pub fn about(self, template: &Value, ignored_fields: &IgnoredFields) -> Hold {
-        let template = ignored_fields.template_hash(&without_restart(template));
-        Hold { template, ignored_fields: ignored_fields.in_template(), ..self }
+        Hold { template: ignored_fields.template_hash(template), ignored_fields: ignored_fields.in_template(), ..self }
     }
 
     /// Returns the same hold about a pod template that took the place of the one that it was about.
