@@ -52,7 +52,7 @@ const WITHOUT_PATHS: [&str; 18] = [
     "$schema",
 ];
 
-/// What is left for following the kustomizations of a commit. Each may be built on all others.
+/// The rest of the budget for following the kustomizations of a commit. Each may be built on all others.
 #[derive(Debug)]
 pub(super) struct ClosureBudget {
     paths: usize,
