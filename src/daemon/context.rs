@@ -9,6 +9,7 @@ use tracing::{debug, warn};
 
 use super::autoscalers::Autoscalers;
 use super::cleanup::Cleanup;
+use super::dependent_config::DependentLocks;
 use super::finished_jobs::FinishedJobs;
 use super::journal_queue::JournalQueue;
 use super::kept_holds::KeptHolds;
@@ -49,6 +50,8 @@ pub(super) struct Context {
     pub events: Events,
     /// The Jobs that were complete.
     pub finished_jobs: FinishedJobs,
+    /// The configuration that goes back with a workload.
+    pub dependents: DependentLocks,
 }
 
 impl Context {

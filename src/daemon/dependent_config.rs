@@ -1,10 +1,11 @@
 //! The ConfigMaps and Secrets that the commit of a failed workload changed too: their list, the workloads that need
 //! them, their former manifests, and the tasks that roll them back.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
-use tokio::sync::watch;
+use tokio::sync::{OwnedMutexGuard, watch};
 use tracing::error;
 
 use super::apply_wave::Ranks;
@@ -17,6 +18,22 @@ use belay_core::rollout::{
     Apply, Companion, Hold, PlanStep, Planned, Reason, Record, RecordId, Trigger, Wanted, named_configuration, rank,
     template,
 };
+
+/// The ConfigMaps and Secrets that go back with a workload at this moment. Two workloads may take the same one along.
+#[derive(Default)]
+pub(super) struct DependentLocks(Mutex<BTreeMap<ObjectKey, Arc<tokio::sync::Mutex<()>>>>);
+
+impl DependentLocks {
+    /// Waits until no other workload takes this object along.
+    pub(super) async fn lock(&self, key: &ObjectKey) -> OwnedMutexGuard<()> {
+        let lock = {
+            let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            locks.retain(|_, lock| Arc::strong_count(lock) > 1);
+            Arc::clone(locks.entry(key.clone()).or_default())
+        };
+        lock.lock_owned().await
+    }
+}
 
 /// Returns the object that failed, if this one only goes back with it.
 pub(super) fn culprit(work: &RolloutTask) -> Option<Companion> {
@@ -83,7 +100,7 @@ async fn failed_too(work: &RolloutTask, other: &ObjectKey) -> Result<bool, Cance
 }
 
 /// Returns the task of an object that goes back with a workload, under a record of its own, and the object as it is.
-/// `None` if it is not there, or if it can't be recorded.
+/// `None` if it is not there, if it is back already, or if it can't be recorded.
 pub(super) async fn task(
     work: &RolloutTask,
     manifest: &Manifest,
@@ -96,6 +113,9 @@ pub(super) async fn task(
         Ok(live.map(|live| (served, live)))
     });
     let Ok(Some((served, live))) = read.await? else { return Ok(None) };
+    if Hold::on(&live).is_some_and(|hold| hold.manifest == manifest.hash.to_string()) {
+        return Ok(None);
+    }
     let record = begin(work, manifest, reason);
     Ok(record.map(|record| (dependent_task(work, manifest.clone(), served, record), Arc::new(live))))
 }

@@ -15,6 +15,7 @@ use super::beyond_limits::HeadBeyondLimits;
 use super::blocking_pool::BlockingPool;
 use super::cleanup::Cleanup;
 use super::context::{Context, Events};
+use super::dependent_config::DependentLocks;
 use super::desired_state::DesiredState;
 use super::finished_jobs::FinishedJobs;
 use super::journal_queue::JournalQueue;
@@ -121,6 +122,7 @@ impl Parts {
             before: self.before.clone(),
             events: Events::default(),
             finished_jobs: FinishedJobs::new(self.config.lease_namespace(), lease_name(name)),
+            dependents: DependentLocks::default(),
             config: self.config.clone(),
         });
         let (source, prune, drift, interval) =

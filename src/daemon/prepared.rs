@@ -7,7 +7,7 @@ use super::health_monitor::is_complete;
 use crate::cluster::Served;
 use belay_core::rollout::{
     Baseline, ForeignField, LiveProgress, PlanStep, Planned, Record, RecordedFacts, ResumeFacts, Wanted, Workload,
-    marks, resume, rolling_update, template, template_hash,
+    held_template_hash, marks, resume, rolling_update, template, template_hash,
 };
 
 /// One planned object.
@@ -109,9 +109,12 @@ pub(super) fn progress(wanted: &Wanted, live: &Value, settled: bool) -> Option<L
     let baseline = Baseline { old_failure: None, ..Baseline::of(&wanted.key, live) };
     let commit = marks::annotation(live, marks::COMMIT);
     let (marked, ours) = (commit.is_some(), commit == Some(wanted.commit.id.as_str()));
-    let template = template(live).map(template_hash);
+    let (template, held_template) = match template(live) {
+        Some(template) => (Some(template_hash(template)), Some(held_template_hash(template, &wanted.ignored_fields))),
+        None => (None, None),
+    };
     // If belay replaces the pods, those of the other controller are still to come or to go.
     let is_rolling_update = rolling_update::has_begun(live);
     let complete = is_complete(&wanted.key, live) && !is_rolling_update;
-    Some(LiveProgress { complete, is_rolling_update, ours, marked, template, settled, baseline })
+    Some(LiveProgress { complete, is_rolling_update, ours, marked, template, held_template, settled, baseline })
 }

@@ -12,6 +12,7 @@ use tracing::{info, warn};
 
 use super::context::Context;
 use super::head_change::Charged;
+use super::live::newest_other_manager;
 use super::plan_parts::PATIENCE;
 use super::prepared::Prepared;
 use super::prune_candidates::{Candidates, prune_step};
@@ -22,8 +23,8 @@ use super::until_served::NotServedSince;
 use crate::cluster::{Backoff, ClusterError, EventKind, Served};
 use belay_core::manifest::{HookDeletion, Manifest, ObjectKey, deletes_hook};
 use belay_core::rollout::{
-    HookRun, Outcome, PlanStep, Prunable, Reason, ReasonCode, StepKind, Trigger, Workload, finalizers, hook_run,
-    is_job, marks, prunable, too_many,
+    HookRun, Outcome, PlanStep, Prunable, Reason, ReasonCode, StepKind, Trigger, UNKNOWN_MANAGER, Workload, finalizers,
+    hook_run, is_job, marks, prunable, too_many,
 };
 
 /// The time after which a deletion is reported to hang.
@@ -63,7 +64,6 @@ pub(super) async fn plan(context: &Arc<Context>, candidates: Option<Candidates>)
     let mut searched = searched;
     for (charged, found) in objects {
         let key = charged.manifest.key.clone();
-        let trigger = if new.contains(&key) { Trigger::Commit } else { trigger(context, &charged) };
         let (served, live) = match found {
             FoundObject::Live(served, live) => (served, *live),
             FoundObject::Nothing => continue,
@@ -72,6 +72,7 @@ pub(super) async fn plan(context: &Arc<Context>, candidates: Option<Candidates>)
                 continue;
             }
         };
+        let trigger = if new.contains(&key) { Trigger::Commit } else { trigger(context, &charged, &live) };
         if let Some(why) = marks::annotation(&live, marks::SUSPEND) {
             suspended.push(served.clone());
             if new.contains(&key) {
@@ -124,12 +125,17 @@ fn said_of_lost(lost: &BTreeMap<ObjectKey, String>) -> Option<String> {
     Some(message)
 }
 
-/// Returns the trigger of the deletion of an object that left earlier: its commit, or, if that was refused or suspended
-/// then, a second try.
-fn trigger(context: &Context, charged: &Charged) -> Trigger {
+/// Returns the trigger of the deletion of an object that left earlier: its commit; if that was refused or suspended
+/// then, a second try; if it was deleted then, the one who brought it back.
+fn trigger(context: &Context, charged: &Charged, live: &Value) -> Trigger {
     let newest = context.newest_record(&charged.manifest.key);
-    let ended = newest.is_some_and(|record| record.commit == charged.commit.id && record.outcome.is_final());
-    if ended { Trigger::Retry } else { Trigger::Commit }
+    match newest.filter(|record| record.commit == charged.commit.id).map(|record| record.outcome) {
+        Some(Outcome::Pruned) => {
+            Trigger::Drift(newest_other_manager(live).unwrap_or_else(|| UNKNOWN_MANAGER.to_owned()))
+        }
+        Some(outcome) if outcome.is_final() => Trigger::Retry,
+        _ => Trigger::Commit,
+    }
 }
 
 /// The object that is to be deleted, as far as it can be found.

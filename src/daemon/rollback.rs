@@ -114,6 +114,7 @@ async fn announce(work: &RolloutTask, rollback: &Rollback, live: &Value) {
 /// back without it.
 async fn take_along(work: &RolloutTask, with: &[Manifest], reason: &Reason) -> Result<(), Cancelled> {
     for manifest in with {
+        let _alone = work.unless_cancelled(work.context.dependents.lock(&manifest.key)).await?;
         if let Some((mut own, live)) = dependent_config::task(work, manifest, reason).await? {
             let failed = FailedRollout { reason: reason.clone(), observed: None, written: None };
             Box::pin(own.roll_back(failed, Some(live))).await?;

@@ -128,11 +128,11 @@ impl RolloutTask {
         self.end_applied(hold).await
     }
 
-    /// Ends the record of an object that nobody has to wait for. A commit whose manifest is held was not applied,
-    /// though the object was created again.
+    /// Ends the record of an object that nobody has to wait for. A manifest that is held was not applied, though the
+    /// object was created again.
     async fn end_applied(&self, hold: Option<Hold>) -> Result<Outcome, Cancelled> {
         let wanted = &self.planned.wanted;
-        match hold.filter(|_| self.apply.restores_held && wanted.trigger.is_commit()) {
+        match hold.filter(|_| self.apply.restores_held) {
             Some(hold) => {
                 let reason = held_reason(&hold, &wanted.commit.id, &wanted.trigger);
                 self.end(Outcome::Held, Some(reason)).await

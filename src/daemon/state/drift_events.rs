@@ -16,7 +16,8 @@ use crate::daemon::prepared::Prepared;
 use crate::daemon::recheck::{Dependencies, Recheck};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
-    DependencyStanding, ForeignField, Hold, Outcome, PlanStep, ReasonCode, Trigger, UNKNOWN_MANAGER, marks,
+    DependencyStanding, ForeignField, Hold, LiveProgress, Outcome, PlanStep, ReasonCode, Trigger, UNKNOWN_MANAGER,
+    marks,
 };
 
 /// The waits before kinds that could not be searched for objects that have left the repository are searched again.
@@ -277,8 +278,11 @@ pub fn disturbed(state: &mut State, key: &ObjectKey, dispute: &Dispute, now: Ins
 fn lost_its_hold_with_its_template(state: &State, prepared: &Prepared) -> bool {
     let held_at = state.live.get(&prepared.planned.wanted.key).and_then(|facts| facts.released.as_ref());
     let held_at = held_at.map(|hold| &hold.template).filter(|template| !template.is_empty());
-    let present = prepared.live.as_ref().and_then(|live| live.template.as_ref());
-    held_at.zip(present).is_some_and(|(held_at, present)| held_at != present)
+    let live = prepared.live.as_ref().filter(|live| live.template.is_some());
+    let is_at = |held_at: &String, live: &LiveProgress| {
+        [&live.held_template, &live.template].into_iter().flatten().any(|present| present == held_at)
+    };
+    held_at.zip(live).is_some_and(|(held_at, live)| !is_at(held_at, live))
 }
 
 /// Schedules another search of the kinds that could not be searched.

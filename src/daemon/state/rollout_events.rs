@@ -56,7 +56,8 @@ pub fn ended(
         effects.push(Effect::Count { trigger: trigger.clone(), outcome, took });
     }
     match outcome {
-        Outcome::Complete => {
+        // An object whose manifest is held is corrected to its last good revision.
+        Outcome::Complete | Outcome::Held => {
             state.drift.in_vain.remove(key);
             if matches!(trigger, Trigger::Drift(_)) {
                 effects.push(Effect::CountCorrection);

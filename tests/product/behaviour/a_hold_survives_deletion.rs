@@ -44,6 +44,13 @@ async fn is_held(world: &mut World, kind: Kind, commit: &str) {
         assert_eq!(pod["spec"]["containers"][0]["image"], "web:1", "{kind:?}");
     }
     assert_eq!(world.status().held.len(), 1, "{kind:?}");
+    let complete = |record: &Record| record.commit.as_str() == commit && record.outcome == Outcome::Complete;
+    let complete: Vec<Record> = world
+        .records()
+        .into_iter()
+        .filter(|record| record.object.to_string() == kind.object() && complete(record))
+        .collect();
+    assert!(complete.is_empty(), "{kind:?}: the commit that failed is not complete: {complete:#?}");
 }
 
 #[tokio::test(start_paused = true)]

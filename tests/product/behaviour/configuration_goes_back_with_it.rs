@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use belay_core::rollout::{Hold, Outcome, Trigger};
+use belay::config::OnFailure;
+use belay_core::rollout::{Hold, Outcome, Record, Trigger};
 use serde_json::json;
 
 use crate::support::daemon::{World, broken, config_map, deployment, image, path_of};
@@ -61,6 +62,40 @@ async fn what_its_commit_changed_goes_back() {
     world.through(&bad).await;
     tokio::time::sleep(Duration::from_mins(2)).await;
     assert_eq!(value(&world).await, "1");
+}
+
+/// Both take it along, at one moment or one after the other. It goes back once.
+#[tokio::test(start_paused = true)]
+async fn it_goes_back_once_with_two_workloads() {
+    for on_failure in [OnFailure::RollBack, OnFailure::RollBackCommit] {
+        for deadline in ["30", "31", "300"] {
+            let mut world = World::embedded().await;
+            world.config.on_failure = on_failure;
+            world.repository.write("settings.yaml", config_map("settings", "1"));
+            for name in ["api", "web"] {
+                world.repository.write(format!("{name}.yaml"), reads(&deployment(name, "web:1", "")));
+            }
+            world.with_all_of_them().await;
+            let slow = broken("web", "never-ready")
+                .replace("progressDeadlineSeconds: 30", &format!("progressDeadlineSeconds: {deadline}"));
+            world
+                .repository
+                .write("settings.yaml", config_map("settings", "2"))
+                .write("api.yaml", reads(&broken("api", "never-ready")))
+                .write("web.yaml", reads(&slow));
+            let bad = world.repository.commit("Other settings, and both broken");
+            world.repository.push();
+            world.through(&bad).await;
+            assert_eq!(value(&world).await, "1", "{on_failure:?} {deadline}");
+            let went_back = |record: &Record| {
+                record.commit.as_str() == bad
+                    && record.object.kind == "ConfigMap"
+                    && record.outcome == Outcome::RolledBack
+            };
+            let went_back: Vec<Record> = world.records().into_iter().filter(went_back).collect();
+            assert_eq!(went_back.len(), 1, "{on_failure:?} {deadline}: {went_back:#?}");
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use belay::config::OnFailure;
-use belay_core::rollout::{Hold, ObjectState, Outcome, Record, SourceState};
+use belay_core::rollout::{Hold, ObjectState, Outcome, Record, SourceState, Trigger};
 use minicluster::{Backup, Part};
 
 use crate::support::daemon::{World, config_map, deployment, image};
@@ -233,9 +233,13 @@ async fn what_was_pruned_goes_again() {
         restore(&mut world, &backup, belay).await;
         tokio::time::sleep(Duration::from_mins(5)).await;
         assert!(world.get(path).await.is_none(), "{belay:?}: {:#?}", world.records());
-        let records = world.records();
-        let of = |record: &&Record| record.commit.as_str() == goes && record.object.name == "map-0";
-        assert!(records.iter().filter(of).all(|record| record.outcome == Outcome::Pruned), "{belay:?}: {records:#?}");
+        let of = |record: &Record| record.commit.as_str() == goes && record.object.name == "map-0";
+        let records: Vec<(Trigger, Outcome)> =
+            world.records().into_iter().filter(of).map(|record| (record.trigger, record.outcome)).collect();
+        assert!(
+            matches!(&records[..], [(Trigger::Commit, Outcome::Pruned), (Trigger::Drift(_), Outcome::Pruned)]),
+            "{belay:?}: {records:?}"
+        );
     }
 }
 

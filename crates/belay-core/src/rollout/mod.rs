@@ -62,7 +62,7 @@ pub use record::state::{ObjectFacts, ObjectState, SourceFacts, SourceState, Stat
 pub use record::trigger::Trigger;
 pub use record::{EventSeen, Evidence, PodSeen, Record, RecordId, Step, StepKind};
 pub use revision_pods::{RevisionPods, revision_pods};
-pub use rollback::hold::{Companion, Hold};
+pub use rollback::hold::{Companion, Hold, held_template_hash};
 pub use rollback::manual_rollback::{Recorded, RolledOut, manual_rollback};
 pub use rollback::target::{Known, NoRollbackTarget, Revision, RollbackTarget, revisions, rollback_target};
 pub use rollback::undo::{NoTarget, as_kubectl_would, target};

@@ -3,6 +3,8 @@
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
+use super::marks;
+
 /// Labels that controllers add to a template of their own: they tell revisions apart, they don't make them.
 const ADDED_BY_CONTROLLERS: [&str; 2] = ["pod-template-hash", "controller-revision-hash"];
 
@@ -22,6 +24,15 @@ pub fn without_controllers_labels(template: &Value) -> Value {
     }
     if let Some(metadata) = template.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.retain(|_, value| !value.is_null());
+    }
+    template
+}
+
+/// Returns a pod template without the time of a restart.
+pub(in crate::rollout) fn without_restart(template: &Value) -> Value {
+    let mut template = template.clone();
+    if let Some(annotations) = template.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+        annotations.remove(marks::RESTARTED_AT);
     }
     template
 }

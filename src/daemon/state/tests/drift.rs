@@ -139,6 +139,7 @@ fn standing(complete: bool) -> Option<LiveProgress> {
         ours,
         marked,
         template,
+        held_template: None,
         settled: false,
         baseline: Baseline::default(),
     })

@@ -24,6 +24,8 @@ pub struct LiveProgress {
     pub marked: bool,
     /// The hash of its pod template.
     pub template: Option<String>,
+    /// The hash by which a hold would name its pod template; see [`held_template_hash`].
+    pub held_template: Option<String>,
     /// True when its rollout was over long ago, by all that the cluster says; see [`has_settled`].
     pub settled: bool,
     /// The baseline from which it would be judged.
@@ -206,7 +208,16 @@ mod tests {
 
     fn live(complete: bool, ours: bool) -> Option<LiveProgress> {
         let (marked, settled, is_rolling_update) = (true, false, false);
-        Some(LiveProgress { complete, is_rolling_update, ours, marked, template: None, settled, baseline: baseline(7) })
+        Some(LiveProgress {
+            complete,
+            is_rolling_update,
+            ours,
+            marked,
+            template: None,
+            held_template: None,
+            settled,
+            baseline: baseline(7),
+        })
     }
 
     fn hold(by: Option<&str>) -> PlanStep {

@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::manifest::ObjectKey;
 use crate::rollout::ownership::field_path::FieldPath;
 use crate::rollout::ownership::ignored_fields::IgnoredFields;
+use crate::rollout::template::without_restart;
 use crate::rollout::{CommitId, marks};
 
 /// The most companions that one hold names, so that the annotation stays small.
@@ -23,7 +24,8 @@ pub struct Hold {
     /// names none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
-    /// The short hash of the pod template that the workload went back to: its template while it is held. Empty for an
+    /// The short hash of the pod template that the workload went back to, without the time of a restart: its template
+    /// while it is held. Empty for an
     /// object without one, a ConfigMap that went back with the workload that it failed with: that has its former
     /// manifest.
     pub template: String,
@@ -102,14 +104,16 @@ impl Hold {
     #[must_use]
     pub fn is_about(&self, template: &Value) -> bool {
         let ignored_fields = IgnoredFields::of(&self.ignored_fields);
-        let is_it = |template: &Value| ignored_fields.template_hash(template) == self.template;
-        is_it(template) || is_it(&without_restart(template))
+        // Earlier builds wrote the time of a restart into the hash.
+        self.template == held_template_hash(template, &ignored_fields)
+            || self.template == ignored_fields.template_hash(template)
     }
 
     /// Returns the same hold about this pod template, of which these fields are left alone.
     #[must_use]
     pub fn about(self, template: &Value, ignored_fields: &IgnoredFields) -> Hold {
-        Hold { template: ignored_fields.template_hash(template), ignored_fields: ignored_fields.in_template(), ..self }
+        let template = held_template_hash(template, ignored_fields);
+        Hold { template, ignored_fields: ignored_fields.in_template(), ..self }
     }
 
     /// Returns the same hold about a pod template that took the place of the one that it was about.
@@ -134,13 +138,11 @@ impl Hold {
     }
 }
 
-/// Returns a pod template without the time of a restart.
-fn without_restart(template: &Value) -> Value {
-    let mut template = template.clone();
-    if let Some(annotations) = template.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
-        annotations.remove(marks::RESTARTED_AT);
-    }
-    template
+/// Returns the short hash by which a hold names a pod template: without the time of a restart, and without the fields
+/// that are left alone.
+#[must_use]
+pub fn held_template_hash(template: &Value, ignored_fields: &IgnoredFields) -> String {
+    ignored_fields.template_hash(&without_restart(template))
 }
 
 #[cfg(test)]
@@ -182,6 +184,24 @@ mod tests {
         let plain = hold().about(&template("web:1", 1), &IgnoredFields::default());
         assert!(plain.is_about(&template("web:1", 1)) && !plain.is_about(&template("web:1", 2)));
         assert!(!plain.to_annotation().contains("leftAlone"));
+    }
+
+    #[test]
+    fn a_restart_leaves_it_about_its_template() {
+        let template = |restarted: Option<&str>, image: &str| {
+            let annotations = restarted.map(|at| json!({marks::RESTARTED_AT: at})).unwrap_or_default();
+            json!({"metadata": {"annotations": annotations}, "spec": {"image": image}})
+        };
+        for before in [None, Some("2026-11-20T01:02:03Z")] {
+            let held = hold().about(&template(before, "web:1"), &IgnoredFields::default());
+            for now in [None, before, Some("2026-11-21T09:00:00Z")] {
+                assert!(held.is_about(&template(now, "web:1")), "{before:?} {now:?}");
+                assert!(!held.is_about(&template(now, "web:2")), "{before:?} {now:?}");
+            }
+        }
+        let template = template(Some("2026-11-20T01:02:03Z"), "web:1");
+        let of_an_earlier_build = Hold { template: IgnoredFields::default().template_hash(&template), ..hold() };
+        assert!(of_an_earlier_build.is_about(&template));
     }
 
     #[test]
