@@ -104,9 +104,12 @@ impl Source {
     }
 
     /// Returns the hold that somebody has taken off an object, which has `now`. A hold that a newer commit has released
-    /// is gone with that commit's own write, however late the watch reports it; a rollback writes none without.
+    /// is gone with that commit's own write, however late the watch reports it; a rollback writes none without. A hold
+    /// that is still kept was lost by the cluster.
     fn released(&self, key: &ObjectKey, now: Option<&Hold>) -> Option<Hold> {
-        let before = self.state.live.get(key)?.hold.as_ref().filter(|_| now.is_none() && !self.is_going_forth(key))?;
+        let is_lost = || self.context.holds.of(key).is_some();
+        let may_be = now.is_none() && !self.is_going_forth(key) && !is_lost();
+        let before = self.state.live.get(key)?.hold.as_ref().filter(|_| may_be)?;
         let desired = self.desired();
         let manifest = desired.hash(key)?.to_string();
         before.keeps(&manifest, desired.configuration_of(key).as_deref()).then(|| (**before).clone())

@@ -1,8 +1,10 @@
 //! The real control plane: etcd, kube-apiserver and kube-controller-manager from `KUBEBUILDER_ASSETS`, on loopback, on
 //! free ports, in a temporary folder, stopped when dropped.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -45,7 +47,8 @@ pub struct ControlPlane {
     processes: Vec<Process>,
     server: String,
     etcd: String,
-    api_server: Vec<(&'static str, String)>,
+    /// The options of each program that was started.
+    options: BTreeMap<&'static str, Vec<(&'static str, String)>>,
     folder: tempfile::TempDir,
     assets: PathBuf,
 }
@@ -115,10 +118,10 @@ impl ControlPlane {
         let etcd_url = format!("http://127.0.0.1:{client_port}");
         let peer_url = format!("http://127.0.0.1:{peer_port}");
         let server = format!("https://127.0.0.1:{secure_port}");
-        let (processes, api_server, assets) = (Vec::new(), Vec::new(), assets.to_owned());
-        let mut plane = ControlPlane { processes, server, etcd: etcd_url.clone(), api_server, assets, folder };
+        let (processes, options, assets) = (Vec::new(), BTreeMap::new(), assets.to_owned());
+        let mut plane = ControlPlane { processes, server, etcd: etcd_url.clone(), options, assets, folder };
         let at = |plane: &ControlPlane, name: &str| plane.folder.path().join(name).display().to_string();
-        let etcd = [
+        let etcd = vec![
             ("--data-dir", at(&plane, "etcd")),
             ("--listen-client-urls", etcd_url.clone()),
             ("--advertise-client-urls", etcd_url.clone()),
@@ -127,8 +130,9 @@ impl ControlPlane {
             ("--initial-cluster", format!("default={peer_url}")),
             ("--log-level", "error".to_owned()),
         ];
-        plane.spawn("etcd", &etcd, &["--unsafe-no-fsync"]);
-        plane.api_server = vec![
+        plane.options.insert("etcd", etcd);
+        plane.spawn("etcd");
+        let api_server = vec![
             ("--etcd-servers", etcd_url),
             ("--secure-port", secure_port.to_string()),
             ("--bind-address", "127.0.0.1".to_owned()),
@@ -142,6 +146,7 @@ impl ControlPlane {
             ("--endpoint-reconciler-type", "none".to_owned()),
             ("--kubelet-preferred-address-types", "InternalIP".to_owned()),
         ];
+        plane.options.insert("kube-apiserver", api_server);
         fs::write(plane.kubeconfig(), kubeconfig(&plane.server, "admin")).expect("write the kubeconfig");
         plane.serve().await;
         let controllers = match controllers {
@@ -154,7 +159,8 @@ impl ControlPlane {
             let (key, root) = (at(&plane, "sa.key"), at(&plane, "certs/apiserver.crt"));
             let mut manager = manager_options(&config, &at(&plane, "certs"), &key, &root, manager_port);
             manager.push(("--controllers", controllers.to_owned()));
-            plane.spawn("kube-controller-manager", &manager, &[]);
+            plane.options.insert("kube-controller-manager", manager);
+            plane.spawn("kube-controller-manager");
         }
         plane
     }
@@ -166,7 +172,35 @@ impl ControlPlane {
 
     /// Ends kube-controller-manager, as a crash would.
     pub fn kill_controllers(&mut self) {
-        self.processes.retain(|process| process.name != "kube-controller-manager");
+        self.kill("kube-controller-manager");
+    }
+
+    fn kill(&mut self, name: &str) {
+        self.processes.retain(|process| process.name != name);
+    }
+
+    /// Takes a snapshot of etcd's data, for which etcd and the API server are away for a moment.
+    pub async fn back_up(&mut self) -> tempfile::TempDir {
+        self.kill("kube-apiserver");
+        self.kill("etcd");
+        let snapshot = tempfile::tempdir().expect("a temporary folder");
+        copy_folder(&self.folder.path().join("etcd"), snapshot.path());
+        self.spawn("etcd");
+        self.serve().await;
+        snapshot
+    }
+
+    /// Sets etcd back to a snapshot, and starts everything anew, as the documentation of Kubernetes says.
+    pub async fn restore(&mut self, snapshot: &Path) {
+        ["kube-controller-manager", "kube-apiserver", "etcd"].into_iter().for_each(|name| self.kill(name));
+        let data = self.folder.path().join("etcd");
+        fs::remove_dir_all(&data).expect("etcd's folder goes");
+        copy_folder(snapshot, &data);
+        self.spawn("etcd");
+        self.serve().await;
+        if self.options.contains_key("kube-controller-manager") {
+            self.spawn("kube-controller-manager");
+        }
     }
 
     /// Returns kube-controller-manager's log until now; nothing if there is none.
@@ -176,7 +210,7 @@ impl ControlPlane {
 
     /// Lets etcd forget everything before its newest revision. The API server's caches don't: it is started anew.
     pub async fn compact(&mut self) {
-        self.processes.retain(|process| process.name != "kube-apiserver");
+        self.kill("kube-apiserver");
         let head = self.ask_etcd("range", &json!({ "key": "AA==" })).await;
         let newest = head["header"]["revision"].clone();
         self.ask_etcd("compaction", &json!({ "revision": newest, "physical": true })).await;
@@ -193,9 +227,7 @@ impl ControlPlane {
 
     /// Starts the API server, and waits until it is ready.
     async fn serve(&mut self) {
-        // Privileged containers are allowed, as in every real cluster.
-        let options = self.api_server.clone();
-        self.spawn("kube-apiserver", &options, &["--allow-privileged"]);
+        self.spawn("kube-apiserver");
         self.wait_until_ready().await;
     }
 
@@ -249,8 +281,14 @@ impl ControlPlane {
         kubectl
     }
 
-    fn spawn(&mut self, name: &str, options: &[(&str, String)], flags: &[&str]) {
-        self.processes.push(spawn(&self.assets.join(name), self.folder.path(), options, flags));
+    fn spawn(&mut self, name: &str) {
+        let flags: &[&str] = match name {
+            "etcd" => &["--unsafe-no-fsync"],
+            // Privileged containers are allowed, as in every real cluster.
+            "kube-apiserver" => &["--allow-privileged"],
+            _ => &[],
+        };
+        self.processes.push(spawn(&self.assets.join(name), self.folder.path(), &self.options[name], flags));
     }
 
     async fn wait_until_ready(&self) {
@@ -271,6 +309,21 @@ impl ControlPlane {
 /// Returns the output of a program that was started in `folder`.
 fn log_of(name: &str, folder: &Path) -> String {
     fs::read_to_string(folder.join(format!("{name}.log"))).unwrap_or_default()
+}
+
+/// Copies a folder with all that is in it.
+fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a folder");
+    fs::set_permissions(to, fs::Permissions::from_mode(0o700)).expect("a folder of its own");
+    for entry in fs::read_dir(from).expect("a folder to read") {
+        let entry = entry.expect("an entry");
+        let target = to.join(entry.file_name());
+        if entry.file_type().expect("its type").is_dir() {
+            copy_folder(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).expect("a copy");
+        }
+    }
 }
 
 /// Starts a program; what it says goes to a file of its name in `folder`.

@@ -26,6 +26,7 @@ mod main_job;
 mod main_job_kinds;
 mod main_job_not_served;
 mod main_job_rendered;
+mod main_job_restored;
 mod main_job_traps;
 mod manager_protobuf;
 mod objects;

@@ -14,14 +14,18 @@ use crate::support::daemon::{WIDGETS, World, broken, deployment, path_of, short}
 pub async fn real_world() -> Option<(ControlPlane, kubelet::Running, World)> {
     let assets = control_plane::assets("the main job on the real control plane")?;
     let plane = ControlPlane::start(&assets, Controllers::Real).await;
-    let clock = Clock::system();
-    let mut options = kubelet::Options::new(clock.clone(), Random::new(1), PodLogs::default());
-    // The API server asks the nodes for logs.
-    options.ports = kubelet::Ports::Open;
-    let nodes = kubelet::start(plane.client(), options);
-    let mut world = World::on(plane.client(), clock, None);
+    let nodes = start_nodes(&plane);
+    let mut world = World::on(plane.client(), Clock::system(), None);
     world.repository.author("Ada", "ada@example.com");
     Some((plane, nodes, world))
+}
+
+/// Starts the nodes of the real control plane.
+pub fn start_nodes(plane: &ControlPlane) -> kubelet::Running {
+    let mut options = kubelet::Options::new(Clock::system(), Random::new(1), PodLogs::default());
+    // The API server asks the nodes for logs.
+    options.ports = kubelet::Ports::Open;
+    kubelet::start(plane.client(), options)
 }
 
 /// Applies `manifests/belay` as its first line says, and returns the token that its pod would find.

@@ -150,7 +150,9 @@ async fn what_was_held_is_held_again() {
             world.through(&bad).await;
             restore(&mut world, &backup, belay).await;
             ends_with(&mut world, kind, "web:1", Some(&bad), &case).await;
-            assert_eq!(outcome(&world, &bad, kind).0, Outcome::RolledBack, "{case}");
+            let (of_bad, all) = outcome(&world, &bad, kind);
+            assert_eq!(of_bad, Outcome::RolledBack, "{case}");
+            assert!(all.iter().all(|record| record.trigger != Trigger::Retry), "{case}: nobody let it in: {all:#?}");
             assert!(world.status().summary().contains("1 held"), "{case}: {}", world.status().summary());
             let fix = world.push("web.yaml", &kind.slowly("web:3", "ready"), "Fix it");
             ends_with(&mut world, kind, "web:3", None, &case).await;
