@@ -105,12 +105,14 @@ impl Source {
         }
     }
 
-    /// Returns true when an object still has the manifest that the commit gave it, and nothing else is done about it.
+    /// Returns true when an object still has the manifest that the commit gave it, and nothing else is done about it. It
+    /// may have gone back meanwhile with another object of the commit.
     fn is_to_go_back(&self, Charged { manifest, .. }: &Charged) -> bool {
         let key = &manifest.key;
         let left_alone = self.state.live.get(key).is_some_and(|facts| facts.suspended);
         self.desired().hash(key) == Some(manifest.hash)
             && !left_alone
+            && !self.context.goes_back_already(manifest)
             && !self.state.rollouts.under_way.contains_key(key)
     }
 
@@ -155,6 +157,17 @@ impl Context {
         let under_way = under_way.map(|(_, other)| (other.object.clone(), other.id)).collect();
         let complete = parts.iter().filter_map(|(part, record)| self.live_part(desired, *part, record)).collect();
         Some(FailedCommit { object, reason, under_way, complete })
+    }
+
+    /// Returns true when an object has gone back from this manifest, or is about to, with another object. It blocks.
+    pub(super) fn goes_back_already(&self, manifest: &Manifest) -> bool {
+        let hash = manifest.hash.to_string();
+        let is_held = self.holds.of(&manifest.key).is_some_and(|kept| kept.hold.manifest == hash);
+        is_held || {
+            let newest = self.newest_record(&manifest.key).filter(|newest| !newest.outcome.is_final());
+            let with_another = |newest: &Record| matches!(newest.trigger, Trigger::Together(_));
+            newest.is_some_and(|newest| with_another(&newest) && newest.manifest_hash == Some(hash))
+        }
     }
 
     /// Returns why everything else of a commit goes back, if an object of it has failed. It blocks.

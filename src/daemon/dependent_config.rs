@@ -113,7 +113,7 @@ pub(super) async fn task(
         Ok(live.map(|live| (served, live)))
     });
     let Ok(Some((served, live))) = read.await? else { return Ok(None) };
-    if Hold::on(&live).is_some_and(|hold| hold.manifest == manifest.hash.to_string()) {
+    if context.goes_back_already(manifest) {
         return Ok(None);
     }
     let record = begin(work, manifest, reason);
