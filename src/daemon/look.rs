@@ -1,5 +1,6 @@
 //! Fetches the repository, and reads a new head. It runs beside the loop.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use super::beyond_limits::HeadRead;
 use super::cleanup::Pruning;
 use super::context::Context;
 use super::desired_state::DesiredState;
+use super::head_change::HeadChange;
 use super::repository::Repository;
 use super::task_result::{LookEnd, Looked, TaskResult};
 use crate::git::{Follow, GitError, Wake, Watching};
@@ -32,6 +34,8 @@ pub(super) struct RepositoryLook {
     pub comes_after: bool,
     /// The head that was read last, or refused.
     pub known: Option<CommitId>,
+    /// The paths that an earlier run of the daemon complained about, until something is read.
+    pub complained: BTreeSet<String>,
 }
 
 /// The result of a fetch.
@@ -102,7 +106,8 @@ impl RepositoryLook {
             let read = HeadRead { head: head.clone(), planned: planned.cloned(), known: self.desired.at.clone() };
             repository.beyond_limits.unless_beyond(read, || {
                 waits = repository.waits_for_capabilities(head)?;
-                if waits { Ok(None) } else { repository.news(&self.desired, planned, head, self.pruning).map(Some) }
+                let news = || repository.news(&self.desired, planned, head, self.pruning, &self.complained);
+                if waits { Ok(None) } else { news().map(Some) }
             })
         });
         let given_up = looked.as_ref().is_err_and(GitError::is_given_up);
@@ -113,15 +118,20 @@ impl RepositoryLook {
         let kept = match (&looked, planned) {
             (Err(_) | Ok(Looked::Same(None)), Some(planned)) if self.known.is_none() && !waits && !given_up => {
                 waits = repository.waits_for_capabilities(planned).unwrap_or(false);
-                (!waits).then(|| repository.kept(&self.desired, planned, self.pruning)).flatten().map(Box::new)
+                (!waits).then(|| self.kept(planned)).flatten()
             }
             (Ok(Looked::New(news)), Some(planned))
                 if self.comes_after && self.known.is_none() && news.suspect.is_none() && news.head.id != *planned =>
             {
-                repository.kept(&self.desired, planned, self.pruning).map(Box::new)
+                self.kept(planned)
             }
             _ => None,
         };
         LookResult { end: LookEnd { looked, kept, known: self.desired }, waits, given_up }
+    }
+
+    /// Returns the change to the commit that was planned last, from the mirror.
+    fn kept(&self, planned: &CommitId) -> Option<Box<HeadChange>> {
+        self.repository.kept(&self.desired, planned, self.pruning, &self.complained).map(Box::new)
     }
 }

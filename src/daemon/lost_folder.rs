@@ -1,6 +1,7 @@
 //! Folders of manifests in whose place there is something else at a commit: a symbolic link, a submodule, or a file.
 //! belay goes into none of them, so nothing says that the folder's objects have left.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::commit_tree::CommitTree;
@@ -8,64 +9,123 @@ use super::context::Context;
 use super::desired_state::{DesiredState, HeadFiles, ReadFile};
 use super::repository::Repository;
 use super::units::{Content, SourceChange};
-use crate::git::{EntryKind, GitError};
+use crate::git::GitError;
 use crate::render::{Node, Tree as _, folders_above};
-use belay_core::manifest::{Complaint, File, ObjectKey, Place, is_manifest};
-use belay_core::rollout::CommitId;
+use belay_core::manifest::{File, FolderReplacement, NotRead, ObjectKey, is_manifest};
+use belay_core::rollout::{CommitId, Record, Trigger};
 
 impl Context {
-    /// Returns the sentence about the folder that an object was written in last, if there is something else in its
-    /// place by now.
-    pub(super) async fn was_in_lost_folder(&self, key: &ObjectKey) -> Option<String> {
-        let path = self.newest_record(key)?.place?.path;
-        let head = self.repository.desired().at.clone()?;
-        let (repository, asked) = (self.repository.clone(), Arc::clone(&path));
-        let lost = self.repository.blocking_pool.run(move || repository.lost_folder(&head, &asked)).await;
-        match lost {
-            Ok(lost) => lost.map(|(folder, words)| format!("the folder {folder} {words}")),
-            // Objects that are not known to have left are not deleted.
-            Err(error) => Some(format!("the folder of {path} can't be checked: {error}")),
+    /// Returns the sentences about the folders that these objects were written in last, if there is something else in
+    /// their place by now. The history names the file of an object; if it does not, Git does.
+    pub(super) async fn in_lost_folders(self: &Arc<Context>, keys: BTreeSet<ObjectKey>) -> BTreeMap<ObjectKey, String> {
+        if keys.is_empty() {
+            return BTreeMap::new();
         }
+        let Some(head) = self.repository.desired().at.clone() else { return BTreeMap::new() };
+        let context = Arc::clone(self);
+        let find = move || {
+            let (paths, unknown) = context.recorded_files(keys);
+            let named = context.repository.named(&head, &unknown);
+            // Objects that are not known to have left are not deleted.
+            let unchecked = |what: &str, error: GitError| format!("{what} can't be checked: {error}");
+            let named = match named {
+                Ok(named) => named,
+                Err(error) => {
+                    let why = unchecked("the folder that it was in", error);
+                    return unknown.into_iter().map(|key| (key, why.clone())).collect();
+                }
+            };
+            let lost = |(key, path): (ObjectKey, Arc<str>)| match context.repository.lost_folder(&head, &path) {
+                Ok(lost) => lost.map(|(folder, now)| (key, format!("the folder {folder} {}", now.words()))),
+                Err(error) => Some((key, unchecked(&format!("the folder of {path}"), error))),
+            };
+            paths.into_iter().chain(named).filter_map(lost).collect()
+        };
+        self.repository.blocking_pool.run(find).await
+    }
+
+    /// Returns the files in which the history last saw objects, and the objects that it has no record of. It blocks.
+    fn recorded_files(&self, keys: BTreeSet<ObjectKey>) -> (BTreeMap<ObjectKey, Arc<str>>, BTreeSet<ObjectKey>) {
+        let (mut paths, mut unknown) = (BTreeMap::new(), BTreeSet::new());
+        for key in keys {
+            match self.newest_record(&key) {
+                Some(Record { place: Some(place), .. }) => drop(paths.insert(key, place.path)),
+                // A record that was rebuilt after the history was lost names no file.
+                Some(Record { trigger: Trigger::Rebuilt, .. }) | None => drop(unknown.insert(key)),
+                Some(_) => {}
+            }
+        }
+        (paths, unknown)
     }
 }
 
 impl Repository {
-    /// Returns the folder above a path in whose place there is something else at a commit, with words for that.
-    fn lost_folder(&self, at: &CommitId, path: &str) -> Result<Option<(String, &'static str)>, GitError> {
+    /// Returns the folder above a path in whose place there is something else at a commit, with what that is.
+    fn lost_folder(&self, at: &CommitId, path: &str) -> Result<Option<(String, FolderReplacement)>, GitError> {
         let tree = CommitTree::new(&self.mirror, at);
         for folder in folders_above(path) {
-            match tree.node(folder)? {
-                Some(Node::Folder(_)) => {}
-                Some(Node::Link) => return Ok(Some((folder.to_owned(), words(EntryKind::Symlink)))),
-                Some(Node::Submodule) => return Ok(Some((folder.to_owned(), words(EntryKind::Submodule)))),
-                Some(Node::File(_)) => return Ok(Some((folder.to_owned(), words(EntryKind::File)))),
+            let now = match tree.node(folder)? {
+                Some(Node::Folder(_)) => continue,
+                Some(Node::Link) => FolderReplacement::Link,
+                Some(Node::Submodule) => FolderReplacement::Submodule,
+                Some(Node::File(_)) => FolderReplacement::File,
                 None => return Ok(None),
-            }
+            };
+            return Ok(Some((folder.to_owned(), now)));
         }
         Ok(None)
     }
 }
 
-/// Returns the files in the place of lost folders: a complaint for each, and nothing if a folder, or nothing, is again.
-pub(super) fn lost_folders(known: &DesiredState, changes: &[SourceChange]) -> HeadFiles {
-    let had_manifests = |folder: &str| {
-        let gone = |change: &SourceChange| change.is_manifest && change.before.is_some() && change.after.is_none();
-        changes.iter().any(|change| gone(change) && is_in(&change.path, folder))
-    };
-    let mut files = HeadFiles::default();
-    for change in changes.iter().filter(|change| !is_manifest(&change.path)) {
-        let was_lost = known.unreadable().any(|path| **path == *change.path);
-        let path: Arc<str> = change.path.as_str().into();
-        match change.after {
-            Some(Content::Entry(entry)) if was_lost || had_manifests(&path) => {
-                let file = complained(&path, entry.kind).into();
-                files.insert(path, Some(ReadFile { file, content: None }));
+/// The facts by which a lost folder is recognised.
+pub(super) struct LostFolderFacts<'a> {
+    /// The desired state before the head.
+    pub known: &'a DesiredState,
+    /// The changes since that.
+    pub changes: &'a [SourceChange],
+    /// The changes since the commit that was planned last.
+    pub since_plan: &'a [SourceChange],
+    /// The paths that an earlier run of the daemon complained about.
+    pub complained: &'a BTreeSet<String>,
+}
+
+impl LostFolderFacts<'_> {
+    /// Returns the files in the place of lost folders: a complaint for each, and nothing if a folder, or nothing, is
+    /// again.
+    pub(super) fn files(&self) -> HeadFiles {
+        let mut files = HeadFiles::default();
+        for change in self.changes.iter().filter(|change| !is_manifest(&change.path)) {
+            let path: Arc<str> = change.path.as_str().into();
+            let was_lost = self.was_lost(&path);
+            match change.after {
+                Some(Content::Entry(entry)) if was_lost || self.had_manifests(&path) => {
+                    let complaint = NotRead::LostFolder(entry.kind.replaces_folder()).complaint(&path);
+                    let file = File::unreadable(Arc::clone(&path), vec![complaint]).into();
+                    files.insert(path, Some(ReadFile { file, content: None }));
+                }
+                None if was_lost => drop(files.insert(path, None)),
+                _ => {}
             }
-            None if was_lost => drop(files.insert(path, None)),
-            _ => {}
         }
+        files
     }
-    files
+
+    /// Returns true when a path was a lost folder already. Before the first reading, an earlier run said so: then
+    /// there is something in its place since before the last plan.
+    fn was_lost(&self, path: &str) -> bool {
+        if self.known.at.is_some() {
+            return self.known.unreadable().any(|unreadable| **unreadable == *path);
+        }
+        let is_new = |change: &SourceChange| change.path == path && change.before.is_none();
+        self.complained.contains(path) && !self.since_plan.iter().any(is_new)
+    }
+
+    /// Returns true when manifests in a folder are gone.
+    fn had_manifests(&self, folder: &str) -> bool {
+        let gone = |change: &SourceChange| change.is_manifest && change.before.is_some() && change.after.is_none();
+        let changes = self.changes.iter().chain(self.since_plan);
+        changes.filter(|change| gone(change)).any(|change| is_in(&change.path, folder))
+    }
 }
 
 /// Returns true when a path was in a folder that is lost by now.
@@ -76,19 +136,4 @@ pub(super) fn was_in_lost_folder(path: &str, after: &HeadFiles) -> bool {
 
 fn is_in(path: &str, folder: &str) -> bool {
     path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
-fn complained(path: &Arc<str>, kind: EntryKind) -> File {
-    let place = Place { path: Arc::clone(path), line: 1, column: 1 };
-    let message = format!("the folder {}; nothing that was in it is deleted", words(kind));
-    let hint = "put the folder with its manifests back, or delete what is there";
-    File::unreadable(Arc::clone(path), vec![Complaint::of_file(place, message, Some(hint.to_owned()))])
-}
-
-fn words(kind: EntryKind) -> &'static str {
-    match kind {
-        EntryKind::Symlink => "has become a symbolic link, and belay does not follow links",
-        EntryKind::Submodule => "has become a submodule, and belay does not enter other repositories",
-        EntryKind::File => "has become a file without the ending of a manifest",
-    }
 }

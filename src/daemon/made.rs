@@ -1,7 +1,8 @@
 //! The objects that this source created: known from its history and from Git, never from a label or a field manager,
 //! which anybody who may write one object can write.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::Value;
 use tracing::warn;
@@ -11,7 +12,7 @@ use super::repository::Repository;
 use super::units::Content;
 use crate::git::GitError;
 use crate::history::Query;
-use belay_core::manifest::ObjectKey;
+use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::{
     self, CommitId, OtherLabel, Outcome, ReasonCode, Record, Trigger, Wanted, is_label_of_others,
 };
@@ -75,8 +76,8 @@ impl Context {
         let named = self.ask_git(move |repository| repository.named(&at, &asked).map(Some)).await;
         // Objects that could not be looked up now are tried again.
         if let Some(named) = named {
-            self.repository.unmanaged.add(&head, unknown.difference(&named).cloned());
-            made.extend(named);
+            self.repository.unmanaged.add(&head, unknown.into_iter().filter(|key| !named.contains_key(key)));
+            made.extend(named.into_keys());
         }
         made
     }
@@ -164,10 +165,18 @@ fn is_owner(records: &[Record]) -> bool {
 }
 
 impl Repository {
-    /// Returns those of `keys` that a manifest of some commit up to `head` named, as far back as belay searches.
-    fn named(&self, head: &CommitId, keys: &BTreeSet<ObjectKey>) -> Result<BTreeSet<ObjectKey>, GitError> {
+    /// Returns those of `keys` that a manifest of some commit up to `head` named, as far back as belay searches, each
+    /// with the file that it was in last.
+    pub(super) fn named(
+        &self,
+        head: &CommitId,
+        keys: &BTreeSet<ObjectKey>,
+    ) -> Result<BTreeMap<ObjectKey, Arc<str>>, GitError> {
         let scopes = self.desired().scopes.clone();
-        let mut named = BTreeSet::new();
+        let mut named = BTreeMap::new();
+        if keys.is_empty() {
+            return Ok(named);
+        }
         let mut at = head.clone();
         let mut rendered = 0;
         for _ in 0..COMMITS {
@@ -187,7 +196,11 @@ impl Repository {
                     }
                 }
                 let file = self.read(&change.path, content, &scopes)?;
-                named.extend(file.manifests.into_iter().map(|manifest| manifest.key).filter(|key| keys.contains(key)));
+                for Manifest { key, place, .. } in file.manifests {
+                    if keys.contains(&key) {
+                        named.entry(key).or_insert(place.path);
+                    }
+                }
             }
             if named.len() == keys.len() {
                 break;

@@ -2,6 +2,7 @@
 //! force: rollouts under way are judged, holds are shown, changes by hand are corrected. Nothing newer is begun,
 //! nothing is created or deleted, and objects of another daemon's newer commit are left alone.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -18,8 +19,14 @@ use belay_core::rollout::{CommitId, PlanStep, Reason, ReasonCode, marks};
 impl Repository {
     /// Returns the change to the commit that was planned last, from the mirror, for a start while the repository does
     /// not answer.
-    pub(super) fn kept(&self, known: &Arc<DesiredState>, planned: &CommitId, pruning: Pruning) -> Option<HeadChange> {
-        let kept = self.news(known, Some(planned), planned, pruning);
+    pub(super) fn kept(
+        &self,
+        known: &Arc<DesiredState>,
+        planned: &CommitId,
+        pruning: Pruning,
+        complained: &BTreeSet<String>,
+    ) -> Option<HeadChange> {
+        let kept = self.news(known, Some(planned), planned, pruning, complained);
         kept.inspect_err(|error| warn!(%error, "failed to read what the mirror holds")).ok()
     }
 

@@ -102,6 +102,7 @@ impl Source {
             comes_after: self.context.before.is_some(),
             desired: self.desired(),
             known,
+            complained: self.complained_before(),
         };
         self.tasks.spawn(look.run(Arc::clone(&self.context)));
     }

@@ -55,7 +55,7 @@ pub(super) async fn plan(context: &Arc<Context>, candidates: Option<Candidates>)
     let keys: BTreeSet<ObjectKey> = candidates.objects.keys().filter(|key| !new.contains(key)).cloned().collect();
     let made = context.made(&keys).await;
     let (mut unmanaged, mut suspended): (Vec<ObjectKey>, Vec<Served>) = Default::default();
-    let (mut references, mut lost) = (RevisionReferences::default(), BTreeMap::new());
+    let mut references = RevisionReferences::default();
     let objects = stream::iter(candidates.objects.into_values()).map(|charged| async move {
         let found = find(context, &charged.manifest).await;
         (charged, found)
@@ -90,14 +90,14 @@ pub(super) async fn plan(context: &Arc<Context>, candidates: Option<Candidates>)
             Prunable::Yes if references.has(context, &key).await => {
                 info!(object = %key, "left the repository and stays for now: a revision that a workload may go back to names it");
             }
-            Prunable::Yes => match context.was_in_lost_folder(&key).await {
-                Some(why) => drop(lost.insert(key, why)),
-                None => leaving.push((charged, served, trigger)),
-            },
+            Prunable::Yes => leaving.push((charged, served, trigger)),
             Prunable::Stays(why) => info!(object = %key, why, "left the repository and stays"),
         }
     }
     context.warn_unmanaged(&unmanaged);
+    let lost =
+        context.in_lost_folders(leaving.iter().map(|(charged, ..)| charged.manifest.key.clone()).collect()).await;
+    leaving.retain(|(charged, ..)| !lost.contains_key(&charged.manifest.key));
     if leaving.len() <= limit {
         context.status.trouble("prune", said_of_lost(&lost));
         let prune = |(charged, served, trigger)| prune_step(charged, Some(served), PlanStep::Prune, trigger);

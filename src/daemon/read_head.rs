@@ -10,7 +10,7 @@ use super::cleanup::Pruning;
 use super::desired_state::{DesiredState, HeadFiles, ReadFile};
 use super::head_change::{HeadChange, Known, SuspectHead};
 use super::head_reading::HeadReading;
-use super::lost_folder::lost_folders;
+use super::lost_folder::LostFolderFacts;
 use super::panics::{contained_now, internal_error};
 use super::repository::Repository;
 use super::units::{Content, SourceChange, SourceChanges};
@@ -44,13 +44,14 @@ impl Repository {
     /// Returns the change from the commit that was planned last to `head`. Only files that differ from the desired
     /// state at `known` are read for it.
     ///
-    /// A suspect change is not taken up, unless the options of belay or the head's own commit allow deletions.
+    /// `complained` are the paths that an earlier run complained about. A suspect change is not taken up, unless the options of belay or the head's own commit allow deletions.
     pub(super) fn news(
         &self,
         known: &Arc<DesiredState>,
         planned: Option<&CommitId>,
         head: &CommitId,
         pruning: Pruning,
+        complained: &BTreeSet<String>,
     ) -> Result<HeadChange, GitError> {
         let _attempt = self.mirror.attempt();
         let mut for_desired = self.changes(known.at.as_ref(), head)?;
@@ -67,14 +68,20 @@ impl Repository {
                 .iter()
                 .map(|odd| (odd.shown.as_str().into(), Some(ReadFile { file: odd_file(odd).into(), content: None }))),
         );
-        files.extend(lost_folders(known, &for_desired.changes));
         let is_planned = known.at.as_ref() == planned;
+        let since_plan = if is_planned { None } else { Some(self.changes(planned, head)?) };
+        let lost = LostFolderFacts {
+            known,
+            changes: &for_desired.changes,
+            since_plan: since_plan.as_ref().map_or(&[], |since| &since.changes),
+            complained,
+        };
+        files.extend(lost.files());
         let before = match known.at {
             Some(_) if is_planned => known_objects(known, &for_desired),
             _ => Known::new(),
         };
-        let for_plan = if is_planned { for_desired } else { self.changes(planned, head)? };
-        let SourceChanges { changes: for_plan, odd } = for_plan;
+        let SourceChanges { changes: for_plan, odd } = since_plan.unwrap_or(for_desired);
         let suspect = match self.suspect(known, &files, &for_plan, planned, head) {
             Some(_) if pruning == Pruning::Unlimited || self.is_meant(head)? => None,
             suspect => suspect,

@@ -183,7 +183,7 @@ impl Source {
         let unread: BTreeSet<String> = desired.complained_files();
         let stays = |key: &ObjectKey, standing: &ObjectStanding| match standing.state {
             ObjectState::Orphaned => !desired.mentions(key),
-            _ if key.kind == "File" && key.group.is_empty() => unread.contains(&key.name),
+            _ if is_file(key) => unread.contains(&key.name),
             _ => desired.mentions(key),
         };
         let found = self.context.status.read(|source| {
@@ -207,6 +207,17 @@ impl Source {
         drop(desired);
         left.iter().for_each(|key| self.note_standing(key, None));
         places.iter().for_each(|place| self.context.status.trouble(place, None));
+    }
+
+    /// Returns the paths that an earlier run of the daemon complained about; none as soon as something is read.
+    pub(super) fn complained_before(&self) -> BTreeSet<String> {
+        if self.desired().at.is_some() {
+            return BTreeSet::new();
+        }
+        let paths = |source: &SourceStatus| {
+            source.ended.keys().filter(|key| is_file(key)).map(|key| key.name.clone()).collect()
+        };
+        self.context.status.read(paths).unwrap_or_default()
     }
 
     /// Says of objects whose manifests have moved to another file or line where these are now.
@@ -267,6 +278,11 @@ impl Source {
             }
         }
     }
+}
+
+/// Returns true for the key under which a file is recorded that names no object.
+fn is_file(key: &ObjectKey) -> bool {
+    key.kind == "File" && key.group.is_empty()
 }
 
 /// The objects that have left the repository and stay.

@@ -36,6 +36,7 @@ pub use transport::location::{InvalidLocation, Location, Origin, Scheme};
 pub use transport::redirect::redirected;
 pub use transport::ssh_errors::ssh_error;
 pub use transport::wake::{Wake, Watching};
+pub use worktree::lost_folders::LostFolder;
 pub use worktree::revision::Revision;
 pub use worktree::signing::Signing;
 pub use worktree::working_copy::{Edit, WorkingCopy, create_bare};

@@ -71,6 +71,7 @@ const MANIFESTS: &[Row] = &[
             "crates/belay-core/src/manifest/yaml/limits.rs depth",
         ],
     ),
+    ("commits of a working copy", &["src/git/worktree/lost_folders.rs COMMITS"]),
     ("changes at once in", &["src/daemon/read_head.rs HELD"]),
     ("a change-cause", &["crates/belay-core/src/rollout/record/commit.rs CHANGE_CAUSE_LIMIT"]),
     ("the pod template of a held", &["src/history/write/fallback_template.rs SIZE"]),

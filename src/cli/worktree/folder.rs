@@ -9,6 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 
 use super::disk_tree::DiskTree;
+use super::lost_folders::FolderInGit;
 use super::units::FolderUnits;
 use crate::cli::session::configured::Reading;
 use crate::git::{OddPath, Revision, WorkingCopy};
@@ -41,7 +42,7 @@ pub(in crate::cli) fn read(path: Option<&Path>, reading: &Reading, scopes: Scope
     if let Some(path) = path.filter(|path| path.is_file()) {
         let bytes = std::fs::read(path).with_context(|| format!("failed to read {}", path.display()))?;
         let path: Arc<str> = path.to_string_lossy().into();
-        return Ok(read_all(BTreeMap::from([plain(path, &bytes)]), scopes));
+        return Ok(read_all(BTreeMap::from([plain(path, &bytes)]), scopes).0);
     }
     let asked = path.unwrap_or(Path::new("."));
     let (tree, folder) =
@@ -58,20 +59,28 @@ pub(in crate::cli) fn read(path: Option<&Path>, reading: &Reading, scopes: Scope
     let (contents, units) = (contents(&root.join(&start), &start)?, FolderUnits::below(tree, &start, reading));
     let shown = |path: &str| shown_from(asked, &folder, path);
     // A file that Git ignores is in no commit that the daemon reads.
-    let copy = reading.followed.as_ref().and_then(|_| WorkingCopy::open(&root).ok());
-    let is_ignored = |path: &str| copy.as_ref().is_some_and(|copy| copy.ignores(path));
+    let copy = WorkingCopy::open(&root).ok();
+    let followed = copy.as_ref().filter(|_| reading.followed.is_some());
+    let is_ignored = |path: &str| followed.is_some_and(|copy| copy.ignores(path));
     let counts = |path: &str| is_below(path, below) && !units.plan.covers(path) && !is_ignored(path);
     let files = contents.files.iter().filter(|(path, _)| counts(path));
     let files = files.map(|(path, bytes)| plain(shown(path), bytes)).collect();
     let counts_unit =
         |unit: &Unit| (is_below(&unit.path, below) || reading.options.names(unit)) && !is_ignored(&unit.path);
-    let mut found = read_with_units(files, &units, counts_unit, shown, scopes);
+    let (mut found, scopes) = read_with_units(files, &units, counts_unit, shown, scopes);
     found.warnings = units.warnings(shown);
     let odd = contents.odd.into_iter().filter(|odd| counts(&odd.shown));
     let odd = odd.map(|odd| OddPath { shown: shown(&odd.shown).to_string(), ..odd }.complaint());
     let links = contents.links.iter().filter(|path| counts(path));
     let links = links.filter_map(|path| Some(link(&units.tree, path)?.complaint(&shown(path))));
     found.complaints.extend(odd.chain(links));
+    if let Some(copy) = &copy {
+        let counts = |path: &str| is_read(path, &start) && counts(path);
+        let in_git =
+            FolderInGit { files: &found.files, complaints: &found.complaints, scopes: &scopes, copy, revision: None };
+        let lost = in_git.complaints(counts, shown)?;
+        found.complaints.extend(lost);
+    }
     Ok(found)
 }
 
@@ -107,9 +116,15 @@ fn is_below(path: &str, folder: &str) -> bool {
     folder.is_empty() || path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// Reads every manifest of a revision as the daemon would, by path from the root of the repository; `folder` leaves out
-/// all others.
+/// Returns true when a path lies below the folder where reading starts, and no name on the way there is passed over.
+fn is_read(path: &str, start: &str) -> bool {
+    is_below(path, start) && !is_passed_over(path.strip_prefix(start).unwrap_or(path).trim_start_matches('/'))
+}
+
+/// Reads every manifest of a revision of a working copy as the daemon would, by path from the root of the repository;
+/// `folder` leaves out all others.
 pub(in crate::cli) fn read_revision(
+    copy: &WorkingCopy,
     tree: MemoryTree,
     folder: &str,
     revision: Revision,
@@ -123,22 +138,29 @@ pub(in crate::cli) fn read_revision(
             followed.common()
         }
     };
-    let Revision { files, links, submodules, odd, .. } = revision;
+    let Revision { commit, files, links, submodules, odd } = revision;
     let units = FolderUnits::below(tree, &start, reading);
     let shown = |path: &str| -> Arc<str> { path.into() };
     let inside = |path: &str| path.strip_prefix(&start).unwrap_or(path).trim_start_matches('/').to_owned();
-    let counts = |path: &str| {
-        is_below(path, folder) && is_below(path, &start) && !units.plan.covers(path) && !is_passed_over(&inside(path))
-    };
+    let counts = |path: &str| is_below(path, folder) && is_read(path, &start) && !units.plan.covers(path);
     let plain_files = files.iter().filter(|(path, _)| is_manifest(&inside(path)) && counts(path));
     let plain_files = plain_files.map(|(path, bytes)| plain(path.as_str().into(), bytes)).collect();
     let counts_unit = |unit: &Unit| is_below(&unit.path, folder) || reading.options.names(unit);
-    let mut found = read_with_units(plain_files, &units, counts_unit, shown, scopes);
+    let (mut found, scopes) = read_with_units(plain_files, &units, counts_unit, shown, scopes);
     let links = links.keys().filter(|path| counts(path)).filter_map(|path| Some((path, link(&units.tree, path)?)));
     let submodules = submodules.iter().filter(|path| is_manifest(&inside(path)) && counts(path));
     let not_read = links.chain(submodules.map(|path| (path, NotRead::Submodule)));
     found.complaints.extend(not_read.map(|(path, what)| what.complaint(path)));
     found.complaints.extend(odd.iter().filter(|odd| counts(&odd.shown)).map(OddPath::complaint));
+    let in_git = FolderInGit {
+        files: &found.files,
+        complaints: &found.complaints,
+        scopes: &scopes,
+        copy,
+        revision: Some(commit.id.as_str()),
+    };
+    let lost = in_git.complaints(counts, shown)?;
+    found.complaints.extend(lost);
     found.warnings = units.warnings(shown);
     Ok(found)
 }
@@ -162,14 +184,15 @@ fn has_all_folders<T: Tree<Error = Infallible>>(followed: &SourcePaths, tree: &T
     }
 }
 
-/// Reads these files and the rendered manifests of the units that count, its places as `shown` shows them.
+/// Reads these files and the rendered manifests of the units that count, its places as `shown` shows them. Returns what
+/// is known of the kinds by then, too.
 fn read_with_units<'a, T: Tree<Error = Infallible>>(
     mut files: BTreeMap<Arc<str>, Read<'a>>,
     units: &'a FolderUnits<T>,
     counts: impl Fn(&Unit) -> bool,
     shown: impl Fn(&str) -> Arc<str> + Copy + 'a,
     scopes: Scopes,
-) -> Folder {
+) -> (Folder, Scopes) {
     for unit in units.plan.units.values().filter(|unit| counts(unit)) {
         files.insert(shown(&unit.path), Box::new(move |scopes| units.read(unit, scopes, shown)));
     }
@@ -181,8 +204,8 @@ fn plain(path: Arc<str>, bytes: &[u8]) -> (Arc<str>, Read<'_>) {
     (path, Box::new(move |scopes| read_file(&read, bytes, scopes)))
 }
 
-/// Reads all of these files.
-fn read_all(reads: BTreeMap<Arc<str>, Read<'_>>, mut scopes: Scopes) -> Folder {
+/// Reads all of these files. Returns what is known of the kinds by then, too.
+fn read_all(reads: BTreeMap<Arc<str>, Read<'_>>, mut scopes: Scopes) -> (Folder, Scopes) {
     let mut set = ManifestSet::new();
     let mut files: BTreeMap<Arc<str>, File> = BTreeMap::new();
     let mut waiting: BTreeSet<Arc<str>> = reads.keys().cloned().collect();
@@ -203,7 +226,7 @@ fn read_all(reads: BTreeMap<Arc<str>, Read<'_>>, mut scopes: Scopes) -> Folder {
     let after: Vec<After> = files.values().flat_map(|file| &file.manifests).filter_map(After::of).collect();
     let objects: Vec<&ObjectKey> = set.iter().map(|(key, _)| key).collect();
     complaints.extend(wrong_order(&after, |key| set.mentions(key), &objects));
-    Folder { files: files.into_values().collect(), complaints, warnings: Vec::new() }
+    (Folder { files: files.into_values().collect(), complaints, warnings: Vec::new() }, scopes)
 }
 
 /// The contents of a folder, by their paths from the root.

@@ -5,6 +5,7 @@ pub(in crate::cli) mod disk_tree;
 pub(in crate::cli) mod edit_op;
 pub(in crate::cli) mod folder;
 pub(in crate::cli) mod kustomization;
+mod lost_folders;
 pub(in crate::cli) mod pick;
 pub(in crate::cli) mod pushing;
 pub(in crate::cli) mod units;

@@ -9,6 +9,7 @@ use git2::{ErrorCode, ObjectType, Oid, Repository, Tree, TreeEntry};
 use super::names::{OddPath, shown, usable};
 use crate::git::error::GitError;
 use crate::git::mirror::{Mirror, oid};
+use belay_core::manifest::FolderReplacement;
 use belay_core::rollout::CommitId;
 
 /// No tree is larger, in bytes: room for 200,000 files and more in one folder.
@@ -227,6 +228,16 @@ impl Mirror {
 }
 
 impl EntryKind {
+    /// Returns it as the thing in the place of a folder.
+    #[must_use]
+    pub fn replaces_folder(self) -> FolderReplacement {
+        match self {
+            EntryKind::File => FolderReplacement::File,
+            EntryKind::Symlink => FolderReplacement::Link,
+            EntryKind::Submodule => FolderReplacement::Submodule,
+        }
+    }
+
     fn word(self) -> &'static str {
         match self {
             EntryKind::File => "file",

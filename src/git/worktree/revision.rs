@@ -14,7 +14,7 @@ use crate::git::read::tree::parts;
 use belay_core::rollout::Commit;
 
 /// The largest size of a file that is read from a revision, in bytes.
-const LARGEST: usize = 64 << 20;
+pub(super) const LARGEST: usize = 64 << 20;
 
 /// The longest path that a link leads to, in bytes.
 const LONGEST_PATH: usize = 4096;

@@ -191,6 +191,19 @@ async fn what_a_finalizer_keeps_is_not_complete_until_it_is_made_anew() {
     assert_eq!(world.record(&second, "ConfigMap default/map-0").outcome, Outcome::Complete);
 }
 
+const LOST: &str = "api/v1/namespaces/default/configmaps/lost";
+
+async fn is_complained_about(world: &mut World, head: &str, words: &str) {
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    world.through(head).await;
+    assert!(world.get(LOST).await.is_some(), "{words}");
+    assert_eq!(world.status().state(), SourceState::Degraded, "{words}");
+    let status = world.status();
+    let file = status.ended.iter().find(|(key, _)| key.to_string() == "File lost").map(|(_, file)| file.clone());
+    let said = file.and_then(|file| file.reason).map(|reason| reason.message).unwrap_or_default();
+    assert!(said.contains(words), "{said:?}, {:?}", troubles(world));
+}
+
 async fn becomes(kind: Kind, content: &str, words: &str) {
     let mut world = World::embedded().await;
     world.config.prune = true;
@@ -204,37 +217,66 @@ async fn becomes(kind: Kind, content: &str, words: &str) {
     let second = world.repository.commit("Another folder");
     world.repository.push();
     world.through(&second).await;
-    let lost = "api/v1/namespaces/default/configmaps/lost";
-    for start_again in [false, true] {
-        if start_again {
-            world.stop().await;
-            world.start();
-        }
-        tokio::time::sleep(Duration::from_mins(30)).await;
+    is_complained_about(&mut world, &second, words).await;
+    // The head is read anew, the mirror is lost, and the history is: the folder is lost nevertheless.
+    for forget in [None, Some("state/sources")] {
+        world.stop().await;
+        forget.iter().for_each(|name| std::fs::remove_dir_all(world.repository.beside(name)).unwrap());
+        world.start();
         world.through(&second).await;
-        assert!(world.get(lost).await.is_some(), "{words}, started again: {start_again}");
-        assert_ne!(world.status().state(), SourceState::Synced, "{words}, started again: {start_again}");
+        is_complained_about(&mut world, &second, words).await;
     }
-    let complaint = world.record(&second, "File lost").complaints[0].to_string();
-    assert!(complaint.contains(words), "{complaint}");
+    world.stop().await;
+    std::fs::remove_file(world.repository.beside("state/history.db")).unwrap();
+    world.start();
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert!(world.get(LOST).await.is_some(), "{words}");
+    assert_ne!(world.status().state(), SourceState::Synced, "{words}");
+    let said = troubles(&world);
+    let is_told =
+        |said: &String| said.contains(&format!("the folder lost {words}")) && said.contains("ConfigMap default/lost");
+    assert!(said.iter().any(is_told), "{said:?}");
+    world.stop().await;
+    world.start();
     // An object that is put there again, and taken away as a manifest, goes as ever.
     world.repository.remove("lost");
     world.repository.write("lost/cm.yaml", config_map("lost", "2"));
     let third = world.repository.commit("The folder again");
     world.repository.push();
     world.through(&third).await;
-    assert_eq!(world.get(lost).await.unwrap()["data"]["A"], "2");
+    assert_eq!(world.get(LOST).await.unwrap()["data"]["A"], "2");
     assert_eq!(world.status().state(), SourceState::Synced, "{:?}", troubles(&world));
     world.repository.remove("lost/cm.yaml");
     let fourth = world.repository.commit("Away with it");
     world.repository.push();
     world.through(&fourth).await;
-    assert_eq!(world.get(lost).await, None);
+    assert_eq!(world.get(LOST).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_folder_that_was_lost_while_belay_was_away_is_a_complaint() {
+    let mut world = World::embedded().await;
+    world.config.prune = true;
+    world.config.prune_limit = "100%".to_owned();
+    for name in ["kept", "lost"] {
+        world.repository.write(format!("{name}/cm.yaml"), config_map(name, "1"));
+    }
+    world.with_all_of_them().await;
+    world.stop().await;
+    world.repository.remove("lost/cm.yaml");
+    world.repository.put("lost", Kind::Submodule, "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d");
+    let second = world.repository.commit("Another folder");
+    world.repository.push();
+    world.start();
+    world.through(&second).await;
+    is_complained_about(&mut world, &second, "has become a submodule").await;
+    let complaint = world.record(&second, "File lost").complaints[0].to_string();
+    assert!(complaint.contains("has become a submodule"), "{complaint}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_folder_that_becomes_a_link_is_a_complaint() {
-    becomes(Kind::Symlink, "kept", "has become a symbolic link").await;
+    becomes(Kind::Symlink, "/elsewhere", "has become a symbolic link").await;
 }
 
 #[tokio::test(start_paused = true)]

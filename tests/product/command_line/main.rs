@@ -27,6 +27,7 @@ mod history_without_daemon;
 mod image;
 mod importing;
 mod kustomized;
+mod lost_folders;
 mod monitoring;
 mod notifying;
 mod operating;

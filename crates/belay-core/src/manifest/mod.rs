@@ -36,7 +36,7 @@ pub use hash::ManifestHash;
 pub use helm_hooks::{AFTER, HOOK_RUN, HookDeletion, ONCE, UPGRADE, deletes_hook};
 pub use hidden::is_hidden;
 pub use manifest_set::{Located, ManifestSet};
-pub use not_read::NotRead;
+pub use not_read::{FolderReplacement, NotRead};
 pub use object::{ObjectKey, Place};
 pub use one_manifest::Manifest;
 pub use paths::{is_manifest, is_passed_over};

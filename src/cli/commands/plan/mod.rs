@@ -169,7 +169,7 @@ fn of_revision(name: &str, path: &str, reading: &Reading, scopes: Scopes) -> any
         revision.files.iter().for_each(|(path, bytes)| tree.file(path, bytes.as_slice()));
     }
     let commit = revision.commit.clone();
-    Ok((commit, folder::read_revision(tree, &asked, revision, reading, scopes)?))
+    Ok((commit, folder::read_revision(&copy, tree, &asked, revision, reading, scopes)?))
 }
 
 /// Returns the manifests of files, as the plan wants them.
