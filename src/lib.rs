@@ -77,6 +77,7 @@
 //! | additions of others that must go; fields that the cluster writes itself; `stringData`, which is sent as `data` | `rollout/ownership/surplus` (`rollout/ownership/field_set`); `rollout/ownership/cluster_fields`; `rollout/ownership/string_data` |
 //! | taking over from another tool; whether a Lease is free | `rollout/ownership/takeover` `rollout/ownership/lease` |
 //! | rolling updates of ReplicationControllers, `belay rolling-update` | `rollout/rolling_update` (the next step: `rollout/rolling_update/roll`, its size: `rollout/rolling_update/sizes`) |
+//! | what keeps an object that is being deleted | `rollout/deletion` |
 //! | outcomes, states, reasons, triggers | `rollout/record` |
 //!
 //! # Inside the daemon

@@ -221,15 +221,14 @@ pub(super) fn refusal(purpose: Purpose<'_>, code: u16, body: &[u8]) -> ClusterEr
     };
     let details = &status["details"];
     let what = purpose.what.to_owned();
-    let terminating =
-        details["causes"].as_array().into_iter().flatten().any(|cause| cause["reason"] == "NamespaceTerminating");
     match code {
         404 if details["kind"] == "namespaces" => {
             ClusterError::Missing { what: format!("namespace {}", text(&details["name"])), message }
         }
         404 if details.get("name").is_none() => ClusterError::Missing { what: "its kind".to_owned(), message },
-        403 if terminating => {
-            ClusterError::Missing { what: "a namespace that is not being deleted".to_owned(), message }
+        403 if let Some(what) = terminating_namespace(details) => ClusterError::InDeletion { what, message },
+        405 if message.contains("while custom resource definition is terminating") => {
+            ClusterError::InDeletion { what: "CustomResourceDefinition of its kind".to_owned(), message }
         }
         // A webhook or another admission check has read the object and says no; anything else is a matter of rights.
         403 if !CHECKED.iter().any(|words| message.contains(words)) => ClusterError::Denied { what, message },
@@ -248,6 +247,15 @@ pub(super) fn refusal(purpose: Purpose<'_>, code: u16, body: &[u8]) -> ClusterEr
         }
         _ => ClusterError::Refused(refused(purpose, code, reason, message, details)),
     }
+}
+
+/// Returns the namespace that takes no new objects because it is being deleted: `namespace shop`.
+fn terminating_namespace(details: &Value) -> Option<String> {
+    let mut causes = details["causes"].as_array()?.iter();
+    let cause = causes.find(|cause| cause["reason"] == "NamespaceTerminating")?;
+    // `namespace shop is being terminated`
+    let name = cause["message"].as_str().and_then(|message| message.split_whitespace().nth(1));
+    Some(name.map_or_else(|| "namespace".to_owned(), |name| format!("namespace {name}")))
 }
 
 fn refused(purpose: Purpose<'_>, code: u16, reason: String, message: String, details: &Value) -> ServerRefusal {
@@ -289,6 +297,7 @@ fn without_values(message: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use belay_core::rollout::ReasonCode;
     use serde_json::json;
 
     const PURPOSE: Purpose<'static> = Purpose { what: "apply Deployment shop/web", secret: false };
@@ -310,6 +319,20 @@ mod tests {
             sorted(404, &json!({"message": "the server could not find the requested resource", "details": {}})),
             ClusterError::Missing { .. }
         ));
+        let cause = json!({"reason": "NamespaceTerminating", "message": "namespace shop is being terminated"});
+        let going = [
+            (sorted(403, &json!({"message": "no", "details": {"causes": [cause]}})), "namespace shop"),
+            (
+                sorted(405, &json!({"message": "create not allowed while custom resource definition is terminating"})),
+                "CustomResourceDefinition of its kind",
+            ),
+        ];
+        for (error, thing) in going {
+            let reason = error.to_reason();
+            assert_eq!(reason.code, ReasonCode::DeletionHangs);
+            assert!(error.is_the_worlds() && error.is_waited_for_with_a_limit() && !error.is_own());
+            assert!(reason.message.starts_with(&format!("waits for the {thing}, which is being deleted")), "{reason}");
+        }
         assert!(matches!(sorted(403, &json!({"message": "User \"x\" cannot patch"})), ClusterError::Denied { .. }));
         assert!(matches!(
             sorted(403, &json!({"message": "admission webhook \"a\" denied the request"})),

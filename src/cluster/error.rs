@@ -17,6 +17,14 @@ pub enum ClusterError {
         /// The API server's message.
         message: String,
     },
+    /// Something that the object needs is being deleted: its namespace, or the definition of its kind.
+    #[error("{what} is being deleted: {message}")]
+    InDeletion {
+        /// The thing that goes, `namespace shop`.
+        what: String,
+        /// The API server's message.
+        message: String,
+    },
     /// belay may not do this.
     #[error("failed to {what}: the API server does not allow it: {message}")]
     Denied {
@@ -108,6 +116,7 @@ impl ClusterError {
                 ..refusal
             }),
             ClusterError::Missing { what, message } => ClusterError::Missing { what, message: words(&message) },
+            ClusterError::InDeletion { what, message } => ClusterError::InDeletion { what, message: words(&message) },
             ClusterError::Denied { what, message } => ClusterError::Denied { what, message: words(&message) },
             ClusterError::Away { what, message, retry_after_seconds, because } => {
                 ClusterError::Away { what, message: words(&message), retry_after_seconds, because }
@@ -133,6 +142,13 @@ impl ClusterError {
         matches!(self, ClusterError::Away { because: AwayCause::Own, .. })
     }
 
+    /// Returns true when only this object is in trouble, and waits for it with a limit: it can't be served, or what it
+    /// needs is being deleted.
+    #[must_use]
+    pub fn is_waited_for_with_a_limit(&self) -> bool {
+        self.is_own() || matches!(self, ClusterError::InDeletion { .. })
+    }
+
     /// Returns the same error, of an API server that is ready all the same.
     pub(super) fn of_ready_server(self) -> ClusterError {
         match self {
@@ -153,7 +169,7 @@ impl ClusterError {
             ClusterError::Refused(refusal) => {
                 refusal.code == 409 || (refusal.code == 422 && refusal.message.contains("/metadata/resourceVersion"))
             }
-            ClusterError::Missing { .. } | ClusterError::Denied { .. } => false,
+            ClusterError::Missing { .. } | ClusterError::InDeletion { .. } | ClusterError::Denied { .. } => false,
         }
     }
 
@@ -169,12 +185,16 @@ impl ClusterError {
         let code = match self {
             ClusterError::Refused(refusal) => refusal.reason.as_str().into(),
             ClusterError::Missing { .. } => ReasonCode::Missing,
+            ClusterError::InDeletion { .. } => ReasonCode::DeletionHangs,
             ClusterError::Denied { .. } => ReasonCode::Forbidden,
             ClusterError::Away { because: AwayCause::Own, .. } => ReasonCode::NotServed,
             ClusterError::Away { .. } => ReasonCode::ClusterAway,
         };
         let message = match self {
             ClusterError::Missing { what, message } => waits_for(what, message),
+            ClusterError::InDeletion { what, .. } => {
+                format!("waits for the {what}, which is being deleted: belay goes on as soon as it is gone")
+            }
             error => cut(&error.to_string()),
         };
         Reason { code, message }

@@ -60,7 +60,7 @@ impl RolloutTask {
                 info!(object = %self.planned.wanted.key, commit = self.planned.wanted.commit.id.short(), "applied");
                 Ok(Ok(text))
             }
-            Err(error) if error.is_own() => {
+            Err(error) if error.is_waited_for_with_a_limit() => {
                 let reason = self.not_served(&error);
                 Ok(Err(self.end(Outcome::Failed, Some(reason)).await?))
             }

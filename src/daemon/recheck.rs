@@ -8,7 +8,7 @@ use super::plan_request::{ChargedCommit, ConfigChange, PlanRequest};
 use super::refused::is_tried_again;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
-    After, Commit, CommitId, DependencyStanding, Gate, Hold, Outcome, ReasonCode, Record, Trigger, gate,
+    After, Commit, CommitId, DependencyStanding, Gate, Hold, Outcome, Reason, ReasonCode, Record, Trigger, gate,
 };
 
 /// An object that is checked, with the loop's facts about it.
@@ -34,12 +34,12 @@ pub(super) struct Dependencies {
 /// given up before it was sent. Its absence from the cluster is nobody's undo.
 fn was_never_applied(record: &Record) -> bool {
     let is_tried_again = || record.reason.as_ref().is_some_and(is_tried_again);
-    let not_served = || record.reason.as_ref().is_some_and(|reason| reason.code == ReasonCode::NotServed);
+    let is_given_up = |reason: &Reason| matches!(reason.code, ReasonCode::NotServed | ReasonCode::DeletionHangs);
     match record.outcome {
         Outcome::Suspended => true,
         _ if matches!(record.trigger, Trigger::Drift(_)) => false,
         Outcome::Rejected => is_tried_again(),
-        Outcome::Failed => not_served(),
+        Outcome::Failed => record.reason.as_ref().is_some_and(is_given_up),
         _ => false,
     }
 }

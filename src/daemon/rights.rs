@@ -10,9 +10,10 @@ use super::plan_parts::is_definition;
 use super::repository::Repository;
 use super::state::{RetryCause, Source, cause_of, is_definition_of};
 use super::status::put_or_remove;
+use super::until_served::beyond_limit;
 use crate::cluster::Served;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Outcome, Planned, Reason, ReasonCode, Record, RecordId};
+use belay_core::rollout::{Outcome, Planned, Reason, Record, RecordId};
 
 impl Repository {
     /// Returns the namespaces of the objects that it has.
@@ -44,10 +45,10 @@ impl Source {
         }
     }
 
-    /// Tries an object again whose rollout was given up because it is not served.
-    pub(super) fn retry_if_not_served(&mut self, record: &Record) {
-        let not_served = record.reason.as_ref().is_some_and(|reason| reason.code == ReasonCode::NotServed);
-        if record.outcome == Outcome::Failed && not_served && self.desired().has(&record.object) {
+    /// Tries an object again whose rollout was given up because it is not served, or because something is being deleted.
+    pub(super) fn retry_if_given_up(&mut self, record: &Record) {
+        let is_given_up = record.reason.as_ref().is_some_and(|reason| cause_of(reason) == RetryCause::Limited);
+        if record.outcome == Outcome::Failed && is_given_up && self.desired().has(&record.object) {
             self.state.retries.put_off(&record.object, RetryCause::Refused, Instant::now());
         }
     }
@@ -64,24 +65,24 @@ impl Source {
     }
 
     /// Lets a manifest wait for something that does not exist yet, that belay has no right for, or that the API server
-    /// can't serve now: it is tried again by itself, under the same record. An object that can't be served is given up
-    /// after `outage_timeout`, and tried again all the same, under another record.
+    /// can't serve now: it is tried again by itself, under the same record. An object that can't be served, or that waits
+    /// for a deletion, is given up after `outage_timeout`, and tried again all the same, under another record.
     pub(super) fn wait_for(&mut self, id: RecordId, earlier: Option<Record>, planned: &Planned, reason: &Reason) {
         let (key, now) = (planned.wanted.key.clone(), Instant::now());
         let cause = cause_of(reason);
         let waited = self.state.retries.put_off(&key, cause, now);
         let limit = self.context.config.outage_timeout.0;
-        if cause != RetryCause::NotServed || waited < limit {
+        if cause != RetryCause::Limited || waited < limit {
             return self.let_wait(id, earlier, planned, reason.message.clone());
         }
-        let message = format!("{}: not served for all of outage_timeout, {} s", reason.message, limit.as_secs());
-        warn!(object = %key, message, "given up for now");
+        let reason = beyond_limit(reason.clone(), limit);
+        warn!(object = %key, %reason, "given up for now");
         self.stop_waiting(&key);
         let going_back = earlier.filter(|record| record.outcome == Outcome::RollingBack);
         let outcome = if going_back.is_some() { Outcome::RollbackFailed } else { Outcome::Failed };
         let reason = match going_back.and_then(|record| record.reason) {
-            Some(failure) => failure.and(message),
-            None => Reason::new(ReasonCode::NotServed, message),
+            Some(failure) => failure.and(reason.message),
+            None => reason,
         };
         self.finish(id, outcome, Some(&reason));
         self.state.retries.put_off(&key, RetryCause::Refused, now);

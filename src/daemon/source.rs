@@ -164,7 +164,7 @@ impl Source {
                 self.publish_rollout_end(key, outcome, recorded);
                 if let Some(recorded) = recorded {
                     self.ended(&recorded.record, outcome);
-                    self.retry_if_not_served(&recorded.record);
+                    self.retry_if_given_up(&recorded.record);
                 }
                 self.recheck_dependents(key);
                 self.retry_what_it_defines(key);

@@ -1,7 +1,8 @@
-//! Limits the wait of a rollout for one object that a ready API server can't serve: it keeps no other object waiting
-//! meanwhile, and is given up after `outage_timeout`.
+//! Limits the wait of a rollout for one object that a ready API server can't serve, or that needs something which is
+//! being deleted: it keeps no other object waiting meanwhile, and is given up after `outage_timeout`.
 
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -49,7 +50,7 @@ impl RolloutTask {
     /// Notes an error about an object; whether it is not waited for any longer.
     pub(super) fn is_beyond(&self, since: &NotServedSince, error: &ClusterError) -> bool {
         let mut since = since.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !error.is_own() {
+        if !error.is_waited_for_with_a_limit() {
             *since = None;
             return false;
         }
@@ -58,14 +59,24 @@ impl RolloutTask {
         since.get_or_insert_with(Instant::now).elapsed() >= self.context.config.outage_timeout.0
     }
 
-    /// Returns the reason why it is given up that an object is not served.
+    /// Returns the reason why it is given up that an object is not served, or that what it needs goes.
     pub(super) fn not_served(&self, error: &ClusterError) -> Reason {
-        let seconds = self.context.config.outage_timeout.0.as_secs();
-        Reason::new(ReasonCode::NotServed, format!("{error}: not served for all of outage_timeout, {seconds} s"))
+        let limit = self.context.config.outage_timeout.0;
+        match error {
+            ClusterError::InDeletion { .. } => beyond_limit(error.to_reason(), limit),
+            error => beyond_limit(Reason::new(ReasonCode::NotServed, error.to_string()), limit),
+        }
     }
 
     fn give_up(&self, error: &ClusterError) {
         // The first reason is the one that is reported.
         drop(self.patience.gave_up.set(self.not_served(error)));
     }
+}
+
+/// Returns the reason of a wait that is given up after this time.
+pub(super) fn beyond_limit(reason: Reason, limit: Duration) -> Reason {
+    let Reason { code, message } = reason;
+    let what = if code == ReasonCode::DeletionHangs { "waited for" } else { "not served for" };
+    Reason { code, message: format!("{message}: {what} all of outage_timeout, {} s", limit.as_secs()) }
 }

@@ -145,6 +145,7 @@ const CLUSTER: &[Row] = &[
         &["src/daemon/state/retries.rs REFUSED", "src/daemon/state/retries.rs AFTER_A_HEAD"],
     ),
     ("an object that a ready API", &[]),
+    ("an object that waits for a", &[]),
     ("an object of which a ready", &["src/daemon/plan_parts.rs PATIENCE"]),
     ("the answer of `/readyz`", &["src/cluster/readiness.rs PROBE_TIMEOUT"]),
     ("a changed kubeconfig", &["src/cluster/connection.rs LOOK"]),

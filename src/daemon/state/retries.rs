@@ -25,8 +25,8 @@ pub const MAX_CONCURRENT_RETRIES: usize = 32;
 pub enum RetryCause {
     /// It waits for something; its record, if it has one, is open.
     Waits,
-    /// The API server is ready, and can't serve this object. This wait has an end.
-    NotServed,
+    /// The API server is ready, and can't serve this object, or something is being deleted first. This wait has an end.
+    Limited,
     /// It was refused, or given up; its record has ended.
     Refused,
 }
@@ -55,7 +55,7 @@ impl Retries {
     /// Puts an object on the list, later each time. Returns for how long it is on it for this cause.
     pub fn put_off(&mut self, key: &ObjectKey, cause: RetryCause, now: Instant) -> Duration {
         let waits = match cause {
-            RetryCause::Waits | RetryCause::NotServed => WAITS,
+            RetryCause::Waits | RetryCause::Limited => WAITS,
             RetryCause::Refused => REFUSED,
         };
         let before = self.objects.get(key).filter(|retry| retry.cause == cause);

@@ -65,7 +65,8 @@ impl State {
     pub fn put_off(&mut self, prepared: &Prepared, effects: &mut Vec<Effect>, now: Instant) -> bool {
         let key = &prepared.planned.wanted.key;
         match &prepared.planned.step {
-            PlanStep::Wait(reason) if reason.code != ReasonCode::DeletionHangs => {
+            // A deletion that nobody waits for yet gets a record; one that was given up stays so.
+            PlanStep::Wait(reason) if reason.code != ReasonCode::DeletionHangs || self.retries.cause(key).is_some() => {
                 self.retries.put_off(key, cause_of(reason), now);
                 effects.push(Effect::InTheWay(key.clone(), reason.message.clone()));
                 true
@@ -102,5 +103,8 @@ pub fn is_definition_of(definition: &ObjectKey, key: &ObjectKey) -> bool {
 
 /// Returns why a waiting object is tried again.
 pub fn cause_of(reason: &Reason) -> RetryCause {
-    if reason.code == ReasonCode::NotServed { RetryCause::NotServed } else { RetryCause::Waits }
+    match reason.code {
+        ReasonCode::NotServed | ReasonCode::DeletionHangs => RetryCause::Limited,
+        _ => RetryCause::Waits,
+    }
 }

@@ -2,6 +2,7 @@
 
 mod annotations;
 mod autoscaler;
+mod deletion;
 mod judge;
 mod live_workload;
 pub mod marks;
@@ -16,6 +17,7 @@ mod workload;
 
 pub use annotations::{FailurePolicy, failure_policy};
 pub use autoscaler::scaled_by;
+pub use deletion::{being_deleted, finalizers, namespace_stays};
 pub use judge::fail_fast::{FailFast, is_unwell};
 pub use judge::health;
 pub use judge::health::{Counters, health, progress_deadline_seconds};
@@ -49,8 +51,8 @@ pub use plan::resume::{LiveProgress, RecordedFacts, ResumeFacts, has_settled, is
 pub use plan::step::{Apply, Plan, PlanStep, Planned, held_reason};
 pub use plan::strategy_default::without_strategy;
 pub use plan::{
-    HookRun, Intent, OtherLabel, Wanted, being_deleted, claimed_twice, finalizers, guess, hook_run, intent, make,
-    make_held, namespace_stays, other_label, run_hook_again, settle, settle_held, take_over, take_surplus,
+    HookRun, Intent, OtherLabel, Wanted, claimed_twice, guess, hook_run, intent, make, make_held, other_label,
+    run_hook_again, settle, settle_held, take_over, take_surplus,
 };
 pub use record::commit::{Commit, CommitId, InvalidCommitId, Person, read_change_cause};
 pub use record::note::{Note, one_line};

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use self::health::{Counters, Fault, Health, Standing, health};
 use self::reason_texts::{blame, in_the_way};
-use super::{Observation, Outages, Reason, ReasonCode, Workload, marks, progress_deadline_seconds};
+use super::{Observation, Outages, Reason, ReasonCode, Workload, being_deleted, marks, progress_deadline_seconds};
 use crate::manifest::ObjectKey;
 
 /// The time that the judge's own deadline allows beyond the cluster's, which should come first.
@@ -76,6 +76,8 @@ pub struct Judge {
     best: Option<Counters>,
     progress_at: Timestamp,
     deadline: Option<SignedDuration>,
+    /// The time since which an object without a deadline of its kind is being deleted, with what keeps it.
+    going: Option<(Timestamp, Reason)>,
 }
 
 /// The judge's answer to its observations so far.
@@ -139,6 +141,7 @@ impl Judge {
             best: None,
             progress_at: now,
             deadline: None,
+            going: None,
         }
     }
 
@@ -192,6 +195,7 @@ impl Judge {
     /// Looks at the object as it is at `now`.
     pub fn observe(&mut self, object: &Value, now: Timestamp) -> Verdict {
         let Some(health) = health(&self.key, object) else { return Verdict::Complete };
+        self.note_deletion(object, now);
         self.deadline = self.own_deadline(object);
         // A clock that was set back must not put the deadline off.
         self.progress_at = self.progress_at.min(now);
@@ -226,7 +230,13 @@ impl Judge {
     /// Returns when the judge's own deadline ends, if nothing moves until then; `None` while none runs.
     #[must_use]
     pub fn due(&self) -> Option<Timestamp> {
-        Some(self.own_due()?.max(self.excused_until.unwrap_or(self.progress_at)))
+        let own = self.own_due().map(|due| due.max(self.excused_until.unwrap_or(self.progress_at)));
+        own.into_iter().chain(self.gone_by()).min()
+    }
+
+    /// Returns until when a deletion is waited for.
+    fn gone_by(&self) -> Option<Timestamp> {
+        self.going.as_ref()?.0.checked_add(self.outage_timeout).ok()
     }
 
     /// Returns the same, whatever the infrastructure does to the pods.
@@ -261,6 +271,13 @@ impl Judge {
     /// Returns the judge's own reason for failure if its deadline has passed at `now`.
     #[must_use]
     pub fn overdue(&self, now: Timestamp) -> Option<Reason> {
+        if let Some((_, Reason { code, message })) =
+            self.going.as_ref().filter(|_| self.gone_by().is_some_and(|by| by <= now))
+        {
+            let seconds = self.outage_timeout.as_secs();
+            let message = format!("{message}: waited for all of outage_timeout, {seconds} s");
+            return Some(Reason { code: code.clone(), message });
+        }
         (now >= self.due()?).then(|| {
             Reason::new(ReasonCode::ProgressDeadlineExceeded, "the rollout made no progress within its deadline")
         })
@@ -331,6 +348,13 @@ impl Judge {
             (Some(own), None) => Some(own.saturating_add(GRACE)),
             (None, None) => None,
         }
+    }
+
+    /// Notes that an object is being deleted, if no deadline of its kind ends the wait for it.
+    fn note_deletion(&mut self, object: &Value, now: Timestamp) {
+        let ends_by_itself = !matches!(Workload::of(&self.key), None | Some(Workload::Job));
+        let since = self.going.take().map_or(now, |(since, _)| since.min(now));
+        self.going = being_deleted(object).filter(|_| !ends_by_itself).map(|reason| (since, reason));
     }
 
     fn note_progress(&mut self, health: &Health, now: Timestamp) {

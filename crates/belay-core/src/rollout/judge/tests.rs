@@ -73,3 +73,32 @@ fn what_is_from_before_the_write_is_known() {
         assert_eq!(judge.is_from_before(&live(generation)), expected, "{generation}");
     }
 }
+
+/// A Job and an object of somebody's own kind have no deadline: a deletion that does not end is waited for so long.
+#[test]
+fn a_deletion_that_does_not_end_is_given_up() {
+    let ends = |group: &str, kind: &str, reported: &[(i64, bool)]| {
+        let key = ObjectKey { group: group.to_owned(), kind: kind.to_owned(), ..key() };
+        let mut judge = Judge::new(key, Baseline::default(), at(0)).with_outage_timeout(SignedDuration::from_mins(10));
+        for (second, is_going) in reported {
+            let mut object = json!({"metadata": {"generation": 1, "uid": "1", "finalizers": ["example.com/keep"]},
+                "status": {"observedGeneration": 1, "conditions": [{"type": "Ready", "status": "False"}]}});
+            if *is_going {
+                object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+            }
+            judge.observe(&object, at(*second));
+        }
+        let due = judge.due().map(Timestamp::as_second);
+        let reason = due.and_then(|due| judge.overdue(at(due)));
+        assert!(due.is_none_or(|due| judge.overdue(at(due - 1)).is_none()));
+        (due, reason.filter(|reason| reason.code == ReasonCode::DeletionHangs).map(|reason| reason.message))
+    };
+    let told = "it is being deleted, kept by its finalizers example.com/keep: belay makes it anew as soon as it is gone: waited for \
+                all of outage_timeout, 600 s";
+    for (group, kind) in [("batch", "Job"), ("example.com", "Widget")] {
+        assert_eq!(ends(group, kind, &[(0, false)]), (None, None), "{kind}");
+        let since_then = ends(group, kind, &[(0, false), (5000, true), (5300, true)]);
+        assert_eq!(since_then, (Some(5600), Some(told.to_owned())), "{kind}");
+    }
+    assert_eq!(ends("apps", "Deployment", &[(0, true)]).1, None, "its own deadline ends the wait");
+}

@@ -27,9 +27,10 @@ use self::diff::{changes, differs};
 use self::step::{Apply, PlanStep};
 use self::strategy_default::own_strategy_default;
 use super::{
-    Commit, Hold, Reason, ReasonCode, Trigger, Workload, annotations, health, is_job, marks, same_template, workload,
+    Commit, Hold, Reason, ReasonCode, Trigger, Workload, annotations, being_deleted, health, is_job, marks,
+    same_template, workload,
 };
-use crate::manifest::{Compact, Complaint, Manifest, ONCE, ObjectKey, brief};
+use crate::manifest::{Compact, Complaint, Manifest, ONCE, ObjectKey};
 use crate::rollout::judge::health::Standing;
 use crate::rollout::ownership::ignored_fields::IgnoredFields;
 use crate::rollout::ownership::managers::Takeover;
@@ -283,43 +284,6 @@ fn lay_over(value: &mut Value, sent: &Value) {
         }
         (value, sent) => *value = sent.clone(),
     }
-}
-
-/// Returns why nothing is applied to an object that is on its way out: it would be gone with it.
-#[must_use]
-pub fn being_deleted(live: &Value) -> Option<Reason> {
-    live["metadata"].get("deletionTimestamp").filter(|at| !at.is_null())?;
-    let kept = match (finalizers(live), namespace_stays(live)) {
-        (_, Some(why)) => format!(", and stays ({why})"),
-        (names, None) if names.is_empty() => String::new(),
-        (names, None) => format!(", kept by its finalizers {names}"),
-    };
-    let message = format!("it is being deleted{kept}: belay makes it anew as soon as it is gone");
-    Some(Reason::new(ReasonCode::DeletionHangs, message))
-}
-
-/// Returns why a Namespace that is being deleted stays, in the words of its conditions; `None` if they say nothing.
-#[must_use]
-pub fn namespace_stays(live: &Value) -> Option<String> {
-    const STAYS: [&str; 5] = [
-        "NamespaceDeletionDiscoveryFailure",
-        "NamespaceDeletionGroupVersionParsingFailure",
-        "NamespaceDeletionContentFailure",
-        "NamespaceFinalizersRemaining",
-        "NamespaceContentRemaining",
-    ];
-    let conditions = live["status"]["conditions"].as_array()?;
-    let says = |kind: &&str| conditions.iter().find(|one| one["type"] == **kind && one["status"] == "True");
-    let (kind, condition) = STAYS.iter().find_map(|kind| Some((kind, says(kind)?)))?;
-    let message = brief(condition["message"].as_str().unwrap_or_default());
-    Some(format!("{kind}: {}", message.chars().take(300).collect::<String>()))
-}
-
-/// Returns the finalizers of an object, for people.
-#[must_use]
-pub fn finalizers(live: &Value) -> String {
-    let finalizers = live["metadata"]["finalizers"].as_array().into_iter().flatten();
-    finalizers.filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns the step for an object whose manifest is held, when the server has answered the correction of its other
