@@ -13,6 +13,7 @@ use super::dependent_config::DependentLocks;
 use super::finished_jobs::FinishedJobs;
 use super::journal_queue::JournalQueue;
 use super::kept_holds::KeptHolds;
+use super::noted_disputes::NotedDisputes;
 use super::queued_events::about;
 use super::repository::Repository;
 use super::requests::Requests;
@@ -36,6 +37,8 @@ pub(super) struct Context {
     pub history: History,
     /// The holds as they were known last.
     pub holds: KeptHolds,
+    /// The disagreements as they are noted.
+    pub disputes: NotedDisputes,
     /// The entries that are written into it next.
     pub journal: JournalQueue,
     pub cleanup: Cleanup,

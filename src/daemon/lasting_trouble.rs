@@ -65,15 +65,14 @@ impl BlockedSince {
     fn look(&mut self, status: &Status, now: Timestamp) {
         self.blocked.retain(|source, _| status.sources.contains_key(source));
         let said = |(source, of): (&String, &SourceStatus)| {
-            let each =
-                of.disagreements().map(|(object, message)| ((source.clone(), object.to_owned()), message.to_owned()));
+            let each = of.disagreements().map(|(object, message)| {
+                // One that was there before a restart has been reported.
+                let since = of.obstacles.disputed_since.get(object).copied().unwrap_or(now);
+                ((source.clone(), object.to_owned()), (since, message.to_owned()))
+            });
             each.collect::<Vec<_>>()
         };
-        let said: BTreeMap<(String, String), String> = status.sources.iter().flat_map(said).collect();
-        self.disputed.retain(|place, _| said.contains_key(place));
-        for (place, message) in said {
-            self.disputed.entry(place).or_insert((now, String::new())).1 = message;
-        }
+        self.disputed = status.sources.iter().flat_map(said).collect();
         for (source, of) in &status.sources {
             match reason_of(of) {
                 Some(reason) => {

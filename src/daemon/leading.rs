@@ -22,6 +22,7 @@ use super::journal_queue::JournalQueue;
 use super::kept_holds::KeptHolds;
 use super::leadership::{Leader, lease_name};
 use super::liveness::Liveness;
+use super::noted_disputes::NotedDisputes;
 use super::queued_events::EventQueue;
 use super::repository::{Away, Repository};
 use super::requests::Requests;
@@ -115,6 +116,7 @@ impl Parts {
             autoscalers: Autoscalers::default(),
             history: self.history.clone(),
             holds: KeptHolds::load(&self.history, name),
+            disputes: NotedDisputes::load(&self.history, name),
             journal: JournalQueue::default(),
             clock: self.clock.clone(),
             status: self.status.clone(),

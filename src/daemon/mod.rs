@@ -48,6 +48,7 @@ mod look;
 mod lost_folder;
 mod made;
 mod manual_rollback;
+mod noted_disputes;
 mod offline_start;
 mod on_outage;
 mod ownership_conflict;

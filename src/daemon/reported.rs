@@ -8,7 +8,7 @@ use tracing::warn;
 use super::context::Context;
 use super::dispute::Dispute;
 use super::state::Source;
-use super::status::{DISAGREEMENT, DRIFT, REVISIONS, SourceStatus};
+use super::status::{DISAGREEMENT, DRIFT, REVISIONS, SourceStatus, put_or_remove};
 use super::task_result::TaskResult;
 use crate::cluster::{Backoff, EventKind, Served};
 use crate::config::Drift;
@@ -133,9 +133,15 @@ impl Context {
     /// Publishes that somebody else and belay disagree about an object, or that they no longer do. Returns the report,
     /// if it is new.
     pub(super) fn disagree(&self, key: &ObjectKey, dispute: Option<&Dispute>) -> Option<String> {
+        let now = self.clock.now();
+        self.disputes.note(key, dispute, now);
+        self.status.change(|source| {
+            let since = dispute.map(|dispute| since(dispute, now));
+            put_or_remove(&mut source.obstacles.disputed_since, &key.to_string(), since)
+        });
         let place = place(key, DISAGREEMENT);
         let known = self.status.read(|source| source.obstacles.trouble.contains_key(&place)).unwrap_or_default();
-        let message = dispute.map(|dispute| message(dispute, self.clock.now()));
+        let message = dispute.map(|dispute| message(dispute, now));
         self.status.trouble(&place, message.clone());
         let message = message.filter(|_| !known)?;
         warn!(object = %key, message, "belay waits longer before each correction");
@@ -145,8 +151,7 @@ impl Context {
 
 /// Returns the sentence of a disagreement: who, about which fields, since when.
 fn message(dispute: &Dispute, now: Timestamp) -> String {
-    let lasted = SignedDuration::try_from(dispute.lasted).unwrap_or_default();
-    let since = now.checked_sub(lasted).unwrap_or(now);
+    let since = since(dispute, now);
     let Dispute { fields, times, wait, .. } = dispute;
     let is_gone = fields.iter().all(|field| field.path.is_empty());
     let about = if is_gone { "its existence".to_owned() } else { paths(fields) };
@@ -155,6 +160,12 @@ fn message(dispute: &Dispute, now: Timestamp) -> String {
     format!(
         "{by} and belay disagree about {about} since {since}: put right {times} times, by now every {wait:?} at most"
     )
+}
+
+/// Returns the time since which a disagreement lasts.
+fn since(dispute: &Dispute, now: Timestamp) -> Timestamp {
+    let lasted = SignedDuration::try_from(dispute.lasted).unwrap_or_default();
+    now.checked_sub(lasted).unwrap_or(now)
 }
 
 /// Returns the fields with who has changed them: `kubectl-set: spec.replicas`.

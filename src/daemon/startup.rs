@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
+use tokio::time::Instant;
 use tracing::warn;
 
+use super::noted_disputes::time_between;
 use super::state::Source;
 use super::status::set;
 use crate::config::Drift;
@@ -45,5 +48,20 @@ impl Source {
         }
         self.state.rollouts.resumed = newest;
         self.resume_standings();
+        self.resume_disputes();
+    }
+
+    /// Takes up the disagreements from before the daemon stopped, and publishes them.
+    pub(super) fn resume_disputes(&mut self) {
+        let (at, now) = (self.context.clock.now(), Instant::now());
+        let then = |time: Timestamp| now.checked_sub(time_between(time, at)).unwrap_or(now);
+        for (key, noted) in self.context.disputes.all() {
+            self.state.drift.disputes.resume(&key, &noted, then);
+            let dispute = self.state.drift.disputes.about(&key, now);
+            self.context.disagree(&key, dispute.as_ref());
+            if let Some(quiet_at) = self.state.drift.disputes.quiet_at(&key).filter(|_| dispute.is_some()) {
+                self.state.drift.later.insert(key, quiet_at);
+            }
+        }
     }
 }

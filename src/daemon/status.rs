@@ -74,6 +74,9 @@ pub struct Obstacles {
     pub trouble: BTreeMap<String, String>,
     /// Warnings about the repository that block nothing, by the path of the file.
     pub warnings: BTreeMap<String, String>,
+    /// The times since which somebody else and belay disagree, by object.
+    #[serde(skip)]
+    pub disputed_since: BTreeMap<String, Timestamp>,
     /// The units that a tool has rendered for long by now.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub rendering: BTreeSet<Arc<str>>,

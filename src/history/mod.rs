@@ -22,5 +22,6 @@ pub use store::file::{History, OpenedHistory};
 pub use write::Update;
 pub use write::entry::HistoryEntry;
 pub use write::fallback_template::FallbackTemplate;
+pub use write::noted_disputes::NotedDispute;
 pub use write::rebuild::{Followed, Trouble};
 pub use write::retention::Retention;

@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::daemon::dispute::{AT_ONCE, Dispute, PastCorrections, WAITS};
+use crate::history::NotedDispute;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::ForeignField;
 
@@ -88,6 +90,14 @@ impl Disputes {
                 corrections.first = corrections.first.min(now.checked_sub(dispute.lasted).unwrap_or(now));
             }
         }
+    }
+
+    /// Takes up a disagreement from before the daemon stopped; `then` returns when something was.
+    pub fn resume(&mut self, key: &ObjectKey, noted: &NotedDispute, then: impl Fn(Timestamp) -> Instant) {
+        let NotedDispute { fields, times, first, last, gap } = noted;
+        let corrections = Corrections { times: *times, first: then(*first), last: then(*last), gap: *gap };
+        let fields = fields.iter().take(FIELDS).map(|field| (field.clone(), corrections.clone()));
+        self.objects.insert(key.clone(), fields.collect());
     }
 
     /// Returns the corrections of an object until now: a rollout that others disturb goes on from them.

@@ -7,6 +7,7 @@ pub(in crate::history) mod fallback_template;
 mod folded;
 mod kept_evidence;
 mod kept_holds;
+pub(in crate::history) mod noted_disputes;
 pub(in crate::history) mod rebuild;
 pub(in crate::history) mod retention;
 mod timeline_plan;

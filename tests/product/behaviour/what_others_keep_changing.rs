@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use belay::config::Drift;
+use belay::daemon::note_lasting_trouble;
 use belay_core::rollout::{ObjectState, Outcome, SourceState};
 use serde_json::{Value, json};
 
@@ -70,6 +71,77 @@ async fn a_rollout_that_another_program_keeps_overwriting_is_begun_again_ever_la
     world.through(&second).await;
     assert_eq!(image(&world.get(&path_of("web")).await.unwrap()), "web:2");
     assert_eq!(world.record(&second, "Deployment default/web").outcome, Outcome::Complete);
+}
+
+/// Returns the disagreement as it is told, up to its beginning, and the number of corrections.
+fn disagreement(world: &World) -> (String, u32) {
+    let status = world.status();
+    let (object, message) = status.disagreements().next().unwrap_or_else(|| panic!("none: {:?}", troubles(world)));
+    let (since, times) = message.split_once(": put right ").unwrap();
+    (format!("{object}: {since}"), times.split(' ').next().unwrap().parse().unwrap())
+}
+
+/// Stops belay and starts it again. The disagreement is told at once as it was.
+async fn starts_again_with_its_disagreement(world: &mut World) {
+    let (since, times) = disagreement(world);
+    world.stop().await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    world.start();
+    world.until("it is told again", |source| source.disagreements().count() == 1).await;
+    assert_eq!(disagreement(world), (since, times));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_forgets_no_disagreement() {
+    let mut world = World::embedded().await;
+    world.with_maps(1).await;
+    let tells = |world: &World| {
+        tokio::spawn(note_lasting_trouble(world.listen(), world.history().clone(), world.clock.clone()))
+    };
+    let mut telling = tells(&world);
+    let patch = json!({"data": {"A": "theirs"}});
+    let theirs = |live: &Value| live["data"]["A"] == "theirs";
+    keeps_writing(&world, MAP, &patch, theirs, 1800).await;
+    let place = ("shop".to_owned(), "ConfigMap default/map-0".to_owned());
+    let noted = |world: &World| world.history().noted_lasting().unwrap().disagreements.get(&place).copied();
+    let told = noted(&world);
+    assert!(told.is_some());
+    for _ in 0..3 {
+        telling.abort();
+        starts_again_with_its_disagreement(&mut world).await;
+        telling = tells(&world);
+        let writes = keeps_writing(&world, MAP, &patch, theirs, 900).await;
+        assert!(writes <= 3, "{writes} writes in 15 minutes");
+    }
+    assert!(disagreement(&world).1 >= 10, "{:?}", disagreement(&world));
+    assert_eq!(noted(&world), told, "it is sent once");
+    telling.abort();
+    // The other writer has stopped while belay is away.
+    world.stop().await;
+    world.start();
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    assert_eq!(world.get(MAP).await.unwrap()["data"]["A"], "1");
+    assert_eq!(troubles(&world), Vec::<String>::new());
+    world.until("it is synced", |source| source.state() == SourceState::Synced).await;
+    world.stop().await;
+    world.start();
+    world.until("it is synced", |source| source.state() == SourceState::Synced).await;
+    assert_eq!(world.status().disagreements().count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_forgets_no_disagreement_about_a_rollout_under_way() {
+    let (mut world, _) = World::with_web().await;
+    world.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
+    world.until("it is applied", |source| source.under_way.values().any(|way| way.counters.desired > 0)).await;
+    let theirs = json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "web:9"}]}}}});
+    let is_theirs = |live: &Value| image(live) == "web:9";
+    keeps_writing(&world, &path_of("web"), &theirs, is_theirs, 600).await;
+    for _ in 0..2 {
+        starts_again_with_its_disagreement(&mut world).await;
+        let writes = keeps_writing(&world, &path_of("web"), &theirs, is_theirs, 600).await;
+        assert!(writes <= 4, "{writes} writes in 10 minutes");
+    }
 }
 
 /// A correction is a rollout of its own: one that is disturbed goes on from the corrections before it, however many of those were
