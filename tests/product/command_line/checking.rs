@@ -52,6 +52,32 @@ fn a_link_is_complained_about_as_the_daemon_does() {
 }
 
 #[test]
+fn warnings_about_rendered_objects_name_object_and_folder() {
+    if tools_folder().is_none() {
+        return;
+    }
+    let folder = repository();
+    let pod = |name: &str| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec:\n  serviceAccountName: builder\n  containers: [{{name: \
+             app, image: 'app:1'}}]\n"
+        )
+    };
+    write(folder.path(), "base/pods.yaml", &format!("{}---\n{}", pod("one"), pod("two")));
+    write(folder.path(), "base/kustomization.yaml", "resources: [pods.yaml]\n");
+    write(folder.path(), "over/kustomization.yaml", "resources: [../base]\n");
+    let checked = belay(folder.path(), "check over");
+    assert_eq!(checked.code, 0, "{checked:?}");
+    for name in ["one", "two"] {
+        let told = format!(
+            "warning: base/pods.yaml:1:1: names ServiceAccount default/builder, which no manifest here makes (Pod default/{name}, as \
+             rendered from over)"
+        );
+        assert!(checked.out.contains(&told), "{told}: {checked:?}");
+    }
+}
+
+#[test]
 fn a_configuration_says_which_folders_are_read() {
     let folder = repository();
     write(folder.path(), "app/web.yaml", &config_map("web", "1"));

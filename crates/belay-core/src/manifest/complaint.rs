@@ -57,6 +57,18 @@ impl Complaint {
     pub fn of_file(place: Place, message: String, hint: Option<String>) -> Complaint {
         Complaint { place, object: None, message, hint, excerpt: None, also: Vec::new() }
     }
+
+    /// Returns the same about the output of a tool: its place is the file that the object came from, so the message
+    /// names the object, and the folder that it is rendered from.
+    #[must_use]
+    pub fn as_rendered(self, folder: &str) -> Complaint {
+        let folder = if folder.is_empty() { "/" } else { folder };
+        let note = match &self.object {
+            Some(object) => format!("{object}, as rendered from {folder}"),
+            None => format!("as rendered from {folder}"),
+        };
+        Complaint { message: format!("{} ({note})", self.message), ..self }
+    }
 }
 
 impl fmt::Display for Complaint {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 use super::yaml::{At, Placed, Span, Start};
-use super::{Compact, ManifestHash, ObjectKey, Place};
+use super::{Compact, Complaint, ManifestHash, ObjectKey, Place};
 
 /// One Kubernetes object as written in a file; nothing is wrong with it that can be seen without a cluster.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +44,15 @@ impl Manifest {
         let (hash, value) = (ManifestHash::of(&value), Compact::of(&value));
         let (rendered_by, starts) = (None, Arc::new([]));
         Manifest { key, api_version, place, rendered_by, hash, document: 0, item: None, value, starts }
+    }
+
+    /// Returns a complaint about it as it is shown to people: one about a rendered object names object and folder.
+    #[must_use]
+    pub fn shown(&self, complaint: Complaint) -> Complaint {
+        match &self.rendered_by {
+            Some(unit) => complaint.as_rendered(unit.rsplit_once('/').map_or("", |(folder, _)| folder)),
+            None => complaint,
+        }
     }
 
     /// Returns the file that it was read from: another than that of its place where it was rendered.

@@ -104,14 +104,13 @@ impl Places {
 
     /// Gives complaints about the text the places of its origins.
     fn place_complaints(&self, file: &mut File, folder: &str) {
-        let within = if folder.is_empty() { "/" } else { folder };
         for complaint in file.complaints.iter_mut().chain(&mut file.warnings) {
             complaint.place = self.at(complaint.place.line);
             complaint.also.iter_mut().for_each(|note| note.place = self.at(note.place.line));
             // Its line is none of that file.
             complaint.excerpt = None;
             complaint.also.iter_mut().for_each(|note| note.excerpt = None);
-            complaint.message = format!("{} (as rendered from {within})", complaint.message);
+            *complaint = complaint.clone().as_rendered(folder);
         }
     }
 }
@@ -238,7 +237,23 @@ mod tests {
         let file = kustomized(&text);
         let complaint = &file.complaints[0];
         assert_eq!(complaint.place.to_string(), "base/a.yaml:1:1");
-        assert!(complaint.message.contains("datta") && complaint.message.ends_with("(as rendered from over)"));
+        assert!(complaint.message.contains("datta"), "{complaint}");
+        assert!(complaint.message.ends_with("(ConfigMap default/a, as rendered from over)"), "{complaint}");
+    }
+
+    #[test]
+    fn a_warning_names_the_object_and_the_unit() {
+        let role = |name: &str| {
+            format!(
+                "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  name: {name}\n  namespace: shop\n  \
+                 annotations: {{{ORIGIN}: 'path: ../base/roles.yaml'}}\nrules: []\n"
+            )
+        };
+        let file = kustomized(&format!("{}---\n{}", role("reads"), role("writes")));
+        let told: Vec<String> = file.warnings.iter().map(ToString::to_string).collect();
+        let words = |name: &str| format!("(ClusterRole {name}, as rendered from over)");
+        assert!(told.len() == 2 && told.iter().all(|warning| warning.starts_with("base/roles.yaml:1:1: ")), "{told:?}");
+        assert!(told[0].contains(&words("reads")) && told[1].contains(&words("writes")), "{told:?}");
     }
 
     #[test]

@@ -73,10 +73,10 @@ fn look(folder: &Folder) -> (Vec<Complaint>, Vec<Complaint>) {
     let server = Server::with(manifests());
     for manifest in manifests() {
         let said = server.ask(manifest);
-        complaints.extend(said.complaints);
-        warnings.extend(said.warnings);
-        warnings.extend(cluster_fields::left_to_the_cluster(manifest));
-        warnings.extend(references::that_lead_nowhere(manifest, &there));
+        complaints.extend(said.complaints.into_iter().map(|complaint| manifest.shown(complaint)));
+        let doubts = cluster_fields::left_to_the_cluster(manifest);
+        let doubts = said.warnings.into_iter().chain(doubts).chain(references::that_lead_nowhere(manifest, &there));
+        warnings.extend(doubts.map(|warning| manifest.shown(warning)));
     }
     (complaints, warnings)
 }

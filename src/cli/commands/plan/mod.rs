@@ -116,14 +116,12 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
         }
         PlanFormat::Name => {
             plan.planned.iter().filter(|step| changes(step)).for_each(|step| say(step.wanted.key.to_string()));
-            let refused = plan.planned.iter().filter_map(|planned| match &planned.step {
-                PlanStep::Rejected(_, complaints) => Some(complaints),
-                _ => None,
-            });
             // Standard output has only names; complaints go to standard error.
+            let refused = plan.planned.iter().flat_map(refusals);
             complaints
                 .iter()
-                .chain(refused.flatten())
+                .cloned()
+                .chain(refused)
                 .for_each(|complaint| progress(plain(&format!("error: {complaint}"))));
             progress(summary(&plan, complaints.len()));
         }
@@ -246,13 +244,19 @@ fn print(plan: &Plan, complaints: &[Complaint], stale: &Stale) {
             PlanStep::Rejected(reason, _) if orphaned(&planned.step).is_some() => {
                 say(diff::heading(&format!("{key} is orphaned: {reason}")));
             }
-            PlanStep::Rejected(_, complaints) => complaints.iter().for_each(complain),
+            PlanStep::Rejected(..) => refusals(planned).iter().for_each(complain),
             PlanStep::Wait(reason) => say(diff::heading(&format!("{key} has to wait: {reason}"))),
             PlanStep::Prune => say(diff::heading(&format!("{key} is deleted"))),
         }
         stale.get(key).into_iter().flatten().for_each(|one| say(plain(&format!("note: {one}"))));
     }
     progress(summary(plan, complaints.len()));
+}
+
+/// Returns the complaints about an object that is refused.
+fn refusals(planned: &Planned) -> Vec<Complaint> {
+    let PlanStep::Rejected(_, complaints) = &planned.step else { return Vec::new() };
+    complaints.iter().map(|complaint| planned.wanted.manifest.shown(complaint.clone())).collect()
 }
 
 /// Prints a complaint with its line.
