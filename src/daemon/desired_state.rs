@@ -45,6 +45,15 @@ pub(super) struct DesiredState {
     kinds: RedBlackTreeMapSync<Arc<ObjectKind>, usize>,
 }
 
+/// The definition of a kind, as its manifest says.
+#[derive(Clone, Debug)]
+pub(super) struct WrittenDefinition {
+    pub key: ObjectKey,
+    pub place: Place,
+    /// True when its objects live in namespaces.
+    pub namespaced: bool,
+}
+
 /// The known facts about the contents of a ConfigMap or Secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Contents {
@@ -186,16 +195,26 @@ impl DesiredState {
         self.set.mentions(key)
     }
 
-    /// Returns the place at which the kind of an object is defined.
-    pub(super) fn definition_place(&self, key: &ObjectKey) -> Option<Place> {
+    /// Returns the definition of an object's kind.
+    pub(super) fn written_definition(&self, key: &ObjectKey) -> Option<WrittenDefinition> {
         let kind = GroupKind { group: key.group.clone(), kind: key.kind.clone() };
-        let definition = ObjectKey {
+        let definition = self.set.definition(&kind)?;
+        let key = ObjectKey {
             group: "apiextensions.k8s.io".to_owned(),
             kind: "CustomResourceDefinition".to_owned(),
             namespace: None,
-            name: self.set.definition(&kind)?.name.clone(),
+            name: definition.name.clone(),
         };
-        Some(self.set.locate(&definition)?.place)
+        let place = self.set.locate(&key)?.place;
+        Some(WrittenDefinition { key, place, namespaced: definition.namespaced })
+    }
+
+    /// Returns the complaint about a definition of a group that is written here, and that something is wrong with.
+    pub(super) fn refused_definition(&self, group: &str) -> Option<Complaint> {
+        let defines = |key: &ObjectKey| {
+            key.kind == "CustomResourceDefinition" && key.name.split_once('.').is_some_and(|(_, of)| of == group)
+        };
+        self.set.complaints().into_iter().find(|complaint| complaint.object.as_ref().is_some_and(defines))
     }
 
     /// Returns the files that hold something of which not even the name can be read.

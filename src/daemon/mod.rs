@@ -74,6 +74,7 @@ mod recheck;
 mod recorded_facts;
 mod recovered;
 mod refused;
+mod refused_definitions;
 mod replication_controller;
 mod reported;
 mod repository;

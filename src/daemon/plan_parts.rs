@@ -48,6 +48,7 @@ impl Planner<'_> {
             note_planned_configuration(reader, prepared.iter().map(|prepared: &Prepared| &prepared.planned))
         });
         prepared.extend(self.plan_part(others).await?);
+        self.wait_for_refused_definitions(&mut prepared);
         Ok(prepared)
     }
 

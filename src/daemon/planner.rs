@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::context::Context;
+use super::desired_state::WrittenDefinition;
 use super::live::{applied_at, digest, newest_other_manager};
 use super::made::other_label;
 use super::on_outage::OnOutage;
@@ -236,11 +237,14 @@ impl Planner<'_> {
             return reason;
         }
         let kind = &key.kind;
-        let message = match repository.desired().definition_place(key) {
-            Some(place) => {
+        let message = match repository.desired().written_definition(key) {
+            Some(WrittenDefinition { place, .. }) => {
                 format!("waits for the kind {kind}, which the cluster does not know yet: {place} defines it")
             }
             None if other_tool(&key.group, kind).is_some() => return reason,
+            None if let Some(complaint) = repository.desired().refused_definition(&key.group) => {
+                format!("waits for the kind {kind}, whose definition is refused: {complaint}")
+            }
             None => format!(
                 "waits for the kind {kind} of {}, which the cluster does not know and no file of the repository defines: add its \
                  CustomResourceDefinition to the repository, or install it",

@@ -86,6 +86,9 @@ fn choices(wanted: &Wanted, field: &str) -> String {
         (None, "RoleBinding" | "ClusterRoleBinding") => format!(
             "a binding keeps its roleRef: give it another name, or delete it ({delete}) and belay makes it anew"
         ),
+        (None, "CustomResourceDefinition") => format!(
+            "leave the field as it was, or delete the definition with all of its objects ({delete}) and belay makes both anew"
+        ),
         (None, "Secret") if field == "type" => {
             format!("a Secret keeps its type: give it another name, or delete it ({delete}) and belay makes it anew")
         }
