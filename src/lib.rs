@@ -44,6 +44,7 @@
 //! | [`state_folder`] | a leaf: the state folder, which is not written where something else has taken its place | that folder |
 //! | [`backoff`] | a leaf: how long is waited before something is tried again | nothing |
 //! | [`clock`] | a leaf: the present time | the clock |
+//! | [`user_agent`] | a leaf: the name of belay in its requests to other servers | nothing |
 //!
 //! Imports run one way: `main → cli → {web → daemon → {git, render, cluster, history} → rollout → manifest → kube_facts}`,
 //! `cli → notices → history`, and `cli → minicluster → kube_facts`. `minicluster` and the rest never import each other: a misreading of Kubernetes that both
@@ -168,4 +169,5 @@ pub mod render;
 pub mod state_folder;
 pub mod telemetry;
 pub mod tls;
+pub mod user_agent;
 pub mod web;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use http::header::{HeaderValue, USER_AGENT};
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use kube::Client;
@@ -17,6 +18,7 @@ use tracing::{Instrument as _, debug, info, warn};
 use super::credentials::without_credentials;
 use super::redirect::Redirect;
 use super::unreachable::Unreachable;
+use crate::user_agent::AGENT;
 
 /// The shortest period between two checks that the files have changed: only when something is asked of the server.
 const LOOK: Duration = Duration::from_secs(10);
@@ -86,7 +88,8 @@ pub async fn connect(connector: Connector) -> Result<Client, String> {
     let present = Present { client, number: 0, stamp, looked, renewed: None, trouble: None };
     let connection =
         Arc::new(Connection { connector, present: Mutex::new(present), renewing: tokio::sync::Mutex::default() });
-    let service = tower::service_fn(move |request: Request<Body>| {
+    let service = tower::service_fn(move |mut request: Request<Body>| {
+        request.headers_mut().insert(USER_AGENT, HeaderValue::from_static(AGENT));
         let connection = Arc::clone(&connection);
         connection.carry(request)
     });
@@ -201,6 +204,7 @@ mod tests {
     fn client(shown: u64, valid: &Arc<AtomicU64>) -> Client {
         let valid = Arc::clone(valid);
         let service = tower::service_fn(move |request: Request<Body>| {
+            assert_eq!(request.headers()[USER_AGENT], AGENT);
             let accepted = valid.load(Ordering::Relaxed) == shown;
             async move {
                 let body = request.into_body().collect().await.unwrap().to_bytes();

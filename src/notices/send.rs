@@ -31,6 +31,7 @@ use super::plain_line::plain_line;
 use super::secrets::Secrets;
 use crate::clock::Clock;
 use crate::tls::{client_config, machine_roots};
+use crate::user_agent::AGENT;
 
 /// The longest time for one message, from the first question for the address to the last byte of the answer.
 const SEND_TIMEOUT: Duration = Duration::from_secs(20);
@@ -154,7 +155,7 @@ where
         .method(method)
         .uri(target.path())
         .header(header::HOST, target.authority())
-        .header(header::USER_AGENT, concat!("belay/", env!("CARGO_PKG_VERSION")))
+        .header(header::USER_AGENT, AGENT)
         .header(header::CONTENT_TYPE, "application/json")
         .header(header::CONNECTION, "close");
     for (name, value) in headers {

@@ -23,6 +23,7 @@ use super::send::Http;
 use super::signature::signature;
 use super::slack;
 use crate::config::{Config, NotifyConfig};
+use crate::user_agent::AGENT;
 
 /// Returns a receiver that takes one message and answers so. Its port, and the requests that it received.
 fn answering(answer: impl Into<Vec<u8>>) -> (u16, JoinHandle<String>) {
@@ -117,6 +118,7 @@ async fn a_webhook_is_sent_signed_json() {
     assert!(head.starts_with("POST /hook/token-1?a=b HTTP/1.1\r\n"), "{head}");
     let header = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).unwrap();
     assert_eq!(header("host"), format!("127.0.0.1:{port}"));
+    assert_eq!(header("user-agent"), AGENT);
     assert_eq!((header("content-type"), header("x-belay-event")), ("application/json", "test"));
     assert_eq!(header("x-belay-signature-256"), signature(b"It's a Secret to Everybody", body.as_bytes()));
     let body: Value = serde_json::from_str(body).unwrap();

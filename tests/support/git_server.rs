@@ -43,6 +43,8 @@ pub struct Seen {
     pub path: String,
     /// The `Authorization` header.
     pub authorization: Option<String>,
+    /// The `User-Agent` header.
+    pub agent: Option<String>,
 }
 
 /// Returns true when `git http-backend` is there; if not, one line names the skipped test.
@@ -163,7 +165,9 @@ fn serve(
         let header = |name: &str| headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
         let body = body(&mut input, header("content-length"), header("transfer-encoding"))?;
         let authorization = header("authorization");
-        seen.lock().expect("the requests").push(Seen { path: target.clone(), authorization: authorization.clone() });
+        let agent = header("user-agent");
+        let request = Seen { path: target.clone(), authorization: authorization.clone(), agent };
+        seen.lock().expect("the requests").push(request);
         let wanted = temper
             .password
             .as_ref()

@@ -16,13 +16,14 @@ use super::http_client::{self, SendRequest};
 use super::redirect::redirected;
 use super::session::{ServerSession, SessionRuntime, innermost, shown};
 use crate::git::error::GitError;
+use crate::user_agent::AGENT;
 
 /// The most redirects, and questions for credentials, before a server answers.
 const ANSWERS: usize = 8;
 /// The most bytes that are pushed at once.
 const PUSH: usize = 64 << 20;
-/// Forges tell Git's own programs from browsers by this name.
-const AGENT: &str = concat!("git/2.0 (belay ", env!("CARGO_PKG_VERSION"), ")");
+/// The product before belay's own: forges tell Git's programs from browsers by it.
+const GIT: &str = "git/2.0";
 
 /// Speaks with one server.
 pub(super) struct HttpTransport {
@@ -111,7 +112,7 @@ impl HttpConnection {
     }
 
     fn request(&self, service: Service, body: Bytes) -> Result<Request<Full<Bytes>>, GitError> {
-        let mut request = Request::builder().header(USER_AGENT, AGENT);
+        let mut request = Request::builder().header(USER_AGENT, format!("{GIT} {AGENT}"));
         let path = path_of(service);
         request = match is_get(service) {
             true => request.method(Method::GET).header(ACCEPT, "*/*"),

@@ -66,6 +66,8 @@ fn a_push_is_fetched_over_http() {
     let asked = world.server.seen().len();
     assert_eq!(fetch(&mirror).unwrap().before, Some(id(&first)));
     assert_eq!(world.server.seen().len(), asked + 1, "nothing has moved: one request");
+    let agent = format!("git/2.0 {}", belay::user_agent::AGENT);
+    assert!(world.server.seen().iter().all(|seen| seen.agent.as_ref() == Some(&agent)), "{:?}", world.server.seen());
 
     let second = world.repository.commit_file("a.yaml", "two", "Second");
     world.repository.tag("v1.0.0", Some("a note"));
