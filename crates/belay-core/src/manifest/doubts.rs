@@ -7,22 +7,22 @@ use super::report::{Report, Showing, Subject, Words};
 use super::yaml::{At, Span};
 
 /// Fields whose text programs read: a `${VAR}` there is theirs.
-const OF_PROGRAMS: [&str; 14] = [
-    "annotations",
+const OF_PROGRAMS: [&str; 10] = [
     "args",
     "binaryData",
     "command",
-    "data",
     "description",
-    "env",
     "expression",
     "message",
     "messageExpression",
     "rule",
     "script",
-    "stringData",
     "x-kubernetes-validations",
 ];
+
+/// Fields with settings of programs, among them scripts and templates: a `${VAR}` inside a text is theirs. A value that is
+/// nothing but a variable is meant for a tool that fills it in before it is applied.
+const OF_SETTINGS: [&str; 4] = ["annotations", "data", "env", "stringData"];
 
 /// Kinds that hold texts of other languages.
 const OF_TEXTS: [(&str, &str); 2] =
@@ -51,7 +51,7 @@ pub(super) fn warn(report: &mut Report<'_>, subject: &Subject, key: &ObjectKey, 
         return;
     }
     let mut found = Vec::new();
-    variables(object, &mut found);
+    variables(object, false, &mut found);
     let Some((span, _)) = found.first() else { return };
     let mut names: Vec<&str> = Vec::new();
     for (_, name) in &found {
@@ -81,19 +81,29 @@ pub fn other_tool(group: &str, kind: &str) -> Option<&'static str> {
     }
 }
 
-/// Collects the variables in the texts of a value, each with its place.
-fn variables<'p>(at: At<'p>, found: &mut Vec<(Span, &'p str)>) {
+/// Collects the variables in the texts of a value, each with its place. `whole` says that only texts count that are
+/// nothing but a variable.
+fn variables<'p>(at: At<'p>, whole: bool, found: &mut Vec<(Span, &'p str)>) {
     match at.value() {
+        Value::String(text) if whole => found.extend(only_variable(text).map(|name| (at.span(), name))),
         Value::String(text) if !text.contains('\n') && !text.starts_with(['{', '[']) => {
             found.extend(variables_in(text).map(|name| (at.span(), name)));
         }
         Value::Object(_) | Value::Array(_) => {
             for child in at.children().filter(|child| !OF_PROGRAMS.contains(&child.name)) {
-                variables(child.at, found);
+                variables(child.at, whole || OF_SETTINGS.contains(&child.name), found);
             }
         }
         _ => {}
     }
+}
+
+/// Returns the name of the variable that is all of a text.
+fn only_variable(text: &str) -> Option<&str> {
+    let text = text.trim();
+    let inner = text.strip_prefix("${")?.strip_suffix('}')?;
+    let name = variables_in(text).next()?;
+    (!inner.contains(['$', '{', '}', '\n'])).then_some(name)
 }
 
 /// Returns the names of `${NAME}`, `${NAME:=default}` and the like in a text. `$${NAME}` stands for itself.
@@ -132,21 +142,54 @@ spec:
       containers:
       - name: web
         image: web:${TAG:=1}
-        command: [sh, -c, 'echo ${HOME}']
-        env: [{name: A, value: '${B}'}]
+        command: [sh, -c, '${RUN}']
+        env: [{name: A, value: 'of ${B}'}]
         workingDir: /${DIR}/${TAG}
 ";
         let said = warnings(deployment);
         assert_eq!(said.len(), 1, "{said:?}");
         assert!(said[0].starts_with("a.yaml:12:16: belay puts nothing in the place of ${TAG}, ${DIR} ("), "{said:?}");
-        let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, annotations: {b: '${C}'}}\ndata: {run: 'echo ${A}'}\n";
-        assert_eq!(warnings(map), [""; 0]);
         let service = "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {type: ExternalName, externalName: '${HOST}.example.com'}\n";
         assert_eq!(warnings(service).len(), 1);
         for fine in ["a$", "${", "${}", "${1}", "${a", "${{ a }}", "$(A)", "$A", "${a b}"] {
             assert_eq!(warnings(&service.replace("${HOST}", fine)), [""; 0], "{fine}");
         }
         let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\ntype: '${hunter2}'\nstringData: {a: '${B}'}\n";
+        let said = warnings(secret);
+        assert!(said.len() == 1 && !said[0].contains("hunter2"), "{said:?}");
+    }
+
+    /// Scripts, configurations of nginx and templates are full of variables of their own.
+    #[test]
+    fn settings_that_are_nothing_but_a_variable_are_told() {
+        let map =
+            |value: &str| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\ndata:\n  key: {value}\n");
+        for value in ["${HOST}", "'${HOST}'", "${HOST:=example.com}", "${HOST:-}", "|\n    ${HOST}"] {
+            let said = warnings(&map(value));
+            assert!(
+                said.len() == 1 && said[0].contains("a.yaml:5:8: belay puts nothing in the place of ${HOST} ("),
+                "{said:?}"
+            );
+        }
+        for fine in [
+            "echo ${HOST}",
+            "${HOST}/bin",
+            "${HOST}${PORT}",
+            "$${HOST}",
+            "$HOST",
+            "$(HOST)",
+            "'{{ ${HOST} }}'",
+            "|\n    #!/bin/sh\n    ${HOST}",
+            "|\n    server { listen ${PORT}; return 301 https://$host$request_uri; }",
+        ] {
+            assert_eq!(warnings(&map(fine)), [""; 0], "{fine}");
+        }
+        let annotated = map("x").replace("{name: a}", "{name: a, annotations: {b: '${C}', c: 'a ${D}'}}");
+        assert!(warnings(&annotated)[0].contains("the place of ${C} ("), "{:?}", warnings(&annotated));
+        let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: 'a:1', args: ['${B}'], env: [{name: A, value: '${B}'}]}]}\n";
+        let said = warnings(pod);
+        assert!(said.len() == 1 && said[0].contains("a.yaml:4:84: "), "{said:?}");
+        let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringData: {a: '${hunter2}', b: 'of ${B}'}\n";
         let said = warnings(secret);
         assert!(said.len() == 1 && !said[0].contains("hunter2"), "{said:?}");
     }
