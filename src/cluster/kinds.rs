@@ -1,6 +1,6 @@
 //! The resource that serves a kind: asked of the cluster's discovery, a group and version at a time, and remembered.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -24,8 +24,16 @@ pub(super) struct Kinds(Mutex<BTreeMap<String, Version>>);
 
 /// The kinds of one group and version, and when they were asked for.
 struct Version {
-    kinds: BTreeMap<String, Served>,
+    resources: Resources,
     asked: Instant,
+}
+
+/// What a group and version serves.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Resources {
+    kinds: BTreeMap<String, Served>,
+    /// The resources whose objects have a status of their own, as a subresource.
+    with_status: BTreeSet<String>,
 }
 
 impl Cluster {
@@ -39,17 +47,27 @@ impl Cluster {
         }
         let path = version_path(api_version);
         let what = format!("ask which kinds {api_version} has");
-        let kinds = match self.call_text(Purpose { what: &what, secret: false }, get(&path)).await {
+        let resources = match self.call_text(Purpose { what: &what, secret: false }, get(&path)).await {
             Ok(text) => match resources(api_version, &text) {
-                Ok(kinds) => kinds,
+                Ok(resources) => resources,
                 Err(error) => return Err(self.blame(ClusterError::away(&what, error)).await),
             },
-            Err(ClusterError::Missing { .. }) => BTreeMap::new(),
+            Err(ClusterError::Missing { .. }) => Resources::default(),
             Err(error) => return Err(error),
         };
-        let version = Version { kinds, asked: Instant::now() };
+        let version = Version { resources, asked: Instant::now() };
         self.kinds.0.lock().unwrap_or_else(PoisonError::into_inner).insert(api_version.to_owned(), version);
         self.remembered(api_version, kind).unwrap_or_else(|| Err(missing(api_version, kind)))
+    }
+
+    /// Returns true unless the cluster has said that objects of a kind have no status as a subresource.
+    #[must_use]
+    pub fn has_status(&self, served: &Served) -> bool {
+        let known = self.kinds.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let resources = known.get(&served.api_version()).map(|version| &version.resources);
+        resources.is_none_or(|resources| {
+            resources.with_status.contains(&served.resource) || !resources.kinds.contains_key(&served.kind)
+        })
     }
 
     /// Forgets which kinds a group has: one of its definitions has changed.
@@ -61,7 +79,7 @@ impl Cluster {
     fn remembered(&self, api_version: &str, kind: &str) -> Option<Result<Served, ClusterError>> {
         let known = self.kinds.0.lock().unwrap_or_else(PoisonError::into_inner);
         let version = known.get(api_version)?;
-        match version.kinds.get(kind) {
+        match version.resources.kinds.get(kind) {
             Some(served) => Some(Ok(served.clone())),
             None if version.asked.elapsed() < MISSING_FOR => Some(Err(missing(api_version, kind))),
             None => None,
@@ -132,7 +150,7 @@ struct Resource {
 }
 
 /// The kinds of a list of resources. A server may say anything; it is no answer that a kind does not exist.
-fn resources(api_version: &str, text: &str) -> Result<BTreeMap<String, Served>, String> {
+fn resources(api_version: &str, text: &str) -> Result<Resources, String> {
     let unreadable = |error: &dyn std::fmt::Display| format!("the answer is no list of resources: {error}");
     if !text.trim_ascii_start().starts_with('{') {
         return Err(unreadable(&"it is no JSON object"));
@@ -150,8 +168,13 @@ fn resources(api_version: &str, text: &str) -> Result<BTreeMap<String, Served>, 
         resource: name,
         namespaced,
     };
-    let stored = list.resources.into_iter().flatten().filter(|resource| !resource.name.contains('/'));
-    Ok(stored.map(served).map(|served| (served.kind.clone(), served)).collect())
+    let (stored, below): (Vec<_>, Vec<_>) =
+        list.resources.into_iter().flatten().partition(|resource| !resource.name.contains('/'));
+    let with_status = below.iter().filter_map(|resource| resource.name.strip_suffix("/status"));
+    Ok(Resources {
+        with_status: with_status.map(ToOwned::to_owned).collect(),
+        kinds: stored.into_iter().map(served).map(|served| (served.kind.clone(), served)).collect(),
+    })
 }
 
 #[cfg(test)]
@@ -163,12 +186,14 @@ mod tests {
         let of = |text: &str| resources("apps/v1", text);
         let list = r#"{"kind": "APIResourceList", "groupVersion": "apps/v1", "resources": [
             {"name": "deployments", "singularName": "", "namespaced": true, "kind": "Deployment", "verbs": []},
+            {"name": "deployments/status", "namespaced": true, "kind": "Deployment", "verbs": []},
             {"name": "deployments/scale", "namespaced": true, "kind": "Scale", "group": "autoscaling", "verbs": []}]}"#;
-        let served = of(list).unwrap();
+        let Resources { kinds: served, with_status } = of(list).unwrap();
+        assert_eq!(with_status, BTreeSet::from(["deployments".to_owned()]));
         assert_eq!(served.keys().map(String::as_str).collect::<Vec<_>>(), ["Deployment"]);
         assert_eq!(served["Deployment"].address(), "/apis/apps/v1/deployments");
         for empty in ["{}", r#"{"kind": "APIResourceList", "resources": null}"#] {
-            assert_eq!(of(empty).unwrap(), BTreeMap::new(), "{empty}");
+            assert_eq!(of(empty).unwrap(), Resources::default(), "{empty}");
         }
         for (other, said) in [
             ("", "no list of resources"),
@@ -182,6 +207,6 @@ mod tests {
             assert!(error.contains(said), "{other}: {error}");
         }
         let many: Vec<String> = (0..100_000).map(|n| format!(r#"{{"name": "n{n}", "kind": "K{n}"}}"#)).collect();
-        assert_eq!(of(&format!(r#"{{"resources": [{}]}}"#, many.join(","))).unwrap().len(), 100_000);
+        assert_eq!(of(&format!(r#"{{"resources": [{}]}}"#, many.join(","))).unwrap().kinds.len(), 100_000);
     }
 }

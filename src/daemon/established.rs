@@ -3,27 +3,33 @@
 
 use std::time::Duration;
 
+use tokio::time::sleep;
+
 use super::failure::FailedRollout;
 use super::health_monitor::{HealthMonitor, MonitorEnd};
 use super::rollout_task::{Cancelled, RolloutTask};
 use belay_core::manifest::{Compact, ObjectKey};
-use belay_core::rollout::{Baseline, Outcome, Reason, ReasonCode, health};
+use belay_core::rollout::health::is_taken_up;
+use belay_core::rollout::{Baseline, Outcome, Reason, ReasonCode, marks};
+
+/// The longest time until a controller writes a first status. After that it counts as one that never does.
+const FIRST_STATUS: Duration = Duration::from_secs(10);
 
 impl RolloutTask {
     /// Waits until an object of a custom kind says that it is well. It is never rolled back, and keeps nobody waiting.
     pub(super) async fn wait_until_healthy(&mut self, mut live: Compact) -> Result<Outcome, Cancelled> {
-        /// The longest time until its operator writes a first status. After that it counts as one that never does.
-        const FIRST_WORD: Duration = Duration::from_secs(10);
         // A failure in its status from here on is about this write.
         let written = live.read();
         let baseline = Baseline::of(&self.planned.wanted.key, &written);
-        let is_silent = health(&self.planned.wanted.key, &written).is_none();
+        let is_silent = !is_taken_up(&self.planned.wanted.key, &written);
+        let generation = marks::generation(&written);
         drop(written);
+        if is_silent && !self.context.cluster.has_status(&self.served) {
+            return self.end(Outcome::Complete, None).await;
+        }
         if is_silent {
-            // A newer commit is not kept waiting for an operator.
-            self.unless_cancelled(tokio::time::sleep(FIRST_WORD)).await?;
-            match self.read().await? {
-                Some(read) => live = Compact::of(&read),
+            match self.first_status(generation).await? {
+                Some(first) => live = first,
                 None => return self.is_gone().await,
             }
         }
@@ -39,6 +45,27 @@ impl RolloutTask {
             MonitorEnd::Complete(_) | MonitorEnd::TakenOver(_) | MonitorEnd::SetBack => {
                 self.end(Outcome::Complete, None).await
             }
+        }
+    }
+
+    /// Returns the object as soon as its controller has taken this generation up, or as it is after the longest time for that; `None`
+    /// when it is gone then. A newer commit is not kept waiting for that.
+    async fn first_status(&mut self, generation: i64) -> Result<Option<Compact>, Cancelled> {
+        let key = self.planned.wanted.key.clone();
+        let RolloutTask { cancel, live, .. } = &mut *self;
+        let taken_up = live.wait_for(|live| {
+            let live = live.as_ref().map(Compact::read);
+            live.is_some_and(|live| marks::generation(&live) >= generation && is_taken_up(&key, &live))
+        });
+        let first = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Err(Cancelled),
+            first = taken_up => first.map_err(|_| Cancelled)?.clone(),
+            () = sleep(FIRST_STATUS) => None,
+        };
+        match first {
+            Some(first) => Ok(Some(first)),
+            None => Ok(self.read().await?.map(|read| Compact::of(&read))),
         }
     }
 

@@ -171,6 +171,7 @@ const CLUSTER: &[Row] = &[
         ],
     ),
     ("a rollout of which the watch", &["src/daemon/health_monitor.rs UNHEARD"]),
+    ("the first status of a", &["src/daemon/established.rs FIRST_STATUS"]),
     (
         "a look at the pods of",
         &["src/daemon/health_monitor.rs TELL_OF_PODS", "src/daemon/health_monitor.rs TELL_OF_PODS_AGAIN"],

@@ -112,6 +112,13 @@ pub fn health(key: &ObjectKey, object: &Value) -> Option<Health> {
     }
 }
 
+/// Returns true when the controller of a custom kind has said something about the present generation of an object: its
+/// status has the usual conditions, or names the generation.
+#[must_use]
+pub fn is_taken_up(key: &ObjectKey, object: &Value) -> bool {
+    custom::is_taken_up(key, object)
+}
+
 /// Returns the deadline of a workload in seconds: its own if the kind has one, else that of its annotation, else 600 as
 /// Kubernetes has it for Deployments. `None` if it has none by its annotation, and for kinds that may take their time
 /// unless their annotation says otherwise: Jobs and custom kinds.
