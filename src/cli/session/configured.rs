@@ -17,9 +17,9 @@ pub struct SourceArgs {
     /// The configuration of the daemon: what its source says of `path`, `include`, `exclude`, `render` and `helm` counts
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The name of the source in the configuration
-    #[arg(long, value_name = "NAME", default_value = "default", requires = "config")]
-    source: String,
+    /// The name of the source in the configuration; not needed where there is only one
+    #[arg(long, value_name = "NAME", requires = "config")]
+    source: Option<String>,
 }
 
 /// The way in which a folder is read.
@@ -54,16 +54,12 @@ impl Reading {
     /// folders are read as where nothing is said.
     pub(in crate::cli) fn of_file(file: &Path, source: Option<&str>) -> anyhow::Result<Reading> {
         let config = parsed(file)?;
-        match (&config.source[..], source) {
-            ([only], None) => Ok(Reading::of(only, &config.render)),
-            (_, None) => {
-                Ok(Reading { tools: Reading::of(&SourceConfig::of(""), &config.render).tools, ..Reading::default() })
-            }
-            (_, Some(name)) => {
-                let (source, render) = named(config, file, name)?;
-                Ok(Reading::of(&source, &render))
-            }
+        if source.is_none() && config.source.len() != 1 {
+            let tools = Reading::of(&SourceConfig::of(""), &config.render).tools;
+            return Ok(Reading { tools, ..Reading::default() });
         }
+        let (source, render) = meant(config, file, source)?;
+        Ok(Reading::of(&source, &render))
     }
 }
 
@@ -71,7 +67,7 @@ impl SourceArgs {
     /// Returns how a folder is read; without a configuration every file counts.
     pub(in crate::cli) fn reading(&self) -> anyhow::Result<Reading> {
         let Some(file) = &self.config else { return Ok(Reading::default()) };
-        let (source, render) = configured(file, &self.source)?;
+        let (source, render) = configured(file, self.source.as_deref())?;
         Ok(Reading::of(&source, &render))
     }
 }
@@ -85,9 +81,9 @@ fn own_capabilities() -> Capabilities {
     Capabilities { kube_version: facts().kubernetes.clone(), api_versions: all.into_iter().collect() }
 }
 
-/// Returns the configuration of a source, and of rendering.
-pub(in crate::cli) fn configured(file: &Path, source: &str) -> anyhow::Result<(SourceConfig, RenderConfig)> {
-    named(parsed(file)?, file, source)
+/// Returns the configuration of a source, and of rendering. Without a name it is the only source of the file.
+pub(in crate::cli) fn configured(file: &Path, source: Option<&str>) -> anyhow::Result<(SourceConfig, RenderConfig)> {
+    meant(parsed(file)?, file, source)
 }
 
 fn parsed(file: &Path) -> anyhow::Result<Config> {
@@ -96,13 +92,18 @@ fn parsed(file: &Path) -> anyhow::Result<Config> {
     Ok(Config::parse(&text, &shown)?)
 }
 
-/// Returns the source with this name.
-fn named(config: Config, file: &Path, source: &str) -> anyhow::Result<(SourceConfig, RenderConfig)> {
+/// Returns the source with this name; without a name the only one.
+fn meant(config: Config, file: &Path, source: Option<&str>) -> anyhow::Result<(SourceConfig, RenderConfig)> {
     let shown = file.display();
     let Config { source: sources, render, .. } = config;
     let names: Vec<String> = sources.iter().map(|source| format!("{:?}", source.name)).collect();
-    let found = sources.into_iter().find(|one| one.name == source);
-    let found = found
-        .with_context(|| format!("{shown} has no source {source:?}, only {}; say --source NAME", names.join(", ")))?;
+    let names = names.join(", ");
+    let is_only = sources.len() == 1;
+    let is_meant = |one: &SourceConfig| source.map_or(is_only, |name| one.name == name);
+    let found = sources.into_iter().find(is_meant);
+    let found = found.with_context(|| match source {
+        Some(source) => format!("{shown} has no source {source:?}, only {names}; say --source NAME"),
+        None => format!("{shown} has several sources, {names}; say --source NAME"),
+    })?;
     Ok((found, render))
 }

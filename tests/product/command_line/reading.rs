@@ -454,6 +454,19 @@ async fn a_plan_takes_what_the_configuration_leaves_alone() {
     assert_eq!((plan.code, plan.err.trim()), (0, "1 unchanged."), "{plan:?}");
     let other = stage.run(&["plan", "--from", &from, "--config", &config, "--source", "shop"]);
     assert!(other.err.contains("has no source \"shop\", only \"default\""), "{other:?}");
+    // The only source is meant, whatever its name; of several one has to be named.
+    std::fs::write(&config, text.replace("[[source]]", "[[source]]\nname = \"shop\"")).unwrap();
+    let only = stage.run(&["plan", "--from", &from, "--config", &config, "-o", "json"]);
+    let value: Value = serde_json::from_str(&only.out).unwrap_or_else(|error| panic!("{error}: {only:?}"));
+    assert_eq!(value["source"], "shop", "{only:?}");
+    // The cluster is the one that the source is for.
+    std::fs::write(&config, text.replace("[[source]]", "[[source]]\ncontext = \"elsewhere\"")).unwrap();
+    let elsewhere = stage.run(&["plan", "--from", &from, "--config", &config]);
+    assert!(elsewhere.code == 1 && elsewhere.err.contains("elsewhere"), "{elsewhere:?}");
+    let two = format!("{text}[[source]]\nname = \"shop\"\nrepository = \"/srv/git/other.git\"\n");
+    std::fs::write(&config, two).unwrap();
+    let several = stage.run(&["plan", "--from", &from, "--config", &config]);
+    assert!(several.err.contains("has several sources, \"default\", \"shop\"; say --source NAME"), "{several:?}");
 }
 
 /// A plan excludes and renders the files that the daemon's configuration does.

@@ -119,12 +119,21 @@ fn each_command_reads_what_the_configuration_lets_count() {
         let read = at(&[command, "--config", "belay.toml", "--source", "shop", "-o", "name"]);
         assert_eq!(read.code, 0, "{command}: {read:?}");
         assert!(!read.out.contains("map"), "{command}: {read:?}");
-        let nothing = at(&[command, "--config", "belay.toml"]);
+        let only = at(&[command, "--config", "belay.toml", "-o", "name"]);
+        assert_eq!((only.code, &only.out), (0, &read.out), "the only source is meant: {only:?}");
+        let nothing = at(&[command, "--config", "belay.toml", "--source", "default"]);
         assert!(nothing.code == 1 && nothing.err.contains("has no source \"default\", only \"shop\""), "{nothing:?}");
     }
     assert_eq!(at(&["simulate", "live"]).code, 1);
-    let simulated = at(&["simulate", "live", "--image", "web:2", "--config", "belay.toml", "--source", "shop"]);
+    let simulated = at(&["simulate", "live", "--image", "web:2", "--config", "belay.toml"]);
     assert_eq!(simulated.code, 0, "{simulated:?}");
+    write(folder.path(), "two.toml", &format!("{source}{}", source.replace("shop", "default")));
+    for command in ["check", "render", "simulate live --image web:2"] {
+        let arguments: Vec<&str> = command.split(' ').chain(["--config", "two.toml"]).collect();
+        let several = at(&arguments);
+        let names = "two.toml has several sources, \"shop\", \"default\"; say --source NAME";
+        assert!(several.code == 1 && several.err.contains(names), "{command}: {several:?}");
+    }
     assert_eq!(at(&["check", "--source", "shop"]).code, 2);
 }
 

@@ -42,14 +42,14 @@ pub struct Args {
     /// The folder with the manifests, committed or not [default: the present one; with --config all that its source follows]
     #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
-    /// The name of the source that the manifests are for
-    #[arg(long, value_name = "NAME", default_value = "default")]
-    source: String,
+    /// The name of the source that the manifests are for [default: the only one of --config, without it "default"]
+    #[arg(long, value_name = "NAME")]
+    source: Option<String>,
     /// Workloads are rolled out with the ConfigMaps and Secrets that they read, as `roll_on_config = true` of the source says
     #[arg(long)]
     roll_on_config: bool,
-    /// The configuration of the daemon: what its source of that name says of `path`, `include`, `exclude`, `render`, `helm`,
-    /// `ignore` and `roll_on_config` counts
+    /// The configuration of the daemon: what its source says of `path`, `include`, `exclude`, `render`, `helm`,
+    /// `ignore`, `prune`, `prune_limit`, `roll_on_config` and `context` counts
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Output format
@@ -76,12 +76,13 @@ pub enum PlanFormat {
 
 pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let Args { revision, path, from, source, roll_on_config, config, output } = args;
-    let configured = config.map(|file| configured(&file, &source)).transpose()?;
+    let configured = config.map(|file| configured(&file, source.as_deref())).transpose()?;
     let reading = configured.as_ref().map(|(source, render)| Reading::of(source, render)).unwrap_or_default();
     let configured = configured.map(|(source, _)| source);
     let path = path.unwrap_or_default();
     let roll_on_config = roll_on_config || configured.as_ref().is_some_and(|source| source.roll_on_config);
-    let cluster = globals.cluster("").await?;
+    let context = configured.as_ref().map_or("", |source| &source.context);
+    let cluster = globals.cluster(context).await?;
     let mut reading = reading;
     reading.options.capabilities = of_cluster(&cluster).await?;
     let scopes = Scopes::new(cluster.default_namespace());
@@ -101,7 +102,10 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     wanted.retain(|wanted| !complaints.iter().any(|complaint| complaint.object.as_ref() == Some(&wanted.key)));
     let mentioned = files.iter().flat_map(|file| &file.manifests).map(|manifest| manifest.key.clone());
     let mentioned = mentioned.chain(complaints.iter().filter_map(|complaint| complaint.object.clone())).collect();
-    let of_source = configured.unwrap_or_else(|| SourceConfig { name: source, ..SourceConfig::of("") });
+    let of_source = configured.unwrap_or_else(|| {
+        let unnamed = SourceConfig::of("");
+        SourceConfig { name: source.unwrap_or_else(|| unnamed.name.clone()), ..unnamed }
+    });
     let unreadable = complaints.iter().any(|complaint| complaint.object.is_none());
     let leaving = Leaving { config: &of_source, commit: &commit, mentioned: &mentioned, unreadable };
     let Plan { source, head, mut planned } = plan_once(&cluster, &of_source.name, &commit.id, wanted).await?;
