@@ -140,7 +140,7 @@ use leadership::Leader;
 pub use leadership::lease_name;
 use leading::{Parts, ReadingParts};
 pub use liveness::Liveness;
-pub use plan_once::{Leaving, plan_leaving, plan_once};
+pub use plan_once::{Leaving, LeavingPlan, plan_leaving, plan_once};
 pub use rebuild::recollect;
 use requests::Requests;
 pub use source_dependency::LookRequest;

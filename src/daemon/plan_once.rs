@@ -34,6 +34,14 @@ pub struct Leaving<'a> {
     pub unreadable: bool,
 }
 
+/// The plan for the objects that the manifests of a commit leave out.
+pub struct LeavingPlan {
+    /// The steps, one for each object.
+    pub planned: Vec<Planned>,
+    /// The message that more objects have left than `prune_limit` allows: then none of them is deleted.
+    pub beyond_limit: Option<String>,
+}
+
 /// Returns the effect of a commit's manifests on a cluster.
 ///
 /// # Errors
@@ -65,7 +73,7 @@ pub async fn plan_once(
 ///
 /// # Errors
 /// Fails when the API server does not answer.
-pub async fn plan_leaving(cluster: &Cluster, leaving: Leaving<'_>) -> Result<Vec<Planned>, ClusterError> {
+pub async fn plan_leaving(cluster: &Cluster, leaving: Leaving<'_>) -> Result<LeavingPlan, ClusterError> {
     let left = left_out(cluster, &leaving).await?;
     let may_go = |live: &Value, key: &ObjectKey| {
         prunable(key, live, &leaving.config.name, cluster.default_namespace()) == Prunable::Yes
@@ -75,12 +83,19 @@ pub async fn plan_leaving(cluster: &Cluster, leaving: Leaving<'_>) -> Result<Vec
         left.iter().filter(|(key, _, live)| may_go(live, key)).map(|(key, ..)| key.clone()).collect();
     let limit = leaving.config.prune_limit(leaving.mentioned.len() + going.len());
     let limit = limit.max(allowed_by_trailer(std::slice::from_ref(leaving.commit)).unwrap_or_default());
+    let prunes = leaving.config.prune && !leaving.unreadable;
+    let beyond_limit = (prunes && going.len() > limit).then(|| too_many(&going, limit));
     let refused = match (leaving.config.prune, leaving.unreadable) {
         (false, _) => Some("its manifest left the repository, and pruning is off: the object stays".to_owned()),
         (true, true) => {
             Some("its manifest left the repository; nothing is deleted while a file can't be read".to_owned())
         }
-        (true, false) => (going.len() > limit).then(|| too_many(&going, limit)),
+        (true, false) => beyond_limit.is_some().then(|| {
+            let left = going.len();
+            format!(
+                "its manifest left the repository; prune_limit allows {limit} of {left} deletions: the object stays"
+            )
+        }),
     };
     let step = |key: &ObjectKey, live: &Value| {
         if let Some(why) = marks::annotation(live, marks::SUSPEND) {
@@ -100,7 +115,7 @@ pub async fn plan_leaving(cluster: &Cluster, leaving: Leaving<'_>) -> Result<Vec
         let manifest = Manifest::of_nothing_but(key, served.api_version());
         Planned { wanted: Wanted::of(manifest, Arc::clone(leaving.commit), Trigger::Commit), step }
     });
-    Ok(planned.collect())
+    Ok(LeavingPlan { planned: planned.collect(), beyond_limit })
 }
 
 /// Returns the live objects of the source that its manifests do not mention, as far as they may be listed.

@@ -33,11 +33,15 @@ pub(in crate::cli) struct WaitAnswer {
 
 /// The output of `belay plan`.
 #[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub(in crate::cli) struct PlanAnswer {
     /// The source that the manifests are for.
     pub source: String,
-    /// True when anything would change.
+    /// True when anything would change, or more has left the repository than `prune_limit` allows.
     pub changes: bool,
+    /// The message that more objects have left the repository than `prune_limit` allows: none of them is deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beyond_prune_limit: Option<String>,
     /// One step for each manifest.
     pub steps: Vec<StepAnswer>,
     /// The complaints about the manifests.

@@ -557,8 +557,31 @@ async fn a_plan_shows_what_leaves() {
     let steps = value["steps"].as_array().unwrap();
     let web = steps.iter().find(|step| step["object"]["name"] == "web").unwrap();
     assert_eq!(web["action"], "orphan", "{web:#}");
-    assert!(web["reason"]["message"].as_str().unwrap().contains("prune_limit allows 0"), "{web:#}");
+    assert!(web["reason"]["message"].as_str().unwrap().contains("prune_limit allows 0 of 1"), "{web:#}");
     // An object that only stays as it is changes nothing.
     std::fs::remove_file(folder.join("settings.yaml")).unwrap();
     assert_eq!(plan("", &[]).code, 0);
+    // More deletions than `prune_limit` allows are a difference that a pipeline must hear of, in every format.
+    const BEYOND: &str = "1 object has left the repository, and prune_limit allows 0";
+    for output in [&[][..], &["-o", "name"], &["-o", "json"], &["-o", "markdown"]] {
+        let beyond = plan("prune = true\nprune_limit = \"0\"", output);
+        assert_eq!(beyond.code, 3, "{output:?}: {beyond:?}");
+        let text = format!("{}{}", beyond.out, beyond.err).replace('\\', "");
+        assert!(text.contains(BEYOND) && text.contains("Belay-Allow-Prune: 1"), "{output:?}: {beyond:?}");
+    }
+    let beyond = plan("prune = true\nprune_limit = \"0\"", &["-o", "json"]);
+    assert_eq!(serde_json::from_str::<Value>(&beyond.out).unwrap()["changes"], true, "{beyond:?}");
+}
+
+/// An object that waits for its kind or namespace is a change: it is made as soon as that is there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_whose_objects_wait_is_not_empty() {
+    let stage = Fixture::new().await;
+    let folder = stage.home.path().join("waits");
+    std::fs::create_dir(&folder).unwrap();
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: elsewhere}\n";
+    std::fs::write(folder.join("settings.yaml"), map).unwrap();
+    let plan = stage.run(&["plan", "--from", &folder.display().to_string()]);
+    assert!(plan.out.contains("has to wait") && plan.err.contains("1 waiting"), "{plan:?}");
+    assert_eq!(plan.code, 3, "{plan:?}");
 }

@@ -15,9 +15,18 @@ const FOR_THE_REST: usize = 5_000;
 /// The width of complaints.
 const WIDTH: usize = 100;
 
-/// Returns the plan, under a line that sums it up.
-pub(in crate::cli) fn plan(plan: &Plan, complaints: &[Complaint], stale: &Stale, summary: &str) -> String {
+/// Returns the plan, under a line that sums it up, and a warning about all of it.
+pub(in crate::cli) fn plan(
+    plan: &Plan,
+    complaints: &[Complaint],
+    stale: &Stale,
+    summary: &str,
+    warning: Option<&str>,
+) -> String {
     let mut text = format!("### belay plan: {}\n", escaped(summary.trim_end_matches('.')));
+    if let Some(warning) = warning {
+        text.push_str(&format!("\n**Warning:** {}\n", escaped(warning)));
+    }
     let mut left_out = Vec::new();
     let complained = complaints.iter().map(|complaint| (escaped(&complaint.message), block("", &drawn(complaint))));
     let planned = plan.planned.iter().filter(|planned| !matches!(planned.step, PlanStep::Unchanged)).map(|planned| {

@@ -21,7 +21,7 @@ use crate::cli::worktree::folder::{self, Folder};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError};
 use crate::config::SourceConfig;
-use crate::daemon::{Leaving, capabilities, plan_leaving, plan_once};
+use crate::daemon::{Leaving, LeavingPlan, capabilities, plan_leaving, plan_once};
 use crate::git::WorkingCopy;
 use crate::render::{Capabilities, IGNORE_FILE, MemoryTree, SourcePaths, Unit};
 use belay_core::manifest::{Colour, Complaint, File, Scopes, is_manifest, render};
@@ -109,14 +109,24 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     let unreadable = complaints.iter().any(|complaint| complaint.object.is_none());
     let leaving = Leaving { config: &of_source, commit: &commit, mentioned: &mentioned, unreadable };
     let Plan { source, head, mut planned } = plan_once(&cluster, &of_source.name, &commit.id, wanted).await?;
-    planned.extend(plan_leaving(&cluster, leaving).await?);
+    let LeavingPlan { planned: left, beyond_limit } = plan_leaving(&cluster, leaving).await?;
+    planned.extend(left);
     let plan = Plan::new(source, head, planned);
+    let differs = !plan.is_empty() || beyond_limit.is_some();
     let stale = config_rollout::unnoticed(&plan, roll_on_config);
+    let answer = || PlanAnswer {
+        source: plan.source.clone(),
+        changes: differs,
+        beyond_prune_limit: beyond_limit.clone(),
+        steps: plan.planned.iter().map(|planned| step(planned, &stale)).collect(),
+        complaints: complaints.clone(),
+    };
     match output {
-        PlanFormat::Json => say_value(&answer(&plan, &complaints, &stale), Format::Json)?,
-        PlanFormat::Yaml => say_value(&answer(&plan, &complaints, &stale), Format::Yaml)?,
+        PlanFormat::Json => say_value(&answer(), Format::Json)?,
+        PlanFormat::Yaml => say_value(&answer(), Format::Yaml)?,
         PlanFormat::Markdown => {
-            say(markdown::plan(&plan, &complaints, &stale, &summary(&plan, complaints.len())).trim_end());
+            let warning = beyond_limit.as_deref();
+            say(markdown::plan(&plan, &complaints, &stale, &summary(&plan, complaints.len()), warning).trim_end());
         }
         PlanFormat::Name => {
             plan.planned.iter().filter(|step| changes(step)).for_each(|step| say(step.wanted.key.to_string()));
@@ -127,14 +137,19 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
                 .cloned()
                 .chain(refused)
                 .for_each(|complaint| progress(plain(&format!("error: {complaint}"))));
+            beyond_limit.iter().for_each(|message| progress(plain(&format!("warning: {message}"))));
             progress(summary(&plan, complaints.len()));
         }
-        PlanFormat::Text => print(&plan, &complaints, &stale),
+        PlanFormat::Text => {
+            print(&plan, &complaints, &stale);
+            beyond_limit.iter().for_each(|message| progress(plain(&format!("warning: {message}"))));
+            progress(summary(&plan, complaints.len()));
+        }
     }
     if !complaints.is_empty() || plan.planned.iter().any(|planned| is_refused(&planned.step)) {
         return Ok(Exit::Error);
     }
-    Ok(if plan.is_empty() { Exit::Done } else { Exit::No })
+    Ok(if differs { Exit::No } else { Exit::Done })
 }
 
 /// Returns the capabilities of the cluster for charts. Nothing if that may not be asked for.
@@ -254,7 +269,6 @@ fn print(plan: &Plan, complaints: &[Complaint], stale: &Stale) {
         }
         stale.get(key).into_iter().flatten().for_each(|one| say(plain(&format!("note: {one}"))));
     }
-    progress(summary(plan, complaints.len()));
 }
 
 /// Returns the complaints about an object that is refused.
@@ -286,15 +300,6 @@ fn summary(plan: &Plan, complaints: usize) -> String {
     let said: Vec<String> =
         parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
     if said.is_empty() { "There are no manifests here.".to_owned() } else { format!("{}.", said.join(", ")) }
-}
-
-fn answer(plan: &Plan, complaints: &[Complaint], stale: &Stale) -> PlanAnswer {
-    PlanAnswer {
-        source: plan.source.clone(),
-        changes: !plan.is_empty(),
-        steps: plan.planned.iter().map(|planned| step(planned, stale)).collect(),
-        complaints: complaints.to_vec(),
-    }
 }
 
 fn step(planned: &Planned, stale: &Stale) -> StepAnswer {

@@ -61,10 +61,10 @@ pub fn too_many(objects: &[ObjectKey], limit: usize) -> String {
     if objects.len() > NAMED {
         names.push(format!("and {} more", objects.len() - NAMED));
     }
+    let left = if objects.len() == 1 { "1 object has".to_owned() } else { format!("{} objects have", objects.len()) };
     format!(
-        "{} objects have left the repository, and prune_limit allows {limit} to be deleted at once: nothing is deleted ({}); \
+        "{left} left the repository, and prune_limit allows {limit} to be deleted at once: nothing is deleted ({}); \
          if it is meant, say belay run --allow-prune, or push a commit with the trailer {TRAILER}: {}",
-        objects.len(),
         names.join(", "),
         objects.len()
     )

@@ -147,10 +147,11 @@ impl Plan {
         Plan { source, head, planned }
     }
 
-    /// Returns true when it changes nothing.
+    /// Returns true when it changes nothing, now or as soon as what its objects wait for is there.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        !self.planned.iter().any(|planned| matches!(planned.step, PlanStep::Apply(_) | PlanStep::Prune))
+        let changes = |step: &PlanStep| matches!(step, PlanStep::Apply(_) | PlanStep::Prune | PlanStep::Wait(_));
+        !self.planned.iter().any(|planned| changes(&planned.step))
     }
 }
 
