@@ -206,8 +206,18 @@ fn waits_for_somebody(key: &ObjectKey, live: &Value) -> Option<String> {
     if let Some(why) = marks::annotation(live, marks::SUSPEND) {
         return Some(format!("is suspended: {why} (belay resume-sync takes it up again)"));
     }
+    if live["spec"]["suspend"] == true && is_suspended_by_manifest(live) {
+        return Some("is suspended by spec.suspend of its manifest (a commit lets it go on)".to_owned());
+    }
     let paused = live["spec"]["paused"] == true;
     paused.then(|| format!("is paused (belay resume {}/{} lets it go on)", key.kind.to_lowercase(), key.name))
+}
+
+/// Returns true when belay wrote that a Job is suspended. A controller that queues Jobs lets those go on that it suspended.
+fn is_suspended_by_manifest(live: &Value) -> bool {
+    let entries = live["metadata"]["managedFields"].as_array().into_iter().flatten();
+    let mut applied = entries.filter(|entry| entry["manager"] == marks::FIELD_MANAGER && entry["operation"] == "Apply");
+    applied.any(|entry| entry.pointer("/fieldsV1/f:spec/f:suspend").is_some())
 }
 
 /// Returns why the daemon here does not roll the commit out, if another follows all the sources that it is for.
@@ -239,6 +249,7 @@ mod tests {
             namespace: Some("shop".to_owned()),
             name: "web".to_owned(),
         };
+        let suspended = |manager: &str| json!([{"manager": manager, "operation": "Apply", "fieldsV1": {"f:spec": {"f:suspend": {}}}}]);
         for (live, why) in [
             (json!({"metadata": {}, "spec": {}}), None),
             (json!({"metadata": {"finalizers": ["a/b"]}, "spec": {"paused": false}}), None),
@@ -254,6 +265,12 @@ mod tests {
             (
                 json!({"metadata": {}, "spec": {"paused": true}}),
                 Some("is paused (belay resume deployment/web lets it go on)"),
+            ),
+            (json!({"metadata": {"managedFields": suspended("kueue")}, "spec": {"suspend": true}}), None),
+            (json!({"metadata": {"managedFields": suspended(marks::FIELD_MANAGER)}, "spec": {"suspend": false}}), None),
+            (
+                json!({"metadata": {"managedFields": suspended(marks::FIELD_MANAGER)}, "spec": {"suspend": true}}),
+                Some("is suspended by spec.suspend of its manifest (a commit lets it go on)"),
             ),
         ] {
             assert_eq!(waits_for_somebody(&key, &live).as_deref(), why, "{live}");
