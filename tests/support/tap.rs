@@ -44,7 +44,12 @@ impl Went {
 
     /// Returns true when it writes something else than belay's own Lease and Kubernetes' Events.
     pub fn changes_an_object(&self) -> bool {
-        self.is_write() && !self.path.contains("/leases/") && !self.path.contains("/events")
+        self.is_write() && !self.renews_a_lease() && !self.path.contains("/events")
+    }
+
+    /// Returns true when it is about a Lease that there is.
+    pub fn renews_a_lease(&self) -> bool {
+        self.path.contains("/leases/")
     }
 }
 

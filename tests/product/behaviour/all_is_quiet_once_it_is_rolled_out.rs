@@ -23,6 +23,7 @@ async fn twenty_repositories_for_ten_minutes() {
     assert_eq!(world.wrong_habits(&repositories), Vec::<String>::new());
     tap.take();
     tokio::time::sleep(Duration::from_mins(MINUTES as u64)).await;
-    let writes: Vec<Went> = tap.take().into_iter().filter(Went::changes_an_object).collect();
+    // Events count as well; the Lease alone is renewed all the time.
+    let writes: Vec<Went> = tap.take().into_iter().filter(|went| went.is_write() && !went.renews_a_lease()).collect();
     assert!(writes.len() <= MINUTES, "{writes:#?}");
 }
