@@ -42,6 +42,7 @@ use crate::render::{Renderer, SourcePaths, Tools};
 pub(super) struct Parts {
     pub config: SourceConfig,
     pub cluster: Cluster,
+    pub mirror: Arc<Mirror>,
     pub reading: ReadingParts,
     pub asked: Arc<DependencyRequest>,
     pub before: Option<SourceDependency>,
@@ -55,7 +56,6 @@ pub(super) struct Parts {
 
 /// The parts that read its repository.
 pub(super) struct ReadingParts {
-    pub mirror: Arc<Mirror>,
     pub paths: SourcePaths,
     pub blocking_pool: BlockingPool,
     /// The tools that render.
@@ -93,7 +93,7 @@ impl Parts {
 
     fn repository(&self, desired: watch::Receiver<Arc<DesiredState>>, stop: &CancellationToken) -> Repository {
         let (mirror, paths, blocking_pool) =
-            (Arc::clone(&self.reading.mirror), self.reading.paths.clone(), self.reading.blocking_pool.clone());
+            (Arc::clone(&self.mirror), self.reading.paths.clone(), self.reading.blocking_pool.clone());
         let folder = paths.common();
         let kept = mirror.state_folder().clone();
         let renderer = Renderer::new(super::render_options(&self.config), self.reading.tools.clone(), Some(kept));

@@ -51,6 +51,7 @@ mod manual_rollback;
 mod noted_disputes;
 mod offline_start;
 mod on_outage;
+mod open_mirror;
 mod ownership_conflict;
 mod panics;
 mod patience;
@@ -119,12 +120,12 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tracing::{Instrument as _, info_span, warn};
+use tracing::{Instrument as _, info_span};
 
 use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::config::SourceConfig;
-use crate::git::{GitError, InvalidLocation, Limits, Location, Mirror, Opened, Wake};
+use crate::git::{GitError, InvalidLocation, Location, Mirror, Wake};
 use crate::history::{Follower, History, Retention};
 use crate::render::{SourcePaths, Tools};
 use crate::telemetry::Metrics;
@@ -140,6 +141,7 @@ use leadership::Leader;
 pub use leadership::lease_name;
 use leading::{Parts, ReadingParts};
 pub use liveness::Liveness;
+use open_mirror::MirrorPlace;
 pub use plan_once::{Leaving, LeavingPlan, plan_leaving, plan_once};
 pub use rebuild::recollect;
 use requests::Requests;
@@ -300,19 +302,20 @@ impl Daemon {
     /// Follows one more source, with its mirror in the state folder, beside the history.
     ///
     /// # Errors
-    /// Where its configuration can't be used. Infrastructure faults (a repository that is away, a cluster that does not
-    /// answer) is no error: it is waited out, and told in the status.
+    /// Where its configuration can't be used. A fault of the infrastructure (a repository that is away, a cluster that does not
+    /// answer, a folder that can't be used) is no error: it is waited out, and told in the status.
     pub fn follow(&mut self, config: SourceConfig, cluster: &Cluster) -> Result<(), DaemonError> {
         let name = config.name.clone();
         let location: Location =
             config.repository.parse().map_err(|error| DaemonError::Location { name: name.clone(), error })?;
         let credentials = credentials(&config, &location);
         let folder = self.history.folder().below("sources").below(&name);
-        let (mirror, opened) = Mirror::open(folder, location.clone(), credentials, Limits::default())
-            .map_err(|error| DaemonError::Mirror { name: name.clone(), error })?;
-        if let Opened::OtherRepository { set_aside, .. } | Opened::Damaged { set_aside, .. } = &opened {
-            warn!(source = name, set_aside = %set_aside.display(), "the mirror could not be used and was set aside");
-        }
+        let place = MirrorPlace { folder, location: location.clone(), credentials };
+        let opened = match place.open() {
+            // The configuration is wrong.
+            Err(error @ GitError::Refused { .. }) => return Err(DaemonError::Mirror { name, error }),
+            opened => opened,
+        };
         let follow = what_to_follow(&config).map_err(|message| DaemonError::Follow { name: name.clone(), message })?;
         let asked = self.asked_of(&name);
         let before = config.after.clone().map(|before| {
@@ -348,7 +351,6 @@ impl Daemon {
         let reading = ReadingParts {
             tools: self.options.tools.clone(),
             patience: self.options.patience.unwrap_or(units::PATIENCE),
-            mirror: Arc::new(mirror),
             paths: SourcePaths::of(config.path.iter()),
             follow,
             wake: match self.options.blocking_pool {
@@ -357,21 +359,34 @@ impl Daemon {
             },
             blocking_pool: self.options.blocking_pool.clone(),
         };
-        let parts = Parts {
+        let (pool, publisher) = (self.options.blocking_pool.clone(), status.clone());
+        let (history, clock, cleanup) = (self.history.clone(), self.clock.clone(), self.options.cleanup.clone());
+        let (liveness, requests) = (self.liveness.clone(), Requests::share(&self.requests));
+        let parts = move |mirror: Mirror| Parts {
             cluster,
+            mirror: Arc::new(mirror),
             reading,
             asked,
             before,
-            history: self.history.clone(),
-            clock: self.clock.clone(),
+            history,
+            clock,
             status,
-            cleanup: self.options.cleanup.clone(),
-            liveness: self.liveness.clone(),
-            requests: Requests::share(&self.requests),
+            cleanup,
+            liveness,
+            requests,
             config,
         };
-        let span = info_span!("source", name);
-        self.sources.spawn(parts.lead(leader, self.stop.clone()).instrument(span));
+        let (span, stop) = (info_span!("source", name), self.stop.clone());
+        let following = async move {
+            let opened = match opened {
+                Ok(mirror) => Some(mirror),
+                Err(error) => stop.run_until_cancelled(place.opened_after(error, &publisher, &pool)).await,
+            };
+            if let Some(mirror) = opened {
+                parts(mirror).lead(leader, stop).await;
+            }
+        };
+        self.sources.spawn(following.instrument(span));
         Ok(())
     }
 

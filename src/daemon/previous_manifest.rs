@@ -179,7 +179,11 @@ impl Context {
     ) -> Option<T> {
         let repository = self.repository.clone();
         let blocking_pool = repository.blocking_pool.clone();
-        blocking_pool.run_for_object(move || question(&repository)).await.unwrap_or_else(|error| {
+        let work = move || {
+            let _attempt = repository.mirror.attempt();
+            question(&repository)
+        };
+        blocking_pool.run_for_object(work).await.unwrap_or_else(|error| {
             warn!(%error, "failed to ask the mirror what was before");
             None
         })

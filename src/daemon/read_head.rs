@@ -241,6 +241,7 @@ impl Repository {
 
     /// Reads and parses one file, or a unit's rendering.
     pub(super) fn read(&self, path: &str, content: Content, scopes: &Scopes) -> Result<File, GitError> {
+        let _attempt = self.mirror.attempt();
         let blob = match content {
             Content::Entry(entry) => entry.blob,
             Content::Rendered(id) => return self.read_rendered(path, id, scopes),

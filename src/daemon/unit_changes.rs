@@ -57,6 +57,7 @@ impl Repository {
 
     /// Returns the differences in the source's folder between two commits; everything is new if `from` is `None`.
     pub(super) fn changes(&self, from: Option<&CommitId>, to: &CommitId) -> Result<SourceChanges, GitError> {
+        let _attempt = self.mirror.attempt();
         let changes = self.mirror.changes(from, to, &self.folder)?;
         self.has_all_folders(to)?;
         // If no kustomization, no chart and no .belayignore comes or goes, a commit has none because another has none.
@@ -282,7 +283,6 @@ impl Repository {
             // The inputs of a unit are known only for commits that have been asked about it.
             return Ok(File::unreadable(path.into(), Vec::new()));
         };
-        let _attempt = (!self.units.renderer.is_known(&unit)).then(|| self.mirror.attempt());
         self.units.renderer.file(&CommitTree::new(&self.mirror, &commit), &unit, scopes)
     }
 }

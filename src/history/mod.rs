@@ -19,6 +19,7 @@ pub use query::stats::{By, Spread, Stats, StatsQuery};
 pub use query::templates::{KeptTemplate, LastGood};
 pub use query::timeline::TimelineEntry;
 pub use store::file::{History, OpenedHistory};
+pub use store::private::check_owner;
 pub use write::Update;
 pub use write::entry::HistoryEntry;
 pub use write::fallback_template::FallbackTemplate;

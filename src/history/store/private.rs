@@ -60,7 +60,10 @@ fn ownership(owner: u32, user: u32) -> Ownership {
 }
 
 /// Refuses, or reports, a file of another user: its owner can change belay's knowledge of its own objects.
-fn check_owner(path: &Path) -> Result<(), HistoryError> {
+///
+/// # Errors
+/// Fails when belay runs as root and the file belongs to somebody else, and when the file can't be looked at.
+pub fn check_owner(path: &Path) -> Result<(), HistoryError> {
     let user = rustix::process::geteuid().as_raw();
     // A link has an owner, and so has what it leads to.
     for metadata in [fs::symlink_metadata(path), fs::metadata(path)] {

@@ -2,6 +2,8 @@
 //! other sources of the same daemon go on being rolled out.
 
 use std::fs;
+use std::os::unix::fs::chown;
+use std::path::Path;
 use std::time::Duration;
 
 use belay::config::Span;
@@ -13,6 +15,13 @@ use crate::support::repository::Repository;
 
 /// `shop`, complete at its first version, and beside it `bad`, which follows `repository` from now on.
 async fn beside(repository: &Repository) -> World {
+    let mut world = before_the_start(repository).await;
+    world.start();
+    world
+}
+
+/// The same before belay is started with `bad`.
+async fn before_the_start(repository: &Repository) -> World {
     let (mut world, _) = World::with_web().await;
     world.stop().await;
     let mut bad = world.config.clone();
@@ -21,7 +30,6 @@ async fn beside(repository: &Repository) -> World {
     // Each look at it takes its time.
     bad.interval = Span(Duration::from_mins(1));
     world.more.push(bad);
-    world.start();
     world
 }
 
@@ -116,6 +124,55 @@ async fn one_that_brought_belay_down_is_left_alone_for_a_while() {
         assert_eq!(status.sources["bad"].planned.as_ref().map(|planned| planned.as_str()), Some(commit.as_str()));
         assert!(!attempt.exists(), "it was read");
     }
+}
+
+/// Its folder belongs to another user, or something else is in the place of it.
+#[tokio::test(start_paused = true)]
+async fn one_whose_folder_can_not_be_used_is_blocked_until_it_can() {
+    type Spoil = fn(&Path);
+    let file: Spoil = |folder| fs::write(folder, "").unwrap();
+    let foreign: Spoil = |folder| {
+        fs::create_dir(folder).unwrap();
+        chown(folder, Some(1000), None).unwrap();
+    };
+    // Only root can give a folder away.
+    let is_root = rustix::process::geteuid().is_root();
+    let spoils = [(file, "exists")].into_iter().chain(is_root.then_some((foreign, "belongs to user 1000")));
+    for (spoil, why) in spoils {
+        let mut repository = Repository::new();
+        repository.commit_file("a.yaml", &config_map("a", "1"), "First");
+        repository.push();
+        let mut world = before_the_start(&repository).await;
+        let folder = world.repository.beside("state/sources/bad");
+        spoil(&folder);
+        world.start();
+        until_bad(&world, "it is told", |source| is_blocked(source, why)).await;
+        goes_on(&mut world, "web:2").await;
+        if folder.is_dir() { fs::remove_dir(&folder) } else { fs::remove_file(&folder) }.unwrap();
+        mended(&world, &mut repository).await;
+        goes_on(&mut world, "web:3").await;
+    }
+}
+
+/// An older version of a file is read, or the present one again: if belay is killed for that, the repository is the cause.
+#[tokio::test(start_paused = true)]
+async fn whatever_is_read_is_an_attempt() {
+    let (mut world, _) = World::with_web().await;
+    let settings = world.push("settings.yaml", &config_map("settings", "1"), "Settings");
+    world.through(&settings).await;
+    // What was read lately is forgotten.
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    let folder = world.repository.beside("state/sources/shop");
+    let changed = || fs::metadata(&folder).unwrap().modified().unwrap();
+    let before = changed();
+    let path = "api/v1/namespaces/default/configmaps/settings";
+    world.patch(path, "somebody", &serde_json::json!({"data": {"A": "other"}})).await;
+    world.until("it is corrected", |source| source.settled && source.under_way.is_empty()).await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let live = world.get(path).await.unwrap();
+    assert_eq!(live["data"]["A"], "1", "{live}");
+    assert_ne!(changed(), before, "its manifest was read again, and that was noted");
+    assert!(!folder.join("attempt").exists());
 }
 
 /// Hours of looks that find nothing new: none of them is noted as an attempt.
