@@ -12,6 +12,8 @@ use super::live::ListedLive;
 use super::panics::contained;
 use super::planner::Planner;
 use super::prepared::Prepared;
+use super::requests::{LARGE_WITHIN, is_large};
+use crate::backoff::Backoff;
 use crate::cluster::{ClusterError, ObjectText, Served};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
@@ -76,7 +78,7 @@ impl Planner<'_> {
                     prepared.push(one);
                 }
                 is_ready = self.stalled() => if is_ready {
-                    prepared.extend(open.into_values().map(late));
+                    prepared.extend(open.into_values().map(|wanted| late(wanted, PATIENCE)));
                     break;
                 }
             }
@@ -150,10 +152,31 @@ impl Planner<'_> {
         new: &AtomicUsize,
     ) -> Result<Prepared, ClusterError> {
         let listed = live.as_ref().and_then(|live| live.as_ref().ok()?.as_ref()).map_or(0, ObjectText::bytes);
-        let _room = match self.requests {
-            Some(requests) => requests.room_of_large(listed.max(wanted.manifest.size())).await,
-            None => None,
+        let bytes = listed.max(wanted.manifest.size());
+        let Some(requests) = self.requests.filter(|_| is_large(bytes)) else {
+            return self.plan_one_now(served, wanted, live, new).await;
         };
+        let mut backoff = Backoff::default();
+        loop {
+            let planned = Box::pin(self.plan_one_now(served, wanted.clone(), live.clone(), new));
+            if let Some(planned) = requests.in_room_of_large(bytes, planned).await {
+                return planned;
+            }
+            if self.cluster.is_ready().await {
+                return Ok(late(wanted, LARGE_WITHIN));
+            }
+            // The outage of one cluster keeps no other's objects waiting.
+            tokio::time::sleep(backoff.wait()).await;
+        }
+    }
+
+    async fn plan_one_now(
+        &self,
+        served: &Served,
+        wanted: Wanted,
+        live: Option<ListedLive>,
+        new: &AtomicUsize,
+    ) -> Result<Prepared, ClusterError> {
         let live = match live {
             Some(live) => live.map(|live| live.map(|live| live.read())),
             None => {
@@ -219,12 +242,12 @@ fn named_of_all(names: &[String]) -> String {
     }
 }
 
-/// An object of which the API server has said nothing while it has answered about others.
-fn late(wanted: Wanted) -> Prepared {
-    let seconds = PATIENCE.as_secs();
+/// An object of which the API server has said nothing for this time while it has answered about others.
+fn late(wanted: Wanted, waited: Duration) -> Prepared {
+    let (key, seconds) = (&wanted.key, waited.as_secs());
+    let or_others = if is_large(wanted.manifest.size()) { ", or about large objects before it," } else { "" };
     let message = format!(
-        "the API server is ready and has not answered about {} for {seconds} s; belay goes on asking",
-        wanted.key
+        "the API server is ready and has not answered about {key}{or_others} for {seconds} s; belay goes on asking"
     );
     Prepared::of(Planned { wanted, step: PlanStep::Wait(Reason::new(ReasonCode::NotServed, message)) })
 }

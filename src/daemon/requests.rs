@@ -20,13 +20,36 @@ const LOOKS_AT_ONCE: usize = 64;
 const LARGE_OBJECT: usize = 256 * 1024;
 /// The text of large objects that is dealt with at once, in KiB, or one object that has more.
 const LARGE_KIBIBYTES: u32 = 2 * 1024;
+/// The time for which a large object may keep its room while others wait for some.
+pub(super) const LARGE_WITHIN: Duration = Duration::from_secs(5);
 /// The longest wait until nothing else is to be done.
 const LONGEST: Duration = Duration::from_mins(1);
 /// The period between two checks for other work.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// The room of all large objects of the program.
-static LARGE: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(LARGE_KIBIBYTES as usize)));
+static LARGE: LazyLock<LargeObjects> = LazyLock::new(LargeObjects::new);
+
+/// Room for large objects. Cheap to clone.
+#[derive(Clone, Debug)]
+struct LargeObjects {
+    room: Arc<Semaphore>,
+    /// How many wait for room.
+    waiting: Arc<AtomicUsize>,
+}
+
+impl LargeObjects {
+    fn new() -> LargeObjects {
+        LargeObjects { room: Arc::new(Semaphore::new(LARGE_KIBIBYTES as usize)), waiting: Arc::default() }
+    }
+
+    /// Returns when somebody waits for room.
+    async fn are_waited_for(&self) {
+        while self.waiting.load(Ordering::Relaxed) == 0 {
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+}
 
 /// One source's part in the daemon's requests. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -37,7 +60,7 @@ pub(super) struct Requests {
     all: Arc<Semaphore>,
     slow: Arc<Semaphore>,
     looks: Arc<Semaphore>,
-    large: Arc<Semaphore>,
+    large: LargeObjects,
     /// How many wait for room.
     waiting: Arc<AtomicUsize>,
 }
@@ -66,6 +89,11 @@ pub(super) struct RequestPermit {
     _large: Option<OwnedSemaphorePermit>,
 }
 
+/// Returns true when an object with so many bytes needs the room of large ones.
+pub(super) fn is_large(bytes: usize) -> bool {
+    bytes >= LARGE_OBJECT
+}
+
 impl Requests {
     /// Returns the room of a daemon.
     pub(super) fn of_daemon() -> Arc<Semaphore> {
@@ -80,7 +108,7 @@ impl Requests {
             all: Arc::clone(all),
             slow: Arc::new(Semaphore::new(SLOW_AT_ONCE)),
             looks: Arc::new(Semaphore::new(LOOKS_AT_ONCE)),
-            large: Arc::clone(&LARGE),
+            large: LARGE.clone(),
             waiting: Arc::default(),
         }
     }
@@ -111,13 +139,29 @@ impl Requests {
     }
 
     /// Waits until a large object may be dealt with; the values of few are in memory at once. Others need no such room.
-    pub(super) async fn room_of_large(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        if bytes < LARGE_OBJECT {
+    async fn room_of_large(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        if !is_large(bytes) {
             return None;
         }
+        let _waits = RequestWaits::new(&self.large.waiting);
         let kibibytes = u32::try_from(bytes / 1024).unwrap_or(u32::MAX).min(LARGE_KIBIBYTES);
         // It is never closed.
-        Arc::clone(&self.large).acquire_many_owned(kibibytes).await.ok()
+        Arc::clone(&self.large.room).acquire_many_owned(kibibytes).await.ok()
+    }
+
+    /// Does work about a large object in its room. `None` when that took long and others waited for the room: the server of
+    /// one object may not answer, or its whole cluster.
+    pub(super) async fn in_room_of_large<T>(&self, bytes: usize, work: impl Future<Output = T>) -> Option<T> {
+        let _room = self.room_of_large(bytes).await;
+        let mut work = std::pin::pin!(work);
+        if let Ok(done) = tokio::time::timeout(LARGE_WITHIN, &mut work).await {
+            return Some(done);
+        }
+        tokio::select! {
+            biased;
+            done = &mut work => Some(done),
+            () = self.large.are_waited_for() => None,
+        }
     }
 
     /// Does a request in this room. One that takes long gives the room to others, so that no object stops another.
@@ -209,10 +253,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn large_objects_are_dealt_with_a_few_at_once_and_hold_up_no_small_one() {
-        let share = Requests {
-            large: Arc::new(Semaphore::new(LARGE_KIBIBYTES as usize)),
-            ..Requests::share(&Requests::of_daemon())
-        };
+        let share = Requests { large: LargeObjects::new(), ..Requests::share(&Requests::of_daemon()) };
         let first = share.room_for(usize::MAX).await;
         assert!(futures::poll!(std::pin::pin!(share.room_for(LARGE_OBJECT))).is_pending());
         drop(share.room_for(LARGE_OBJECT - 1).await);
@@ -221,6 +262,33 @@ mod tests {
         assert!(futures::poll!(std::pin::pin!(share.room_for(LARGE_OBJECT))).is_pending());
         drop(some);
         drop(share.room_for(LARGE_OBJECT).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_large_object_without_an_answer_gives_its_room_to_those_who_wait() {
+        let share = Requests { large: LargeObjects::new(), ..Requests::share(&Requests::of_daemon()) };
+        let after = async |seconds: u64| tokio::time::sleep(Duration::from_secs(seconds)).await;
+        let all = usize::MAX;
+        assert_eq!(share.in_room_of_large(all, after(30)).await, Some(()), "nobody else needs it");
+        let began = tokio::time::Instant::now();
+        let hung = share.in_room_of_large(all, std::future::pending::<()>());
+        let other = async {
+            after(1).await;
+            share.in_room_of_large(all, after(1)).await.unwrap();
+            began.elapsed()
+        };
+        let (hung, other) = tokio::join!(hung, other);
+        assert_eq!(hung, None);
+        assert!(other < LARGE_WITHIN + Duration::from_secs(2), "{other:?}");
+        // A write waits no longer.
+        let hung = share.in_room_of_large(all, std::future::pending::<()>());
+        let room = async { drop(share.room_for(all).await) };
+        let began = tokio::time::Instant::now();
+        tokio::join!(hung, room);
+        assert!(began.elapsed() <= LARGE_WITHIN + LOOK_AGAIN, "{:?}", began.elapsed());
+        // A small object needs no room, and has as much time as it takes.
+        let small = share.in_room_of_large(LARGE_OBJECT - 1, after(60));
+        assert_eq!(tokio::join!(small, share.in_room_of_large(all, after(1))), (Some(()), Some(())));
     }
 
     #[tokio::test(start_paused = true)]

@@ -168,6 +168,30 @@ async fn the_look_for_what_has_left_delays_no_commit() {
     }
 }
 
+/// Few large objects are dealt with at once: those without an answer give their room to the others.
+#[tokio::test(start_paused = true)]
+async fn large_objects_without_an_answer_keep_no_large_one_waiting_for_long() {
+    const HUNG: usize = 24;
+    let (mut world, tap) = World::tapped().await;
+    tap.rule(|went, _| if went.path.contains("/configmaps/hung") { Fate::Swallow } else { Fate::Pass });
+    let large = "x".repeat(400 << 10);
+    for number in 0..HUNG {
+        world.repository.write(&format!("hung{number}.yaml"), config_map(&format!("hung{number}"), &large));
+    }
+    let first = world.push("last.yaml", &config_map("last", &large), "First version");
+    world.start();
+    world.until("it is planned", |source| source.planned.is_some()).await;
+    let began = Instant::now();
+    complete(&mut world, &first, "ConfigMap default/last", Duration::from_secs(90)).await;
+    assert!(waits(&world, "ConfigMap default/hung0"), "{:#?}", world.status());
+    assert!(world.status().blocked_by().is_none(), "{:?}", world.status().blocked_by());
+    tap.rule(|_, _| Fate::Pass);
+    for number in 0..HUNG {
+        complete(&mut world, &first, &format!("ConfigMap default/hung{number}"), Duration::from_mins(3)).await;
+    }
+    assert!(began.elapsed() < Duration::from_mins(5), "{:?}", began.elapsed());
+}
+
 fn widgets() -> serde_json::Value {
     serde_yaml::from_str(WIDGETS).unwrap()
 }
