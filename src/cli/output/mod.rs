@@ -7,12 +7,14 @@ pub(in crate::cli) mod progress;
 pub(in crate::cli) mod table;
 pub(in crate::cli) mod unified;
 
+use std::borrow::Cow;
 use std::fmt::Display;
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
+use belay_core::manifest::is_hidden;
 use belay_core::manifest::yaml::to_text;
 
 /// The format of a result.
@@ -34,8 +36,9 @@ pub enum Format {
 
 /// Prints a line of the result. A reader that has gone away (`belay history | head`) is not an error.
 pub fn say(line: impl AsRef<str>) {
+    let line = for_output(line.as_ref(), io::stdout().is_terminal());
     let mut out = anstream::stdout().lock();
-    if let Err(error) = writeln!(out, "{}", line.as_ref())
+    if let Err(error) = writeln!(out, "{line}")
         && error.kind() == io::ErrorKind::BrokenPipe
     {
         std::process::exit(0);
@@ -44,8 +47,33 @@ pub fn say(line: impl AsRef<str>) {
 
 /// Prints a line of progress.
 pub fn progress(line: impl AsRef<str>) {
+    let line = for_output(line.as_ref(), io::stderr().is_terminal());
     // Nobody is left to be told if standard error is gone.
-    let _ = writeln!(anstream::stderr().lock(), "{}", line.as_ref());
+    let _ = writeln!(anstream::stderr().lock(), "{line}");
+}
+
+/// Returns a text as it is printed: on a terminal without characters that could steer it or hide text, apart from colours.
+fn for_output(text: &str, on_terminal: bool) -> Cow<'_, str> {
+    let is_written = |c: char| !is_hidden(c) || c == '\n' || c == '\t';
+    if !on_terminal || text.chars().all(is_written) {
+        return text.into();
+    }
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let taken = colour(rest).unwrap_or(c.len_utf8());
+        let (one, behind) = rest.split_at(taken);
+        shown.push_str(if taken > 1 && c == '\x1b' || is_written(c) { one } else { "\u{fffd}" });
+        rest = behind;
+    }
+    shown.into()
+}
+
+/// Returns the length of the sequence that sets a colour at the beginning of a text.
+fn colour(text: &str) -> Option<usize> {
+    let parameters = text.strip_prefix("\x1b[")?;
+    let end = parameters.find(|c: char| !c.is_ascii_digit() && c != ';')?;
+    parameters[end..].starts_with('m').then_some("\x1b[".len() + end + 1)
 }
 
 /// Returns how many columns the terminal has that results go to; `None` if they go to a file or a pipe, which has room
@@ -86,17 +114,14 @@ pub fn with_causes(error: &anyhow::Error) -> String {
 /// steer a terminal.
 #[must_use]
 pub fn plain(text: &str) -> String {
-    text.chars().map(|c| if belay_core::manifest::is_hidden(c) && c != '\t' { '\u{fffd}' } else { c }).collect()
+    text.chars().map(|c| if is_hidden(c) && c != '\t' { '\u{fffd}' } else { c }).collect()
 }
 
 /// Prints data: as it is for programs, and on a terminal without characters that could steer it or hide text.
 pub fn say_data(text: &str) {
-    if terminal_width().is_some() { say(for_terminal(text)) } else { say(text) }
-}
-
-/// Returns a text of several lines without characters that could steer a terminal.
-fn for_terminal(text: &str) -> String {
-    text.split('\n').map(plain).collect::<Vec<_>>().join("\n")
+    // Colours of its own it has none.
+    let shown = || text.split('\n').map(plain).collect::<Vec<_>>().join("\n");
+    if io::stdout().is_terminal() { say(shown()) } else { say(text) }
 }
 
 /// Prints a value as JSON or YAML.
@@ -170,6 +195,16 @@ mod tests {
     fn what_is_too_long_is_cut() {
         assert_eq!(cut("abcdef", 4), "abc…");
         assert_eq!(cut("abcd", 4), "abcd");
+    }
+
+    #[test]
+    fn a_terminal_is_steered_by_colours_alone() {
+        let coloured = "\x1b[1;32mweb\x1b[0m\tis\nnew";
+        assert_eq!(for_output(coloured, true), coloured);
+        let hostile = "a\u{202e}b\x1b[2Jc\x1b]0;d\x07e\x1b[31mf\u{200b}\rg\x1b[1";
+        assert_eq!(for_output(hostile, false), hostile, "data for programs is as it is");
+        let shown = "a\u{fffd}b\u{fffd}[2Jc\u{fffd}]0;d\u{fffd}e\x1b[31mf\u{fffd}\u{fffd}g\u{fffd}[1";
+        assert_eq!(for_output(hostile, true), shown);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal as _, Write as _};
 
-use super::{say, terminal_height};
+use super::{for_output, say, terminal_height};
 
 /// A line that changes.
 #[derive(Default)]
@@ -21,7 +21,7 @@ impl Progress {
             // Back to the beginning of the line, and clear it.
             let mut out = std::io::stdout().lock();
             // Nobody is left to be told if standard output is gone.
-            let _ = write!(out, "\r\x1b[K{line}").and_then(|()| out.flush());
+            let _ = write!(out, "\r\x1b[K{}", for_output(line, true)).and_then(|()| out.flush());
         } else {
             say(line);
         }

@@ -80,3 +80,59 @@ async fn width_and_colour_are_the_terminals() {
         assert_eq!(shown.out.contains("\x1b["), coloured, "{line}: {:?}", shown.out);
     }
 }
+
+/// Returns a text of a terminal without line ends and colours.
+fn without_colours(text: &str) -> String {
+    let mut left = String::new();
+    for (number, part) in text.replace("\r\n", "\n").split('\x1b').enumerate() {
+        let behind = part.strip_prefix('[').and_then(|part| part.split_once('m'));
+        match behind.filter(|(colour, _)| colour.chars().all(|c| c.is_ascii_digit() || c == ';')) {
+            Some((_, behind)) => left.push_str(behind),
+            None if number == 0 => left.push_str(part),
+            None => left.extend(["\x1b", part]),
+        }
+    }
+    left
+}
+
+/// Characters that steer a terminal, that turn the direction of writing, and of no width, wherever a repository may have them.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_a_repository_steers_a_terminal() {
+    let served = Served::new().await;
+    for folder in ["hostile", "broken"] {
+        std::fs::create_dir(served.home().join(folder)).unwrap();
+    }
+    let role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: \"a\u{202e}b\"}\nrules: []\n";
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: map}\ndata: {a: \"\\e[2Jx\\u202Ey\\u200Bz\", \"b\": \"1\"}\n";
+    let env = "env: [{name: A, value: \"\\e]0;t\\a\\u2066x\\u200B\"}]";
+    let web = deployment("web", "web:1", "").replace("image: web:1", &format!("image: web:1\n        {env}"));
+    served.write("hostile/role.yaml", role);
+    served.write("hostile/map.yaml", map);
+    served.write("hostile/web.yaml", &web);
+    served.write("broken/map.yaml", &map.replace("kind: ConfigMap", "\"ki\\u202End\": \"\\e[2J\"\nkind: ConfigMap"));
+    let mut hidden = 0;
+    for line in [
+        "plan --from hostile",
+        "plan --from hostile -o name",
+        "plan --from hostile -o markdown",
+        "plan --from hostile -o json",
+        "plan --from hostile -o yaml",
+        "plan --from broken",
+        "check broken",
+        "check broken -o json",
+        "render hostile",
+        "render hostile -o json",
+        "render hostile -o name",
+        "render broken",
+        "set env deploy/web --list --dir hostile",
+        "set env deploy/web B=1 --dir hostile --dry-run",
+        "status deploy/a\u{202e}b\u{200b}",
+    ] {
+        let Some(shown) = on_a_terminal(served.home(), served.home(), 80, line, "") else { return };
+        let text = without_colours(&shown.out);
+        let is_hidden = |c: char| belay_core::manifest::is_hidden(c) && c != '\n' && c != '\t';
+        assert!(!text.contains(is_hidden) && !text.is_empty(), "{line}: {text:?}");
+        hidden += text.matches('\u{fffd}').count();
+    }
+    assert!(hidden > 20, "{hidden} were there to be hidden");
+}

@@ -10,7 +10,7 @@ use super::{TEMPLATED, open, pick_templated as pick, rendered};
 use crate::cli::Globals;
 use crate::cli::args::target::{For, On, find, named};
 use crate::cli::exit::Exit;
-use crate::cli::output::{Format, progress, say, say_value};
+use crate::cli::output::{Format, progress, say, say_data, say_value};
 use crate::cluster::Cluster;
 use belay_core::manifest::ObjectKey;
 
@@ -49,10 +49,10 @@ pub(super) async fn run(globals: &Globals, args: &Args, words: &[String]) -> any
             match place.output {
                 Format::Table | Format::Wide => {
                     say(format!("# {} {}, container {}", object.kind, object.name, container.name));
-                    variables.iter().for_each(|variable| say(line(variable, object, &known)));
+                    variables.iter().for_each(|variable| say_data(&line(variable, object, &known)));
                 }
                 Format::Name => {
-                    variables.iter().for_each(|variable| say(variable["name"].as_str().unwrap_or_default()))
+                    variables.iter().for_each(|variable| say_data(variable["name"].as_str().unwrap_or_default()))
                 }
                 Format::Json | Format::Yaml => {
                     all.push(json!({"object": named(object), "container": container.name, "env": variables}));

@@ -28,7 +28,7 @@ use crate::cli::Globals;
 use crate::cli::args::act_on_each::each;
 use crate::cli::args::target::{Act, For, On, Target};
 use crate::cli::exit::Exit;
-use crate::cli::output::{Format, progress, say};
+use crate::cli::output::{Format, progress, say_data};
 use crate::cli::worktree::cause::annotated;
 use crate::cli::worktree::edit_op::Op;
 use crate::cli::worktree::kustomization::{EditedUnit, KustomizationField, RenderedFolder};
@@ -292,7 +292,7 @@ fn filter(globals: &Globals, place: &Place, words: &[String], change: &impl Chan
         let ops = change.ops(&manifest.key, &manifest.value())?;
         text = pick::write(&text, manifest, &ops).with_context(|| manifest.place.to_string())?;
     }
-    say(text.strip_suffix('\n').unwrap_or(&text));
+    say_data(text.strip_suffix('\n').unwrap_or(&text));
     Ok(Exit::Done)
 }
 

@@ -20,7 +20,7 @@ use crate::cli::exit::Exit;
 use crate::cli::output::answer::{SourceAnswer, StatusAnswer, TroubleAnswer, WorkloadAnswer};
 use crate::cli::output::progress::Screen;
 use crate::cli::output::table::{Cell, Table, state};
-use crate::cli::output::{Format, age, duration, plain, say, say_value, terminal_width};
+use crate::cli::output::{Format, age, duration, plain, say, say_data, say_value, terminal_width};
 use crate::cli::session::signals;
 use crate::cli::source_histories::SourceHistories;
 use crate::cli::{Globals, source_histories};
@@ -254,8 +254,8 @@ impl StatusQuery {
                         match format {
                             Format::Name => say(name(workload)),
                             // A document for each change, of which a reader sees where it ends.
-                            Format::Yaml => say(format!("---\n{}", to_text(workload)?.trim_end())),
-                            _ => say(serde_json::to_string(workload)?),
+                            Format::Yaml => say_data(&format!("---\n{}", to_text(workload)?.trim_end())),
+                            _ => say_data(&serde_json::to_string(workload)?),
                         }
                     }
                 }
