@@ -11,12 +11,15 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::Method;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
 
 use super::{answering, file, local, tried};
 use crate::notices::address::Destination;
 use crate::notices::bounded_stream::RECEIVED;
 use crate::notices::delivery::{Delivery, MailRoute, Post as _};
+use crate::notices::encryption::encrypted;
 use crate::notices::mail::converse;
 use crate::notices::secrets::Secrets;
 use crate::notices::send::{Http, speak};
@@ -156,6 +159,104 @@ async fn a_mail_server_that_closes_in_the_middle_was_told_only_if_it_has_said_so
         assert_eq!(came.is_ok(), says >= queued, "{says} bytes of the answers");
         answers.abort();
     }
+}
+
+/// Takes a message of which it hears so many bytes, and closes after so many bytes of its answer.
+async fn answers_a_message(mut stream: DuplexStream, hears: usize, answer: &[u8]) {
+    let mut heard = Vec::new();
+    while heard.len() < hears && !heard.ends_with(b"\r\n\r\n{}") {
+        match stream.read_u8().await {
+            Ok(byte) => heard.push(byte),
+            Err(_) => return,
+        }
+    }
+    // It may have gone by now.
+    let _ = stream.write_all(answer).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_receiver_that_closes_in_the_middle_was_told_only_if_its_status_came() {
+    let exchanged = async |hears: usize, answer: &str| {
+        let (ours, theirs) = tokio::io::duplex(64 << 10);
+        let answer = answer.to_owned();
+        let answers = tokio::spawn(async move { answers_a_message(theirs, hears, answer.as_bytes()).await });
+        let talking = speak(ours, delivery(Destination::parse("http://localhost/").unwrap(), None));
+        let came = tokio::time::timeout(Duration::from_secs(30), talking).await.expect("it ends");
+        answers.await.unwrap();
+        came.map_err(|error| error.to_string())
+    };
+    for (head, body) in [
+        ("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n", "taken"),
+        (
+            "HTTP/1.1 503 Busy\r\nretry-after: 7\r\ntransfer-encoding: chunked\r\n\r\n",
+            "5\r\nlater\r\n0\r\na: b\r\n\r\n",
+        ),
+        ("HTTP/1.1 103 Early\r\n\r\nHTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n", ""),
+    ] {
+        let answer = format!("{head}{body}");
+        for says in 0..=answer.len() {
+            let came = exchanged(usize::MAX, &answer[..says]).await;
+            assert_eq!(came.is_ok(), says >= head.len(), "{says} bytes of {answer:?}: {came:?}");
+            assert!(came.is_ok_and(|answer| answer.is_taken()) == (says >= head.len() && !head.contains("503")));
+        }
+    }
+    // A message of which nothing was heard to the end was not taken.
+    for hears in 0..200 {
+        let error = exchanged(hears, "").await.unwrap_err();
+        assert!(error.starts_with("localhost"), "{error}");
+    }
+}
+
+/// Passes on what a client says, and closes after so many bytes of the answers.
+async fn closes_after(client: DuplexStream, server: DuplexStream, mut says: usize) {
+    let ((mut hears, mut answers), (mut from, mut to)) = (tokio::io::split(client), tokio::io::split(server));
+    let there = tokio::spawn(async move { tokio::io::copy(&mut hears, &mut to).await });
+    let mut part = [0; 64];
+    while says > 0 {
+        let room = says.min(part.len());
+        let Ok(read @ 1..) = from.read(&mut part[..room]).await else { break };
+        says -= read;
+        if answers.write_all(&part[..read]).await.is_err() {
+            break;
+        }
+    }
+    there.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_receiver_that_closes_within_tls_was_told_only_if_its_status_came() {
+    const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+    let (config, own) = super::tls_config();
+    let own = CertificateDer::from_pem_slice(own.as_bytes()).unwrap();
+    let connector = Http::trusting(rustls::RootCertStore::empty()).connector(&[own]).unwrap();
+    let target = Destination::parse("https://localhost/").unwrap();
+    let mut taken = Vec::new();
+    for says in (0..4000).step_by(37) {
+        let (ours, between) = tokio::io::duplex(64 << 10);
+        let (other, theirs) = tokio::io::duplex(64 << 10);
+        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::clone(&config));
+        let receives = tokio::spawn(async move {
+            let Ok(mut stream) = acceptor.accept(theirs).await else { return };
+            let mut heard = Vec::new();
+            while !heard.ends_with(b"\r\n\r\n{}") {
+                let Ok(byte) = stream.read_u8().await else { return };
+                heard.push(byte);
+            }
+            let _ = stream.write_all(ANSWER).await;
+            let _ = stream.shutdown().await;
+        });
+        let passes = tokio::spawn(closes_after(between, other, says));
+        let talking =
+            async { speak(encrypted(&connector, &target, ours).await?, delivery(target.clone(), None)).await };
+        let came = tokio::time::timeout(Duration::from_secs(30), talking).await.expect("it ends");
+        if let Err(error) = &came {
+            assert!(error.to_string().contains("localhost"), "{error}");
+        }
+        taken.push(came.is_ok_and(|answer| answer.is_taken()));
+        passes.abort();
+        receives.abort();
+    }
+    assert!(taken.is_sorted() && !taken[0] && taken[taken.len() - 1], "{taken:?}");
 }
 
 /// A receiver that has said that it took the message is not sent it again.
