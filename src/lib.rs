@@ -96,7 +96,7 @@
 //! | a plan | `plan_head` `plan_request` `planner` `plan_parts` (object by object) `refused_definitions` `plan_surplus` `on_outage` `prepared` `keep_held` `recorded_facts` `live_objects` `config_rollout` `source_dependency`; `plan_once` plans for `belay plan`; `made` says whether an object is this source's (the core refuses what is another's), `ownership_conflict` reports it |
 //! | beginning rollouts | `start` `apply_wave` `dependency_gate` `rollout_end`; `continued_rollout` lets a rollout go on under a newer commit (noted by `state/rollout_events`, decided by the core's `rollout/plan/resume`) |
 //! | one rollout | `rollout` is all of it, from the plan to the record; `patience` `until_served` gives up what is not served; `rollout_task` `apply_manifest` `takeover` `established` `health_monitor` |
-//! | rolling back | `rollback_facts` gathers what the core plans by, `rollback` carries out any such plan, `rollback_watch` proves it; `rollback_target` `dependent_config` `commit_rollback` `failure` `fallback_template` `previous_manifest` |
+//! | rolling back | `rollback_facts` gathers what the core plans by, `rollback` carries out any such plan, `rollback_watch` proves it; `rollback_target` `dependent_config` `dependent_locks` `commit_rollback` `failure` `fallback_template` `previous_manifest` |
 //! | `kubectl rollout undo` and `belay undo`, recognised and held | `manual_rollback` |
 //! | holds that the cluster has lost | `kept_holds` |
 //! | differences between kinds of workloads | `driver`; `stuck_pods` of StatefulSets, `replication_controller` `rolled_pods` (back: `controller_rollback`); `job_runs` says which Jobs have run that are gone (decided by the core's `rollout/plan/job_run`), `finished_jobs` keeps them in the Lease |

@@ -24,13 +24,13 @@ pub(super) struct Kinds(Mutex<BTreeMap<String, Version>>);
 
 /// The kinds of one group and version, and when they were asked for.
 struct Version {
-    resources: Resources,
+    resources: KindList,
     asked: Instant,
 }
 
 /// What a group and version serves.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Resources {
+struct KindList {
     kinds: BTreeMap<String, Served>,
     /// The resources whose objects have a status of their own, as a subresource.
     with_status: BTreeSet<String>,
@@ -52,7 +52,7 @@ impl Cluster {
                 Ok(resources) => resources,
                 Err(error) => return Err(self.blame(ClusterError::away(&what, error)).await),
             },
-            Err(ClusterError::Missing { .. }) => Resources::default(),
+            Err(ClusterError::Missing { .. }) => KindList::default(),
             Err(error) => return Err(error),
         };
         let version = Version { resources, asked: Instant::now() };
@@ -150,7 +150,7 @@ struct Resource {
 }
 
 /// The kinds of a list of resources. A server may say anything; it is no answer that a kind does not exist.
-fn resources(api_version: &str, text: &str) -> Result<Resources, String> {
+fn resources(api_version: &str, text: &str) -> Result<KindList, String> {
     let unreadable = |error: &dyn std::fmt::Display| format!("the answer is no list of resources: {error}");
     if !text.trim_ascii_start().starts_with('{') {
         return Err(unreadable(&"it is no JSON object"));
@@ -171,7 +171,7 @@ fn resources(api_version: &str, text: &str) -> Result<Resources, String> {
     let (stored, below): (Vec<_>, Vec<_>) =
         list.resources.into_iter().flatten().partition(|resource| !resource.name.contains('/'));
     let with_status = below.iter().filter_map(|resource| resource.name.strip_suffix("/status"));
-    Ok(Resources {
+    Ok(KindList {
         with_status: with_status.map(ToOwned::to_owned).collect(),
         kinds: stored.into_iter().map(served).map(|served| (served.kind.clone(), served)).collect(),
     })
@@ -188,12 +188,12 @@ mod tests {
             {"name": "deployments", "singularName": "", "namespaced": true, "kind": "Deployment", "verbs": []},
             {"name": "deployments/status", "namespaced": true, "kind": "Deployment", "verbs": []},
             {"name": "deployments/scale", "namespaced": true, "kind": "Scale", "group": "autoscaling", "verbs": []}]}"#;
-        let Resources { kinds: served, with_status } = of(list).unwrap();
+        let KindList { kinds: served, with_status } = of(list).unwrap();
         assert_eq!(with_status, BTreeSet::from(["deployments".to_owned()]));
         assert_eq!(served.keys().map(String::as_str).collect::<Vec<_>>(), ["Deployment"]);
         assert_eq!(served["Deployment"].address(), "/apis/apps/v1/deployments");
         for empty in ["{}", r#"{"kind": "APIResourceList", "resources": null}"#] {
-            assert_eq!(of(empty).unwrap(), Resources::default(), "{empty}");
+            assert_eq!(of(empty).unwrap(), KindList::default(), "{empty}");
         }
         for (other, said) in [
             ("", "no list of resources"),

@@ -9,7 +9,7 @@ use tracing::{debug, warn};
 
 use super::autoscalers::Autoscalers;
 use super::cleanup::Cleanup;
-use super::dependent_config::DependentLocks;
+use super::dependent_locks::DependentLocks;
 use super::finished_jobs::FinishedJobs;
 use super::journal_queue::JournalQueue;
 use super::kept_holds::KeptHolds;

@@ -1,11 +1,10 @@
 //! The ConfigMaps and Secrets that the commit of a failed workload changed too: their list, the workloads that need
 //! them, their former manifests, and the tasks that roll them back.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use serde_json::Value;
-use tokio::sync::{OwnedMutexGuard, watch};
+use tokio::sync::watch;
 use tracing::error;
 
 use super::apply_wave::Ranks;
@@ -18,22 +17,6 @@ use belay_core::rollout::{
     Apply, Companion, Hold, PlanStep, Planned, Reason, Record, RecordId, Trigger, Wanted, named_configuration, rank,
     template,
 };
-
-/// The ConfigMaps and Secrets that go back with a workload at this moment. Two workloads may take the same one along.
-#[derive(Default)]
-pub(super) struct DependentLocks(Mutex<BTreeMap<ObjectKey, Arc<tokio::sync::Mutex<()>>>>);
-
-impl DependentLocks {
-    /// Waits until no other workload takes this object along.
-    pub(super) async fn lock(&self, key: &ObjectKey) -> OwnedMutexGuard<()> {
-        let lock = {
-            let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            locks.retain(|_, lock| Arc::strong_count(lock) > 1);
-            Arc::clone(locks.entry(key.clone()).or_default())
-        };
-        lock.lock_owned().await
-    }
-}
 
 /// Returns the object that failed, if this one only goes back with it.
 pub(super) fn culprit(work: &RolloutTask) -> Option<Companion> {

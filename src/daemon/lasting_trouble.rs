@@ -66,13 +66,16 @@ impl BlockedSince {
         self.blocked.retain(|source, _| status.sources.contains_key(source));
         let said = |(source, of): (&String, &SourceStatus)| {
             let each = of.disagreements().map(|(object, message)| {
+                let place = (source.clone(), object.to_owned());
                 // One that was there before a restart has been reported.
-                let since = of.obstacles.disputed_since.get(object).copied().unwrap_or(now);
-                ((source.clone(), object.to_owned()), (since, message.to_owned()))
+                let known = self.disputed.get(&place).map(|(since, _)| *since);
+                let since = of.obstacles.disputed_since.get(object).copied().or(known).unwrap_or(now);
+                (place, (since, message.to_owned()))
             });
             each.collect::<Vec<_>>()
         };
-        self.disputed = status.sources.iter().flat_map(said).collect();
+        let disputed = status.sources.iter().flat_map(said).collect();
+        self.disputed = disputed;
         for (source, of) in &status.sources {
             match reason_of(of) {
                 Some(reason) => {

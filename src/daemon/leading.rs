@@ -15,7 +15,7 @@ use super::beyond_limits::HeadBeyondLimits;
 use super::blocking_pool::BlockingPool;
 use super::cleanup::Cleanup;
 use super::context::{Context, Events};
-use super::dependent_config::DependentLocks;
+use super::dependent_locks::DependentLocks;
 use super::desired_state::DesiredState;
 use super::finished_jobs::FinishedJobs;
 use super::journal_queue::JournalQueue;

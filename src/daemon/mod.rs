@@ -18,6 +18,7 @@ mod deferred_kinds;
 mod deferred_watch;
 mod dependency_gate;
 mod dependent_config;
+mod dependent_locks;
 mod desired_state;
 mod dispute;
 mod driver;

@@ -72,7 +72,7 @@ async fn objects_of_a_definition_whose_scope_changes_name_it() {
         world.until("the definition is named", |source| message(source).contains("can't change")).await;
         let said = message(&world.status());
         let refused = "waits for CustomResourceDefinition widgets.example.com (definition.yaml:1:1): ";
-        assert!(said.starts_with(names), "{said}");
+        assert!(said.starts_with(refused), "{said}");
         assert!(said.contains(&format!("write scope: {live} there again")), "{said}");
         assert!(said.contains("kubectl delete crd widgets.example.com"), "{said}");
         let refused = world.record(&second, "CustomResourceDefinition widgets.example.com");

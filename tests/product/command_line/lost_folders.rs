@@ -74,7 +74,7 @@ fn check_does_not_complain_about_a_folder_that_was_deleted_first() {
 
 #[test]
 fn check_complains_before_the_change_is_committed() {
-    let mut repository = two_folders();
+    let repository = two_folders();
     repository.push();
     let copy = repository.clone_to("copy");
     std::fs::remove_dir_all(copy.join("lost")).unwrap();
