@@ -65,7 +65,8 @@ pub struct SourceConfig {
     #[serde(default = "span::default_outage_timeout")]
     pub outage_timeout: Span,
     /// Give up as soon as the pods show that they can't start, before the deadline: at once where only another manifest
-    /// helps, after 30 s of images that can't be pulled, after 3 restarts.
+    /// helps, after a minute of images that can't be pulled (three tries of a kubelet, for a registry may heal), after 3
+    /// restarts.
     #[serde(default)]
     pub fail_fast: bool,
     /// Let a commit that changes a ConfigMap or Secret also roll out the workloads of this source that read it.

@@ -573,14 +573,14 @@ async fn a_plan_shows_what_leaves() {
     assert_eq!(serde_json::from_str::<Value>(&beyond.out).unwrap()["changes"], true, "{beyond:?}");
 }
 
-/// An object that waits for its kind or namespace is a change: it is made as soon as that is there.
+/// An object that waits for its kind is a change: it is made as soon as the kind is served.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_whose_objects_wait_is_not_empty() {
     let stage = Fixture::new().await;
     let folder = stage.home.path().join("waits");
     std::fs::create_dir(&folder).unwrap();
-    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: elsewhere}\n";
-    std::fs::write(folder.join("settings.yaml"), map).unwrap();
+    let widget = "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: one}\n";
+    std::fs::write(folder.join("one.yaml"), widget).unwrap();
     let plan = stage.run(&["plan", "--from", &folder.display().to_string()]);
     assert!(plan.out.contains("has to wait") && plan.err.contains("1 waiting"), "{plan:?}");
     assert_eq!(plan.code, 3, "{plan:?}");

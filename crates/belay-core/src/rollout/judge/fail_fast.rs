@@ -1,6 +1,8 @@
 //! When belay gives up before the deadline, if a source asks for it (`fail_fast`): once pods show that they can't
 //! start.
 
+use std::collections::BTreeMap;
+
 use jiff::{SignedDuration, Timestamp};
 
 use super::health::{Fault, PodAccount};
@@ -9,11 +11,14 @@ use crate::rollout::Reason;
 /// States that nothing but another manifest heals: given up at once.
 const AT_ONCE: [&str; 4] =
     ["InvalidImageName", "CreateContainerConfigError", "ErrImageNeverPull", "SignatureValidationFailed"];
-/// States that may heal by themselves: given up when they have lasted for [`PATIENCE`].
-const MAY_HEAL: [&str; 5] =
-    ["ErrImagePull", "ImagePullBackOff", "ImageInspectError", "CreateContainerError", "RunContainerError"];
-/// The time in which a kubelet has tried three times.
-const PATIENCE: SignedDuration = SignedDuration::from_secs(30);
+/// States that may heal by themselves, and the seconds after which they are given up when they have lasted.
+const AFTER: [(&str, i64); 5] = [
+    ("ErrImagePull", 60),
+    ("ImagePullBackOff", 60),
+    ("ImageInspectError", 60),
+    ("CreateContainerError", 30),
+    ("RunContainerError", 30),
+];
 /// The restarts of one pod after which it is given up.
 const RESTARTS: i32 = 3;
 
@@ -30,8 +35,8 @@ pub fn is_unwell(pod: &PodAccount) -> bool {
 /// The observations of a rollout's pods so far.
 #[derive(Clone, Debug, Default)]
 pub struct FailFast {
-    /// The time since which some pod has been in a state that may heal.
-    since: Option<Timestamp>,
+    /// The time since which some pod has been in a group of states that may heal.
+    since: BTreeMap<i64, Timestamp>,
 }
 
 impl FailFast {
@@ -49,14 +54,19 @@ impl FailFast {
                 return Some(gives_up("CrashLoopBackOff", format!("after {} restarts", pod.seen.restarts)));
             }
         }
-        let Some(state) = stuck().map(|pod| pod.seen.state.as_str()).find(|state| MAY_HEAL.contains(state)) else {
-            // A pod that has healed meanwhile begins again.
-            self.since = None;
-            return None;
-        };
-        let since = *self.since.get_or_insert(now);
-        let lasts = now.duration_since(since) >= PATIENCE;
-        lasts.then(|| gives_up(state, format!("after {} s of {state}", PATIENCE.as_secs())))
+        let waiting: BTreeMap<i64, &str> = stuck()
+            .filter_map(|pod| AFTER.iter().find(|(state, _)| *state == pod.seen.state))
+            .map(|(state, seconds)| (*seconds, *state))
+            .collect();
+        // A pod that has healed meanwhile begins again.
+        self.since.retain(|seconds, _| waiting.contains_key(seconds));
+        for (seconds, state) in waiting {
+            let since = *self.since.entry(seconds).or_insert(now);
+            if now.duration_since(since) >= SignedDuration::from_secs(seconds) {
+                return Some(gives_up(state, format!("after {seconds} s of {state}")));
+            }
+        }
+        None
     }
 }
 
@@ -82,15 +92,14 @@ mod tests {
     }
 
     #[test]
-    fn pulls_get_half_a_minute_and_heal() {
+    fn pulls_get_a_minute_and_heal() {
         let mut impatience = FailFast::default();
         assert_eq!(impatience.look(&[pod("ErrImagePull", 0)], at(0)), None);
-        assert_eq!(impatience.look(&[pod("ImagePullBackOff", 0)], at(29)), None);
+        assert_eq!(impatience.look(&[pod("ImagePullBackOff", 0)], at(59)), None);
         let healed = PodAccount { fault: Fault::None, ..pod("Running", 0) };
-        assert_eq!(impatience.look(&[healed], at(30)), None);
-        assert_eq!(impatience.look(&[pod("ErrImagePull", 0)], at(31)), None, "from the beginning");
-        assert_eq!(impatience.look(&[pod("CreateContainerError", 0)], at(60)), None, "one state follows another");
-        assert!(impatience.look(&[pod("ImagePullBackOff", 0)], at(61)).is_some());
+        assert_eq!(impatience.look(&[healed], at(60)), None);
+        assert_eq!(impatience.look(&[pod("ErrImagePull", 0)], at(61)), None, "from the beginning");
+        assert!(impatience.look(&[pod("ImagePullBackOff", 0)], at(121)).is_some());
     }
 
     #[test]
