@@ -34,7 +34,7 @@ pub use ownership::managers::{Takeover, unchanged};
 pub use ownership::owned::{is_as_applied, is_label_of_others};
 pub use ownership::surplus::{ForeignField, Reach, Surplus, UNKNOWN_MANAGER, foreign_fields};
 pub use ownership::takeover::{before_apply, takeover};
-pub use plan::after::{After, DependencyStanding, Gate, gate, is_well, wrong_order};
+pub use plan::after::{After, DependencyStanding, Gate, gate, is_well};
 pub use plan::body::{TemplateMarks, body, held_body, with_template};
 pub use plan::config_hash::{
     ConfigHash, Only, config_hash, config_hash_in, contents_hash, rolls_on_config, say_config_hash,
@@ -50,6 +50,7 @@ pub use plan::references::{
 pub use plan::resume::{LiveProgress, RecordedFacts, ResumeFacts, has_settled, is_broken_off, resume};
 pub use plan::step::{Apply, Plan, PlanStep, Planned, held_reason};
 pub use plan::strategy_default::without_strategy;
+pub use plan::wrong_order::wrong_order;
 pub use plan::{
     HookRun, Intent, OtherLabel, Wanted, claimed_twice, guess, hook_run, intent, make, make_held, other_label,
     run_hook_again, settle, settle_held, take_over, take_surplus,

@@ -15,6 +15,7 @@ pub(in crate::rollout) mod references;
 pub(in crate::rollout) mod resume;
 pub(in crate::rollout) mod step;
 pub(in crate::rollout) mod strategy_default;
+pub(in crate::rollout) mod wrong_order;
 
 use std::borrow::Cow;
 use std::sync::Arc;
