@@ -15,6 +15,7 @@ const GIT: &[Row] = &[
     ("branches and tags of", &["src/git/read/limits.rs REFERENCES", "src/git/read/limits.rs NAMES"]),
     ("parents of a commit that", &["src/git/read/limits.rs PARENTS"]),
     ("parents of the commits of", &["src/git/read/limits.rs history", "src/git/transport/surplus_parents.rs SURPLUS"]),
+    ("a source's own folder", &["src/daemon/open_mirror.rs AGAIN"]),
     (
         "opening a repository on",
         &["src/git/transport/local_files.rs OPEN_TIMEOUT", "src/git/transport/local_files.rs FILES"],
@@ -73,6 +74,13 @@ const MANIFESTS: &[Row] = &[
     ),
     ("commits of a working copy", &["src/git/worktree/lost_folders.rs COMMITS"]),
     ("changes at once in", &["src/daemon/read_head.rs HELD"]),
+    (
+        "wrong names of `belay.dev/after`",
+        &[
+            "crates/belay-core/src/rollout/plan/wrong_order.rs UNKNOWN",
+            "crates/belay-core/src/rollout/plan/wrong_order.rs SEARCHES",
+        ],
+    ),
     ("a change-cause", &["crates/belay-core/src/rollout/record/commit.rs CHANGE_CAUSE_LIMIT"]),
     ("the pod template of a held", &["src/history/write/fallback_template.rs SIZE"]),
     ("others that delete or change", &["src/daemon/failure.rs DISTURBANCES"]),
@@ -127,7 +135,14 @@ const CLUSTER: &[Row] = &[
         ],
     ),
     ("texts of objects that watches", &["src/cluster/object_text.rs ROOM_KIBIBYTES"]),
-    ("objects of more than", &["src/daemon/requests.rs LARGE_OBJECT", "src/daemon/requests.rs LARGE_KIBIBYTES"]),
+    (
+        "objects of more than",
+        &[
+            "src/daemon/requests.rs LARGE_OBJECT",
+            "src/daemon/requests.rs LARGE_KIBIBYTES",
+            "src/daemon/requests.rs LARGE_WITHIN",
+        ],
+    ),
     (
         "rollouts that seem to",
         &["src/daemon/requests.rs LOOKS_AT_ONCE", "src/daemon/requests.rs SLOW_AT_ONCE", "src/daemon/requests.rs SLOW"],
