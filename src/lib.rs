@@ -65,7 +65,7 @@
 //! | complaints and how they are shown, without values that may be secret | `manifest/complaint` `manifest/report` `manifest/render` `manifest/secrecy` |
 //! | edits of a manifest that keep every other line (`belay set`, `belay scale`) | `manifest/edit` (a line changed: `manifest/edit/replace`) |
 //! | the step for one object: refused, held, left alone, applied | `rollout/plan` (its `mod.rs`) |
-//! | the order of kinds, `belay.dev/after`, permission to delete | `rollout/plan/order` `rollout/plan/after` `rollout/plan/prune` |
+//! | the order of kinds, `belay.dev/after` (complaints: `rollout/plan/wrong_order`), permission to delete | `rollout/plan/order` `rollout/plan/after` `rollout/plan/prune` |
 //! | the decision if a rollout goes on after a restart, or under a newer commit, or is rolled back | `rollout/plan/resume` |
 //! | the decision if a Job that is gone has run for its manifest | `rollout/plan/job_run` |
 //! | the changes of an apply, with Secrets masked | `rollout/plan/diff` |
