@@ -84,9 +84,10 @@ pub(in crate::git) fn give_back(freed: usize) {
 }
 
 /// Bounds the arenas of the C library's allocator. It has eight for each processor by default, and memory that short threads have
-/// freed in one is not used for another.
+/// freed in one is not used for another. The library reads the limit only until it has made some: a program calls this before it
+/// starts threads.
 #[expect(unsafe_code, reason = "a function of the C library")]
-fn limit_arenas() {
+pub fn limit_arenas() {
     const ARENAS: c_int = 2;
     #[cfg(target_env = "gnu")]
     // SAFETY: it takes no pointers, and does its own locking.

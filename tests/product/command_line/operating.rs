@@ -6,7 +6,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::program::{Ran, belay, finish};
+use crate::fixture::Fixture;
+use crate::program::{Ran, Running, belay, finish};
+use crate::support::daemon::config_map;
 
 const CONFIG: &str = "[[source]]\nrepository = \"/tmp/nothing/shop.git\"\n";
 
@@ -78,6 +80,34 @@ fn with_few_threads_it_begins_or_says_why_not() {
             false => assert!(ran.code == 1 && ran.err.contains("threads") && ran.err.contains("TasksMax="), "{ran:?}"),
         }
     }
+}
+
+/// A thread that ends leaves memory in the arena that it used, and no thread of another arena uses that again.
+#[tokio::test(flavor = "multi_thread")]
+async fn all_threads_share_few_arenas_of_the_c_library() {
+    let mut stage = Fixture::new().await;
+    let commit = stage.repository.commit_file("settings.yaml", &config_map("settings", "1"), "First version");
+    stage.repository.push();
+    let running = Running(stage.command().spawn().unwrap());
+    stage.until(&commit, "complete").await;
+    let maps = fs::read_to_string(format!("/proc/{}/maps", running.0.id())).unwrap();
+    assert!(arenas(&maps) <= 2, "{} arenas:\n{maps}", arenas(&maps));
+}
+
+/// Returns how many arenas glibc has mapped. An arena begins at a multiple of its size; the unused part is reserved behind it.
+fn arenas(maps: &str) -> usize {
+    const ARENA: usize = 64 << 20;
+    let mapping = |line: &str| {
+        let (range, rest) = line.split_once(' ')?;
+        let (from, to) = range.split_once('-')?;
+        Some((usize::from_str_radix(from, 16).ok()?, usize::from_str_radix(to, 16).ok()?, rest[..4].to_owned()))
+    };
+    let mappings: Vec<_> = maps.lines().filter_map(mapping).collect();
+    let is_arena = |used: &(usize, usize, String), unused: &(usize, usize, String)| {
+        let together = used.1 == unused.0 && unused.1.checked_sub(used.0) == Some(ARENA);
+        together && used.0.is_multiple_of(ARENA) && used.2 == "rw-p" && unused.2 == "---p"
+    };
+    mappings.windows(2).filter(|pair| is_arena(&pair[0], &pair[1])).count()
 }
 
 #[test]
