@@ -249,6 +249,49 @@ async fn an_answer_that_would_take_much_memory_is_not_built() {
     assert!(peak < MOST, "{peak} bytes");
 }
 
+/// A cluster with many definitions names its kinds in megabytes. The kinds are kept of it, and nothing else is built.
+#[tokio::test]
+async fn the_kinds_of_a_cluster_take_a_few_times_the_answer() {
+    const GROUPS: usize = 500;
+    const KINDS: usize = 20;
+    const TIMES: usize = 8;
+    let _alone = MEASURING.lock().await;
+    let verbs = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+    let group = |number: usize| {
+        let kind = |kind: usize| {
+            let of = format!("group-{number}.example.com");
+            json!({
+                "resource": format!("kinds{kind}"), "scope": "Namespaced", "singularResource": format!("kind{kind}"), "verbs": verbs,
+                "responseKind": {"group": of, "version": "v1", "kind": format!("Kind{kind}")}, "shortNames": ["k"],
+            })
+        };
+        let resources: Vec<Value> = (0..KINDS).map(kind).collect();
+        let version = json!({"version": "v1", "freshness": "Current", "resources": resources});
+        json!({"metadata": {"name": format!("group-{number}.example.com")}, "versions": [version]})
+    };
+    let items: Vec<Value> = (0..GROUPS).map(group).collect();
+    let text =
+        json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": items}).to_string();
+    drop(items);
+    let bytes = text.len();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let body = match request.uri().path() {
+            "/version" => "{\"gitVersion\":\"v1.36.3\"}".to_owned(),
+            "/api" => "{\"kind\":\"APIVersions\",\"versions\":[\"v1\"]}".to_owned(),
+            _ => text.clone(),
+        };
+        async move { Ok::<_, Infallible>(Response::new(Body::from(body.into_bytes()))) }
+    });
+    let cluster = Cluster::new(Client::new(service, "shop"), Clock::tokio(jiff::Timestamp::UNIX_EPOCH));
+    let peak = peak_of(async {
+        let discovered = cluster.discover().await.unwrap();
+        assert_eq!(discovered.version, "v1.36.3");
+        assert_eq!(discovered.api_versions.len(), 1 + GROUPS * (1 + KINDS));
+    })
+    .await;
+    assert!(peak < TIMES * bytes, "{peak} bytes for an answer of {bytes}");
+}
+
 /// Objects are told of as text, and their texts are few at once: their values together would take 16 times as much.
 #[tokio::test]
 async fn large_objects_are_read_one_after_the_other() {
