@@ -330,25 +330,8 @@ impl Daemon {
             ..Follower::default()
         };
         let status = Publisher::new(&name, follower, self.status.clone(), self.metrics.clone());
-        let mut cluster = cluster.clone().counted_in(self.metrics.clone());
-        let leader = self.options.identity.clone().map(|who| {
-            let (entitled, may_write) = watch::channel(None);
-            let unrestricted = cluster.clone();
-            cluster = unrestricted.clone().writing_while(may_write);
-            Leader {
-                cluster: unrestricted.with_request_timeout(leadership::REQUEST),
-                clock: self.clock.clone(),
-                status: status.clone(),
-                history: self.history.clone(),
-                source: name.clone(),
-                namespace: config.lease_namespace().to_owned(),
-                name: lease_name(&name),
-                who,
-                entitled,
-                asked: Arc::clone(&asked),
-                stop: self.stop.clone(),
-            }
-        });
+        let cluster = cluster.clone().counted_in(self.metrics.clone());
+        let (leader, cluster) = self.leader(&config, &asked, &status, cluster);
         let reading = ReadingParts {
             tools: self.options.tools.clone(),
             patience: self.options.patience.unwrap_or(units::PATIENCE),
@@ -389,6 +372,33 @@ impl Daemon {
         };
         self.sources.spawn(following.instrument(span));
         Ok(())
+    }
+
+    /// Returns the holder of a source's Lease, and the cluster for what may be written only meanwhile. Without an
+    /// identity there is no Lease.
+    fn leader(
+        &self,
+        config: &SourceConfig,
+        asked: &Arc<DependencyRequest>,
+        status: &Publisher,
+        cluster: Cluster,
+    ) -> (Option<Leader>, Cluster) {
+        let Some(who) = self.options.identity.clone() else { return (None, cluster) };
+        let (entitled, may_write) = watch::channel(None);
+        let leader = Leader {
+            cluster: cluster.clone().with_request_timeout(leadership::REQUEST),
+            clock: self.clock.clone(),
+            status: status.clone(),
+            history: self.history.clone(),
+            source: config.name.clone(),
+            namespace: config.lease_namespace().to_owned(),
+            name: lease_name(&config.name),
+            who,
+            entitled,
+            asked: Arc::clone(asked),
+            stop: self.stop.clone(),
+        };
+        (Some(leader), cluster.writing_while(may_write))
     }
 
     fn asked_of(&mut self, source: &str) -> Arc<DependencyRequest> {

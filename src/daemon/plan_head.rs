@@ -80,7 +80,7 @@ impl Source {
         let removed = news.removed.keys().filter(|key| !stays(key));
         let keys: BTreeSet<ObjectKey> = requests.keys().chain(removed).cloned().collect();
         info!(commit = head.short(), objects = keys.len(), "planning");
-        keys.iter().for_each(|key| self.state.retries.forget(key));
+        self.forget_retries(&keys);
         let ended: Vec<CancellationToken> = self
             .handles
             .iter()
@@ -182,6 +182,13 @@ impl Source {
             let manifest = requests.remove(&key).and_then(|request| request.manifest);
             requests.insert(key, PlanRequest::recorded(&record, manifest));
         }
+    }
+
+    /// Tries objects no more that the new head plans.
+    fn forget_retries(&mut self, keys: &BTreeSet<ObjectKey>) {
+        let mut effects = Vec::new();
+        keys.iter().for_each(|key| self.state.forget_retry(key, &mut effects));
+        effects.into_iter().for_each(|effect| self.perform(effect));
     }
 
     /// Requests the objects whose hold is released: a ConfigMap or Secret that the held template names has changed in

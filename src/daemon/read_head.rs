@@ -55,9 +55,8 @@ impl Repository {
     ) -> Result<HeadChange, GitError> {
         let _attempt = self.mirror.attempt();
         let mut for_desired = self.changes(known.at.as_ref(), head)?;
-        let again = self.units_to_try_again(head)?;
-        let is_new = |again: &SourceChange| for_desired.changes.iter().all(|change| change.path != again.path);
-        let again: Vec<SourceChange> = again.into_iter().filter(is_new).collect();
+        let mut again = self.units_to_try_again(head)?;
+        again.retain(|again| for_desired.changes.iter().all(|change| change.path != again.path));
         for_desired.changes.extend(again);
         self.keep_plan(head)?;
         self.render_changed(head, &for_desired.changes)?;

@@ -21,6 +21,7 @@ impl Source {
             && self.state.planning.running.is_none()
             && self.state.rollouts.under_way.is_empty()
             && self.state.rollouts.ends_read == 0
+            && !self.state.retries.waits_briefly(Instant::now())
             && !self.state.awaits_search(Instant::now());
         let through = self.state.planning.planned.is_some()
             && self.state.planning.planned == self.desired().at

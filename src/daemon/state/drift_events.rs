@@ -108,7 +108,7 @@ pub fn checked(state: &mut State, plan: u64, prepared: Vec<Prepared>, now: Insta
 pub fn take_up(state: &mut State, mut prepared: Prepared, effects: &mut Vec<Effect>, start: &mut Start, now: Instant) {
     let key = prepared.planned.wanted.key.clone();
     if state.rollouts.under_way.contains_key(&key) {
-        state.retries.forget(&key);
+        state.forget_retry(&key, effects);
         return;
     }
     if state.rollouts.resumed.contains_key(&key) {

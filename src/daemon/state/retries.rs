@@ -15,6 +15,8 @@ const WAITS: Backoff = Backoff::between(Duration::from_millis(500), Duration::fr
 const REFUSED: Backoff = Backoff::between(Duration::from_secs(5), Duration::from_mins(5));
 /// For so many objects the waits are as they are; for more of them they are longer, so that the requests stay as few.
 const FEW: usize = 50;
+/// For so long the source has not come to its end because of an object that can't be looked at for now.
+const LOOKED_AT_SOON: Duration = Duration::from_secs(30);
 /// The delay before a newer head tries refused objects again: its changes may remove the cause.
 const AFTER_A_HEAD: Duration = Duration::from_secs(5);
 /// The most objects that are tried at once.
@@ -95,6 +97,12 @@ impl Retries {
     /// Returns why an object is on the list; `None` if it is not.
     pub fn cause(&self, key: &ObjectKey) -> Option<RetryCause> {
         self.objects.get(key).map(|retry| retry.cause)
+    }
+
+    /// Returns true when some object waits for something, and has done so for a short time only.
+    pub fn waits_briefly(&self, now: Instant) -> bool {
+        let is_brief = |retry: &Retry| retry.cause != RetryCause::Refused && now - retry.since < LOOKED_AT_SOON;
+        self.objects.values().any(is_brief)
     }
 
     /// Tries the objects of the list that `wanted` names at once.

@@ -15,12 +15,16 @@ use belay_core::rollout::{PlanStep, Reason, ReasonCode};
 
 /// Tries due objects again, and checks objects that may differ from their manifests.
 pub fn due(state: &mut State, now: Instant) -> Vec<Effect> {
-    let tries = if state.planning.planned.is_some() { tries(state, now) } else { Vec::new() };
-    let retry = (!tries.is_empty()).then_some(Effect::Retry(tries));
-    retry.into_iter().chain(look_into(state, now)).collect()
+    let mut effects = Vec::new();
+    let tries = if state.planning.planned.is_some() { tries(state, &mut effects, now) } else { Vec::new() };
+    if !tries.is_empty() {
+        effects.push(Effect::Retry(tries));
+    }
+    effects.extend(look_into(state, now));
+    effects
 }
 
-fn tries(state: &mut State, now: Instant) -> Vec<(Recheck, u64)> {
+fn tries(state: &mut State, effects: &mut Vec<Effect>, now: Instant) -> Vec<(Recheck, u64)> {
     let mut tries = Vec::new();
     for (key, number) in state.retries.take_due(now) {
         if state.definition_is_open(&key) {
@@ -30,7 +34,7 @@ fn tries(state: &mut State, now: Instant) -> Vec<(Recheck, u64)> {
         let recheck = state.recheck(&key).filter(|_| !state.rollouts.under_way.contains_key(&key));
         match recheck {
             Some(recheck) => tries.push((recheck, number)),
-            None => state.retries.forget(&key),
+            None => state.forget_retry(&key, effects),
         }
     }
     tries
@@ -47,11 +51,11 @@ pub fn retried(
     if !state.retries.ended(key, number) {
         return Vec::new();
     }
-    let Some(prepared) = prepared else {
-        state.retries.forget(key);
-        return Vec::new();
-    };
     let (mut effects, mut start) = (Vec::new(), Start::default());
+    let Some(prepared) = prepared else {
+        state.forget_retry(key, &mut effects);
+        return effects;
+    };
     take_up(state, *prepared, &mut effects, &mut start, now);
     if start != Start::default() {
         effects.push(Effect::Start(start));
@@ -60,6 +64,14 @@ pub fn retried(
 }
 
 impl State {
+    /// Tries an object no more, and takes back what was said of the tries.
+    pub fn forget_retry(&mut self, key: &ObjectKey, effects: &mut Vec<Effect>) {
+        if self.retries.cause(key).is_some_and(|cause| cause != RetryCause::Refused) {
+            effects.push(Effect::NoTrouble(key.clone()));
+        }
+        self.retries.forget(key);
+    }
+
     /// Puts an object without an open record off that can't be planned for now, or is refused. Returns whether nothing else is to
     /// be done about it.
     pub fn put_off(&mut self, prepared: &Prepared, effects: &mut Vec<Effect>, now: Instant) -> bool {

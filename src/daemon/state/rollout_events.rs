@@ -50,7 +50,7 @@ pub fn ended(
     let trigger = recorded.filter(|_| may_differ).unwrap_or(rollout.trigger);
     let mut effects = Vec::new();
     if outcome != Outcome::Rejected {
-        state.retries.forget(key);
+        state.forget_retry(key, &mut effects);
     }
     if rollout.judged {
         effects.push(Effect::Count { trigger: trigger.clone(), outcome, took });

@@ -1,10 +1,11 @@
 //! The real control plane's etcd is set back to an older snapshot: everything comes back to what Git says, what was idle,
 //! what was under way, and what is held. Real time: these are real processes.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use belay_core::rollout::{Hold, Outcome, Record};
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::main_job::{real_world, start_nodes};
 use crate::support::control_plane::ControlPlane;

@@ -176,7 +176,7 @@ async fn large_objects_without_an_answer_keep_no_large_one_waiting_for_long() {
     tap.rule(|went, _| if went.path.contains("/configmaps/hung") { Fate::Swallow } else { Fate::Pass });
     let large = "x".repeat(400 << 10);
     for number in 0..HUNG {
-        world.repository.write(&format!("hung{number}.yaml"), config_map(&format!("hung{number}"), &large));
+        world.repository.write(format!("hung{number}.yaml"), config_map(&format!("hung{number}"), &large));
     }
     let first = world.push("last.yaml", &config_map("last", &large), "First version");
     world.start();

@@ -114,19 +114,34 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     let plan = Plan::new(source, head, planned);
     let differs = !plan.is_empty() || beyond_limit.is_some();
     let stale = config_rollout::unnoticed(&plan, roll_on_config);
+    show(&plan, beyond_limit, &complaints, &stale, output)?;
+    if !complaints.is_empty() || plan.planned.iter().any(|planned| is_refused(&planned.step)) {
+        return Ok(Exit::Error);
+    }
+    Ok(if differs { Exit::No } else { Exit::Done })
+}
+
+/// Prints a plan in a format; `beyond_limit` says that more objects have left than may be deleted.
+fn show(
+    plan: &Plan,
+    beyond_limit: Option<String>,
+    complaints: &[Complaint],
+    stale: &Stale,
+    output: PlanFormat,
+) -> anyhow::Result<()> {
     let answer = || PlanAnswer {
         source: plan.source.clone(),
-        changes: differs,
+        changes: !plan.is_empty() || beyond_limit.is_some(),
         beyond_prune_limit: beyond_limit.clone(),
-        steps: plan.planned.iter().map(|planned| step(planned, &stale)).collect(),
-        complaints: complaints.clone(),
+        steps: plan.planned.iter().map(|planned| step(planned, stale)).collect(),
+        complaints: complaints.to_vec(),
     };
     match output {
         PlanFormat::Json => say_value(&answer(), Format::Json)?,
         PlanFormat::Yaml => say_value(&answer(), Format::Yaml)?,
         PlanFormat::Markdown => {
             let warning = beyond_limit.as_deref();
-            say(markdown::plan(&plan, &complaints, &stale, &summary(&plan, complaints.len()), warning).trim_end());
+            say(markdown::plan(plan, complaints, stale, &summary(plan, complaints.len()), warning).trim_end());
         }
         PlanFormat::Name => {
             plan.planned.iter().filter(|step| changes(step)).for_each(|step| say(step.wanted.key.to_string()));
@@ -138,18 +153,15 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
                 .chain(refused)
                 .for_each(|complaint| progress(plain(&format!("error: {complaint}"))));
             beyond_limit.iter().for_each(|message| progress(plain(&format!("warning: {message}"))));
-            progress(summary(&plan, complaints.len()));
+            progress(summary(plan, complaints.len()));
         }
         PlanFormat::Text => {
-            print(&plan, &complaints, &stale);
+            print(plan, complaints, stale);
             beyond_limit.iter().for_each(|message| progress(plain(&format!("warning: {message}"))));
-            progress(summary(&plan, complaints.len()));
+            progress(summary(plan, complaints.len()));
         }
     }
-    if !complaints.is_empty() || plan.planned.iter().any(|planned| is_refused(&planned.step)) {
-        return Ok(Exit::Error);
-    }
-    Ok(if differs { Exit::No } else { Exit::Done })
+    Ok(())
 }
 
 /// Returns the capabilities of the cluster for charts. Nothing if that may not be asked for.

@@ -1,6 +1,7 @@
 //! Tests of rollouts that give way to a newer commit, and of their ends.
 
 use super::*;
+use crate::daemon::state::retries::RetryCause;
 
 #[tokio::test(start_paused = true)]
 async fn what_is_under_way_gives_way_to_a_newer_commit() {
@@ -41,6 +42,22 @@ async fn what_is_refused_is_looked_into_ever_later() {
     let end = Event::Ended { key: key("web"), outcome: Outcome::Complete, trigger: None, took: None };
     assert_eq!(words(&mut state, end, start), ["count drift Complete", "count a correction"]);
     assert!(state.drift.in_vain.is_empty() && state.retries.next_due().is_none(), "it begins anew");
+}
+
+/// The API server did not answer about an object in time: that is in the way no more when it is tried no more.
+#[tokio::test(start_paused = true)]
+async fn what_was_in_the_way_of_a_try_goes_with_it() {
+    for cause in [RetryCause::Waits, RetryCause::Limited] {
+        let (mut state, start) = (state(), Instant::now());
+        assert!(!state.retries.waits_briefly(start));
+        state.retries.put_off(&key("web"), cause, start);
+        assert!(state.retries.waits_briefly(start + Duration::from_secs(29)), "{cause:?}");
+        assert!(!state.retries.waits_briefly(start + Duration::from_secs(30)), "{cause:?}");
+        state.rollouts.under_way.insert(key("web"), rollout(1, drift(), false, false));
+        let end = Event::Ended { key: key("web"), outcome: Outcome::Complete, trigger: None, took: None };
+        assert_eq!(words(&mut state, end, start), ["no trouble of web", "count a correction"], "{cause:?}");
+        assert!(!state.retries.waits_briefly(start), "{cause:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
