@@ -218,6 +218,10 @@ impl<'a> HealthMonitor<'a> {
             Look::Suspect(reason) => Some(reason),
             Look::Waits(waiting) => {
                 self.publish(&waiting).await?;
+                // It is read soon. Nothing is ruled on a version that is not there.
+                if self.judge.is_from_before(&live.read()) {
+                    return Ok(None);
+                }
                 self.judge.overdue(self.work.context.clock.steady())
             }
         };
