@@ -107,8 +107,9 @@ async fn a_conversion_that_is_away_keeps_only_its_kind_waiting() {
     let stored = json!({"apiVersion": "example.com/v1", "kind": "Knob", "metadata": {"name": "k", "namespace": "default"}, "spec": {"a": 1}});
     let path = "apis/example.com/v1/namespaces/default/knobs";
     for _ in 0..100 {
-        // The definition is served a moment later.
-        if world.get(path).await.is_some() {
+        // The definition is served a moment later, and its storage may be made ready still.
+        let request = http::Request::get(format!("/{path}")).body(Vec::new()).unwrap();
+        if world.client.request::<Value>(request).await.is_ok() {
             break;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
