@@ -24,7 +24,7 @@ pub struct LiveProgress {
     pub marked: bool,
     /// The hash of its pod template.
     pub template: Option<String>,
-    /// The hash by which a hold would name its pod template; see [`held_template_hash`].
+    /// The hash by which a hold would name its pod template; see [`crate::rollout::held_template_hash`].
     pub held_template: Option<String>,
     /// True when its rollout was over long ago, by all that the cluster says; see [`has_settled`].
     pub settled: bool,
