@@ -245,29 +245,6 @@ async fn what_was_pruned_goes_again() {
     }
 }
 
-/// The store goes back when the deadline of what is under way is almost over. Nothing is ruled on the version from before.
-#[tokio::test(start_paused = true)]
-async fn what_was_about_to_be_judged() {
-    for kind in KINDS.into_iter().filter(|kind| kind.name != "ReplicationController") {
-        for left in [2, 5] {
-            let case = format!("{} {left}", kind.name);
-            let mut world = World::embedded().await;
-            world.config.outage_timeout = belay::config::Span(Duration::from_secs(1));
-            let first = world.push("web.yaml", &kind.manifest("web:1", "ready"), "First version");
-            world.start();
-            world.through(&first).await;
-            tokio::time::sleep(Duration::from_secs(10)).await;
-            let backup = world.cluster.as_ref().unwrap().back_up();
-            let second = world.push("web.yaml", &kind.manifest("web:2", "ready-after=28s"), "Second version");
-            world.until("it is under way", |source| !source.under_way.is_empty()).await;
-            tokio::time::sleep(Duration::from_secs(30 - left)).await;
-            restore(&mut world, &backup, Belay::Runs).await;
-            ends_with(&mut world, kind, "web:2", None, &case).await;
-            assert_eq!(outcome(&world, &second, kind).0, Outcome::Complete, "{case}");
-        }
-    }
-}
-
 /// The store goes back while the controllers are away: no verdict is spoken on a version that is not there.
 #[tokio::test(start_paused = true)]
 async fn while_the_controllers_are_away() {
