@@ -28,7 +28,7 @@ struct Version {
     asked: Instant,
 }
 
-/// What a group and version serves.
+/// The resources of a group and version.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct KindList {
     kinds: BTreeMap<String, Served>,

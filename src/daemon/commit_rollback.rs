@@ -112,8 +112,8 @@ impl Source {
         let left_alone = self.state.live.get(key).is_some_and(|facts| facts.suspended);
         self.desired().hash(key) == Some(manifest.hash)
             && !left_alone
-            && !self.context.goes_back_already(manifest)
             && !self.state.rollouts.under_way.contains_key(key)
+            && !self.context.goes_back_already(manifest)
     }
 
     fn goes_back_with(&self, failed: &ObjectKey, reason: &Reason, served: Served, charged: Charged) -> Prepared {

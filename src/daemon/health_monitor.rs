@@ -67,6 +67,8 @@ enum Look {
     Suspect(Reason),
     /// It is on its way.
     Waits(Waiting),
+    /// It is as it was before the write, and is read soon: nothing is ruled on a version that is not there.
+    FromBefore(Waiting),
 }
 
 /// One workload being watched.
@@ -184,7 +186,8 @@ impl<'a> HealthMonitor<'a> {
         if let Some(why) = marks::annotation(&live, marks::SUSPEND) {
             return Look::Ended(MonitorEnd::Suspended(why.to_owned()));
         }
-        if self.judge.is_from_before(&live) {
+        let is_from_before = self.judge.is_from_before(&live);
+        if is_from_before {
             if std::mem::take(&mut self.is_read) {
                 return Look::Ended(MonitorEnd::SetBack);
             }
@@ -203,6 +206,7 @@ impl<'a> HealthMonitor<'a> {
         match self.judge.observe(&live, now) {
             Verdict::Complete => Look::Ended(MonitorEnd::Complete(live)),
             Verdict::Suspect(reason) => Look::Suspect(reason),
+            Verdict::Waiting(waiting) if is_from_before => Look::FromBefore(waiting),
             Verdict::Waiting(waiting) => Look::Waits(waiting),
         }
     }
@@ -216,12 +220,12 @@ impl<'a> HealthMonitor<'a> {
                 return Ok(Some(MonitorEnd::Failed { reason, observed: Box::new(observed), live }));
             }
             Look::Suspect(reason) => Some(reason),
+            Look::FromBefore(waiting) => {
+                self.publish(&waiting).await?;
+                return Ok(None);
+            }
             Look::Waits(waiting) => {
                 self.publish(&waiting).await?;
-                // It is read soon. Nothing is ruled on a version that is not there.
-                if self.judge.is_from_before(&live.read()) {
-                    return Ok(None);
-                }
                 self.judge.overdue(self.work.context.clock.steady())
             }
         };

@@ -303,7 +303,7 @@ impl Daemon {
     /// Follows one more source, with its mirror in the state folder, beside the history.
     ///
     /// # Errors
-    /// Where its configuration can't be used. A fault of the infrastructure (a repository that is away, a cluster that does not
+    /// Fails when its configuration can't be used. A fault of the infrastructure (a repository that is away, a cluster that does not
     /// answer, a folder that can't be used) is no error: it is waited out, and told in the status.
     pub fn follow(&mut self, config: SourceConfig, cluster: &Cluster) -> Result<(), DaemonError> {
         let name = config.name.clone();

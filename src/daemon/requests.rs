@@ -34,7 +34,7 @@ static LARGE: LazyLock<LargeObjects> = LazyLock::new(LargeObjects::new);
 #[derive(Clone, Debug)]
 struct LargeObjects {
     room: Arc<Semaphore>,
-    /// How many wait for room.
+    /// The number of those that wait for room.
     waiting: Arc<AtomicUsize>,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Requests {
     slow: Arc<Semaphore>,
     looks: Arc<Semaphore>,
     large: LargeObjects,
-    /// How many wait for room.
+    /// The number of those that wait for room.
     waiting: Arc<AtomicUsize>,
 }
 

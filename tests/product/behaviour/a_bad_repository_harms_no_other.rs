@@ -160,7 +160,7 @@ async fn whatever_is_read_is_an_attempt() {
     let (mut world, _) = World::with_web().await;
     let settings = world.push("settings.yaml", &config_map("settings", "1"), "Settings");
     world.through(&settings).await;
-    // What was read lately is forgotten.
+    // The memory of files that were read lately is emptied.
     tokio::time::sleep(Duration::from_hours(1)).await;
     let folder = world.repository.beside("state/sources/shop");
     let changed = || fs::metadata(&folder).unwrap().modified().unwrap();

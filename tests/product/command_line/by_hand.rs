@@ -244,7 +244,7 @@ async fn an_undo_with_kubectl_says_so() {
         .unwrap();
     office.desk.client().request::<Value>(request).await.unwrap();
     office.until(&second, "rolled-back").await;
-    // What kubectl owns of it since may be taken over under a record of its own.
+    // The fields that kubectl owns since may be taken over under a record of their own.
     let wide = office.belay("history --objects -o wide --failed --limit 1");
     assert!(wide.out.contains("undo-by-hand (kubectl-rollout)"), "{}", wide.out);
     assert_eq!(image_of(&office.in_a_while().await), "web:1");

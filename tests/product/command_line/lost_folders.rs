@@ -86,7 +86,7 @@ fn check_complains_before_the_change_is_committed() {
     std::fs::create_dir_all(copy.join("lost/.git")).unwrap();
     let other = check(&copy);
     assert!(other.code == 1 && other.out.contains("the folder has become a submodule"), "{other:?}");
-    // What is not read is not missed.
+    // Files that are not read are not missed.
     std::fs::write(copy.join(".belayignore"), "lost/\n").unwrap();
     assert_eq!(check(&copy).code, 0);
 }

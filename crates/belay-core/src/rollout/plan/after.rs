@@ -147,11 +147,11 @@ fn not_coming(after: &After, name: &ObjectKey, outcome: Outcome, reason: Option<
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::manifest::{Scopes, read_file};
 
-    fn key(name: &str) -> ObjectKey {
+    pub fn key(name: &str) -> ObjectKey {
         ObjectKey {
             group: "apps".to_owned(),
             kind: "Deployment".to_owned(),
@@ -160,7 +160,7 @@ mod tests {
         }
     }
 
-    fn after(name: &str, names: &[&str]) -> After {
+    pub fn after(name: &str, names: &[&str]) -> After {
         let place = Place { path: format!("{name}.yaml").into(), line: 4, column: 18 };
         After { object: key(name), place, names: names.iter().map(|name| key(name)).collect() }
     }

@@ -16,7 +16,7 @@ const SEARCHES: usize = 20;
 /// Returns the complaints about dependencies: names that the repository does not mention, and cycles, each reported at
 /// all its places. `objects` are all that could have been meant.
 ///
-/// Of very many the first ones are searched for what is meant and for the way round; the others are told in short.
+/// The first ones of very many come with the nearest name or the way round; the others are told in short.
 #[must_use]
 pub fn wrong_order(all: &[After], mentions: impl Fn(&ObjectKey) -> bool, objects: &[&ObjectKey]) -> Vec<Complaint> {
     let mut complaints = Vec::new();
@@ -164,22 +164,8 @@ fn complaint(after: &After, message: String, hint: Option<String>) -> Complaint 
 
 #[cfg(test)]
 mod tests {
+    use super::super::after::tests::{after, key};
     use super::*;
-    use crate::manifest::Place;
-
-    fn key(name: &str) -> ObjectKey {
-        ObjectKey {
-            group: "apps".to_owned(),
-            kind: "Deployment".to_owned(),
-            namespace: Some("shop".to_owned()),
-            name: name.to_owned(),
-        }
-    }
-
-    fn after(name: &str, names: &[&str]) -> After {
-        let place = Place { path: format!("{name}.yaml").into(), line: 4, column: 18 };
-        After { object: key(name), place, names: names.iter().map(|name| key(name)).collect() }
-    }
 
     fn wrong(all: &[After], objects: &[ObjectKey]) -> Vec<String> {
         let meant: Vec<&ObjectKey> = objects.iter().collect();

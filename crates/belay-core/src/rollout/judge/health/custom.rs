@@ -24,8 +24,10 @@ pub(super) fn health(key: &ObjectKey, object: &Value) -> Option<Health> {
     ["Ready", "Available"].into_iter().find(|kind| has(kind)).map(|kind| by_condition(object, kind))
 }
 
-/// Returns true when the controller of a custom kind has said something about the present generation of an object.
-pub(super) fn is_taken_up(key: &ObjectKey, object: &Value) -> bool {
+/// Returns true when the controller of a custom kind has said something about the present generation of an object: its
+/// status has the usual conditions, or names the generation.
+#[must_use]
+pub fn is_taken_up(key: &ObjectKey, object: &Value) -> bool {
     let observed = object["status"]["observedGeneration"].as_i64();
     health(key, object).is_some() || observed.is_some_and(|observed| observed >= number(object, "/metadata/generation"))
 }

@@ -17,6 +17,7 @@ use serde_json::Value;
 use crate::manifest::ObjectKey;
 use crate::rollout::{Reason, Workload};
 
+pub use custom::is_taken_up;
 pub use pod::{Fault, PodAccount, account_of_pod};
 pub(in crate::rollout) use pod_events::told_by_event;
 pub use wrong_pods::wrong_pods;
@@ -110,13 +111,6 @@ pub fn health(key: &ObjectKey, object: &Value) -> Option<Health> {
         Some(Workload::Job) => Some(job::health(object)),
         None => custom::health(key, object),
     }
-}
-
-/// Returns true when the controller of a custom kind has said something about the present generation of an object: its
-/// status has the usual conditions, or names the generation.
-#[must_use]
-pub fn is_taken_up(key: &ObjectKey, object: &Value) -> bool {
-    custom::is_taken_up(key, object)
 }
 
 /// Returns the deadline of a workload in seconds: its own if the kind has one, else that of its annotation, else 600 as
