@@ -149,7 +149,10 @@ fn normal(line: &str) -> String {
     if let Some(label) = time {
         return format!("{label} (time)");
     }
-    if ["diff -u -N /tmp", "--- /tmp", "+++ /tmp"].iter().any(|start| line.starts_with(start)) {
+    let compared = std::env::temp_dir();
+    if ["diff -u -N ", "--- ", "+++ "].iter().any(|start| {
+        line.strip_prefix(start).is_some_and(|file| Path::new(file).starts_with(&compared))
+    }) {
         return "(a file of the comparison)".to_owned();
     }
     if line.starts_with("kubectl.kubernetes.io/restartedAt:") {
