@@ -3,6 +3,7 @@
 use serde_json::Value;
 use tracing::{info, warn};
 
+use super::patience::GaveUp;
 use super::prune;
 use super::refused::complaints;
 use super::requests::RequestPermit;
@@ -11,7 +12,7 @@ use super::status::{UnderWay, put_or_remove};
 use super::until_served::NotServedSince;
 use crate::cluster::{self, Backoff, ClusterError, Mode, Written};
 use belay_core::manifest::Compact;
-use belay_core::rollout::{Outcome, Reach, StepKind, cluster_fields};
+use belay_core::rollout::{Hold, Outcome, Reach, Reason, ReasonCode, StepKind, cluster_fields};
 
 /// Behaviour while an object can't be applied for now: reported as waiting, or not. One that goes back is on its way
 /// back meanwhile.
@@ -19,6 +20,13 @@ use belay_core::rollout::{Outcome, Reach, StepKind, cluster_fields};
 enum Waits {
     Told,
     Untold,
+}
+
+/// The end of one try.
+enum Sent {
+    Written(Written),
+    /// Nothing was sent: somebody has taken the hold off that the body repeats.
+    Released,
 }
 
 impl RolloutTask {
@@ -97,7 +105,12 @@ impl RolloutTask {
                 return Err(Cancelled);
             }
             let error = match Box::pin(self.context.requests.carry(room, self.send(&body))).await {
-                Ok(written) => {
+                Ok(Sent::Released) => {
+                    let reason = Reason::new(ReasonCode::Superseded, "somebody asked for another try meanwhile");
+                    drop(self.patience.gave_up.set(GaveUp::Released(reason)));
+                    return Err(Cancelled);
+                }
+                Ok(Sent::Written(written)) => {
                     for warning in &written.warnings {
                         warn!(object = %key, warning, "the API server warns");
                     }
@@ -137,16 +150,33 @@ impl RolloutTask {
         }
     }
 
-    /// Sends an apply once. Ignored fields are read at the last moment: they may have changed since the plan.
-    async fn send(&self, body: &Compact) -> Result<Written, ClusterError> {
+    /// Sends an apply once. Ignored fields, and the hold, are read at the last moment: they may have changed since the
+    /// plan.
+    async fn send(&self, body: &Compact) -> Result<Sent, ClusterError> {
         let (cluster, wanted) = (&self.context.cluster, &self.planned.wanted);
-        if wanted.ignored_fields.is_empty() && cluster_fields(&body.read()).is_empty() {
-            return cluster.apply(&wanted.key, &self.served, body, Mode::Real).await;
+        let leaves_fields = !wanted.ignored_fields.is_empty() || !cluster_fields(&body.read()).is_empty();
+        if !leaves_fields && !self.apply.keeps_hold {
+            return cluster.apply(&wanted.key, &self.served, body, Mode::Real).await.map(Sent::Written);
         }
         let live = cluster.get(&wanted.key, &self.served).await?;
-        let sent = Compact::of(&wanted.ignored_fields.leave(body.read(), live.as_ref()));
+        let mut sent =
+            if leaves_fields { wanted.ignored_fields.leave(body.read(), live.as_ref()) } else { body.read() };
+        if let Some(live) = live.as_ref().filter(|_| self.apply.keeps_hold) {
+            if self.is_released(live) {
+                return Ok(Sent::Released);
+            }
+            // The server refuses it if somebody takes the hold off until then.
+            sent["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
+        }
         drop(live);
-        cluster.apply(&wanted.key, &self.served, sent, Mode::Real).await
+        let sent = Compact::of(&sent);
+        cluster.apply(&wanted.key, &self.served, sent, Mode::Real).await.map(Sent::Written)
+    }
+
+    /// Returns true when somebody has taken the hold off an object. One that the cluster lost is written again.
+    fn is_released(&self, live: &Value) -> bool {
+        let is_lost = || self.context.holds.of(&self.planned.wanted.key).is_some_and(|kept| kept.is_lost_on(live));
+        Hold::on(live).is_none() && !is_lost()
     }
 
     /// Reports that the object waits, and its dependency: a namespace, a right, another object that a webhook wants.

@@ -11,6 +11,7 @@ use super::apply_wave::Ranks;
 use super::patience::Patience;
 use super::rollout_task::{Cancelled, Findings, Resume, RolloutTask};
 use crate::cluster::Served;
+use crate::config::OnFailure;
 use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::rollback::ChangedConfiguration;
 use belay_core::rollout::{
@@ -41,9 +42,13 @@ pub(super) async fn changed(work: &RolloutTask) -> Result<Vec<ChangedConfigurati
     let names = template(&manifest).map(|template| named_configuration(template, wanted.key.namespace.as_deref()));
     for name in names.into_iter().flatten() {
         let Some(manifest) = turned(work, &name).await else { continue };
-        let others: Vec<ObjectKey> = {
-            let desired = work.context.repository.desired();
-            desired.named_by(&name).into_iter().filter(|other| *other != wanted.key).collect()
+        // It goes back in any case where the whole commit does, and may be what the workload failed by.
+        let others: Vec<ObjectKey> = match work.context.config.on_failure {
+            OnFailure::RollBackCommit => Vec::new(),
+            OnFailure::RollBack | OnFailure::Report => {
+                let desired = work.context.repository.desired();
+                desired.named_by(&name).into_iter().filter(|other| *other != wanted.key).collect()
+            }
         };
         let mut needed_by = Vec::new();
         for other in others {

@@ -193,7 +193,10 @@ impl Source {
         for (id, prepared) in folded.into_iter().chain(self.write_down(corrections)) {
             let key = prepared.planned.wanted.key.clone();
             info!(object = %key, "putting it right");
-            self.on(Event::Begun { key });
+            // A hold that somebody has taken off since the plan is still to be heard.
+            if !prepared.keeps_hold() {
+                self.on(Event::Begun { key });
+            }
             self.roll_out(id, prepared, &ranks);
         }
         let mut begun: Vec<_> = resumed

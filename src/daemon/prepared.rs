@@ -92,6 +92,11 @@ impl Prepared {
         goes_on || self.rolls_out()
     }
 
+    /// Returns true when it puts an object right whose manifest is held.
+    pub fn keeps_hold(&self) -> bool {
+        matches!(&self.planned.step, PlanStep::Apply(apply) if apply.keeps_hold)
+    }
+
     /// Returns true when a rollout of a template follows that is judged.
     pub fn rolls_out(&self) -> bool {
         match &self.planned.step {

@@ -132,7 +132,7 @@ impl RolloutTask {
     /// object was created again.
     async fn end_applied(&self, hold: Option<Hold>) -> Result<Outcome, Cancelled> {
         let wanted = &self.planned.wanted;
-        match hold.filter(|_| self.apply.restores_held) {
+        match hold.filter(|_| self.apply.keeps_hold) {
             Some(hold) => {
                 let reason = held_reason(&hold, &wanted.commit.id, &wanted.trigger);
                 self.end(Outcome::Held, Some(reason)).await

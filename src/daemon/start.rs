@@ -229,7 +229,7 @@ impl Source {
         let was_unverified = self.state.live.get(&key).map_or(!was_complete, LiveFacts::is_unverified);
         self.watch(&served);
         let (start, apply) = self.start_of(&planned);
-        let scales = apply.scales;
+        let (scales, keeps_hold) = (apply.scales, apply.keeps_hold);
         let trigger = planned.wanted.trigger.told(&planned.step);
         let (send, live) = watch::channel(None::<Compact>);
         let (give_up, given_up) = watch::channel(recorded.commit_failed);
@@ -249,7 +249,7 @@ impl Source {
             patience: Patience::default(),
         });
         let ended = CancellationToken::new();
-        let rollout = Rollout { record, trigger, judged, scales, superseded_by: None };
+        let rollout = Rollout { record, trigger, judged, scales, keeps_hold, superseded_by: None };
         self.state.rollouts.under_way.insert(key.clone(), rollout);
         self.handles.insert(key.clone(), RolloutHandle { cancel, ended, live: send, give_up });
         let context = Arc::clone(&self.context);

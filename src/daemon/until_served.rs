@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::patience::GaveUp;
 use super::rollout_task::{Cancelled, RolloutTask};
 use crate::cluster::{Backoff, ClusterError};
 use belay_core::manifest::ObjectKey;
@@ -70,7 +71,7 @@ impl RolloutTask {
 
     fn give_up(&self, error: &ClusterError) {
         // The first reason is the one that is reported.
-        drop(self.patience.gave_up.set(self.not_served(error)));
+        drop(self.patience.gave_up.set(GaveUp::NotServed(self.not_served(error))));
     }
 }
 

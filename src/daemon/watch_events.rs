@@ -119,7 +119,8 @@ impl Source {
     fn is_going_forth(&self, key: &ObjectKey) -> bool {
         let goes_back =
             |source: &SourceStatus| source.under_way.get(key).is_some_and(|way| way.outcome == Outcome::RollingBack);
-        self.state.rollouts.under_way.contains_key(key) && !self.context.status.read(goes_back).unwrap_or_default()
+        let rollout = self.state.rollouts.under_way.get(key);
+        rollout.is_some_and(|rollout| !rollout.keeps_hold) && !self.context.status.read(goes_back).unwrap_or_default()
     }
 
     /// Notes from when on a workload counts as unhealthy, if its status says that it is not complete.

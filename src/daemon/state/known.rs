@@ -127,6 +127,8 @@ pub struct Rollout {
     pub judged: bool,
     /// The same of one that only changes the number of pods.
     pub scales: bool,
+    /// True when it puts an object right whose manifest is held.
+    pub keeps_hold: bool,
     /// The commit that takes its place.
     pub superseded_by: Option<CommitId>,
 }

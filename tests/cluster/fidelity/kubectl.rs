@@ -150,9 +150,10 @@ fn normal(line: &str) -> String {
         return format!("{label} (time)");
     }
     let compared = std::env::temp_dir();
-    if ["diff -u -N ", "--- ", "+++ "].iter().any(|start| {
-        line.strip_prefix(start).is_some_and(|file| Path::new(file).starts_with(&compared))
-    }) {
+    if ["diff -u -N ", "--- ", "+++ "]
+        .iter()
+        .any(|start| line.strip_prefix(start).is_some_and(|file| Path::new(file).starts_with(&compared)))
+    {
         return "(a file of the comparison)".to_owned();
     }
     if line.starts_with("kubectl.kubernetes.io/restartedAt:") {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use belay_core::rollout::{Hold, Outcome, marks};
+use belay_core::rollout::{Hold, Outcome, Trigger, marks};
 use serde_json::{Value, json};
 
 use crate::support::daemon::{World, broken, deployment, image, path_of, short};
@@ -66,6 +66,9 @@ async fn not_to_correct_drift() {
     tokio::time::sleep(Duration::from_mins(2)).await;
     world.through(&bad).await;
     assert!(is_back(&world.get(&path_of("web")).await.unwrap()));
+    let put_right: Vec<_> =
+        world.records().into_iter().filter(|record| matches!(record.trigger, Trigger::Drift(_))).collect();
+    assert_eq!(put_right.iter().map(|record| record.outcome).collect::<Vec<_>>(), [Outcome::Held], "{put_right:#?}");
 }
 
 #[tokio::test(start_paused = true)]

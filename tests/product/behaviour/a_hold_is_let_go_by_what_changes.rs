@@ -7,6 +7,8 @@ use belay_core::rollout::{Hold, Outcome, Trigger, marks};
 use serde_json::json;
 
 use crate::support::daemon::{World, broken, deployment, image, path_of};
+use crate::support::tap::{Fate, Went};
+use crate::support::workloads::KINDS;
 
 #[tokio::test(start_paused = true)]
 async fn a_fix_rolls_out() {
@@ -87,6 +89,45 @@ async fn whoever_takes_it_off_gets_a_retry() {
     let tries: Vec<_> = world.records().into_iter().filter(|record| record.commit.as_str() == bad).collect();
     assert_eq!(tries.len(), 2, "{tries:#?}");
     assert_eq!((tries[1].trigger.clone(), tries[1].outcome), (Trigger::Retry, Outcome::RolledBack));
+}
+
+/// Somebody asks for another try while a correction of the held object is on its way to the server.
+#[tokio::test(start_paused = true)]
+async fn also_while_it_is_put_right() {
+    for kind in KINDS {
+        let (mut world, tap) = World::tapped().await;
+        let labelled =
+            |manifest: String| manifest.replacen("  name: web\n", "  name: web\n  labels: {team: shop}\n", 1);
+        let first = world.push("web.yaml", &labelled(kind.manifest("web:1", "ready-after=1s")), "First version");
+        world.start();
+        world.through(&first).await;
+        let bad = world.push("web.yaml", &labelled(kind.manifest("web:2", "never-ready")), "Broken");
+        world.through(&bad).await;
+        assert!(Hold::on(&world.get(&kind.path()).await.unwrap()).is_some(), "{kind:?}");
+        let path = kind.path();
+        let is_correction = move |went: &Went| went.method == "PATCH" && went.is_write() && went.path.contains(&path);
+        tap.take();
+        let slow = is_correction.clone();
+        tap.rule(move |went, _| if slow(went) { Fate::After(Duration::from_secs(9)) } else { Fate::Pass });
+        world.patch(&kind.path(), "kubectl", &json!({"metadata": {"labels": {"team": "other"}}})).await;
+        for _ in 0..600 {
+            if tap.take().iter().any(&is_correction) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        world.patch(&kind.path(), "belay", &json!({"metadata": {"annotations": {marks::HOLD: null}}})).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        tap.rule(|_, _| Fate::Pass);
+        world.through(&bad).await;
+        let records = world.records();
+        let tries = records.iter().filter(|record| record.trigger == Trigger::Retry && record.commit.as_str() == bad);
+        assert_eq!(
+            tries.map(|record| record.outcome).collect::<Vec<_>>(),
+            [Outcome::RolledBack],
+            "{kind:?}: {records:#?}"
+        );
+    }
 }
 
 async fn held(more: &str) -> (World, String) {

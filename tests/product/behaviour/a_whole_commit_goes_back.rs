@@ -6,6 +6,7 @@ use belay_core::rollout::{Hold, Outcome, Trigger};
 use serde_json::Value;
 
 use crate::support::daemon::{World, broken, config_map, deployment, image, path_of};
+use crate::support::tap::Went;
 
 const MAP: &str = "api/v1/namespaces/default/configmaps/settings";
 
@@ -64,6 +65,42 @@ async fn what_is_complete_already_goes_back_too() {
     }
     assert!(Hold::on(&world.get(&path_of("c")).await.unwrap()).is_none(), "the commit did not touch it");
     assert_eq!(world.status().held.len(), 3);
+}
+
+/// The configuration may be what it failed by: the workload goes back onto what it was well with, though others of the
+/// commit read the same.
+#[tokio::test(start_paused = true)]
+async fn its_configuration_goes_back_before_it() {
+    let (mut world, tap) = World::tapped().await;
+    world.config.on_failure = OnFailure::RollBackCommit;
+    let reads = |manifest: String| format!("{manifest}        envFrom: [{{configMapRef: {{name: settings}}}}]\n");
+    world
+        .repository
+        .write("a.yaml", reads(deployment("a", "web:1", "")))
+        .write("b.yaml", reads(deployment("b", "web:1", "")))
+        .write("c.yaml", reads(deployment("c", "web:1", "")))
+        .write("settings.yaml", config_map("settings", "1"));
+    let good = world.repository.commit("All of them");
+    world.repository.push();
+    world.start();
+    world.through(&good).await;
+    tap.take();
+    world
+        .repository
+        .write("a.yaml", reads(broken("a", "never-ready")))
+        .write("b.yaml", reads(deployment("b", "web:2", "")))
+        .write("settings.yaml", config_map("settings", "2"));
+    let bad = world.repository.commit("One of them is broken");
+    world.repository.push();
+    world.through(&bad).await;
+    let writes: Vec<_> = tap.take().into_iter().filter(Went::changes_an_object).collect();
+    let last = |name: &str| writes.iter().rposition(|went| went.path.contains(name)).unwrap();
+    assert!(last("/configmaps/settings?") < last("/deployments/a?"), "{writes:#?}");
+    assert_eq!(world.get(MAP).await.unwrap()["data"]["A"], "1");
+    assert_eq!(images(&world).await, ["web:1", "web:1", "web:1"]);
+    let settings: Vec<_> = world.records().into_iter().filter(|record| record.object.kind == "ConfigMap").collect();
+    let outcomes: Vec<_> = settings.iter().map(|record| record.outcome).collect();
+    assert_eq!(outcomes, [Outcome::Complete, Outcome::Complete, Outcome::RolledBack], "{settings:#?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use belay::config::OnFailure;
+use belay::config::{OnFailure, Span};
 use belay_core::rollout::{Hold, ObjectState, Outcome, Record, SourceState, Trigger};
 use minicluster::{Backup, Part};
 
@@ -114,6 +114,38 @@ async fn what_was_under_way() {
             let held = (expected == Outcome::RolledBack).then_some(second.as_str());
             ends_with(&mut world, kind, image, held, &case).await;
             assert_eq!(outcome(&world, &second, kind).0, expected, "{case}");
+        }
+    }
+}
+
+/// The deadline passes before the object is read again: nothing is ruled on the version that the store was set back to.
+#[tokio::test(start_paused = true)]
+async fn what_was_under_way_with_a_short_deadline() {
+    for kind in KINDS {
+        for away in [0, 25].map(Duration::from_secs) {
+            let case = format!("{} away for {away:?}", kind.name);
+            let (mut world, tap) = World::tapped().await;
+            world.config.outage_timeout = Span(Duration::from_secs(20));
+            let quickly =
+                |image, fate| kind.slowly(image, fate).replace("\"30\"", "\"12\"").replace(": 30\n", ": 12\n");
+            let first = world.push("web.yaml", &quickly("web:1", "ready"), "First version");
+            world.start();
+            world.through(&first).await;
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            let backup = world.cluster.as_ref().unwrap().back_up();
+            let second = world.push("web.yaml", &quickly("web:2", "ready-after=10s"), "Second version");
+            world.until("it is under way", |source| !source.under_way.is_empty()).await;
+            tokio::time::sleep(Duration::from_secs(6)).await;
+            if !away.is_zero() {
+                tap.refuse_watches(true);
+                tap.rule(|_, _| Fate::Fail(503));
+            }
+            restore(&mut world, &backup, Belay::Runs).await;
+            tokio::time::sleep(away).await;
+            tap.refuse_watches(false);
+            tap.rule(|_, _| Fate::Pass);
+            ends_with(&mut world, kind, "web:2", None, &case).await;
+            assert_eq!(outcome(&world, &second, kind).0, Outcome::Complete, "{case}");
         }
     }
 }

@@ -85,7 +85,7 @@ fn state() -> State {
 }
 
 fn rollout(record: i64, trigger: Trigger, judged: bool, scales: bool) -> Rollout {
-    Rollout { record: RecordId(record), trigger, judged, scales, superseded_by: None }
+    Rollout { record: RecordId(record), trigger, judged, scales, keeps_hold: false, superseded_by: None }
 }
 
 fn wanted(text: &str, trigger: Trigger) -> Wanted {

@@ -299,13 +299,13 @@ pub fn settle_held(hold: Hold, live: Option<&Value>, sent: Value, would_be: &Val
     // Not a rollout of the manifest, whatever it does to the template: that stays held.
     let changes = changes(live, would_be);
     let restores_held = template_changes(live, would_be);
-    PlanStep::Apply(Apply { restores_held, takes_over, changes, ..Apply::of(Compact::of(&sent)) })
+    PlanStep::Apply(Apply { keeps_hold: true, restores_held, takes_over, changes, ..Apply::of(Compact::of(&sent)) })
 }
 
 /// Returns the step for an object that is created again while its manifest is held.
 #[must_use]
 pub fn make_held(sent: &Value) -> PlanStep {
-    PlanStep::Apply(Apply { creates: true, restores_held: true, ..Apply::of(Compact::of(sent)) })
+    PlanStep::Apply(Apply { creates: true, keeps_hold: true, restores_held: true, ..Apply::of(Compact::of(sent)) })
 }
 
 fn new_body(wanted: &Wanted, source: &str) -> Value {

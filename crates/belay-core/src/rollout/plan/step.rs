@@ -57,6 +57,8 @@ pub struct Apply {
     /// True when the number of pods of the present template changes (`replicas`, a StatefulSet's partition), so that
     /// there is something to wait for, though no template to go back to.
     pub scales: bool,
+    /// True when the manifest is held: the body repeats the hold.
+    pub keeps_hold: bool,
     /// True when it restores the held template of a workload whose manifest is held.
     pub restores_held: bool,
     /// True when it was first created by `kubectl apply`, whose fields are to be written over to belay before; see
@@ -78,6 +80,7 @@ impl Apply {
             creates: false,
             rolls_out: false,
             scales: false,
+            keeps_hold: false,
             restores_held: false,
             takes_over: false,
             respects_undo: false,

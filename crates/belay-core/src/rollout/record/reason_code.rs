@@ -96,7 +96,7 @@ reason_codes! {
     RollingUpdateRefused,
     /// An autoscaler has changed the number of pods.
     Scaled,
-    /// A newer commit took its place.
+    /// A newer commit, or another try of the same one, took its place.
     Superseded,
     /// The object is suspended.
     Suspended,
