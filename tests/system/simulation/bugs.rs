@@ -98,6 +98,8 @@ pub enum Wrong {
     GoesOnWithoutBooks,
     /// It takes controllers that are away for a failure of the commit.
     BlamesTheCommit,
+    /// It writes a hold again that a person has taken off.
+    HoldsAgain,
 }
 
 /// The annotation that [`Wrong::JumpsTheQueue`] reads in the place of the manifests' `belay.dev/after`.
@@ -105,7 +107,7 @@ const UNSEEN: &str = "example.com/after";
 
 impl Wrong {
     /// Every bug, and the checker that must find it.
-    pub const ALL: [(Wrong, &'static str); 37] = [
+    pub const ALL: [(Wrong, &'static str); 38] = [
         (Wrong::SkipsTheHold, "ends-as-it-must"),
         (Wrong::HoldsNothing, "ends-as-it-must"),
         (Wrong::ForgetsTheGeneration, "follows-the-pods"),
@@ -143,6 +145,7 @@ impl Wrong {
         (Wrong::GivesUpRefused, "ends-as-it-must"),
         (Wrong::GoesOnWithoutBooks, "one-record"),
         (Wrong::BlamesTheCommit, "follows-the-pods"),
+        (Wrong::HoldsAgain, "retries-count"),
     ];
 
     /// Returns true when a scenario has the subject of the bug: all others are not worth their time.
@@ -168,6 +171,7 @@ impl Wrong {
             Wrong::BlamesTheCommit => {
                 has_event(scenario, |event| matches!(event, Event::PartStops(Part::Controllers, _)))
             }
+            Wrong::HoldsAgain => has_event(scenario, |event| matches!(event, Event::Hand(_, Hand::Retry))),
             Wrong::StopsTheNeighbour => scenario.style.second == Some(Order::Apart),
             _ => true,
         }
@@ -187,6 +191,8 @@ struct Memory {
     secret: String,
     /// The last apply without a hold, by path.
     forth: BTreeMap<String, Bytes>,
+    /// The last apply, by path, if it had a hold.
+    back: BTreeMap<String, Bytes>,
     /// True when the first source has held anything.
     held: bool,
     /// The objects that were deleted and are not made anew yet.
@@ -250,6 +256,15 @@ impl Bug {
                 let is_anew = key_of_path(&path).is_some_and(|key| memory.gone.remove(&key));
                 if let Some(forth) = memory.forth.get(&path).filter(|_| is_anew && hold(&sent).is_some()) {
                     *body = forth.clone();
+                }
+            }
+            Wrong::HoldsAgain if parts.method == Method::PATCH && !path.contains("dryRun") => {
+                let sent: Value = serde_json::from_slice(body).unwrap_or_default();
+                let mut memory = self.memory.lock().unwrap();
+                if hold(&sent).is_some() {
+                    memory.back.insert(path.clone(), body.clone());
+                } else if let Some(back) = memory.back.remove(&path) {
+                    *body = back;
                 }
             }
             // A reader of the line sees the manifest's text.

@@ -23,7 +23,7 @@ use super::bugs::Bug;
 use super::cluster_faults::FaultyCluster;
 use super::events::{Event, Hand, Kill};
 use super::fault_rates::FaultRates;
-use super::findings::path_of;
+use super::findings::{annotation, path_of};
 use super::log::Log;
 use super::manual_changes::Person;
 use super::repository::{Key, Shop};
@@ -322,7 +322,8 @@ impl Stage {
         if let Hand::Pause(seconds) | Hand::Suspend(seconds) | Hand::Finalizer(seconds) = hand {
             self.due_in(Duration::from_secs(seconds), Due::LetGo(key.clone(), hand));
         }
-        self.hands.push(Handled { at: self.line.now(), key, hand });
+        let held = annotation(&before, "belay.dev/hold").map(str::to_owned);
+        self.hands.push(Handled { at: self.line.now(), key, hand, held });
     }
 
     async fn arm(&mut self, kill: Kill, away: Duration, moves: bool) {

@@ -17,6 +17,8 @@ pub struct Handled {
     pub at: u64,
     pub key: Key,
     pub hand: Hand,
+    /// The hold that the object had then, as its annotation says it.
+    pub held: Option<String>,
 }
 
 /// Somebody else of the cluster who had to do with a workload for a time.

@@ -16,12 +16,13 @@ use super::run::Run;
 type Check = fn(&Run) -> Vec<Finding>;
 
 /// Every checker.
-const CHECKS: [Check; 29] = [
+const CHECKS: [Check; 30] = [
     pods::follows_the_pods,
     pods::keeps_the_evidence,
     writing::only_its_own,
     writing::one_way,
     writing::held_is_not_applied,
+    writing::retries_count,
     writing::suspended_is_left_alone,
     writing::goes_back_once,
     writing::written_down_before,

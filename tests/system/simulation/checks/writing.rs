@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use super::super::api_proxy::Exchange;
 use super::super::events::{Actor, Hand};
 use super::super::fault_rates::Fortune;
-use super::super::findings::{Finding, Findings, hold, is_beside, is_lease, is_workload, key_of_path, template};
+use super::super::findings::{
+    Finding, Findings, annotation, hold, is_beside, is_lease, is_workload, key_of_path, template,
+};
 use super::super::repository::Key;
 use super::super::run::Run;
 
@@ -107,6 +109,27 @@ pub fn held_is_not_applied(run: &Run) -> Vec<Finding> {
         let want = hold["commit"].as_str().and_then(|commit| run.commits.get(commit)?.objects.get(&key));
         if let Some((want, failed)) = want.and_then(|want| Some((want, want.template.clone()?))) {
             held.entry(key).or_insert((exchange.begun, want.text.clone(), failed.clone()));
+        }
+    }
+    findings.all
+}
+
+/// Checks that a hold which a person has taken off is not written again.
+pub fn retries_count(run: &Run) -> Vec<Finding> {
+    let mut findings = Findings::of("retries-count");
+    for retry in run.hands.iter().filter(|handled| matches!(handled.hand, Hand::Retry)) {
+        let Some(held) = &retry.held else { continue };
+        // Others bring it back themselves: with a revision, an object or a store as it was.
+        let others = run.hands_on(&retry.key).any(|handled| matches!(handled.hand, Hand::Undo | Hand::Replace));
+        if others || !run.restores.is_empty() || run.had_rival() {
+            continue;
+        }
+        for (_, exchange) in run.applies().filter(|(key, _)| *key == retry.key) {
+            let is_done = exchange.done.as_ref().is_some_and(|(code, _)| *code < 300);
+            let again = annotation(&exchange.body, "belay.dev/hold") == Some(held);
+            findings.demand(exchange.begun <= retry.at || !is_done || !again, || {
+                format!("{:?} gets a hold again at {} that was taken off at {}", retry.key, exchange.begun, retry.at)
+            });
         }
     }
     findings.all

@@ -49,7 +49,7 @@ impl Stage {
         }
         let now = self.line.now();
         self.restores.push(now);
-        for Handled { at, key, hand } in self.hands.clone() {
+        for Handled { at, key, hand, .. } in self.hands.clone() {
             if let Hand::Pause(seconds) | Hand::Suspend(seconds) | Hand::Finalizer(seconds) = hand
                 && at + seconds * 1000 <= now
             {
