@@ -78,7 +78,10 @@ impl Source {
         // An object that stays, though its manifest has left, is not left half-way: its rollout comes to its end.
         let stays = |key: &&ObjectKey| !self.context.config.prune && self.is_applied(key);
         let removed = news.removed.keys().filter(|key| !stays(key));
-        let keys: BTreeSet<ObjectKey> = requests.keys().chain(removed).cloned().collect();
+        let charged = |key: &ObjectKey| requests.get(key).and_then(PlanRequest::charged_to).unwrap_or(&head).clone();
+        let superseded_by: BTreeMap<ObjectKey, CommitId> =
+            requests.keys().chain(removed).map(|key| (key.clone(), charged(key))).collect();
+        let keys: BTreeSet<ObjectKey> = superseded_by.keys().cloned().collect();
         info!(commit = head.short(), objects = keys.len(), "planning");
         self.forget_retries(&keys);
         let ended: Vec<CancellationToken> = self
@@ -87,7 +90,7 @@ impl Source {
             .filter(|(key, _)| keys.contains(*key))
             .map(|(_, handle)| handle.ended.clone())
             .collect();
-        self.on(Event::Superseded { keys, by: head });
+        self.on(Event::Superseded { by: superseded_by });
         self.plan_task.take().inspect(AbortHandle::abort);
         self.state.planning.plans += 1;
         self.ask_for_kinds();
@@ -167,7 +170,8 @@ impl Source {
             let same = self.desired().hash(&key).is_some_and(|hash| Some(hash.to_string()) == record.manifest_hash);
             if !same || requests.contains_key(&key) && record.commit != *head {
                 self.state.rollouts.resumed.remove(&key);
-                self.supersede(record.id, Some(head));
+                let by = requests.get(&key).and_then(PlanRequest::charged_to).unwrap_or(head);
+                self.supersede(record.id, Some(by));
                 if record.rolls_out {
                     self.state.planning.interrupted.insert(key);
                 } else if self.context.was_scaling(&record) {

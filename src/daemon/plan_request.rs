@@ -61,6 +61,14 @@ impl PlanRequest {
         PlanRequest { key: key.clone(), manifest: None, charged, trigger: Trigger::Commit, config }
     }
 
+    /// Returns the commit that is charged with it, if that is known already.
+    pub(super) fn charged_to(&self) -> Option<&CommitId> {
+        match &self.charged {
+            ChargedCommit::Known(commit) => Some(&commit.id),
+            ChargedCommit::FirstOf(_) | ChargedCommit::WithManifest(_) => None,
+        }
+    }
+
     /// Returns the request that continues the record of an object whose manifest has left.
     pub(super) fn of_orphan(record: &Record) -> PlanRequest {
         let charged = ChargedCommit::WithManifest(record.commit.clone());

@@ -1,6 +1,6 @@
 //! The events of a source, and the effects that answer them.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
@@ -28,7 +28,7 @@ pub enum Event {
     /// A plan was written down, or could not be; whether that history is lost since.
     PlanRecorded { record: Box<PlanRecord>, is_lost: bool },
     /// A new head is planned, to which the rollouts under way for these objects give way.
-    Superseded { keys: BTreeSet<ObjectKey>, by: CommitId },
+    Superseded { by: BTreeMap<ObjectKey, CommitId> },
     /// It may be time to compare objects.
     Due,
     /// Objects were compared, under the plan of this number.

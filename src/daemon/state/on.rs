@@ -19,7 +19,7 @@ pub fn on(state: &mut State, event: Event, now: Instant) -> Vec<Effect> {
         Event::Awaited(number) => awaited(state, number),
         Event::Planned { number, plan } => planned(state, number, plan),
         Event::PlanRecorded { record, is_lost } => plan_recorded(state, record, is_lost, now),
-        Event::Superseded { keys, by } => superseded(state, &keys, &by),
+        Event::Superseded { by } => superseded(state, &by),
         Event::Due => due(state, now),
         Event::Checked { plan, prepared } => checked(state, plan, prepared, now),
         Event::Searched { plan, prepared, searched } => looked_for(state, plan, prepared, searched, now),

@@ -1,6 +1,6 @@
 //! Events about rollouts: those that give way to a newer commit, and the consequences of an end.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use tokio::time::Instant;
 
@@ -16,15 +16,16 @@ const FAULTS: u32 = 3;
 
 /// Ends the rollouts of a new head's objects that are under way. An unfinished rollout is still judged as the new
 /// head's, if that leaves its template alone.
-pub fn superseded(state: &mut State, keys: &BTreeSet<ObjectKey>, by: &CommitId) -> Vec<Effect> {
-    for key in keys {
+pub fn superseded(state: &mut State, by: &BTreeMap<ObjectKey, CommitId>) -> Vec<Effect> {
+    for key in by.keys() {
         // It was as its former manifest says.
         if let Some(facts) = state.live.get_mut(key) {
             facts.well = None;
         }
     }
     let mut effects = Vec::new();
-    for (key, rollout) in state.rollouts.under_way.iter_mut().filter(|(key, _)| keys.contains(*key)) {
+    for (key, rollout) in &mut state.rollouts.under_way {
+        let Some(by) = by.get(key) else { continue };
         rollout.superseded_by = Some(by.clone());
         if rollout.judged {
             state.planning.interrupted.insert(key.clone());

@@ -17,6 +17,29 @@ async fn a_stuck_rollout_does_not_keep_its_fix_waiting() {
     assert_eq!(world.record(&fix, "Deployment default/web").outcome, Outcome::Complete);
 }
 
+/// Of several commits that come at once, the record names the one that touched the workload.
+#[tokio::test(start_paused = true)]
+async fn the_commit_that_took_its_place_is_named() {
+    for restarted in [false, true] {
+        let (mut world, _) = World::with_web().await;
+        let bad = world.push("web.yaml", &broken("web", "never-ready"), "Stuck");
+        world.until("it is under way", |source| !source.under_way.is_empty()).await;
+        if restarted {
+            world.stop().await;
+        }
+        let fix = world.repository.commit_file("web.yaml", &deployment("web", "web:3", ""), "Fix it");
+        let head = world.push("other.yaml", &deployment("other", "web:1", ""), "Something else");
+        if restarted {
+            world.start();
+        }
+        world.through(&head).await;
+        let record = world.record(&bad, "Deployment default/web");
+        let reason = record.reason.unwrap().message;
+        assert_eq!(record.outcome, Outcome::Superseded, "{restarted}");
+        assert_eq!(reason, format!("commit {} took its place", short(&fix)), "{restarted}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_rollback_under_way_is_replaced_too() {
     let mut world = World::embedded().await;

@@ -12,7 +12,10 @@ async fn what_is_under_way_gives_way_to_a_newer_commit() {
         (key("web"), rollout(3, Trigger::Commit, true, false)),
     ]);
     let table = [
-        (Event::Superseded { keys: [key("db"), key("web")].into(), by: id('b') }, vec!["cancel db", "cancel web"]),
+        (
+            Event::Superseded { by: ["db", "web"].map(|name| (key(name), id('b'))).into() },
+            vec!["cancel db", "cancel web"],
+        ),
         (Event::Stopped(key("web")), vec!["supersede #3 by bbbbbbb"]),
         (Event::Stopped(key("db")), vec!["supersede #1 by bbbbbbb"]),
         // Nothing takes the place of this one: belay stops, and its record stays open.
