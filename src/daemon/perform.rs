@@ -131,7 +131,8 @@ impl Source {
 
     /// Looks into these objects.
     fn check(&mut self, plan: u64, rechecks: Vec<Recheck>) {
-        let (context, open) = (Arc::clone(&self.context), self.state.rollouts.open());
+        let context = Arc::clone(&self.context);
+        let open = rechecks.iter().filter_map(|one| Some((one.key.clone(), one.resumed.as_ref()?.id))).collect();
         let (desired, planned) = (self.desired(), self.state.planning.planned.clone());
         self.tasks.spawn(async move {
             let reader = Arc::clone(&context);
@@ -147,7 +148,8 @@ impl Source {
 
     /// Tries one object again, which keeps nothing else waiting, however long that takes.
     fn retry(&mut self, recheck: Recheck, number: u64) {
-        let (context, open) = (Arc::clone(&self.context), self.state.rollouts.open());
+        let context = Arc::clone(&self.context);
+        let open = recheck.resumed.iter().map(|record| (record.object.clone(), record.id)).collect();
         let (desired, planned, key) = (self.desired(), self.state.planning.planned.clone(), recheck.key.clone());
         self.tasks.spawn(async move {
             let reader = Arc::clone(&context);
