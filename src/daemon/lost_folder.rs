@@ -7,12 +7,13 @@ use std::sync::Arc;
 use super::commit_tree::CommitTree;
 use super::context::Context;
 use super::desired_state::{DesiredState, HeadFiles, ReadFile};
+use super::prepared::Prepared;
 use super::repository::Repository;
 use super::units::{Content, SourceChange};
 use crate::git::GitError;
 use crate::render::{Node, Tree as _, folders_above};
-use belay_core::manifest::{File, FolderReplacement, NotRead, ObjectKey, is_manifest};
-use belay_core::rollout::{CommitId, Record, Trigger};
+use belay_core::manifest::{File, FolderReplacement, NotRead, ObjectKey, Place, is_manifest};
+use belay_core::rollout::{CommitId, Record, Trigger, Wanted};
 
 impl Context {
     /// Returns the sentences about the folders that these objects were written in last, if there is something else in
@@ -48,14 +49,40 @@ impl Context {
     fn recorded_files(&self, keys: BTreeSet<ObjectKey>) -> (BTreeMap<ObjectKey, Arc<str>>, BTreeSet<ObjectKey>) {
         let (mut paths, mut unknown) = (BTreeMap::new(), BTreeSet::new());
         for key in keys {
-            match self.newest_record(&key) {
-                Some(Record { place: Some(place), .. }) => drop(paths.insert(key, place.path)),
+            match (self.last_written(&key), self.newest_record(&key)) {
+                (Some((place, _)), _) => drop(paths.insert(key, place.path)),
                 // A record that was rebuilt after the history was lost names no file.
-                Some(Record { trigger: Trigger::Rebuilt, .. }) | None => drop(unknown.insert(key)),
-                Some(_) => {}
+                (None, Some(Record { trigger: Trigger::Rebuilt, .. }) | None) => drop(unknown.insert(key)),
+                (None, Some(_)) => {}
             }
         }
         (paths, unknown)
+    }
+
+    /// Returns the place where an object was written last, and the unit that rendered it, as far as the history knows. It
+    /// blocks.
+    fn last_written(&self, key: &ObjectKey) -> Option<(Place, Option<Arc<str>>)> {
+        let records = self.newest_records(key).into_iter().filter(|record| record.object == *key);
+        // Older versions recorded deletions at a place without a path.
+        let mut places = records.filter_map(|record| Some((record.place?, record.rendered_by.map(Arc::from))));
+        places.find(|(place, _)| !place.path.is_empty())
+    }
+
+    /// Returns the deletions with the places where their objects were written last.
+    pub(super) async fn with_last_places(self: &Arc<Context>, mut prepared: Vec<Prepared>) -> Vec<Prepared> {
+        let reader = Arc::clone(self);
+        let find = move || {
+            for Wanted { key, manifest, .. } in prepared.iter_mut().map(|one| &mut one.planned.wanted) {
+                if manifest.place.path.is_empty()
+                    && let Some((place, rendered_by)) = reader.last_written(key)
+                {
+                    let manifest = Arc::make_mut(manifest);
+                    (manifest.place, manifest.rendered_by) = (place, rendered_by);
+                }
+            }
+            prepared
+        };
+        self.repository.blocking_pool.run(find).await
     }
 }
 

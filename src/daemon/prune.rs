@@ -47,7 +47,12 @@ pub(super) struct PrunePlan {
 
 /// Plans the deletions.
 pub(super) async fn plan(context: &Arc<Context>, candidates: Option<Candidates>) -> PrunePlan {
-    let Some(mut candidates) = candidates else { return PrunePlan::default() };
+    let Some(candidates) = candidates else { return PrunePlan::default() };
+    let plan = deletions(context, candidates).await;
+    PrunePlan { prepared: context.with_last_places(plan.prepared).await, ..plan }
+}
+
+async fn deletions(context: &Arc<Context>, mut candidates: Candidates) -> PrunePlan {
     candidates.charge_orphans(context).await;
     let (mut prepared, searched) = candidates.search(context).await;
     let (limit, new) = (candidates.limit(context), candidates.new);

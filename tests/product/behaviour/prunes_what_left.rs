@@ -242,6 +242,24 @@ async fn nothing_goes_while_a_file_can_not_be_read() {
     }
 }
 
+/// A deletion that comes later than the commit names the file that the manifest was in last.
+#[tokio::test(start_paused = true)]
+async fn a_late_deletion_names_the_file_of_the_manifest() {
+    let mut world = started(3, false).await;
+    let gone = removed(&mut world, &["0.yaml"], "Away with it").await;
+    assert_eq!(world.record(&gone, "ConfigMap default/map-0").outcome, Outcome::Orphaned);
+    world.stop().await;
+    world.config.prune = true;
+    world.start();
+    world.through(&gone).await;
+    world.until("it is deleted", |source| source.ended.is_empty()).await;
+    assert_eq!(world.get(&map("map-0")).await, None);
+    let records = world.records();
+    let last = records.iter().rfind(|record| record.object.name == "map-0").unwrap();
+    assert_eq!((last.outcome, last.commit.as_str()), (Outcome::Pruned, gone.as_str()));
+    assert_eq!(last.written_at().as_deref(), Some("0.yaml:1:1"), "{last:#?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_renamed_folder_deletes_nothing() {
     let mut world = started(10, true).await;

@@ -94,10 +94,11 @@ impl Record {
     }
 
     /// Returns the same of a manifest at this place, which was read from this file: another one where it was rendered.
+    /// One that is written nowhere any more, as far as is known, has no place.
     #[must_use]
     pub fn written_in(self, place: Place, file: &str) -> Record {
         let rendered_by = (*file != *place.path).then(|| file.to_owned());
-        Record { place: Some(place), rendered_by, ..self }
+        Record { place: Some(place).filter(|place| !place.path.is_empty()), rendered_by, ..self }
     }
 
     /// Returns true when its workload is back, though its rollback was recorded as failed: it is complete, held for the
