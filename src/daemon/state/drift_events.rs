@@ -209,11 +209,20 @@ fn correct(state: &mut State, mut prepared: Prepared, effects: &mut Vec<Effect>,
     start.corrections.push(prepared);
 }
 
-/// Names the writer who has changed an object that is corrected.
+/// Names the writers who have changed an object that is corrected, in the order of the fields.
 fn name_writer(prepared: &mut Prepared) {
     if let Trigger::Drift(by) = &mut prepared.planned.wanted.trigger {
-        let foreign = prepared.foreign.first().map(|field| field.manager.clone());
-        *by = foreign.or_else(|| prepared.last_writer.clone()).unwrap_or_else(|| UNKNOWN_MANAGER.to_owned());
+        let mut writers: Vec<&str> = Vec::new();
+        for field in &prepared.foreign {
+            if !writers.contains(&field.manager.as_str()) {
+                writers.push(&field.manager);
+            }
+        }
+        *by = match (writers.is_empty(), &prepared.last_writer) {
+            (false, _) => writers.join(", "),
+            (true, Some(last)) => last.clone(),
+            (true, None) => UNKNOWN_MANAGER.to_owned(),
+        };
     }
 }
 

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use belay::config::Drift;
-use belay_core::rollout::{Hold, Outcome, Trigger};
+use belay_core::rollout::{Hold, Outcome, Trigger, marks};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde_json::{Value, json};
 
-use crate::support::daemon::{World, broken, config_map, deployment, image, path_of};
+use crate::support::daemon::{EPOCH, World, broken, config_map, deployment, image, path_of};
 use crate::support::tap::Fate;
 
 async fn settle(world: &mut World, commit: &str) {
@@ -26,6 +26,28 @@ async fn scaling_by_hand_is_put_right_and_recorded() {
     assert_eq!(record.trigger, Trigger::Drift("kubectl-scale".to_owned()));
     assert_eq!(record.outcome, Outcome::Complete);
     assert_eq!(world.metrics().drift_corrections("shop"), 1);
+}
+
+/// Two tools have changed fields of a workload while belay was away: the record names both.
+#[tokio::test(start_paused = true)]
+async fn all_who_have_changed_it_are_named() {
+    let (mut world, first) = World::with_web().await;
+    world.stop().await;
+    let restart = json!({"spec": {"template": {"metadata": {"annotations": {marks::RESTARTED_AT: EPOCH}}}}});
+    let image_by_hand = json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "web:9"}]}}}});
+    let scaled = json!({"spec": {"replicas": 5}});
+    for (manager, change) in [("kubectl-set", image_by_hand), ("kubectl-scale", scaled), ("kubectl-rollout", restart)] {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        world.patch(&path_of("web"), manager, &change).await;
+    }
+    world.start();
+    settle(&mut world, &first).await;
+    let live = world.get(&path_of("web")).await.unwrap();
+    assert_eq!((image(&live), &live["spec"]["replicas"]), ("web:1", &json!(2)));
+    // Whoever restarted it has changed nothing that is put right.
+    let records = world.records();
+    let is_named = |by: &str| records.iter().any(|record| record.trigger == Trigger::Drift(by.to_owned()));
+    assert!(is_named("kubectl-scale, kubectl-set"), "{records:#?}");
 }
 
 #[tokio::test(start_paused = true)]
