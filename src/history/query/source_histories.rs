@@ -194,6 +194,9 @@ impl SourceHistory {
             if let Some(wrong) = &open.wrong {
                 row.message = if row.message.is_empty() { wrong.clone() } else { format!("{}; {wrong}", row.message) };
             }
+        } else if row.state == ObjectState::Held && row.since.is_some() {
+            // The live hold says since when and why: the record of a correction says less.
+            row.place = self.ended.get(&row.object).and_then(|ended| ended.place.clone());
         } else if let Some(ended) = self.ended.get(&row.object).filter(|ended| ended.state == row.state) {
             row.place.clone_from(&ended.place);
             row.since = Some(ended.since);

@@ -8,11 +8,11 @@ use std::time::Duration;
 use belay::history::History;
 use belay::history::query::source_histories::SourceHistories;
 use belay::web::Web;
-use belay_core::rollout::{Outcome, SourceState};
-use serde_json::Value;
+use belay_core::rollout::{Hold, Outcome, SourceState};
+use serde_json::{Value, json};
 
 use crate::shows_itself_over_http::get;
-use crate::support::daemon::{World, broken, deployment};
+use crate::support::daemon::{World, broken, deployment, path_of};
 use crate::support::full_disk;
 use crate::support::tap::Tap;
 
@@ -240,4 +240,46 @@ async fn a_rollout_under_way_tells_what_is_wrong_already() {
     assert_eq!(record.outcome, Outcome::UnderWay);
     let told = belay::history::query::step_details::progress(world.history(), &record).unwrap().unwrap();
     assert!(told.contains("new pod") && told.contains("web:2"), "{told}");
+}
+
+/// Returns the only row of a workload, and the counts of its source, as the API answers them.
+async fn row_and_counts(web: &Web) -> (Value, Value) {
+    let answer = get(web, "/api/v1/status").await;
+    let api: Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
+    assert_eq!(api["workloads"].as_array().unwrap().len(), 1, "{api:#}");
+    (api["workloads"][0].clone(), api["sources"][0]["objects"].clone())
+}
+
+/// What somebody changes on a held object is put right: the hold is the same as before, and is said as before.
+#[tokio::test(start_paused = true)]
+async fn a_hold_is_said_as_before_after_a_correction_of_its_object() {
+    let (mut world, _) = World::with_web().await;
+    let bad = world.push("web.yaml", &broken("web", "never-ready"), "Broken");
+    world.through(&bad).await;
+    world.until("it is held", |source| !source.held.is_empty()).await;
+    let web = Web::open("127.0.0.1:0".parse().unwrap(), &[], world.shown()).await.unwrap();
+    let (before, _) = row_and_counts(&web).await;
+    let said = |row: &Value| ["state", "message", "since"].map(|field| row[field].clone());
+    let held = world.status().held;
+    let hold = Hold::on(&world.get(&path_of("web")).await.unwrap()).unwrap();
+    assert!(before["message"].as_str().unwrap().starts_with("commit ") && before["since"].is_string(), "{before:#}");
+    tokio::time::sleep(Duration::from_mins(30)).await;
+    let image = |name: &str| json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": name}]}}}});
+    for patch in [json!({"spec": {"replicas": 5}}), image("web:by-hand")] {
+        let patched = world.patch(&path_of("web"), "kubectl-edit", &patch).await;
+        world.until("it is put right", |source| source.settled).await;
+        tokio::time::sleep(Duration::from_mins(5)).await;
+        let live = world.get(&path_of("web")).await.unwrap();
+        assert_ne!(live["spec"], patched["spec"], "{patch}: it is put right");
+        let (after, _) = row_and_counts(&web).await;
+        assert_eq!(said(&after), said(&before), "{patch}: {:#?}", world.records());
+        assert_eq!((world.status().held, Hold::on(&live).unwrap()), (held.clone(), hold.clone()), "{patch}");
+    }
+    // Nor does a restart change it.
+    world.stop().await;
+    world.start();
+    world.through(&bad).await;
+    let web = Web::open("127.0.0.1:0".parse().unwrap(), &[], world.shown()).await.unwrap();
+    let after = row_and_counts(&web).await.0;
+    assert_eq!((said(&after), world.status().held), (said(&before), held));
 }
