@@ -108,6 +108,7 @@ mod task_panics;
 mod task_result;
 mod tasks;
 mod unhealthy;
+mod unhealthy_pods;
 mod unit_changes;
 mod units;
 mod unmanaged;

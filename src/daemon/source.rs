@@ -35,7 +35,7 @@ impl Source {
             self.renew_history_if_lost();
             self.publish_settled();
             let context = Arc::clone(&self.context);
-            let check_at = self.state.next_check();
+            let check_at = self.state.next_check().into_iter().chain(self.next_pod_look()).min();
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => break,
@@ -58,7 +58,10 @@ impl Source {
                 }
                 () = context.journal.renewed.notified() => {}
                 () = self.liveness.asked() => {}
-                () = sleep_until(check_at) => self.contained(|source| source.on(Event::Due)),
+                () = sleep_until(check_at) => self.contained(|source| {
+                    source.look_at_pods();
+                    source.on(Event::Due);
+                }),
                 () = tokio::time::sleep_until(self.recorded.next_tidy), if self.state.planning.planned.is_some() => self.tidy_up(),
             }
         }
@@ -101,6 +104,9 @@ impl Source {
             TaskResult::EndsWritten(ends) => ends.into_iter().for_each(|(id, outcome)| self.publish_end(id, outcome)),
             TaskResult::EventsDue => self.send_queued_events(),
             TaskResult::CompletionsSent => self.told(),
+            TaskResult::PodsInspected(found) => {
+                found.into_iter().for_each(|(key, wrong)| self.state.unhealthy.found(&key, wrong));
+            }
             TaskResult::Recovered(key) => self.recovered(&key),
             TaskResult::Told => {}
         }

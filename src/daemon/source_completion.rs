@@ -50,15 +50,6 @@ impl Source {
         self.note_source();
     }
 
-    /// Returns the workloads that are unhealthy for a while, without a rollout.
-    fn unhealthy(&self) -> BTreeSet<ObjectKey> {
-        let (desired, now) = (self.desired(), Instant::now());
-        let counts = |key: &ObjectKey, from: &Instant| {
-            *from <= now && !self.state.rollouts.under_way.contains_key(key) && desired.has(key)
-        };
-        self.state.unhealthy.iter().filter(|(key, from)| counts(key, from)).map(|(key, _)| key.clone()).collect()
-    }
-
     /// Returns the time of the fetch whose head is live and complete, if anybody waits for that.
     fn complete(&mut self, settled: bool) -> Option<Timestamp> {
         let looked = self.state.fetch.looked.filter(|_| settled && self.completion.asked.is_awaited())?;

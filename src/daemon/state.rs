@@ -37,6 +37,7 @@ mod retry_events;
 mod rollout_events;
 #[cfg(test)]
 mod tests;
+mod unhealthy_workloads;
 
 pub(super) use drift::DEBOUNCE;
 pub(super) use drift_events::{found_in_sync, quiet, search_on};

@@ -47,9 +47,9 @@ pub struct SourceStatus {
     /// The live workloads of this source, by object.
     #[serde(skip)]
     pub workloads: BTreeMap<ObjectKey, LiveWorkload>,
-    /// The workloads that were complete and are unhealthy for a while, without a rollout.
+    /// The workloads that are not complete, without a rollout, each with the trouble with its pods.
     #[serde(skip)]
-    pub unhealthy: BTreeSet<ObjectKey>,
+    pub unhealthy: BTreeMap<ObjectKey, Option<String>>,
     /// The number of rollouts that are planned or begun; some of them are not in `under_way` yet.
     pub open: usize,
     /// The number of objects in the repository.
@@ -137,7 +137,7 @@ impl SourceStatus {
         let in_head = |key: &ObjectKey| self.ended.get(key).is_none_or(|ended| ended.in_head);
         let untold = self.open.saturating_sub(self.under_way.len());
         let pending = if self.planned.is_none() { self.objects } else { untold };
-        let unhealthy = self.unhealthy.iter().filter(|key| !told.contains(key));
+        let unhealthy = self.unhealthy.keys().filter(|key| !told.contains(key));
         let unhealthy: Vec<_> = unhealthy.map(|key| (self.state_of_workload(key), true)).collect();
         let told = told.into_iter().map(|key| (self.state_of(key), in_head(key)));
         StateCounts::of_source(self.objects, pending, told.chain(unhealthy))
@@ -238,12 +238,15 @@ impl SourceStatus {
         let rollout = |(key, way): (&ObjectKey, &UnderWay)| {
             let fault = way.in_the_way.as_ref().map(ToString::to_string);
             let (state, commit, message) = (way.outcome.state(), way.commit.clone(), way.message.clone());
-            (key.clone(), PublishedRollout { state, commit, message, wrong: fault.or_else(|| way.wrong.clone()) })
+            let wrong = fault.or_else(|| way.wrong.clone());
+            (key.clone(), PublishedRollout { state, commit, message, wrong, until: way.until })
         };
+        let trouble = |(key, wrong): (&ObjectKey, &Option<String>)| Some((key.clone(), wrong.clone()?));
         PublishedSource {
             standing: self.standing(),
             under_way: self.under_way.iter().map(rollout).collect(),
             ended: self.ended.iter().map(|(key, ended)| (key.clone(), ended.clone())).collect(),
+            unhealthy: self.unhealthy.iter().filter_map(trouble).collect(),
         }
     }
 }

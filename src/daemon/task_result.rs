@@ -51,6 +51,8 @@ pub(super) enum TaskResult {
     EventsDue,
     /// Events about completions were sent.
     CompletionsSent,
+    /// The pods of workloads without a rollout were inspected: the trouble with those of each.
+    PodsInspected(Vec<(ObjectKey, Option<String>)>),
     /// A workload that had failed is complete after all.
     Recovered(ObjectKey),
     /// Another Event was sent.

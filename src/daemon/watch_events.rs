@@ -1,7 +1,5 @@
 //! Takes the watches' events about live objects: which facts stay, and how the state changes.
 
-use std::time::Duration;
-
 use serde_json::Value;
 use tokio::time::Instant;
 use tracing::warn;
@@ -14,12 +12,7 @@ use super::state::{DEBOUNCE, Event, Source};
 use super::status::{HeldStatus, SIZE, SourceStatus, put_or_remove};
 use crate::cluster::{ClusterError, Seen};
 use belay_core::manifest::{Compact, ObjectKey};
-use belay_core::rollout::health::Standing;
 use belay_core::rollout::{Hold, LiveWorkload, Note, Outcome, Reason, Workload, is_job, marks};
-
-/// The time after which a workload that is not complete, without a rollout, counts in its source's state. One without an
-/// available pod counts at once.
-const UNHEALTHY: Duration = Duration::from_mins(1);
 
 impl Source {
     /// Takes the observations of the watches.
@@ -121,19 +114,6 @@ impl Source {
             |source: &SourceStatus| source.under_way.get(key).is_some_and(|way| way.outcome == Outcome::RollingBack);
         let rollout = self.state.rollouts.under_way.get(key);
         rollout.is_some_and(|rollout| !rollout.keeps_hold) && !self.context.status.read(goes_back).unwrap_or_default()
-    }
-
-    /// Notes from when on a workload counts as unhealthy, if its status says that it is not complete.
-    fn note_health(&mut self, key: &ObjectKey, live: &LiveWorkload) {
-        match live.standing {
-            Some(Standing::Moving | Standing::Failed) => {
-                let is_down = live.counters.available == 0 && live.counters.desired > 0;
-                let counts = Instant::now() + if is_down { Duration::ZERO } else { UNHEALTHY };
-                let known = self.state.unhealthy.entry(key.clone()).or_insert(counts);
-                *known = counts.min(*known);
-            }
-            Some(Standing::Complete | Standing::Paused) | None => drop(self.state.unhealthy.remove(key)),
-        }
     }
 
     /// Keeps the necessary facts about a live object, and publishes its hold.

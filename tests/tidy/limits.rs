@@ -189,7 +189,11 @@ const CLUSTER: &[Row] = &[
     ("the first status of a", &["src/daemon/established.rs FIRST_STATUS"]),
     (
         "a look at the pods of",
-        &["src/daemon/health_monitor.rs TELL_OF_PODS", "src/daemon/health_monitor.rs TELL_OF_PODS_AGAIN"],
+        &[
+            "src/daemon/health_monitor.rs TELL_OF_PODS",
+            "src/daemon/health_monitor.rs TELL_OF_PODS_AGAIN",
+            "src/daemon/state/unhealthy_workloads.rs LOOKS",
+        ],
     ),
     (
         "the answer of the daemon",

@@ -353,7 +353,7 @@ pub fn listed(state: &mut State, group: &str, kind: &str, now: Instant) -> Vec<E
 /// Takes the news that an object is not there any more.
 pub fn gone(state: &mut State, key: ObjectKey, now: Instant) -> Vec<Effect> {
     state.live.remove(&key);
-    state.unhealthy.remove(&key);
+    state.unhealthy.note(&key, true, now);
     state.drift.comparing.remove(&key);
     if !state.rollouts.under_way.contains_key(&key) && state.desired.has(&key) {
         state.drift.recheck_after(key, Duration::ZERO, now);

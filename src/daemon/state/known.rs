@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::drift::DriftState;
 use super::fetching::FetchState;
 use super::retries::Retries;
+use super::unhealthy_workloads::UnhealthyWorkloads;
 use crate::config::Drift;
 use crate::daemon::desired_state::DesiredState;
 use crate::daemon::head_change::HeadChange;
@@ -23,9 +24,8 @@ pub struct State {
     pub rollouts: Rollouts,
     /// The facts about each live object of this source.
     pub live: BTreeMap<ObjectKey, LiveFacts>,
-    /// The workloads whose status says that they are not complete, each with the time from which that counts in the state of the
-    /// source.
-    pub unhealthy: BTreeMap<ObjectKey, Instant>,
+    /// The workloads whose status says that they are not complete.
+    pub unhealthy: UnhealthyWorkloads,
     pub drift: DriftState,
     /// The objects that are tried again.
     pub retries: Retries,
@@ -59,8 +59,16 @@ impl State {
         let (planning, rollouts, live) = (Planning::default(), Rollouts::default(), BTreeMap::new());
         let (drift, retries, pruned) = (DriftState::default(), Retries::default(), Pruned::default());
         let fetch = FetchState::new(now);
-        let unhealthy = BTreeMap::new();
+        let unhealthy = UnhealthyWorkloads::default();
         State { planning, rollouts, live, unhealthy, drift, retries, pruned, fetch, desired, settings }
+    }
+}
+
+impl State {
+    /// Returns true for an object of the head without a rollout, planned or under way.
+    pub fn has_no_rollout(&self, key: &ObjectKey) -> bool {
+        let Rollouts { under_way, resumed, .. } = &self.rollouts;
+        !under_way.contains_key(key) && !resumed.contains_key(key) && self.desired.has(key)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::history::{History, HistoryError, ObjectStanding, Query, SourceStandin
 use belay_core::manifest::{ObjectKey, Place};
 use belay_core::rollout::health::Standing;
 use belay_core::rollout::{
-    CommitId, LiveWorkload, ObjectFacts, ObjectState, Outcome, Reason, ReasonCode, Record, Workload,
+    CommitId, GRACE, LiveWorkload, ObjectFacts, ObjectState, Outcome, Reason, ReasonCode, Record, Workload,
 };
 
 /// The facts about each source that is followed.
@@ -31,6 +31,8 @@ pub struct SourceHistory {
     pub open: BTreeMap<ObjectKey, Open>,
     /// The objects that ended badly, or were left alone.
     pub ended: BTreeMap<ObjectKey, ObjectStanding>,
+    /// The trouble with the pods of workloads without a rollout.
+    unhealthy: BTreeMap<ObjectKey, String>,
 }
 
 /// A rollout that has not ended.
@@ -46,6 +48,8 @@ pub struct Open {
     waits_for: Option<String>,
     /// The trouble with its pods so far.
     wrong: Option<String>,
+    /// When its deadline ends, as a daemon counts.
+    until: Option<Timestamp>,
 }
 
 impl SourceHistories {
@@ -60,7 +64,8 @@ impl SourceHistories {
             let name = followed.source;
             let standing = history.standing(&name)?.map(|standing| standing.as_of(now));
             let (open, ended) = (open_records(history, &name)?, history.object_standings(&name)?);
-            known.sources.insert(name, SourceHistory { standing, open, ended }.of_its_follower());
+            let unhealthy = BTreeMap::new();
+            known.sources.insert(name, SourceHistory { standing, open, ended, unhealthy }.of_its_follower());
         }
         Ok(known)
     }
@@ -74,14 +79,15 @@ impl SourceHistories {
         now: Timestamp,
     ) -> SourceHistories {
         let of = |(name, published): (String, PublishedSource)| {
-            let PublishedSource { standing, under_way, ended } = published;
+            let PublishedSource { standing, under_way, ended, unhealthy } = published;
             let mut open = history.and_then(|history| open_records(history, &name).ok()).unwrap_or_default();
             for (key, rollout) in under_way {
                 let recorded = open.remove(&key);
                 open.insert(key, Open::published(rollout, recorded));
             }
             let (standing, ended) = (Some(standing.as_of(now)), ended.into_iter().collect());
-            (name, SourceHistory { standing, open, ended }.of_its_follower())
+            let unhealthy = unhealthy.into_iter().collect();
+            (name, SourceHistory { standing, open, ended, unhealthy }.of_its_follower())
         };
         SourceHistories { sources: sources.into_iter().map(of).collect() }
     }
@@ -135,6 +141,7 @@ impl SourceHistory {
         if self.standing.as_ref().is_some_and(|standing| standing.follower.standby) {
             self.open.clear();
             self.ended.clear();
+            self.unhealthy.clear();
         }
         self
     }
@@ -191,9 +198,7 @@ impl SourceHistory {
                 row.message = format!("commit {} {waits_for}", open.commit.short());
                 row.since = open.since;
             }
-            if let Some(wrong) = &open.wrong {
-                row.message = if row.message.is_empty() { wrong.clone() } else { format!("{}; {wrong}", row.message) };
-            }
+            row.deadline = open.deadline(row);
         } else if row.state == ObjectState::Held && row.since.is_some() {
             // The live hold says since when and why: the record of a correction says less.
             row.place = self.ended.get(&row.object).and_then(|ended| ended.place.clone());
@@ -213,6 +218,10 @@ impl SourceHistory {
                 row.commit = ended.commit.to_string();
             }
         }
+        let open = self.open.get(&row.object).map(|open| open.wrong.as_ref());
+        if let Some(wrong) = open.unwrap_or_else(|| self.unhealthy.get(&row.object)) {
+            row.message = if row.message.is_empty() { wrong.clone() } else { format!("{}; {wrong}", row.message) };
+        }
     }
 }
 
@@ -224,15 +233,28 @@ impl Open {
             outcome => outcome.state(),
         };
         let Record { commit, place, started, .. } = record;
-        Open { state, commit, place, since: Some(started), waits_for, wrong: None }
+        Open { state, commit, place, since: Some(started), waits_for, wrong: None, until: None }
     }
 
     /// Returns a rollout as it is published, with the facts of its record.
     fn published(rollout: PublishedRollout, recorded: Option<Open>) -> Open {
-        let PublishedRollout { state, commit, message, wrong } = rollout;
+        let PublishedRollout { state, commit, message, wrong, until } = rollout;
         let (place, since) = recorded.map(|open| (open.place, open.since)).unwrap_or_default();
         let waits_for = (state == ObjectState::Waiting).then_some(message);
-        Open { state, commit, place, since, waits_for, wrong }
+        Open { state, commit, place, since, waits_for, wrong, until }
+    }
+
+    /// Returns the deadline of a row of this rollout. The daemon rules at the deadline of the controller, unless it has
+    /// another of its own: on the way back, after an outage, and where the controller counts no time.
+    fn deadline(&self, row: &WorkloadAnswer) -> Option<Timestamp> {
+        let until = self.until.filter(|_| !row.paused);
+        // The daemon's own is later by its grace, and by the moments after which it hears of progress.
+        let alike = GRACE.saturating_add(GRACE);
+        let is_the_controllers = |deadline: &Timestamp| match until {
+            Some(until) => row.state == ObjectState::Progressing && until.duration_since(*deadline) <= alike,
+            None => row.state == ObjectState::Progressing,
+        };
+        row.deadline.filter(is_the_controllers).or(until)
     }
 }
 
@@ -297,8 +319,7 @@ impl WorkloadAnswer {
         row.commit = live.commit.as_ref().map(ToString::to_string).unwrap_or_default();
         row.since = live.hold.as_ref().map(|hold| hold.since);
         row.paused = live.standing == Some(Standing::Paused);
-        let moves = matches!(state, ObjectState::Progressing | ObjectState::RollingBack) && !row.paused;
-        row.deadline = live.deadline.filter(|_| moves);
+        row.deadline = live.deadline.filter(|_| state == ObjectState::Progressing && !row.paused);
         (row.updated, row.ready) = (live.counters.updated, live.counters.ready);
         (row.available, row.desired) = (live.counters.available, live.counters.desired);
         row.message = match (&live.hold, &live.suspended, state) {

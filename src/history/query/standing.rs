@@ -116,6 +116,7 @@ fn age(time: SignedDuration) -> String {
 
 /// The published state of a source with that of its objects.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PublishedSource {
     /// The source.
     pub standing: SourceStanding,
@@ -123,6 +124,8 @@ pub struct PublishedSource {
     pub under_way: Vec<(ObjectKey, PublishedRollout)>,
     /// The objects that are not as the head says, and of which nothing more becomes by itself.
     pub ended: Vec<(ObjectKey, ObjectStanding)>,
+    /// The trouble with the pods of workloads without a rollout.
+    pub unhealthy: Vec<(ObjectKey, String)>,
 }
 
 /// The published state of a rollout under way.
@@ -136,6 +139,9 @@ pub struct PublishedRollout {
     pub message: String,
     /// The trouble with its pods so far.
     pub wrong: Option<String>,
+    /// When its deadline ends, unless something moves.
+    #[serde(default)]
+    pub until: Option<Timestamp>,
 }
 
 /// An object that is not as the head says, and of which nothing more is to become by itself.

@@ -33,6 +33,8 @@ struct WorkloadPage {
     live: LiveWorkload,
     pods: PodsPicture,
     under_way: Option<UnderWay>,
+    /// The trouble with its pods.
+    wrong: Option<String>,
     held: Option<HeldStatus>,
     picture: Option<Picture>,
     revisions: Vec<RevisionRow>,
@@ -94,6 +96,10 @@ async fn page(room: &Room, source: String, kind: &str, namespace: &str, name: &s
     let state = of.state_of_workload(&key);
     let held = of.held.get(&key).cloned();
     let under_way = of.under_way.get(&key).cloned();
+    let wrong = match &under_way {
+        Some(way) => way.wrong.clone(),
+        None => of.unhealthy.get(&key).cloned().flatten(),
+    };
     let now = under_way.is_some().then(|| room.shown.clock.now());
     let until = under_way.as_ref().and_then(|way| way.until);
     let mut commands = Vec::new();
@@ -118,6 +124,7 @@ async fn page(room: &Room, source: String, kind: &str, namespace: &str, name: &s
         source,
         live,
         under_way,
+        wrong,
         held,
         revisions,
         revisions_missing,

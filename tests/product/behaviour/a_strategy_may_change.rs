@@ -8,7 +8,7 @@ use crate::support::daemon::{World, broken, deployment, image};
 
 const DEPLOYMENT: &str = "apis/apps/v1/namespaces/default/deployments/web";
 
-fn with_strategy(manifest: &str, strategy: &str) -> String {
+pub fn with_strategy(manifest: &str, strategy: &str) -> String {
     manifest.replacen("spec:\n", &format!("spec:\n  {strategy}\n"), 1)
 }
 

@@ -11,6 +11,8 @@ use belay::web::Web;
 use belay_core::rollout::{Hold, Outcome, SourceState};
 use serde_json::{Value, json};
 
+use crate::a_strategy_may_change::with_strategy;
+use crate::every_kind_of_workload::{daemon, stateful};
 use crate::shows_itself_over_http::get;
 use crate::support::daemon::{World, broken, deployment, path_of};
 use crate::support::full_disk;
@@ -250,6 +252,71 @@ async fn row_and_counts(web: &Web) -> (Value, Value) {
     (api["workloads"][0].clone(), api["sources"][0]["objects"].clone())
 }
 
+/// Somebody replaces pods of an OnDelete workload, and the new ones can't start: no rollout is under way. Rows, counts, page
+/// and metrics say at each moment the same, and name the fault.
+#[tokio::test(start_paused = true)]
+async fn pods_that_cannot_start_without_a_rollout_are_named_by_all_readers() {
+    let on_delete = |manifest: String| with_strategy(&manifest, "updateStrategy: {type: OnDelete}");
+    for (name, manifest) in [("db", stateful as fn(&str, &str) -> String), ("agent", daemon)] {
+        let mut world = World::embedded().await;
+        let first = world.push("a.yaml", &on_delete(manifest("app:1", "ready")), "First version");
+        world.start();
+        world.through(&first).await;
+        let bad = world.push("a.yaml", &on_delete(manifest("app:404", "image-pull-error")), "An image that nobody has");
+        world.through(&bad).await;
+        assert_eq!(world.status().summary(), "synced (1 complete)", "{name}: no pod is replaced yet");
+        let pods = world.list("api/v1/namespaces/default/pods").await;
+        let pod = pods[0]["metadata"]["name"].as_str().unwrap();
+        world.delete(&format!("api/v1/namespaces/default/pods/{pod}")).await;
+        let web = Web::open("127.0.0.1:0".parse().unwrap(), &[], world.shown()).await.unwrap();
+        for second in 0..180 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let (row, counts) = row_and_counts(&web).await;
+            let state = row["state"].as_str().unwrap();
+            assert_eq!(counts, json!({ state: 1 }), "{name}, after {second} s: {row:#}");
+            let metrics = get(&web, "/metrics").await;
+            let counted = format!("belay_objects{{source=\"shop\",state=\"{state}\"}} 1\n");
+            assert!(metrics.contains(&counted), "{name}, after {second} s: {counted} is not in {metrics}");
+            let named = format!("name=\"{name}\",state=\"{state}\"");
+            assert!(metrics.contains(&named), "{name}, after {second} s: {named} is not in {metrics}");
+        }
+        let (row, _) = row_and_counts(&web).await;
+        let message = row["message"].as_str().unwrap();
+        assert!(row["state"] == "progressing" && is_named(message), "{name}: {row:#}");
+        assert!(message.contains("pods are available; 1 new pod"), "{name}: nobody updates the others: {message}");
+        let (page, own) = (get(&web, "/").await, get(&web, &page_of(&row)).await);
+        assert!(is_named(&page), "{name}: {page}");
+        assert!(is_named(&own), "{name}: {own}");
+        // It is not said any longer than it is so.
+        let good = world.push("a.yaml", &on_delete(manifest("app:3", "ready")), "An image that is there");
+        world
+            .until("it is planned", move |source| source.planned.as_ref().is_some_and(|head| head.as_str() == good))
+            .await;
+        let pods = world.list("api/v1/namespaces/default/pods").await;
+        for pod in pods {
+            let pod = pod["metadata"]["name"].as_str().unwrap().to_owned();
+            world.delete(&format!("api/v1/namespaces/default/pods/{pod}")).await;
+        }
+        world.until("all is well", |source| source.state() == SourceState::Synced).await;
+        let (row, counts) = row_and_counts(&web).await;
+        assert_eq!((&row["state"], counts), (&json!("complete"), json!({"complete": 1})), "{name}: {row:#}");
+        assert!(!row["message"].as_str().unwrap().contains("Image"), "{name}: {row:#}");
+    }
+}
+
+/// The kubelet tries again and again: its words take turns.
+fn is_named(text: &str) -> bool {
+    ["ErrImagePull", "ImagePullBackOff"].iter().any(|word| text.contains(&format!("1 new pod: {word} app:404")))
+}
+
+fn page_of(row: &Value) -> String {
+    format!(
+        "/workloads/shop/{}/default/{}",
+        row["object"]["kind"].as_str().unwrap(),
+        row["object"]["name"].as_str().unwrap()
+    )
+}
+
 /// What somebody changes on a held object is put right: the hold is the same as before, and is said as before.
 #[tokio::test(start_paused = true)]
 async fn a_hold_is_said_as_before_after_a_correction_of_its_object() {
@@ -282,4 +349,48 @@ async fn a_hold_is_said_as_before_after_a_correction_of_its_object() {
     let web = Web::open("127.0.0.1:0".parse().unwrap(), &[], world.shown()).await.unwrap();
     let after = row_and_counts(&web).await.0;
     assert_eq!((said(&after), world.status().held), (said(&before), held));
+}
+
+/// A workload that was complete long ago and lost a pod is not past any deadline: none runs.
+#[tokio::test(start_paused = true)]
+async fn no_deadline_is_said_of_a_workload_without_a_rollout() {
+    let (mut world, _) = World::with_web().await;
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    let fate = json!({"metadata": {"annotations": {"kubelet.belay.dev/fate": "never-ready"}}});
+    let pods = world.list("api/v1/namespaces/default/pods").await;
+    let pod = format!("api/v1/namespaces/default/pods/{}", pods[0]["metadata"]["name"].as_str().unwrap());
+    world.patch(&pod, "somebody", &fate).await;
+    let web = Web::open("127.0.0.1:0".parse().unwrap(), &[], world.shown()).await.unwrap();
+    for second in 0..120 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let (row, _) = row_and_counts(&web).await;
+        assert!(row["deadline"].is_null(), "after {second} s: {row:#}");
+    }
+    assert_eq!(row_and_counts(&web).await.0["state"], "progressing");
+    world.delete(&pod).await;
+    world.until("all is well", |source| source.state() == SourceState::Synced).await;
+}
+
+/// The deadline that is said of a rollout, and of the way back, is the one that ends it.
+#[tokio::test(start_paused = true)]
+async fn a_deadline_that_is_said_is_the_one_that_counts() {
+    let (mut world, _) = World::with_web().await;
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    let web = Web::open("127.0.0.1:0".parse().unwrap(), &[], world.shown()).await.unwrap();
+    let bad = world.push("web.yaml", &broken("web", "never-ready"), "Broken");
+    world.until("it is under way", |source| !source.under_way.is_empty()).await;
+    let mut states = BTreeSet::new();
+    while !world.status().settled {
+        let (row, now) = (row_and_counts(&web).await.0, world.clock.now());
+        let state = row["state"].as_str().unwrap().to_owned();
+        if let Some(deadline) = row["deadline"].as_str() {
+            let deadline: jiff::Timestamp = deadline.parse().unwrap();
+            // The controller looks for it a second later, and belay rules with it.
+            assert!(now.duration_since(deadline).as_secs() < 2, "past its deadline at {now}: {row:#}");
+            states.insert(state);
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    assert!(states.contains("progressing"), "{states:?}");
+    assert_eq!(world.record(&bad, "Deployment default/web").outcome, Outcome::RolledBack);
 }

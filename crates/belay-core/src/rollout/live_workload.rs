@@ -24,7 +24,8 @@ pub struct LiveWorkload {
     pub message: String,
     /// The failure in its status.
     pub failure: Option<String>,
-    /// When its rollout has made no progress for too long, as its controller counts; of Deployments.
+    /// When its rollout has made no progress for too long, as its controller counts; of Deployments. `None` while its
+    /// controller counts no time.
     pub deadline: Option<Timestamp>,
 }
 
@@ -45,16 +46,21 @@ impl LiveWorkload {
             counters: health.as_ref().map(|health| health.counters).unwrap_or_default(),
             message: health.as_ref().map(|health| health.message.clone()).unwrap_or_default(),
             failure: health.and_then(|health| health.failure).map(|failure| failure.reason.message),
-            deadline: deadline(key, live),
+            deadline: deadline(key, live).filter(|_| observed),
         }
     }
 }
 
-/// Returns when a Deployment's rollout will have made no progress for too long, as its controller counts.
+/// Returns when a Deployment's rollout will have made no progress for too long, as its controller counts. Once a rollout
+/// is complete no time runs, whatever becomes of its pods.
+/// <https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#progress-deadline-seconds>
 fn deadline(key: &ObjectKey, live: &Value) -> Option<Timestamp> {
     let seconds = progress_deadline_seconds(key, live)?;
     let conditions = live["status"]["conditions"].as_array()?;
     let progressing = conditions.iter().find(|condition| condition["type"] == "Progressing")?;
+    if progressing["reason"] == "NewReplicaSetAvailable" {
+        return None;
+    }
     let moved: Timestamp = progressing["lastUpdateTime"].as_str()?.parse().ok()?;
     moved.checked_add(SignedDuration::from_secs(seconds)).ok()
 }
@@ -84,6 +90,13 @@ mod tests {
         assert_eq!((live.counters.desired, live.counters.total, live.counters.updated), (3, 4, 1));
         assert_eq!(live.standing, Some(Standing::Moving));
         assert_eq!(live.deadline, Some("2026-01-01T00:01:00Z".parse().unwrap()));
+        // After its rollout its controller counts no time, and before it has seen a template it counts none of that.
+        object["status"]["conditions"][0]["reason"] = json!("NewReplicaSetAvailable");
+        assert_eq!(LiveWorkload::of(&key, &object).deadline, None);
+        object["status"]["conditions"][0]["reason"] = json!("ReplicaSetUpdated");
+        assert!(LiveWorkload::of(&key, &object).deadline.is_some());
+        object["metadata"]["generation"] = json!(3);
+        assert_eq!(LiveWorkload::of(&key, &object).deadline, None);
         object["metadata"]["annotations"] = json!({marks::COMMIT: "<script>", marks::SUSPEND: "a fair"});
         let live = LiveWorkload::of(&key, &object);
         assert_eq!((live.commit, live.suspended.as_deref()), (None, Some("a fair")));

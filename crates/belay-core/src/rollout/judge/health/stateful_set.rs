@@ -19,7 +19,7 @@ pub(super) fn health(object: &Value) -> Health {
             "updateStrategy is OnDelete: pods are replaced when somebody deletes them".to_owned()
         }
         (Standing::Complete, false) => format!("{} of {desired} pods are ready", counters.ready),
-        _ if counters.updated < to_update(object, desired) => {
+        (_, false) if counters.updated < to_update(object, desired) => {
             format!("{} of {} pods have been updated", counters.updated, to_update(object, desired))
         }
         _ => format!("{} of {desired} pods are available", counters.available),
