@@ -13,7 +13,7 @@ use crate::telemetry::{Metrics, Took};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
     CommitId, Counters, LiveWorkload, ObjectFacts, ObjectState, Outcome, Reason, SourceFacts, SourceState, StateCounts,
-    Trigger,
+    Trigger, Workload,
 };
 
 /// The daemon's state at a moment.
@@ -127,6 +127,12 @@ impl SourceStatus {
             suspended: live.is_some_and(|live| live.suspended.is_some()),
             live: live.and_then(|live| live.standing),
         })
+    }
+
+    /// Returns the rollouts and rollbacks of workloads that are under way: not what has no pods, nor what waits.
+    pub fn rollouts(&self) -> impl Iterator<Item = (&ObjectKey, &UnderWay)> {
+        let moves = |way: &UnderWay| matches!(way.outcome, Outcome::UnderWay | Outcome::RollingBack);
+        self.under_way.iter().filter(move |(key, way)| Workload::of(key).is_some() && moves(way))
     }
 
     /// Counts the objects in each state.

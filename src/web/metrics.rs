@@ -99,8 +99,8 @@ fn sources(page: &mut MetricsPage<'_>, status: &Status) -> fmt::Result {
     page.each(status, "belay_source_reached_timestamp_seconds", "When the repository was last reached.", |source| {
         source.looked.map(Timestamp::as_second)
     })?;
-    page.each(status, "belay_rollouts_under_way", "Rollouts and rollbacks under way.", |source| {
-        Some(count(source.under_way.len()))
+    page.each(status, "belay_rollouts_under_way", "Rollouts and rollbacks of workloads under way.", |source| {
+        Some(count(source.rollouts().count()))
     })?;
     page.each(status, "belay_holds", "Held manifests: Git and the cluster differ by rollback.", |source| {
         Some(count(source.held.len()))
@@ -167,7 +167,7 @@ fn rollouts(page: &mut MetricsPage<'_>, status: &Status) -> fmt::Result {
     ];
     for (name, help, value) in gauges {
         let each = status.sources.iter().flat_map(|(source, of)| {
-            of.under_way.iter().map(move |(key, way)| {
+            of.rollouts().map(move |(key, way)| {
                 let mut labels = of_object(source, key);
                 labels.push(("state", way.outcome.word().to_owned()));
                 (labels, value(way))

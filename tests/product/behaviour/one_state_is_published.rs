@@ -351,6 +351,26 @@ async fn a_hold_is_said_as_before_after_a_correction_of_its_object() {
     assert_eq!((said(&after), world.status().held), (said(&before), held));
 }
 
+/// Rollouts are of workloads: what has no pods, and what waits, is none.
+#[tokio::test(start_paused = true)]
+async fn what_waits_is_no_rollout_under_way() {
+    let (mut world, _) = World::with_web().await;
+    let later = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: later}\n";
+    world.push("settings.yaml", later, "Into a namespace that is not there");
+    world.until("it waits", |source| source.under_way.values().any(|way| way.message.contains("later"))).await;
+    let web = Web::open("127.0.0.1:0".parse().unwrap(), &[], world.shown()).await.unwrap();
+    let metrics = get(&web, "/metrics").await;
+    assert!(metrics.contains("belay_objects{source=\"shop\",state=\"waiting\"} 1\n"), "{metrics}");
+    assert!(metrics.contains("belay_rollouts_under_way{source=\"shop\"} 0\n"), "{metrics}");
+    assert!(!metrics.contains("name=\"settings\""), "{metrics}");
+    world.push("web.yaml", &broken("web", "never-ready"), "Slow");
+    world.until("it is under way", |source| source.under_way.len() == 2).await;
+    let metrics = get(&web, "/metrics").await;
+    assert!(metrics.contains("belay_rollouts_under_way{source=\"shop\"} 1\n"), "{metrics}");
+    let pods = metrics.lines().filter(|line| line.starts_with("belay_rollout_pods_wanted{")).collect::<Vec<_>>();
+    assert!(pods.len() == 1 && pods[0].contains("name=\"web\""), "{pods:?}");
+}
+
 /// A workload that was complete long ago and lost a pod is not past any deadline: none runs.
 #[tokio::test(start_paused = true)]
 async fn no_deadline_is_said_of_a_workload_without_a_rollout() {
