@@ -152,7 +152,7 @@ use source_dependency::{DependencyRequest, SourceDependency};
 pub use source_options::{credentials, render_options, what_to_follow};
 use status::Publisher;
 pub use status::{CountersStatus, HeldStatus, Obstacles, SourceStatus, Status, UnderWay};
-pub use status_socket::{answer_commands, ask_daemon};
+pub use status_socket::{answer_commands, ask_daemon, ask_daemon_for_workloads};
 
 /// The reason for which a source can't be followed.
 #[derive(Debug, thiserror::Error)]

@@ -253,7 +253,15 @@ impl SourceStatus {
             under_way: self.under_way.iter().map(rollout).collect(),
             ended: self.ended.iter().map(|(key, ended)| (key.clone(), ended.clone())).collect(),
             unhealthy: self.unhealthy.iter().filter_map(trouble).collect(),
+            workloads: Vec::new(),
         }
+    }
+
+    /// Returns the same with its live workloads, of which there may be thousands.
+    #[must_use]
+    pub fn published_with_workloads(&self) -> PublishedSource {
+        let workloads = self.workloads.iter().map(|(key, live)| (key.clone(), live.clone())).collect();
+        PublishedSource { workloads, ..self.published() }
     }
 }
 
@@ -262,6 +270,12 @@ impl Status {
     #[must_use]
     pub fn published(&self) -> BTreeMap<String, PublishedSource> {
         self.sources.iter().map(|(name, source)| (name.clone(), source.published())).collect()
+    }
+
+    /// Returns the same with the live workloads of each.
+    #[must_use]
+    pub fn published_with_workloads(&self) -> BTreeMap<String, PublishedSource> {
+        self.sources.iter().map(|(name, source)| (name.clone(), source.published_with_workloads())).collect()
     }
 }
 

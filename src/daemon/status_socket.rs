@@ -27,6 +27,12 @@ const LONGEST_PATH: usize = 100;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 /// The largest answer that is read, in bytes.
 const LARGEST_ANSWER: u64 = 64 << 20;
+/// The word of a command that asks for live workloads, too.
+const WORKLOADS: &str = "workloads";
+/// The number of bytes that are read of a word.
+const LONGEST_WORD: u64 = 16;
+/// The longest time for the word of a command: one of an older version says none.
+const WORD_TIMEOUT: Duration = Duration::from_millis(100);
 /// The period between two checks that the socket is still in its folder.
 const CHECK: Duration = Duration::from_secs(5);
 
@@ -56,9 +62,20 @@ pub async fn answer_commands(status: watch::Receiver<Status>, folder: StateFolde
 
 /// Returns the published state of the daemon whose state folder this is; `None` if none answers.
 pub async fn ask_daemon(folder: &Path) -> Option<BTreeMap<String, PublishedSource>> {
+    ask_with(folder, "").await
+}
+
+/// Returns the same with the live workloads of each source.
+pub async fn ask_daemon_for_workloads(folder: &Path) -> Option<BTreeMap<String, PublishedSource>> {
+    ask_with(folder, WORKLOADS).await
+}
+
+async fn ask_with(folder: &Path, word: &str) -> Option<BTreeMap<String, PublishedSource>> {
     let asked = async {
         let (path, _folder) = reachable(folder)?;
-        let stream = UnixStream::connect(path).await?;
+        let mut stream = UnixStream::connect(path).await?;
+        stream.write_all(word.as_bytes()).await?;
+        stream.shutdown().await?;
         let mut text = Vec::new();
         stream.take(LARGEST_ANSWER).read_to_end(&mut text).await?;
         serde_json::from_slice(&text).map_err(io::Error::from)
@@ -82,8 +99,7 @@ async fn answer_until_gone(listener: &UnixListener, inode: u64, status: &watch::
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    let published = status.borrow().published();
-                    tokio::spawn(timeout(ANSWER_TIMEOUT, answer(stream, published)));
+                    tokio::spawn(timeout(ANSWER_TIMEOUT, answer(stream, status.clone())));
                 }
                 Err(error) => {
                     debug!(%error, "a command could not be answered");
@@ -101,7 +117,12 @@ async fn answer_until_gone(listener: &UnixListener, inode: u64, status: &watch::
     }
 }
 
-async fn answer(mut stream: UnixStream, published: BTreeMap<String, PublishedSource>) {
+async fn answer(mut stream: UnixStream, status: watch::Receiver<Status>) {
+    let mut word = String::new();
+    let mut asked = (&mut stream).take(LONGEST_WORD);
+    let is_read = timeout(WORD_TIMEOUT, asked.read_to_string(&mut word)).await.is_ok_and(|read| read.is_ok());
+    let of_workloads = is_read && word == WORKLOADS;
+    let published = if of_workloads { status.borrow().published_with_workloads() } else { status.borrow().published() };
     let written = match serde_json::to_vec(&published) {
         Ok(text) => stream.write_all(&text).await,
         Err(error) => Err(error.into()),
@@ -138,6 +159,8 @@ fn reachable(folder: &Path) -> io::Result<(PathBuf, Option<fs::File>)> {
 mod tests {
     use super::*;
     use crate::daemon::SourceStatus;
+    use belay_core::manifest::ObjectKey;
+    use belay_core::rollout::LiveWorkload;
 
     #[tokio::test]
     async fn commands_hear_what_is_published() {
@@ -148,6 +171,10 @@ mod tests {
             assert!(ask_daemon(folder).await.is_none());
             let mut source = SourceStatus::default();
             source.obstacles.trouble.insert("history".to_owned(), "the disk is full".to_owned());
+            let key =
+                ObjectKey { group: "apps".into(), kind: "Deployment".into(), namespace: None, name: "web".into() };
+            let live = LiveWorkload { message: "2 of 3 pods are available".to_owned(), ..LiveWorkload::default() };
+            source.workloads.insert(key.clone(), live.clone());
             let (daemon, status) = watch::channel(Status { sources: [("shop".to_owned(), source)].into() });
             let answering = tokio::spawn(answer_commands(status, folder.into()));
             let answer = loop {
@@ -157,6 +184,15 @@ mod tests {
                 }
             };
             assert_eq!(answer["shop"].standing.blocked.as_deref(), Some("the disk is full"));
+            assert_eq!(answer["shop"].workloads, []);
+            let whole = ask_daemon_for_workloads(folder).await.unwrap();
+            assert_eq!(whole["shop"], PublishedSource { workloads: vec![(key, live)], ..answer["shop"].clone() });
+            // A command of an older version only reads.
+            let (path, _folder) = reachable(folder).unwrap();
+            let mut older = Vec::new();
+            UnixStream::connect(path).await.unwrap().read_to_end(&mut older).await.unwrap();
+            let older: BTreeMap<String, PublishedSource> = serde_json::from_slice(&older).unwrap();
+            assert_eq!(older, answer);
             answering.abort();
             drop(daemon);
         }

@@ -143,5 +143,5 @@ fn status_answer(history: Option<&History>, status: &Status, now: Timestamp) -> 
         refine(history, &mut rows);
     }
     let (workloads, objects) = rows.into_iter().partition(|row| Workload::of(&row.object).is_some());
-    StatusAnswer { cluster: None, sources: known.source_answers(), workloads, objects }
+    StatusAnswer { cluster: None, unanswered: None, sources: known.source_answers(), workloads, objects }
 }

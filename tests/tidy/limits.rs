@@ -197,7 +197,12 @@ const CLUSTER: &[Row] = &[
     ),
     (
         "the answer of the daemon",
-        &["src/daemon/status_socket.rs ANSWER_TIMEOUT", "src/daemon/status_socket.rs LARGEST_ANSWER"],
+        &[
+            "src/daemon/status_socket.rs ANSWER_TIMEOUT",
+            "src/daemon/status_socket.rs LARGEST_ANSWER",
+            "src/daemon/status_socket.rs WORD_TIMEOUT",
+            "src/daemon/status_socket.rs LONGEST_WORD",
+        ],
     ),
     ("the history's file and", &["src/daemon/history_file.rs CHECK"]),
     ("a look at the repository", &["src/history/query/standing.rs LATE"]),

@@ -205,6 +205,9 @@ pub struct SpreadAnswer {
 pub struct StatusAnswer {
     /// The API server that the workloads were read from; null in the answers of a daemon, whose sources name theirs.
     pub cluster: Option<String>,
+    /// The reason for which the API server did not answer; null if it did. The workloads and objects are then what the
+    /// daemon on this machine knew last.
+    pub unanswered: Option<String>,
     /// The sources, as far as the daemon's history is here.
     pub sources: Vec<SourceAnswer>,
     /// The workloads that belay has applied, or is to apply.
@@ -275,6 +278,8 @@ pub struct WorkloadAnswer {
     pub since: Option<Timestamp>,
     /// The field manager that has changed it, which belay only reports; null if nobody has.
     pub drifted_by: Option<String>,
+    /// True when the API server did not answer: this is what the daemon on this machine knew last.
+    pub known_last: bool,
     /// True when somebody paused its rollout.
     pub paused: bool,
     /// Pods of the present template.
@@ -307,6 +312,7 @@ impl WorkloadAnswer {
             waits_for: None,
             since: None,
             drifted_by: None,
+            known_last: false,
             paused: false,
             updated: 0,
             ready: 0,

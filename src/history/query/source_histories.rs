@@ -79,7 +79,7 @@ impl SourceHistories {
         now: Timestamp,
     ) -> SourceHistories {
         let of = |(name, published): (String, PublishedSource)| {
-            let PublishedSource { standing, under_way, ended, unhealthy } = published;
+            let PublishedSource { standing, under_way, ended, unhealthy, workloads: _ } = published;
             let mut open = history.and_then(|history| open_records(history, &name).ok()).unwrap_or_default();
             for (key, rollout) in under_way {
                 let recorded = open.remove(&key);

@@ -10,7 +10,7 @@ use crate::history::error::HistoryError;
 use crate::history::store::file::History;
 use crate::history::store::rows;
 use belay_core::manifest::{ObjectKey, Place};
-use belay_core::rollout::{CommitId, ObjectState, Reason, SourceState, StateCounts};
+use belay_core::rollout::{CommitId, LiveWorkload, ObjectState, Reason, SourceState, StateCounts};
 
 /// The published state of a source, besides its objects. Commands, page, API and metrics say what it says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -126,6 +126,8 @@ pub struct PublishedSource {
     pub ended: Vec<(ObjectKey, ObjectStanding)>,
     /// The trouble with the pods of workloads without a rollout.
     pub unhealthy: Vec<(ObjectKey, String)>,
+    /// The live workloads, if they were asked for.
+    pub workloads: Vec<(ObjectKey, LiveWorkload)>,
 }
 
 /// The published state of a rollout under way.

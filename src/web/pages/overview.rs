@@ -259,7 +259,8 @@ mod tests {
         let status = Status { sources: [("shop".to_owned(), source)].into() };
         let row = |(key, live): &(ObjectKey, LiveWorkload)| WorkloadAnswer::of_live(key, "shop", live, None);
         let workloads = workloads.iter().map(row).collect();
-        let answer = StatusAnswer { cluster: None, sources: Vec::new(), workloads, objects: Vec::new() };
+        let answer =
+            StatusAnswer { cluster: None, unanswered: None, sources: Vec::new(), workloads, objects: Vec::new() };
         let worst = Mark::of_source(SourceState::Synced);
         let frame = Frame { now: Timestamp::UNIX_EPOCH, worst, here: "/" };
         assemble(frame, asked, Vec::new(), &status, answer).render().unwrap()

@@ -15,7 +15,8 @@ pub struct Fixture {
     pub home: tempfile::TempDir,
     pub repository: Repository,
     pub cluster: MiniCluster,
-    _server: Listening,
+    /// The port of the cluster; closed when it is taken away.
+    pub server: Option<Listening>,
 }
 
 impl Fixture {
@@ -27,7 +28,7 @@ impl Fixture {
     pub async fn of(builder: Builder) -> Fixture {
         let home = tempfile::tempdir().unwrap();
         let (cluster, server) = cluster_port::open(builder, &home.path().join("kubeconfig")).await;
-        Fixture { home, repository: Repository::new(), cluster, _server: server }
+        Fixture { home, repository: Repository::new(), cluster, server: Some(server) }
     }
 
     pub fn command(&self) -> Command {

@@ -42,6 +42,7 @@ mod setting;
 mod shell_integration;
 mod shells;
 mod simulate;
+mod status_of_an_outage;
 mod status_states;
 mod terminal;
 mod waiting_ends;

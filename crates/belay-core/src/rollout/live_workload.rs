@@ -1,6 +1,7 @@
 //! The facts of a live workload's status, in the few words that a status needs.
 
 use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{CommitId, Hold, health, marks, progress_deadline_seconds, template};
@@ -8,7 +9,8 @@ use crate::manifest::ObjectKey;
 use crate::rollout::judge::health::{Counters, Standing};
 
 /// A live workload, as far as its status goes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct LiveWorkload {
     /// The commit that made its pod template; `None` if none is named.
     pub commit: Option<CommitId>,

@@ -1,10 +1,12 @@
 //! `belay status`
 
+mod known_last;
 mod other_namespaces;
 mod pending_retry;
 pub(in crate::cli) mod revision_table;
 pub(in crate::cli) mod wait;
 mod wait_progress;
+mod workload_table;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,8 +21,7 @@ use crate::cli::args::workload::Named;
 use crate::cli::exit::Exit;
 use crate::cli::output::answer::{SourceAnswer, StatusAnswer, TroubleAnswer, WorkloadAnswer};
 use crate::cli::output::progress::Screen;
-use crate::cli::output::table::{Cell, Table, state};
-use crate::cli::output::{Format, age, duration, plain, say, say_data, say_value, terminal_width};
+use crate::cli::output::{Format, age, plain, progress, say, say_data, say_value, terminal_width};
 use crate::cli::session::signals;
 use crate::cli::source_histories::SourceHistories;
 use crate::cli::{Globals, source_histories};
@@ -62,9 +63,6 @@ pub struct Args {
     output: Format,
 }
 
-/// The pods of an object whose kind has none.
-const NO_PODS: &str = "-";
-
 /// How often the cluster is asked while watching.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -73,6 +71,14 @@ const LOOK: Duration = Duration::from_secs(1);
 enum Revisions {
     Shown,
     LeftOut,
+}
+
+/// The answer to it.
+struct StatusFound {
+    memory: SourceHistories,
+    rows: Vec<WorkloadAnswer>,
+    /// The reason for which the API server did not answer, if the rows are what the daemon knew last.
+    unanswered: Option<ClusterError>,
 }
 
 /// The subject of the command.
@@ -106,24 +112,36 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     if watch {
         return look.watch(output).await;
     }
-    let (memory, rows) = look.rows(Revisions::Shown).await?;
-    look.check(&rows).await?;
+    let StatusFound { memory, rows, unanswered } = look.rows(Revisions::Shown).await?;
+    if unanswered.is_none() {
+        look.check(&rows).await?;
+    }
     let (sources, lines) = look.heads(&memory, &rows);
+    let unanswered = unanswered.as_ref().map(ToString::to_string);
+    if let Some(error) = &unanswered {
+        progress(plain(&format!("error: {error}")));
+    }
     match output {
         Format::Json | Format::Yaml => {
             let (workloads, objects) = rows.iter().cloned().partition(|row| Workload::of(&row.object).is_some());
             let cluster = look.cluster.server().map(str::to_owned);
-            say_value(&StatusAnswer { cluster, sources, workloads, objects }, output)?;
+            say_value(&StatusAnswer { cluster, unanswered: unanswered.clone(), sources, workloads, objects }, output)?;
         }
         Format::Name => rows.iter().for_each(|row| say(name(row))),
         Format::Table | Format::Wide => {
+            unanswered.as_ref().map(|error| look.unanswered_line(error)).iter().for_each(say);
             lines.iter().for_each(say);
             look.table(&rows, output).iter().for_each(say);
             look.elsewhere(&memory, &rows).iter().for_each(say);
             revision_table::lines(&rows, output).iter().for_each(say);
         }
     }
-    Ok(if rows.iter().any(|row| is_failed(row.state)) { Exit::No } else { Exit::Done })
+    let is_no = rows.iter().any(|row| is_failed(row.state));
+    Ok(match unanswered {
+        Some(_) => Exit::Error,
+        None if is_no => Exit::No,
+        None => Exit::Done,
+    })
 }
 
 /// Returns those that belay has applied, and of them those that were asked for.
@@ -135,24 +153,32 @@ fn labels(selector: Option<&str>) -> String {
 }
 
 impl StatusQuery {
-    async fn rows(&self, revisions: Revisions) -> Result<(SourceHistories, Vec<WorkloadAnswer>), ClusterError> {
-        let live = self.cluster.workloads(self.namespace.as_deref(), &self.labels).await?;
+    async fn rows(&self, revisions: Revisions) -> Result<StatusFound, ClusterError> {
+        let live = match self.cluster.workloads(self.namespace.as_deref(), &self.labels).await {
+            Ok(live) => live,
+            Err(error) => return self.known_last(error, revisions).await,
+        };
         let memory = self.known_sources().await;
         let mut rows: Vec<WorkloadAnswer> = live.iter().map(|(key, live)| row(key, live, &memory)).collect();
         // The cluster is asked for labels, and does not know those of an object that is not live.
         if self.labels == marks::SOURCE {
             rows.extend(memory.rows_besides(&rows, |key| self.is_here(key)));
         }
+        self.refine(&mut rows);
+        if revisions == Revisions::Shown && self.workload.is_some() {
+            revision_table::add(&self.cluster, &live, &mut rows).await;
+        }
+        Ok(StatusFound { memory, rows, unanswered: None })
+    }
+
+    /// Adds what only the history knows, and leaves out what was not asked for.
+    fn refine(&self, rows: &mut Vec<WorkloadAnswer>) {
         if let Some(history) = &self.history {
-            source_histories::refine(history, &mut rows);
+            source_histories::refine(history, rows);
         }
         rows.retain(|row| self.workload.as_ref().is_none_or(|named| named.means(&row.object, None)));
         let commit = self.commit.as_deref();
         rows.retain(|row| commit.is_none_or(|commit| row.commit.starts_with(commit)));
-        if revisions == Revisions::Shown && self.workload.is_some() {
-            revision_table::add(&self.cluster, &live, &mut rows).await;
-        }
-        Ok((memory, rows))
     }
 
     /// Returns true when an object is in the namespace that is asked for, or in none.
@@ -222,7 +248,11 @@ impl StatusQuery {
     /// Returns the table, or one line that says that there is nothing to show.
     fn table(&self, rows: &[WorkloadAnswer], format: Format) -> Vec<String> {
         if !rows.is_empty() {
-            return table(rows, format).lines_within(if format == Format::Wide { None } else { terminal_width() });
+            return workload_table::of(rows, format).lines_within(if format == Format::Wide {
+                None
+            } else {
+                terminal_width()
+            });
         }
         vec![match &self.namespace {
             Some(namespace) => format!("belay has applied no workload in namespace {namespace} (-A: in all)."),
@@ -240,12 +270,21 @@ impl StatusQuery {
         let revisions = if lines_only { Revisions::LeftOut } else { Revisions::Shown };
         let enough = signals::asked_to_stop();
         tokio::pin!(enough);
+        let is_drawn = matches!(format, Format::Table | Format::Wide) && Screen::is_there();
+        let mut was_unanswered = false;
         loop {
-            let (memory, rows) = self.rows(revisions).await?;
-            if before.is_empty() {
+            let StatusFound { memory, rows, unanswered } = self.rows(revisions).await?;
+            if before.is_empty() && unanswered.is_none() {
                 self.check(&rows).await?;
             }
             let (_, mut lines) = self.heads(&memory, &rows);
+            let outage = unanswered.map(|error| self.unanswered_line(&error.to_string()));
+            let is_news = !std::mem::replace(&mut was_unanswered, outage.is_some());
+            match outage {
+                Some(line) if is_drawn => lines.insert(0, line),
+                Some(line) if is_news => progress(line),
+                _ => {}
+            }
             match format {
                 Format::Json | Format::Yaml | Format::Name => {
                     let changed: Vec<WorkloadAnswer> =
@@ -325,57 +364,4 @@ fn in_the_way(trouble: &TroubleAnswer) -> String {
 fn row(key: &ObjectKey, live: &Value, memory: &SourceHistories) -> WorkloadAnswer {
     let source = marks::label(live, marks::SOURCE).unwrap_or_default();
     WorkloadAnswer::of_live(key, source, &LiveWorkload::of(key, live), memory.sources.get(source))
-}
-
-fn table(rows: &[WorkloadAnswer], format: Format) -> Table {
-    let now = Clock::system().now();
-    let mut headings = vec!["SOURCE", "OBJECT", "COMMIT", "STATE", "PODS", "SINCE", "MESSAGE"];
-    if format == Format::Wide {
-        headings.splice(5..5, ["UPDATED", "READY", "AVAILABLE"]);
-    }
-    let mut table = Table::new(&headings).whole(&["OBJECT"]).optional(&["SINCE", "COMMIT", "PODS"]);
-    for row in rows {
-        let mut message = row.message.clone();
-        if let Some(deadline) = row.deadline {
-            message = match deadline.duration_since(now) {
-                left if left.is_positive() => format!("{message}; fails in {} unless something moves", duration(left)),
-                _ => format!("{message}; past its deadline"),
-            };
-        }
-        let mut cells: Vec<Cell> = vec![
-            row.source.clone().into(),
-            row.object.to_string().into(),
-            row.commit.chars().take(7).collect::<String>().into(),
-            state(row.state),
-            match Workload::of(&row.object) {
-                Some(_) => format!("{} {}/{}", bar(row), row.available, row.desired).trim_start().into(),
-                None => NO_PODS.into(),
-            },
-            row.since.map(|since| age(since, now)).unwrap_or_default().into(),
-            message.into(),
-        ];
-        if format == Format::Wide {
-            let of_pods = Workload::of(&row.object).is_some();
-            let counts = [row.updated, row.ready, row.available];
-            let counts = counts.map(|count| Cell::from(if of_pods { count.to_string() } else { NO_PODS.to_owned() }));
-            cells.splice(5..5, counts);
-        }
-        table.row(cells);
-    }
-    table
-}
-
-/// Draws the progress of a rollout: pods that are updated and available, updated and ready, updated, and those that are
-/// not; at most ten of them.
-fn bar(row: &WorkloadAnswer) -> String {
-    const LONGEST: i64 = 10;
-    if row.desired <= 0 || !matches!(row.state, ObjectState::Progressing | ObjectState::RollingBack) {
-        return String::new();
-    }
-    let length = row.desired.min(LONGEST);
-    let part = |count: i64| usize::try_from((count.clamp(0, row.desired) * length) / row.desired).unwrap_or_default();
-    let (done, begun) = (part(row.updated.min(row.available)), part(row.updated));
-    let ready = part(row.updated.min(row.ready)).clamp(done, begun);
-    let all = usize::try_from(length).unwrap_or_default();
-    "●".repeat(done) + &"◕".repeat(ready - done) + &"◐".repeat(begun - ready) + &"○".repeat(all - begun)
 }

@@ -12,6 +12,7 @@ mod stateful_set;
 mod wrong_pods;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::manifest::ObjectKey;
@@ -38,7 +39,8 @@ pub struct Health {
 }
 
 /// The standing of an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Standing {
     /// Everything that it should have is there.
     Complete,
@@ -60,7 +62,7 @@ pub struct Failure {
 }
 
 /// The numbers of a workload's pods. Their growth is progress.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// Pods wanted.
     pub desired: i64,
