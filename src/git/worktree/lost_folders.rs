@@ -1,15 +1,20 @@
 //! Folders of a working copy in whose place there is something else by now: a symbolic link, a submodule, or a file.
+//!
+//! Such a place has something else in the newest commit already, and in all between, or only on the disk. The search goes back
+//! with the places that have: it reads a folder of a commit only if there is such a place below, and if it differs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::Path;
 
-use git2::{Commit, Delta, ErrorCode, ObjectType, Oid, Tree};
+use git2::{Commit, ErrorCode, ObjectType, Oid, Tree, TreeWalkMode, TreeWalkResult};
+use tracing::trace;
 
 use super::revision::LARGEST;
 use super::working_copy::WorkingCopy;
 use crate::git::error::{GitError, while_doing};
 use crate::git::read::tree::EntryKind;
+use belay_core::manifest::{is_manifest, is_passed_over};
 
 /// The most commits that are searched for the one in which a folder was there last, the first parent of each.
 const COMMITS: usize = 1000;
@@ -29,16 +34,30 @@ struct LostFolderSearch<'a, W> {
     /// The tree in which folders are missing; `None` for the files on the disk.
     end: Option<&'a Tree<'a>>,
     wanted: W,
-    /// The trees that were compared already.
-    newer: Vec<Oid>,
     /// The things in the place of folders at the end; `None` where there is a folder, or nothing.
     now: HashMap<String, Option<EntryKind>>,
     found: BTreeMap<String, LostFolder>,
 }
 
+/// The places in a folder, by name, that have been something else than a folder ever since.
+#[derive(Default)]
+struct TreePlaces {
+    /// The folder's tree, as it was seen last.
+    tree: Option<Oid>,
+    at: BTreeMap<String, TreePlace>,
+}
+
+enum TreePlace {
+    /// Such a place.
+    Else,
+    /// A folder with such places.
+    Folder(TreePlaces),
+}
+
 impl WorkingCopy {
     /// Returns the folders, by path, that held wanted files and in whose place there is something else: in a revision,
-    /// or, without one, on the disk. A folder that was away meanwhile is none of them.
+    /// or, without one, on the disk. A folder that was away meanwhile is none of them, and one in whose place there is a
+    /// manifest is none either.
     ///
     /// # Errors
     ///
@@ -61,75 +80,77 @@ impl WorkingCopy {
         };
         let tree = newest.tree().map_err(reading())?;
         let end = revision.map(|_| &tree);
-        let (newer, now, found) = (Vec::new(), HashMap::new(), BTreeMap::new());
-        let mut search = LostFolderSearch { copy: self, end, wanted, newer, now, found };
-        search.run(&newest).map_err(reading())?;
+        let (now, found) = (HashMap::new(), BTreeMap::new());
+        let mut search = LostFolderSearch { copy: self, end, wanted, now, found };
+        search.run(&newest, &tree).map_err(reading())?;
         Ok(search.found)
     }
 }
 
 impl<W: Fn(&str) -> bool> LostFolderSearch<'_, W> {
-    fn run(&mut self, newest: &Commit<'_>) -> Result<(), git2::Error> {
+    fn run(&mut self, newest: &Commit<'_>, tree: &Tree<'_>) -> Result<(), git2::Error> {
+        let (mut places, files) = places(tree)?;
         if self.end.is_none() {
-            self.on_disk(&newest.tree()?)?;
+            files.into_iter().try_for_each(|(path, blob)| self.gone(&path, blob))?;
         }
         let mut commit = newest.clone();
         for _ in 0..COMMITS {
+            if places.at.is_empty() {
+                break;
+            }
             // A shallow clone ends where a parent is missing.
             let Ok(parent) = commit.parent(0) else { break };
-            self.between(&parent.tree()?, &commit.tree()?)?;
-            self.newer.push(commit.tree_id());
+            self.go_back(&mut places, parent.tree_id(), "")?;
             commit = parent;
         }
         Ok(())
     }
 
-    /// Finds the folders of the newest commit that are something else on the disk.
-    fn on_disk(&mut self, tree: &Tree<'_>) -> Result<(), git2::Error> {
-        let mut files = Vec::new();
-        tree.walk(git2::TreeWalkMode::PreOrder, |root, entry| {
-            if let (Ok(name), Some(ObjectType::Blob)) = (entry.name(), entry.kind()) {
-                files.push((format!("{root}{name}"), entry.id()));
-            }
-            git2::TreeWalkResult::Ok
-        })?;
-        files.into_iter().try_for_each(|(path, blob)| self.gone(&path, blob))
-    }
-
-    /// Finds the folders of a commit that are something else in the next one, and in all others up to the end.
-    fn between(&mut self, before: &Tree<'_>, after: &Tree<'_>) -> Result<(), git2::Error> {
-        if before.id() == after.id() {
+    /// Goes back to a folder of a parent: finds the places that were folders there, and forgets those that were nothing.
+    fn go_back(&mut self, places: &mut TreePlaces, tree: Oid, folder: &str) -> Result<(), git2::Error> {
+        if places.tree.replace(tree) == Some(tree) {
             return Ok(());
         }
-        let diff = self.copy.repository().diff_tree_to_tree(Some(before), Some(after), None)?;
-        for delta in diff.deltas().filter(|delta| delta.status() == Delta::Deleted) {
-            let file = delta.old_file();
-            let Some(path) = file.path().and_then(Path::to_str) else { continue };
-            let Some((folder, _)) = self.replaced(path) else { continue };
-            // It was found in a newer commit, or was away in between.
-            let is_newest = |lost: &LostFolder| lost.files.contains_key(path);
-            if self.found.get(&folder).is_some_and(is_newest) || !self.is_replaced_since(&folder, after)? {
-                continue;
+        trace!(%tree, folder, "a tree is read");
+        let copy = self.copy;
+        let before = copy.repository().find_tree(tree)?;
+        let mut left = Vec::new();
+        for (name, place) in &mut places.at {
+            let was = before.get_name(name);
+            let was_folder = was.as_ref().filter(|was| was.kind() == Some(ObjectType::Tree)).map(|was| was.id());
+            let stays = match (place, was_folder) {
+                (TreePlace::Else, Some(tree)) => {
+                    self.lost(&format!("{folder}{name}"), tree)?;
+                    false
+                }
+                (TreePlace::Else, None) => was.is_some(),
+                (TreePlace::Folder(_), None) => false,
+                (TreePlace::Folder(below), Some(tree)) => {
+                    self.go_back(below, tree, &format!("{folder}{name}/"))?;
+                    !below.at.is_empty()
+                }
+            };
+            if !stays {
+                left.push(name.clone());
             }
-            self.gone(path, file.id())?;
         }
+        left.iter().for_each(|name| drop(places.at.remove(name)));
         Ok(())
     }
 
-    /// Returns true when there was something in the place of a folder in a tree, and in all newer ones.
-    fn is_replaced_since(&self, folder: &str, tree: &Tree<'_>) -> Result<bool, git2::Error> {
-        let is_replaced = |tree: &Tree<'_>| {
-            tree.get_path(Path::new(folder)).is_ok_and(|entry| entry.kind() != Some(ObjectType::Tree))
-        };
-        if !is_replaced(tree) {
-            return Ok(false);
+    /// Notes the files of a folder in whose place there has been something else ever since.
+    fn lost(&mut self, folder: &str, tree: Oid) -> Result<(), git2::Error> {
+        if self.replaced(&format!("{folder}/")).is_none() {
+            return Ok(());
         }
-        for newer in &self.newer {
-            if !is_replaced(&self.copy.repository().find_tree(*newer)?) {
-                return Ok(false);
+        let mut files = Vec::new();
+        self.copy.repository().find_tree(tree)?.walk(TreeWalkMode::PreOrder, |below, entry| {
+            if let (Ok(name), Some(ObjectType::Blob)) = (entry.name(), entry.kind()) {
+                files.push((format!("{folder}/{below}{name}"), entry.id()));
             }
-        }
-        Ok(true)
+            TreeWalkResult::Ok
+        })?;
+        files.into_iter().try_for_each(|(path, blob)| self.gone(&path, blob))
     }
 
     /// Notes a file that was in a folder which is something else now.
@@ -178,6 +199,38 @@ impl<W: Fn(&str) -> bool> LostFolderSearch<'_, W> {
             () => None,
         }
     }
+}
+
+impl TreePlaces {
+    fn add(&mut self, path: &str) {
+        match path.split_once('/') {
+            None => drop(self.at.insert(path.to_owned(), TreePlace::Else)),
+            Some((folder, rest)) => {
+                let below =
+                    self.at.entry(folder.to_owned()).or_insert_with(|| TreePlace::Folder(TreePlaces::default()));
+                if let TreePlace::Folder(below) = below {
+                    below.add(rest);
+                }
+            }
+        }
+    }
+}
+
+/// Returns the places in a tree that have something else than a folder or a manifest, and its files.
+fn places(tree: &Tree<'_>) -> Result<(TreePlaces, Vec<(String, Oid)>), git2::Error> {
+    let (mut places, mut files) = (TreePlaces::default(), Vec::new());
+    tree.walk(TreeWalkMode::PreOrder, |folder, entry| {
+        let Some((name, kind)) = entry.name().ok().zip(entry.kind()) else { return TreeWalkResult::Ok };
+        let path = format!("{folder}{name}");
+        if kind != ObjectType::Tree && !is_manifest(&path) && !is_passed_over(&path) {
+            places.add(&path);
+        }
+        if kind == ObjectType::Blob {
+            files.push((path, entry.id()));
+        }
+        TreeWalkResult::Ok
+    })?;
+    Ok((places, files))
 }
 
 fn kind_in(tree: &Tree<'_>, path: &str) -> Option<EntryKind> {

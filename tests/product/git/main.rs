@@ -11,6 +11,7 @@ mod hostile_answers;
 mod hostile_packs;
 mod hostile_servers;
 mod killed;
+mod lost_folders;
 mod many_parents;
 mod mirror;
 mod random;
