@@ -161,6 +161,40 @@ fn what_is_doubtful_is_a_warning() {
     assert!(!rendered.out.contains("namespace: shop\n"), "{rendered:?}");
 }
 
+/// A repository that is on its way from Flux has dozens of them.
+#[test]
+fn what_another_tool_acts_on_is_told_once_for_each_kind() {
+    let folder = repository();
+    let object = |group: &str, kind: &str, name: &str| {
+        format!("apiVersion: {group}\nkind: {kind}\nmetadata: {{name: {name}, namespace: flux-system}}\n")
+    };
+    for name in ["c", "a", "b", "e", "d"] {
+        let kustomization = object("kustomize.toolkit.fluxcd.io/v1", "Kustomization", name);
+        write(folder.path(), &format!("flux/{name}.yaml"), &kustomization);
+    }
+    write(folder.path(), "flux/a-release.yaml", &object("helm.toolkit.fluxcd.io/v2", "HelmRelease", "web"));
+    let argo = ["one", "two"].map(|name| object("argoproj.io/v1alpha1", "Application", name)).join("---\n");
+    write(folder.path(), "argo.yaml", &argo);
+    let checked = belay(folder.path(), "check");
+    assert_eq!(checked.code, 0, "{checked:?}");
+    let told: Vec<&str> = checked.out.lines().filter(|line| line.contains("belay does not act on")).collect();
+    assert_eq!(
+        told,
+        [
+            "warning: argo.yaml:2:7: these 2 objects of the kind Application are Argo CD's, and belay does not act on them \
+             (`belay import` writes the sources that do the same as flux-system/one, flux-system/two)",
+            "warning: flux/a-release.yaml:2:7: this HelmRelease is Flux's, and belay does not act on it (`belay import` \
+             writes the source that does the same as flux-system/web)",
+            "warning: flux/a.yaml:2:7: these 5 objects of the kind Kustomization are Flux's, and belay does not act on them \
+             (`belay import` writes the sources that do the same as flux-system/a, flux-system/b, flux-system/c and 2 more)",
+        ],
+        "{checked:?}"
+    );
+    assert!(checked.err.contains("and 3 warnings."), "{checked:?}");
+    let json: Value = serde_json::from_str(&belay(folder.path(), "check -o json").out).unwrap();
+    assert_eq!(json["warnings"].as_array().map(Vec::len), Some(3), "{json:#}");
+}
+
 #[test]
 fn two_units_that_render_one_object_are_both_named() {
     let Some(_) = tools_folder() else { return };

@@ -44,7 +44,7 @@ pub(super) fn warn(report: &mut Report<'_>, subject: &Subject, key: &ObjectKey, 
     }
     if let Some(tool) = other_tool(group, kind) {
         let span = object.get("kind").map_or_else(|| object.span(), At::span);
-        let words = Words::at_value(span, format!("this {kind} is {tool}'s, and belay does not act on it"));
+        let words = Words::at_value(span, left_to_other_tool(kind, tool));
         report.warn(subject, words.hint("`belay import` writes the source that does the same"));
     }
     if OF_TEXTS.contains(&(group, kind)) {
@@ -69,6 +69,12 @@ pub(super) fn warn(report: &mut Report<'_>, subject: &Subject, key: &ObjectKey, 
     };
     let words = Words::at_value(*span, format!("belay puts nothing in the place of {shown}"));
     report.warn(subject, words.hint("write the value, or let `replacements` of a kustomization put it in"));
+}
+
+/// Returns the warning about an object of this kind, which is another tool's.
+#[must_use]
+pub fn left_to_other_tool(kind: &str, tool: &str) -> String {
+    format!("this {kind} is {tool}'s, and belay does not act on it")
 }
 
 /// Returns the tool whose controllers act on objects of a kind.

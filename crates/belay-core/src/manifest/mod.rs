@@ -31,7 +31,7 @@ pub mod yaml;
 
 pub use compact::Compact;
 pub use complaint::{Complaint, Excerpt, Note};
-pub use doubts::other_tool;
+pub use doubts::{left_to_other_tool, other_tool};
 pub use hash::ManifestHash;
 pub use helm_hooks::{AFTER, HOOK_RUN, HookDeletion, ONCE, UPGRADE, deletes_hook};
 pub use hidden::is_hidden;

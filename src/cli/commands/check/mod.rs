@@ -2,6 +2,7 @@
 
 mod cluster_fields;
 mod empty_folder;
+mod other_tools;
 mod references;
 mod server;
 
@@ -78,5 +79,5 @@ fn look(folder: &Folder) -> (Vec<Complaint>, Vec<Complaint>) {
         let doubts = said.warnings.into_iter().chain(doubts).chain(references::that_lead_nowhere(manifest, &there));
         warnings.extend(doubts.map(|warning| manifest.shown(warning)));
     }
-    (complaints, warnings)
+    (complaints, other_tools::told_once(warnings))
 }
