@@ -92,6 +92,7 @@ mod rolled_pods;
 mod rollout;
 mod rollout_end;
 mod rollout_task;
+mod same_object;
 mod source;
 mod source_completion;
 mod source_dependency;

@@ -43,6 +43,7 @@ impl Source {
         let head = news.head.id.clone();
         self.context.status.change(|source| set(&mut source.head, Some(head.clone())));
         self.set_desired(Arc::clone(&news.desired));
+        let renamed = self.take_renamed(&mut news.removed);
         let objects = self.desired().keys().count();
         let warnings = std::mem::take(&mut news.warnings);
         let desired = self.desired();
@@ -53,12 +54,7 @@ impl Source {
             news | set(&mut source.objects, objects) | set(&mut source.obstacles.warnings, warnings)
         });
         self.name_namespaces();
-        let contradicted: BTreeMap<ObjectKey, String> = self
-            .desired()
-            .contradictions()
-            .into_iter()
-            .filter_map(|complaint| Some((complaint.object.clone()?, complaint.to_string())))
-            .collect();
+        let contradicted = contradicted(&self.desired());
         let changed = changed_configuration(&news);
         let mut requests: PlanRequests = std::mem::take(&mut news.changed)
             .into_iter()
@@ -80,7 +76,7 @@ impl Source {
         let removed = news.removed.keys().filter(|key| !stays(key));
         let charged = |key: &ObjectKey| requests.get(key).and_then(PlanRequest::charged_to).unwrap_or(&head).clone();
         let superseded_by: BTreeMap<ObjectKey, CommitId> =
-            requests.keys().chain(removed).map(|key| (key.clone(), charged(key))).collect();
+            requests.keys().chain(removed).chain(&renamed).map(|key| (key.clone(), charged(key))).collect();
         let keys: BTreeSet<ObjectKey> = superseded_by.keys().cloned().collect();
         info!(commit = head.short(), objects = keys.len(), "planning");
         self.forget_retries(&keys);
@@ -248,6 +244,12 @@ impl Source {
             TaskResult::Served(found)
         });
     }
+}
+
+/// Returns the objects whose manifests are wrong because of another one, with the complaint.
+fn contradicted(desired: &DesiredState) -> BTreeMap<ObjectKey, String> {
+    let complaints = desired.contradictions().into_iter();
+    complaints.filter_map(|complaint| Some((complaint.object.clone()?, complaint.to_string()))).collect()
 }
 
 /// Takes out the objects whose manifests have left, and that are gone: nothing of their rollouts is left to finish.

@@ -144,7 +144,9 @@ async fn left_out(cluster: &Cluster, leaving: &Leaving<'_>) -> Result<Vec<(Objec
         for (key, live) in found {
             let is_ours = prunable(&key, &live, source, cluster.default_namespace()) != Prunable::NotOurs;
             let stays_here = live["metadata"].get("deletionTimestamp").is_none();
-            if is_ours && stays_here && !leaving.mentioned.contains(&key) {
+            let is_named = |named: &ObjectKey| !key.is_built_in() && named.may_name(&key, served.namespaced);
+            let is_mentioned = leaving.mentioned.contains(&key) || leaving.mentioned.iter().any(is_named);
+            if is_ours && stays_here && !is_mentioned {
                 left.push((key, served.clone(), live));
             }
         }

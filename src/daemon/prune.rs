@@ -146,7 +146,7 @@ fn trigger(context: &Context, charged: &Charged, live: &Value) -> Trigger {
 /// The object that is to be deleted, as far as it can be found.
 enum FoundObject {
     Live(Served, Box<Value>),
-    /// It is not there, is on its way out, or may not be read.
+    /// It is not there, is on its way out, may not be read, or is in the repository under another name.
     Nothing,
     /// It can't be read now. It is searched for again.
     NotServed,
@@ -169,9 +169,14 @@ async fn find(context: &Context, manifest: &Manifest) -> FoundObject {
     context
         .status
         .trouble(&key.to_string(), found.as_ref().err().filter(|error| error.is_own()).map(ToString::to_string));
+    let desired = context.repository.desired();
     match found {
         // An object that is being deleted already needs no second deletion.
         Ok(Some((_, live))) if live["metadata"].get("deletionTimestamp").is_some() => FoundObject::Nothing,
+        Ok(Some((served, _))) if desired.written_as(key, served.namespaced).is_some() => {
+            info!(object = %key, "the repository has it under another name");
+            FoundObject::Nothing
+        }
         Ok(Some((served, live))) => FoundObject::Live(served, Box::new(live)),
         Err(error) if error.is_own() => {
             warn!(object = %key, %error, "its manifest has left, and it can't be read: it is looked for again");
@@ -191,7 +196,7 @@ pub(super) async fn delete(work: &mut RolloutTask) -> Result<Outcome, Cancelled>
     work.unless_cancelled(work.turn.comes()).await?;
     let key = work.planned.wanted.key.clone();
     let Some(live) = work.read().await? else { return work.end(Outcome::Pruned, None).await };
-    if let Some(reason) = not_any_more(work, &live) {
+    if let Some(reason) = not_any_more(work, &live).or_else(|| written_otherwise(work)) {
         return work.end(Outcome::Rejected, Some(reason)).await;
     }
     work.step(StepKind::Applying, "about to delete it").await?;
@@ -265,6 +270,14 @@ fn not_any_more(work: &RolloutTask, live: &Value) -> Option<Reason> {
     let (context, key) = (&work.context, &work.planned.wanted.key);
     let may = prunable(key, live, &context.config.name, context.cluster.default_namespace()) == Prunable::Yes;
     (!may).then(changed_meanwhile)
+}
+
+/// Returns the reason not to delete an object that the repository has under another name by now.
+fn written_otherwise(work: &RolloutTask) -> Option<Reason> {
+    let desired = work.context.repository.desired();
+    let name = desired.written_as(&work.planned.wanted.key, work.served.namespaced)?;
+    let message = format!("it is not to be deleted any more: the repository has it as {name}");
+    Some(Reason::new(ReasonCode::PruneRefused, message))
 }
 
 fn changed_meanwhile() -> Reason {

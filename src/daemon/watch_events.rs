@@ -17,7 +17,7 @@ use belay_core::rollout::{Hold, LiveWorkload, Note, Outcome, Reason, Workload, i
 impl Source {
     /// Takes the observations of the watches.
     pub(super) fn saw(&mut self, seen: Seen) {
-        match seen {
+        match self.under_its_name(seen) {
             Seen::Live(key, text) => {
                 self.context.status.trouble(&format!("{key}{SIZE}"), None);
                 let mut live = text.read();

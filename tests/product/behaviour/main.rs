@@ -31,6 +31,7 @@ mod accidents_are_refused;
 mod all_is_quiet_once_it_is_rolled_out;
 mod an_api_server_comes_and_goes;
 mod an_idle_daemon_asks_for_nothing;
+mod an_object_has_one_name;
 mod an_undo_is_respected_in_every_state;
 mod an_undo_with_kubectl_is_respected;
 mod answers_in_json_over_http;

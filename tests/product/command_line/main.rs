@@ -6,6 +6,7 @@ mod support;
 
 mod cluster_port;
 mod fixture;
+mod planned_names;
 mod program;
 mod schema;
 mod served;
