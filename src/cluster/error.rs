@@ -143,10 +143,10 @@ impl ClusterError {
     }
 
     /// Returns true when only this object is in trouble, and waits for it with a limit: it can't be served, or what it
-    /// needs is being deleted.
+    /// needs is missing, or is being deleted.
     #[must_use]
     pub fn is_waited_for_with_a_limit(&self) -> bool {
-        self.is_own() || matches!(self, ClusterError::InDeletion { .. })
+        self.is_own() || matches!(self, ClusterError::InDeletion { .. } | ClusterError::Missing { .. })
     }
 
     /// Returns the same error, of an API server that is ready all the same.

@@ -3,6 +3,7 @@
 use serde_json::Value;
 use tracing::{info, warn};
 
+use super::missing::comes;
 use super::patience::GaveUp;
 use super::prune;
 use super::refused::complaints;
@@ -99,7 +100,7 @@ impl RolloutTask {
         let key = &self.planned.wanted.key;
         let mut backoff = Backoff::default();
         let (mut told, mut logged, since) = (false, cluster::LoggedTrouble::default(), NotServedSince::default());
-        let mut room = room;
+        let (mut room, mut missing) = (room, None);
         loop {
             if self.cancel.is_cancelled() {
                 return Err(Cancelled);
@@ -139,11 +140,14 @@ impl RolloutTask {
                     self.step(StepKind::Waiting, &error.to_string()).await?;
                 }
             }
+            if matches!(error, ClusterError::Missing { .. }) {
+                missing.get_or_insert_with(|| self.context.missing.tell(key));
+            }
             let wait = backoff.after(&error);
             logged.tell(&error, wait);
             room = self
                 .unless_cancelled(async {
-                    tokio::time::sleep(wait).await;
+                    drop(tokio::time::timeout(wait, comes(missing.as_mut())).await);
                     self.context.requests.room_for(body.text().len()).await
                 })
                 .await?;

@@ -13,6 +13,7 @@ use super::dependent_locks::DependentLocks;
 use super::finished_jobs::FinishedJobs;
 use super::journal_queue::JournalQueue;
 use super::kept_holds::KeptHolds;
+use super::missing::MissingNews;
 use super::noted_disputes::NotedDisputes;
 use super::queued_events::about;
 use super::repository::Repository;
@@ -55,6 +56,8 @@ pub(super) struct Context {
     pub finished_jobs: FinishedJobs,
     /// The configuration that goes back with a workload.
     pub dependents: DependentLocks,
+    /// The objects that wait for something which is not there.
+    pub missing: MissingNews,
 }
 
 impl Context {

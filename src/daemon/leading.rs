@@ -22,6 +22,7 @@ use super::journal_queue::JournalQueue;
 use super::kept_holds::KeptHolds;
 use super::leadership::{Leader, lease_name};
 use super::liveness::Liveness;
+use super::missing::MissingNews;
 use super::noted_disputes::NotedDisputes;
 use super::queued_events::EventQueue;
 use super::repository::{Away, Repository};
@@ -125,6 +126,7 @@ impl Parts {
             events: Events::default(),
             finished_jobs: FinishedJobs::new(self.config.lease_namespace(), lease_name(name)),
             dependents: DependentLocks::default(),
+            missing: MissingNews::default(),
             config: self.config.clone(),
         });
         let (source, prune, drift, interval) =

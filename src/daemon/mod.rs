@@ -49,6 +49,8 @@ mod look;
 mod lost_folder;
 mod made;
 mod manual_rollback;
+mod missing;
+mod missing_watch;
 mod noted_disputes;
 mod offline_start;
 mod on_outage;
@@ -369,7 +371,7 @@ impl Daemon {
                 Err(error) => stop.run_until_cancelled(place.opened_after(error, &publisher, &pool)).await,
             };
             if let Some(mirror) = opened {
-                parts(mirror).lead(leader, stop).await;
+                Box::pin(parts(mirror).lead(leader, stop)).await;
             }
         };
         self.sources.spawn(following.instrument(span));

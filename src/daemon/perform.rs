@@ -66,6 +66,7 @@ impl Source {
             Effect::Search { plan } => self.search_for_what_left(plan),
             Effect::Retry(tries) => tries.into_iter().for_each(|(recheck, number)| self.retry(recheck, number)),
             Effect::InTheWay(key, message) => self.context.status.trouble(&key.to_string(), Some(message)),
+            Effect::Missing(key) => self.watch_for_missing([key].into()),
             Effect::StillRefused(key, reason) => self.still_refused(&key, reason),
             Effect::NoDrift(key) => self.no_drift(&key),
             Effect::ReportDrift { key, served, by, fields } => self.report_drift(&key, served, by, &fields),

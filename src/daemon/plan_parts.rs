@@ -17,7 +17,7 @@ use crate::backoff::Backoff;
 use crate::cluster::{ClusterError, ObjectText, Served};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
-    PlanStep, Planned, Reason, ReasonCode, Wanted, is_configuration, note_planned_configuration,
+    PlanStep, Planned, Reason, ReasonCode, Trigger, Wanted, is_configuration, note_planned_configuration,
 };
 
 /// The time without results of planning after which outstanding objects wait by themselves.
@@ -185,7 +185,8 @@ impl Planner<'_> {
                 live
             }
         };
-        let try_new = new.load(Ordering::Relaxed) <= self.try_new;
+        // One that is tried again was not made before, for a reason that may be there still.
+        let try_new = new.load(Ordering::Relaxed) <= self.try_new || wanted.trigger == Trigger::Retry;
         let kept = wanted.clone();
         let prepared = match live {
             Ok(live) => self.prepare(served, wanted, live, try_new).await,

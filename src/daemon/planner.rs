@@ -177,8 +177,8 @@ impl Planner<'_> {
                             None => step,
                         }
                     }
-                    // Its namespace or kind may come with this very plan.
-                    Err(ClusterError::Missing { .. }) => {
+                    // Its namespace or kind may come with this very plan. One that is tried again is tried alone.
+                    Err(ClusterError::Missing { .. }) if wanted.trigger != Trigger::Retry => {
                         self.cluster.forget_group(&wanted.key.group);
                         make(wanted, &body)
                     }

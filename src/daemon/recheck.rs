@@ -34,9 +34,12 @@ pub(super) struct Dependencies {
 /// given up before it was sent. Its absence from the cluster is nobody's undo.
 fn was_never_applied(record: &Record) -> bool {
     let is_tried_again = || record.reason.as_ref().is_some_and(is_tried_again);
-    let is_given_up = |reason: &Reason| matches!(reason.code, ReasonCode::NotServed | ReasonCode::DeletionHangs);
+    let is_given_up = |reason: &Reason| reason.code.is_waited_for_with_a_limit();
+    let is_missing = |reason: &Reason| reason.code == ReasonCode::Missing;
     match record.outcome {
         Outcome::Suspended => true,
+        // Its namespace or its kind went, and the object with it.
+        Outcome::Failed if record.reason.as_ref().is_some_and(is_missing) => true,
         _ if matches!(record.trigger, Trigger::Drift(_)) => false,
         Outcome::Rejected => is_tried_again(),
         Outcome::Failed => record.reason.as_ref().is_some_and(is_given_up),

@@ -13,7 +13,7 @@ use super::status::put_or_remove;
 use super::until_served::beyond_limit;
 use crate::cluster::Served;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Outcome, Planned, Reason, Record, RecordId};
+use belay_core::rollout::{Outcome, Planned, Reason, ReasonCode, Record, RecordId};
 
 impl Repository {
     /// Returns the namespaces of the objects that it has.
@@ -45,9 +45,10 @@ impl Source {
         }
     }
 
-    /// Tries an object again whose rollout was given up because it is not served, or because something is being deleted.
+    /// Tries an object again whose rollout was given up because it is not served, or because something is missing or is being
+    /// deleted.
     pub(super) fn retry_if_given_up(&mut self, record: &Record) {
-        let is_given_up = record.reason.as_ref().is_some_and(|reason| cause_of(reason) == RetryCause::Limited);
+        let is_given_up = record.reason.as_ref().is_some_and(|reason| reason.code.is_waited_for_with_a_limit());
         if record.outcome == Outcome::Failed && is_given_up && self.desired().has(&record.object) {
             self.state.retries.put_off(&record.object, RetryCause::Refused, Instant::now());
         }
@@ -65,12 +66,15 @@ impl Source {
     }
 
     /// Lets a manifest wait for something that does not exist yet, that belay has no right for, or that the API server
-    /// can't serve now: it is tried again by itself, under the same record. An object that can't be served, or that waits
-    /// for a deletion, is given up after `outage_timeout`, and tried again all the same, under another record.
+    /// can't serve now: it is tried again by itself, under the same record. Only a missing right is waited for without a
+    /// limit; everything else is given up after `outage_timeout`, and tried again all the same, under another record.
     pub(super) fn wait_for(&mut self, id: RecordId, earlier: Option<Record>, planned: &Planned, reason: &Reason) {
         let (key, now) = (planned.wanted.key.clone(), Instant::now());
         let cause = cause_of(reason);
         let waited = self.state.retries.put_off(&key, cause, now);
+        if reason.code == ReasonCode::Missing {
+            self.watch_for_missing([key.clone()].into());
+        }
         let limit = self.context.config.outage_timeout.0;
         if cause != RetryCause::Limited || waited < limit {
             return self.let_wait(id, earlier, planned, reason.message.clone());

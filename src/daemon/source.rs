@@ -34,6 +34,7 @@ impl Source {
             self.liveness.answer();
             self.renew_history_if_lost();
             self.publish_settled();
+            self.end_missing_watch();
             let context = Arc::clone(&self.context);
             let check_at = self.state.next_check().into_iter().chain(self.next_pod_look()).min();
             tokio::select! {
@@ -46,6 +47,8 @@ impl Source {
                 },
                 Some(seen) = self.watches.seen.recv(), if self.state.drift.comparing.len() < AT_ONCE => self.contained(|source| source.saw(seen)),
                 Some(seen) = self.watches.autoscalers_seen.recv() => self.contained(|source| source.saw_autoscaler(seen)),
+                seen = self.watches.missing.seen() => self.contained(|source| source.saw_missing(seen)),
+                objects = context.missing.news() => self.watch_for_missing(objects),
                 () = moved(self.fetching.wake.as_deref()) => self.state.fetch.look_soon(Instant::now()),
                 () = self.completion.asked.look.notified() => self.state.fetch.look_soon(Instant::now()),
                 () = self.completion.asked.retry.notified() => {
@@ -89,6 +92,7 @@ impl Source {
                     self.ask_for(missed, KINDS_AGAIN);
                 }
             }
+            TaskResult::MissingServed(kinds) => self.watch_missing(&kinds),
             TaskResult::Checked(plan, prepared) => self.on(Event::Checked { plan, prepared }),
             TaskResult::Searched(CheckResult { plan, prepared, searched, suspended }) => {
                 suspended.iter().for_each(|served| self.watch(served));

@@ -12,7 +12,7 @@ use tracing::{info, warn};
 use super::context::Context;
 use super::head_change::{Charged, HeadChange};
 use super::rollout_task::{End, RolloutEnd};
-use super::state::Source;
+use super::state::{RetryCause, Source};
 use super::status::{SourceStatus, put_or_remove};
 use super::task_result::{EndedRecord, TaskResult};
 use crate::config::OnFailure;
@@ -25,7 +25,7 @@ use belay_core::rollout::{
 
 impl Source {
     /// Takes up the bad ends from before the daemon stopped, from the newest record of each object.
-    pub(super) fn resume_standings(&self) {
+    pub(super) fn resume_standings(&mut self) {
         let source = &self.context.config.name;
         let noted = self.context.history.object_standings(source).unwrap_or_else(|error| {
             warn!(%error, "failed to ask the history what had ended badly");
@@ -50,6 +50,10 @@ impl Source {
         }
         noted.keys().filter(|key| !standings.contains_key(*key)).for_each(|key| self.note_standing(key, None));
         for (key, standing) in standings {
+            // No watch tells of an object whose kind is missing.
+            if standing.reason.as_ref().is_some_and(|reason| reason.code == ReasonCode::Missing) {
+                self.state.retries.put_off(&key, RetryCause::Refused, Instant::now());
+            }
             self.note_standing(&key, Some(standing));
         }
     }

@@ -13,6 +13,7 @@ use super::context::Context;
 use super::deferred_kinds::DeferredKinds;
 use super::desired_state::DesiredState;
 use super::liveness::LoopHeartbeat;
+use super::missing::MissingWatch;
 use super::queued_events::EventQueue;
 use super::repository::Repository;
 use super::source_dependency::DependencyRequest;
@@ -107,6 +108,8 @@ pub(super) struct Watches {
     /// The autoscalers of the cluster, wherever they come from.
     pub autoscalers: Watched,
     pub autoscalers_seen: mpsc::Receiver<Seen>,
+    /// Namespaces and definitions, while an object misses one.
+    pub missing: MissingWatch,
 }
 
 impl Watches {
@@ -116,7 +119,8 @@ impl Watches {
         let (autoscalers, autoscalers_seen) = cluster.watched("");
         let (deferred, faults) = (DeferredKinds::default(), BTreeMap::new());
         let (asked_for, unlisted) = (None, BTreeSet::new());
-        Watches { watched, seen, deferred, faults, asked_for, unlisted, autoscalers, autoscalers_seen }
+        let missing = MissingWatch::default();
+        Watches { watched, seen, deferred, faults, asked_for, unlisted, autoscalers, autoscalers_seen, missing }
     }
 
     /// Watches a kind of the source.

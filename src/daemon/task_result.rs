@@ -27,6 +27,8 @@ pub(super) enum TaskResult {
     PlanRecorded(Box<PlanRecord>),
     /// The cluster was asked which kinds it serves.
     Served(FoundKinds),
+    /// The cluster was asked how it serves namespaces and definitions, of which one is missing.
+    MissingServed(Vec<Served>),
     /// A live object, with this digest, was compared with its manifest: whether it is as that says.
     Compared(ObjectKey, u64, bool),
     /// The first objects of a plan are applied, or take long.

@@ -1,5 +1,5 @@
 //! Limits the wait of a rollout for one object that a ready API server can't serve, or that needs something which is
-//! being deleted: it keeps no other object waiting meanwhile, and is given up after `outage_timeout`.
+//! missing or is being deleted: it keeps no other object waiting meanwhile, and is given up after `outage_timeout`.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -60,11 +60,11 @@ impl RolloutTask {
         since.get_or_insert_with(Instant::now).elapsed() >= self.context.config.outage_timeout.0
     }
 
-    /// Returns the reason why it is given up that an object is not served, or that what it needs goes.
+    /// Returns the reason why it is given up that an object is not served, or that what it needs is missing or goes.
     pub(super) fn not_served(&self, error: &ClusterError) -> Reason {
         let limit = self.context.config.outage_timeout.0;
         match error {
-            ClusterError::InDeletion { .. } => beyond_limit(error.to_reason(), limit),
+            ClusterError::InDeletion { .. } | ClusterError::Missing { .. } => beyond_limit(error.to_reason(), limit),
             error => beyond_limit(Reason::new(ReasonCode::NotServed, error.to_string()), limit),
         }
     }
@@ -78,6 +78,6 @@ impl RolloutTask {
 /// Returns the reason of a wait that is given up after this time.
 pub(super) fn beyond_limit(reason: Reason, limit: Duration) -> Reason {
     let Reason { code, message } = reason;
-    let what = if code == ReasonCode::DeletionHangs { "waited for" } else { "not served for" };
+    let what = if code == ReasonCode::NotServed { "not served for" } else { "waited for" };
     Reason { code, message: format!("{message}: {what} all of outage_timeout, {} s", limit.as_secs()) }
 }

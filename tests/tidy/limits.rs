@@ -161,6 +161,8 @@ const CLUSTER: &[Row] = &[
     ),
     ("an object that a ready API", &[]),
     ("an object that waits for a", &[]),
+    ("an object that waits for something", &[]),
+    ("an object that belay may", &[]),
     ("an object of which a ready", &["src/daemon/plan_parts.rs PATIENCE"]),
     ("the answer of `/readyz`", &["src/cluster/readiness.rs PROBE_TIMEOUT"]),
     ("a changed kubeconfig", &["src/cluster/connection.rs LOOK"]),

@@ -97,6 +97,8 @@ pub enum Effect {
     Retry(Vec<(Recheck, u64)>),
     /// Reports why an object can't be corrected for now.
     InTheWay(ObjectKey, String),
+    /// Watches for what an object misses.
+    Missing(ObjectKey),
     /// Says why an object is refused by now.
     StillRefused(ObjectKey, Reason),
     /// Withdraws the report about an object that had drifted, if there was one.

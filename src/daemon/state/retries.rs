@@ -27,7 +27,8 @@ pub const MAX_CONCURRENT_RETRIES: usize = 32;
 pub enum RetryCause {
     /// It waits for something; its record, if it has one, is open.
     Waits,
-    /// The API server is ready, and can't serve this object, or something is being deleted first. This wait has an end.
+    /// The API server is ready, and can't serve this object, or something is missing, or is being deleted first. This wait has
+    /// an end.
     Limited,
     /// It was refused, or given up; its record has ended.
     Refused,

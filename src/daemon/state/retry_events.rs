@@ -79,6 +79,13 @@ impl State {
         match &prepared.planned.step {
             // A deletion that nobody waits for yet gets a record; one that was given up stays so.
             PlanStep::Wait(reason) if reason.code != ReasonCode::DeletionHangs || self.retries.cause(key).is_some() => {
+                if reason.code == ReasonCode::Missing {
+                    effects.push(Effect::Missing(key.clone()));
+                }
+                if self.stays_given_up(key, reason) {
+                    self.retries.put_off(key, RetryCause::Refused, now);
+                    return true;
+                }
                 self.retries.put_off(key, cause_of(reason), now);
                 effects.push(Effect::InTheWay(key.clone(), reason.message.clone()));
                 true
@@ -99,6 +106,13 @@ impl State {
         }
     }
 
+    /// Returns true when an object was given up, or refused, and still can't be tried: that is told already, and there is no need
+    /// to try it more often.
+    fn stays_given_up(&self, key: &ObjectKey, reason: &Reason) -> bool {
+        let is_over = matches!(reason.code, ReasonCode::Missing | ReasonCode::NotServed);
+        is_over && self.retries.cause(key) == Some(RetryCause::Refused)
+    }
+
     /// Returns true when the definition of an object's kind is about to change: the object is not tried against the old
     /// one.
     fn definition_is_open(&self, key: &ObjectKey) -> bool {
@@ -115,8 +129,5 @@ pub fn is_definition_of(definition: &ObjectKey, key: &ObjectKey) -> bool {
 
 /// Returns why a waiting object is tried again.
 pub fn cause_of(reason: &Reason) -> RetryCause {
-    match reason.code {
-        ReasonCode::NotServed | ReasonCode::DeletionHangs => RetryCause::Limited,
-        _ => RetryCause::Waits,
-    }
+    if reason.code.is_waited_for_with_a_limit() { RetryCause::Limited } else { RetryCause::Waits }
 }

@@ -89,6 +89,7 @@ mod two_sources_may_not_claim_one_object;
 mod waits_for_deletions_end;
 mod what_history_names_is_kept;
 mod what_is_excluded_is_no_manifest;
+mod what_is_missing_is_waited_for_and_not_for_ever;
 mod what_others_keep_changing;
 mod what_somebody_made_anew_is_belays_again;
 mod what_was_refused_is_tried_again;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::fixture::Fixture;
-use crate::program::{Ran, finish};
+use crate::program::{Ran, belay, finish};
 use crate::reading::told;
 use crate::support::daemon::{broken, config_map, deployment};
 
@@ -114,6 +114,44 @@ async fn once_says_what_is_waited_for_when_its_time_is_over() {
     let waited = stage.run(&["status", "--commit", &commit, "--wait", "--timeout", "100ms"]);
     assert_eq!(waited.code, 4);
     assert!(waited.err.contains(told), "{}", waited.err);
+}
+
+/// A kind that nobody defines and a namespace that nobody makes are given up after `outage_timeout`; `belay retry` names them.
+#[tokio::test(flavor = "multi_thread")]
+async fn once_ends_with_what_is_missing() {
+    let mut stage = Fixture::new().await;
+    stage
+        .repository
+        .write("settings.yaml", config_map("settings", "1").replace("name: ", "namespace: later\n  name: "));
+    stage.repository.write("one.yaml", "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: one}\nspec: {}\n");
+    let commit = stage.repository.commit("Both need something that is missing");
+    stage.repository.push();
+    let file = stage.home.path().join("belay.toml");
+    let repository = stage.repository.path().display().to_string();
+    let text = format!("[[source]]\nname = \"default\"\nrepository = \"{repository}\"\noutage_timeout = \"2s\"\n");
+    std::fs::write(&file, text).unwrap();
+    let mut command = belay(stage.home.path());
+    command.args(["run", "--once", "--timeout", "60s", "--config", &file.display().to_string()]).args(stage.globals());
+    let ran = finish(command, "");
+    assert_eq!(ran.code, 3, "{ran:?}");
+    for words in [
+        "ConfigMap later/settings: failed: ",
+        "waits for the namespace later, which does not exist: ",
+        "kubectl create namespace later",
+        "Widget default/one: failed: ",
+        "waits for the kind Widget of example.com, which the cluster does not know",
+        "add its CustomResourceDefinition to the repository, or install it",
+        "waited for all of outage_timeout, 2 s",
+    ] {
+        assert!(ran.err.contains(words), "{words}: {}", ran.err);
+    }
+    let waited = stage.run(&["status", "--commit", &commit, "--wait"]);
+    assert_eq!(waited.code, 3, "{waited:?}");
+    // The daemon tries it again by itself; somebody may ask for that.
+    for (object, namespace) in [("configmap/settings", "later"), ("widget/one", "default")] {
+        let retried = stage.run(&["retry", object, "-n", namespace]);
+        assert!(retried.code == 0 && retried.out.contains("will be tried again"), "{retried:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

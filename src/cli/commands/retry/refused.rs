@@ -41,7 +41,8 @@ fn refused(history: &History) -> Result<Refused, HistoryError> {
     for source in history.followed()?.into_iter().map(|followed| followed.source) {
         for (key, standing) in history.object_standings(&source)? {
             let code = standing.reason.as_ref().map(|reason| reason.code.clone());
-            if standing.state == ObjectState::Rejected || code == Some(ReasonCode::NotServed) {
+            let is_given_up = matches!(code, Some(ReasonCode::NotServed | ReasonCode::Missing));
+            if standing.state == ObjectState::Rejected || is_given_up {
                 let why = standing.reason.map(|reason| reason.message).unwrap_or_default();
                 found.insert(key, (source.clone(), why));
             }

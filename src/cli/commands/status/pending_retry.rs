@@ -15,7 +15,7 @@ use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::daemon::lease_name;
 use crate::history::{History, HistoryError};
-use belay_core::rollout::{Hold, Lease, Outcome, ReasonCode, Record, Step, StepKind, Workload, is_well, marks};
+use belay_core::rollout::{Hold, Lease, Outcome, Reason, ReasonCode, Record, Step, StepKind, Workload, is_well, marks};
 
 /// The time that a daemon has to notice a released object.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -71,11 +71,12 @@ fn newest_that_are_kept<'a>(history: &History, records: &'a [Record]) -> Result<
     Ok(kept)
 }
 
-/// The objects of a commit that were refused, or not served, as far as nothing newer has become of them.
+/// The objects of a commit that were refused, or given up, as far as nothing newer has become of them.
 fn newest_that_are_refused<'a>(history: &History, records: &'a [Record]) -> Result<Vec<&'a Record>, HistoryError> {
-    let not_served = |record: &Record| record.reason.as_ref().is_some_and(|why| why.code == ReasonCode::NotServed);
+    let is_given_up = |why: &Reason| matches!(why.code, ReasonCode::NotServed | ReasonCode::Missing);
+    let is_given_up = |record: &Record| record.reason.as_ref().is_some_and(is_given_up);
     let mut refused = Vec::new();
-    for record in records.iter().filter(|record| record.outcome == Outcome::Rejected || not_served(record)) {
+    for record in records.iter().filter(|record| record.outcome == Outcome::Rejected || is_given_up(record)) {
         if history.newest(&record.source, &record.object)?.is_some_and(|newest| newest.id == record.id) {
             refused.push(record);
         }

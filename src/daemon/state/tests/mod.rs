@@ -126,6 +126,7 @@ fn word(effect: &Effect) -> String {
     match effect {
         Effect::Look { known } => format!("look, {} is known", known.as_ref().map_or("nothing", CommitId::short)),
         Effect::Fetched(reached) => if *reached { "reached" } else { "not reached" }.to_owned(),
+        Effect::Missing(key) => format!("watch for what {} misses", key.name),
         Effect::LookedAt(at) => format!("looked at {}", at.as_second()),
         Effect::Unreadable(why) => format!("unreadable: {}", why.as_deref().unwrap_or("no")),
         Effect::RepositoryTrouble { message, is_news } => {

@@ -106,6 +106,14 @@ reason_codes! {
     WaitsForAnother,
 }
 
+impl ReasonCode {
+    /// Returns true when an object waits for this with a limit: then its record fails, and it is tried again all the same.
+    #[must_use]
+    pub fn is_waited_for_with_a_limit(&self) -> bool {
+        matches!(self, ReasonCode::DeletionHangs | ReasonCode::Missing | ReasonCode::NotServed)
+    }
+}
+
 /// A word that is not one of belay's own. Only reading a word makes one, so that no two codes have the same word.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OtherCode(Box<str>);
