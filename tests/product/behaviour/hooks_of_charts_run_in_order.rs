@@ -209,3 +209,96 @@ async fn a_hook_is_deleted_as_its_policy_says_and_runs_again_all_the_same() {
     tokio::time::sleep(Duration::from_mins(5)).await;
     assert!(world.get(&job("migrate")).await.is_none(), "it is deleted, and does not run again by itself");
 }
+
+/// Returns a ConfigMap that is a hook, which its Job may need.
+fn script(events: &str, value: &str, policy: &str) -> String {
+    let annotations = format!(
+        "annotations: {{helm.sh/hook: '{events}', helm.sh/hook-weight: '-5', helm.sh/hook-delete-policy: '{policy}'}}"
+    );
+    config_map("script", value).replace("  name: script\n", &format!("  name: script\n  {annotations}\n"))
+}
+
+const SCRIPT: &str = "api/v1/namespaces/default/configmaps/script";
+
+/// Waits until a Job of a commit runs, and checks that the ConfigMap of its hook is there with this value.
+async fn has_its_script(world: &mut World, commit: &str, object: &str, value: &str) {
+    let runs = |source: &belay::daemon::SourceStatus| {
+        let is_it = |key: &belay_core::manifest::ObjectKey| key.to_string() == object;
+        let way = source.under_way.iter().find(|(key, _)| is_it(key));
+        way.is_some_and(|(_, way)| way.commit.as_str() == commit && way.outcome == Outcome::UnderWay)
+    };
+    world.until("it runs", runs).await;
+    assert_eq!(world.get(SCRIPT).await.unwrap_or_else(|| panic!("no script for {object}"))["data"]["A"], value);
+}
+
+/// Helm deletes it when all hooks of its event have succeeded, and makes it anew for the next run.
+#[tokio::test(start_paused = true)]
+async fn other_hooks_are_deleted_as_their_policy_says_and_made_anew() {
+    for (events, job_of_it) in [("pre-install,pre-upgrade", "migrate"), ("post-install,post-upgrade", "smoke")] {
+        let Some((mut world, _)) = chart().await else { return };
+        let object = format!("Job default/{job_of_it}");
+        let second = world.push("chart/templates/script.yaml", &script(events, "1", "hook-succeeded"), "A script");
+        has_its_script(&mut world, &second, &object, "1").await;
+        world.through(&second).await;
+        world.until("it is synced", |source| source.state() == SourceState::Synced).await;
+        assert_eq!(world.record(&second, "ConfigMap default/script").outcome, Outcome::Complete);
+        // It has done its work, and nobody misses it.
+        for restarts in [false, true] {
+            if restarts {
+                world.stop().await;
+                world.start();
+            }
+            tokio::time::sleep(Duration::from_mins(10)).await;
+            assert_eq!(world.get(SCRIPT).await, None, "{events}");
+            world.until("it is synced", |source| source.state() == SourceState::Synced && source.settled).await;
+        }
+        let count = world.records().len();
+        let third = world.push("chart/templates/web.yaml", &deployment("web", "web:3", ""), "Another version");
+        has_its_script(&mut world, &third, &object, "1").await;
+        world.through(&third).await;
+        assert_eq!(world.record(&third, "ConfigMap default/script").outcome, Outcome::Complete, "it was made anew");
+        tokio::time::sleep(Duration::from_mins(10)).await;
+        assert_eq!(world.get(SCRIPT).await, None, "{events}");
+        assert!(world.records().len() > count);
+    }
+}
+
+/// What its Job needs stays for the next try.
+#[tokio::test(start_paused = true)]
+async fn other_hooks_stay_while_one_of_theirs_has_failed() {
+    let Some((mut world, _)) = chart().await else { return };
+    let events = "pre-install,pre-upgrade";
+    world.repository.write("chart/templates/script.yaml", script(events, "1", "hook-succeeded,hook-failed"));
+    let fails = hook("migrate", events, "migrate:2", "exit-after=5s,code=3");
+    let bad = world.push("chart/templates/migrate.yaml", &fails, "A bad migration");
+    world.through(&bad).await;
+    assert_eq!(world.record(&bad, "Job default/migrate").outcome, Outcome::Failed);
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert!(world.get(SCRIPT).await.is_some());
+    let good = world.push("chart/templates/migrate.yaml", &hook("migrate", events, "migrate:3", WELL), "A good one");
+    world.through(&good).await;
+    world.until("all is rolled out", |source| source.state() == SourceState::Synced).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert_eq!(world.get(SCRIPT).await, None);
+}
+
+/// Without a policy it is that of Helm, `before-hook-creation`: it stays until the next run, which replaces it. Nothing that
+/// holds data is deleted.
+#[tokio::test(start_paused = true)]
+async fn other_hooks_without_such_a_policy_stay() {
+    let Some((mut world, _)) = chart().await else { return };
+    let events = "pre-install,pre-upgrade";
+    let volume = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata:\n  name: work\n  annotations: {helm.sh/hook: \
+                  'pre-install,pre-upgrade', helm.sh/hook-delete-policy: hook-succeeded}\nspec:\n  accessModes: [ReadWriteOnce]\n  \
+                  resources: {requests: {storage: 1Gi}}\n";
+    world.repository.write("chart/templates/work.yaml", volume);
+    let second = world.push("chart/templates/script.yaml", &script(events, "1", "before-hook-creation"), "A script");
+    world.through(&second).await;
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert!(world.get(SCRIPT).await.is_some());
+    assert!(world.get("api/v1/namespaces/default/persistentvolumeclaims/work").await.is_some());
+    // Somebody deletes it: it is missed.
+    world.delete(SCRIPT).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert!(world.get(SCRIPT).await.is_some());
+}
