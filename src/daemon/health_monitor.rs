@@ -95,6 +95,8 @@ pub(super) struct HealthMonitor<'a> {
     unheard: Option<tokio::time::Instant>,
     /// True when the inspected object was just read for that.
     is_read: bool,
+    /// True when it was just read because its deadline has passed.
+    is_read_again: bool,
 }
 
 impl RolloutTask {
@@ -150,6 +152,7 @@ impl<'a> HealthMonitor<'a> {
             seen: false,
             unheard,
             is_read: false,
+            is_read_again: false,
         }
     }
 
@@ -160,11 +163,20 @@ impl<'a> HealthMonitor<'a> {
         loop {
             let ruled = match self.judge_now(&live) {
                 Look::Ended(end) => return Ok(end),
+                look if self.is_to_be_read_again(&look) => {
+                    self.is_read_again = true;
+                    match Box::pin(self.work.read()).await? {
+                        Some(read) => live = Compact::of(&read),
+                        None => return Ok(MonitorEnd::Gone),
+                    }
+                    continue;
+                }
                 look => Box::pin(self.look(look, &live)).await?,
             };
             if let Some(ruled) = ruled {
                 return Ok(ruled);
             }
+            self.is_read_again = false;
             match self.next(&live).await? {
                 Some(next) => live = next,
                 None => return Ok(MonitorEnd::Gone),
@@ -209,6 +221,14 @@ impl<'a> HealthMonitor<'a> {
             Verdict::Waiting(waiting) if is_from_before => Look::FromBefore(waiting),
             Verdict::Waiting(waiting) => Look::Waits(waiting),
         }
+    }
+
+    /// Returns true when the deadline of what the watch told last has passed. The watch may have told nothing for long: the object
+    /// is read before it is ruled on.
+    fn is_to_be_read_again(&self, look: &Look) -> bool {
+        let is_overdue = || self.judge.overdue(self.work.context.clock.steady()).is_some();
+        let is_quiet = tokio::time::Instant::now() < self.quiet_until;
+        matches!(look, Look::Waits(_)) && !self.is_read_again && !is_quiet && is_overdue()
     }
 
     /// Does what the object does not say itself; `None` if it is still to be waited for.
@@ -372,6 +392,8 @@ impl<'a> HealthMonitor<'a> {
         if !over || is_told() {
             return Ok(Some(live.clone()));
         }
+        // It may tell nothing for longer.
+        self.unheard = Some(tokio::time::Instant::now() + UNHEARD);
         let read = self.work.read().await?;
         self.is_read = true;
         Ok(read.map(|read| Compact::of(&read)))

@@ -23,6 +23,7 @@ mod a_kill_loses_no_record;
 mod a_lost_history_is_rebuilt;
 mod a_newer_commit_takes_over_at_once;
 mod a_rollback_that_fails_is_not_retried;
+mod a_silent_watch_hides_nothing;
 mod a_strategy_may_change;
 mod a_suspension_is_obeyed_in_every_state;
 mod a_verdict_stays;
