@@ -246,7 +246,12 @@ impl<'a> HealthMonitor<'a> {
             }
             Look::Waits(waiting) => {
                 self.publish(&waiting).await?;
-                self.judge.overdue(self.work.context.clock.steady())
+                let overdue = self.judge.overdue(self.work.context.clock.steady());
+                if overdue.is_some() && !self.is_read_again {
+                    // It was still due before the history took what was published: the object is read again first.
+                    return Ok(None);
+                }
+                overdue
             }
         };
         if let Some(suspicion) = suspicion.filter(|_| tokio::time::Instant::now() >= self.quiet_until) {

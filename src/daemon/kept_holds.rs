@@ -10,11 +10,14 @@ use tracing::warn;
 use crate::history::History;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::rollback::KeptHold;
+use belay_core::rollout::{Hold, template};
 
 /// The holds of one source.
 pub(super) struct KeptHolds {
     history: History,
     source: String,
+    /// The holds that somebody has taken off, until that is heard.
+    released: Mutex<BTreeMap<ObjectKey, Hold>>,
     /// As many as there are held objects.
     by_object: Mutex<BTreeMap<ObjectKey, KeptHold>>,
     /// The objects whose hold, or the end of it, could not be written down yet.
@@ -29,27 +32,44 @@ impl KeptHolds {
             Vec::new()
         });
         let by_object = Mutex::new(known.into_iter().collect());
-        KeptHolds { history: history.clone(), source: source.to_owned(), by_object, unwritten: Mutex::default() }
+        KeptHolds {
+            history: history.clone(),
+            source: source.to_owned(),
+            released: Mutex::default(),
+            by_object,
+            unwritten: Mutex::default(),
+        }
     }
 
     /// Returns the hold on an object, as it was known last.
     pub(super) fn of(&self, key: &ObjectKey) -> Option<KeptHold> {
-        self.lock().get(key).cloned()
+        lock(&self.by_object).get(key).cloned()
     }
 
     /// Keeps a hold.
     pub(super) fn keep(&self, key: &ObjectKey, kept: KeptHold) {
+        lock(&self.released).remove(key);
         let kept = kept.after(self.of(key).as_ref());
         if self.of(key).as_ref() == Some(&kept) {
             return;
         }
-        self.lock().insert(key.clone(), kept);
+        lock(&self.by_object).insert(key.clone(), kept);
         self.write(key);
+    }
+
+    /// Returns the hold that somebody has taken off a live object, whatever else was changed with it: its template is still
+    /// the one that the hold was about.
+    pub(super) fn released_on(&self, key: &ObjectKey, live: &Value) -> Option<Hold> {
+        self.saw(key, live);
+        let released = lock(&self.released).get(key).cloned()?;
+        let is_there = released.template.is_empty() || template(live).is_some_and(|present| released.is_about(present));
+        is_there.then_some(released)
     }
 
     /// Forgets a hold that was released.
     pub(super) fn forget(&self, key: &ObjectKey) {
-        if self.lock().remove(key).is_none() {
+        lock(&self.released).remove(key);
+        if lock(&self.by_object).remove(key).is_none() {
             return;
         }
         self.write(key);
@@ -57,7 +77,7 @@ impl KeptHolds {
 
     /// Writes those that could not be written before.
     pub(super) fn write_unwritten(&self) {
-        let unwritten = std::mem::take(&mut *self.unwritten());
+        let unwritten = std::mem::take(&mut *lock(&self.unwritten));
         unwritten.iter().for_each(|key| self.write(key));
     }
 
@@ -69,30 +89,32 @@ impl KeptHolds {
         };
         if let Err(error) = written {
             warn!(object = %key, %error, "failed to write down a hold, trying again");
-            self.unwritten().insert(key.clone());
+            lock(&self.unwritten).insert(key.clone());
         }
     }
 
     /// Hears how a live object is.
     pub(super) fn saw(&self, key: &ObjectKey, live: &Value) {
         match KeptHold::on(live) {
+            // The store of the cluster was set back to an older hold.
+            Some(_) if self.of(key).is_some_and(|kept| kept.is_lost_on(live)) => {}
             Some(kept) => self.keep(key, kept),
-            None if self.of(key).is_some_and(|kept| !kept.is_lost_on(live)) => self.forget(key),
-            None => {}
+            None => {
+                if let Some(kept) = self.of(key).filter(|kept| !kept.is_lost_on(live)) {
+                    self.forget(key);
+                    lock(&self.released).insert(key.clone(), kept.hold);
+                }
+            }
         }
     }
 
     /// Writes all of them into a history that was begun again.
     pub(super) fn write_again(&self) {
-        let all: Vec<ObjectKey> = self.lock().keys().cloned().collect();
+        let all: Vec<ObjectKey> = lock(&self.by_object).keys().cloned().collect();
         all.iter().for_each(|key| self.write(key));
     }
+}
 
-    fn unwritten(&self) -> MutexGuard<'_, BTreeSet<ObjectKey>> {
-        self.unwritten.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, KeptHold>> {
-        self.by_object.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }

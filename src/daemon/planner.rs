@@ -84,6 +84,9 @@ impl Planner<'_> {
     ) -> Result<Prepared, ClusterError> {
         let config_hash = self.config_hash(&wanted, live.as_ref());
         let mut wanted = Wanted { config_hash, ..wanted };
+        if live.as_ref().is_some_and(|live| self.is_released(&wanted, live)) {
+            wanted.trigger = Trigger::Retry;
+        }
         let step = self.plan_object(served, &wanted, live.as_ref(), try_new).await?;
         if matches!(&step, PlanStep::Apply(apply) if apply.rolls_out) {
             wanted = wanted.anew();
@@ -112,6 +115,15 @@ impl Planner<'_> {
             served: Some(served.clone()),
             ..Prepared::of(planned)
         })
+    }
+
+    /// Returns true when somebody has taken the hold of this manifest off an object that is compared with it: that asks for
+    /// another try, also where other fields were changed at the same time.
+    fn is_released(&self, wanted: &Wanted, live: &Value) -> bool {
+        let is_compared = matches!(wanted.trigger, Trigger::Drift(_));
+        let released =
+            self.memory.filter(|_| is_compared).and_then(|memory| memory.holds.released_on(&wanted.key, live));
+        released.is_some_and(|hold| hold.keeps(&wanted.hash, wanted.config.as_deref()))
     }
 
     /// Returns the configuration hash for the pod template, now that the live object is known.

@@ -130,6 +130,47 @@ async fn also_while_it_is_put_right() {
     }
 }
 
+/// The hold goes together with something else that belay puts right.
+#[tokio::test(start_paused = true)]
+async fn also_together_with_another_change() {
+    let off = json!({"metadata": {"annotations": {marks::HOLD: null}}});
+    let other = json!({"metadata": {"labels": {"belay.dev/source": "other"}}});
+    let both = json!({"metadata": {"annotations": {marks::HOLD: null}, "labels": {"belay.dev/source": "other"}}});
+    let team = json!({"metadata": {"annotations": {marks::HOLD: null}, "labels": {"team": "other"}}});
+    for kind in KINDS {
+        let labelled =
+            |manifest: String| manifest.replacen("  name: web\n", "  name: web\n  labels: {team: shop}\n", 1);
+        for (case, patches, is_away) in [
+            ("the label before", vec![&other, &off], false),
+            ("the label with it", vec![&both], false),
+            ("while belay is away", vec![&team], true),
+            ("the label while belay is away", vec![&both], true),
+        ] {
+            let mut world = World::embedded().await;
+            let first = world.push("web.yaml", &labelled(kind.manifest("web:1", "ready-after=1s")), "First version");
+            world.start();
+            world.through(&first).await;
+            let bad = world.push("web.yaml", &labelled(kind.manifest("web:2", "never-ready")), "Broken");
+            world.through(&bad).await;
+            if is_away {
+                world.stop().await;
+            }
+            for patch in patches {
+                world.patch(&kind.path(), "kubectl-label", patch).await;
+            }
+            if is_away {
+                world.start();
+            }
+            tokio::time::sleep(Duration::from_mins(2)).await;
+            world.through(&bad).await;
+            let records = world.records();
+            let tries: Vec<_> = records.iter().filter(|record| record.trigger == Trigger::Retry).collect();
+            let outcomes: Vec<_> = tries.iter().map(|record| record.outcome).collect();
+            assert_eq!(outcomes, [Outcome::RolledBack], "{kind:?}, {case}: {records:#?}");
+        }
+    }
+}
+
 async fn held(more: &str) -> (World, String) {
     let mut world = World::embedded().await;
     let with = |manifest: String| format!("{manifest}{more}");

@@ -3,12 +3,15 @@
 
 use std::time::Duration;
 
+use belay::config::Span;
 use belay_core::rollout::{Hold, Outcome, SourceState, StepKind};
 use minicluster::{MiniCluster, Part, PodLogs, Random, controllers, kubelet};
 use serde_json::{Value, json};
 
 use crate::support::daemon::{EPOCH, World, broken, deployment, image, path_of};
+use crate::support::full_disk;
 use crate::support::tap::Fate;
+use crate::support::workloads::KINDS;
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_refuses_is_asked_again() {
@@ -321,4 +324,26 @@ async fn what_belay_may_not_write_keeps_nothing_else_waiting() {
     tap.rule(|_, _| Fate::Pass);
     world.through(&first).await;
     assert_eq!(world.record(&first, "ConfigMap default/settings").outcome, Outcome::Complete);
+}
+
+/// The disk is full while a good rollout comes to its end, for longer than all limits.
+#[tokio::test(start_paused = true)]
+async fn a_full_disk_takes_nothing_back() {
+    for kind in KINDS {
+        let mut world = World::embedded().await;
+        world.config.outage_timeout = Span(Duration::from_secs(20));
+        let first = world.push("web.yaml", &kind.manifest("web:1", "ready"), "First version");
+        world.start();
+        world.through(&first).await;
+        let second = world.push("web.yaml", &kind.manifest("web:2", "ready-after=10s"), "Second version");
+        world.until("it is under way", |source| !source.under_way.is_empty()).await;
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let folder = world.repository.beside("state");
+        full_disk::fill(&folder, false);
+        tokio::time::sleep(Duration::from_secs(100)).await;
+        full_disk::empty(&folder);
+        world.through(&second).await;
+        let record = world.record(&second, &kind.object());
+        assert_eq!(record.outcome, Outcome::Complete, "{kind:?}: {record:#?}");
+    }
 }

@@ -193,6 +193,26 @@ async fn what_was_held_is_held_again() {
     }
 }
 
+/// The store goes back to when an older manifest was held.
+#[tokio::test(start_paused = true)]
+async fn what_was_held_after_another() {
+    for (kind, belay) in each_kind() {
+        let case = format!("{} {belay:?}", kind.name);
+        let (mut world, _, _) = with_first_version(kind, "ready").await;
+        let bad = world.push("web.yaml", &kind.slowly("web:2", "never-ready"), "Broken");
+        world.through(&bad).await;
+        let backup = world.cluster.as_ref().unwrap().back_up();
+        let worse = world.push("web.yaml", &kind.slowly("web:3", "never-ready"), "Broken, too");
+        world.through(&worse).await;
+        restore(&mut world, &backup, belay).await;
+        ends_with(&mut world, kind, "web:1", Some(&worse), &case).await;
+        let (of_worse, all) = outcome(&world, &worse, kind);
+        assert_eq!(of_worse, Outcome::RolledBack, "{case}");
+        let failed = all.iter().filter(|record| record.outcome == Outcome::RolledBack).count();
+        assert_eq!(failed, 2, "{case}: none of them was let in again: {all:#?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_was_on_its_way_back() {
     for (kind, belay) in each_kind() {

@@ -56,7 +56,7 @@ impl KeptHold {
     #[must_use]
     pub fn is_lost_on(&self, live: &Value) -> bool {
         let is_the_same = !self.uid.is_empty() && self.uid == marks::uid(live);
-        Hold::on(live).is_none() && !(is_the_same && marks::generation(live) >= self.generation)
+        Hold::on(live).as_ref() != Some(&self.hold) && !(is_the_same && marks::generation(live) >= self.generation)
     }
 }
 
@@ -84,6 +84,7 @@ mod tests {
     fn it_is_in_force_where_the_cluster_has_lost_it() {
         let kept = KeptHold::on(&live("1", 7, "web:1", Some(&hold()))).unwrap();
         let unwritten = KeptHold { uid: String::new(), generation: 0, ..kept.clone() };
+        let other = Hold { manifest: "another".to_owned(), ..hold() };
         // Each case is a name, the kept hold, the live object, and true if the hold is lost there.
         for (case, kept, live, expected) in [
             ("it has the hold", &kept, live("1", 7, "web:1", Some(&hold())), false),
@@ -91,7 +92,9 @@ mod tests {
             ("somebody took it off and went on", &kept, live("1", 9, "web:3", None), false),
             ("somebody made the object anew", &kept, live("2", 1, "web:2", None), true),
             ("the store was set back", &kept, live("1", 6, "web:2", None), true),
-            ("the store was set back to another hold", &kept, live("1", 6, "web:2", Some(&hold())), false),
+            ("the store was set back to the same hold", &kept, live("1", 6, "web:2", Some(&hold())), false),
+            ("the store was set back to an older hold", &kept, live("1", 6, "web:1", Some(&other)), true),
+            ("somebody holds another manifest since", &kept, live("1", 9, "web:1", Some(&other)), false),
             ("it was not written yet", &unwritten, live("1", 6, "web:2", None), true),
         ] {
             assert_eq!(kept.is_lost_on(&live), expected, "{case}");
