@@ -24,7 +24,7 @@ enum Waits {
 }
 
 /// The end of one try.
-enum Sent {
+enum ApplyTry {
     Written(Written),
     /// Nothing was sent: somebody has taken the hold off that the body repeats.
     Released,
@@ -106,12 +106,12 @@ impl RolloutTask {
                 return Err(Cancelled);
             }
             let error = match Box::pin(self.context.requests.carry(room, self.send(&body))).await {
-                Ok(Sent::Released) => {
+                Ok(ApplyTry::Released) => {
                     let reason = Reason::new(ReasonCode::Superseded, "somebody asked for another try meanwhile");
                     drop(self.patience.gave_up.set(GaveUp::Released(reason)));
                     return Err(Cancelled);
                 }
-                Ok(Sent::Written(written)) => {
+                Ok(ApplyTry::Written(written)) => {
                     for warning in &written.warnings {
                         warn!(object = %key, warning, "the API server warns");
                     }
@@ -156,25 +156,25 @@ impl RolloutTask {
 
     /// Sends an apply once. Ignored fields, and the hold, are read at the last moment: they may have changed since the
     /// plan.
-    async fn send(&self, body: &Compact) -> Result<Sent, ClusterError> {
+    async fn send(&self, body: &Compact) -> Result<ApplyTry, ClusterError> {
         let (cluster, wanted) = (&self.context.cluster, &self.planned.wanted);
         let leaves_fields = !wanted.ignored_fields.is_empty() || !cluster_fields(&body.read()).is_empty();
         if !leaves_fields && !self.apply.keeps_hold {
-            return cluster.apply(&wanted.key, &self.served, body, Mode::Real).await.map(Sent::Written);
+            return cluster.apply(&wanted.key, &self.served, body, Mode::Real).await.map(ApplyTry::Written);
         }
         let live = cluster.get(&wanted.key, &self.served).await?;
         let mut sent =
             if leaves_fields { wanted.ignored_fields.leave(body.read(), live.as_ref()) } else { body.read() };
         if let Some(live) = live.as_ref().filter(|_| self.apply.keeps_hold) {
             if self.is_released(live) {
-                return Ok(Sent::Released);
+                return Ok(ApplyTry::Released);
             }
             // The server refuses it if somebody takes the hold off until then.
             sent["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
         }
         drop(live);
         let sent = Compact::of(&sent);
-        cluster.apply(&wanted.key, &self.served, sent, Mode::Real).await.map(Sent::Written)
+        cluster.apply(&wanted.key, &self.served, sent, Mode::Real).await.map(ApplyTry::Written)
     }
 
     /// Returns true when somebody has taken the hold off an object. One that the cluster lost is written again.
