@@ -6,42 +6,42 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::backoff::Backoff;
 use belay_core::manifest::ObjectKey;
 
-/// The waits before inspections of the pods of one workload.
-const LOOKS: Backoff = Backoff::between(Duration::from_secs(10), Duration::from_mins(2));
+/// The waits before the inspections of the pods of one workload, after each change of it. When it rests, belay rests, too.
+const LOOKS: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(15)];
 
 /// The workloads that are not complete.
 #[derive(Clone, Debug, Default)]
 pub struct UnhealthyWorkloads(BTreeMap<ObjectKey, UnhealthyWorkload>);
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct UnhealthyWorkload {
-    look_at: Instant,
-    waits: Backoff,
+    look_at: Option<Instant>,
+    /// The number of inspections since it changed.
+    looks: usize,
     /// The trouble with its pods, as it was found last.
     wrong: Option<String>,
 }
 
 impl UnhealthyWorkloads {
-    /// Notes that a workload is complete, or is not.
+    /// Notes that a workload is complete, or is not, when it was seen or has changed.
     pub fn note(&mut self, key: &ObjectKey, is_complete: bool, now: Instant) {
         if is_complete {
             self.0.remove(key);
             return;
         }
-        self.0.entry(key.clone()).or_insert_with(|| {
-            let mut waits = LOOKS;
-            UnhealthyWorkload { look_at: now + waits.wait(), waits, wrong: None }
-        });
+        let one = self.0.entry(key.clone()).or_default();
+        one.looks = 0;
+        one.look_at.get_or_insert(now + LOOKS[0]);
     }
 
-    /// Returns the workloads whose pods are inspected now, of those that `counts` selects. Each is inspected again later.
+    /// Returns the workloads whose pods are inspected now, of those that `counts` selects.
     pub fn take_due(&mut self, counts: impl Fn(&ObjectKey) -> bool, now: Instant) -> Vec<ObjectKey> {
-        let due = self.0.iter_mut().filter(|(key, one)| one.look_at <= now && counts(key));
+        let due = self.0.iter_mut().filter(|(key, one)| one.look_at.is_some_and(|at| at <= now) && counts(key));
         let again = |(key, one): (&ObjectKey, &mut UnhealthyWorkload)| {
-            one.look_at = now + one.waits.wait();
+            one.looks += 1;
+            one.look_at = LOOKS.get(one.looks).map(|wait| now + *wait);
             key.clone()
         };
         due.map(again).collect()
@@ -49,7 +49,7 @@ impl UnhealthyWorkloads {
 
     /// Returns when the pods of one of them are inspected next, of those that `counts` selects.
     pub fn next_look(&self, counts: impl Fn(&ObjectKey) -> bool) -> Option<Instant> {
-        self.0.iter().filter(|(key, _)| counts(key)).map(|(_, one)| one.look_at).min()
+        self.0.iter().filter(|(key, _)| counts(key)).filter_map(|(_, one)| one.look_at).min()
     }
 
     /// Takes the trouble that was found with the pods of a workload, unless it is complete by now.
@@ -71,21 +71,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pods_are_inspected_ever_more_rarely_until_their_workload_is_complete() {
+    fn pods_are_inspected_after_a_change_until_their_workload_rests() {
         let now = Instant::now();
         let at = |seconds: u64| now + Duration::from_secs(seconds);
         let key = ObjectKey { group: "apps".into(), kind: "DaemonSet".into(), namespace: None, name: "agent".into() };
         let mut known = UnhealthyWorkloads::default();
-        known.note(&key, false, now);
-        known.note(&key, false, at(5));
         let mut looks = Vec::new();
         for second in 0..600 {
+            // It changes at once, before an inspection, after one, and when it has rested.
+            if [0, 5, 12, 300].contains(&second) {
+                known.note(&key, false, at(second));
+            }
             if !known.take_due(|_| true, at(second)).is_empty() {
                 looks.push(second);
             }
         }
-        assert_eq!(looks, [10, 30, 70, 150, 270, 390, 510]);
-        assert_eq!((known.next_look(|_| true), known.next_look(|_| false)), (Some(at(630)), None));
+        assert_eq!(looks, [10, 25, 40, 310, 325]);
+        assert_eq!(known.next_look(|_| true), None);
+        known.note(&key, false, at(900));
+        assert_eq!((known.next_look(|_| true), known.next_look(|_| false)), (Some(at(910)), None));
         assert!(known.take_due(|_| false, at(1000)).is_empty(), "a rollout is under way");
         known.found(&key, Some("a fault".to_owned()));
         assert_eq!(known.with_trouble(|_| true), BTreeMap::from([(key.clone(), Some("a fault".to_owned()))]));
