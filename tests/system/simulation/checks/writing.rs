@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::super::api_proxy::Exchange;
 use super::super::events::{Actor, Hand};
 use super::super::fault_rates::Fortune;
@@ -284,11 +286,41 @@ pub fn no_more_than_needed(run: &Run) -> Vec<Finding> {
         let restored = run.restores.iter().map(|at| at + 90_000).max().unwrap_or_default();
         let rests =
             [tried_again, run.still + 30_000, disputes, refused, restored].into_iter().max().unwrap_or_default();
+        let looks = looks_at_the_unwell(run, rests, &mut findings);
+        let is_look =
+            |asked: &Exchange| asked.method == "GET" && looks.iter().any(|at| (*at..at + 5000).contains(&asked.begun));
         let asked = run.wire.iter().filter(|exchange| !is_lease(&exchange.path));
-        let late = asked.filter(|exchange| exchange.begun > rests);
+        let late = asked.filter(|exchange| exchange.begun > rests && !is_look(exchange));
         let late: Vec<String> =
             late.map(|exchange| format!("{} {} at {}", exchange.method, exchange.path, exchange.begun)).collect();
         findings.demand(late.is_empty(), || format!("all was still at {}, and then: {late:?}", run.still));
     }
     findings.all
+}
+
+/// Returns when belay began to look at workloads that fell ill after all was still: at most twice after each change of one.
+fn looks_at_the_unwell(run: &Run, rests: u64, findings: &mut Findings) -> Vec<u64> {
+    let mut looks: BTreeMap<(Key, String), Vec<u64>> = BTreeMap::new();
+    for exchange in run.wire.iter().filter(|exchange| exchange.method == "GET" && exchange.begun > rests) {
+        let Some(key) = key_of_path(&exchange.path).filter(is_workload) else { continue };
+        let Some((200, live)) = &exchange.done else { continue };
+        if is_unwell(live) {
+            let version = live["metadata"]["resourceVersion"].to_string();
+            looks.entry((key, version)).or_default().push(exchange.begun);
+        }
+    }
+    for ((key, _), times) in &looks {
+        findings.demand(times.len() <= 2, || format!("{key:?} did not change, and is looked at each time: {times:?}"));
+    }
+    looks.into_values().flatten().collect()
+}
+
+/// Returns true when a workload has fewer pods that are available, and as its template says, than it wants.
+fn is_unwell(live: &Value) -> bool {
+    let (spec, status) = (&live["spec"], &live["status"]);
+    let number = |names: &[&Value]| names.iter().find_map(|value| value.as_u64());
+    let wanted = number(&[&spec["replicas"], &status["desiredNumberScheduled"]]).unwrap_or(1);
+    let available = number(&[&status["availableReplicas"], &status["numberAvailable"], &status["succeeded"]]);
+    let updated = number(&[&status["updatedReplicas"], &status["updatedNumberScheduled"]]).unwrap_or(wanted);
+    available.unwrap_or_default() < wanted || updated < wanted
 }
