@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 
 /// The number of common characters of an answer and a secret from which on they are hidden, wherever they stand.
 const PART: usize = 8;
@@ -21,20 +21,44 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// Adds a secret.
+    /// Adds a secret, also in base64.
     pub fn add(&mut self, secret: &str) {
-        let read: Vec<char> = plain(secret.trim()).into_iter().map(|(c, _)| c).collect();
-        let written: Vec<char> = secret.trim().to_ascii_lowercase().chars().collect();
+        let secret = secret.trim();
+        self.add_form(secret);
+        let read: String = unescaped(secret).into_iter().map(|(c, _)| c).collect();
+        let forms = if read == secret { vec![secret] } else { vec![secret, &read] };
+        for form in forms {
+            self.add_base64(form);
+            parts(form).filter(|part| part.len() >= WORD && *part != form).for_each(|part| self.add_base64(part));
+        }
+    }
+
+    fn add_form(&mut self, secret: &str) {
+        let read: Vec<char> = plain(secret).into_iter().map(|(c, _)| c).collect();
+        let written: Vec<char> = secret.to_ascii_lowercase().chars().collect();
         // A repeated part of a text with escapes may begin in the middle of an escape.
         let forms = if read == written { vec![read] } else { vec![read, written] };
         self.whole.extend(forms.into_iter().filter(|form| !form.is_empty()));
     }
 
+    /// Adds the base64 of a text: alone, and as the text is a part of a longer one, with each number of bytes before it.
+    fn add_base64(&mut self, text: &str) {
+        for alphabet in [&STANDARD, &URL_SAFE] {
+            self.add_form(&alphabet.encode(text));
+            for before in 0..3 {
+                let padded = [&[0; 3][..before], text.as_bytes()].concat();
+                // Characters that bytes beside the text have a part in are left out.
+                let (from, to) = ((before * 8).div_ceil(6), padded.len() * 8 / 6);
+                let encoded = alphabet.encode(&padded);
+                self.add_form(encoded.get(from..to).filter(|form| form.len() >= WORD).unwrap_or_default());
+            }
+        }
+    }
+
     /// Adds a password, also in the forms in which SMTP sends it.
     pub fn add_password(&mut self, user: &str, password: &str) {
         self.add(password);
-        self.add(&STANDARD.encode(password));
-        self.add(&STANDARD.encode(format!("\0{user}\0{password}")));
+        self.add_form(&STANDARD.encode(format!("\0{user}\0{password}")));
     }
 
     /// Adds everything behind the host in an address.
@@ -76,7 +100,7 @@ impl Secrets {
             for at in occurrences(text, secret) {
                 hidden[at..at + secret.len()].fill(true);
             }
-            let words = secret.split(|c| "/?&=#;,:".contains(*c) || c.is_whitespace());
+            let words = secret.split(|c| separates(*c));
             for word in words.filter(|word| word.len() >= WORD && word.len() < PART) {
                 for at in occurrences(text, word) {
                     let before = at.checked_sub(1).and_then(|before| text.get(before));
@@ -90,19 +114,33 @@ impl Secrets {
     }
 }
 
+/// Returns true for a character between the parts of a secret.
+fn separates(c: char) -> bool {
+    "/?&=#;,:".contains(c) || c.is_whitespace()
+}
+
+fn parts(secret: &str) -> impl Iterator<Item = &str> {
+    secret.split(separates)
+}
+
 /// Returns the places at which one text stands in another.
 fn occurrences<'t>(text: &'t [char], part: &'t [char]) -> impl Iterator<Item = usize> + 't {
     text.windows(part.len().max(1)).enumerate().filter(move |(_, window)| *window == part).map(|(at, _)| at)
 }
 
-/// Reads a text without its escapes, in lower case: each character with the place at which it ends in the text.
+/// Reads a text without its escapes, in lower case.
 fn plain(text: &str) -> Vec<(char, usize)> {
+    unescaped(text).into_iter().map(|(c, end)| (c.to_ascii_lowercase(), end)).collect()
+}
+
+/// Reads a text without its escapes: each character with the place at which it ends in the text.
+fn unescaped(text: &str) -> Vec<(char, usize)> {
     let mut read = Vec::new();
     let mut at = 0;
     while let Some(next) = text[at..].chars().next() {
         let (c, length) = escape(&text[at..]).unwrap_or((next, next.len_utf8()));
         at += length;
-        read.push((c.to_ascii_lowercase(), at));
+        read.push((c, at));
     }
     read
 }
@@ -174,6 +212,30 @@ mod tests {
         ] {
             assert_eq!(hidden(&text), shown, "{text}");
         }
+    }
+
+    #[test]
+    fn a_secret_in_base64_is_hidden_wherever_it_stands_in_it() {
+        let parts = ["/services/T0AB1CD2E/", "x7Yz8Wv9Ut0Sr1Qp2On3Ml4K", "T0AB1CD2E", "s3cret pass/word"];
+        for part in [PATH].iter().chain(&parts) {
+            for before in ["", "h", "ht", "htt", "https://hooks.example.com"] {
+                for after in ["", "!", "?a"] {
+                    for alphabet in [&STANDARD, &URL_SAFE] {
+                        let encoded = alphabet.encode(format!("{before}{part}{after}"));
+                        let shown = hidden(&encoded);
+                        // Of the characters at the ends, others than the secret's bytes have a part in.
+                        let around = before.len() * 8 / 6 + after.len() * 8 / 6 + 4;
+                        let left = shown.chars().filter(|c| !matches!(c, '…' | '=')).count();
+                        assert!(shown.contains('…') && left <= around, "{before}{part}{after}: {encoded}: {shown}");
+                    }
+                }
+            }
+        }
+        let exact = hidden(&URL_SAFE.encode("x7Yz8Wv9Ut0Sr1Qp2On3Ml4K"));
+        assert_eq!(exact, "…");
+        let mut escaped = Secrets::default();
+        escaped.add_path("/hooks/a%2Bb%7Ec%3Fd%3Ee");
+        assert_eq!(escaped.hide(&STANDARD.encode("/hooks/a+b~c?d>e")), "…");
     }
 
     #[test]
