@@ -1,8 +1,8 @@
 //! The files of a repository on this machine, checked before libgit2 opens them.
 //!
 //! libgit2 opens any file that it finds. A pipe in the place of a file keeps it waiting for ever, a device never ends,
-//! and a link or a list of alternates brings in objects of another repository, which the owner of this one may not be
-//! able to read. So only folders and regular files are let through. Somebody may still exchange a file afterwards, and
+//! and a link, a list of alternates or a `commondir` brings in objects of another repository, which the owner of this one may
+//! not be able to read; so may it not be able to read a file that its configuration includes. So only folders and regular files are let through. Somebody may still exchange a file afterwards, and
 //! a disk may be away: opening has a limit of time.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use crate::git::error::{GitError, with_file};
 use crate::git::mirror::memory;
-use crate::regular_file::{check_regular, read_regular_text};
+use crate::regular_file::{check_regular, read_regular, read_regular_text};
 
 /// The longest time to open a repository.
 pub(in crate::git) const OPEN_TIMEOUT: Duration = Duration::from_secs(15);
@@ -28,8 +28,13 @@ const AT_ONCE: usize = 2;
 const FILES: usize = 1_000_000;
 /// The depth to which folders of references may stand inside each other.
 const DEPTH: usize = 64;
+/// The largest configuration of a repository, in bytes.
+const CONFIG: u64 = 1 << 20;
 /// The longest file that names a folder, in bytes.
 const FOLDER_NAME: u64 = 8 << 10;
+/// The reason against a file that leads to another repository.
+const OTHER_REPOSITORY: &str =
+    "it brings in another repository, whose working tree this is not; name that repository in its place";
 /// The files of a repository that libgit2 opens, beside its references and objects.
 const OPENED: [&str; 7] =
     ["HEAD", "config", "config.worktree", "packed-refs", "shallow", "info/grafts", "info/attributes"];
@@ -52,12 +57,14 @@ pub(in crate::git) fn check_references(path: &Path) -> Result<(), GitError> {
         }
         folders.walk(&folder.join("refs"), DEPTH, Links::ToFiles)?;
     }
+    folders.check_config()?;
     folders.check_alternates()
 }
 
 /// Checks that all objects are regular files of the repository's own.
 pub(in crate::git) fn check_objects(path: &Path) -> Result<(), GitError> {
     let folders = Folders::of(path)?;
+    folders.check_config()?;
     folders.check_alternates()?;
     folders.walk(&folders.objects(), 2, Links::None)
 }
@@ -88,7 +95,44 @@ impl Folders {
             Some(named) => own.join(named.trim()),
             None => own.clone(),
         };
-        Ok(Folders { path, own, common })
+        let folders = Folders { path, own, common };
+        folders.check_own()?;
+        folders.check_common()?;
+        Ok(folders)
+    }
+
+    /// Checks that the folder which `.git` names or links to, where it is elsewhere, is that of this working tree.
+    fn check_own(&self) -> Result<(), GitError> {
+        let dot_git = self.path.join(".git");
+        let is_link = || fs::symlink_metadata(&dot_git).is_ok_and(|metadata| metadata.is_symlink());
+        if self.own == self.path || (self.own == dot_git && !is_link()) {
+            return Ok(());
+        }
+        let real = |file: &Path| fs::canonicalize(file).ok();
+        let is_below = real(&self.path).zip(real(&self.own)).is_some_and(|(path, own)| own.starts_with(path));
+        // `git worktree add` notes there where the working tree is.
+        let back = read_regular_text(&self.own.join("gitdir"), FOLDER_NAME).ok();
+        let back = back.and_then(|named| real(&self.own.join(named.trim())));
+        // A folder that is not there is reported by libgit2.
+        if is_below || real(&self.own).is_none() || (back.is_some() && back == real(&dot_git) && !is_link()) {
+            return Ok(());
+        }
+        Err(self.unsupported(&dot_git, OTHER_REPOSITORY))
+    }
+
+    /// Checks that the common folder, where it is another one, is that of the repository which the working tree is linked to.
+    fn check_common(&self) -> Result<(), GitError> {
+        if self.common == self.own {
+            return Ok(());
+        }
+        let file = self.own.join("commondir");
+        let real =
+            |folder: &Path| fs::canonicalize(folder).map_err(|error| self.unsupported(&file, &error.to_string()));
+        let (own, common) = (real(&self.own)?, real(&self.common)?);
+        if own == common || own.parent() == Some(common.join("worktrees").as_path()) {
+            return Ok(());
+        }
+        Err(self.unsupported(&file, OTHER_REPOSITORY))
     }
 
     fn objects(&self) -> PathBuf {
@@ -101,6 +145,24 @@ impl Folders {
             // An unreadable file is reported by libgit2, which knows if it is needed.
             Err(_) => Ok(()),
         }
+    }
+
+    /// Checks that the configuration includes no other file, which libgit2 would open whatever it is.
+    fn check_config(&self) -> Result<(), GitError> {
+        for file in [&self.own, &self.common].iter().flat_map(|of| [of.join("config"), of.join("config.worktree")]) {
+            let bytes = match read_regular(&file, CONFIG) {
+                Ok(bytes) => bytes,
+                Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::FileTooLarge) => {
+                    return Err(self.unsupported(&file, &error.to_string()));
+                }
+                // An unreadable file is reported by libgit2, which knows if it is needed.
+                Err(_) => continue,
+            };
+            if includes(&String::from_utf8_lossy(&bytes)) {
+                return Err(self.unsupported(&file, "it includes another file; write what that says into it"));
+            }
+        }
+        Ok(())
     }
 
     fn check_alternates(&self) -> Result<(), GitError> {
@@ -158,6 +220,15 @@ impl Folders {
         let name = file.strip_prefix(&self.path).unwrap_or(file).display();
         GitError::Unsupported { repository: self.path.display().to_string(), what: format!("{name}: {why}") }
     }
+}
+
+/// Returns true when a configuration may have a section that includes other files. In doubt it has one.
+fn includes(config: &str) -> bool {
+    let lines = config.split(['\n', '\r']).filter(|line| !line.trim_start().starts_with(['#', ';']));
+    let mut sections = lines.flat_map(|line| line.split('[').skip(1));
+    sections.any(|section| {
+        section.trim_start().get(.."include".len()).is_some_and(|name| name.eq_ignore_ascii_case("include"))
+    })
 }
 
 /// Returns true if there is no such file. libgit2 then says that this is no repository.
@@ -335,6 +406,66 @@ mod tests {
         fs::rename(bare.join("objects"), bare.join("former")).unwrap();
         std::os::unix::fs::symlink(other.join("objects"), bare.join("objects")).unwrap();
         assert!(check_references(&bare).unwrap_err().to_string().contains("objects: it is a link"));
+    }
+
+    #[test]
+    fn a_common_folder_is_that_of_a_linked_working_tree() {
+        let (folder, bare) = repository();
+        git2::Repository::init_bare(folder.path().join("good.git")).unwrap();
+        fs::write(bare.join("commondir"), ".\n").unwrap();
+        assert!(check_references(&bare).is_ok());
+        for (common, named) in [("../good.git", "another repository"), ("../none.git", "No such file")] {
+            fs::write(bare.join("commondir"), format!("{common}\n")).unwrap();
+            for error in [check_references(&bare).unwrap_err(), check_objects(&bare).unwrap_err()] {
+                let error = error.to_string();
+                assert!(error.contains("commondir: ") && error.contains(named), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_working_tree_has_a_repository_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let (copy, other) = (folder.path().join("copy"), folder.path().join("other.git"));
+        git2::Repository::init_bare(&other).unwrap();
+        fs::create_dir(&copy).unwrap();
+        let refused = || {
+            let error = check_references(&copy).unwrap_err().to_string();
+            assert!(error.contains(".git: it brings in another repository"), "{error}");
+        };
+        fs::write(copy.join(".git"), "gitdir: ../other.git\n").unwrap();
+        refused();
+        // Of another working tree.
+        fs::write(other.join("gitdir"), folder.path().join("third/.git").display().to_string()).unwrap();
+        refused();
+        fs::remove_file(copy.join(".git")).unwrap();
+        std::os::unix::fs::symlink(&other, copy.join(".git")).unwrap();
+        refused();
+        fs::remove_file(copy.join(".git")).unwrap();
+        git2::Repository::init_bare(copy.join("inside")).unwrap();
+        fs::write(copy.join(".git"), "gitdir: inside\n").unwrap();
+        assert!(check_references(&copy).is_ok());
+    }
+
+    #[test]
+    fn a_configuration_includes_no_other_file() {
+        let (_folder, bare) = repository();
+        let config = fs::read_to_string(bare.join("config")).unwrap();
+        for (more, refused) in [
+            ("[include]\n\tpath = /etc/shadow\n", true),
+            ("[IncludeIf \"gitdir:/\"]\npath = /etc/shadow\n", true),
+            ("[core] [include] path = x\n", true),
+            ("# [include]\n[remote \"a\"]\n\turl = include\n", false),
+            (&"# much\n".repeat(200_000), true),
+        ] {
+            fs::write(bare.join("config"), format!("{config}{more}")).unwrap();
+            for checked in [check_references(&bare), check_objects(&bare)] {
+                assert_eq!(checked.is_err(), refused, "{checked:?}");
+            }
+        }
+        fs::write(bare.join("config"), format!("{config}[include]\n")).unwrap();
+        let error = check_references(&bare).unwrap_err().to_string();
+        assert!(error.contains("config: it includes another file"), "{error}");
     }
 
     #[test]
