@@ -302,3 +302,28 @@ fn failure(status: &std::process::ExitStatus, said: &[u8], limits: &ChildLimits)
     }
     ChildFailure::Said(words.to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::{FdFlags, fcntl_setfd};
+    use std::os::fd::AsRawFd as _;
+
+    #[test]
+    fn a_tool_inherits_no_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("inherited");
+        let file = std::fs::File::create(&path).unwrap();
+        fcntl_setfd(&file, FdFlags::empty()).unwrap();
+        let open_in_tool = |bounded: bool| {
+            let mut command = Command::new("readlink");
+            command.arg(format!("/proc/self/fd/{}", file.as_raw_fd()));
+            if bounded {
+                bound(&mut command, &ProgramKind::Script, &ChildLimits::default()).unwrap();
+            }
+            String::from_utf8(command.output().unwrap().stdout).unwrap()
+        };
+        assert_eq!(open_in_tool(false).trim(), path.to_str().unwrap());
+        assert_eq!(open_in_tool(true), "");
+    }
+}

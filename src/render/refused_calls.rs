@@ -181,8 +181,28 @@ pub(super) fn drop_capabilities() -> io::Result<()> {
     }
 }
 
-/// Prepares a tool between its start and its program: it ends when belay is killed, takes no more than its limits, and
-/// makes no processes if `filters` forbid it.
+/// Has a program that is started from the present process inherit no file but standard input, output and error.
+#[expect(unsafe_code, reason = "functions of the C library")]
+fn close_others_at_program() {
+    /// The most files that are looked at one by one, where the kernel can't do it at once.
+    const FILES: u64 = 65_536;
+    // SAFETY: the calls take numbers, and a pointer to a value that lives until they return. None of them allocates.
+    unsafe {
+        let (first, last): (libc::c_uint, libc::c_uint) = (3, libc::c_uint::MAX);
+        if libc::syscall(libc::SYS_close_range, first, last, libc::CLOSE_RANGE_CLOEXEC) == 0 {
+            return;
+        }
+        let mut limit = libc::rlimit { rlim_cur: FILES, rlim_max: FILES };
+        libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
+        for file in 3..i32::try_from(limit.rlim_max.min(FILES)).unwrap_or(0) {
+            // Fails where there is none of that number.
+            libc::fcntl(file, libc::F_SETFD, libc::FD_CLOEXEC);
+        }
+    }
+}
+
+/// Prepares a tool between its start and its program: it ends when belay is killed, has no files of belay, takes no more than its
+/// limits, and makes no processes if `filters` forbid it.
 #[expect(unsafe_code, reason = "functions of the C library")]
 pub(super) fn before_program(belay: u32, bounds: &[(u32, u64)], filters: &[BpfProgram]) -> io::Result<()> {
     // SAFETY: the calls take numbers, and a pointer to a value that lives until they return. None of them allocates.
@@ -194,6 +214,7 @@ pub(super) fn before_program(belay: u32, bounds: &[(u32, u64)], filters: &[BpfPr
         if libc::getppid().unsigned_abs() != belay {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
+        close_others_at_program();
         for (resource, bound) in bounds {
             let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
             if libc::getrlimit(*resource, &raw mut limit) != 0 {
