@@ -44,7 +44,7 @@ pub(super) fn read(
     let other = at.text("apiVersion");
     let inherited = inherited.filter(|(_, version)| !has("kind") && other.is_none_or(|other| other == *version));
     let showing = match inherited {
-        Some((kind, _)) if !has("kind") => secrecy::of_kind(kind, at.value()),
+        Some((kind, _)) if !has("kind") => secrecy::of_item(kind, at.value(), maybe_secret),
         _ => secrecy::of_object(at.value(), maybe_secret),
     };
     let mut object = Object { report, at, subject: Subject { object: None, showing }, fine: true };

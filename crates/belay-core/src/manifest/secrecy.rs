@@ -12,11 +12,25 @@ use super::yaml::{self, At, Placed, Position};
 pub(super) struct MaybeSecret<'t> {
     text: &'t str,
     showing: OnceCell<Showing>,
+    /// True when the object that is read leaves out parts of the text, as of a key that is written twice.
+    incomplete: bool,
+    left_out: OnceCell<bool>,
 }
 
 impl MaybeSecret<'_> {
     pub(super) fn of(text: &str) -> MaybeSecret<'_> {
-        MaybeSecret { text, showing: OnceCell::new() }
+        MaybeSecret { text, showing: OnceCell::new(), incomplete: false, left_out: OnceCell::new() }
+    }
+
+    /// Says whether the object that is read leaves out parts of the text.
+    pub(super) fn incomplete(self, incomplete: bool) -> Self {
+        MaybeSecret { incomplete, ..self }
+    }
+
+    /// Returns true when a part of the text may be a Secret that is not in the object that is read.
+    fn leaves_out_a_secret(&self) -> bool {
+        let names_one = || self.text.contains("stringData") || names_secret(self.text);
+        self.incomplete && *self.left_out.get_or_init(names_one)
     }
 
     /// Returns the amount that may be shown of a text that can't be read: nothing, if it may hold a Secret.
@@ -25,20 +39,33 @@ impl MaybeSecret<'_> {
     }
 }
 
-/// Decides for an object that could be read. `maybe_secret` is about its document, in case it has no kind.
+/// Decides for an object that could be read, and for what is inside it. `maybe_secret` is about its document, in case the object
+/// has no kind, or is not all of the document.
 pub(super) fn of_object(object: &Value, maybe_secret: &MaybeSecret<'_>) -> Showing {
+    if maybe_secret.leaves_out_a_secret() {
+        return Showing::Keys;
+    }
     let Some(kind) = object["kind"].as_str().filter(|kind| !kind.is_empty()) else {
         return match maybe_secret.showing() {
             Showing::Everything => Showing::Everything,
             Showing::Keys | Showing::Nothing => Showing::Keys,
         };
     };
-    let items = object["items"].as_array().filter(|_| kind.ends_with("List")).into_iter().flatten();
-    let secret = items.into_iter().any(|item| {
-        let kind = item["kind"].as_str().unwrap_or_default();
-        of_kind(kind, item) != Showing::Everything
+    let is_list = kind.ends_with("List");
+    let items = object["items"].as_array().filter(|_| is_list).into_iter().flatten();
+    let secret = items.into_iter().filter(|item| item.is_object()).any(|item| match item["kind"].as_str() {
+        None if of_kind("", item) != Showing::Everything => true,
+        // An item of a `DeploymentList` may leave out its kind.
+        None if kind != "List" => false,
+        _ => of_object(item, maybe_secret) != Showing::Everything,
     });
-    if secret { Showing::Keys } else { of_kind(kind, object) }
+    if secret { Showing::Keys } else { of_item(kind, object, maybe_secret) }
+}
+
+/// Decides for an object whose kind is known, as that of an item of a `DeploymentList` is.
+pub(super) fn of_item(kind: &str, object: &Value, maybe_secret: &MaybeSecret<'_>) -> Showing {
+    let within = || object.as_object().is_some_and(|fields| fields.values().any(holds_secret));
+    if maybe_secret.leaves_out_a_secret() || within() { Showing::Keys } else { of_kind(kind, object) }
 }
 
 /// Decides for an object of a kind. An object that only looks like a Secret counts as one: its kind may be misspelt.
@@ -46,6 +73,50 @@ pub(super) fn of_kind(kind: &str, object: &Value) -> Showing {
     let data = object.get("data").is_some() && !matches!(kind, "ConfigMap" | "ControllerRevision");
     let secret = kind.to_lowercase().contains("secret") || object.get("stringData").is_some() || data;
     if secret { Showing::Keys } else { Showing::Everything }
+}
+
+/// Fields of a reference to an object, which hold names alone.
+const REFERENCE: [&str; 13] = [
+    "apiGroup",
+    "apiVersion",
+    "controller",
+    "group",
+    "key",
+    "kind",
+    "name",
+    "namespace",
+    "optional",
+    "targetPath",
+    "uid",
+    "valuesKey",
+    "version",
+];
+
+/// Returns true when a Secret stands in a value, at any depth. A reference to one is none.
+pub(super) fn holds_secret(value: &Value) -> bool {
+    let mut next = vec![value];
+    while let Some(value) = next.pop() {
+        match value {
+            Value::Array(items) => next.extend(items),
+            Value::Object(fields) => {
+                let kind = fields.get("kind").and_then(Value::as_str).unwrap_or_default().to_lowercase();
+                // A definition has the name of its kind, too.
+                let is_object = fields.contains_key("metadata") || fields.contains_key("apiVersion");
+                let is_reference = || {
+                    fields.iter().all(|(name, field)| {
+                        REFERENCE.contains(&name.as_str()) && !field.is_object() && !field.is_array()
+                    })
+                };
+                let names_it = (kind == "secret" || (is_object && kind.contains("secret"))) && !is_reference();
+                if names_it || fields.contains_key("stringData") {
+                    return true;
+                }
+                next.extend(fields.values());
+            }
+            _ => {}
+        }
+    }
+    false
 }
 
 /// Returns the lines of a text, from 0, in which a value of a Secret may be. In doubt more lines are secret: all of an
@@ -68,12 +139,16 @@ pub fn secret_lines(text: &str) -> BTreeSet<usize> {
         outside(shown, range.start.max(shown), &mut lines);
         shown = range.end.max(shown);
         let (first, last) = (line_of(range.start), line_of(range.end));
-        match document.read().0 {
+        let (placed, complaints) = document.read();
+        match placed {
             Some(placed) if document.aliases().next().is_none() => {
-                let maybe_secret = MaybeSecret::of(text.get(range).unwrap_or(text));
+                let part = text.get(range).unwrap_or(text);
+                let maybe_secret = MaybeSecret::of(part).incomplete(!complaints.is_empty());
                 lines.extend(of_placed(&placed, &maybe_secret, first, last));
             }
-            Some(placed) if of_object(placed.value(), &MaybeSecret::of(text)) == Showing::Everything => {}
+            Some(placed)
+                if of_object(placed.value(), &MaybeSecret::of(text).incomplete(!complaints.is_empty()))
+                    == Showing::Everything => {}
             _ if of_text(text.get(range).unwrap_or(text)) == Showing::Everything => {}
             _ => lines.extend(first..=last),
         }
@@ -85,6 +160,9 @@ pub fn secret_lines(text: &str) -> BTreeSet<usize> {
 /// Returns the secret lines of a document from its first line to its last. In a list, only the items that are Secrets
 /// count, and the lines around them.
 fn of_placed(placed: &Placed, maybe_secret: &MaybeSecret<'_>, first: usize, last: usize) -> BTreeSet<usize> {
+    if maybe_secret.leaves_out_a_secret() {
+        return (first..=last).collect();
+    }
     if is_kustomization(placed.value()) {
         return of_kustomization(placed, maybe_secret.text, first, last);
     }
@@ -93,7 +171,10 @@ fn of_placed(placed: &Placed, maybe_secret: &MaybeSecret<'_>, first: usize, last
         return BTreeSet::new();
     }
     let kind = placed.value()["kind"].as_str().unwrap_or_default();
-    let Some(items) = placed.root().get("items").filter(|_| kind == "List") else { return (first..=last).collect() };
+    let others = |(name, value): (&String, &Value)| name != "items" && holds_secret(value);
+    let around = placed.value().as_object().is_some_and(|fields| fields.iter().any(others));
+    let is_list = kind == "List" && placed.value()["items"].is_array() && !around;
+    let Some(items) = placed.root().get("items").filter(|_| is_list) else { return (first..=last).collect() };
     let items = items.children().map(|child| (child.at, is_secret(child.at.value())));
     of_parts(&items.collect::<Vec<_>>(), first, last)
 }
@@ -155,8 +236,13 @@ pub(super) fn of_text(text: &str) -> Showing {
         !around(text[..at].chars().next_back()) && !around(text[at + length..].chars().next())
     };
     let says = |wanted: &str| text.match_indices(wanted).any(|(at, found)| word(at, found.len()));
-    let secret = text.match_indices("ecret").any(|(at, _)| !is_reference(text, at)) || text.contains("stringData");
+    let secret = names_secret(text) || text.contains("stringData");
     if secret || (says("data") && !says("ConfigMap")) { Showing::Nothing } else { Showing::Everything }
+}
+
+/// Returns true when a text has a word with a secret in it, other than those that only refer to Secrets.
+fn names_secret(text: &str) -> bool {
+    text.match_indices("ecret").any(|(at, _)| !is_reference(text, at))
 }
 
 /// Words that name a Secret without being one.
@@ -176,6 +262,34 @@ fn is_reference(text: &str, at: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_secret_anywhere_below_is_found_and_a_reference_is_none() {
+        for (text, found) in [
+            ("{kind: Template, objects: [{apiVersion: v1, kind: Secret, data: {a: b}}]}", true),
+            ("{kind: List, items: {kind: Secret, data: {a: b}}}", true),
+            ("{kind: List, items: {a: {b: {apiVersion: v1, kind: SealedSecret, spec: {}}}}}", true),
+            ("{kind: List, items: [{kind: List, items: [{kind: Secret, x: y}]}]}", true),
+            ("{kind: List, items: [{apiVersion: v1, metadata: {name: a}, stringDatas: {a: b}}]}", true),
+            ("{kind: DeploymentList, items: [{data: {a: b}}]}", true),
+            ("{kind: Thing, spec: {stringData: {a: b}}}", true),
+            ("{kind: Secret, kind: ConfigMap, data: {a: b}}", true),
+            ("{kind: List, items: [{kind: Secret, data: {}}], items: []}", true),
+            ("{kind: Kustomization, secretGenerator: [{literals: [a=b]}], secretGenerator: []}", true),
+            ("{kind: ConfigMap, data: {a: b}, data: {c: d}}", false),
+            ("{kind: Deployment, spec: {a: {secretName: b}}, spec: {}}", false),
+            ("{kind: HelmRelease, spec: {valuesFrom: [{kind: Secret, name: a, valuesKey: b}]}}", false),
+            ("{kind: CustomResourceDefinition, spec: {names: {kind: ExternalSecret, plural: externalsecrets}}}", false),
+            ("{kind: List, items: [{kind: ConfigMap, data: {a: b}}]}", false),
+        ] {
+            let documents = yaml::documents(text).0;
+            let (placed, complaints) = documents[0].read();
+            let maybe_secret = MaybeSecret::of(text).incomplete(!complaints.is_empty());
+            let showing = of_object(placed.unwrap().value(), &maybe_secret);
+            assert_eq!(showing != Showing::Everything, found, "{text}");
+            assert_eq!(!secret_lines(text).is_empty(), found, "{text}");
+        }
+    }
 
     #[test]
     fn a_broken_text_may_hold_a_secret_also_where_its_words_have_grown_together() {

@@ -153,7 +153,7 @@ impl<'r, 't> Reader<'r, 't> {
     fn document(&mut self, index: usize, document: &Document<'_>) {
         let (placed, complaints) = document.read();
         let text = &document.text()[document.range()];
-        let maybe_secret = MaybeSecret::of(text);
+        let maybe_secret = MaybeSecret::of(text).incomplete(!complaints.is_empty());
         let showing = match &placed {
             Some(placed) => secrecy::of_object(placed.value(), &maybe_secret),
             None => maybe_secret.showing(),
@@ -194,10 +194,12 @@ impl<'r, 't> Reader<'r, 't> {
         // An item of a `DeploymentList` may leave out fields that the list has.
         let of_kind = kind.strip_suffix("List").filter(|kind| !kind.is_empty());
         let inherited = of_kind.zip(root.text("apiVersion"));
+        let mut of_list = None;
         for (number, item) in items.at.children().enumerate() {
             let nested = item.at.value().get("items").is_some_and(Value::is_array);
             if nested || !item.at.value().is_object() {
-                let subject = Subject { object: None, showing: secrecy::of_object(root.value(), maybe_secret) };
+                let showing = *of_list.get_or_insert_with(|| secrecy::of_object(root.value(), maybe_secret));
+                let subject = Subject { object: None, showing };
                 let message =
                     if nested { "kubectl reads no list inside a list" } else { "an item of a List must be an object" };
                 self.report.add(&subject, Words::at_value(item.at.span(), message));
