@@ -155,7 +155,7 @@ pub use source_dependency::LookRequest;
 use source_dependency::{DependencyRequest, SourceDependency};
 pub use source_options::{credentials, render_options, what_to_follow};
 use status::Publisher;
-pub use status::{CountersStatus, HeldStatus, Obstacles, SourceStatus, Status, UnderWay};
+pub use status::{CountersStatus, Obstacles, SourceStatus, Status, UnderWay};
 pub use status_socket::{answer_commands, ask_daemon, ask_daemon_for_workloads};
 
 /// The reason for which a source can't be followed.

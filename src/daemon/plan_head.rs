@@ -43,6 +43,7 @@ impl Source {
         let head = news.head.id.clone();
         self.context.status.change(|source| set(&mut source.head, Some(head.clone())));
         self.set_desired(Arc::clone(&news.desired));
+        self.withdraw_old_holds();
         let renamed = self.take_renamed(&mut news.removed);
         let objects = self.desired().keys().count();
         let warnings = std::mem::take(&mut news.warnings);

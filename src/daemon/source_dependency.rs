@@ -10,6 +10,7 @@ use tracing::info;
 use super::status::{Publisher, SourceStatus, Status};
 use crate::clock::Clock;
 use belay_core::manifest::ObjectKey;
+use belay_core::rollout::ObjectState;
 
 /// The requests of others to a source.
 #[derive(Debug, Default)]
@@ -110,8 +111,14 @@ fn why_incomplete(before: &SourceStatus) -> Option<String> {
         return Some(format!("blocked: {blocked}"));
     }
     let keys: BTreeSet<&ObjectKey> = before.ended.keys().chain(before.held.keys()).collect();
-    let wrong = keys.into_iter().map(|key| (key, before.state_of(key))).filter(|(_, state)| state.is_wrong());
-    let wrong: Vec<String> = wrong.map(|(key, state)| format!("{key} is {state}")).collect();
+    let hides_hold =
+        |key: &ObjectKey, state: ObjectState| state == ObjectState::Suspended && before.held.contains_key(key);
+    let wrong = keys.into_iter().map(|key| (key, before.state_of(key)));
+    let wrong = wrong.filter_map(|(key, state)| match state {
+        state if state.is_wrong() => Some(format!("{key} is {state}")),
+        state => hides_hold(key, state).then(|| format!("{key} is {state} and held")),
+    });
+    let wrong: Vec<String> = wrong.collect();
     match wrong.len() {
         0 => before
             .settled
@@ -120,5 +127,31 @@ fn why_incomplete(before: &SourceStatus) -> Option<String> {
             .map(|(place, what)| format!("{place}: {what}")),
         count @ ..=NAMED => Some(wrong[..count].join(", ")),
         count => Some(format!("{}, and {} more", wrong[..NAMED].join(", "), count - NAMED)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::history::{HeldStatus, ObjectStanding};
+    use belay_core::rollout::CommitId;
+
+    #[test]
+    fn a_held_object_that_is_suspended_is_named() {
+        let key = ObjectKey {
+            group: "apps".to_owned(),
+            kind: "Deployment".to_owned(),
+            namespace: Some("default".to_owned()),
+            name: "web".to_owned(),
+        };
+        let (commit, since) = ("5d6e7f8".repeat(6)[..40].parse::<CommitId>().unwrap(), Timestamp::UNIX_EPOCH);
+        let state = ObjectState::Suspended;
+        let ended = ObjectStanding { state, commit: commit.clone(), reason: None, place: None, since, in_head: true };
+        let mut before = SourceStatus { ended: [(key.clone(), ended)].into(), ..SourceStatus::default() };
+        assert_eq!(why_incomplete(&before), None);
+        before.held.insert(key, HeldStatus { commit, reason: "it crashes".to_owned(), since });
+        assert_eq!(why_incomplete(&before).as_deref(), Some("Deployment default/web is suspended and held"));
     }
 }

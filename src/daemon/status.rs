@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use tokio::sync::watch;
 
-use crate::history::{Follower, ObjectStanding, PublishedRollout, PublishedSource, SourceStanding};
+use crate::history::{Follower, HeldStatus, ObjectStanding, PublishedRollout, PublishedSource, SourceStanding};
 use crate::telemetry::{Metrics, Took};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
@@ -116,14 +116,14 @@ impl SourceStatus {
         })
     }
 
-    /// Returns the state of a live workload, by its own status, too.
+    /// Returns the state of an object; of a live workload by its own status, too.
     #[must_use]
     pub fn state_of_workload(&self, key: &ObjectKey) -> ObjectState {
         let live = self.workloads.get(key);
         ObjectState::of(&ObjectFacts {
             open: self.under_way.get(key).map(|way| way.outcome.state()),
             ended: self.ended.get(key).map(|ended| ended.state),
-            held: live.is_some_and(|live| live.hold.is_some()),
+            held: live.map_or_else(|| self.held.contains_key(key), |live| live.hold.is_some()),
             suspended: live.is_some_and(|live| live.suspended.is_some()),
             live: live.and_then(|live| live.standing),
         })
@@ -155,8 +155,14 @@ impl SourceStatus {
         let troubled = !self.obstacles.trouble.is_empty();
         let waits = self.obstacles.waits.is_some();
         let idle = self.settled && self.obstacles.rendering.is_empty();
-        let facts = SourceFacts { blocked: self.blocked_by().is_some(), waits, troubled, idle };
+        let hides_hold = self.hidden_holds().next().is_some();
+        let facts = SourceFacts { blocked: self.blocked_by().is_some(), waits, troubled, idle, hides_hold };
         SourceState::of(facts, &self.counts())
+    }
+
+    /// Returns the holds on suspended objects, whose state does not show them.
+    fn hidden_holds(&self) -> impl Iterator<Item = (&ObjectKey, &HeldStatus)> {
+        self.held.iter().filter(move |(key, _)| self.state_of(key) == ObjectState::Suspended)
     }
 
     /// Returns why nothing of it can be read, applied or recorded, if that is so.
@@ -209,7 +215,7 @@ impl SourceStatus {
             let reason = ended.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
             format!("{key}: {}{reason}", self.state_of(key))
         });
-        let held = self.held.iter().filter(|(key, _)| !self.ended.contains_key(key));
+        let held = self.held.iter().filter(|(key, _)| !self.ended.contains_key(key)).chain(self.hidden_holds());
         let held = held.map(|(key, held)| format!("{key}: held: {}", held.reason));
         let waiting = self.under_way.iter().filter(|(_, way)| way.outcome == Outcome::Waiting);
         let waiting = waiting.map(|(key, way)| format!("{key}: {}: {}", ObjectState::Waiting, way.message));
@@ -252,6 +258,7 @@ impl SourceStatus {
             standing: self.standing(),
             under_way: self.under_way.iter().map(rollout).collect(),
             ended: self.ended.iter().map(|(key, ended)| (key.clone(), ended.clone())).collect(),
+            held: self.held.iter().map(|(key, held)| (key.clone(), held.clone())).collect(),
             unhealthy: self.unhealthy.iter().filter_map(trouble).collect(),
             workloads: Vec::new(),
         }
@@ -315,17 +322,6 @@ impl From<Counters> for CountersStatus {
     fn from(counters: Counters) -> CountersStatus {
         CountersStatus { desired: counters.desired, updated: counters.updated, available: counters.available }
     }
-}
-
-/// A held manifest: Git and the cluster differ.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct HeldStatus {
-    /// The commit that brought it.
-    pub commit: CommitId,
-    /// The reason for the hold.
-    pub reason: String,
-    /// The time of its beginning.
-    pub since: Timestamp,
 }
 
 /// Publishes the state of one source.

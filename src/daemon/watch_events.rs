@@ -9,8 +9,9 @@ use super::health_monitor::is_complete;
 use super::job_runs::has_ended;
 use super::live::{LiveFacts, forget_reporters};
 use super::state::{DEBOUNCE, Event, Source};
-use super::status::{HeldStatus, SIZE, SourceStatus, put_or_remove};
+use super::status::{SIZE, SourceStatus, put_or_remove};
 use crate::cluster::{ClusterError, Seen};
+use crate::history::HeldStatus;
 use belay_core::manifest::{Compact, ObjectKey};
 use belay_core::rollout::{Hold, LiveWorkload, Note, Outcome, Reason, Workload, is_job, marks};
 
@@ -184,15 +185,27 @@ impl Source {
             if let Some(Hold { commit, reason, since, .. }) = &held {
                 warn!(object = %key, commit = commit.short(), %since, reason, "Git and the cluster differ: it is held");
             }
-            let held = held.map(|Hold { commit, reason, since, .. }| HeldStatus { commit, reason, since });
-            put_or_remove(&mut source.held, key, held)
+            put_or_remove(&mut source.held, key, held.as_ref().map(HeldStatus::of))
+        });
+    }
+
+    /// Publishes no longer the holds of manifests that the repository does not have any more.
+    pub(super) fn withdraw_old_holds(&self) {
+        let desired = self.desired();
+        let is_old = |key: &ObjectKey| {
+            let hold = self.state.live.get(key).and_then(|facts| facts.hold.as_ref());
+            hold.zip(desired.hash(key)).is_some_and(|(hold, hash)| hash.to_string() != hold.manifest)
+        };
+        self.context.status.change(|source| {
+            let before = source.held.len();
+            source.held.retain(|key, _| !is_old(key));
+            source.held.len() < before
         });
     }
 
     /// Publishes a hold with the newer commit that has gone back to the held template.
     pub(super) fn tell_hold(&self, key: &ObjectKey, hold: &Hold, reason: Reason) {
-        let Hold { commit, since, .. } = hold.clone();
-        let held = HeldStatus { commit, reason: reason.message, since };
+        let held = HeldStatus { reason: reason.message, ..HeldStatus::of(hold) };
         self.context.status.change(|source| put_or_remove(&mut source.held, key, Some(held)));
     }
 }

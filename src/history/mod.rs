@@ -14,7 +14,7 @@ pub use notices::{CommitOutcome, Notice, NoticeAbout, Pending};
 pub use query::baselines::{JudgedBaseline, JudgedWrite};
 pub use query::drift::Drifted;
 pub use query::records::{Arrival, FAILED, Heads, Query, Resolved};
-pub use query::standing::{Follower, ObjectStanding, PublishedRollout, PublishedSource, SourceStanding};
+pub use query::standing::{Follower, HeldStatus, ObjectStanding, PublishedRollout, PublishedSource, SourceStanding};
 pub use query::stats::{By, Spread, Stats, StatsQuery};
 pub use query::templates::{KeptTemplate, LastGood};
 pub use query::timeline::TimelineEntry;

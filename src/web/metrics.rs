@@ -229,7 +229,7 @@ impl MetricsPage<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::daemon::HeldStatus;
+    use crate::history::HeldStatus;
     use crate::telemetry::Took;
     use belay_core::rollout::{Outcome, Trigger};
     use std::collections::BTreeSet;

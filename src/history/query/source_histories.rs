@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::answers::{SourceAnswer, TroubleAnswer, WorkloadAnswer};
 use super::standing::{PublishedRollout, PublishedSource};
 use super::step_details::waits_for;
-use crate::history::{History, HistoryError, ObjectStanding, Query, SourceStanding};
+use crate::history::{HeldStatus, History, HistoryError, ObjectStanding, Query, SourceStanding};
 use belay_core::manifest::{ObjectKey, Place};
 use belay_core::rollout::health::Standing;
 use belay_core::rollout::{
@@ -31,6 +31,8 @@ pub struct SourceHistory {
     pub open: BTreeMap<ObjectKey, Open>,
     /// The objects that ended badly, or were left alone.
     pub ended: BTreeMap<ObjectKey, ObjectStanding>,
+    /// The held manifests.
+    held: BTreeMap<ObjectKey, HeldStatus>,
     /// The trouble with the pods of workloads without a rollout.
     unhealthy: BTreeMap<ObjectKey, String>,
 }
@@ -64,8 +66,11 @@ impl SourceHistories {
             let name = followed.source;
             let standing = history.standing(&name)?.map(|standing| standing.as_of(now));
             let (open, ended) = (open_records(history, &name)?, history.object_standings(&name)?);
+            let is_told = |key: &ObjectKey| standing.as_ref().is_some_and(|standing| standing.held.contains(key));
+            let kept = history.kept_holds(&name)?.into_iter().filter(|(key, _)| is_told(key));
+            let held = kept.map(|(key, kept)| (key, HeldStatus::of(&kept.hold))).collect();
             let unhealthy = BTreeMap::new();
-            known.sources.insert(name, SourceHistory { standing, open, ended, unhealthy }.of_its_follower());
+            known.sources.insert(name, SourceHistory { standing, open, ended, held, unhealthy }.of_its_follower());
         }
         Ok(known)
     }
@@ -79,15 +84,15 @@ impl SourceHistories {
         now: Timestamp,
     ) -> SourceHistories {
         let of = |(name, published): (String, PublishedSource)| {
-            let PublishedSource { standing, under_way, ended, unhealthy, workloads: _ } = published;
+            let PublishedSource { standing, under_way, ended, held, unhealthy, workloads: _ } = published;
             let mut open = history.and_then(|history| open_records(history, &name).ok()).unwrap_or_default();
             for (key, rollout) in under_way {
                 let recorded = open.remove(&key);
                 open.insert(key, Open::published(rollout, recorded));
             }
             let (standing, ended) = (Some(standing.as_of(now)), ended.into_iter().collect());
-            let unhealthy = unhealthy.into_iter().collect();
-            (name, SourceHistory { standing, open, ended, unhealthy }.of_its_follower())
+            let (held, unhealthy) = (held.into_iter().collect(), unhealthy.into_iter().collect());
+            (name, SourceHistory { standing, open, ended, held, unhealthy }.of_its_follower())
         };
         SourceHistories { sources: sources.into_iter().map(of).collect() }
     }
@@ -111,7 +116,8 @@ impl SourceHistories {
         let known: BTreeSet<(&str, &ObjectKey)> = rows.iter().map(|row| (row.source.as_str(), &row.object)).collect();
         let mut besides = Vec::new();
         for (name, source) in &self.sources {
-            let keys: BTreeSet<&ObjectKey> = source.open.keys().chain(source.ended.keys()).collect();
+            let keys: BTreeSet<&ObjectKey> =
+                source.open.keys().chain(source.ended.keys()).chain(source.held.keys()).collect();
             for key in keys.into_iter().filter(|key| here(key)) {
                 let state = ObjectState::of(&source.facts(key));
                 // A record that was only just planned is not worth a line of its own: there may be thousands.
@@ -122,6 +128,7 @@ impl SourceHistories {
                 }
                 let mut row = WorkloadAnswer::of_object(key, name, state);
                 source.tell(&mut row);
+                row.tell_hidden_hold(source.held.get(key));
                 besides.push(row);
             }
         }
@@ -141,6 +148,7 @@ impl SourceHistory {
         if self.standing.as_ref().is_some_and(|standing| standing.follower.standby) {
             self.open.clear();
             self.ended.clear();
+            self.held.clear();
             self.unhealthy.clear();
         }
         self
@@ -199,9 +207,13 @@ impl SourceHistory {
                 row.since = open.since;
             }
             row.deadline = open.deadline(row);
-        } else if row.state == ObjectState::Held && row.since.is_some() {
-            // The live hold says since when and why: the record of a correction says less.
+        } else if row.state == ObjectState::Held && (row.since.is_some() || self.held.contains_key(&row.object)) {
+            // The hold says since when and why: the record of a correction says less.
             row.place = self.ended.get(&row.object).and_then(|ended| ended.place.clone());
+            if let Some(held) = self.held.get(&row.object).filter(|_| row.since.is_none()) {
+                (row.message, row.since) = (held.line(), Some(held.since));
+                row.commit = held.commit.to_string();
+            }
         } else if let Some(ended) = self.ended.get(&row.object).filter(|ended| ended.state == row.state) {
             row.place.clone_from(&ended.place);
             row.since = Some(ended.since);
@@ -324,12 +336,28 @@ impl WorkloadAnswer {
         (row.available, row.desired) = (live.counters.available, live.counters.desired);
         row.message = match (&live.hold, &live.suspended, state) {
             (_, Some(why), ObjectState::Suspended) => why.clone(),
-            (Some(hold), _, ObjectState::Held) => format!("commit {} is held: {}", hold.commit.short(), hold.reason),
+            (Some(hold), _, ObjectState::Held) => HeldStatus::of(hold).line(),
             _ => live.failure.clone().filter(|_| state == ObjectState::Failed).unwrap_or_else(|| live.message.clone()),
         };
-        if let Some(known) = known {
-            known.tell(&mut row);
+        let hold = live.hold.as_deref().map(HeldStatus::of);
+        match known {
+            Some(known) => {
+                known.tell(&mut row);
+                // Of a suspended workload the hold may be of a manifest that the repository does not have any more.
+                row.tell_hidden_hold(hold.as_ref().filter(|_| known.standing.is_none()).or(known.held.get(key)));
+            }
+            None => row.tell_hidden_hold(hold.as_ref()),
         }
         row
+    }
+
+    /// Adds to the line of a suspended object that its manifest is held.
+    fn tell_hidden_hold(&mut self, held: Option<&HeldStatus>) {
+        if let Some(held) = held.filter(|_| self.state == ObjectState::Suspended) {
+            self.message = match self.message.as_str() {
+                "" => held.line(),
+                message => format!("{message}; {}", held.line()),
+            };
+        }
     }
 }

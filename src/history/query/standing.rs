@@ -10,7 +10,7 @@ use crate::history::error::HistoryError;
 use crate::history::store::file::History;
 use crate::history::store::rows;
 use belay_core::manifest::{ObjectKey, Place};
-use belay_core::rollout::{CommitId, LiveWorkload, ObjectState, Reason, SourceState, StateCounts};
+use belay_core::rollout::{CommitId, Hold, LiveWorkload, ObjectState, Reason, SourceState, StateCounts};
 
 /// The published state of a source, besides its objects. Commands, page, API and metrics say what it says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,6 +124,8 @@ pub struct PublishedSource {
     pub under_way: Vec<(ObjectKey, PublishedRollout)>,
     /// The objects that are not as the head says, and of which nothing more becomes by itself.
     pub ended: Vec<(ObjectKey, ObjectStanding)>,
+    /// The held manifests.
+    pub held: Vec<(ObjectKey, HeldStatus)>,
     /// The trouble with the pods of workloads without a rollout.
     pub unhealthy: Vec<(ObjectKey, String)>,
     /// The live workloads, if they were asked for.
@@ -144,6 +146,31 @@ pub struct PublishedRollout {
     /// When its deadline ends, unless something moves.
     #[serde(default)]
     pub until: Option<Timestamp>,
+}
+
+/// A held manifest: Git and the cluster differ.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldStatus {
+    /// The commit that brought it.
+    pub commit: CommitId,
+    /// The reason for the hold.
+    pub reason: String,
+    /// The time of its beginning.
+    pub since: Timestamp,
+}
+
+impl HeldStatus {
+    /// Returns what a hold says.
+    #[must_use]
+    pub fn of(hold: &Hold) -> HeldStatus {
+        HeldStatus { commit: hold.commit.clone(), reason: hold.reason.clone(), since: hold.since }
+    }
+
+    /// Returns the line about it.
+    #[must_use]
+    pub fn line(&self) -> String {
+        format!("commit {} is held: {}", self.commit.short(), self.reason)
+    }
 }
 
 /// An object that is not as the head says, and of which nothing more is to become by itself.

@@ -12,9 +12,9 @@ use super::super::rollout_progress::picture;
 use super::commit::command;
 use super::components::{Lasted, Link, Mark, PodsPicture};
 use super::{Frame, refuse, write};
-use crate::daemon::{HeldStatus, UnderWay};
+use crate::daemon::UnderWay;
 use crate::history::query::step_details::unnoticed;
-use crate::history::{History, HistoryError, Query};
+use crate::history::{HeldStatus, History, HistoryError, Query};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{LiveWorkload, ObjectState, Outcome, Record, RevisionPods, is_configuration};
 
@@ -83,7 +83,8 @@ async fn page(room: &Room, source: String, kind: &str, namespace: &str, name: &s
         status.sources.get(&source).ok_or_else(|| Problem::Nothing("There is no source of that name.".to_owned()))?;
     let is_it =
         |key: &ObjectKey| key.kind == kind && key.name == name && key.namespace.as_deref().unwrap_or("-") == namespace;
-    let mut known = of.workloads.keys().chain(of.under_way.keys()).chain(of.ended.keys());
+    let besides = of.under_way.keys().chain(of.ended.keys()).chain(of.held.keys());
+    let mut known = of.workloads.keys().chain(besides);
     let key = known.find(|key| is_it(key)).cloned();
     let key = key.ok_or_else(|| Problem::Nothing("The source has no such workload.".to_owned()))?;
     let live = of.workloads.get(&key).cloned().unwrap_or_default();

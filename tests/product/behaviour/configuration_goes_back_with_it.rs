@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::support::daemon::{World, broken, config_map, deployment, image, path_of};
 
-const MAP: &str = "api/v1/namespaces/default/configmaps/settings";
+pub const MAP: &str = "api/v1/namespaces/default/configmaps/settings";
 const READS: &str = "        envFrom:\n        - configMapRef: {name: settings}\n";
 
 fn reads(manifest: &str) -> String {
@@ -17,7 +17,7 @@ fn reads(manifest: &str) -> String {
 }
 
 /// A good version of `names`, then one where those in `breaks` are broken, and the ConfigMap another.
-async fn failed(names: &[&str], breaks: &[&str]) -> (World, String) {
+pub async fn failed(names: &[&str], breaks: &[&str]) -> (World, String) {
     let mut world = World::embedded().await;
     world.repository.write("settings.yaml", config_map("settings", "1"));
     for name in names {

@@ -35,7 +35,7 @@ use crate::render::Tools;
 use crate::state_folder::StateFolder;
 use crate::telemetry::{self, LogFormat, Systemd};
 use crate::web::{Hook, Shown, Web, forge};
-use belay_core::rollout::ObjectState;
+use belay_core::rollout::{ObjectState, SourceState};
 use minicluster::MiniCluster;
 
 /// The arguments of `belay run`.
@@ -301,9 +301,10 @@ fn how_it_went(status: &Status, timed_out: Option<Span>) -> anyhow::Result<Exit>
 /// Returns true when every object in the head of a source is live, apart from those that somebody asked to leave alone, and
 /// nothing is in the way of the rest.
 fn is_well(source: &SourceStatus) -> bool {
-    let is_wrong = |state: &ObjectState| state.is_wrong() || *state == ObjectState::Waiting;
     let obstacles = &source.obstacles;
-    obstacles.waits.is_none() && obstacles.trouble.is_empty() && !source.counts().0.keys().any(is_wrong)
+    let is_degraded = source.state() == SourceState::Degraded;
+    let is_free = obstacles.waits.is_none() && obstacles.trouble.is_empty();
+    is_free && !is_degraded && source.counts().of(ObjectState::Waiting) == 0
 }
 
 /// Prints the followed branch and the renderers of each source, for a check of the configuration.

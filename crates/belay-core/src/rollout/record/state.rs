@@ -283,6 +283,8 @@ pub struct SourceFacts {
     pub troubled: bool,
     /// True when its head was planned, and none of its objects is being checked.
     pub idle: bool,
+    /// True when the manifest of a suspended object is held.
+    pub hides_hold: bool,
 }
 
 impl SourceState {
@@ -306,7 +308,7 @@ impl SourceState {
         };
         if known.blocked {
             SourceState::Blocked
-        } else if known.troubled || counts.there().any(|(state, _)| state.is_wrong()) {
+        } else if known.troubled || known.hides_hold || counts.there().any(|(state, _)| state.is_wrong()) {
             SourceState::Degraded
         } else if known.waits {
             SourceState::Waiting
@@ -340,7 +342,8 @@ impl fmt::Display for SourceState {
 mod tests {
     use super::*;
 
-    const IDLE: SourceFacts = SourceFacts { blocked: false, waits: false, troubled: false, idle: true };
+    const IDLE: SourceFacts =
+        SourceFacts { blocked: false, waits: false, troubled: false, idle: true, hides_hold: false };
 
     fn counts(states: &[ObjectState]) -> StateCounts {
         let mut counts = StateCounts::default();
@@ -376,6 +379,8 @@ mod tests {
         }
         assert_eq!(SourceState::of(SourceFacts::default(), &counts(&[Complete])), SourceState::Progressing);
         assert_eq!(SourceState::of(SourceFacts { troubled: true, ..IDLE }, &counts(&[])), SourceState::Degraded);
+        let hides_hold = SourceFacts { hides_hold: true, ..IDLE };
+        assert_eq!(SourceState::of(hides_hold, &counts(&[Complete, Suspended])), SourceState::Degraded);
         let waits = |states: &[ObjectState]| SourceState::of(SourceFacts { waits: true, ..IDLE }, &counts(states));
         assert_eq!((waits(&[Complete]), waits(&[Held])), (SourceState::Waiting, SourceState::Degraded));
         assert_eq!(
