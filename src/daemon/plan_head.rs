@@ -22,12 +22,13 @@ use super::task_result::{FinishedPlan, FoundKinds, HeadPlan, TaskResult};
 use super::{planner, prune, rebuild};
 use crate::cluster::{Backoff, ClusterError};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Commit, CommitId, Outcome, PlanStep, Reason, ReasonCode, Record};
+use belay_core::rollout::{Commit, CommitId, Outcome, PlanStep, Reason, ReasonCode, Record, Workload};
 
 impl Source {
     /// Waits, beside the loop, until the source that this one comes after is complete. A wait for an older head is given up.
     pub(super) fn await_before(&mut self, number: u64, head: CommitId) {
         self.context.status.change(|source| set(&mut source.head, Some(head)));
+        self.watch_awaiting();
         self.wait_task.take().inspect(AbortHandle::abort);
         let context = Arc::clone(&self.context);
         self.wait_task = Some(self.tasks.spawn(async move {
@@ -36,6 +37,17 @@ impl Source {
             }
             TaskResult::Awaited(number)
         }));
+    }
+
+    /// Watches the workloads of a head that waits, if none was planned before: they are live, and are shown.
+    fn watch_awaiting(&mut self) {
+        let awaiting = self.state.planning.awaiting.as_ref().filter(|_| self.state.planning.planned.is_none());
+        let Some((_, news)) = awaiting else { return };
+        let group =
+            |api_version: &str| api_version.split_once('/').map_or_else(String::new, |(group, _)| group.to_owned());
+        let mut kinds = news.desired.kinds();
+        kinds.retain(|(api_version, kind)| Workload::named(&group(api_version), kind).is_some());
+        self.ask_for(kinds, Duration::ZERO);
     }
 
     /// Hears of a new head: takes it up, and begins to plan it. A plan that is being made for an older head is given up.

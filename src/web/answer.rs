@@ -100,16 +100,22 @@ async fn with_headers(request: Request, next: Next) -> Response {
 }
 
 /// Returns the reasons for which belay is not ready, one line each: it is ready when every source has been planned
-/// once, and outcomes can be recorded.
+/// once, or waits for another of its sources, and outcomes can be recorded.
 fn unready(status: &Status, lives: bool) -> String {
     if !lives {
         return "the daemon has ended\n".to_owned();
     }
     let unready = |(name, source): (&String, &SourceStatus)| match source.obstacles.trouble.get("history") {
         Some(trouble) => Some(format!("source {name}: nothing is written down: {trouble}\n")),
-        None => source.planned.is_none().then(|| format!("source {name} has not been planned yet\n")),
+        None => (source.planned.is_none() && !waits_for_another(source))
+            .then(|| format!("source {name} has not been planned yet\n")),
     };
     status.sources.iter().filter_map(unready).collect()
+}
+
+/// Returns true for a source whose head waits until another source of this daemon is complete.
+fn waits_for_another(source: &SourceStatus) -> bool {
+    source.obstacles.waits.is_some() && !source.obstacles.standby
 }
 
 #[cfg(test)]
@@ -159,6 +165,19 @@ mod tests {
         assert_eq!(get("/readyz", true, false).await, 503);
         assert_eq!(get("/healthz", false, true).await, 200);
         assert_eq!(get("/healthz", true, false).await, 500);
+    }
+
+    #[test]
+    fn a_source_that_waits_for_another_is_ready() {
+        let source = |waits: bool, standby: bool| {
+            let mut source = SourceStatus::default();
+            source.obstacles.waits = waits.then(|| "waits for source infra".to_owned());
+            source.obstacles.standby = standby;
+            Status { sources: [("shop".to_owned(), source)].into() }
+        };
+        for (waits, standby, ready) in [(false, false, false), (true, false, true), (true, true, false)] {
+            assert_eq!(unready(&source(waits, standby), true).is_empty(), ready, "{waits} {standby}");
+        }
     }
 
     #[tokio::test]

@@ -5,10 +5,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use belay::config::SourceConfig;
+use belay::web::Web;
 use belay_core::rollout::{Outcome, SourceState};
 use kube::client::Body;
 use serde_json::json;
 
+use crate::shows_itself_over_http::get;
 use crate::support::daemon::{World, broken, config_map, deployment, image, path_of};
 
 /// Returns a source of a folder of the same repository.
@@ -150,4 +152,42 @@ async fn drift_is_put_right_while_a_head_waits() {
         let live = world.get(&path_of("web")).await.unwrap();
         assert_eq!((&live["spec"]["replicas"], image(&live)), (&json!(2), "web:1"), "after a restart: {restart}");
     }
+}
+
+/// A source that waits for another one from its start is as it is to be: belay is ready. Its workloads are told.
+#[tokio::test(start_paused = true)]
+async fn a_source_that_waits_from_the_start_is_ready_and_tells_its_workloads() {
+    let mut world = shop_after_infra().await;
+    world.repository.write("infra/db.yaml", deployment("db", "db:1", ""));
+    let first = world.push("shop/web.yaml", &deployment("web", "web:1", ""), "Both at once");
+    world.start();
+    world.through(&first).await;
+    world.repository.write("infra/db.yaml", broken("db", "crash-after=1s"));
+    world.push("shop/web.yaml", &deployment("web", "web:2", ""), "Broken below");
+    let held = "waits for source infra (Deployment default/db is held)";
+    world.until("it says so", |source| source.obstacles.waits.as_deref() == Some(held)).await;
+    let before = world.get(&path_of("web")).await.unwrap();
+    // Its history is lost: nothing of it was planned.
+    world.stop().await;
+    std::fs::remove_dir_all(world.repository.beside("state")).unwrap();
+    world.start();
+    world.until("it says so", |source| source.obstacles.waits.as_deref() == Some(held)).await;
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert_eq!((world.status().planned, world.status().state()), (None, SourceState::Waiting));
+    let web = Web::open("127.0.0.1:0".parse().unwrap(), &[], world.shown()).await.unwrap();
+    let ready = get(&web, "/readyz").await;
+    assert!(ready.starts_with("HTTP/1.1 200 "), "{ready}");
+    let answer = get(&web, "/api/v1/workloads?source=shop").await;
+    assert!(answer.contains("\"name\":\"web\""), "{answer}");
+    let metrics = get(&web, "/metrics").await;
+    assert!(metrics.contains("source=\"shop\",kind=\"Deployment\",namespace=\"default\",name=\"web\""), "{metrics}");
+    // It is left as it is, also if somebody changes it meanwhile.
+    assert_eq!(world.get(&path_of("web")).await.unwrap()["metadata"]["generation"], before["metadata"]["generation"]);
+    world.patch(&path_of("web"), "kubectl-scale", &json!({"spec": {"replicas": 5}})).await;
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    let mended = world.push("infra/db.yaml", &deployment("db", "db:3", ""), "Mended");
+    world.through(&mended).await;
+    let live = world.get(&path_of("web")).await.unwrap();
+    assert_eq!((&live["spec"]["replicas"], image(&live)), (&json!(2), "web:2"));
+    assert_eq!(live["metadata"]["uid"], before["metadata"]["uid"]);
 }
