@@ -431,3 +431,17 @@ async fn several_are_asked_for_first() {
         assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{line}: {ran:?}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_of_what_is_suspended_says_when_it_is_applied() {
+    let (office, ..) = Office::with_two_versions(|image| deployment("web", image, "")).await;
+    for line in ["undo web", "suspend web"] {
+        let ran = office.desk.belay(&line.split(' ').collect::<Vec<_>>());
+        assert_eq!(ran.code, 0, "{ran:?}");
+    }
+    let retried = office.desk.belay(&["retry", "web"]);
+    assert_eq!(retried.code, 0, "{retried:?}");
+    let said = "; belay applies it again after belay resume-sync: deployment.apps/web is suspended (";
+    assert!(retried.err.contains(said), "{retried:?}");
+    assert_eq!(image_of(&office.in_a_while().await), "web:1");
+}
