@@ -111,3 +111,53 @@ async fn digits_that_fit_several() {
         assert_eq!(stage.run(&["show", wrong]).code, 1, "{wrong}");
     }
 }
+
+/// Nobody is asked if a commit is pushed while the repository or the history is in the way.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_that_is_blocked_says_by_what() {
+    for repository_is_away in [true, false] {
+        let mut stage = Fixture::new().await;
+        let first = stage.repository.commit_file("a.yaml", &config_map("a", "1"), "First");
+        stage.repository.push();
+        let _daemon = crate::program::Running(stage.command().spawn().unwrap());
+        stage.until(&first, "complete").await;
+        let clone = stage.repository.clone_to("clone");
+        let (path, state) = (stage.repository.path().to_owned(), stage.home.path().join("state"));
+        match repository_is_away {
+            true => std::fs::rename(&path, path.with_extension("away")).unwrap(),
+            false => crate::support::full_disk::fill(&state, false),
+        }
+        let why = loop {
+            let status: serde_json::Value =
+                serde_json::from_str(&stage.run(&["status", "-o", "json"]).out).unwrap_or_default();
+            if let Some(why) = status["sources"][0]["blocked"].as_str() {
+                break why.to_owned();
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        };
+        let mut git = Command::new("git");
+        git.args([
+            "-c",
+            "user.name=Ada",
+            "-c",
+            "user.email=ada@example.com",
+            "commit",
+            "--allow-empty",
+            "-q",
+            "-m",
+            "New",
+        ]);
+        assert!(git.current_dir(&clone).stdout(Stdio::null()).status().unwrap().success());
+        for args in [&["show", "HEAD"][..], &["status", "--commit", "HEAD", "--wait", "--timeout", "2s"]] {
+            let mut command = belay(&clone);
+            command.args(args).args(stage.globals());
+            let ran = crate::program::finish(command, "");
+            let said = format!(
+                "default has not fetched it: it follows branch main and is at {}. It is blocked: {why}",
+                &first[..7]
+            );
+            let all = format!("{}{}", ran.out, ran.err);
+            assert!(all.contains(&said) && !all.contains("Is it pushed"), "{args:?}: {said}\n{ran:?}");
+        }
+    }
+}

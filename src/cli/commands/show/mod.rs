@@ -40,12 +40,16 @@ pub struct Args {
 pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let Args { commit, steps, output } = args;
     let view = HistoryView::open(globals).await?;
-    let git = Repositories::at_hand(&globals.state_to_look_at()?);
+    let folder = globals.state_to_look_at()?;
+    let git = Repositories::at_hand(&folder);
     let (id, known) = meant(&view, &git, &commit)?;
     let query = Query { commit: Some(id.to_string()), ..Query::default() };
     let mut records = view.records(&query)?;
     records.reverse();
-    let why = if records.is_empty() { Some(why::nothing(&view.history, &git, &id)?) } else { None };
+    let why = match records.is_empty() {
+        true => Some(why::nothing(&view.history, &git, &id, &why::blocked(&folder, &view.history).await)?),
+        false => None,
+    };
     match output {
         Format::Json | Format::Yaml => {
             let records = records.iter().map(|record| view.answer(record)).collect();

@@ -1,7 +1,13 @@
 //! The reason for which belay did nothing about a commit: other folder, skipped, not there yet, another branch, too
 //! old.
 
+use std::collections::BTreeMap;
+use std::path::Path;
+
 use crate::cli::session::repositories::Repositories;
+use crate::cli::source_histories::SourceHistories;
+use crate::clock::Clock;
+use crate::daemon::ask_daemon;
 use crate::git::{Mirror, Relation};
 use crate::history::{Followed, History};
 use crate::render::SourcePaths;
@@ -11,8 +17,26 @@ use belay_core::rollout::CommitId;
 /// The number of paths that are named.
 const PATHS: usize = 3;
 
+/// The sources of which nothing is read, applied or written down, each with the reason.
+pub(in crate::cli) type BlockedSources = BTreeMap<String, String>;
+
+/// Returns the blocked sources, as their daemon says; where none answers, as the history says.
+pub(in crate::cli) async fn blocked(folder: &Path, history: &History) -> BlockedSources {
+    let now = Clock::system().now();
+    let known = match ask_daemon(folder).await {
+        Some(published) => SourceHistories::published(published, None, now),
+        None => SourceHistories::read(history, now).unwrap_or_default(),
+    };
+    known.source_answers().into_iter().filter_map(|answer| Some((answer.source, answer.blocked?))).collect()
+}
+
 /// Returns why there is no record of a commit, in a sentence or two.
-pub(in crate::cli) fn nothing(history: &History, git: &Repositories, id: &CommitId) -> anyhow::Result<String> {
+pub(in crate::cli) fn nothing(
+    history: &History,
+    git: &Repositories,
+    id: &CommitId,
+    blocked: &BlockedSources,
+) -> anyhow::Result<String> {
     let followed = history.followed()?;
     let mut reasons = Vec::new();
     for arrival in history.arrivals(id)? {
@@ -45,6 +69,7 @@ pub(in crate::cli) fn nothing(history: &History, git: &Repositories, id: &Commit
             source,
             mirror,
             id,
+            blocked.get(source),
         )?);
     }
     if reasons.is_empty() {
@@ -95,27 +120,34 @@ fn listed<P: AsRef<str>>(paths: &[P]) -> String {
     }
 }
 
-/// Returns why a commit never came to a source, by its relation to the head that the source had last.
+/// Returns why a commit never came to a source, by its relation to the head that the source had last, and by what blocks
+/// the source.
 fn by_place(
     history: &History,
     followed: Option<&Followed>,
     source: &str,
     mirror: &Mirror,
     id: &CommitId,
+    blocked: Option<&String>,
 ) -> anyhow::Result<String> {
     let follow = followed.map_or_else(|| "its branch".to_owned(), |followed| followed.follow.clone());
+    let or_blocked = |otherwise: &str| match blocked {
+        Some(why) => format!(". It is blocked: {why}"),
+        None => otherwise.to_owned(),
+    };
     let Some(head) = history.heads(source)?.recorded else {
-        return Ok(format!("{source} has planned nothing yet, as far as is known here."));
+        return Ok(format!("{source} has planned nothing yet{}", or_blocked(", as far as is known here.")));
     };
     if !mirror.contains(id)? {
         return Ok(format!(
-            "{source} has not fetched it: it follows {follow} and is at {}. Is it pushed?",
-            head.short()
+            "{source} has not fetched it: it follows {follow} and is at {}{}",
+            head.short(),
+            or_blocked(". Is it pushed?")
         ));
     }
     // The head may have been taken away by a force-push.
     let Ok(relation) = mirror.relation(id, &head) else {
-        return Ok(format!("It has not come to {source}, which is at {}.", head.short()));
+        return Ok(format!("It has not come to {source}, which is at {}{}", head.short(), or_blocked(".")));
     };
     Ok(match relation {
         Relation::Back => {

@@ -97,7 +97,7 @@ pub(in crate::cli) async fn wait(
         }
         Err(_) => {
             let mut message = format!("commit {commit} is not through after {timeout}");
-            message.extend(not_through(globals, named.as_ref()).into_iter().map(|line| format!("\n  {line}")));
+            message.extend(not_through(globals, named.as_ref()).await.into_iter().map(|line| format!("\n  {line}")));
             progress(format!("error: {message}"));
             if matches!(output, Format::Json | Format::Yaml) {
                 let commit = named.map_or_else(|| commit.to_owned(), |id| id.to_string());
@@ -243,13 +243,13 @@ fn untouched_by(
     }
     let lines = vec![
         format!("commit {} changes nothing here, so there is nothing to wait for.", id.short()),
-        why::nothing(history, git, &id)?,
+        why::nothing(history, git, &id, &why::BlockedSources::new())?,
     ];
     Ok(Some(Through { exit: Exit::Done, commit: id, records: Vec::new(), lines }))
 }
 
 /// Returns the unfinished objects of a commit, with the reasons: a waiting one names its dependencies.
-fn not_through(globals: &Globals, id: Option<&CommitId>) -> Vec<String> {
+async fn not_through(globals: &Globals, id: Option<&CommitId>) -> Vec<String> {
     let (Ok(folder), Some(id)) = (globals.state_to_look_at(), id) else { return Vec::new() };
     let Ok(history) = History::read_only(&folder) else { return Vec::new() };
     let query = Query { commit: Some(id.to_string()), ..Query::default() };
@@ -262,9 +262,9 @@ fn not_through(globals: &Globals, id: Option<&CommitId>) -> Vec<String> {
             crate::cli::output::plain(&format!("{}: {}{waits_for}", record.object, record.outcome))
         })
         .collect();
-    if records.is_empty()
-        && let Ok(why) = why::nothing(&history, &Repositories::at_hand(&folder), id)
-    {
+    if records.is_empty() {
+        let blocked = why::blocked(&folder, &history).await;
+        let why = why::nothing(&history, &Repositories::at_hand(&folder), id, &blocked).unwrap_or_default();
         lines.extend(why.lines().map(str::to_owned));
     }
     lines
