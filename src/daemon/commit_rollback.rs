@@ -14,7 +14,7 @@ use super::state::Source;
 use super::task_result::{FailedCommit, ServedCommit, TaskResult, UnservedCommit};
 use crate::cluster::{Backoff, Served};
 use crate::config::OnFailure;
-use crate::history::{ObjectStanding, Query};
+use crate::history::ObjectStanding;
 use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::rollback::CommitPart;
 use belay_core::rollout::{
@@ -213,14 +213,8 @@ impl Context {
 
     /// Returns the records of each object that a commit touched. It blocks.
     fn touched_by(&self, commit: &CommitId) -> BTreeMap<ObjectKey, Vec<Record>> {
-        let source = Some(self.config.name.clone());
-        let query = Query { source, commit: Some(commit.to_string()), ..Query::default() };
-        let records = self.history.records(&query).unwrap_or_else(|error| {
-            warn!(%error, "failed to ask the history what the commit touched");
-            Vec::new()
-        });
         let mut touched: BTreeMap<ObjectKey, Vec<Record>> = BTreeMap::new();
-        for record in records {
+        for record in self.records_of_commit(commit) {
             touched.entry(record.object.clone()).or_default().push(record);
         }
         touched

@@ -205,9 +205,9 @@ impl Context {
         self.known_good(key, self.history.last_good(&self.config.name, key))
     }
 
-    /// Returns the same of other commits than this one, which goes back.
-    pub(super) fn last_good_beside(&self, key: &ObjectKey, commit: &CommitId) -> Option<Known> {
-        self.known_good(key, self.history.last_good_beside(&self.config.name, key, commit))
+    /// Returns the same of other commits than these.
+    pub(super) fn last_good_beside(&self, key: &ObjectKey, commits: &[CommitId]) -> Option<Known> {
+        self.known_good(key, self.history.last_good_beside(&self.config.name, key, commits))
     }
 
     fn known_good(&self, key: &ObjectKey, found: Result<Option<LastGood>, HistoryError>) -> Option<Known> {

@@ -14,13 +14,13 @@ use crate::git::GitError;
 use crate::history::Query;
 use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::rollback::FormerManifest;
-use belay_core::rollout::{CommitId, Outcome, Record, Trigger};
+use belay_core::rollout::{CommitId, Outcome, Record, RecordId, Trigger};
 
 /// The most versions of one object that are searched.
 const VERSIONS: usize = 20;
 /// The most commits that are searched for the one that brought the present version.
 const COMMITS: usize = 1000;
-/// The number of records of a workload that are searched for one that was complete since.
+/// The number of records of an object that are searched for its fate since one of them.
 const RECORDS: u32 = 20;
 
 impl Repository {
@@ -97,17 +97,18 @@ impl Repository {
         Ok(Some(commit.id.clone()))
     }
 
-    /// Returns the newest version of an object before `commit` that has not `failed`.
+    /// Returns the newest version of an object before `commit` that has not `failed`; the commit that replaced a version
+    /// is told with it.
     pub(super) fn good_before(
         &self,
         key: &ObjectKey,
         commit: &CommitId,
-        failed: impl Fn(&FormerManifest) -> bool,
+        failed: impl Fn(&FormerManifest, &CommitId) -> bool,
     ) -> Result<Option<FormerManifest>, GitError> {
         let mut at = commit.clone();
         for _ in 0..VERSIONS {
             let Some(former) = self.change_by(key, &at)? else { return Ok(None) };
-            if !failed(&former) {
+            if !failed(&former, &at) {
                 return Ok(Some(former));
             }
             at = former.commit.id.clone();
@@ -122,7 +123,9 @@ impl Context {
         let (context, key) = (Arc::clone(self), key.clone());
         self.ask_git(move |repository| {
             let Some(brought) = repository.brought(&key)? else { return Ok(None) };
-            repository.good_before(&key, &brought, |former| context.has_failed_with(&key, &former.commit.id))
+            repository.good_before(&key, &brought, |former, replaced_by| {
+                context.has_failed_with(&key, &former.commit.id, Some(replaced_by))
+            })
         })
         .await
     }
@@ -132,24 +135,19 @@ impl Context {
         let (context, key, commit) = (Arc::clone(self), key.clone(), commit.clone());
         let asked = self.ask_git(move |repository| {
             let Some(brought) = repository.brought(&key)? else { return Ok(None) };
-            let failed = brought == commit || context.has_failed_with(&key, &brought);
+            let failed = brought == commit || context.has_failed_with(&key, &brought, None);
             Ok((failed && repository.change_by(&key, &brought)?.is_some()).then_some(()))
         });
         asked.await.is_some()
     }
 
-    /// Returns true when a commit has failed for an object or its readers, and none of them was complete since. If
-    /// whole commits go back, all objects of the commit count. It blocks.
-    fn has_failed_with(&self, key: &ObjectKey, commit: &CommitId) -> bool {
-        let source = &self.config.name;
+    /// Returns true when a commit has failed for an object or its readers, and none of them was complete since and before
+    /// belay came to the commit `until`. If whole commits go back, all objects of the commit count. It blocks.
+    fn has_failed_with(&self, key: &ObjectKey, commit: &CommitId, until: Option<&CommitId>) -> bool {
         let whole = self.config.on_failure == OnFailure::RollBackCommit;
         let mut concerned = self.repository.desired().named_by(key);
         concerned.insert(key.clone());
-        let query = Query { source: Some(source.clone()), commit: Some(commit.to_string()), ..Query::default() };
-        let records = self.history.records(&query).unwrap_or_else(|error| {
-            warn!(object = %key, %error, "failed to ask the history whether a commit has failed");
-            Vec::new()
-        });
+        let records = self.records_of_commit(commit);
         let mut failed = records.iter().filter(|record| match record.outcome {
             // An object that went back with another says nothing by itself.
             _ if matches!(record.trigger, Trigger::Together(_)) => false,
@@ -160,16 +158,39 @@ impl Context {
             Outcome::Superseded => record.rolls_out && concerned.contains(&record.object),
             _ => false,
         });
+        let end = until.and_then(|until| self.first_record_of(until));
         let complete_since = |failed: &Record| {
-            let query = Query {
-                outcomes: [Outcome::Complete].into(),
-                limit: Some(RECORDS),
-                ..Query::of(source, &failed.object)
-            };
-            let complete = self.history.records(&query).unwrap_or_default();
-            complete.iter().any(|record| record.id > failed.id && record.rolls_out)
+            self.records_since(failed, end, &[Outcome::Complete]).iter().any(|record| record.rolls_out)
         };
         failed.any(|failed| !complete_since(failed))
+    }
+
+    /// Returns the newest records of a record's object that are newer than it and older than `end`. It blocks.
+    fn records_since(&self, record: &Record, end: Option<RecordId>, outcomes: &[Outcome]) -> Vec<Record> {
+        let query = Query {
+            outcomes: outcomes.iter().copied().collect(),
+            older_than: end,
+            limit: Some(RECORDS),
+            ..Query::of(&self.config.name, &record.object)
+        };
+        let mut since = self.history.records(&query).unwrap_or_default();
+        since.retain(|one| one.id > record.id && end.is_none_or(|end| one.id < end));
+        since
+    }
+
+    /// Returns the first record of a commit. It blocks.
+    fn first_record_of(&self, commit: &CommitId) -> Option<RecordId> {
+        self.records_of_commit(commit).iter().map(|record| record.id).min()
+    }
+
+    /// Returns all records of a commit. It blocks.
+    pub(super) fn records_of_commit(&self, commit: &CommitId) -> Vec<Record> {
+        let source = Some(self.config.name.clone());
+        let query = Query { source, commit: Some(commit.to_string()), ..Query::default() };
+        self.history.records(&query).unwrap_or_else(|error| {
+            warn!(commit = commit.short(), %error, "failed to ask the history for the records of a commit");
+            Vec::new()
+        })
     }
 
     /// Asks the repository something, beside the loop. An error is logged and counts as missing.

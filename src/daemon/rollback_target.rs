@@ -28,7 +28,7 @@ pub(super) async fn find_target(
     // A revision that was unhealthy when it was replaced is no target, like one that failed.
     let left_out = revisions.iter_mut().filter(|revision| !revision.failed && unwell.has(&revision.marks));
     let left_out = left_out.map(|revision| revision.failed = true).count();
-    let good = context.last_good_beside(&wanted.key, &wanted.commit.id);
+    let good = context.last_good_beside(&wanted.key, std::slice::from_ref(&wanted.commit.id));
     let failing = template(live).cloned().unwrap_or_default();
     // The failed commit's own template is no target, whatever others have added to it.
     let own = |revision: &Revision| revision.marks.commit.as_deref() == Some(wanted.commit.id.as_str());
@@ -73,7 +73,7 @@ async fn from_git(work: &RolloutTask, unwell: &Unhealthy) -> Option<Known> {
     let failed: BTreeSet<String> = failed.chain(unwell.manifests.iter().cloned()).collect();
     let (key, commit) = (wanted.key.clone(), wanted.commit.id.clone());
     let ask = move |repository: &Repository| {
-        repository.good_before(&key, &commit, |former| failed.contains(&former.manifest.hash.to_string()))
+        repository.good_before(&key, &commit, |former, _| failed.contains(&former.manifest.hash.to_string()))
     };
     let former = work.context.ask_git(ask).await?;
     let template = template(&former.manifest.value())?.clone();

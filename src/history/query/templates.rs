@@ -11,7 +11,7 @@ use crate::history::store::file::{Failure, History};
 use crate::history::store::rows;
 use crate::history::write::fallback_template::{checked, forget_fallback_template};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{CommitId, ReasonCode, Record};
+use belay_core::rollout::{CommitId, Outcome, ReasonCode, Record, Trigger};
 
 /// The number of templates that are kept for each workload. The last good one stays, however many have failed since.
 const KEPT: i64 = 20;
@@ -68,7 +68,7 @@ impl KeptTemplate {
         let newest = connection.last_insert_rowid();
         forget_fallback_template(connection, source, object)?;
         forget(connection, source, object, FORGET_SAME, params![commit.as_str(), newest])?;
-        let good = last_good(connection, source, object, None)?.map(|record| record.commit.to_string());
+        let good = last_good(connection, source, object, &[])?.map(|record| record.commit.to_string());
         forget(connection, source, object, FORGET_OLD, params![good, KEPT])
     }
 }
@@ -108,10 +108,10 @@ impl History {
     ///
     /// When the file can't be read.
     pub fn last_good(&self, source: &str, object: &ObjectKey) -> Result<Option<LastGood>, HistoryError> {
-        self.good(source, object, None)
+        self.good(source, object, &[])
     }
 
-    /// Returns the same, of other commits than this one: its complete objects go back, too.
+    /// Returns the same, of other commits than these.
     ///
     /// # Errors
     ///
@@ -120,17 +120,12 @@ impl History {
         &self,
         source: &str,
         object: &ObjectKey,
-        commit: &CommitId,
+        commits: &[CommitId],
     ) -> Result<Option<LastGood>, HistoryError> {
-        self.good(source, object, Some(commit))
+        self.good(source, object, commits)
     }
 
-    fn good(
-        &self,
-        source: &str,
-        object: &ObjectKey,
-        beside: Option<&CommitId>,
-    ) -> Result<Option<LastGood>, HistoryError> {
+    fn good(&self, source: &str, object: &ObjectKey, beside: &[CommitId]) -> Result<Option<LastGood>, HistoryError> {
         self.read("look for the last good revision", |connection| {
             let Some(record) = last_good(connection, source, object, beside)? else { return Ok(None) };
             let template = template(connection, source, object, &record.commit)?;
@@ -142,20 +137,22 @@ impl History {
 
 impl History {
     /// Returns the records of a workload's revisions that were not well when they were replaced, or failed and were
-    /// left, and were not complete again since: the newest of those with one manifest or commit stands for all of them.
-    /// A record that went with another object of its commit says nothing. At most 500 are read.
+    /// left, and were not complete again since: the newest of those with one commit, or with one manifest and the same
+    /// configuration, stands for all of them. A record that went with another object of its commit says nothing. At most
+    /// 500 are read.
     ///
     /// # Errors
     ///
     /// When the file can't be read.
     pub fn unwell(&self, source: &str, object: &ObjectKey) -> Result<Vec<Record>, HistoryError> {
         let ObjectKey { group, kind, namespace, name } = object;
-        let complete: Vec<(Record, bool)> = self.read("look for what was not well", |connection| {
+        let read: Vec<(Record, bool)> = self.read("look for what was not well", |connection| {
             let text = format!(
                 "SELECT {}, outcome = 'failed' AND coalesce(reason, '') <> '{}' OR EXISTS (SELECT 1 FROM steps WHERE \
                  steps.record = records.number AND steps.step = 'unwell') AS unwell FROM records INDEXED BY \
                  records_rolled_out WHERE source = ?1 AND name = ?2 AND rolls_out = 1 AND kind = ?3 AND \"group\" = ?4 AND \
-                 namespace IS ?5 AND (outcome = 'complete' OR unwell) ORDER BY number DESC LIMIT 500",
+                 namespace IS ?5 AND (outcome = 'complete' OR unwell OR \"trigger\" = 'config-change') ORDER BY number DESC \
+                 LIMIT 500",
                 rows::RECORD,
                 ReasonCode::CommitFailed
             );
@@ -164,18 +161,34 @@ impl History {
             let found = statement.query_map(params![source, name, kind, group, namespace], read)?;
             Ok(found.collect::<Result<_, _>>()?)
         })?;
-        let mut known: Vec<(Record, bool)> = Vec::new();
-        for (record, unwell) in complete {
-            let newer = known.iter().find(|(newer, _)| is_same(newer, &record)).map(|(_, unwell)| *unwell);
-            known.push((record, newer.unwrap_or(unwell)));
+        let mut known: Vec<Seen> = Vec::new();
+        let mut turns = 0;
+        for (record, unwell) in read {
+            let turned = record.trigger == Trigger::ConfigChange;
+            if unwell || record.outcome == Outcome::Complete {
+                let newer = known.iter().find(|newer| newer.is_same(&record, turns)).map(|newer| newer.unwell);
+                known.push(Seen { record, turns, unwell: newer.unwrap_or(unwell) });
+            }
+            turns += u32::from(turned);
         }
-        Ok(known.into_iter().filter(|(_, unwell)| *unwell).map(|(record, _)| record).collect())
+        Ok(known.into_iter().filter(|seen| seen.unwell).map(|seen| seen.record).collect())
     }
 }
 
-/// Returns true when two records are of one manifest or one commit.
-fn is_same(one: &Record, other: &Record) -> bool {
-    one.commit == other.commit || one.manifest_hash.is_some() && one.manifest_hash == other.manifest_hash
+/// A record that was seen complete or unwell.
+struct Seen {
+    record: Record,
+    /// The number of newer records of rollouts that only the configuration set off.
+    turns: u32,
+    unwell: bool,
+}
+
+impl Seen {
+    /// Returns true when an older record is of the same commit, or of the same manifest and configuration.
+    fn is_same(&self, older: &Record, turns: u32) -> bool {
+        let same_manifest = older.manifest_hash.is_some() && self.record.manifest_hash == older.manifest_hash;
+        self.record.commit == older.commit || same_manifest && self.turns == turns
+    }
 }
 
 /// An object among those of its source and name.
@@ -229,31 +242,45 @@ fn template(
     Ok(found.map(|text| rows::from_json(0, &text)).transpose()?)
 }
 
-/// A revision that was unhealthy when it was replaced is not good before it is complete again.
-const UNWELL: &str = "SELECT 1 FROM records AS ill INDEXED BY records_rolled_out JOIN steps ON steps.record = ill.number AND steps.step = \
-     'unwell' WHERE ill.source = ?1 AND ill.name = ?2 AND ill.rolls_out = 1 AND ill.kind = ?3 AND ill.\"group\" = ?4 AND \
-     ill.namespace IS ?5 AND ill.number >= records.number AND (ill.manifest_hash = records.manifest_hash OR \
-     ill.\"commit\" = records.\"commit\")";
+/// Returns the condition that the record `later` is of one commit with `records`, or of one manifest with the same
+/// configuration: a change of that alone rolls out the same manifest.
+fn is_same_as(later: &str) -> String {
+    format!(
+        "({later}.\"commit\" = records.\"commit\" OR {later}.manifest_hash = records.manifest_hash AND NOT EXISTS (SELECT 1 \
+         FROM records AS turned INDEXED BY records_rolled_out WHERE turned.source = ?1 AND turned.name = ?2 AND \
+         turned.rolls_out = 1 AND turned.kind = ?3 AND turned.\"group\" = ?4 AND turned.namespace IS ?5 AND \
+         turned.\"trigger\" = 'config-change' AND turned.number > records.number AND turned.number <= {later}.number))"
+    )
+}
 
+/// Returns the newest good record, of other commits than those `beside`.
 fn last_good(
     connection: &Connection,
     source: &str,
     object: &ObjectKey,
-    beside: Option<&CommitId>,
+    beside: &[CommitId],
 ) -> Result<Option<Record>, Failure> {
     let ObjectKey { group, kind, namespace, name } = object;
+    // A revision that was unhealthy when it was replaced is not good before it is complete again.
+    let unwell = format!(
+        "SELECT 1 FROM records AS ill INDEXED BY records_rolled_out JOIN steps ON steps.record = ill.number AND \
+         steps.step = 'unwell' WHERE ill.source = ?1 AND ill.name = ?2 AND ill.rolls_out = 1 AND ill.kind = ?3 AND \
+         ill.\"group\" = ?4 AND ill.namespace IS ?5 AND ill.number >= records.number AND {}",
+        is_same_as("ill")
+    );
     let text = format!(
         "SELECT {} FROM records INDEXED BY records_rolled_out WHERE records.source = ?1 AND records.name = ?2 AND \
          records.rolls_out = 1 AND records.kind = ?3 AND records.\"group\" = ?4 AND records.namespace IS ?5 AND \
-         records.outcome = 'complete' AND (?6 IS NULL OR records.\"commit\" <> ?6) AND NOT EXISTS (SELECT 1 FROM records AS later INDEXED BY records_rolled_out WHERE \
-         later.source = ?1 AND later.name = ?2 AND later.rolls_out = 1 AND later.kind = ?3 AND later.\"group\" = ?4 AND \
-         later.namespace IS ?5 AND later.number > records.number AND \
-         (later.manifest_hash = records.manifest_hash OR later.\"commit\" = records.\"commit\") AND later.outcome IN \
-         ('failed', 'rolled-back', 'rollback-failed')) AND NOT EXISTS ({UNWELL}) ORDER BY records.number DESC LIMIT 1",
-        rows::RECORD
+         records.outcome = 'complete' AND records.\"commit\" NOT IN (SELECT value FROM json_each(?6)) AND NOT EXISTS \
+         (SELECT 1 FROM records AS later INDEXED BY records_rolled_out WHERE later.source = ?1 AND later.name = ?2 AND \
+         later.rolls_out = 1 AND later.kind = ?3 AND later.\"group\" = ?4 AND later.namespace IS ?5 AND later.number > \
+         records.number AND later.outcome IN ('failed', 'rolled-back', 'rollback-failed') AND {}) AND NOT EXISTS \
+         ({unwell}) ORDER BY records.number DESC LIMIT 1",
+        rows::RECORD,
+        is_same_as("later")
     );
     let mut statement = connection.prepare_cached(&text)?;
     Ok(statement
-        .query_row(params![source, name, kind, group, namespace, beside.map(CommitId::as_str)], rows::record)
+        .query_row(params![source, name, kind, group, namespace, rows::json(&beside)], rows::record)
         .optional()?)
 }

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
+use belay::config::OnFailure;
 use belay_core::rollout::Outcome;
+use serde_json::Value;
 
 use crate::support::daemon::{World, broken, config_map, deployment, image, path_of};
 
@@ -91,4 +93,60 @@ async fn what_was_put_right_meanwhile_is_good() {
     let fourth = world.push("web.yaml", &bad(5), "Bad, with the settings that failed");
     world.through(&fourth).await;
     is_on(&world, "2", "web:3").await;
+}
+
+/// Pushes settings and the two workloads that read them.
+fn push_two(world: &mut World, settings: &str, [web, other]: [&str; 2], message: &str) -> String {
+    const READS: &str =
+        "        env:\n        - name: A\n          valueFrom: {configMapKeyRef: {name: settings, key: A}}\n";
+    world.repository.write("settings.yaml", settings);
+    world.repository.write("web.yaml", format!("{web}{READS}")).write("other.yaml", format!("{other}{READS}"));
+    let commit = world.repository.commit(message);
+    world.repository.push();
+    commit
+}
+
+async fn templates(world: &World) -> [Value; 2] {
+    let template = async |name: &str| world.get(&path_of(name)).await.unwrap()["spec"]["template"].clone();
+    [template("web").await, template("other").await]
+}
+
+/// The manifest of a revision is the good one's, and only the configuration is another: with its own it is good.
+#[tokio::test(start_paused = true)]
+async fn only_its_configuration_failed() {
+    for on_failure in [OnFailure::RollBack, OnFailure::RollBackCommit] {
+        let mut world = World::embedded().await;
+        (world.config.roll_on_config, world.config.on_failure) = (true, on_failure);
+        let (web, other) = (|image: &str| deployment("web", image, ""), |image: &str| deployment("other", image, ""));
+        let first = push_two(&mut world, &config_map("settings", "1"), [&web("web:1"), &other("web:1")], "First");
+        world.start();
+        world.through(&first).await;
+        let two = [&*web("web:2"), &*other("web:2")];
+        let second = push_two(&mut world, &config_map("settings", "2"), two, "Good");
+        world.through(&second).await;
+        let good = templates(&world).await;
+        let third = match on_failure {
+            // Neither of them begins without its key.
+            OnFailure::RollBack => config_map("settings", "3").replace("A:", "B:"),
+            _ => config_map("settings", "3"),
+        };
+        let web_too = if on_failure == OnFailure::RollBack { web("web:2") } else { broken("web", "never-ready") };
+        let third = push_two(&mut world, &third, [&web_too, &other("web:2")], "Bad");
+        world.through(&third).await;
+        assert_eq!(templates(&world).await, good, "{on_failure:?}");
+        let bad = broken("other", "never-ready").replace("web:2", "web:5");
+        let fourth = push_two(&mut world, &config_map("settings", "4"), [&web("web:4"), &bad], "Bad again");
+        world.through(&fourth).await;
+        let now = templates(&world).await;
+        assert_eq!(now[1], good[1], "{on_failure:?}");
+        let map = world.get(MAP).await.unwrap();
+        if on_failure == OnFailure::RollBack {
+            // The other needs them, and is well with them.
+            assert_eq!(world.record(&fourth, "Deployment default/web").outcome, Outcome::Complete);
+            assert_eq!(map["data"]["A"], "4");
+        } else {
+            assert_eq!(now[0], good[0]);
+            assert_eq!(map["data"]["A"], "2");
+        }
+    }
 }

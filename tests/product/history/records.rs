@@ -226,6 +226,42 @@ fn the_last_good_one_is_complete_and_has_not_failed_since() {
     assert_eq!(history.last_good("other", &web).unwrap(), None);
 }
 
+/// A manifest that failed, or was not well, with other configuration than it was complete with says nothing of that.
+#[test]
+fn with_its_own_configuration_a_manifest_stays_good() {
+    let (_folder, history) = open();
+    let web = deployment("web");
+    let good = |history: &History| history.last_good("shop", &web).unwrap().map(|good| good.record.commit);
+    let unwell = |history: &History| -> Vec<_> {
+        history.unwell("shop", &web).unwrap().into_iter().map(|record| record.commit).collect()
+    };
+    let rolled = |number: u64, trigger: Trigger, outcome: Outcome| {
+        let seconds = i64::try_from(number).unwrap() * 10;
+        let same = Some("hash-2".to_owned());
+        let record = Record { trigger, manifest_hash: same, ..record(number, web.clone(), at(seconds)) };
+        let id = history.begin("shop", &commit_id(number), &[record], at(seconds)).unwrap()[0];
+        history.finish(id, outcome, None, at(seconds + 5)).unwrap();
+        id
+    };
+    recorded(&history, 1, "web", Outcome::Complete, 10);
+    rolled(2, Trigger::NewImage, Outcome::Complete);
+    rolled(3, Trigger::ConfigChange, Outcome::RolledBack);
+    rolled(3, Trigger::Retry, Outcome::Failed);
+    assert_eq!(good(&history), Some(commit_id(2)));
+    assert_eq!(unwell(&history), [commit_id(3)]);
+    let ill = rolled(4, Trigger::ConfigChange, Outcome::Complete);
+    history.step(ill, &Step { at: at(49), kind: StepKind::Unwell, detail: String::new() }).unwrap();
+    assert_eq!(good(&history), Some(commit_id(2)));
+    assert_eq!(unwell(&history), [commit_id(4), commit_id(3)]);
+    rolled(5, Trigger::ConfigChange, Outcome::Complete);
+    rolled(5, Trigger::Together(deployment("api")), Outcome::RolledBack);
+    assert_eq!(good(&history), Some(commit_id(2)));
+    // With the same configuration it has failed.
+    rolled(6, Trigger::ConfigChange, Outcome::Complete);
+    rolled(7, Trigger::Drift("kubectl".to_owned()), Outcome::RolledBack);
+    assert_eq!(good(&history), Some(commit_id(2)));
+}
+
 #[test]
 fn templates_are_kept_once_bounded_and_never_of_secrets() {
     let (folder, history) = open();
