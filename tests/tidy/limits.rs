@@ -72,6 +72,7 @@ const MANIFESTS: &[Row] = &[
             "crates/belay-core/src/manifest/yaml/limits.rs depth",
         ],
     ),
+    ("the `config` of a repository on this", &["src/git/transport/local_files.rs CONFIG"]),
     ("commits of a working copy", &["src/git/worktree/lost_folders.rs COMMITS"]),
     ("changes at once in", &["src/daemon/read_head.rs HELD"]),
     (

@@ -161,13 +161,13 @@ impl History {
             let found = statement.query_map(params![source, name, kind, group, namespace], read)?;
             Ok(found.collect::<Result<_, _>>()?)
         })?;
-        let mut known: Vec<Seen> = Vec::new();
+        let mut known: Vec<RevisionRecord> = Vec::new();
         let mut turns = 0;
         for (record, unwell) in read {
             let turned = record.trigger == Trigger::ConfigChange;
             if unwell || record.outcome == Outcome::Complete {
                 let newer = known.iter().find(|newer| newer.is_same(&record, turns)).map(|newer| newer.unwell);
-                known.push(Seen { record, turns, unwell: newer.unwrap_or(unwell) });
+                known.push(RevisionRecord { record, turns, unwell: newer.unwrap_or(unwell) });
             }
             turns += u32::from(turned);
         }
@@ -176,14 +176,14 @@ impl History {
 }
 
 /// A record that was seen complete or unwell.
-struct Seen {
+struct RevisionRecord {
     record: Record,
     /// The number of newer records of rollouts that only the configuration set off.
     turns: u32,
     unwell: bool,
 }
 
-impl Seen {
+impl RevisionRecord {
     /// Returns true when an older record is of the same commit, or of the same manifest and configuration.
     fn is_same(&self, older: &Record, turns: u32) -> bool {
         let same_manifest = older.manifest_hash.is_some() && self.record.manifest_hash == older.manifest_hash;
