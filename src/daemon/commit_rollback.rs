@@ -18,7 +18,8 @@ use crate::history::ObjectStanding;
 use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::rollback::CommitPart;
 use belay_core::rollout::{
-    CommitId, ObjectState, Outcome, PlanStep, Planned, Reason, ReasonCode, Record, Trigger, Workload,
+    CommitId, ObjectState, Outcome, PlanStep, Planned, Reason, ReasonCode, Record, Trigger, Workload, readings,
+    rolls_on_config, template,
 };
 
 impl Source {
@@ -188,11 +189,24 @@ impl Context {
                 record.manifest_hash == Some(manifest.hash.to_string())
             }
             // For objects that others applied and for rebuilt records, only Git says whether the commit changed them.
-            CommitPart::Complete | CommitPart::AsItWas => self.repository.has_changed(key, commit).unwrap_or_default(),
+            CommitPart::Complete | CommitPart::AsItWas => {
+                self.repository.has_changed(key, commit).unwrap_or_default()
+                    || self.has_changed_configuration(manifest, commit)
+            }
             CommitPart::Failed | CommitPart::UnderWay | CommitPart::Nothing => false,
         };
         let manifest = self.read_manifest(desired, key).filter(is_its)?;
         Some(Charged { manifest, commit: self.commit(commit)? })
+    }
+
+    /// Returns true when a commit changed configuration whose changes roll a workload out. It blocks.
+    fn has_changed_configuration(&self, manifest: &Manifest, commit: &CommitId) -> bool {
+        let (key, value) = (&manifest.key, manifest.value());
+        if !rolls_on_config(key, &value, self.config.roll_on_config) {
+            return false;
+        }
+        let read = template(&value).map(|template| readings(template, key.namespace.as_deref())).unwrap_or_default();
+        read.into_keys().any(|object| self.repository.has_changed(&object, commit).unwrap_or_default())
     }
 
     /// Returns the resources that serve the objects that go back.

@@ -204,3 +204,63 @@ async fn all_of_it_goes_back_after_a_failover_too() {
     assert_eq!(images(&world).await, ["web:1", "web:1", "web:1"]);
     assert_eq!(world.get(MAP).await.unwrap()["data"]["A"], "1");
 }
+
+/// Workloads `a` and `b` that read the settings, and are rolled out when those change.
+async fn readers_of_settings() -> World {
+    let mut world = World::embedded().await;
+    (world.config.roll_on_config, world.config.on_failure) = (true, OnFailure::RollBackCommit);
+    world.repository.write("settings.yaml", config_map("settings", "1"));
+    for name in ["a", "b"] {
+        world.repository.write(format!("{name}.yaml"), reads(&deployment(name, "web:1", "")));
+    }
+    world.with_all_of_them().await;
+    world
+}
+
+fn reads(manifest: &str) -> String {
+    format!("{manifest}        envFrom: [{{configMapRef: {{name: settings}}}}]\n")
+}
+
+async fn template(world: &World, name: &str) -> Value {
+    world.get(&path_of(name)).await.unwrap()["spec"]["template"].clone()
+}
+
+/// Pushes other settings with a broken `a`, and waits until `b` is complete with them.
+async fn b_is_complete_with_a_bad_commit(world: &mut World) -> String {
+    world.repository.write("settings.yaml", config_map("settings", "2"));
+    let bad = world.push("a.yaml", &reads(&broken("a", "never-ready")), "One of them is broken");
+    world.until("it is under way", |source| !source.under_way.is_empty()).await;
+    tokio::time::sleep(std::time::Duration::from_secs(15)).await;
+    assert_eq!(world.record(&bad, "Deployment default/b").outcome, Outcome::Complete);
+    bad
+}
+
+/// The commit changed only the configuration that they read, which a daemon without the history sees in Git alone.
+#[tokio::test(start_paused = true)]
+async fn what_its_configuration_rolled_goes_back_after_a_failover_too() {
+    for knows_the_good_one in [false, true] {
+        let mut world = readers_of_settings().await;
+        let (a, b) = (template(&world, "a").await, template(&world, "b").await);
+        let (state, other) = (world.repository.beside("state"), world.repository.beside("other-state"));
+        if knows_the_good_one {
+            world.stop().await;
+            let copied = std::process::Command::new("cp").arg("-r").arg(&state).arg(&other).status().unwrap();
+            assert!(copied.success());
+            world.start();
+        }
+        let bad = b_is_complete_with_a_bad_commit(&mut world).await;
+        world.kill().await;
+        std::fs::remove_dir_all(&state).unwrap();
+        if knows_the_good_one {
+            std::fs::rename(&other, &state).unwrap();
+        }
+        world.start();
+        world.through(&bad).await;
+        assert_eq!(world.get(MAP).await.unwrap()["data"]["A"], "1", "{knows_the_good_one}");
+        assert_eq!(template(&world, "a").await, a, "{knows_the_good_one}");
+        assert_eq!(template(&world, "b").await, b, "{knows_the_good_one}");
+        tokio::time::sleep(std::time::Duration::from_mins(5)).await;
+        world.through(&bad).await;
+        assert_eq!(template(&world, "b").await, b, "{knows_the_good_one}");
+    }
+}
