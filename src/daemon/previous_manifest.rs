@@ -163,6 +163,20 @@ impl Context {
             self.records_since(failed, end, &[Outcome::Complete]).iter().any(|record| record.rolls_out)
         };
         failed.any(|failed| !complete_since(failed))
+            || until.is_some_and(|until| self.was_never_complete(commit, until))
+    }
+
+    /// Returns true when whole commits go back, and belay came to the commit `until` before this one was complete: a
+    /// rollout of it was superseded, and nothing but that has become of its object since. It blocks.
+    pub(super) fn was_never_complete(&self, commit: &CommitId, until: &CommitId) -> bool {
+        if self.config.on_failure != OnFailure::RollBackCommit {
+            return false;
+        }
+        let (records, end) = (self.records_of_commit(commit), self.first_record_of(until));
+        let is_superseded = |record: &Record| record.outcome == Outcome::Superseded;
+        let mut superseded =
+            records.iter().filter(|record| is_superseded(record) && record.rolls_out && record.trigger.is_commit());
+        superseded.any(|record| self.records_since(record, end, &[]).iter().all(is_superseded))
     }
 
     /// Returns the newest records of a record's object that are newer than it and older than `end`. It blocks.

@@ -12,8 +12,12 @@ use super::rollout_task::{Cancelled, RolloutTask};
 use super::unhealthy::Unhealthy;
 use crate::history::Query;
 use belay_core::rollout::{
-    Known, NoRollbackTarget, Outcome, Revision, RollbackTarget, TemplateMarks, rollback_target, same_template, template,
+    CommitId, Known, NoRollbackTarget, Outcome, Revision, RollbackTarget, TemplateMarks, rollback_target,
+    same_template, template,
 };
+
+/// The most commits that are passed over because they never were complete.
+const PASSED_OVER: usize = 20;
 
 /// Finds the rollback target of a workload.
 pub(super) async fn find_target(
@@ -26,9 +30,11 @@ pub(super) async fn find_target(
     let mut revisions: Vec<Revision> = read.await?.unwrap_or_default();
     let unwell = work.unwell();
     // A revision that was unhealthy when it was replaced is no target, like one that failed.
-    let left_out = revisions.iter_mut().filter(|revision| !revision.failed && unwell.has(&revision.marks));
+    let (good, failed) = last_good(work);
+    let of_failed = |revision: &Revision| revision.marks.commit().is_some_and(|commit| failed.contains(&commit));
+    let no_target = |revision: &Revision| !revision.failed && (unwell.has(&revision.marks) || of_failed(revision));
+    let left_out = revisions.iter_mut().filter(|revision| no_target(revision));
     let left_out = left_out.map(|revision| revision.failed = true).count();
-    let good = context.last_good_beside(&wanted.key, std::slice::from_ref(&wanted.commit.id));
     let failing = template(live).cloned().unwrap_or_default();
     // The failed commit's own template is no target, whatever others have added to it.
     let own = |revision: &Revision| revision.marks.commit.as_deref() == Some(wanted.commit.id.as_str());
@@ -46,6 +52,22 @@ pub(super) async fn find_target(
         return Ok(Err(none));
     }
     Ok(rollback_target(&failing, None, &revisions, &before).map_err(|all| if left_out > 0 { none } else { all }))
+}
+
+/// Returns the newest template that was seen complete, of another commit than the failed one. Where whole commits go back,
+/// commits that never were complete with all of their objects are passed over; they are returned, too.
+fn last_good(work: &RolloutTask) -> (Option<Known>, Vec<CommitId>) {
+    let (context, wanted) = (&work.context, &work.planned.wanted);
+    let mut beside = vec![wanted.commit.id.clone()];
+    let mut good = context.last_good_beside(&wanted.key, &beside);
+    while let Some(commit) = good.as_ref().and_then(|good| good.commit.clone()) {
+        if beside.len() > PASSED_OVER || !context.was_never_complete(&commit, &wanted.commit.id) {
+            break;
+        }
+        beside.push(commit);
+        good = context.last_good_beside(&wanted.key, &beside);
+    }
+    (good, beside.split_off(1))
 }
 
 /// Returns true when a workload is older than this rollout. A workload that this very rollout created has no target,

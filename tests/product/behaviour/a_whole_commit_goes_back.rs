@@ -264,3 +264,15 @@ async fn what_its_configuration_rolled_goes_back_after_a_failover_too() {
         assert_eq!(template(&world, "b").await, b, "{knows_the_good_one}");
     }
 }
+
+/// A commit of which one was replaced before it was complete, and not complete since, is nothing to go back to.
+#[tokio::test(start_paused = true)]
+async fn all_of_it_goes_back_before_a_commit_that_never_was_complete() {
+    let mut world = readers_of_settings().await;
+    let (a, b) = (template(&world, "a").await, template(&world, "b").await);
+    b_is_complete_with_a_bad_commit(&mut world).await;
+    let second = world.push("settings.yaml", &config_map("settings", "3"), "Other settings, in a hurry");
+    world.through(&second).await;
+    assert_eq!(world.get(MAP).await.unwrap()["data"]["A"], "1");
+    assert_eq!((template(&world, "a").await, template(&world, "b").await), (a, b));
+}
