@@ -1,11 +1,12 @@
 //! The files that a program needs to be started: none, its loader and libraries, or whatever a script may start.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
+
+use crate::regular_file::open_regular;
 
 /// The kind of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +30,7 @@ impl ProgramKind {
     /// Returns the kind of a program. One that can't be read is taken for one that needs nothing.
     pub(super) fn of(program: &Path) -> ProgramKind {
         let mut headers = Vec::new();
-        let read = File::open(program).and_then(|file| file.take(HEADERS).read_to_end(&mut headers));
+        let read = open_regular(program).and_then(|file| file.take(HEADERS).read_to_end(&mut headers));
         if read.is_err() {
             return ProgramKind::Static;
         }

@@ -100,6 +100,30 @@ fn a_configuration_is_checked() {
     assert_eq!(ran.code, 0, "{ran:?}");
 }
 
+/// A named pipe has nothing to read until somebody writes: the check does not wait for that.
+#[test]
+fn a_configuration_names_regular_files() {
+    let home = tempfile::tempdir().unwrap();
+    let (file, pipe) = (home.path().join("belay.toml"), home.path().join("pipe"));
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let pipe = pipe.display();
+    let source = "[[source]]\nrepository = \"https://git.example.com/shop.git\"\n";
+    let notify = "[[notify]]\nname = \"ops\"\nkind = \"webhook\"\nurl = \"https://example.com\"\n";
+    for (key, text) in [
+        ("ca_file", format!("{source}[source.credentials]\nca_file = \"{pipe}\"\n")),
+        ("known_hosts", format!("{}[source.credentials]\nknown_hosts = \"{pipe}\"\n", source.replace("https", "ssh"))),
+        ("ca_file", format!("{source}{notify}ca_file = \"{pipe}\"\n")),
+        ("kustomize", format!("{source}[render]\nkustomize = \"{pipe}\"\n")),
+        ("helm", format!("{source}[render]\nhelm = \"{pipe}\"\n")),
+    ] {
+        std::fs::write(&file, &text).unwrap();
+        let ran = run(home.path(), &["run", "--check-config", "--config", &file.display().to_string()]);
+        assert_eq!(ran.code, 1, "{text}: {ran:?}");
+        let told = ran.err.contains(&format!("{key}: failed to read {pipe}: it is not a regular file"));
+        assert!(told, "{text}: {ran:?}");
+    }
+}
+
 /// Every command that can be typed, by its words, out of the command line itself.
 fn commands(command: &clap::Command, words: &[String], found: &mut Vec<(Vec<String>, clap::Command)>) {
     for below in command.get_subcommands().filter(|below| below.get_name() != "help") {

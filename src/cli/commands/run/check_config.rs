@@ -13,6 +13,7 @@ use crate::cli::output::{plain, progress, say};
 use crate::config::{Config, NotifyConfig, SourceConfig, read_secret};
 use crate::daemon::{CommitTree, credentials, what_to_follow};
 use crate::git::{Limits, Location, Mirror};
+use crate::regular_file::open_regular;
 use crate::render::SourcePaths;
 
 /// Reads every file that the configuration names, and asks every repository and cluster, if that is to be done. All
@@ -81,7 +82,7 @@ fn key(file: &Path) -> Result<(), String> {
 }
 
 fn readable(file: &Path) -> Result<(), String> {
-    let read = fs::File::open(file).and_then(|mut file| file.read(&mut [0]));
+    let read = open_regular(file).and_then(|mut file| file.read(&mut [0]));
     read.map(drop).map_err(|error| format!("failed to read {}: {error}", file.display()))
 }
 
