@@ -8,7 +8,7 @@ use std::path::Path;
 use super::child::ChildFailure;
 use super::tree::{Node, Tree, below};
 use super::unit::{HelmOptions, KUSTOMIZATIONS, Unit, UnitKind};
-use belay_core::manifest::{FileContent, NamedFiles, Place, Redaction, files_of_kustomization, is_manifest, join};
+use belay_core::manifest::{FileContent, NamedFiles, Place, Redaction, files_of_kustomization, join};
 
 /// The most of a unit's files that is searched for values that may be secret, in bytes.
 const BYTES: u64 = 8 << 20;
@@ -93,10 +93,12 @@ impl<T: Tree> Search<'_, T> {
             named.extend(files_of_kustomization(folder, &bytes));
         }
         for path in files.iter().filter(|path| !is_kustomization(path)) {
-            let by_name = || is_manifest(path).then_some(FileContent::Manifests);
-            let Some(content) = named.get(path).copied().or_else(by_name) else { continue };
             let Some(bytes) = self.read(path)? else { return Ok(false) };
-            self.redaction.hide_file(content, &bytes);
+            // kustomize reads a resource whatever its name ends with.
+            self.redaction.hide_file(FileContent::Manifests, &bytes);
+            if let Some(content) = named.get(path) {
+                self.redaction.hide_file(*content, &bytes);
+            }
         }
         Ok(true)
     }

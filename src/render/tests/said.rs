@@ -81,6 +81,26 @@ fn kustomize_shows_no_value() {
         ("resources: [db.yaml]\n", &[("db.yaml", "kind: Secret\nstringData:\n  a: hunter2-Geheim\n b: x\n")], ""),
         ("resources: [db.yaml]\n", &[("db.yaml", "kind: Secret\nstringData:\n  hunter2-Geheim\n")], ""),
         (
+            "resources: [db.yaml]\npatches:\n- path: |-\n    kind: Secret\n    metadata: {name: db}\n    stringData: {password: hunter2-Geheim}\n",
+            &[("db.yaml", SECRET_FILE)],
+            "no such file",
+        ),
+        ("secretGenerator:\n- name: db\n  envs: [\"password=aHVudGVyMi/1HZWhlaW0=\"]\n", &[], "no such file"),
+        ("secretGenerator:\n- name: db\n  envs: [missing.env]\n", &[], "missing.env"),
+        (
+            "resources: [db.secret]\n",
+            &[(
+                "db.secret",
+                "apiVersion: v1\nkind: Secret\nmetadata:\n  annotations: {last: \"{data: {p: hunter2-Geheim}}\"}\n",
+            )],
+            "db.secret",
+        ),
+        (
+            "resources: [db.yaml]\n",
+            &[("db.yaml", "kind: Secret\nstringData:\n  password: *hunter2-\n")],
+            "unknown anchor",
+        ),
+        (
             "resources: [db.yaml]\n",
             &[("db.yaml", "apiVersion: v1\nkind: Secret\ndata: {hunter2-Geheim-hunter2-Geheim-hunter2: x}\n")],
             "",
@@ -112,12 +132,21 @@ fn helm_shows_no_value() {
         ("a: {{ fail (toJson .Values) }}\n", ""),
         ("a: {{ fail .Values.set }}\n", ""),
         ("a: {{ fail .Values.more }}\n", ""),
+        ("kind: Secret\nstringData:\n  a: {{ (urlParse (include \"dsn\" .)).host }}\n", "urlParse"),
+        (
+            "kind: Secret\nstringData:\n  a: {{ (urlParse (printf \"x://%s:hunter2-Geheim@h:x\" .Chart.Name)).host }}\n",
+            "urlParse",
+        ),
     ] {
         let mut tree = MemoryTree::default();
         tree.file("web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.0.0\n");
         tree.file("web/values.yaml", "db: {password: hunter2-Geheim}\nbroken: '{{ .hunter2-Geheim'\n");
         tree.file("web/files/key.txt", "hunter2-Geheim\n");
         tree.file("values/more.yaml", "more: hunter2-Geheim\n");
+        tree.file(
+            "web/templates/_h.tpl",
+            "{{ define \"dsn\" }}postgres://ada:hunter2-Geheim@db:x/{{ .Chart.Name }}{{ end }}",
+        );
         tree.file("web/templates/a.yaml", template);
         let set = [("set".to_owned(), json!(SECRET))].into();
         let values = vec!["/values/more.yaml".to_owned()];
@@ -131,6 +160,16 @@ fn helm_shows_no_value() {
         );
         assert!(said[0].contains("helm in web: ") && said[0].contains(wanted), "{template}: {}", said[0]);
     }
+}
+
+/// A value with a byte that is no text, which kustomize prints as a list of numbers, too.
+#[test]
+fn kustomize_shows_no_bytes_of_a_value() {
+    let Some(tools) = real_tools() else { return };
+    let mut tree = kustomization("secretGenerator:\n- name: db\n  envs: [db.env]\n", &[]);
+    tree.file("over/db.env", b"password=Gr\xfcn-hunter2-Geheim\n".to_vec());
+    let said = complaints(tools, Options::default(), &tree);
+    assert!(said[0].contains("invalid utf8 bytes") && !said[0].contains("104 117"), "{}", said[0]);
 }
 
 /// The name of a dependency that is missing, by the real tool: it is shown where a setting has the same word, and not where a

@@ -10,7 +10,7 @@ use super::super::rendered::join;
 use super::super::report::{KEY, Showing, is_short_key};
 use super::super::secrecy::{self, MaybeSecret};
 use super::super::yaml::{self, Content, Document};
-use super::{Certainty, Redaction, may_be_secret};
+use super::{Certainty, Redaction, WITHIN_WORDS, may_be_secret};
 
 /// The content of a file that a folder is rendered from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,39 +35,74 @@ pub enum FileContent {
 pub type NamedFiles = BTreeMap<String, FileContent>;
 
 /// Fields of kustomizations below which nothing is secret.
-const NAMES: [&str; 32] = [
+const NAMES: [&str; 20] = [
     "apiVersion",
     "kind",
     "group",
     "version",
     "name",
     "namespace",
-    "path",
     "fieldPath",
     "fieldPaths",
-    "files",
-    "env",
-    "envs",
     "behavior",
     "type",
-    "resources",
-    "components",
-    "bases",
-    "crds",
-    "configurations",
     "images",
     "replicas",
     "namePrefix",
     "nameSuffix",
     "buildMetadata",
-    "generators",
-    "transformers",
-    "validators",
     "labelSelector",
     "annotationSelector",
     "delimiter",
     "labels",
     "commonLabels",
+];
+/// Fields of kustomizations that name files and folders. kustomize says of a text in the place of one that there is no such file.
+const PATHS: [&str; 10] = [
+    "path",
+    "resources",
+    "components",
+    "bases",
+    "crds",
+    "configurations",
+    "generators",
+    "transformers",
+    "validators",
+    "openapi",
+];
+/// Endings of files that generators read. A missing file with another ending may be a value.
+const ENDINGS: [&str; 31] = [
+    "cer",
+    "cfg",
+    "cnf",
+    "conf",
+    "config",
+    "crt",
+    "css",
+    "csv",
+    "enc",
+    "env",
+    "htm",
+    "html",
+    "ini",
+    "jks",
+    "js",
+    "json",
+    "key",
+    "lua",
+    "md",
+    "p12",
+    "pem",
+    "properties",
+    "pub",
+    "py",
+    "sh",
+    "sql",
+    "toml",
+    "txt",
+    "xml",
+    "yaml",
+    "yml",
 ];
 /// Fields of an object that say which one it is.
 const IDENTITY: [&str; 3] = ["apiVersion", "kind", "type"];
@@ -81,11 +116,12 @@ impl Redaction {
         let text = text.trim_start_matches('\u{feff}');
         match content {
             FileContent::Environment => self.hide_environment(text),
-            FileContent::Template => {
-                if secrecy::of_text(text) != Showing::Everything {
-                    self.hide_template(text);
-                }
+            FileContent::Template if secrecy::of_text(text) != Showing::Everything => {
+                self.hide_template(text, Certainty::Certain);
             }
+            // A Secret in another file may include it.
+            FileContent::Template if text.contains("define") => self.hide_template(text, Certainty::Possible),
+            FileContent::Template => {}
             FileContent::Chart => self.show_names_of_chart(text),
             FileContent::Manifests | FileContent::Kustomization | FileContent::Patch | FileContent::Values => {
                 self.hide_documents(content, text);
@@ -100,7 +136,12 @@ impl Redaction {
         }
         for document in &documents {
             let part = text.get(document.range()).unwrap_or(text);
-            match document.read().0 {
+            let (placed, complaints) = document.read();
+            if !complaints.is_empty() && placed.is_some() {
+                // A value of a key that is written twice is not in what is read.
+                self.hide_unread(content, part);
+            }
+            match placed {
                 Some(placed) => {
                     if self.hide_document(content, placed.value(), part) {
                         self.hide_as_written(document, part);
@@ -144,7 +185,7 @@ impl Redaction {
     fn hide_unread(&mut self, content: FileContent, text: &str) {
         let may_be_shown = content == FileContent::Manifests && secrecy::of_text(text) == Showing::Everything;
         if !may_be_shown {
-            self.hide_lines(text, &["apiVersion", "kind"]);
+            self.hide_lines(text, &["apiVersion", "kind"], Certainty::Certain);
         }
     }
 
@@ -156,8 +197,25 @@ impl Redaction {
         let is_secret = secrecy::of_object(object, maybe_secret) != Showing::Everything;
         if is_secret {
             self.hide_secret(object);
+            self.hide_secrets_within(object);
         }
         is_secret
+    }
+
+    /// Hides the Secrets inside another object, as those in `objects` of a Template.
+    fn hide_secrets_within(&mut self, object: &Value) {
+        match object {
+            Value::Array(items) => items.iter().for_each(|item| self.hide_secrets_within(item)),
+            Value::Object(fields) => {
+                fields.values().filter(|field| field.is_object() || field.is_array()).for_each(|field| {
+                    if field["data"].is_object() {
+                        self.hide_secret(field);
+                    }
+                    self.hide_secrets_within(field);
+                })
+            }
+            _ => {}
+        }
     }
 
     /// Hides the content of a Secret, also the passwords of registries that are in base64 once more in it.
@@ -256,7 +314,7 @@ impl Redaction {
                 None => self.hide_scalars(operation, Certainty::Certain),
             }),
             Value::Object(_) => self.hide_secret(patch),
-            _ => self.hide_lines(text, &[]),
+            _ => self.hide_lines(text, &[], Certainty::Certain),
         }
     }
 
@@ -268,6 +326,7 @@ impl Redaction {
                         "literals" => self.hide_literals_of(field),
                         "patch" | "patchesStrategicMerge" => self.hide_inline_patches(field),
                         "files" | "env" | "envs" => self.hide_what_is_no_path(field),
+                        name if PATHS.contains(&name) => self.hide_texts_for_paths(field),
                         name if NAMES.contains(&name) => {}
                         _ => self.hide_kustomization(field),
                     }
@@ -299,15 +358,33 @@ impl Redaction {
         }
     }
 
-    /// Hides literals that stand where files should.
+    /// Hides literals that stand where files should. A file that is there is shown all the same.
     fn hide_what_is_no_path(&mut self, files: &Value) {
         match files {
             Value::Array(items) => items.iter().for_each(|item| self.hide_what_is_no_path(item)),
             Value::String(file) => {
                 let path = file.split_once('=').map_or(file.as_str(), |(_, path)| path);
-                if !path.contains(['.', '/']) {
+                if !is_file_name(path) {
                     self.hide(path, Certainty::Certain);
+                    path.split('/').filter(|part| part.len() >= WITHIN_WORDS).for_each(|part| {
+                        self.hide(part, Certainty::Certain);
+                    });
                 }
+            }
+            other => self.hide_scalars(other, Certainty::Certain),
+        }
+    }
+
+    /// Hides texts that stand where paths should.
+    fn hide_texts_for_paths(&mut self, paths: &Value) {
+        match paths {
+            Value::Array(items) => items.iter().for_each(|item| self.hide_texts_for_paths(item)),
+            Value::String(text) if text.contains(['\n', '{', '[']) || text.contains(": ") => {
+                self.hide_file(FileContent::Patch, text.as_bytes());
+            }
+            Value::String(_) => {}
+            Value::Object(fields) if fields.contains_key("path") => {
+                fields.values().for_each(|field| self.hide_texts_for_paths(field));
             }
             other => self.hide_scalars(other, Certainty::Certain),
         }
@@ -326,6 +403,12 @@ impl Redaction {
             }
         }
     }
+}
+
+/// Returns true when a text looks like the path of a file that generators read.
+fn is_file_name(path: &str) -> bool {
+    let fine = path.chars().all(|c| c.is_ascii_alphanumeric() || "._-/".contains(c));
+    fine && path.rsplit_once('.').is_some_and(|(_, ending)| ENDINGS.contains(&ending))
 }
 
 /// Returns a server's message about an object, without the values that were sent, if the object is or may be a Secret.
@@ -437,6 +520,31 @@ mod tests {
             (Kustomization, "secretGenerator:\n- name: db\n  literals: {password: hunter2-Geheim}\n", "db"),
             (Kustomization, "secretGenerator:\n- name: db\n  files: [password=hunter2-Geheim, a=b.txt]\n", "db b.txt"),
             (Kustomization, "secretGenerator: {name: db, literal: hunter2-Geheim}\n", "db"),
+            (Kustomization, "secretGenerator: [{name: db, envs: [password=aHVudGVyMi1H/ZWhlaW0=]}]\n", "db password"),
+            (Kustomization, "secretGenerator: [{name: db, env: a.hunter2-Geheim, files: [x/a.env]}]\n", "db x/a.env"),
+            (
+                Kustomization,
+                "patches:\n- path: |-\n    kind: Secret\n    stringData: {a: hunter2-Geheim}\n- path: p.yaml\n",
+                "p.yaml",
+            ),
+            (
+                Kustomization,
+                "transformers:\n- |-\n  kind: PatchTransformer\n  patch: hunter2-Geheim\n- ../t.yaml\n",
+                "../t.yaml",
+            ),
+            (Kustomization, "secretGenerator: [{literals: [a=hunter2-Geheim], literals: []}]\n", ""),
+            (Manifests, "kind: Secret\nstringData:\n  a: *hunter2-Geheim\n", "Secret"),
+            (
+                Manifests,
+                "kind: Template\nobjects: [{kind: Secret, data: {a: aHVudGVyMi1HZWhlaW0=}, stringData: {b: hunter2-Geheim}}]\n",
+                "Template",
+            ),
+            (
+                Template,
+                "kind: Secret\nstringData:\n  a: {{ printf \"x://%s:hunter2-Geheim@%s\" .a .b }} {{ fail (printf \"no size %s\" .c) }}\n",
+                "no size",
+            ),
+            (Template, "{{ define \"dsn\" }}postgres://ada:hunter2-Geheim@db:{{ .Values.port }}/x{{ end }}", "dsn"),
             (
                 Kustomization,
                 "resources: [web.yaml]\npatches:\n- target: {kind: Secret}\n  patch: |-\n    stringData:\n      password: hunter2-Geheim\n",
@@ -470,6 +578,37 @@ mod tests {
             let said = repeated(content, text);
             assert!(!said.contains(SECRET) && !said.contains("aHVudGVyMi1H"), "{text}: {said}");
             assert!(shown.split(' ').all(|word| said.contains(word)), "{text}: {said}");
+        }
+    }
+
+    /// What programs print of bytes that are no text, of an alias, and of a number.
+    #[test]
+    fn values_are_hidden_in_the_words_of_programs() {
+        use FileContent::{Environment, Manifests, Values};
+        for (content, bytes, said, shown) in [
+            (
+                Environment,
+                &b"password=Gr\xfcn-hun\n"[..],
+                "line [112 97 115 115 61 71 114 252 110 45] has invalid utf8 bytes : \"Gr\\xfcn-hun\"",
+                "line [***] has invalid utf8 bytes : \"***\\xfc***\"",
+            ),
+            (
+                Manifests,
+                b"kind: Secret\nstringData:\n  password: *gEh3im\n",
+                "unknown anchor 'gEh3im' referenced",
+                "unknown anchor '***' referenced",
+            ),
+            (Manifests, b"kind: Secret\nstringData: [*ab, x]\n", "unknown anchor 'ab'", "unknown anchor '***'"),
+            (
+                Values,
+                b"pin: 87654321\n",
+                "got 8.7654321×10⁰⁷, 8.7654321e+07, 87,654,321, want 9,999",
+                "got ***×10⁰⁷, ***, ***, want 9,999",
+            ),
+        ] {
+            let mut redaction = Redaction::of(said);
+            redaction.hide_file(content, bytes);
+            assert_eq!(redaction.finish(|_| false), shown);
         }
     }
 

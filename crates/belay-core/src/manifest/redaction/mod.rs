@@ -28,6 +28,10 @@ const BEGINNING: usize = 3;
 const KEPT: usize = 16 << 10;
 /// The number of lines of one value that are hidden by themselves.
 const LINES: usize = 100_000;
+/// The longest number that is looked for in other forms, in bytes.
+const LONGEST_NUMBER: usize = 40;
+/// The fewest numbers in a row that are taken for the bytes of a text.
+const FEWEST_BYTES: usize = 4;
 /// Words of tools that say what is wrong: as the value of a setting they are none that anybody hides.
 const TOOL_WORDS: [&str; 40] = [
     "annotations",
@@ -135,6 +139,7 @@ impl Redaction {
             let (from, to) = (at.saturating_sub(KEPT / 8), (at + KEPT / 8).min(redaction.hidden.len()));
             redaction.hidden[from..to].fill(Some(Certainty::Certain));
         }
+        redaction.hide_bytes_as_numbers();
         redaction.note_pieces();
         redaction
     }
@@ -143,6 +148,33 @@ impl Redaction {
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.steps
+    }
+
+    /// Hides lists of numbers, as `[112 119 61]`: programs written in Go print bytes so that are no text.
+    fn hide_bytes_as_numbers(&mut self) {
+        let mut run: Option<(usize, usize)> = None;
+        let mut at = 0;
+        for word in self.text.split(' ') {
+            let (from, to) = (at, at + word.len());
+            at = to + 1;
+            let begins = word
+                .rfind(|c: char| !c.is_ascii_digit())
+                .map_or(0, |other| other + word[other..].chars().next().map_or(1, char::len_utf8));
+            let ends = word.find(|c: char| !c.is_ascii_digit()).unwrap_or(word.len());
+            let is_byte = |digits: &str| digits.parse::<u8>().is_ok();
+            let (opens, goes_on) = (is_byte(&word[begins..]), is_byte(&word[..ends]));
+            if let Some((first, count)) = run.filter(|_| goes_on) {
+                if count + 1 >= FEWEST_BYTES {
+                    self.hidden[first..from + ends].fill(Some(Certainty::Certain));
+                }
+                run = (ends == word.len()).then_some((first, count + 1));
+            } else {
+                run = None;
+            }
+            if run.is_none() && opens {
+                run = Some((from + begins, 1));
+            }
+        }
     }
 
     fn note_pieces(&mut self) {
@@ -179,8 +211,17 @@ impl Redaction {
             return;
         }
         self.hide_form(value.as_bytes(), certainty);
+        if value.contains(char::REPLACEMENT_CHARACTER) {
+            // Programs write a byte that is no text in another way.
+            let parts = value.split(char::REPLACEMENT_CHARACTER).take(LINES);
+            parts.filter(|part| !part.is_empty()).for_each(|part| self.hide_form(part.as_bytes(), certainty));
+        }
         if value.len() < WITHIN_WORDS {
             return;
+        }
+        if value.len() <= LONGEST_NUMBER && value.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte))
+        {
+            forms_of_number(value).into_iter().for_each(|form| self.hide_form(form.as_bytes(), certainty));
         }
         if value.contains('\n') {
             value.lines().take(LINES).for_each(|line| self.hide_form(line.trim().as_bytes(), certainty));
@@ -310,6 +351,33 @@ impl Redaction {
     }
 }
 
+/// Returns the forms in which programs print a number that they take for a float: its digits before an exponent, and in groups.
+fn forms_of_number(value: &str) -> Vec<String> {
+    let Some(number) = value.parse::<f64>().ok().filter(|number| number.is_finite()) else { return Vec::new() };
+    let digits = format!("{:e}", number.abs());
+    let (mantissa, exponent) = digits.split_once('e').unwrap_or((&digits, "0"));
+    let mut forms = Vec::new();
+    if let Ok(exponent) = exponent.parse::<i32>() {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        forms.push(format!("{mantissa}e{sign}{:02}", exponent.abs()));
+    }
+    if mantissa.len() >= WITHIN_WORDS {
+        forms.push(mantissa.to_owned());
+    }
+    let whole = value.trim_start_matches(['+', '-']).split('.').next().unwrap_or_default();
+    if whole.bytes().all(|byte| byte.is_ascii_digit()) {
+        let mut grouped = String::new();
+        for (at, digit) in whole.chars().enumerate() {
+            if at > 0 && (whole.len() - at).is_multiple_of(3) {
+                grouped.push(',');
+            }
+            grouped.push(digit);
+        }
+        forms.push(grouped);
+    }
+    forms
+}
+
 /// Returns the beginning and the end of a text, and the place of the cut.
 fn bounded(text: &str) -> (String, Option<usize>) {
     if text.len() <= KEPT {
@@ -377,6 +445,8 @@ mod tests {
             ("yaml: line 3: web/a.yaml:3:3", &["3"], "yaml: line 3: web/a.yaml:3:3"),
             ("{\"pin\":3}", &["3"], "{\"pin\":***}"),
             ("abcd", &["abc"], "abcd"),
+            ("line [112 97 115 252] of 3 4 5, 112 97 115 300", &[], "line [***] of 3 4 5, 112 97 115 300"),
+            ("110 45 104 117 at 7", &[], "*** at 7"),
         ] {
             assert_eq!(without(text, values, Certainty::Certain), shown);
         }
