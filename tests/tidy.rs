@@ -28,7 +28,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("cluster", &["backoff", "clock", "telemetry", "user_agent"]),
     ("history", &["blocking", "state_folder"]),
     ("notices", &["history", "config", "backoff", "clock", "regular_file", "telemetry", "tls", "user_agent"]),
-    ("render", &["backoff", "blocking", "state_folder"]),
+    ("render", &["backoff", "blocking", "regular_file", "state_folder"]),
     (
         "daemon",
         &["git", "cluster", "history", "render", "config", "backoff", "blocking", "clock", "state_folder", "telemetry"],
