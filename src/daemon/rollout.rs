@@ -271,6 +271,10 @@ impl RolloutTask {
 
     async fn complete(&mut self, live: Arc<Value>) -> Result<Outcome, Cancelled> {
         self.note_completion(&live);
+        if let Some(hold) = Hold::on(&live).filter(|_| self.apply.keeps_hold) {
+            drop(live);
+            return self.end_applied(Some(hold)).await;
+        }
         if !self.is_of_template() {
             drop(live);
             return self.end(Outcome::Complete, None).await;
