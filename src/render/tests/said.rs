@@ -27,85 +27,83 @@ fn kustomization(text: &str, files: &[(&str, &str)]) -> MemoryTree {
 
 const SECRET_FILE: &str = "apiVersion: v1\nkind: Secret\nmetadata: {name: db}\nstringData:\n  url: hunter2-Geheim\n";
 
+/// A file of a unit: its path and its text.
+type UnitFile = (&'static str, &'static str);
+
+/// Broken kustomizations, their files, and what is still said of each.
+const BROKEN: &[(&str, &[UnitFile], &str)] = &[
+    ("secretGenerator:\n- name: db\n  literals: [password=hunter2-Geheim, oops]\n", &[], "expected key=value"),
+    ("secretGenerator:\n- name: db\n  literals: [hunter2-Geheim]\n", &[], "literal"),
+    ("secretGenerator:\n- name: db\n  literals: password=hunter2-Geheim\n", &[], ""),
+    ("secretGenerator:\n- name: db\n  literal: [password=hunter2-Geheim]\n", &[], "literal"),
+    ("secretGenerator:\n- name: db\n  files: [hunter2-Geheim]\n", &[], ""),
+    ("secretGenerator:\n- name: db\n  envs: [db.env]\n", &[("db.env", "a=hunter2-Geheim\na=b\n")], ""),
+    (
+        "secretGenerator:\n- {name: db, literals: [a=hunter2-Geheim]}\n- {name: db, literals: [a=hunter2-Geheim]}\n",
+        &[],
+        "",
+    ),
+    (
+        "resources: [db.yaml]\npatches:\n- patch: |-\n    kind: Secret\n    stringData: [hunter2-Geheim\n",
+        &[("db.yaml", SECRET_FILE)],
+        "",
+    ),
+    ("resources: [db.yaml]\npatches:\n- path: p.yaml\n", &[("db.yaml", SECRET_FILE), ("p.yaml", "hunter2-Geheim")], ""),
+    (
+        "resources: [db.yaml]\npatches:\n- path: p.yaml\n",
+        &[("db.yaml", SECRET_FILE), ("p.yaml", "kind: Secret\nstringData: {url: hunter2-Geheim}\n")],
+        "",
+    ),
+    (
+        "resources: [db.yaml]\npatches:\n- target: {kind: Secret}\n  patch: |-\n    - {op: replace, path: /stringData/nothing/x, value: hunter2-Geheim}\n",
+        &[("db.yaml", SECRET_FILE)],
+        "",
+    ),
+    (
+        "resources: [db.yaml]\npatches:\n- target: {kind: Secret}\n  patch: |-\n    - {op: test, path: /stringData/url, value: hunter2-Geheim-2}\n",
+        &[("db.yaml", SECRET_FILE)],
+        "",
+    ),
+    (
+        "resources: [db.yaml]\nreplacements:\n- source: {kind: Secret, fieldPath: stringData.url, options: {delimiter: '-', index: 7}}\n  targets: [{select: {kind: Secret}, fieldPaths: [metadata.name]}]\n",
+        &[("db.yaml", SECRET_FILE)],
+        "out of bounds",
+    ),
+    (
+        "resources: [db.yaml]\nreplacements:\n- source: {kind: Secret, fieldPath: stringData.url}\n  targets: [{select: {kind: Secret}, fieldPaths: [spec.x.y]}]\n",
+        &[("db.yaml", SECRET_FILE)],
+        "",
+    ),
+    ("resources: [db.yaml]\n", &[("db.yaml", "kind: Secret\nstringData:\n  a: hunter2-Geheim\n b: x\n")], ""),
+    ("resources: [db.yaml]\n", &[("db.yaml", "kind: Secret\nstringData:\n  hunter2-Geheim\n")], ""),
+    (
+        "resources: [db.yaml]\npatches:\n- path: |-\n    kind: Secret\n    metadata: {name: db}\n    stringData: {password: hunter2-Geheim}\n",
+        &[("db.yaml", SECRET_FILE)],
+        "no such file",
+    ),
+    ("secretGenerator:\n- name: db\n  envs: [\"password=aHVudGVyMi/1HZWhlaW0=\"]\n", &[], "no such file"),
+    ("secretGenerator:\n- name: db\n  envs: [missing.env]\n", &[], "missing.env"),
+    (
+        "resources: [db.secret]\n",
+        &[(
+            "db.secret",
+            "apiVersion: v1\nkind: Secret\nmetadata:\n  annotations: {last: \"{data: {p: hunter2-Geheim}}\"}\n",
+        )],
+        "db.secret",
+    ),
+    ("resources: [db.yaml]\n", &[("db.yaml", "kind: Secret\nstringData:\n  password: *hunter2-\n")], "unknown anchor"),
+    (
+        "resources: [db.yaml]\n",
+        &[("db.yaml", "apiVersion: v1\nkind: Secret\ndata: {hunter2-Geheim-hunter2-Geheim-hunter2: x}\n")],
+        "",
+    ),
+];
+
 /// Broken kustomizations of every kind, by the real tool.
 #[test]
 fn kustomize_shows_no_value() {
     let Some(tools) = real_tools() else { return };
-    for (text, files, wanted) in [
-        ("secretGenerator:\n- name: db\n  literals: [password=hunter2-Geheim, oops]\n", &[][..], "expected key=value"),
-        ("secretGenerator:\n- name: db\n  literals: [hunter2-Geheim]\n", &[], "literal"),
-        ("secretGenerator:\n- name: db\n  literals: password=hunter2-Geheim\n", &[], ""),
-        ("secretGenerator:\n- name: db\n  literal: [password=hunter2-Geheim]\n", &[], "literal"),
-        ("secretGenerator:\n- name: db\n  files: [hunter2-Geheim]\n", &[], ""),
-        ("secretGenerator:\n- name: db\n  envs: [db.env]\n", &[("db.env", "a=hunter2-Geheim\na=b\n")], ""),
-        (
-            "secretGenerator:\n- {name: db, literals: [a=hunter2-Geheim]}\n- {name: db, literals: [a=hunter2-Geheim]}\n",
-            &[],
-            "",
-        ),
-        (
-            "resources: [db.yaml]\npatches:\n- patch: |-\n    kind: Secret\n    stringData: [hunter2-Geheim\n",
-            &[("db.yaml", SECRET_FILE)],
-            "",
-        ),
-        (
-            "resources: [db.yaml]\npatches:\n- path: p.yaml\n",
-            &[("db.yaml", SECRET_FILE), ("p.yaml", "hunter2-Geheim")],
-            "",
-        ),
-        (
-            "resources: [db.yaml]\npatches:\n- path: p.yaml\n",
-            &[("db.yaml", SECRET_FILE), ("p.yaml", "kind: Secret\nstringData: {url: hunter2-Geheim}\n")],
-            "",
-        ),
-        (
-            "resources: [db.yaml]\npatches:\n- target: {kind: Secret}\n  patch: |-\n    - {op: replace, path: /stringData/nothing/x, value: hunter2-Geheim}\n",
-            &[("db.yaml", SECRET_FILE)],
-            "",
-        ),
-        (
-            "resources: [db.yaml]\npatches:\n- target: {kind: Secret}\n  patch: |-\n    - {op: test, path: /stringData/url, value: hunter2-Geheim-2}\n",
-            &[("db.yaml", SECRET_FILE)],
-            "",
-        ),
-        (
-            "resources: [db.yaml]\nreplacements:\n- source: {kind: Secret, fieldPath: stringData.url, options: {delimiter: '-', index: 7}}\n  targets: [{select: {kind: Secret}, fieldPaths: [metadata.name]}]\n",
-            &[("db.yaml", SECRET_FILE)],
-            "out of bounds",
-        ),
-        (
-            "resources: [db.yaml]\nreplacements:\n- source: {kind: Secret, fieldPath: stringData.url}\n  targets: [{select: {kind: Secret}, fieldPaths: [spec.x.y]}]\n",
-            &[("db.yaml", SECRET_FILE)],
-            "",
-        ),
-        ("resources: [db.yaml]\n", &[("db.yaml", "kind: Secret\nstringData:\n  a: hunter2-Geheim\n b: x\n")], ""),
-        ("resources: [db.yaml]\n", &[("db.yaml", "kind: Secret\nstringData:\n  hunter2-Geheim\n")], ""),
-        (
-            "resources: [db.yaml]\npatches:\n- path: |-\n    kind: Secret\n    metadata: {name: db}\n    stringData: {password: hunter2-Geheim}\n",
-            &[("db.yaml", SECRET_FILE)],
-            "no such file",
-        ),
-        ("secretGenerator:\n- name: db\n  envs: [\"password=aHVudGVyMi/1HZWhlaW0=\"]\n", &[], "no such file"),
-        ("secretGenerator:\n- name: db\n  envs: [missing.env]\n", &[], "missing.env"),
-        (
-            "resources: [db.secret]\n",
-            &[(
-                "db.secret",
-                "apiVersion: v1\nkind: Secret\nmetadata:\n  annotations: {last: \"{data: {p: hunter2-Geheim}}\"}\n",
-            )],
-            "db.secret",
-        ),
-        (
-            "resources: [db.yaml]\n",
-            &[("db.yaml", "kind: Secret\nstringData:\n  password: *hunter2-\n")],
-            "unknown anchor",
-        ),
-        (
-            "resources: [db.yaml]\n",
-            &[("db.yaml", "apiVersion: v1\nkind: Secret\ndata: {hunter2-Geheim-hunter2-Geheim-hunter2: x}\n")],
-            "",
-        ),
-    ] {
+    for (text, files, wanted) in BROKEN {
         let said = complaints(tools.clone(), Options::default(), &kustomization(text, files));
         assert!(said[0].starts_with("over/") && said[0].contains(wanted), "{text}: {}", said[0]);
         assert!(

@@ -487,10 +487,10 @@ mod tests {
         redaction.finish(|_| false)
     }
 
-    #[test]
-    fn values_of_every_file_are_hidden_and_names_are_not() {
+    /// Files, and what of each is still shown.
+    const EVERY_FILE: &[(FileContent, &str, &str)] = {
         use FileContent::{Chart, Environment, Kustomization, Manifests, Patch, Template, Values};
-        for (content, text, shown) in [
+        &[
             (
                 Manifests,
                 "apiVersion: v1\nkind: Secret\nmetadata: {name: db}\nstringData: {password: hunter2-Geheim}\n",
@@ -574,8 +574,13 @@ mod tests {
                 "kind: Secret\nstringData:\n  a: {{ b64enc \"hunter2-Geheim\" | quote }} {{ fail \"no size\" }}\n",
                 "b64enc no size",
             ),
-        ] {
-            let said = repeated(content, text);
+        ]
+    };
+
+    #[test]
+    fn values_of_every_file_are_hidden_and_names_are_not() {
+        for (content, text, shown) in EVERY_FILE {
+            let said = repeated(*content, text);
             assert!(!said.contains(SECRET) && !said.contains("aHVudGVyMi1H"), "{text}: {said}");
             assert!(shown.split(' ').all(|word| said.contains(word)), "{text}: {said}");
         }
