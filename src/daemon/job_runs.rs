@@ -40,7 +40,6 @@ impl Context {
             records: &records,
             remembered: remembered.as_deref(),
             installed: is_hook && self.was_installed(wanted),
-            has_gone: is_hook && self.has_succeeded_and_gone(&wanted.manifest),
         };
         is_over(wanted, &facts)
     }

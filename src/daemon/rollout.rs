@@ -37,7 +37,6 @@ impl RolloutTask {
         let end = match ended {
             Ok(Ok(outcome)) => {
                 self.end_job(outcome).await;
-                Box::pin(self.delete_succeeded_hooks(outcome)).await;
                 End::Recorded(outcome)
             }
             Ok(Err(Cancelled)) => Box::pin(self.end_of_patience()).await,

@@ -71,24 +71,6 @@ pub fn deletes_hook(object: &Value, policy: HookDeletion) -> bool {
     annotation(object, HOOK).is_some() && annotation(object, DELETE_POLICY).is_some_and(says)
 }
 
-/// Returns the hooks among the objects of a chart, other than Jobs, that are deleted now: their policy says so, and all hooks of
-/// their phase have succeeded. Helm does the same in this order, and deletes no definition.
-#[must_use]
-pub fn succeeded_hooks(chart: &[Manifest], has_succeeded: impl Fn(&Manifest) -> bool) -> Vec<&Manifest> {
-    let mut gone = Vec::new();
-    for phase in [HookPhase::Before, HookPhase::After] {
-        let is_of = |manifest: &&Manifest| matches!(role(&manifest.value()), HookRole::Hook(of, _) if of == phase);
-        let hooks: Vec<&Manifest> = chart.iter().filter(is_of).collect();
-        let goes = |manifest: &&Manifest| {
-            !is_job(manifest) && !is_definition(manifest) && deletes_hook(&manifest.value(), HookDeletion::Succeeded)
-        };
-        if hooks.iter().any(goes) && hooks.iter().all(|hook| has_succeeded(hook)) {
-            gone.extend(hooks.into_iter().rev().filter(goes));
-        }
-    }
-    gone
-}
-
 /// Puts the hooks of one rendered chart into their order, and leaves those out whose events never come. A chart without hooks
 /// stays as it is.
 pub(super) fn order(manifests: &mut Vec<Manifest>) {
@@ -342,25 +324,6 @@ metadata: {name: bye, annotations: {helm.sh/hook: 'pre-delete, post-rollback'}}
         assert_eq!(after("pre-install,post-upgrade"), None);
         assert_eq!(after("pre-upgrade"), None);
         assert_eq!(after("post-upgrade").as_deref(), Some("shop/deployment/web"));
-    }
-
-    #[test]
-    fn other_hooks_go_when_those_of_their_phase_have_succeeded() {
-        let goes = "helm.sh/hook-weight: '5', helm.sh/hook-delete-policy: 'before-hook-creation,hook-succeeded'";
-        let mut chart = read(&CHART.replace("helm.sh/hook-weight: '5'", goes));
-        order(&mut chart);
-        let gone = |missing: &[&str]| {
-            let gone = succeeded_hooks(&chart, |hook| !missing.contains(&&*hook.key.name));
-            gone.into_iter().map(|hook| hook.key.to_string()).collect::<Vec<_>>()
-        };
-        assert_eq!(gone(&[]), ["ConfigMap shop/script"], "a Job goes by itself");
-        assert_eq!(gone(&["smoke"]), ["ConfigMap shop/script"], "of another phase");
-        for missing in ["first", "second", "script"] {
-            assert_eq!(gone(&[missing]), [""; 0], "{missing}");
-        }
-        let mut keeps = read(CHART);
-        order(&mut keeps);
-        assert!(succeeded_hooks(&keeps, |_| true).is_empty());
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub use compact::Compact;
 pub use complaint::{Complaint, Excerpt, Note};
 pub use doubts::{left_to_other_tool, other_tool};
 pub use hash::ManifestHash;
-pub use helm_hooks::{AFTER, HOOK_RUN, HookDeletion, ONCE, UPGRADE, deletes_hook, succeeded_hooks};
+pub use helm_hooks::{AFTER, HOOK_RUN, HookDeletion, ONCE, UPGRADE, deletes_hook};
 pub use hidden::is_hidden;
 pub use manifest_set::{Located, ManifestSet};
 pub use not_read::{FolderReplacement, NotRead};

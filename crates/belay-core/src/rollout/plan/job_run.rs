@@ -17,8 +17,6 @@ pub struct RunFacts<'a> {
     pub remembered: Option<&'a str>,
     /// True when its chart was rolled out before, by another commit.
     pub installed: bool,
-    /// True when it is a hook other than a Job that its policy deletes, and all hooks of its phase have succeeded.
-    pub has_gone: bool,
 }
 
 /// Returns true when an object that is not live has run for its manifest, or is not to run, so that it is not created.
@@ -28,8 +26,7 @@ pub fn is_over(wanted: &Wanted, facts: &RunFacts<'_>) -> bool {
     let run = marks::annotation(&manifest, marks::HOOK_RUN);
     let is_of_upgrades = run.is_some_and(|run| run.starts_with(UPGRADE));
     if !is_job(&wanted.key) {
-        let has_gone = facts.has_gone && wanted.trigger != Trigger::Retry;
-        return has_gone || is_of_upgrades && !facts.installed;
+        return is_of_upgrades && !facts.installed;
     }
     if wanted.trigger == Trigger::Retry {
         return false;
@@ -193,17 +190,6 @@ mod tests {
         assert!(over(&hook, &[("other", Outcome::Complete)]));
         assert!(!over(&hook, &[]));
         assert!(!over(&hook, &[("other", Outcome::Failed)]));
-    }
-
-    #[test]
-    fn another_hook_that_its_policy_deleted_is_not_missed() {
-        let hook = wanted("ConfigMap", "belay.dev/hook-run: abc", "");
-        for has_gone in [false, true] {
-            let facts = RunFacts { has_gone, ..RunFacts::default() };
-            assert_eq!(is_over(&hook, &facts), has_gone);
-            let asked = Wanted { trigger: Trigger::Retry, ..hook.clone() };
-            assert!(!is_over(&asked, &facts), "somebody asked for it");
-        }
     }
 
     #[test]
