@@ -223,7 +223,7 @@ mod tests {
                     for alphabet in [&STANDARD, &URL_SAFE] {
                         let encoded = alphabet.encode(format!("{before}{part}{after}"));
                         let shown = hidden(&encoded);
-                        // Of the characters at the ends, others than the secret's bytes have a part in.
+                        // Bytes beside the secret's have a part in the characters at the ends.
                         let around = before.len() * 8 / 6 + after.len() * 8 / 6 + 4;
                         let left = shown.chars().filter(|c| !matches!(c, '…' | '=')).count();
                         assert!(shown.contains('…') && left <= around, "{before}{part}{after}: {encoded}: {shown}");

@@ -94,7 +94,7 @@ mod tests {
         known.found(&key, Some("a fault".to_owned()));
         assert_eq!(known.with_trouble(|_| true), BTreeMap::from([(key.clone(), Some("a fault".to_owned()))]));
         assert!(known.with_trouble(|_| false).is_empty());
-        // What is found too late is not kept.
+        // A result that comes too late is not kept.
         known.note(&key, true, at(1000));
         known.found(&key, Some("a fault".to_owned()));
         known.note(&key, false, at(1001));

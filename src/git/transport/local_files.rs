@@ -435,7 +435,7 @@ mod tests {
         };
         fs::write(copy.join(".git"), "gitdir: ../other.git\n").unwrap();
         refused();
-        // Of another working tree.
+        // It belongs to another working tree.
         fs::write(other.join("gitdir"), folder.path().join("third/.git").display().to_string()).unwrap();
         refused();
         fs::remove_file(copy.join(".git")).unwrap();

@@ -343,7 +343,7 @@ impl WorkloadAnswer {
         match known {
             Some(known) => {
                 known.tell(&mut row);
-                // Of a suspended workload the hold may be of a manifest that the repository does not have any more.
+                // The hold of a suspended workload may be about a manifest that the repository does not have any more.
                 row.tell_hidden_hold(hold.as_ref().filter(|_| known.standing.is_none()).or(known.held.get(key)));
             }
             None => row.tell_hidden_hold(hold.as_ref()),

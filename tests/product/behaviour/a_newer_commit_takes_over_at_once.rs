@@ -17,7 +17,7 @@ async fn a_stuck_rollout_does_not_keep_its_fix_waiting() {
     assert_eq!(world.record(&fix, "Deployment default/web").outcome, Outcome::Complete);
 }
 
-/// Of several commits that come at once, the record names the one that touched the workload.
+/// Several commits come at once: the record names the one that touched the workload.
 #[tokio::test(start_paused = true)]
 async fn the_commit_that_took_its_place_is_named() {
     for restarted in [false, true] {

@@ -33,14 +33,14 @@ fn slow(fate: &str) -> String {
     broken("web", fate).replace("progressDeadlineSeconds: 30", "progressDeadlineSeconds: 600")
 }
 
-/// What an operator writes: the object is ready, or on its way.
+/// The status that an operator writes: the object is ready, or on its way.
 fn status(ready: bool) -> Value {
     let (status, reason) = if ready { ("True", "Ready") } else { ("Unknown", "Progressing") };
     json!({"status": {"observedGeneration": 1, "conditions": [{"type": "Ready", "status": status, "reason": reason,
         "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}})
 }
 
-/// How long a record of a commit took until it was complete.
+/// Returns the time that a record of a commit took until it was complete.
 fn took(world: &World, commit: &str, object: &str) -> i64 {
     let record = world.record(commit, object);
     assert_eq!(record.outcome, Outcome::Complete, "{record:#?}");

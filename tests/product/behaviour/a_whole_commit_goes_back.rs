@@ -198,7 +198,7 @@ async fn all_of_it_goes_back_after_a_failover_too() {
     world.until("it is under way", |source| !source.under_way.is_empty()).await;
     tokio::time::sleep(std::time::Duration::from_secs(10)).await;
     world.kill().await;
-    // What the killed one still writes goes with its folder.
+    // The killed daemon's last writes go with its folder.
     std::fs::rename(world.repository.beside("state"), world.repository.beside("lost-state")).unwrap();
     world.start();
     world.through(&bad).await;
@@ -251,7 +251,7 @@ async fn what_its_configuration_rolled_goes_back_after_a_failover_too() {
         }
         let bad = b_is_complete_with_a_bad_commit(&mut world).await;
         world.kill().await;
-        // What the killed one still writes goes with its folder.
+        // The killed daemon's last writes go with its folder.
         std::fs::rename(&state, world.repository.beside("lost-state")).unwrap();
         if knows_the_good_one {
             std::fs::rename(&other, &state).unwrap();

@@ -44,7 +44,7 @@ async fn all_who_have_changed_it_are_named() {
     settle(&mut world, &first).await;
     let live = world.get(&path_of("web")).await.unwrap();
     assert_eq!((image(&live), &live["spec"]["replicas"]), ("web:1", &json!(2)));
-    // Whoever restarted it has changed nothing that is put right.
+    // The person who restarted it has changed nothing that is put right.
     let records = world.records();
     let is_named = |by: &str| records.iter().any(|record| record.trigger == Trigger::Drift(by.to_owned()));
     assert!(is_named("kubectl-scale, kubectl-set"), "{records:#?}");

@@ -317,7 +317,7 @@ fn page_of(row: &Value) -> String {
     )
 }
 
-/// What somebody changes on a held object is put right: the hold is the same as before, and is said as before.
+/// A change of a held object is put right: the hold is the same as before, and is said as before.
 #[tokio::test(start_paused = true)]
 async fn a_hold_is_said_as_before_after_a_correction_of_its_object() {
     let (mut world, _) = World::with_web().await;

@@ -90,7 +90,7 @@ async fn it_says_what_the_daemon_knew_last() {
         let ran = stage.run(args);
         assert!(ran.code == 1 && ran.out.is_empty() && ran.err.starts_with("error: failed to "), "{args:?}: {ran:?}");
     }
-    // What ended before needs no server.
+    // A rollout that ended before needs no server.
     let ended = stage.run(&["status", "--commit", &bad, "--wait"]);
     assert!(ended.code == 3 && ended.out.contains("Deployment default/web: rolled-back"), "{ended:?}");
     // Without a daemon there is nothing to say.
@@ -99,7 +99,7 @@ async fn it_says_what_the_daemon_knew_last() {
     assert!(alone.code == 1 && alone.out.is_empty() && alone.err.starts_with("error: failed to "), "{alone:?}");
 }
 
-/// Whoever watches is told when the API server goes away, and sees what is known last.
+/// A person who watches is told when the API server goes away, and sees the last known rows.
 #[tokio::test(flavor = "multi_thread")]
 async fn it_goes_on_being_watched() {
     let (stage, _daemon, _) = without_server().await;

@@ -586,7 +586,7 @@ mod tests {
         }
     }
 
-    /// What programs print of bytes that are no text, of an alias, and of a number.
+    /// Programs print bytes that are no text, an alias, and a number in their own form.
     #[test]
     fn values_are_hidden_in_the_words_of_programs() {
         use FileContent::{Environment, Manifests, Values};
