@@ -13,7 +13,7 @@ use super::status::{UnderWay, put_or_remove};
 use super::until_served::NotServedSince;
 use crate::cluster::{self, Backoff, ClusterError, Mode, Written};
 use belay_core::manifest::Compact;
-use belay_core::rollout::{Hold, Outcome, Reach, Reason, ReasonCode, StepKind, cluster_fields};
+use belay_core::rollout::{Outcome, Reach, Reason, ReasonCode, StepKind, cluster_fields};
 
 /// Behaviour while an object can't be applied for now: reported as waiting, or not. One that goes back is on its way
 /// back meanwhile.
@@ -166,7 +166,7 @@ impl RolloutTask {
         let mut sent =
             if leaves_fields { wanted.ignored_fields.leave(body.read(), live.as_ref()) } else { body.read() };
         if let Some(live) = live.as_ref().filter(|_| self.apply.keeps_hold) {
-            if self.is_released(live) {
+            if self.context.holds.is_released(&wanted.key, live) {
                 return Ok(ApplyTry::Released);
             }
             // The server refuses it if somebody takes the hold off until then.
@@ -175,12 +175,6 @@ impl RolloutTask {
         drop(live);
         let sent = Compact::of(&sent);
         cluster.apply(&wanted.key, &self.served, sent, Mode::Real).await.map(ApplyTry::Written)
-    }
-
-    /// Returns true when somebody has taken the hold off an object. One that the cluster lost is written again.
-    fn is_released(&self, live: &Value) -> bool {
-        let is_lost = || self.context.holds.of(&self.planned.wanted.key).is_some_and(|kept| kept.is_lost_on(live));
-        Hold::on(live).is_none() && !is_lost()
     }
 
     /// Reports that the object waits, and its dependency: a namespace, a right, another object that a webhook wants.

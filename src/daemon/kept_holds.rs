@@ -66,6 +66,16 @@ impl KeptHolds {
         is_there.then_some(released)
     }
 
+    /// Returns true when somebody has taken the hold off an object. One that the cluster lost is written again.
+    pub(super) fn is_released(&self, key: &ObjectKey, live: &Value) -> bool {
+        Hold::on(live).is_none() && !self.is_lost(key, live)
+    }
+
+    /// Returns true when the cluster has lost the hold on an object.
+    pub(super) fn is_lost(&self, key: &ObjectKey, live: &Value) -> bool {
+        self.of(key).is_some_and(|kept| kept.is_lost_on(live))
+    }
+
     /// Forgets a hold that was released.
     pub(super) fn forget(&self, key: &ObjectKey) {
         lock(&self.released).remove(key);
@@ -97,7 +107,7 @@ impl KeptHolds {
     pub(super) fn saw(&self, key: &ObjectKey, live: &Value) {
         match KeptHold::on(live) {
             // The store of the cluster was set back to an older hold.
-            Some(_) if self.of(key).is_some_and(|kept| kept.is_lost_on(live)) => {}
+            Some(_) if self.is_lost(key, live) => {}
             Some(kept) => self.keep(key, kept),
             None => {
                 if let Some(kept) = self.of(key).filter(|kept| !kept.is_lost_on(live)) {

@@ -133,7 +133,7 @@ impl Source {
     /// Looks into these objects.
     fn check(&mut self, plan: u64, rechecks: Vec<Recheck>) {
         let context = Arc::clone(&self.context);
-        let open = rechecks.iter().filter_map(|one| Some((one.key.clone(), one.resumed.as_ref()?.id))).collect();
+        let open = rechecks.iter().filter_map(Recheck::open_record).collect();
         let (desired, planned) = (self.desired(), self.state.planning.planned.clone());
         self.tasks.spawn(async move {
             let reader = Arc::clone(&context);
@@ -150,7 +150,7 @@ impl Source {
     /// Tries one object again, which keeps nothing else waiting, however long that takes.
     fn retry(&mut self, recheck: Recheck, number: u64) {
         let context = Arc::clone(&self.context);
-        let open = recheck.resumed.iter().map(|record| (record.object.clone(), record.id)).collect();
+        let open = recheck.open_record().into_iter().collect();
         let (desired, planned, key) = (self.desired(), self.state.planning.planned.clone(), recheck.key.clone());
         self.tasks.spawn(async move {
             let reader = Arc::clone(&context);

@@ -8,7 +8,8 @@ use super::plan_request::{ChargedCommit, ConfigChange, PlanRequest};
 use super::refused::is_tried_again;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
-    After, Commit, CommitId, DependencyStanding, Gate, Hold, Outcome, Reason, ReasonCode, Record, Trigger, gate,
+    After, Commit, CommitId, DependencyStanding, Gate, Hold, Outcome, Reason, ReasonCode, Record, RecordId, Trigger,
+    gate,
 };
 
 /// An object that is checked, with the loop's facts about it.
@@ -20,6 +21,13 @@ pub(super) struct Recheck {
     /// A hold that somebody has taken off.
     pub released: Option<Hold>,
     pub dependencies: Option<Dependencies>,
+}
+
+impl Recheck {
+    /// Returns the object with its open record.
+    pub(super) fn open_record(&self) -> Option<(ObjectKey, RecordId)> {
+        Some((self.key.clone(), self.resumed.as_ref()?.id))
+    }
 }
 
 /// The dependencies of an object.

@@ -29,8 +29,8 @@ pub(super) async fn find_target(
     let read = work.until_served(&wanted.key, || context.cluster.revisions(&wanted.key, live));
     let mut revisions: Vec<Revision> = read.await?.unwrap_or_default();
     let unwell = work.unwell();
-    // A revision that was unhealthy when it was replaced is no target, like one that failed.
     let (good, failed) = last_good(work);
+    // A revision that was unhealthy when it was replaced is no target, like one that failed.
     let of_failed = |revision: &Revision| revision.marks.commit().is_some_and(|commit| failed.contains(&commit));
     let no_target = |revision: &Revision| !revision.failed && (unwell.has(&revision.marks) || of_failed(revision));
     let left_out = revisions.iter_mut().filter(|revision| no_target(revision));
