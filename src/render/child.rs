@@ -82,6 +82,9 @@ pub(super) struct Run<'a> {
 
 /// The most of a tool's error output that is kept, in bytes.
 const SAID: u64 = 64 << 10;
+/// The starts of the line with which Go's runtime begins to report its own failure. Without memory, it fails in many
+/// ways.
+const GO_CRASHES: [&str; 4] = ["fatal error: ", "SIGSEGV: ", "SIGBUS: ", "SIGABRT: "];
 /// The memory limit for Go programs: below the hard limit, so that they collect garbage rather than fail.
 const GO_MEMORY: &str = "GOMEMLIMIT";
 /// The waits between two checks that a tool has ended.
@@ -291,6 +294,9 @@ fn failure(status: &std::process::ExitStatus, said: &[u8], limits: &ChildLimits)
     if said.contains("out of memory") || said.contains("cannot allocate memory") {
         return ChildFailure::Bounds(format!("needs more than {memory} MiB of memory"));
     }
+    if let Some(crash) = said.lines().find(|line| GO_CRASHES.iter().any(|start| line.starts_with(start))) {
+        return ChildFailure::Bounds(format!("crashed ({crash}); it may need more than {memory} MiB of memory"));
+    }
     let lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
     // Helm and kubectl warn of other things before.
     let words: Vec<&str> =
@@ -308,6 +314,35 @@ mod tests {
     use super::*;
     use rustix::io::{FdFlags, fcntl_setfd};
     use std::os::fd::AsRawFd as _;
+
+    #[test]
+    fn a_failure_is_told_in_a_line() {
+        use std::os::unix::process::ExitStatusExt as _;
+        let dump = "m=3 sigcode=1 addr=0x0\n\ngoroutine 0 gp=0x9799f932c0 m=3:\n\nrax 0x0\n";
+        for (said, expected) in [
+            (
+                format!("SIGSEGV: segmentation violation\nPC=0x43783d {dump}"),
+                "crashed (SIGSEGV: segmentation violation); it may need more than 256 MiB of memory",
+            ),
+            (
+                format!("runtime: mmap failed\nfatal error: failed to reserve page summary memory\n{dump}"),
+                "crashed (fatal error: failed to reserve page summary memory); it may need more than 256 MiB of memory",
+            ),
+            (
+                format!(
+                    "runtime: out of memory: cannot allocate 4194304-byte block\nfatal error: out of memory\n{dump}"
+                ),
+                "needs more than 256 MiB of memory",
+            ),
+            ("# Warning: old\nError: no fatal error: here\n".to_owned(), "no fatal error: here"),
+            (String::new(), "ended with exit status: 2 and said nothing"),
+        ] {
+            let limits = ChildLimits { memory: 256 << 20, ..ChildLimits::default() };
+            let failure = failure(&std::process::ExitStatus::from_raw(2 << 8), said.as_bytes(), &limits);
+            assert_eq!(failure.message(), expected);
+            assert_eq!(failure.may_pass(), !said.contains("Error: "), "{said}");
+        }
+    }
 
     #[test]
     fn a_tool_inherits_no_file() {
