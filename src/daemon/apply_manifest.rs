@@ -65,7 +65,7 @@ impl RolloutTask {
                 // It has no room any more: its value is not kept while it waits for the history.
                 let (baseline, text) = (self.baseline(&written), Compact::of(&written));
                 drop(written);
-                self.context.applied(self.record, &baseline).await;
+                self.context.applied(self.record, self.apply.rolls_out, &baseline).await;
                 info!(object = %self.planned.wanted.key, commit = self.planned.wanted.commit.id.short(), "applied");
                 Ok(Ok(text))
             }

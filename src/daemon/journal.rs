@@ -50,8 +50,10 @@ impl Context {
     }
 
     /// Records that the API server has the manifest: judging starts from here, also after a restart.
-    pub(super) async fn applied(&self, record: RecordId, baseline: &Baseline) {
-        let update = Update { outcome: Some(Outcome::UnderWay), ..self.written(JudgedWrite::Applied, baseline) };
+    /// A record that was planned as waiting shows only now that it rolls out.
+    pub(super) async fn applied(&self, record: RecordId, rolls_out: bool, baseline: &Baseline) {
+        let (outcome, rolls_out) = (Some(Outcome::UnderWay), rolls_out.then_some(true));
+        let update = Update { outcome, rolls_out, ..self.written(JudgedWrite::Applied, baseline) };
         self.remember(vec![HistoryEntry::Update(record, Box::new(update))]).await;
     }
 

@@ -209,6 +209,10 @@ pub(super) async fn undone_by_hand(
     if let Some(plan) = held_by_undo(&wanted, live) {
         return work.roll_back_by(plan, Arc::clone(live), None).await.map(Some);
     }
+    if work.apply.keeps_hold && context.holds.is_lost(&wanted.key, live) {
+        // The cluster was set back, or the object was made anew: nobody has undone anything.
+        return Ok(None);
+    }
     let Some(present) = template(live) else { return Ok(None) };
     let read = work.until_served(&wanted.key, || context.cluster.revisions(&wanted.key, live));
     let revisions = read.await?.unwrap_or_default();

@@ -313,8 +313,13 @@ fn not_made(wanted: &Wanted) -> PlanStep {
 /// Returns the fields that are corrected, with their writers; if nobody owns them any more, with the last writer.
 fn differences(wanted: &Wanted, step: &PlanStep, live: &Value) -> Vec<ForeignField> {
     let PlanStep::Apply(apply) = step else { return Vec::new() };
-    let fields = foreign_fields(live, &apply.body.read(), &wanted.ignored_fields);
+    let mut fields = foreign_fields(live, &apply.body.read(), &wanted.ignored_fields);
     if !fields.is_empty() {
+        // A hold that the cluster has lost is not put off for a disagreement about another field.
+        let hold = format!("metadata.annotations[{}]", marks::HOLD);
+        if apply.restores_held && apply.changes.iter().any(|change| change.path == hold) {
+            fields.push(ForeignField { path: hold, manager: UNKNOWN_MANAGER.to_owned() });
+        }
         return fields;
     }
     let manager = newest_other_manager(live).unwrap_or_else(|| UNKNOWN_MANAGER.to_owned());

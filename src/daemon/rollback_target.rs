@@ -1,8 +1,6 @@
 //! The target of a failed workload's rollback: the revision that was complete last, else one that the cluster has, else
 //! Git's, else the one that the rollout replaced.
 
-use std::collections::BTreeSet;
-
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tracing::warn;
@@ -91,11 +89,13 @@ async fn from_git(work: &RolloutTask, unwell: &Unhealthy) -> Option<Known> {
         warn!(object = %wanted.key, %error, "failed to ask the history what has failed");
         Vec::new()
     });
-    let failed = records.into_iter().filter_map(|record| record.manifest_hash);
-    let failed: BTreeSet<String> = failed.chain(unwell.manifests.iter().cloned()).collect();
+    let mut failed = unwell.clone();
+    failed.extend(records);
     let (key, commit) = (wanted.key.clone(), wanted.commit.id.clone());
     let ask = move |repository: &Repository| {
-        repository.good_before(&key, &commit, |former, _| failed.contains(&former.manifest.hash.to_string()))
+        repository.good_before(&key, &commit, |former, _| {
+            failed.has_manifest(&former.commit.id, &former.manifest.hash.to_string())
+        })
     };
     let former = work.context.ask_git(ask).await?;
     let template = template(&former.manifest.value())?.clone();

@@ -211,7 +211,7 @@ impl RolloutTask {
                 Err(error) => return self.end(Outcome::Rejected, Some(error.to_reason())).await,
             };
             baseline = Baseline::of(&self.planned.wanted.key, &written);
-            self.context.applied(self.record, &baseline).await;
+            self.context.applied(self.record, self.apply.rolls_out, &baseline).await;
             live = Some(Compact::of(&written));
         }
     }

@@ -19,15 +19,38 @@ use belay_core::rollout::{
 /// that crashes again and again is started again every five minutes at least, and is ready for a moment each time.
 const DOUBTED: Duration = Duration::from_mins(10);
 
-/// The revisions of a workload that were not well when they were replaced.
+/// The revisions of a workload that are not gone back to: they failed, or were not well when they were replaced.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Unhealthy {
     commits: BTreeSet<CommitId>,
     /// The hashes of their manifests.
-    pub manifests: BTreeSet<String>,
+    manifests: BTreeSet<String>,
+}
+
+impl FromIterator<Record> for Unhealthy {
+    fn from_iter<I: IntoIterator<Item = Record>>(records: I) -> Unhealthy {
+        let mut unhealthy = Unhealthy::default();
+        unhealthy.extend(records);
+        unhealthy
+    }
+}
+
+impl Extend<Record> for Unhealthy {
+    fn extend<I: IntoIterator<Item = Record>>(&mut self, records: I) {
+        for record in records {
+            self.commits.insert(record.commit);
+            self.manifests.extend(record.manifest_hash);
+        }
+    }
 }
 
 impl Unhealthy {
+    /// Returns true when a manifest of a commit is one of them. A record that was rebuilt from the cluster knows no
+    /// manifest, and one commit may repeat the manifest of another.
+    pub(super) fn has_manifest(&self, commit: &CommitId, hash: &str) -> bool {
+        self.commits.contains(commit) || self.manifests.contains(hash)
+    }
+
     /// Returns true when a template with these marks is one of them.
     pub(super) fn has(&self, marks: &TemplateMarks) -> bool {
         let commit = marks.commit.as_deref().and_then(|commit| commit.parse().ok());
@@ -79,8 +102,7 @@ impl RolloutTask {
             warn!(object = %key, %error, "failed to ask the history what was not well");
             Vec::new()
         });
-        let manifests = records.iter().filter_map(|record| record.manifest_hash.clone()).collect();
-        Unhealthy { commits: records.into_iter().map(|record| record.commit).collect(), manifests }
+        records.into_iter().collect()
     }
 
     /// Returns the record of a live workload's revision: its last good one, or one that a newer commit replaces before
