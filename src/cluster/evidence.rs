@@ -80,15 +80,17 @@ impl Cluster {
         let others = accounts.split_off(present);
         accounts.sort_by(|one, other| other.fault.cmp(&one.fault).then_with(|| one.seen.name.cmp(&other.seen.name)));
         self.read_logs(key, &pods_served, &mut accounts, &masking, &mut missing).await;
+        let mut held_up_by: Vec<_> = others.into_iter().max_by_key(|pod| pod.fault).into_iter().collect();
+        self.read_logs(key, &pods_served, &mut held_up_by, &masking, &mut missing).await;
         let events = self.events_about(key, live, &accounts, &masking, &mut missing).await;
         accounts.iter_mut().for_each(|account| account.explain(&events));
         let evidence = Evidence {
             conditions: conditions(live).iter().map(|condition| masking.apply(condition)).collect(),
-            pods: accounts.iter().take(PODS).map(|account| account.seen.clone()).collect(),
+            pods: accounts.iter().take(PODS).chain(&held_up_by).map(|account| account.seen.clone()).collect(),
             events,
             missing,
         };
-        let held_up_by = others.into_iter().max_by_key(|pod| pod.fault).map(|pod| Box::new(pod.seen));
+        let held_up_by = held_up_by.pop().map(|pod| Box::new(pod.seen));
         let refused = cannot_make_pods(live).or_else(|| refused_pods(key, &evidence.events, self.clock.now()));
         let cannot_make_pods = refused.map(|why| masking.apply(&why));
         let observation = Observation { pods: accounts, cannot_make_pods, held_up_by, hidden: None };

@@ -80,7 +80,17 @@ impl DesiredState {
         }
     }
 
-    /// Returns the same repository with nothing in it: the next fetch reads all of it again.
+    /// Returns the same facts, which count until the next fetch has read all of the repository again.
+    pub(super) fn forgotten(&self) -> DesiredState {
+        DesiredState { at: None, ..self.clone() }
+    }
+
+    /// Returns true when the repository is to be read again: nothing is compared with these facts until then.
+    pub(super) fn is_forgotten(&self) -> bool {
+        self.at.is_none()
+    }
+
+    /// Returns the same repository with nothing in it.
     pub(super) fn emptied(&self) -> DesiredState {
         DesiredState::new(&self.scopes.default_namespace)
     }

@@ -120,7 +120,7 @@ impl Source {
 
 impl Context {
     /// Returns true when a live object matches its manifest, as far as belay can tell without the server. It blocks.
-    fn is_in_sync(&self, desired: &DesiredState, key: &ObjectKey, live: &Value) -> bool {
+    pub(super) fn is_in_sync(&self, desired: &DesiredState, key: &ObjectKey, live: &Value) -> bool {
         let Some(manifest) = self.read_manifest(desired, key) else { return true };
         if self.holds.is_lost(key, live) {
             // The planner decides if it is still in force.

@@ -23,13 +23,15 @@ impl Source {
         if self.state.rollouts.under_way.contains_key(key) || !self.context.status.read(failed).unwrap_or_default() {
             return;
         }
-        let (context, key, live) = (Arc::clone(&self.context), key.clone(), live.clone());
+        let (context, key, live) = (Arc::clone(&self.context), key.clone(), Arc::new(live.clone()));
+        let desired = self.desired();
         self.tasks.spawn(async move {
-            let (reader, object) = (Arc::clone(&context), key.clone());
-            let marked = marks::annotation(&live, marks::COMMIT).map(str::to_owned);
+            let (reader, object, seen) = (Arc::clone(&context), key.clone(), Arc::clone(&live));
             let newest = move || {
                 let record = reader.newest_record(&object).filter(|record| record.outcome == Outcome::Failed)?;
-                let is_its = marked.as_deref() == Some(record.commit.as_str());
+                let is_its = marks::annotation(&seen, marks::COMMIT) == Some(record.commit.as_str());
+                // Somebody may have given it another template, which the mark does not tell.
+                let is_its = is_its && reader.is_in_sync(&desired, &object, &seen);
                 is_its.then(|| reader.commit(&record.commit).map(|commit| commit.change_cause()).unwrap_or_default())
             };
             let Some(cause) = context.repository.blocking_pool.run_for_object(newest).await else {

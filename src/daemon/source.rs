@@ -154,7 +154,7 @@ impl Source {
         // The waiting head was read as a change from a state that is now forgotten.
         self.state.planning.awaiting = None;
         self.wait_task.take().inspect(AbortHandle::abort);
-        self.set_desired(Arc::new(self.state.desired.emptied()));
+        self.set_desired(Arc::new(self.state.desired.forgotten()));
     }
 
     fn rolled_out(&mut self, key: &ObjectKey, ended: RolloutEnd, recorded: Option<&EndedRecord>) {

@@ -129,7 +129,7 @@ impl Source {
         let carried = begun.iter().filter(|(_, _, prepared)| prepared.planned.step.is_carried_through());
         let ranks = Ranks::new(carried.map(|(_, _, prepared)| Place::of(&prepared.planned)));
         let is_open = |step: &PlanStep| step.is_carried_through() || matches!(step, PlanStep::Wait(_));
-        let beginning: BTreeSet<ObjectKey> = begun
+        let mut beginning: BTreeSet<ObjectKey> = begun
             .iter()
             .filter(|(_, _, prepared)| is_open(&prepared.planned.step))
             .map(|(_, _, prepared)| prepared.planned.wanted.key.clone())
@@ -149,7 +149,7 @@ impl Source {
         self.leave(left);
         for (id, earlier, prepared) in begun {
             match &prepared.planned.step {
-                PlanStep::Apply(_) => self.apply_in_order((id, earlier), prepared, &beginning, &ranks),
+                PlanStep::Apply(_) => self.apply_in_order((id, earlier), prepared, &mut beginning, &ranks),
                 PlanStep::Prune if prepared.served.is_none() => {
                     ranks.pass(Place::of(&prepared.planned));
                     self.finish(id, Outcome::Pruned, None);
@@ -174,7 +174,7 @@ impl Source {
         &mut self,
         (id, earlier): (RecordId, Option<Box<Record>>),
         prepared: Box<Prepared>,
-        beginning: &BTreeSet<ObjectKey>,
+        beginning: &mut BTreeSet<ObjectKey>,
         ranks: &Ranks,
     ) {
         let key = &prepared.planned.wanted.key;
@@ -189,6 +189,7 @@ impl Source {
             }
             Gate::Skip(reason) => {
                 ranks.pass(Place::of(&prepared.planned));
+                beginning.remove(key);
                 self.skip(key, id, &reason);
             }
         }

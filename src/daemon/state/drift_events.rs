@@ -72,9 +72,7 @@ pub fn looked_for(
     state.pruned.failures = if searched == Some(false) { state.pruned.failures.saturating_add(1) } else { 0 };
     // A newer head may differ; if it does not, the findings hold, or commits would keep them from ever counting.
     let is_known = state.desired.unreadable().next().is_none() && !state.fetch.is_away;
-    // A repository that is to be read again mentions nothing.
-    let is_forgotten = state.desired.at.is_none();
-    if state.planning.running.is_some() || is_forgotten || plan != state.planning.plans && !is_known {
+    if state.planning.running.is_some() || state.desired.is_forgotten() || plan != state.planning.plans && !is_known {
         overtaken(state, prepared, now);
         search_on(state, now);
         return Vec::new();
@@ -384,13 +382,18 @@ impl State {
 
     /// Returns when an object is to be checked or tried again next.
     pub fn next_check(&self) -> Option<Instant> {
-        let retry = self.retries.next_due().filter(|_| self.planning.planned.is_some());
+        let retry = self.retries.next_due().filter(|_| self.knows_its_head());
         self.next_look().into_iter().chain(retry).min()
+    }
+
+    /// Returns true when a head was planned, and its repository need not be read again.
+    pub fn knows_its_head(&self) -> bool {
+        self.planning.planned.is_some() && !self.desired.is_forgotten()
     }
 
     /// Returns when an object is to be checked next; `None` while that has to wait for something else.
     fn next_look(&self) -> Option<Instant> {
-        if self.drift.checking || self.planning.running.is_some() || self.planning.planned.is_none() {
+        if self.drift.checking || self.planning.running.is_some() || !self.knows_its_head() {
             return None;
         }
         let search = self.pruned.search_due.filter(|_| !self.pruned.searching);

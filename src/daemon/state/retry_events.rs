@@ -16,7 +16,7 @@ use belay_core::rollout::{PlanStep, Reason, ReasonCode};
 /// Tries due objects again, and checks objects that may differ from their manifests.
 pub fn due(state: &mut State, now: Instant) -> Vec<Effect> {
     let mut effects = Vec::new();
-    let tries = if state.planning.planned.is_some() { tries(state, &mut effects, now) } else { Vec::new() };
+    let tries = if state.knows_its_head() { tries(state, &mut effects, now) } else { Vec::new() };
     if !tries.is_empty() {
         effects.push(Effect::Retry(tries));
     }

@@ -109,6 +109,38 @@ async fn what_waits_for_a_failure_is_skipped_until_that_is_mended() {
     assert_eq!(again.trigger, Trigger::After("deployment/db".to_owned()));
 }
 
+/// The API server refuses the first of a row before anything is applied: nobody in the row waits for good, in whichever
+/// order their names are.
+#[tokio::test(start_paused = true)]
+async fn a_row_behind_what_is_refused_is_skipped_and_begun_later() {
+    for third in ["zoo", "api"] {
+        let mut world = World::embedded().await;
+        let write = |world: &mut World, version: u32, db: &str| {
+            let of = |name: &str| deployment(name, &format!("{name}:{version}"), "");
+            world.repository.write("db.yaml", db);
+            world.repository.write("web.yaml", after("web", "deployment/db", &of("web")));
+            world.repository.write("third.yaml", after(third, "deployment/web", &of(third)));
+            let commit = world.repository.commit(&format!("Version {version}"));
+            world.repository.push();
+            commit
+        };
+        let first = write(&mut world, 1, &deployment("db", "db:1", ""));
+        world.start();
+        world.through(&first).await;
+        let second = write(&mut world, 2, &deployment("db", "db:2", "").replace("app: db", "app: other"));
+        world.through(&second).await;
+        let outcome = |name: &str| world.record(&second, &format!("Deployment default/{name}")).outcome;
+        assert_eq!(
+            (outcome("db"), outcome("web"), outcome(third)),
+            (Outcome::Rejected, Outcome::Skipped, Outcome::Skipped)
+        );
+        assert!(world.status().under_way.is_empty(), "{:#?}", world.status().under_way);
+        world.push("db.yaml", &deployment("db", "db:2", ""), "Mended");
+        world.until("it is synced", |source| source.summary() == "synced (3 complete)").await;
+        assert_eq!(image(&world.get(&path_of(third)).await.unwrap()), format!("{third}:2"));
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn waiting_survives_a_restart_and_gives_way_to_a_newer_commit() {
     let mut world = World::embedded().await;

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use belay::config::Span;
-use belay_core::rollout::{Hold, Outcome, SourceState, StepKind};
+use belay::config::{Drift, Span};
+use belay_core::rollout::{Hold, ObjectState, Outcome, SourceState, StepKind};
 use minicluster::{MiniCluster, Part, PodLogs, Random, controllers, kubelet};
 use serde_json::{Value, json};
 
-use crate::support::daemon::{EPOCH, World, broken, deployment, image, path_of};
+use crate::support::daemon::{EPOCH, World, broken, config_map, deployment, image, path_of};
 use crate::support::full_disk;
 use crate::support::tap::Fate;
 use crate::support::workloads::KINDS;
@@ -346,4 +346,46 @@ async fn a_full_disk_takes_nothing_back() {
         let record = world.record(&second, &kind.object());
         assert_eq!(record.outcome, Outcome::Complete, "{kind:?}: {record:#?}");
     }
+}
+
+/// A head whose plan can't be written down is read again: what changes in the cluster meanwhile is not lost.
+#[tokio::test(start_paused = true)]
+async fn what_people_do_while_the_disk_is_full_is_put_right_afterwards() {
+    let mut world = World::embedded().await;
+    world.repository.write("web.yaml", deployment("web", "web:1", ""));
+    let first = world.push("db.yaml", &deployment("db", "db:1", ""), "First version");
+    world.start();
+    world.through(&first).await;
+    let folder = world.repository.beside("state");
+    full_disk::fill(&folder, false);
+    let second = world.push("settings.yaml", &config_map("settings", "1"), "Something else");
+    world.until("it is told", |source| source.obstacles.trouble.contains_key("history")).await;
+    // Just after a plan was dropped, so that the repository is not read again yet.
+    let by_hand = json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "web:hand"}]}}}});
+    world.patch(&path_of("web"), "kubectl", &by_hand).await;
+    world.delete(&path_of("db")).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    full_disk::empty(&folder);
+    world.through(&second).await;
+    world.until("it is synced", |source| source.summary() == "synced (3 complete)").await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(image(&world.get(&path_of("web")).await.unwrap()), "web:1");
+    assert!(world.get(&path_of("db")).await.is_some(), "it is made again");
+}
+
+/// A workload that failed and was left is complete with somebody else's image: that is no recovery of its commit.
+#[tokio::test(start_paused = true)]
+async fn another_image_is_no_recovery() {
+    let mut world = World::embedded().await;
+    world.config.drift = Drift::Report;
+    let first = world.push("web.yaml", &broken("web", "never-ready"), "First version");
+    world.start();
+    world.through(&first).await;
+    let image = json!({"spec": {"template": {
+        "metadata": {"annotations": {"kubelet.belay.dev/fate": "ready"}},
+        "spec": {"containers": [{"name": "app", "image": "web:hand"}]}}}});
+    world.patch(&path_of("web"), "kubectl", &image).await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let ended = world.status().ended;
+    assert!(ended.values().any(|one| one.state == ObjectState::Failed), "{ended:#?}");
 }

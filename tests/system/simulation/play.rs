@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::api_proxy::{ApiProxy, Process};
 use super::bugs::Bug;
 use super::cluster_faults::FaultyCluster;
-use super::events::{Event, Hand, Kill};
+use super::events::{Actor, Event, Hand, Kill};
 use super::fault_rates::FaultRates;
 use super::findings::{annotation, path_of};
 use super::log::Log;
@@ -173,8 +173,16 @@ impl Stage {
     /// Waits until belay has settled on the head; whether it did within its time. The second source may wait for the first
     /// one for good.
     pub async fn settle(&mut self) -> bool {
-        const LONGEST: Duration = Duration::from_mins(20);
+        /// A pod of an earlier revision may hold up a StatefulSet on both ways, for `outage_timeout` and a deadline each.
+        const LONGEST: Duration = Duration::from_mins(40);
         const SECOND: Duration = Duration::from_mins(10);
+        /// The longest until a refused object is tried again.
+        const REFUSED: Duration = Duration::from_secs(305);
+        let refused = self.acting.iter().filter(|acting| matches!(acting.actor, Actor::Webhook | Actor::Quota));
+        if let Some(last) = refused.map(|acting| Duration::from_millis(acting.to)).max() {
+            let now = Duration::from_millis(self.line.now());
+            tokio::time::sleep((last + REFUSED).saturating_sub(now)).await;
+        }
         // It may not have heard of the last event yet.
         tokio::time::sleep(Duration::from_secs(5)).await;
         let settled = self.settles("shop", LONGEST).await;

@@ -117,7 +117,7 @@ async fn a_check_that_a_newer_head_has_overtaken_is_made_again() {
 async fn nothing_is_deleted_while_the_repository_is_to_be_read_again() {
     let (mut state, start) = (state(), Instant::now());
     let found = || vec![prepared(SETTINGS, Trigger::Commit, |_| PlanStep::Prune)];
-    state.desired = Arc::new(state.desired.emptied());
+    state.desired = Arc::new(state.desired.forgotten());
     let event = Event::Searched { plan: 1, prepared: found(), searched: Some(true) };
     assert_eq!(words(&mut state, event, start), Vec::<String>::new());
     assert!(!state.pruned.searched && state.pruned.search_due.is_some(), "it is looked for again");
