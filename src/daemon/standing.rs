@@ -171,6 +171,18 @@ impl Source {
         }
     }
 
+    /// Publishes again that an object is orphaned that somebody has deleted and made again as it was.
+    pub(super) fn tell_orphan_again(&self, key: &ObjectKey) {
+        let is_known = self.context.config.prune || !self.state.knows_its_head() || self.state.live.contains_key(key);
+        if is_known || self.desired().mentions(key) {
+            return;
+        }
+        let newest = self.context.newest_record(key).filter(|record| record.outcome == Outcome::Orphaned);
+        if let Some(record) = newest {
+            self.note_standing(key, Some(self.standing_of(&record)));
+        }
+    }
+
     /// Publishes how an object stands, and notes it; with `None`, that there is nothing to be said of it any more.
     pub(super) fn note_standing(&self, key: &ObjectKey, standing: Option<ObjectStanding>) {
         let noted = self.context.history.object_stands(&self.context.config.name, key, standing.as_ref());

@@ -26,6 +26,7 @@ impl Source {
                     // An object has left the repository, or somebody marked it as if it had.
                     self.state.pruned.search_due.get_or_insert_with(|| Instant::now() + DEBOUNCE);
                 }
+                self.tell_orphan_again(&key);
                 self.note(&key, &live);
                 match self.handles.get(&key) {
                     Some(rollout) => {

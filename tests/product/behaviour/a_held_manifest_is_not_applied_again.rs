@@ -114,5 +114,6 @@ async fn a_stale_hold_that_an_undo_brings_back_does_nothing() {
     world.through(&last).await;
     let live = world.get(&path_of("web")).await.unwrap();
     assert_eq!(image(&live), "web:5");
+    assert_eq!(marks::annotation(&live, marks::HOLD), None, "it does not say so for good");
     assert!(world.status().held.is_empty(), "{:?}", world.status().held);
 }

@@ -1,6 +1,8 @@
 //! A source is `synced` only while all of it is: what is rejected, failed, held, waiting or orphaned is told in the status
 //! and over HTTP by one word each, until its cause has left.
 
+use std::time::Duration;
+
 use belay::daemon::SourceStatus;
 use belay::history::ObjectStanding;
 use belay_core::rollout::{ObjectState, Outcome, SourceState};
@@ -114,9 +116,12 @@ async fn what_left_with_pruning_off_is_orphaned_until_it_is_gone() {
     world.start();
     world.through(&gone).await;
     assert_eq!(noted(&world), [("ConfigMap default/map-0".to_owned(), ObjectState::Orphaned)]);
-    let path = "/api/v1/namespaces/default/configmaps/map-0";
-    let request = http::Request::delete(path).body(Vec::new()).unwrap();
-    world.client.request::<serde_json::Value>(request).await.unwrap();
+    // Somebody makes it again as it was.
+    world.make_anew("api/v1/namespaces/default/configmaps/map-0").await;
+    world.until("it is told again", |source| source.summary() == "synced (1 complete, 1 orphaned)").await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(noted(&world), [("ConfigMap default/map-0".to_owned(), ObjectState::Orphaned)]);
+    world.delete("api/v1/namespaces/default/configmaps/map-0").await;
     world.until("nothing is told of it", |source| source.ended.is_empty()).await;
     assert_eq!(noted(&world), []);
 }

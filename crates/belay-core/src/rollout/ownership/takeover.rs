@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::ignored_fields::IgnoredFields;
 use super::managers::{Takeover, unchanged};
-use super::owned::{is_belays, names_item};
+use super::owned::{is_belays, names_item, owned_fields};
 use super::recreated_object::{left_behind, readopt};
 use super::surplus::{Reach, Surplus};
 use crate::rollout::marks;
@@ -58,7 +58,21 @@ pub fn takeover(live: &Value, body: &Value) -> Option<Takeover> {
 pub fn before_apply(live: &Value, body: &Value, ignored: &IgnoredFields, reach: Reach) -> Option<Value> {
     let over = takeover(live, body).map(|over| over.patch);
     let surplus = || Surplus::of(live, body, ignored, reach, None).map(|surplus| surplus.patch(live));
-    over.or_else(|| readopt(live)).or_else(surplus).or_else(|| own_strategy_default(live, body))
+    over.or_else(|| readopt(live))
+        .or_else(|| old_hold(live, body))
+        .or_else(surplus)
+        .or_else(|| own_strategy_default(live, body))
+}
+
+/// Returns the JSON patch that removes a hold that `body` does not have and that somebody else wrote: an undo with kubectl
+/// brings the annotations of its revision along, and no apply of belay's removes them.
+pub(in crate::rollout) fn old_hold(live: &Value, body: &Value) -> Option<Value> {
+    marks::annotation(live, marks::HOLD)?;
+    let is_sent = marks::annotation(body, marks::HOLD).is_some();
+    let own = owned_fields(live).and_then(|own| own.get("f:metadata")?.get("f:annotations"));
+    let is_own = own.is_some_and(|own| own.get(format!("f:{}", marks::HOLD)).is_some());
+    let path = format!("/metadata/annotations/{}", marks::HOLD.replace('/', "~1"));
+    (!is_sent && !is_own).then(|| json!([unchanged(live), {"op": "remove", "path": path}]))
 }
 
 fn without_last_applied(fields: &Value) -> Value {
@@ -103,6 +117,21 @@ mod tests {
 
     fn body(spec: Value) -> Value {
         json!({"metadata": {"name": "web"}, "spec": spec})
+    }
+
+    #[test]
+    fn a_hold_of_somebody_elses_goes_with_what_it_held() {
+        let hold = |manager: &str, operation: &str| {
+            json!({"metadata": {"resourceVersion": "7", "annotations": {marks::HOLD: "{}"}, "managedFields": [
+                {"manager": manager, "operation": operation, "fieldsV1": {
+                    "f:metadata": {"f:annotations": {format!("f:{}", marks::HOLD): {}}}}}]}})
+        };
+        let (none, held) = (body(json!({})), json!({"metadata": {"annotations": {marks::HOLD: "{}"}}}));
+        let patch = old_hold(&hold("kubectl", "Update"), &none).unwrap();
+        assert_eq!(patch[1], json!({"op": "remove", "path": "/metadata/annotations/belay.dev~1hold"}));
+        assert_eq!(old_hold(&hold("kubectl", "Update"), &held), None, "it is sent");
+        assert_eq!(old_hold(&hold(marks::FIELD_MANAGER, "Apply"), &none), None, "the apply removes it");
+        assert_eq!(old_hold(&json!({"metadata": {}}), &none), None, "there is none");
     }
 
     #[test]

@@ -37,6 +37,7 @@ use crate::rollout::ownership::ignored_fields::IgnoredFields;
 use crate::rollout::ownership::managers::Takeover;
 use crate::rollout::ownership::owned::is_disowned;
 use crate::rollout::ownership::surplus::Surplus;
+use crate::rollout::ownership::takeover::old_hold;
 use crate::rollout::rollback::KeptHold;
 
 /// A manifest that a commit is charged with.
@@ -367,7 +368,7 @@ fn new_marks(wanted: &Wanted) -> TemplateMarks {
 
 /// Returns true when fields must become belay's before an apply, whatever it changes.
 fn must_own_first(live: &Value, sent: &Value) -> bool {
-    is_disowned(live) || own_strategy_default(live, sent).is_some()
+    is_disowned(live) || own_strategy_default(live, sent).is_some() || old_hold(live, sent).is_some()
 }
 
 /// Returns true when another number of pods is to have the template: their number changes, or how many of them a
