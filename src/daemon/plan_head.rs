@@ -162,11 +162,13 @@ impl Source {
         let head = &news.head.id;
         let resumed: Vec<(ObjectKey, Record)> =
             self.state.rollouts.resumed.iter().map(|(key, record)| (key.clone(), record.clone())).collect();
+        let mut ended: BTreeSet<ObjectKey> = BTreeSet::new();
         for (key, record) in resumed {
             if let Some(message) = self.state.planning.contradicted.get(&key) {
                 let reason = Reason::new(ReasonCode::InvalidManifest, message.clone());
                 self.state.rollouts.resumed.remove(&key);
                 self.finish(record.id, Outcome::Rejected, Some(&reason));
+                ended.insert(key);
                 continue;
             }
             if self.is_being_deleted(&key, &record, &news.removed) {
@@ -181,6 +183,7 @@ impl Source {
                 self.state.rollouts.resumed.remove(&key);
                 let by = requests.get(&key).and_then(PlanRequest::charged_to).unwrap_or(head);
                 self.supersede(record.id, Some(by));
+                ended.insert(key.clone());
                 if record.rolls_out {
                     self.state.planning.interrupted.insert(key);
                 } else if self.context.was_scaling(&record) {
@@ -195,6 +198,8 @@ impl Source {
             let manifest = requests.remove(&key).and_then(|request| request.manifest);
             requests.insert(key, PlanRequest::recorded(&record, manifest));
         }
+        // A try under one of these records may be under way: its result counts no more.
+        self.forget_retries(&ended);
     }
 
     /// Tries objects no more that the new head plans.

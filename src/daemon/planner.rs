@@ -317,7 +317,7 @@ fn differences(wanted: &Wanted, step: &PlanStep, live: &Value) -> Vec<ForeignFie
     if !fields.is_empty() {
         // A hold that the cluster has lost is not put off for a disagreement about another field.
         let hold = format!("metadata.annotations[{}]", marks::HOLD);
-        if apply.restores_held && apply.changes.iter().any(|change| change.path == hold) {
+        if apply.keeps_hold && apply.changes.iter().any(|change| change.path == hold) {
             fields.push(ForeignField { path: hold, manager: UNKNOWN_MANAGER.to_owned() });
         }
         return fields;

@@ -87,6 +87,19 @@ async fn what_is_tried_again_waits_for_nothing_else_and_counts_once() {
     assert_eq!(state.retries.next_due(), None);
 }
 
+/// Nothing is compared with a repository that is to be read again, and nothing of the cluster is lost meanwhile.
+#[tokio::test(start_paused = true)]
+async fn what_changes_while_the_repository_is_to_be_read_again_is_looked_into_afterwards() {
+    let (mut state, start) = (state(), Instant::now());
+    let known = Arc::clone(&state.desired);
+    state.desired = Arc::new(state.desired.forgotten());
+    state.retries.put_off(&key("web"), RetryCause::Refused, start);
+    words(&mut state, Event::Gone(key("db")), start);
+    assert_eq!(words(&mut state, Event::Due, start + 10 * S), Vec::<String>::new());
+    state.desired = known;
+    assert_eq!(words(&mut state, Event::Due, start + 10 * S), ["retry [web #1]", "check 1 [db]"]);
+}
+
 /// Reported drift is not checked again until somebody changes it once more.
 #[tokio::test(start_paused = true)]
 async fn drift_that_is_reported_is_known_as_it_was_seen() {

@@ -6,9 +6,10 @@ use base64::Engine as _;
 use serde_json::Value;
 
 use super::super::api_proxy::Exchange;
-use super::super::events::Actor;
+use super::super::events::{Actor, Event};
 use super::super::fault_rates::Fortune;
 use super::super::findings::{Finding, Findings, is_workload, key_of_path, template};
+use super::super::play::LEAD;
 use super::super::repository::secret_value;
 use super::super::run::{ActorPeriod, Run};
 use super::super::scenario::{Fate, Will};
@@ -134,7 +135,12 @@ fn disturbed(run: &Run, from: u64, to: u64) -> bool {
     let ran = run.lives.iter().any(|life| life.from <= from && life.to.is_none_or(|end| end >= to));
     let full = run.full.iter().any(|(begins, ends)| *begins < to && ends + 60_000 > from);
     let between = |at: u64| at + 60_000 > from && at < to;
-    storm || life || full || !ran || run.jumps.iter().any(|(at, _)| between(*at))
+    let away = run.scenario.events.iter().any(|timed| {
+        let Event::Outage(lasts) = &timed.what else { return false };
+        let [begins, lasts] = [timed.at + LEAD, *lasts].map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        begins < to && begins.saturating_add(lasts) + 60_000 > from
+    });
+    storm || away || life || full || !ran || run.jumps.iter().any(|(at, _)| between(*at))
 }
 
 /// Nothing is ever belay's own fault.

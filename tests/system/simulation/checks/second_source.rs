@@ -26,7 +26,10 @@ pub fn sources_apart(run: &Run) -> Vec<Finding> {
         ends(run, "ReplicationController", "side-rc", side, &mut findings);
         let controllers: Vec<&str> =
             run.live.keys().filter(|key| key.0 == "ReplicationController").map(|key| key.1.as_str()).collect();
-        findings.demand(controllers.len() == 1, || format!("there is more than one controller: {controllers:?}"));
+        // One of two daemons without a Lease may leave what the other has begun.
+        findings.demand(controllers.len() == 1 || run.had_rival(), || {
+            format!("there is more than one controller: {controllers:?}")
+        });
     }
     if let Some((key, _)) = second_source::job_of(&head.beside) {
         // A Job that has run is not run again, though the store that knew of it is gone.

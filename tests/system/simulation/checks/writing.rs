@@ -280,6 +280,9 @@ pub fn no_more_than_needed(run: &Run) -> Vec<Finding> {
         let tried_again = storms.map(|(_, ends)| ends + 60_000).max().unwrap_or_default();
         // A controller's last write is put right after at most ten minutes.
         let disputes = run.acting(Actor::Controller).map(|acting| acting.to + 660_000).max().unwrap_or_default();
+        // The same where two daemons corrected each other until one ended.
+        let rivals = run.lives.iter().filter(|life| life.twin && run.had_rival()).filter_map(|life| life.to);
+        let disputes = rivals.map(|to| to + 660_000).max().unwrap_or_default().max(disputes);
         // A refused object is tried again after at most five minutes.
         let refused = run.acting(Actor::Quota).map(|acting| acting.to + 330_000).max().unwrap_or_default();
         // A rolling update that a restore has undone is taken back pod by pod, after the watch was tried again.
