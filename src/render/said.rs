@@ -8,7 +8,7 @@ use std::path::Path;
 use super::child::ChildFailure;
 use super::tree::{Node, Tree, below};
 use super::unit::{HelmOptions, KUSTOMIZATIONS, Unit, UnitKind};
-use belay_core::manifest::{FileContent, NamedFiles, Place, Redaction, files_of_kustomization, join};
+use belay_core::manifest::{ChartTemplates, FileContent, NamedFiles, Place, Redaction, files_of_kustomization, join};
 
 /// The most of a unit's files that is searched for values that may be secret, in bytes.
 const BYTES: u64 = 8 << 20;
@@ -107,14 +107,27 @@ impl<T: Tree> Search<'_, T> {
     fn chart(&mut self, unit: &Unit, options: &HelmOptions) -> Result<bool, T::Error> {
         options.set.iter().for_each(|(name, value)| self.redaction.hide_values(name, value));
         let Some(files) = self.files(unit)? else { return Ok(false) };
-        let values = unit.values_files();
-        for path in &files {
-            let by_name = || content_in_chart(path.strip_prefix(&*unit.folder)?.trim_start_matches('/'));
+        let (values, mut templates) = (unit.values_files(), ChartTemplates::default());
+        options.set.values().for_each(|value| templates.note_values(&value.to_string()));
+        let in_unit = |path: &str| Some(path.strip_prefix(&*unit.folder)?.trim_start_matches('/').to_owned());
+        let is_template =
+            |path: &String| !values.contains(path) && in_unit(path).is_some_and(|path| is_within(&path, "templates"));
+        for path in files.iter().filter(|path| is_template(path)) {
+            let Some(bytes) = self.read(path)? else { return Ok(false) };
+            self.redaction.hide_file(FileContent::Template, &bytes);
+            templates.note(&String::from_utf8_lossy(&bytes));
+        }
+        for path in files.iter().filter(|path| !is_template(path)) {
+            let by_name = || content_in_chart(&in_unit(path)?, &templates);
             let content = if values.contains(path) { Some(FileContent::Values) } else { by_name() };
             let Some(content) = content else { continue };
             let Some(bytes) = self.read(path)? else { return Ok(false) };
             self.redaction.hide_file(content, &bytes);
+            if content == FileContent::Values {
+                templates.note_values(&String::from_utf8_lossy(&bytes));
+            }
         }
+        self.redaction.hide_included(&templates);
         Ok(true)
     }
 
@@ -150,18 +163,29 @@ fn is_kustomization(path: &str) -> bool {
     KUSTOMIZATIONS.contains(&path.rsplit('/').next().unwrap_or(path))
 }
 
-/// Returns the kind of a chart's file, by its path in the chart; `None` if no value of it can be printed.
-fn content_in_chart(path: &str) -> Option<FileContent> {
+/// Returns true when one of the folders of a path has this name.
+fn is_within(path: &str, wanted: &str) -> bool {
+    path.rsplit_once('/').is_some_and(|(folder, _)| folder.split('/').any(|part| part == wanted))
+}
+
+/// Returns the kind of a chart's file that is no template, by its path in the chart; `None` if no value of it can be printed.
+fn content_in_chart(path: &str, templates: &ChartTemplates) -> Option<FileContent> {
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
-    let within = |wanted: &str| folder.split('/').any(|part| part == wanted);
+    // In the chart itself, or in one that it depends on.
+    let at_the_top = folder.is_empty() || folder.rsplit('/').nth(1) == Some("charts");
     let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
     match name {
         "Chart.yaml" | "Chart.lock" | "requirements.yaml" | "requirements.lock" => Some(FileContent::Chart),
-        "values.schema.json" | "LICENSE" | ".helmignore" => None,
-        _ if matches!(ending, "md" | "tgz") => None,
-        _ if within("templates") => Some(FileContent::Template),
-        _ if within("crds") => Some(FileContent::Manifests),
+        "values.schema.json" if at_the_top => Some(FileContent::Schema),
+        _ if ending == "tgz" => None,
+        _ if is_within(path, "crds") => Some(FileContent::Manifests),
         _ if matches!(ending, "yaml" | "yml" | "json") => Some(FileContent::Values),
+        // Every line of a text for people would hide words of the tool: it is one only where a template may read it.
+        _ if ending == "md" || matches!(name, "LICENSE" | ".helmignore") => {
+            let in_dependency = path.rsplit_once("charts/").and_then(|(_, below)| Some(below.split_once('/')?.1));
+            let read = templates.may_read(path) || in_dependency.is_some_and(|path| templates.may_read(path));
+            read.then_some(FileContent::Environment)
+        }
         _ => Some(FileContent::Environment),
     }
 }

@@ -160,6 +160,55 @@ fn helm_shows_no_value() {
     }
 }
 
+/// Short values of the templates that Secrets include, values of files for people and of schemas, by the real tool.
+#[test]
+fn helm_shows_no_short_literal_of_helpers_no_prose_and_no_schema() {
+    let Some(tools) = real_tools() else { return };
+    const TEMPLATES: &str = "{{ define \"pin\" }}{{ mustToDate \"2006\" \"gEh3\" }}{{ end }}\
+        {{ define \"pw\" }}gEh3{{ end }}{{ define \"outer\" }}{{ include \"pw\" . }}{{ end }}\
+        {{ define \"name\" }}{{ default \"web\" .Values.name | trunc 63 | trimSuffix \"-\" }}{{ end }}";
+    let secret = |text: &str| {
+        format!(
+            "apiVersion: v1\nkind: Secret\nmetadata: {{name: {{{{ include \"name\" . }}}}}}\nstringData:\n  a: {text}\n"
+        )
+    };
+    for (path, text, file, wanted) in [
+        ("a.yaml", secret("{{ include \"pin\" . }}"), "", "executing \"pin\" at <mustToDate"),
+        ("a.yaml", secret("{{ fail (include \"outer\" .) }}"), "", "error calling fail"),
+        ("a.yaml", secret("{{ atoi (include \"pw\" .) | required \"no size\" }}{{ fail \"no size\" }}"), "", "no size"),
+        ("a.yaml", secret("{{ fail (.Files.Get \"notes.md\") }}"), "notes.md", "error calling fail"),
+        (
+            "a.yaml",
+            secret("{{ range $path, $_ := .Files.Glob \"*\" }}{{ $.Files.Get $path | fail }}{{ end }}"),
+            "LICENSE",
+            "",
+        ),
+        ("a.md", secret("{{ fail \"no size\" }}{{ mustToDate \"2006\" \"gEh3\" }}"), "", "no size"),
+        ("a.md", secret("{{ mustToDate \"2006\" \"gEh3\" }}"), "", "mustToDate"),
+        ("a.yaml", secret("b"), "values.schema.json", "password"),
+    ] {
+        let mut tree = MemoryTree::default();
+        tree.file("web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.0.0\n");
+        tree.file("web/values.yaml", "db: {password: x}\n");
+        tree.file("web/templates/_h.tpl", TEMPLATES);
+        tree.file(format!("web/templates/{path}"), text.clone());
+        let content = match file {
+            "values.schema.json" => {
+                "{\"properties\": {\"db\": {\"properties\": {\"password\": {\"const\": \"gEh3\"}}}}}"
+            }
+            _ => "gEh3\n",
+        };
+        if !file.is_empty() {
+            tree.file(format!("web/{file}"), content);
+        }
+        let chart = HelmOptions { chart: "web".to_owned(), ..HelmOptions::default() };
+        let options = Options { helm: vec![chart], ..Options::default() };
+        let said = complaints(tools.clone(), options, &tree);
+        assert!(!said[0].contains("gEh3"), "{text} {file}: {}", said[0]);
+        assert!(said[0].contains("helm in web: ") && said[0].contains(wanted), "{text} {file}: {}", said[0]);
+    }
+}
+
 /// A value with a byte that is no text, which kustomize prints as a list of numbers, too.
 #[test]
 fn kustomize_shows_no_bytes_of_a_value() {

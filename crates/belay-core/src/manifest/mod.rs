@@ -41,7 +41,8 @@ pub use object::{ObjectKey, Place};
 pub use one_manifest::Manifest;
 pub use paths::{is_manifest, is_passed_over};
 pub use redaction::{
-    Certainty, FileContent, NamedFiles, Redaction, files_of_kustomization, may_be_secret, short_keys, without_values,
+    Certainty, ChartTemplates, FileContent, NamedFiles, Redaction, files_of_kustomization, may_be_secret, short_keys,
+    without_values,
 };
 pub use render::{Colour, render};
 pub use rendered::{Origins, Rendered, join, not_rendered, read_rendered};

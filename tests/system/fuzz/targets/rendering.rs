@@ -4,7 +4,9 @@ use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use belay::render::{Excluded, HelmOptions, MemoryTree, Node, Options, Tree, find};
-use belay_core::manifest::{FileContent, Origins, Redaction, Rendered, Scopes, files_of_kustomization, read_rendered};
+use belay_core::manifest::{
+    ChartTemplates, FileContent, Origins, Redaction, Rendered, Scopes, files_of_kustomization, read_rendered,
+};
 
 use super::text::{sections, steers};
 
@@ -33,7 +35,7 @@ pub fn patterns(data: &[u8]) {
 }
 
 /// The kinds of files that are looked through.
-const CONTENTS: [(&[u8], FileContent); 7] = [
+const CONTENTS: [(&[u8], FileContent); 8] = [
     (b"manifests", FileContent::Manifests),
     (b"kustomization", FileContent::Kustomization),
     (b"patch", FileContent::Patch),
@@ -41,6 +43,7 @@ const CONTENTS: [(&[u8], FileContent); 7] = [
     (b"values", FileContent::Values),
     (b"template", FileContent::Template),
     (b"chart", FileContent::Chart),
+    (b"schema", FileContent::Schema),
 ];
 
 /// Whatever files a tool repeats: the steps are a multiple of their bytes, what is shown is what was said or less, and no
@@ -50,12 +53,21 @@ pub fn redaction(data: &[u8]) {
     let sections = sections(data);
     let said = String::from_utf8_lossy(data);
     let mut redaction = Redaction::of(&said);
+    let mut templates = ChartTemplates::default();
     for (heading, bytes) in &sections {
+        let text = String::from_utf8_lossy(bytes);
+        match *heading {
+            b"template" => templates.note(&text),
+            b"values" => templates.note_values(&text),
+            _ => {}
+        }
         for (_, content) in CONTENTS.iter().filter(|(name, _)| name == heading) {
             redaction.hide_file(*content, bytes);
         }
         let _ = files_of_kustomization("over/deep", bytes);
     }
+    redaction.hide_included(&templates);
+    let _ = templates.may_read("notes.md");
     let steps = redaction.steps();
     assert!(steps <= 200 * (data.len() as u64 + 100), "{steps} steps for {} bytes", data.len());
     let shown = redaction.finish(|_| false);

@@ -4,17 +4,30 @@
 //! text are looked up, and values stream past: the memory is a multiple of the text's, and the time that of reading the
 //! values.
 
+mod chart;
+#[cfg(test)]
+mod file_tests;
 mod files;
+mod included;
+mod kustomization;
 mod secret_values;
+mod secrets;
 mod template;
+#[cfg(test)]
+mod tests;
+mod tool_words;
 
 use std::collections::{BTreeSet, HashMap};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-pub use files::{FileContent, NamedFiles, files_of_kustomization, short_keys, without_values};
+pub use files::FileContent;
+pub use included::ChartTemplates;
+pub use kustomization::{NamedFiles, files_of_kustomization};
 pub use secret_values::may_be_secret;
+pub use secrets::{short_keys, without_values};
+use tool_words::TOOL_WORDS;
 
 /// The replacement for a value.
 const MASK: &str = "***";
@@ -32,55 +45,14 @@ const LINES: usize = 100_000;
 const LONGEST_NUMBER: usize = 40;
 /// The fewest numbers in a row that are taken for the bytes of a text.
 const FEWEST_BYTES: usize = 4;
-/// Words of tools that say what is wrong: as the value of a setting they are none that anybody hides.
-const TOOL_WORDS: [&str; 40] = [
-    "annotations",
-    "argument",
-    "chart",
-    "charts",
-    "dependencies",
-    "dependency",
-    "directory",
-    "error",
-    "exists",
-    "expected",
-    "failed",
-    "false",
-    "field",
-    "file",
-    "found",
-    "function",
-    "install",
-    "invalid",
-    "kind",
-    "labels",
-    "line",
-    "metadata",
-    "missing",
-    "name",
-    "namespace",
-    "object",
-    "parse",
-    "path",
-    "release",
-    "repository",
-    "required",
-    "resource",
-    "schema",
-    "string",
-    "template",
-    "templates",
-    "true",
-    "values",
-    "version",
-    "yaml",
-];
 
 /// How certain it is that a value is secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Certainty {
     /// It may be: a short one is hidden only as a word of its own, and a number of few digits or a word of the tools not at all.
     Possible,
+    /// It is likely: hidden however short it is, but for words of the tools, and names of charts where they stand by themselves.
+    Likely,
     /// It is a Secret's: hidden however short it is.
     Certain,
 }
@@ -101,8 +73,8 @@ type Piece = (PiecePlace, u8, u64);
 #[derive(Debug, Default)]
 struct Found {
     at: Vec<u32>,
-    /// True when it may be part of a value.
-    possible: bool,
+    /// The certainty with which it is part of a value, as far as it is known.
+    hidden: Option<Certainty>,
 }
 
 /// A text from which values are taken out.
@@ -207,7 +179,7 @@ impl Redaction {
     /// Hides a value, and forms of it that programs print: its lines, escaped, in base64.
     pub fn hide(&mut self, value: &str, certainty: Certainty) {
         let value = value.trim();
-        if certainty == Certainty::Possible && TOOL_WORDS.contains(&value.to_ascii_lowercase().as_str()) {
+        if certainty < Certainty::Certain && TOOL_WORDS.contains(&value.to_ascii_lowercase().as_str()) {
             return;
         }
         self.hide_form(value.as_bytes(), certainty);
@@ -256,11 +228,11 @@ impl Redaction {
         let length = value.len();
         if length >= PIECE {
             value.windows(PIECE).for_each(|piece| self.hide_piece(PiecePlace::Anywhere, piece, certainty));
-        } else if length >= WITHIN_WORDS && certainty == Certainty::Certain {
+        } else if length >= WITHIN_WORDS && certainty > Certainty::Possible {
             self.hide_piece(PiecePlace::Anywhere, value, certainty);
         } else if length > 0 {
             let few_digits = length < WITHIN_WORDS && value.iter().all(u8::is_ascii_digit);
-            if certainty == Certainty::Certain || !few_digits {
+            if certainty > Certainty::Possible || !few_digits {
                 self.hide_piece(PiecePlace::Word, value, certainty);
             }
         }
@@ -286,8 +258,8 @@ impl Redaction {
             if let Some(found) = self.pieces.remove(&wanted) {
                 hide(&mut self.hidden, &found);
             }
-        } else if let Some(found) = self.pieces.get_mut(&wanted).filter(|found| !found.possible) {
-            found.possible = true;
+        } else if let Some(found) = self.pieces.get_mut(&wanted).filter(|found| found.hidden < Some(certainty)) {
+            found.hidden = Some(certainty);
             hide(&mut self.hidden, found);
         }
     }
@@ -419,106 +391,4 @@ fn is_word(bytes: &[u8], at: usize, length: usize) -> bool {
 
 fn is_cut(behind: &[u8]) -> bool {
     behind.starts_with(b"...") || behind.starts_with("…".as_bytes())
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn without(text: &str, values: &[&str], certainty: Certainty) -> String {
-        let mut redaction = Redaction::of(text);
-        values.iter().for_each(|value| redaction.hide(value, certainty));
-        redaction.finish(|_| false)
-    }
-
-    #[test]
-    fn values_are_taken_out_in_every_form() {
-        for (text, values, shown) in [
-            ("literals: [password=correct-horse, oops]", &["correct-horse"][..], "literals: [password=***, oops]"),
-            ("given Y29ycmVjdC1ob3JzZQ==", &["correct-horse"], "given ***"),
-            ("a \"two\\nlines \\u0026 more\"", &["two\nlines & more"], "a \"***\""),
-            ("one: first line second line", &["first line\n  second line"], "one: ***"),
-            ("at <b64enc \"hunt...>", &["hunter2"], "at <b64enc \"***...>"),
-            ("pw=abc, pin 4711", &["abc", "4711"], "pw=***, pin ***"),
-            ("yaml: line 3: web/a.yaml:3:3", &["3"], "yaml: line 3: web/a.yaml:3:3"),
-            ("{\"pin\":3}", &["3"], "{\"pin\":***}"),
-            ("abcd", &["abc"], "abcd"),
-            ("line [112 97 115 252] of 3 4 5, 112 97 115 300", &[], "line [***] of 3 4 5, 112 97 115 300"),
-            ("110 45 104 117 at 7", &[], "*** at 7"),
-        ] {
-            assert_eq!(without(text, values, Certainty::Certain), shown);
-        }
-        assert_eq!(
-            without("port 80, mode abc, defaults", &["80", "abc", "default"], Certainty::Possible),
-            "port 80, mode ***, defaults"
-        );
-    }
-
-    #[test]
-    fn names_are_shown_where_they_are_no_secret() {
-        let text = "missing in charts/ directory: common, redis-cluster, postgresql (password=postgresql-7)";
-        let shown = |values: &[(&str, Certainty)], names: &[&str]| {
-            let mut redaction = Redaction::of(text);
-            values.iter().for_each(|(value, certainty)| redaction.hide(value, *certainty));
-            names.iter().for_each(|name| redaction.show_name(name));
-            redaction.finish(|_| false)
-        };
-        let possible = |value| (value, Certainty::Possible);
-        let names = ["common", "redis-cluster", "postgresql"];
-        assert_eq!(
-            shown(&[possible("common"), possible("redis-cluster"), possible("r.example.com/postgresql")], &names),
-            "missing in charts/ directory: common, redis-cluster, postgresql (password=***-7)"
-        );
-        assert_eq!(shown(&[possible("directory"), possible("Missing")], &[]), text, "the tool's own words");
-        let secret = [possible("common"), ("common", Certainty::Certain), ("postgresql-7", Certainty::Certain)];
-        assert_eq!(
-            shown(&secret, &names),
-            "missing in charts/ directory: ***, redis-cluster, *** (password=***)",
-            "a Secret's value is hidden, whatever else it is"
-        );
-    }
-
-    #[test]
-    fn a_value_within_another_in_base64_is_taken_out() {
-        for before in ["", "a", "ab", "abc"] {
-            let encoded = STANDARD.encode(format!("{before}correct-horse-battery!"));
-            let shown = without(&encoded, &["correct-horse-battery"], Certainty::Certain);
-            assert!(shown.contains(MASK) && shown.len() < 12, "{shown}");
-        }
-    }
-
-    #[test]
-    fn places_are_shown() {
-        let mut redaction = Redaction::of("error in web/templates/a.yaml:3: web/templates/b.yaml");
-        redaction.hide("web/templates", Certainty::Certain);
-        let shown = redaction.finish(|word| word == "web/templates/a.yaml");
-        assert_eq!(shown, "error in web/templates/a.yaml:3: ***/b.yaml");
-    }
-
-    /// The time is that of the values, however often a piece stands in the text, and however often a value comes.
-    #[test]
-    fn repeated_pieces_are_found_once() {
-        let text = "a".repeat(1 << 20);
-        let mut redaction = Redaction::of(&text);
-        assert!(redaction.text.len() <= KEPT);
-        for _ in 0..100 {
-            redaction.hide(&text[..10_000], Certainty::Certain);
-        }
-        assert!(redaction.steps() < 100 * 10_000 * 7, "{}", redaction.steps());
-        assert_eq!(redaction.finish(|_| false), MASK);
-    }
-
-    proptest! {
-        #[test]
-        fn no_piece_is_left(value in "\\PC{8,40}", before in "\\PC{0,20}", from in 0usize..30, after in "\\PC{0,20}") {
-            let value = value.trim();
-            let from = value.floor_char_boundary(from.min(value.len()));
-            let shown = without(&format!("{before}{}{after}", &value[from..]), &[value], Certainty::Certain);
-            for piece in value.as_bytes().windows(PIECE) {
-                prop_assert!(!shown.as_bytes().windows(PIECE).any(|window| window == piece), "{shown}");
-            }
-        }
-    }
 }

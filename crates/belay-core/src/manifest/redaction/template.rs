@@ -33,7 +33,7 @@ impl Redaction {
 
     /// Hides a text, and the words in it. A short one is hidden only where it certainly is a value.
     fn hide_words(&mut self, text: &str, certainty: Certainty) {
-        let shortest = if certainty == Certainty::Certain { 1 } else { PIECE };
+        let shortest = shortest(certainty);
         let mut hide = |text: &str| {
             if text.len() >= shortest {
                 self.hide(text, certainty);
@@ -82,18 +82,25 @@ impl Redaction {
             let naming = before.trim_end().rsplit([' ', '(', '\t', '\n']).next().unwrap_or_default();
             let end = end_of_literal(quoted);
             let literal = quoted[1..end].trim_end_matches(['"', '`']);
-            let shortest = if certainty == Certainty::Certain { 1 } else { PIECE };
+            let shortest = shortest(certainty);
+            // What joins and replaces parts of a text is no value.
+            let is_mark = certainty < Certainty::Certain && !literal.contains(char::is_alphanumeric);
             if naming == "printf" && !is_told(before) {
                 let parts = literal.split('%').enumerate().map(|(at, part)| without_verb(part, at > 0));
                 parts
                     .filter(|part| part.len() >= WITHIN_WORDS.max(shortest))
                     .for_each(|part| self.hide(part, certainty));
-            } else if naming != "printf" && !NAMING.contains(&naming) && literal.len() >= shortest {
+            } else if naming != "printf" && !NAMING.contains(&naming) && literal.len() >= shortest && !is_mark {
                 self.hide(literal, certainty);
             }
             rest = &quoted[end..];
         }
     }
+}
+
+/// Returns the length from which on a text is hidden, in bytes.
+fn shortest(certainty: Certainty) -> usize {
+    if certainty == Certainty::Possible { PIECE } else { 1 }
 }
 
 /// Returns true when what stands before a format ends with a function that tells people the text, and `printf`.
@@ -114,7 +121,7 @@ fn without_verb(part: &str, behind_percent: bool) -> &str {
 }
 
 /// Returns the end of a literal that begins with its quote.
-fn end_of_literal(quoted: &str) -> usize {
+pub(super) fn end_of_literal(quoted: &str) -> usize {
     let quote = quoted.as_bytes()[0];
     let mut escaped = false;
     for (at, byte) in quoted.bytes().enumerate().skip(1) {
