@@ -8,7 +8,7 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
-use http::{StatusCode, Version, header};
+use http::{StatusCode, header};
 
 use super::plain_text::text;
 
@@ -20,7 +20,6 @@ pub(super) struct Own(pub Option<IpAddr>);
 pub(super) async fn known_host(State(hosts): State<Arc<Hosts>>, request: Request, next: Next) -> Response {
     let own = request.extensions().get::<Own>().and_then(|own| own.0);
     match requested_host(&request) {
-        RequestedHost::Unnamed => next.run(request).await,
         RequestedHost::Named(name) if hosts.knows(&name, own) => next.run(request).await,
         RequestedHost::Named(_) => text(
             StatusCode::MISDIRECTED_REQUEST,
@@ -36,8 +35,6 @@ pub(super) async fn known_host(State(hosts): State<Arc<Hosts>>, request: Request
 /// The name that a request is addressed to.
 #[derive(Debug, PartialEq, Eq)]
 enum RequestedHost {
-    /// HTTP/1.0 needs no name. No browser asks so.
-    Unnamed,
     /// This name, in lower case, without port and brackets.
     Named(String),
     /// The name is missing, stands twice, or is none.
@@ -49,20 +46,15 @@ enum RequestedHost {
 fn requested_host(request: &Request) -> RequestedHost {
     let mut headers = request.headers().get_all(header::HOST).iter();
     let header = match (headers.next(), headers.next()) {
-        (None, _) => None,
-        (Some(header), None) => match header.to_str().ok().and_then(host_of_authority) {
-            Some(name) => Some(name),
-            None => return RequestedHost::Malformed,
-        },
-        (Some(_), Some(_)) => return RequestedHost::Malformed,
+        (Some(header), None) => header.to_str().ok().and_then(host_of_authority),
+        _ => None,
     };
-    if header.is_none() && request.version() >= Version::HTTP_11 {
-        return RequestedHost::Malformed;
-    }
+    // HTTP/1.0 needs none. A browser always sends one, but a proxy that asks in HTTP/1.0 may have left it out.
+    let Some(header) = header else { return RequestedHost::Malformed };
     match request.uri().authority().map(|authority| host_of_authority(authority.as_str())) {
         Some(Some(name)) => RequestedHost::Named(name),
         Some(None) => RequestedHost::Malformed,
-        None => header.map_or(RequestedHost::Unnamed, RequestedHost::Named),
+        None => RequestedHost::Named(header),
     }
 }
 
@@ -117,6 +109,7 @@ fn name_of(host: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::Version;
 
     #[test]
     fn a_name_is_known_without_its_port() {
@@ -177,10 +170,12 @@ mod tests {
         let named = |name: &str| RequestedHost::Named(name.to_owned());
         let (one, zero) = (Version::HTTP_11, Version::HTTP_10);
         assert_eq!(asked("/", one, &[b"LocalHost:80"]), named("localhost"));
-        assert_eq!(asked("/", zero, &[]), RequestedHost::Unnamed);
+        assert_eq!(asked("/", zero, &[b"localhost"]), named("localhost"));
         assert_eq!(asked("http://a.example/", one, &[b"localhost"]), named("a.example"));
         for (uri, version, hosts) in [
             ("/", one, &[][..]),
+            ("/", zero, &[]),
+            ("http://localhost/", zero, &[]),
             ("/", one, &[&b"localhost"[..], b"localhost"]),
             ("/", zero, &[&b"localhost"[..], b"evil.example"]),
             ("/", one, &[&b"localhost\xff"[..]]),

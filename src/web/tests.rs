@@ -179,3 +179,22 @@ async fn it_answers_to_its_own_names() {
         assert_eq!(first_line(&web, "/healthz", host).await, "HTTP/1.1 400 Bad Request", "{host}");
     }
 }
+
+/// A browser always says whom it asks. A proxy that asks in HTTP/1.0 may leave it out, whoever has asked the proxy.
+#[tokio::test]
+async fn who_does_not_say_whom_he_asks_is_told_nothing() {
+    let (web, _daemon) = open(&[]).await;
+    for (request, status) in [
+        ("GET / HTTP/1.1\r\nConnection: close\r\n\r\n", "400"),
+        ("GET / HTTP/1.0\r\n\r\n", "400"),
+        ("GET http://localhost/api/v1/status HTTP/1.0\r\n\r\n", "400"),
+        ("HEAD /healthz HTTP/1.0\r\n\r\n", "400"),
+        ("GET /healthz HTTP/1.0\r\nHost: evil.example\r\n\r\n", "421"),
+        ("GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n", "200"),
+    ] {
+        let mut stream = sends(&web, request.as_bytes()).await;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert_eq!(answer.split(' ').nth(1), Some(status), "{request:?}: {answer}");
+    }
+}
