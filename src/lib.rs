@@ -39,6 +39,7 @@
 //! | [`config`] | a leaf: the configuration file, and the files with secrets that it names | those files |
 //! | [`telemetry`] | a leaf: logs, counters, and messages to systemd (`cli/commands/run/systemd` says when) | standard error, systemd's socket, `/proc` |
 //! | [`blocking`] | a leaf: work that waits for a disk keeps no other task of the runtime waiting | nothing |
+//! | [`interim_answers`] | a leaf: the bound of the interim answers (1xx) that servers send | hyper |
 //! | [`regular_file`] | a leaf: files that are read as a whole, regular ones only and up to a limit | those files |
 //! | [`tls`] | a leaf: the authorities that are trusted over TLS, by the Git transports and by notices | `ca_file`, the certificates of the machine |
 //! | [`state_folder`] | a leaf: the state folder, which is not written where something else has taken its place | that folder |
@@ -163,6 +164,7 @@ pub mod config;
 pub mod daemon;
 pub mod git;
 pub mod history;
+pub mod interim_answers;
 pub mod notices;
 pub mod regular_file;
 pub mod render;

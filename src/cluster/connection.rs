@@ -18,6 +18,7 @@ use tracing::{Instrument as _, debug, info, warn};
 use super::credentials::without_credentials;
 use super::redirect::Redirect;
 use super::unreachable::Unreachable;
+use crate::interim_answers::with_few_interim_answers;
 use crate::user_agent::AGENT;
 
 /// The shortest period between two checks that the files have changed: only when something is asked of the server.
@@ -121,9 +122,11 @@ impl Connection {
 
     async fn send(&self, client: &Client, request: Request<Body>) -> Result<Response<Body>, BoxError> {
         let server = &self.connector.server;
-        match client.send(request).await {
+        let sent = with_few_interim_answers(request, |request| client.send(request)).await;
+        let sent = sent.map_err(|error| error.to_string()).and_then(|sent| sent.map_err(|error| whole(&error)));
+        match sent {
             Ok(answer) => Redirect::of(server, &answer).map_or(Ok(answer), |redirect| Err(redirect.into())),
-            Err(error) => Err(Unreachable { server: server.clone(), cause: whole(&error) }.into()),
+            Err(cause) => Err(Unreachable { server: server.clone(), cause }.into()),
         }
     }
 
@@ -296,6 +299,35 @@ mod tests {
         assert!(message.contains("redirects to https://login.example.com, which belay does not follow"), "{message}");
         assert!(!message.contains("hunter2") && !message.contains("can't be reached"), "{message}");
         assert_eq!(asked.load(Ordering::Relaxed), 2, "the request, and whether the server is ready");
+    }
+
+    /// The answer is none, and the server's interim answers end when nobody waits for it any more.
+    #[tokio::test]
+    async fn interim_answers_without_end_are_given_up() {
+        use std::io::{Read as _, Write as _};
+
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = format!("http://{}", listener.local_addr().unwrap());
+        let sending = std::thread::spawn(move || {
+            let (mut client, _) = listener.accept().unwrap();
+            let _ = client.read(&mut [0; 4096]);
+            let sent = (0_u64..).take_while(|_| client.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").is_ok());
+            sent.take(10_000_000).count()
+        });
+        let of = server.clone();
+        let connector = Connector {
+            server,
+            stamp: Box::new(|| 0),
+            connect: Box::new(move || {
+                let config = kube::Config::new(of.parse().unwrap());
+                Box::pin(async move { Client::try_from(config).map_err(|error| error.to_string()) })
+            }),
+        };
+        let client = connect(connector).await.unwrap();
+        let error = client.send(Request::get("/api").body(Body::empty()).unwrap()).await.unwrap_err();
+        assert!(without_credentials(&error).contains("interim answers"), "{error:?}");
+        let sent = tokio::task::spawn_blocking(move || sending.join().unwrap()).await.unwrap();
+        assert!(sent < 10_000_000, "{sent}");
     }
 
     #[tokio::test]

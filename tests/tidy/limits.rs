@@ -31,6 +31,7 @@ const GIT: &[Row] = &[
         ],
     ),
     ("a head beyond these", &["src/daemon/beyond_limits.rs AGAIN"]),
+    ("interim answers", &["src/interim_answers.rs MOST"]),
 ];
 
 const RENDERING: &[Row] = &[

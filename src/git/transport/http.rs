@@ -16,6 +16,7 @@ use super::http_client::{self, SendRequest};
 use super::redirect::redirected;
 use super::session::{ServerSession, SessionRuntime, innermost, shown};
 use crate::git::error::GitError;
+use crate::interim_answers::with_few_interim_answers;
 use crate::user_agent::AGENT;
 
 /// The most redirects, and questions for credentials, before a server answers.
@@ -102,7 +103,10 @@ impl HttpConnection {
         for _ in 0..ANSWERS {
             let request = self.request(service, body.clone())?;
             let answer = self.session.wait(&self.runtime, async {
-                (self.send)(request).await.map_err(|error| http_client::explain(&self.session, &error))
+                match with_few_interim_answers(request, &self.send).await {
+                    Ok(sent) => sent.map_err(|error| http_client::explain(&self.session, &error)),
+                    Err(error) => Err(self.session.unreachable(error.to_string())),
+                }
             })?;
             if let Some(body) = self.judge(service, answer)? {
                 return Ok(body);

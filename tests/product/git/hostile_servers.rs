@@ -123,3 +123,19 @@ fn a_talk_ends_when_belay_stops() {
     let (error, took) = fetched(&format!("ssh://127.0.0.1:{port}/deploy.git"), Limits::default(), &stop);
     assert!(matches!(error, GitError::Cancelled) && took < LONG, "{error} after {took:?}");
 }
+
+/// A server that sends interim answers as fast as it can: it is given up at once, and not when time is over.
+#[test]
+fn interim_answers_without_end_are_no_answer() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = stream.read(&mut [0; 4096]);
+        while stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").is_ok() {}
+    });
+    let url = format!("http://127.0.0.1:{port}/deploy.git");
+    let (error, took) = fetched(&url, Limits::default(), &CancellationToken::new());
+    assert!(matches!(error, GitError::Unreachable { .. }) && took < LONG, "{error} after {took:?}");
+    assert!(error.to_string().contains("interim answers"), "{error}");
+}
