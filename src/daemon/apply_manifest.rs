@@ -163,18 +163,24 @@ impl RolloutTask {
             return cluster.apply(&wanted.key, &self.served, body, Mode::Real).await.map(ApplyTry::Written);
         }
         let live = cluster.get(&wanted.key, &self.served).await?;
+        let Some(sent) = self.sent_over(body, live, leaves_fields) else { return Ok(ApplyTry::Released) };
+        cluster.apply(&wanted.key, &self.served, sent, Mode::Real).await.map(ApplyTry::Written)
+    }
+
+    /// Returns what is sent for an object that is so in the cluster, as a text: no value is in memory while the server is
+    /// asked. `None` when its hold was taken off.
+    fn sent_over(&self, body: &Compact, live: Option<Value>, leaves_fields: bool) -> Option<Compact> {
+        let wanted = &self.planned.wanted;
         let mut sent =
             if leaves_fields { wanted.ignored_fields.leave(body.read(), live.as_ref()) } else { body.read() };
-        if let Some(live) = live.as_ref().filter(|_| self.apply.keeps_hold) {
-            if self.context.holds.is_released(&wanted.key, live) {
-                return Ok(ApplyTry::Released);
+        if let Some(live) = live.filter(|_| self.apply.keeps_hold) {
+            if self.context.holds.is_released(&wanted.key, &live) {
+                return None;
             }
             // The server refuses it if somebody takes the hold off until then.
             sent["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
         }
-        drop(live);
-        let sent = Compact::of(&sent);
-        cluster.apply(&wanted.key, &self.served, sent, Mode::Real).await.map(ApplyTry::Written)
+        Some(Compact::of(&sent))
     }
 
     /// Reports that the object waits, and its dependency: a namespace, a right, another object that a webhook wants.

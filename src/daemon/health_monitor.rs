@@ -291,10 +291,22 @@ impl<'a> HealthMonitor<'a> {
         let (context, key) = (&self.work.context, &self.work.planned.wanted.key);
         // Pods that may not be seen, or are not served, may be soon. At the limit it is ruled without them.
         let look = || async {
-            let room = context.requests.room_to_look(text.text().len()).await;
-            let live = Arc::new(text.read());
-            // Boxed: thousands wait for room side by side, and few have it.
-            match Box::pin(context.requests.carry(room, context.cluster.observe(key, &live))).await {
+            let look = || async {
+                let live = Arc::new(text.read());
+                (context.cluster.observe(key, &live).await, live)
+            };
+            let (answer, live) = loop {
+                // Boxed: thousands wait for room side by side, and few have it.
+                match Box::pin(context.requests.look(text.text().len(), look())).await {
+                    Some(found) => break found,
+                    None if self.judge.is_at_its_limit(context.clock.steady()) => {
+                        let late = "its pods were not told of within 5 s, and other large objects wait".to_owned();
+                        return Ok((ObservedWorkload::hidden(late), Arc::new(text.read())));
+                    }
+                    None => debug!(object = %key, "gives its room to other large objects, and looks again"),
+                }
+            };
+            match answer {
                 Err(error)
                     if (error.is_own() || matches!(error, ClusterError::Denied { .. }))
                         && self.judge.is_at_its_limit(context.clock.steady()) =>
@@ -330,12 +342,18 @@ impl<'a> HealthMonitor<'a> {
         let impatient = self.fail_fast.is_some();
         let ask = || async {
             let (requests, bytes) = (&context.requests, live.text().len());
-            let room = if impatient { requests.room_to_look(bytes).await } else { requests.room_for(bytes).await };
-            let live = live.read();
-            let ask = requests.carry(room, context.cluster.pods_of_present_template(&key, &live));
-            let observed = Box::pin(ask).await?;
-            let wrong = wrong_pods(&observed, template(&live).unwrap_or(&Value::Null));
-            Ok::<_, ClusterError>((observed, wrong))
+            let look = async {
+                let live = live.read();
+                let observed = context.cluster.pods_of_present_template(&key, &live).await?;
+                let wrong = wrong_pods(&observed, template(&live).unwrap_or(&Value::Null));
+                Ok::<_, ClusterError>((observed, wrong))
+            };
+            let looked = match impatient {
+                true => Box::pin(requests.look(bytes, look)).await,
+                false => Box::pin(requests.look_in_turn(bytes, look)).await,
+            };
+            // It is looked at again soon.
+            looked.unwrap_or_else(|| Ok((Observation::default(), None)))
         };
         let look = async {
             if impatient { Backoff::until_answered(context.in_the_way(&key), ask).await } else { ask().await }

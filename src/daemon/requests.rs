@@ -124,11 +124,21 @@ impl Requests {
         RequestPermit { _own: own, _all: Some(all), _large: None }
     }
 
-    /// Waits for room to look into an object with so many bytes whose rollout seems to have failed. It waits for no write.
-    pub(super) async fn room_to_look(&self, bytes: usize) -> RequestPermit {
-        let large = self.room_of_large(bytes).await;
-        let own = Arc::clone(&self.looks).acquire_owned().await.expect("the semaphores are never closed");
-        RequestPermit { _own: own, _all: None, _large: large }
+    /// Looks into an object with so many bytes whose rollout seems to have failed, as soon as there is room. It waits for no
+    /// write. A large object's value is in memory meanwhile, so that its part of the room for these stays taken: `None` when
+    /// it took long and others waited for that.
+    pub(super) async fn look<T>(&self, bytes: usize, look: impl Future<Output = T>) -> Option<T> {
+        let look = async {
+            let own = Arc::clone(&self.looks).acquire_owned().await.expect("the semaphores are never closed");
+            self.carry(RequestPermit { _own: own, _all: None, _large: None }, look).await
+        };
+        self.in_room_of_large(bytes, look).await
+    }
+
+    /// Looks into an object as [`look`](Requests::look) does, in its turn among all requests.
+    pub(super) async fn look_in_turn<T>(&self, bytes: usize, look: impl Future<Output = T>) -> Option<T> {
+        let look = async { self.carry(self.room().await, look).await };
+        self.in_room_of_large(bytes, look).await
     }
 
     /// Waits for room for a request about an object whose text has so many bytes.
@@ -164,7 +174,8 @@ impl Requests {
         }
     }
 
-    /// Does a request in this room. One that takes long gives the room to others, so that no object stops another.
+    /// Does a request in this room. One that takes long gives the room to others, so that no object stops another: what it
+    /// holds by then must be texts, not values.
     pub(super) async fn carry<T>(&self, room: RequestPermit, request: impl Future<Output = T>) -> T {
         let mut request = std::pin::pin!(request);
         if let Ok(answer) = tokio::time::timeout(SLOW, &mut request).await {
@@ -289,6 +300,36 @@ mod tests {
         // A small object needs no room, and has as much time as it takes.
         let small = share.in_room_of_large(LARGE_OBJECT - 1, after(60));
         assert_eq!(tokio::join!(small, share.in_room_of_large(all, after(1))), (Some(()), Some(())));
+    }
+
+    /// Servers that answer slowly get no more large values into memory than those that answer at once.
+    #[tokio::test(start_paused = true)]
+    async fn a_look_into_a_large_object_keeps_its_room_however_slow_the_answers_are() {
+        let share = Requests { large: LargeObjects::new(), ..Requests::share(&Requests::of_daemon()) };
+        let (held, most, answered) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+        let look = async || {
+            let _held = RequestWaits::new(&held);
+            most.fetch_max(held.load(Ordering::Relaxed), Ordering::Relaxed);
+            tokio::time::sleep(SLOW * 4).await;
+            answered.fetch_add(1, Ordering::Relaxed);
+        };
+        let (share_of, look) = (&share, &look);
+        let slow = (0..40).map(|nth| async move {
+            let share = share_of;
+            match nth % 2 {
+                0 => share.look(LARGE_OBJECT, look()).await,
+                _ => share.look_in_turn(LARGE_OBJECT, look()).await,
+            }
+        });
+        futures::future::join_all(slow).await;
+        assert_eq!((most.into_inner(), answered.into_inner()), (8, 40));
+        // One without an answer gives its room to those who wait for it, and looks again later.
+        let (hung, other) = tokio::join!(
+            share.look(usize::MAX, std::future::pending::<()>()),
+            share.look_in_turn(LARGE_OBJECT, std::future::ready(())),
+        );
+        assert_eq!((hung, other), (None, Some(())));
+        assert_eq!(share.large.room.available_permits(), LARGE_KIBIBYTES as usize);
     }
 
     #[tokio::test(start_paused = true)]

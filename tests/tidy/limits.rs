@@ -264,6 +264,7 @@ const SENTENCES: &[(&str, &str, &str)] = &[
     ("docs/limits.md", "control group beside {} of its own", "src/render/slots.rs OWN_MEMORY"),
     ("docs/limits.md", "tools may take {} of a head", "src/daemon/head_reading.rs OLDER"),
     ("docs/limits.md", "complete, the last {}.", "src/daemon/finished_jobs.rs MAX_JOBS"),
+    ("docs/limits.md", "without an answer for {} gives its room away", "src/daemon/requests.rs SLOW"),
     ("docs/limits.md", "A push over https may have {}.", "src/git/transport/http.rs PUSH"),
     ("docs/limits.md", "tried again after {}, doubling to 10 minutes", "src/daemon/state/drift_events.rs SEARCH_AGAIN"),
     ("docs/limits.md", "30 s, doubling to {}). No commit", "src/daemon/state/drift_events.rs SEARCH_AGAIN"),
