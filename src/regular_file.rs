@@ -6,16 +6,76 @@
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{Error, ErrorKind, Read as _, Result};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// The most files and folders that are looked at.
+const MOST: usize = 1_000_000;
 
 /// Opens a regular file, or a link to one. Never waits for somebody to write.
 ///
 /// # Errors
 /// Fails when it can't be opened, or is no regular file; the error says so.
 pub fn open_regular(path: &Path) -> Result<File> {
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+    opened(OpenOptions::new().read(true), path)
+}
+
+/// Opens a regular file for writing, or makes one that nobody else may read. What is in it stays. Never waits for somebody to
+/// read.
+///
+/// # Errors
+/// As [`open_regular`].
+pub fn make_regular(path: &Path) -> Result<File> {
+    opened(OpenOptions::new().write(true).create(true).truncate(false).mode(0o600), path)
+}
+
+fn opened(options: &mut OpenOptions, path: &Path) -> Result<File> {
+    let file = options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path).map_err(|error| {
+        // Of a socket, and of a pipe without a reader, the system says that there is no such device.
+        let irregular = std::fs::metadata(path).and_then(|found| check_regular(&found)).err();
+        irregular.filter(|irregular| irregular.kind() == ErrorKind::InvalidInput).unwrap_or(error)
+    })?;
     check_regular(&file.metadata()?)?;
     Ok(file)
+}
+
+/// Checks one of belay's own files before anything opens it: there is none, or it is a regular one.
+///
+/// # Errors
+/// Fails when something else is in its place; the error says so, and what to do.
+pub fn check_own(path: &Path) -> Result<()> {
+    match std::fs::metadata(path).map(|found| check_regular(&found)) {
+        Ok(Err(irregular)) => Err(Error::new(irregular.kind(), format!("{irregular}; remove it: belay makes another"))),
+        // Opening it says what else is wrong with it.
+        Ok(Ok(())) | Err(_) => Ok(()),
+    }
+}
+
+/// Returns what in a folder, or below it, is neither a file nor a folder, and what it is instead. Opens none of them, and
+/// follows links to files alone.
+///
+/// # Errors
+/// Fails when a folder can't be read.
+pub fn first_irregular(folder: &Path) -> Result<Option<(PathBuf, Error)>> {
+    let (mut folders, mut looked) = (vec![folder.to_owned()], 0);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder)? {
+            let entry = entry?;
+            looked += 1;
+            let (kind, path) = (entry.file_type()?, entry.path());
+            if kind.is_dir() && looked < MOST {
+                folders.push(path);
+                continue;
+            }
+            let found = if kind.is_file() { continue } else { std::fs::metadata(&path) };
+            if let Ok(found) = found
+                && !found.is_dir()
+                && let Err(irregular) = check_regular(&found)
+            {
+                return Ok(Some((path, irregular)));
+            }
+        }
+    }
+    Ok(None)
 }
 
 /// Reads a regular file of at most `limit` bytes.
@@ -81,9 +141,34 @@ mod tests {
         }
         let why = |path: &Path| read_regular(path, 4).unwrap_err().to_string();
         assert!(why(&at("pipe")).contains("a named pipe") && why(&at("link-to-pipe")).contains("a named pipe"));
-        assert!(why(folder.path()).contains("a folder"));
+        assert!(why(folder.path()).contains("a folder") && why(&at("socket")).contains("a socket"));
+        for name in ["pipe", "link-to-pipe", "socket"] {
+            for error in [make_regular(&at(name)).unwrap_err(), check_own(&at(name)).unwrap_err()] {
+                assert!(error.to_string().contains("it is not a regular file but a"), "{name}: {error}");
+            }
+        }
+        make_regular(&at("new")).unwrap();
+        for name in ["new", "none", "link"] {
+            check_own(&at(name)).unwrap();
+        }
         assert!(why(Path::new("/dev/zero")).contains("a device"));
         assert!(read_regular(&at("socket"), 4).is_err() && read_regular(&at("none"), 4).is_err());
+    }
+
+    #[test]
+    fn what_is_no_file_is_found_however_deep_and_not_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir_all(at("objects/pack")).unwrap();
+        std::fs::write(at("objects/pack/file"), "text").unwrap();
+        for (target, link) in [("file", "link"), ("nowhere", "broken"), ("..", "up")] {
+            std::os::unix::fs::symlink(target, at("objects/pack").join(link)).unwrap();
+        }
+        assert!(first_irregular(folder.path()).unwrap().is_none());
+        pipe(&at("objects/pack/pipe"));
+        let (path, why) = first_irregular(folder.path()).unwrap().unwrap();
+        assert_eq!(path, at("objects/pack/pipe"));
+        assert!(why.to_string().contains("a named pipe"), "{why}");
     }
 
     #[test]

@@ -27,7 +27,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("rollout", &["manifest"]),
     ("git", &["backoff", "interim_answers", "regular_file", "state_folder", "tls", "user_agent"]),
     ("cluster", &["backoff", "clock", "interim_answers", "telemetry", "user_agent"]),
-    ("history", &["blocking", "state_folder"]),
+    ("history", &["blocking", "regular_file", "state_folder"]),
     ("notices", &["history", "config", "backoff", "clock", "regular_file", "telemetry", "tls", "user_agent"]),
     ("render", &["backoff", "blocking", "regular_file", "state_folder"]),
     (

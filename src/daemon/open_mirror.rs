@@ -30,9 +30,14 @@ impl MirrorPlace {
         self.check_owner()?;
         let (location, credentials) = (self.location.clone(), self.credentials.clone());
         let (mirror, opened) = Mirror::open(self.folder.clone(), location, credentials, Limits::default())?;
-        if let Opened::OtherRepository { set_aside, .. } | Opened::Damaged { set_aside, .. } = &opened {
+        let aside = match opened {
+            Opened::OtherRepository { was, set_aside } => Some((format!("it is a copy of {was}"), set_aside)),
+            Opened::Damaged { why, set_aside } => Some((why, set_aside)),
+            Opened::Existing | Opened::Fresh => None,
+        };
+        if let Some((why, set_aside)) = aside {
             let folder = self.folder.path().display();
-            warn!(%folder, set_aside = %set_aside.display(), "the mirror could not be used and was set aside");
+            warn!(%folder, why, set_aside = %set_aside.display(), "the mirror could not be used and was set aside");
         }
         Ok(mirror)
     }

@@ -4,9 +4,8 @@
     reason = "a child process and the files of this machine live in the machine's own time"
 )]
 
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io::{Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 #[cfg(test)]
 use std::path::Path;
 use std::path::PathBuf;
@@ -14,6 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use super::unit::RenderId;
+use crate::regular_file::{make_regular, open_regular};
 use crate::state_folder::StateFolder;
 
 /// The most that is kept, in bytes and in renderings.
@@ -54,9 +54,9 @@ impl Cache {
 
     /// Returns the rendering of these inputs, by a tool of this identity; by any, if none is known.
     pub(super) fn get(&self, id: RenderId, tool: Option<&str>) -> Option<Vec<u8>> {
-        let mut file = File::open(self.path(id)).ok()?;
+        let file = open_regular(&self.path(id)).ok()?;
         let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).ok()?;
+        (&file).take(self.limits.bytes).read_to_end(&mut bytes).ok()?;
         let end = bytes.iter().position(|byte| *byte == b'\n')?;
         if tool.is_some_and(|tool| tool.as_bytes() != &bytes[..end]) {
             return None;
@@ -80,7 +80,8 @@ impl Cache {
             let Some(now) = self.with_room_for(size, *kept)? else { return Ok(()) };
             *kept = None;
             let new = self.folder.join(NEW);
-            let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+            let mut file = make_regular(&new)?;
+            file.set_len(0)?;
             file.write_all(tool.as_bytes())?;
             file.write_all(b"\n")?;
             file.write_all(bytes)?;
@@ -144,6 +145,7 @@ mod tests {
     use super::super::MemoryTree;
     use super::super::unit::Options;
     use super::*;
+    use std::fs::File;
 
     fn ids(count: usize) -> Vec<RenderId> {
         let mut tree = MemoryTree::default();
@@ -154,6 +156,51 @@ mod tests {
 
     fn size_of(folder: &Path) -> u64 {
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum()
+    }
+
+    /// The bytes alone are the bound, and there is room before anything is written: those used least recently go.
+    #[test]
+    fn bytes_are_swept_before_more_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let limits = KeptLimits { bytes: 1000, renderings: 1_000_000 };
+        let cache = Cache { limits, ..Cache::new(folder.path().into()) };
+        let ids = ids(12);
+        let written = |id: &RenderId| fs::metadata(cache.path(*id)).map_or(0, |file| file.len());
+        for (nth, id) in ids.iter().take(10).enumerate() {
+            cache.put(*id, "tool", &[b'x'; 95]);
+            let used = SystemTime::UNIX_EPOCH + Duration::from_secs(nth as u64);
+            File::options().write(true).open(cache.path(*id)).unwrap().set_modified(used).unwrap();
+        }
+        assert_eq!(size_of(folder.path()), 1000, "nothing goes before the bound");
+        let kept = *cache.kept.lock().unwrap();
+        let left = cache.with_room_for(100, kept).unwrap().unwrap();
+        assert_eq!((left.bytes, left.renderings), (700, 7), "nothing is written yet");
+        assert_eq!(size_of(folder.path()), 700);
+        assert_eq!(ids.iter().take(10).map(written).collect::<Vec<_>>()[..4], [0, 0, 0, 100]);
+        *cache.kept.lock().unwrap() = Some(left);
+        cache.put(ids[10], "tool", &[b'x'; 895]);
+        assert_eq!((size_of(folder.path()), written(&ids[10]), written(&ids[9])), (1000, 900, 100));
+        cache.put(ids[11], "tool", &[b'x'; 996]);
+        assert_eq!(
+            (size_of(folder.path()), written(&ids[11])),
+            (1000, 0),
+            "more than all is not kept, and costs nothing"
+        );
+    }
+
+    /// A pipe in the place of a rendering, or of one that is written, is not waited for.
+    #[test]
+    fn a_pipe_is_no_rendering() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::new(folder.path().into());
+        let ids = ids(2);
+        cache.put(ids[0], "tool", b"one");
+        let pipe = |path: &Path| assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+        pipe(&cache.path(ids[1]));
+        pipe(&folder.path().join(NEW));
+        assert_eq!(cache.get(ids[1], None), None);
+        cache.put(ids[1], "tool", b"two");
+        assert_eq!(cache.get(ids[0], None).as_deref(), Some(&b"one"[..]));
     }
 
     /// Never is there more in the folder than is kept, also not while much is written at once.

@@ -249,7 +249,7 @@ impl Globals {
     async fn embedded_of_the_state_folder(&self) -> Option<PathBuf> {
         let folder = self.state_to_look_at().ok()?;
         let file = folder.join(EMBEDDED_KUBECONFIG);
-        let kubeconfig = Kubeconfig::read_from(&file).ok()?;
+        let kubeconfig = read_kubeconfig(&file)?;
         let named = kubeconfig.clusters.iter().filter_map(|named| named.cluster.as_ref()?.server.clone());
         let servers: Vec<String> = named.map(|server| server.trim_end_matches('/').to_owned()).collect();
         let published = ask_daemon(&folder).await?;

@@ -2,13 +2,14 @@
 //! that no other daemon has.
 
 use std::fs::{File, TryLockError};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
 use super::embedded::new_token;
+use crate::regular_file::{check_own, make_regular, read_regular_text};
 use crate::state_folder::StateFolder;
 
 /// The name, and the lock that keeps a second daemon from having it too. It is released when this is dropped, or the
@@ -23,6 +24,8 @@ pub(in crate::cli) struct Identity {
 
 /// The file's name in the state folder.
 const FILE: &str = "identity";
+/// The most that is read of it, in bytes.
+const LONGEST: u64 = 4096;
 /// How often is looked whether the file is still there.
 const CHECK: Duration = Duration::from_secs(5);
 
@@ -63,7 +66,8 @@ impl Identity {
 
 /// Opens and locks the file.
 fn locked(path: &Path) -> anyhow::Result<File> {
-    let lock = File::options().create(true).truncate(false).write(true).mode(0o600).open(path).with_context(|| {
+    check_own(path).with_context(|| format!("failed to use {}", path.display()))?;
+    let lock = make_regular(path).with_context(|| {
         let shown = path.display();
         format!("failed to write {shown}; see that belay's user may write the state folder, or say --state-dir DIR")
     })?;
@@ -81,7 +85,7 @@ fn locked(path: &Path) -> anyhow::Result<File> {
 pub(in crate::cli) fn of(folder: &StateFolder) -> anyhow::Result<Identity> {
     let path = folder.join(FILE);
     let lock = locked(&path)?;
-    let known = std::fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
+    let known = read_regular_text(&path, LONGEST).with_context(|| format!("failed to read {}", path.display()))?;
     let digits = match known.trim() {
         known if !known.is_empty() => known.to_owned(),
         _ => {
@@ -148,6 +152,17 @@ mod tests {
         std::os::unix::fs::symlink(&elsewhere, &folder).unwrap();
         first.keep().unwrap();
         assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_pipe_in_its_place_is_told_and_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("identity");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let error = format!("{:#}", of(&folder.path().into()).map(|identity| identity.name).unwrap_err());
+        for part in [&*path.display().to_string(), "a named pipe", "remove it"] {
+            assert!(error.contains(part), "{error}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! is of an attempt that ended with belay. A fetch that finds nothing new is no attempt: if belay is killed then, the
 //! repository is not the cause.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,6 +16,7 @@ use super::Mirror;
 use super::damage::sync_folder;
 use crate::backoff::Backoff;
 use crate::git::error::{GitError, with_file};
+use crate::regular_file::{make_regular, read_regular_text};
 
 /// The rests before the first attempt after a start, by the number of attempts in a row that did not end.
 const RESTS: Backoff = Backoff::between(Duration::from_secs(30), Duration::from_hours(2)).growing_by(4);
@@ -63,7 +64,8 @@ impl Mirror {
         let file = self.attempt_file();
         let count = self.unended_attempts() + 1;
         let note = |file: &PathBuf| {
-            let mut file = File::create(file)?;
+            let mut file = make_regular(file)?;
+            file.set_len(0)?;
             writeln!(file, "{count}")?;
             // A killed process leaves its file. Only if belay has ended before is more feared than that.
             if count > 1 { file.sync_all() } else { Ok(()) }
@@ -79,7 +81,7 @@ impl Mirror {
     /// begins.
     #[must_use]
     pub fn unended_attempts(&self) -> u32 {
-        let Ok(text) = fs::read_to_string(self.attempt_file()) else { return 0 };
+        let Ok(text) = read_regular_text(&self.attempt_file(), 64) else { return 0 };
         // A file that was cut off is one, too.
         text.trim().parse().unwrap_or(1)
     }

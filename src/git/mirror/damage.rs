@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use git2::ErrorClass;
 
 use crate::git::error::{GitError, with_file};
+use crate::regular_file::first_irregular;
 
 /// The number of bytes that a mirror must be able to write, for a shortage of room to be ruled out.
 const ROOM: usize = 64 << 10;
@@ -49,6 +50,15 @@ pub(in crate::git) fn unreadable(folder: &Path) -> Result<(), GitError> {
         }
     }
     Ok(())
+}
+
+/// Returns what in a mirror is no file, and would keep its reader waiting.
+pub(in crate::git) fn irregular(mirror: &Path) -> Result<Option<String>, GitError> {
+    if !mirror.is_dir() {
+        return Ok(None);
+    }
+    let found = first_irregular(mirror).map_err(with_file("read", mirror))?;
+    Ok(found.map(|(path, why)| format!("{}: {why}", path.display())))
 }
 
 /// Fails when belay can't write in `folder`: no room, no rights, a disk that is read-only.

@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicIsize, Ordering};
 
 use git2::{Oid, Repository};
 
-use self::damage::{clear_leftovers, of_the_machine, unreadable};
+use self::damage::{clear_leftovers, irregular, of_the_machine, unreadable};
 use self::memory::Used;
 use super::error::{GitError, while_doing, with_file};
 use crate::git::read::graph::Graph;
 use crate::git::read::limits::Limits;
 use crate::git::transport::credentials::Credentials;
 use crate::git::transport::location::Location;
+use crate::regular_file::{check_own, make_regular};
 use crate::state_folder::StateFolder;
 
 /// The setting in which the mirror remembers its repository.
@@ -114,6 +115,10 @@ impl Mirror {
 
     fn find_or_make(&self) -> Result<Opened, GitError> {
         self.make_folder()?;
+        for name in ["lock", "attempt", "test"] {
+            let path = self.folder.join(name);
+            check_own(&path).map_err(with_file("use", path))?;
+        }
         match self.look()? {
             MirrorFound::Fine => Ok(Opened::Existing),
             _ => {
@@ -154,6 +159,9 @@ impl Mirror {
         let path = folder.join("repository.git");
         if fs::symlink_metadata(&path).is_err() {
             return Ok(None);
+        }
+        if let Some(irregular) = irregular(&path)? {
+            return Err(GitError::DamagedMirror { path, message: irregular });
         }
         let whose = Repository::open_bare(&path).and_then(|repository| repository.config()?.get_string(WHOSE));
         let damaged = |message: String| GitError::DamagedMirror { path: path.clone(), message };
@@ -314,7 +322,7 @@ impl Mirror {
         let threads = self.writing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         self.make_folder()?;
         let path = self.folder.join("lock");
-        let file = File::create(&path).map_err(|error| with_advice(with_file("open", &path)(error)))?;
+        let file = make_regular(&path).map_err(|error| with_advice(with_file("open", &path)(error)))?;
         match file.try_lock() {
             Ok(()) => {
                 let lock = Lock { file, _threads: threads };

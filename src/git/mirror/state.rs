@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use git2::Repository;
 
-use super::damage::{files, sync_folder, unreadable, unwritable, wrong_files};
+use super::damage::{files, irregular, sync_folder, unreadable, unwritable, wrong_files};
 use super::memory;
 use super::{Mirror, MirrorFound, Opened, WHOSE};
 use crate::git::error::{GitError, while_doing, with_file};
@@ -18,6 +18,9 @@ impl Mirror {
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(MirrorFound::Nothing),
             Err(error) => return Err(with_file("read", path)(error)),
+        }
+        if let Some(irregular) = irregular(&path)? {
+            return Ok(MirrorFound::Damaged(irregular));
         }
         let (examined, used) = memory::bounded(|| self.examine(&path));
         let found = match examined {

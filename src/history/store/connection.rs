@@ -1,5 +1,7 @@
 //! Connections to the history's file.
 
+use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,6 +12,7 @@ use super::aside::with_suffix;
 use super::damage::{DamageCheck, cannot_open, is_damage};
 use super::format::format_of;
 use crate::history::error::HistoryError;
+use crate::regular_file::check_regular;
 
 /// The time for which a writer waits for another process that is writing.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -32,7 +35,22 @@ pub(in crate::history) fn prepare(connection: &Connection) -> rusqlite::Result<(
     Ok(())
 }
 
+/// Checks that what SQLite keeps beside the file is regular files: it would wait for a pipe.
+pub(in crate::history) fn check_logs(path: &Path, advice: &'static str) -> Result<(), HistoryError> {
+    ["-wal", "-shm", "-journal"].iter().try_for_each(|suffix| check_file(&with_suffix(path, suffix), advice))
+}
+
+fn check_file(path: &Path, advice: &'static str) -> Result<(), HistoryError> {
+    let irregular = fs::metadata(path).and_then(|found| check_regular(&found)).err();
+    match irregular.filter(|irregular| irregular.kind() == ErrorKind::InvalidInput) {
+        Some(why) => Err(HistoryError::Closed { path: path.to_owned(), message: why.to_string(), advice }),
+        None => Ok(()),
+    }
+}
+
 pub(in crate::history) fn open_for_reading(path: &Path) -> Result<Connection, HistoryError> {
+    check_file(path, "start the daemon: it sets that aside")?;
+    check_logs(path, "remove it: SQLite makes another")?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let look = |connection: Connection| {
         prepare(&connection)?;

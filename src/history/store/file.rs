@@ -12,13 +12,14 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use tracing::warn;
 
 use super::aside::set_aside;
-use super::connection::{check, damage, open_for_reading, prepare};
+use super::connection::{check, check_logs, damage, open_for_reading, prepare};
 use super::damage::{DamageCheck, cannot_open, is_damage, wants_a_check};
 use super::deleted::{leave_logs, make_again};
 use super::format::{APPLICATION, format_of, migrate, newest_format, set_up};
 use super::private;
 use crate::blocking::blocking;
 use crate::history::error::{HistoryError, io};
+use crate::regular_file::check_own;
 use crate::state_folder::{FileId, StateFolder};
 
 /// belay's memory: the outcome of each manifest of each commit. One file, `history.db`, written by one daemon and read
@@ -359,6 +360,10 @@ fn open_for_writing(path: &Path) -> Result<(Connection, OpenedHistory), OpenFaul
     if path.is_dir() {
         return Err(OpenFault::Unreadable("it is a folder".to_owned()));
     }
+    if let Err(irregular) = check_own(path) {
+        return Err(OpenFault::Unreadable(irregular.to_string()));
+    }
+    check_logs(path, "remove it: SQLite makes another").map_err(OpenFault::Final)?;
     let judge = |error: rusqlite::Error| match is_damage(&error).then(|| damage(path)).flatten() {
         Some(why) => OpenFault::Unreadable(why),
         None => OpenFault::Final(cannot_open(path, DamageCheck::Writing, &error)),

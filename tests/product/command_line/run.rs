@@ -271,6 +271,47 @@ async fn a_pipe_in_the_place_of_a_file_is_told_and_holds_nothing_up() {
     }
 }
 
+/// A pipe in the place of each file of belay's own: it starts, or says what is there and what to do. A copy of the repository,
+/// or a history, that has one is set aside.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pipe_in_the_state_folder_is_told_and_holds_nothing_up() {
+    let mut stage = Fixture::new().await;
+    stage.repository.commit_file("web.yaml", &config_map("web", "1"), "First version");
+    stage.repository.push();
+    let shown = stage.repository.path().display().to_string();
+    let once = ["run", "--once", "--timeout", "30s", "--repository", &shown];
+    let ran = stage.run(&once);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let state = stage.home.path().join("state");
+    let source = std::fs::read_dir(state.join("sources")).unwrap().next().unwrap().unwrap().path();
+    let mirror = source.join("repository.git");
+    for (path, code, wanted) in [
+        (state.join("identity"), 1, "remove it"),
+        (state.join("history.db-wal"), 1, "remove it"),
+        (source.join("lock"), 1, "remove it"),
+        (source.join("attempt"), 1, "remove it"),
+        (state.join("history.db"), 0, "set aside"),
+        (mirror.join("config"), 0, "set aside"),
+        (mirror.join("HEAD"), 0, "set aside"),
+        (mirror.join("refs/heads/pipe"), 0, "set aside"),
+        (mirror.join("objects/pack/pack-1.idx"), 0, "set aside"),
+    ] {
+        let former = std::fs::read(&path).ok();
+        drop(std::fs::remove_file(&path));
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        // A command beside it waits for nobody, either.
+        let told = stage.run(&["history"]);
+        let ran = stage.run(&once);
+        assert!(ran.code == code && ran.err.contains(wanted), "{}: {ran:?}", path.display());
+        assert!(ran.err.contains("a named pipe"), "{}: {ran:?}", path.display());
+        assert!(told.code == 0 || told.err.contains("a named pipe"), "{}: {told:?}", path.display());
+        if code == 1 {
+            std::fs::remove_file(&path).unwrap();
+            former.into_iter().for_each(|bytes| std::fs::write(&path, bytes).unwrap());
+        }
+    }
+}
+
 /// Receivers that take a connection and never say anything: of each kind of them one is being told when belay is to stop.
 #[tokio::test(flavor = "multi_thread")]
 async fn it_stops_while_no_receiver_answers() {
