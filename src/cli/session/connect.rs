@@ -348,4 +348,61 @@ mod tests {
         std::fs::rename(&next, &path).unwrap();
         assert!(none != one && one != stamp() && stamp() == stamp());
     }
+
+    /// A kubeconfig that names a program is refused where that is forbidden, the first time and when it is read again; the
+    /// program is not run.
+    #[tokio::test]
+    async fn a_program_of_a_kubeconfig_is_not_run_where_that_is_forbidden() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let (program, ran) = (at("program"), at("ran"));
+        let says =
+            r#"{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": "t"}}"#;
+        std::fs::write(&program, format!("#!/bin/sh\ntouch {}\necho '{says}'\n", ran.display())).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
+        let write = |user: &str| {
+            let text = "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: [{name: a, context: {cluster: a, user: a}}]\n\
+                clusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}]\n";
+            std::fs::write(at("config"), format!("{text}users: [{{name: a, user: {user}}}]\n")).unwrap();
+        };
+        let globals = Globals {
+            kubeconfig: Some(at("config")),
+            context: None,
+            namespace: None,
+            state_dir: None,
+            as_user: None,
+            as_group: Vec::new(),
+            request_timeout: None,
+            verbose: 0,
+        };
+        write("{token: t}");
+        globals.client_once("", Programs::Refused).await.unwrap();
+        for login in [
+            format!(
+                "{{exec: {{apiVersion: client.authentication.k8s.io/v1, command: {}, interactiveMode: Never}}}}",
+                program.display()
+            ),
+            format!(
+                "{{auth-provider: {{name: gcp, config: {{cmd-path: {}, token-key: '{{.token}}'}}}}}}",
+                program.display()
+            ),
+        ] {
+            write(&login);
+            for refused in [
+                globals.client_once("", Programs::Refused).await.map(drop),
+                globals.client_of("", Programs::Refused).await.map(drop),
+            ] {
+                assert!(refused.unwrap_err().to_string().contains("allow_exec = false"), "{login}");
+            }
+            assert!(!ran.exists(), "{login}");
+        }
+        write(&format!(
+            "{{exec: {{apiVersion: client.authentication.k8s.io/v1, command: {}, interactiveMode: Never}}}}",
+            program.display()
+        ));
+        globals.client_once("", Programs::Run).await.unwrap();
+        assert!(ran.exists(), "it is run elsewhere");
+    }
 }

@@ -140,6 +140,9 @@ mod tests {
         let line = words("git@git.example.com:shop/deploy.git", &SshKeys::default(), None);
         let said = shown(&line);
         assert!(said.contains("-o StrictHostKeyChecking=yes") && said.contains("-o BatchMode=yes"), "{said}");
+        for nothing_forwarded in ["-o ClearAllForwardings=yes", "-o ForwardAgent=no", "-o PasswordAuthentication=no"] {
+            assert!(said.contains(nothing_forwarded), "{said}");
+        }
         assert!(said.ends_with(" git@git.example.com git-upload-pack 'shop/deploy.git'"), "{said}");
         assert!(!said.contains("Identity") && !said.contains("KnownHosts") && !said.contains(" -p "), "{said}");
         assert_eq!((line.program.as_str(), line.environment.len()), ("ssh", 1));
