@@ -90,9 +90,12 @@ impl DesiredState {
         self.at.is_none()
     }
 
-    /// Returns the same repository with nothing in it.
-    pub(super) fn emptied(&self) -> DesiredState {
-        DesiredState::new(&self.scopes.default_namespace)
+    /// Returns the state from which the next head is read: one with nothing in it, where all is to be read again.
+    pub(super) fn to_read_on(self: &Arc<Self>) -> Arc<DesiredState> {
+        if self.is_forgotten() {
+            return Arc::new(DesiredState::new(&self.scopes.default_namespace));
+        }
+        Arc::clone(self)
     }
 
     /// Returns the state at another commit, in which these files differ; `None` stands for deleted files. Files whose

@@ -106,7 +106,8 @@ impl RepositoryLook {
             let read = HeadRead { head: head.clone(), planned: planned.cloned(), known: self.desired.at.clone() };
             repository.beyond_limits.unless_beyond(read, || {
                 waits = repository.waits_for_capabilities(head)?;
-                let news = || repository.news(&self.desired, planned, head, self.pruning, &self.complained);
+                let known = self.desired.to_read_on();
+                let news = || repository.news(&known, planned, head, self.pruning, &self.complained);
                 if waits { Ok(None) } else { news().map(Some) }
             })
         });

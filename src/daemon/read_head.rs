@@ -54,7 +54,6 @@ impl Repository {
         complained: &BTreeSet<String>,
     ) -> Result<HeadChange, GitError> {
         let _attempt = self.mirror.attempt();
-        let known = &if known.is_forgotten() { Arc::new(known.emptied()) } else { Arc::clone(known) };
         let mut for_desired = self.changes(known.at.as_ref(), head)?;
         let mut again = self.units_to_try_again(head)?;
         again.retain(|again| for_desired.changes.iter().all(|change| change.path != again.path));
