@@ -155,17 +155,11 @@ enum FoundObject {
 /// Finds an object. One that the API server can't serve, or is slow to, keeps nothing else waiting.
 async fn find(context: &Context, manifest: &Manifest) -> FoundObject {
     let key = &manifest.key;
-    let mut read = std::pin::pin!(Backoff::until_answered(context.in_the_way(key), || async {
+    let read = Backoff::until_answered(context.in_the_way(key), || async {
         let served = context.cluster.served(&manifest.api_version, &key.kind).await?;
         Ok(context.cluster.get(key, &served).await?.map(|live| (served, live)))
-    }));
-    let found = loop {
-        match tokio::time::timeout(PATIENCE, &mut read).await {
-            Ok(found) => break found,
-            Err(_) if context.cluster.is_ready().await => return FoundObject::NotServed,
-            Err(_) => {}
-        }
-    };
+    });
+    let Some(found) = in_patience(read, || context.cluster.is_ready()).await else { return FoundObject::NotServed };
     context
         .status
         .trouble(&key.to_string(), found.as_ref().err().filter(|error| error.is_own()).map(ToString::to_string));
@@ -188,6 +182,26 @@ async fn find(context: &Context, manifest: &Manifest) -> FoundObject {
             FoundObject::Nothing
         }
         Ok(None) | Err(_) => FoundObject::Nothing,
+    }
+}
+
+/// Returns an answer; `None` if it takes longer than patience lasts while the API server is ready. The answer is still
+/// waited for while the server is asked that: a request that nobody looks after outlasts its limit.
+async fn in_patience<T, R: Future<Output = bool>>(
+    answer: impl Future<Output = T>,
+    is_ready: impl Fn() -> R,
+) -> Option<T> {
+    let mut answer = std::pin::pin!(answer);
+    loop {
+        let stalled = async {
+            tokio::time::sleep(PATIENCE).await;
+            is_ready().await
+        };
+        tokio::select! {
+            biased;
+            answer = &mut answer => return Some(answer),
+            is_ready = stalled => if is_ready { return None },
+        }
     }
 }
 
@@ -345,5 +359,36 @@ async fn until_gone(work: &mut RolloutTask, uid: &str) -> Result<Result<(), (Out
             }
         }
         work.unless_cancelled(tokio::time::sleep(waits.wait())).await?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::{Instant, sleep};
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_counts_that_comes_while_the_server_is_asked_if_it_is_ready() {
+        let second = Duration::from_secs(1);
+        for (answers_after, ready_after, is_ready, expected, ends_after) in [
+            (1, 0, true, Some("found"), 1),
+            (3, 5, true, Some("found"), 3),
+            (9, 5, true, None, 7),
+            (9, 0, true, None, 2),
+            (9, 5, false, Some("found"), 9),
+            (90, 0, false, Some("found"), 90),
+        ] {
+            let began = Instant::now();
+            let answer = async {
+                sleep(answers_after * second).await;
+                "found"
+            };
+            let asked = || async {
+                sleep(ready_after * second).await;
+                is_ready
+            };
+            assert_eq!(in_patience(answer, asked).await, expected, "after {answers_after} s");
+            assert_eq!(began.elapsed(), ends_after * second, "after {answers_after} s");
+        }
     }
 }
