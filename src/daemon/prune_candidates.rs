@@ -257,11 +257,19 @@ impl SearchResult {
 }
 
 impl Context {
-    /// Returns the commit that took an object's manifest away while nothing was deleted, as far as the history knows.
-    /// It blocks.
+    /// Returns the commit that took an object's manifest away, as far as the history knows: while nothing was deleted,
+    /// while the object was suspended, or so that it was deleted, and somebody made it anew. It blocks.
     fn orphaned_by(&self, key: &ObjectKey) -> Option<CommitId> {
         let newest = self.newest_record(key)?;
-        (newest.outcome == Outcome::Orphaned).then_some(newest.commit)
+        let has_left = match newest.outcome {
+            Outcome::Orphaned | Outcome::Pruned => true,
+            // Its manifest may have come with the commit, and have left with one of which there is no record.
+            Outcome::Suspended if newest.trigger == Trigger::Commit => {
+                self.repository.brought_by(&newest.commit, key).is_ok_and(|manifest| manifest.is_none())
+            }
+            _ => false,
+        };
+        has_left.then_some(newest.commit)
     }
 
     /// Returns the same of several, read beside the loop.

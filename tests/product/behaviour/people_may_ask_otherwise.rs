@@ -132,26 +132,34 @@ async fn what_left_while_belay_was_away_is_deleted_when_it_is_taken_up_again() {
     assert_eq!(world.get(&path_of("web")).await, None);
 }
 
-/// An object that left the repository meanwhile is deleted then.
+/// An object that left the repository meanwhile is deleted then. The commit that took it away is charged with that, also
+/// if others have come since.
 #[tokio::test(start_paused = true)]
 async fn what_was_suspended_when_it_left_is_deleted_after_it() {
-    let (mut world, _) = World::with_web().await;
-    world.stop().await;
-    world.config.prune = true;
-    world.config.prune_limit = "100%".to_owned();
-    world.start();
-    suspend(&world, Some("let me look")).await;
-    world.repository.remove("web.yaml").write("other.yaml", config_map("other", "1"));
-    let gone = world.repository.commit("Away with it");
-    world.repository.push();
-    world.through(&gone).await;
-    tokio::time::sleep(Duration::from_mins(10)).await;
-    assert!(world.get(&path_of("web")).await.is_some());
-    suspend(&world, None).await;
-    tokio::time::sleep(Duration::from_mins(1)).await;
-    assert_eq!(world.get(&path_of("web")).await, None);
-    let records =
-        world.records().into_iter().filter(|record| record.object.name == "web" && record.commit.as_str() == gone);
-    let ends: Vec<(Trigger, Outcome)> = records.map(|record| (record.trigger, record.outcome)).collect();
-    assert_eq!(ends, [(Trigger::Commit, Outcome::Suspended), (Trigger::Retry, Outcome::Pruned)]);
+    for others_follow in [false, true] {
+        let (mut world, _) = World::with_web().await;
+        world.stop().await;
+        world.config.prune = true;
+        world.config.prune_limit = "100%".to_owned();
+        world.start();
+        suspend(&world, Some("let me look")).await;
+        world.repository.remove("web.yaml").write("other.yaml", config_map("other", "1"));
+        let gone = world.repository.commit("Away with it");
+        world.repository.push();
+        world.through(&gone).await;
+        tokio::time::sleep(Duration::from_mins(10)).await;
+        assert!(world.get(&path_of("web")).await.is_some());
+        if others_follow {
+            let other = world.push("other.yaml", &config_map("other", "2"), "Another");
+            world.through(&other).await;
+        }
+        suspend(&world, None).await;
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        assert_eq!(world.get(&path_of("web")).await, None);
+        let of_web = world.records().into_iter().filter(|record| record.object.name == "web").skip(1);
+        let ends: Vec<_> = of_web.map(|record| (record.commit.to_string(), record.trigger, record.outcome)).collect();
+        let expected = [(Trigger::Commit, Outcome::Suspended), (Trigger::Retry, Outcome::Pruned)];
+        let expected = expected.map(|(trigger, outcome)| (gone.clone(), trigger, outcome));
+        assert_eq!(ends, expected, "others follow: {others_follow}");
+    }
 }

@@ -271,7 +271,7 @@ async fn what_had_failed_is_what_git_says_too() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_pruned_goes_again() {
-    for belay in BELAYS {
+    for (belay, others_follow) in BELAYS.into_iter().flat_map(|belay| [(belay, false), (belay, true)]) {
         let mut world = World::embedded().await;
         (world.config.prune, world.config.prune_limit) = (true, "100%".to_owned());
         world.with_maps(2).await;
@@ -284,15 +284,19 @@ async fn what_was_pruned_goes_again() {
         tokio::time::sleep(Duration::from_secs(30)).await;
         let path = "api/v1/namespaces/default/configmaps/map-0";
         assert!(world.get(path).await.is_none());
+        if others_follow {
+            let other = world.push("1.yaml", &config_map("map-1", "2"), "Another");
+            world.through(&other).await;
+        }
         restore(&mut world, &backup, belay).await;
         tokio::time::sleep(Duration::from_mins(5)).await;
-        assert!(world.get(path).await.is_none(), "{belay:?}: {:#?}", world.records());
+        assert!(world.get(path).await.is_none(), "{belay:?} {others_follow}: {:#?}", world.records());
         let of = |record: &Record| record.commit.as_str() == goes && record.object.name == "map-0";
         let records: Vec<(Trigger, Outcome)> =
             world.records().into_iter().filter(of).map(|record| (record.trigger, record.outcome)).collect();
         assert!(
             matches!(&records[..], [(Trigger::Commit, Outcome::Pruned), (Trigger::Drift(_), Outcome::Pruned)]),
-            "{belay:?}: {records:?}"
+            "{belay:?}, others follow: {others_follow}: {records:?}"
         );
     }
 }
