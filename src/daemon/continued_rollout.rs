@@ -45,8 +45,10 @@ impl State {
     /// removed its hold, brought the failed template back, or resumed a rollout that was suspended before its end.
     pub(super) fn is_to_be_judged(&self, prepared: &Prepared) -> bool {
         let wanted = &prepared.planned.wanted;
-        // A held object has gone back already.
-        let held = self.live.get(&wanted.key).is_some_and(|facts| facts.hold.is_some());
+        // A held object has gone back already. One that a person took back stays so, though the cluster has lost the hold:
+        // nobody judges whether what that person chose is complete.
+        let stays_undone = prepared.keeps_hold() && prepared.recorded.was_undone;
+        let held = stays_undone || self.live.get(&wanted.key).is_some_and(|facts| facts.hold.is_some());
         // One that has become complete while it was suspended has no end in the books yet.
         let unfinished = prepared.is_unfinished(&self.settings.source) || prepared.recorded.was_suspended();
         if held || !unfinished || WorkloadDriver::of_object(&wanted.key).replaces_pods() {

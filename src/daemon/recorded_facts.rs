@@ -13,7 +13,7 @@ use super::live::applied_at;
 use super::prepared::Prepared;
 use crate::history::{JudgedWrite, Query};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Outcome, PlanStep, Record, RecordId, RecordedFacts, Trigger, has_settled};
+use belay_core::rollout::{Outcome, PlanStep, ReasonCode, Record, RecordId, RecordedFacts, Trigger, has_settled};
 
 /// The number of records of a workload that are searched for its last rollout.
 const RECORDS: u32 = 50;
@@ -42,6 +42,10 @@ impl Context {
         let is_held = matches!(prepared.planned.step, PlanStep::Held(_));
         let asks = unfinished || is_held || wanted.trigger == Trigger::Retry;
         let newest = asks.then(|| self.newest_record(&wanted.key)).flatten();
+        let was_undone = newest.as_ref().is_some_and(|newest| {
+            newest.outcome == Outcome::RolledBack
+                && newest.reason.as_ref().is_some_and(|reason| reason.code == ReasonCode::UndoneByHand)
+        });
         let was_suspended = newest.as_ref().is_some_and(|newest| newest.outcome == Outcome::Suspended);
         let last = unfinished.then(|| self.last_rollout(&wanted.key)).flatten();
         let is_left_failed = wanted.trigger != Trigger::Retry
@@ -50,6 +54,7 @@ impl Context {
             });
         RecordedFacts {
             newest: newest.map(|record| (record.outcome, record.started)),
+            was_undone,
             has_ended: last.is_some_and(|last| last.outcome.is_final() && last.outcome != Outcome::Superseded),
             is_left_failed,
             applied: open.and_then(|record| self.baseline(record, JudgedWrite::Applied)),

@@ -213,6 +213,40 @@ async fn what_was_held_after_another() {
     }
 }
 
+/// A person has taken a workload back to a revision that never was complete: that is what the person wants, and no
+/// rollout of belay's that may fail.
+#[tokio::test(start_paused = true)]
+async fn what_a_person_took_back() {
+    let kind = KINDS[0];
+    for (belay, newest) in BELAYS.into_iter().flat_map(|belay| [(belay, "web:2"), (belay, "web:3")]) {
+        let case = format!("{belay:?}, set back to when {newest} was under way");
+        let (mut world, ..) = with_first_version(kind, "ready").await;
+        let (mut good, mut backup) = (String::new(), None);
+        for (image, fate) in [("web:2", "never-ready"), ("web:3", "ready-after=10s")] {
+            good = world.push("web.yaml", &kind.manifest(image, fate), "Another version");
+            world.until("it is under way", |source| !source.under_way.is_empty()).await;
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            if image == newest {
+                backup = Some(world.cluster.as_ref().unwrap().back_up());
+            }
+        }
+        world.through(&good).await;
+        world.undo_to("web:2").await;
+        world.until("it is held", |source| !source.held.is_empty()).await;
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        restore(&mut world, backup.as_ref().unwrap(), belay).await;
+        tokio::time::sleep(Duration::from_mins(4)).await;
+        world.until("all is quiet", |source| source.settled).await;
+        let live = world.get(&kind.path()).await.unwrap();
+        let hold = Hold::on(&live).map(|hold| hold.commit.to_string());
+        assert_eq!((image(&live), hold), ("web:2", Some(good.clone())), "{case}");
+        let (of_good, all) = outcome(&world, &good, kind);
+        assert_eq!(of_good, Outcome::Complete, "{case}");
+        let failed = all.iter().filter(|record| record.outcome == Outcome::RollbackFailed).count();
+        assert_eq!(failed, 0, "{case}: {all:#?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_was_on_its_way_back() {
     for (kind, belay) in each_kind() {

@@ -273,6 +273,36 @@ async fn what_else_a_check_brings_is_judged_resumed_begun_or_left() {
     ]);
 }
 
+/// The cluster's store was set back, and has lost a hold, which is written again. A way back is watched on; what a person
+/// chose is nobody's rollout.
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_is_written_again_is_judged_unless_a_person_took_it_back() {
+    let keeps = |restores_held: bool| {
+        move |wanted: &Wanted| {
+            let body = Apply::of_manifest(wanted, "shop").body;
+            PlanStep::Apply(Apply { keeps_hold: true, restores_held, ..Apply::of(body) })
+        }
+    };
+    for (case, step, was_undone, is_judged) in [
+        ("the failed template is back", prepared(WEB, drift(), apply_beside), false, true),
+        ("so is one that a person had taken back", prepared(WEB, drift(), apply_beside), true, true),
+        ("its last good template is there, and not complete", prepared(WEB, drift(), keeps(false)), false, true),
+        ("its last good template is not there", prepared(WEB, drift(), keeps(true)), false, true),
+        ("a person's template is there", prepared(WEB, drift(), keeps(false)), true, false),
+        ("a person's template is not there", prepared(WEB, drift(), keeps(true)), true, false),
+    ] {
+        let newest = Some((Outcome::RolledBack, Timestamp::UNIX_EPOCH));
+        let recorded = RecordedFacts { newest, was_undone, ..RecordedFacts::default() };
+        let prepared = Prepared { recorded, owner: Some("shop".to_owned()), live: standing(false), ..step };
+        let effects = on(&mut state(), Event::Checked { plan: 1, prepared: vec![prepared] }, Instant::now());
+        let corrections = effects.into_iter().find_map(|effect| match effect {
+            Effect::Start(start) => Some(start.corrections),
+            _ => None,
+        });
+        assert_eq!(corrections.expect(case)[0].rolls_out(), is_judged, "{case}");
+    }
+}
+
 fn hold() -> Hold {
     let (manifest, template, reason) = (String::new(), String::new(), String::new());
     let since = Timestamp::UNIX_EPOCH;

@@ -55,6 +55,8 @@ pub fn has_settled(
 pub struct RecordedFacts {
     /// Its last outcome, and its beginning.
     pub newest: Option<(Outcome, Timestamp)>,
+    /// True when a person has taken it back, and nothing has been written down about it since.
+    pub was_undone: bool,
     /// True when its last rollout came to an end of its own. One that a newer commit took the place of did not, nor did
     /// one of which the history knows nothing.
     pub has_ended: bool,
