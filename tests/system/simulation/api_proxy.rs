@@ -20,8 +20,11 @@ use tokio_util::sync::CancellationToken;
 use super::bugs::Bug;
 use super::events::{Actor, Kill};
 use super::fault_rates::{FaultRates, Fortune};
-use super::findings::{after, hold, is_crashing, is_workload, key_of_path, path_of, pod_template, template};
+use super::findings::{
+    after, hold, is_crashing, is_unwell, is_workload, key_of_path, path_of, pod_template, template, version,
+};
 use super::history_rows::{HistoryRows, Open};
+use super::run::Heard;
 use super::watching;
 use crate::support::daemon::EPOCH;
 
@@ -81,6 +84,7 @@ struct Sky {
 #[derive(Default)]
 struct State {
     log: Vec<Exchange>,
+    heard: Vec<Heard>,
     trap: Option<(u64, Done)>,
     /// The objects that a webhook or a quota refuses, by path.
     refused: BTreeMap<String, Actor>,
@@ -172,6 +176,27 @@ impl ApiProxy {
     /// Returns everything that went over the line, watches left out.
     pub fn take(&self) -> Vec<Exchange> {
         std::mem::take(&mut self.state.lock().unwrap().log)
+    }
+
+    /// Returns everything that watches told of workloads.
+    pub fn take_heard(&self) -> Vec<Heard> {
+        std::mem::take(&mut self.state.lock().unwrap().heard)
+    }
+
+    /// Notes what a line of a watch tells a process of a workload.
+    pub fn hears(&self, process: &Process, path: &str, line: &[u8]) {
+        if !path.starts_with("/apis/apps/v1/") {
+            return;
+        }
+        let event: Value = serde_json::from_slice(line).unwrap_or_default();
+        let live = &event["object"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let key = (text(&live["kind"]), text(&live["metadata"]["name"]));
+        if is_workload(&key) {
+            let (at, process) = (self.now(), process.number);
+            let heard = Heard { process, at, key, version: version(live), is_unwell: is_unwell(live) };
+            self.state.lock().unwrap().heard.push(heard);
+        }
     }
 
     /// Milliseconds from the start.

@@ -134,6 +134,21 @@ pub fn hold(object: &Value) -> Option<Value> {
     serde_json::from_str(annotation(object, "belay.dev/hold")?).ok()
 }
 
+/// Returns the version of an object.
+pub fn version(object: &Value) -> String {
+    object["metadata"]["resourceVersion"].to_string()
+}
+
+/// Returns true when a workload has fewer pods that are available, and as its template says, than it wants.
+pub fn is_unwell(live: &Value) -> bool {
+    let (spec, status) = (&live["spec"], &live["status"]);
+    let number = |names: &[&Value]| names.iter().find_map(|value| value.as_u64());
+    let wanted = number(&[&spec["replicas"], &status["desiredNumberScheduled"]]).unwrap_or(1);
+    let available = number(&[&status["availableReplicas"], &status["numberAvailable"], &status["succeeded"]]);
+    let updated = number(&[&status["updatedReplicas"], &status["updatedNumberScheduled"]]).unwrap_or(wanted);
+    available.unwrap_or_default() < wanted || updated < wanted
+}
+
 /// Returns the workload that an object says it comes after.
 pub fn after(object: &Value) -> Option<Key> {
     let (kind, name) = annotation(object, "belay.dev/after")?.split_once('/')?;

@@ -47,7 +47,7 @@ async fn play(scenario: Scenario, bug: Option<Bug>) -> Run {
         known.push((key, before, after));
     }
     stage.end().await;
-    let (wire, log) = (stage.line.take(), stage.log.take());
+    let (wire, heard, log) = (stage.line.take(), stage.line.take_heard(), stage.log.take());
     let print = print(&wire, &log);
     Run {
         commits: stage.shop.commits.clone(),
@@ -63,6 +63,7 @@ async fn play(scenario: Scenario, bug: Option<Bug>) -> Run {
         scenario: stage.scenario.clone(),
         strangers: known,
         wire,
+        heard,
         log,
         status,
         state,

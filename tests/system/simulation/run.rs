@@ -41,6 +41,17 @@ pub struct Life {
     pub twin: bool,
 }
 
+/// What a watch has told of a workload.
+#[derive(Clone, Debug)]
+pub struct Heard {
+    /// The process that heard it.
+    pub process: usize,
+    pub at: u64,
+    pub key: Key,
+    pub version: String,
+    pub is_unwell: bool,
+}
+
 /// All that a run leaves behind.
 pub struct Run {
     pub scenario: Scenario,
@@ -48,6 +59,7 @@ pub struct Run {
     pub commits: BTreeMap<String, PushedCommit>,
     pub pushed: Vec<Pushed>,
     pub wire: Vec<Exchange>,
+    pub heard: Vec<Heard>,
     pub hands: Vec<Handled>,
     pub acting: Vec<ActorPeriod>,
     pub lives: Vec<Life>,
@@ -100,6 +112,12 @@ impl Run {
     /// Returns the records of all histories.
     pub fn records(&self) -> impl Iterator<Item = &super::history_rows::Record> {
         self.books.iter().flat_map(|books| &books.records)
+    }
+
+    /// Returns what a process had heard of a workload last by a moment.
+    pub fn heard_of(&self, process: usize, key: &Key, by: u64) -> Option<&Heard> {
+        let mut heard = self.heard.iter().filter(|heard| heard.at <= by).rev();
+        heard.find(|heard| heard.process == process && heard.key == *key)
     }
 
     /// Returns the history of the belay that ran last.

@@ -59,6 +59,7 @@ impl Reading {
                 let line = self.rest.split_to(end + 1).freeze();
                 self.line.travel(&self.process).await;
                 let mut line = self.line.twisted(&self.path, line).to_vec();
+                self.line.hears(&self.process, &self.path, &line);
                 if !line.ends_with(b"\n") {
                     line.push(b'\n');
                 }

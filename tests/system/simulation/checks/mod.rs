@@ -1,6 +1,7 @@
 //! The checkers. They know what was sent, what is stored, what is in the books, in Git and in the log, as raw data; they
 //! share no code with the daemon, so that a misreading of its own can't hide itself.
 
+mod at_rest;
 mod ending;
 mod history_rows;
 mod limits;

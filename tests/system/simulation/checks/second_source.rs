@@ -1,7 +1,7 @@
 //! The second source: whatever becomes of the first, it ends as it must by itself, or waits where it comes after it.
 
 use super::super::findings::{Finding, Findings, hold, image};
-use super::super::repository::Side;
+use super::super::repository::{Key, Side};
 use super::super::run::Run;
 use super::super::scenario::{Fate, Order, Will};
 use super::super::second_source;
@@ -55,6 +55,9 @@ fn ends(run: &Run, kind: &str, name: &str, side: Side, findings: &mut Findings) 
         findings.add(format!("{key:?} is not there, and the head has it"));
         return;
     };
+    if is_reported_as_drift(run, &key) {
+        return;
+    }
     let (wanted, present) = (second_source::image(side), image(live).unwrap_or_default().to_owned());
     let held = hold(live).is_some();
     match side.fate.will() {
@@ -62,6 +65,13 @@ fn ends(run: &Run, kind: &str, name: &str, side: Side, findings: &mut Findings) 
         // It went back, unless there was nothing to go back to.
         _ => findings.demand(held == (present != wanted), || format!("{key:?} has {present}, held: {held}")),
     }
+}
+
+/// Returns true when a store that went back has made drift of an object, which is only reported, and the status says so.
+fn is_reported_as_drift(run: &Run, (kind, name): &Key) -> bool {
+    let trouble = &run.status["sources"][second_source::NAME]["trouble"];
+    let is_told = trouble.get(format!("{kind} default/{name}, drift")).is_some();
+    run.scenario.style.reports_drift && !run.restores.is_empty() && is_told
 }
 
 /// Checks its records against the only possible fates of its pods.

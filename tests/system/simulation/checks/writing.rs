@@ -1,8 +1,6 @@
 //! The writes that belay may make, their form, and their number.
 
-use std::collections::BTreeMap;
-
-use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::api_proxy::Exchange;
 use super::super::events::{Actor, Hand};
@@ -11,7 +9,8 @@ use super::super::findings::{
     Finding, Findings, annotation, hold, is_beside, is_lease, is_workload, key_of_path, template,
 };
 use super::super::repository::Key;
-use super::super::run::Run;
+use super::super::run::{Life, Run};
+use super::at_rest;
 
 /// It changes and deletes only what the repository names or named, and what it must mark; never what is somebody else's.
 pub fn only_its_own(run: &Run) -> Vec<Finding> {
@@ -175,22 +174,30 @@ pub fn suspended_is_left_alone(run: &Run) -> Vec<Finding> {
 }
 
 /// Returns a controller that writes an object again and again is not fought: each correction comes later than the one
-/// before.
+/// before. A second belay by mistake knows nothing of the corrections of the first, and counts its own.
 pub fn fights_nobody(run: &Run) -> Vec<Finding> {
     /// The writes of an object within 6 minutes: a few at once, then after 5, 10, 20, 40 s and so on.
     const MOST: usize = 12;
     let mut findings = Findings::of("fights-nobody");
     for acting in run.acting(Actor::Controller) {
         let during = |at: u64| acting.from <= at && at <= acting.to;
-        let applied = |(key, exchange): &(Key, &Exchange)| *key == acting.key && during(exchange.begun);
-        let count = run.applies().filter(applied).count();
-        // Each commit, each start and each person is a reason of its own.
-        let reasons = run.pushed.iter().filter(|pushed| during(pushed.at)).count()
-            + run.lives.iter().filter(|life| during(life.from)).count() * 3
-            + run.hands_on(&acting.key).filter(|handled| during(handled.at)).count();
-        findings.demand(count <= MOST + 2 * reasons, || {
-            format!("{:?} is written {count} times from {} to {}", acting.key, acting.from, acting.to)
-        });
+        // Those that take each other's place count together.
+        let belay_of = |life: &Life| (run.had_rival() && life.twin).then_some(life.state);
+        let belays: BTreeSet<Option<usize>> = run.lives.iter().map(belay_of).collect();
+        for belay in belays {
+            let is_its = |life: &&Life| belay_of(life) == belay;
+            let applied = |(key, exchange): &(Key, &Exchange)| {
+                *key == acting.key && during(exchange.begun) && is_its(&&run.lives[exchange.process])
+            };
+            let count = run.applies().filter(applied).count();
+            // Each commit, each start and each person is a reason of its own.
+            let reasons = run.pushed.iter().filter(|pushed| during(pushed.at)).count()
+                + run.lives.iter().filter(is_its).filter(|life| during(life.from)).count() * 3
+                + run.hands_on(&acting.key).filter(|handled| during(handled.at)).count();
+            findings.demand(count <= MOST + 2 * reasons, || {
+                format!("{:?} is written {count} times from {} to {}", acting.key, acting.from, acting.to)
+            });
+        }
     }
     findings.all
 }
@@ -275,55 +282,7 @@ pub fn no_more_than_needed(run: &Run) -> Vec<Finding> {
         }
     }
     if run.settled {
-        // A request that a storm has silenced is given up after 30 s, and tried again after at most 30 s more.
-        let storms = run.storms.iter().filter(|(_, ends)| *ends <= run.still);
-        let tried_again = storms.map(|(_, ends)| ends + 60_000).max().unwrap_or_default();
-        // A controller's last write is put right after at most ten minutes.
-        let disputes = run.acting(Actor::Controller).map(|acting| acting.to + 660_000).max().unwrap_or_default();
-        // The same where two daemons corrected each other until one ended.
-        let rivals = run.lives.iter().filter(|life| life.twin && run.had_rival()).filter_map(|life| life.to);
-        let disputes = rivals.map(|to| to + 660_000).max().unwrap_or_default().max(disputes);
-        // A refused object is tried again after at most five minutes.
-        let refused = run.acting(Actor::Quota).map(|acting| acting.to + 330_000).max().unwrap_or_default();
-        // A rolling update that a restore has undone is taken back pod by pod, after the watch was tried again.
-        let restored = run.restores.iter().map(|at| at + 90_000).max().unwrap_or_default();
-        let rests =
-            [tried_again, run.still + 30_000, disputes, refused, restored].into_iter().max().unwrap_or_default();
-        let looks = looks_at_the_unwell(run, rests, &mut findings);
-        let is_look =
-            |asked: &Exchange| asked.method == "GET" && looks.iter().any(|at| (*at..at + 5000).contains(&asked.begun));
-        let asked = run.wire.iter().filter(|exchange| !is_lease(&exchange.path));
-        let late = asked.filter(|exchange| exchange.begun > rests && !is_look(exchange));
-        let late: Vec<String> =
-            late.map(|exchange| format!("{} {} at {}", exchange.method, exchange.path, exchange.begun)).collect();
-        findings.demand(late.is_empty(), || format!("all was still at {}, and then: {late:?}", run.still));
+        at_rest::asks_nothing(run, &mut findings);
     }
     findings.all
-}
-
-/// Returns when belay began to look at workloads that fell ill after all was still: at most twice after each change of one.
-fn looks_at_the_unwell(run: &Run, rests: u64, findings: &mut Findings) -> Vec<u64> {
-    let mut looks: BTreeMap<(Key, String), Vec<u64>> = BTreeMap::new();
-    for exchange in run.wire.iter().filter(|exchange| exchange.method == "GET" && exchange.begun > rests) {
-        let Some(key) = key_of_path(&exchange.path).filter(is_workload) else { continue };
-        let Some((200, live)) = &exchange.done else { continue };
-        if is_unwell(live) {
-            let version = live["metadata"]["resourceVersion"].to_string();
-            looks.entry((key, version)).or_default().push(exchange.begun);
-        }
-    }
-    for ((key, _), times) in &looks {
-        findings.demand(times.len() <= 2, || format!("{key:?} did not change, and is looked at each time: {times:?}"));
-    }
-    looks.into_values().flatten().collect()
-}
-
-/// Returns true when a workload has fewer pods that are available, and as its template says, than it wants.
-fn is_unwell(live: &Value) -> bool {
-    let (spec, status) = (&live["spec"], &live["status"]);
-    let number = |names: &[&Value]| names.iter().find_map(|value| value.as_u64());
-    let wanted = number(&[&spec["replicas"], &status["desiredNumberScheduled"]]).unwrap_or(1);
-    let available = number(&[&status["availableReplicas"], &status["numberAvailable"], &status["succeeded"]]);
-    let updated = number(&[&status["updatedReplicas"], &status["updatedNumberScheduled"]]).unwrap_or(wanted);
-    available.unwrap_or_default() < wanted || updated < wanted
 }

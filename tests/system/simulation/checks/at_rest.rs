@@ -1,0 +1,67 @@
+//! The requests of a belay whose world is still.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::api_proxy::Exchange;
+use super::super::events::Actor;
+use super::super::findings::{Findings, is_lease, is_unwell, is_workload, key_of_path, version};
+use super::super::repository::Key;
+use super::super::run::Run;
+
+/// The time in which a look at the pods of a workload asks all that it asks, in milliseconds.
+const LOOK: u64 = 5000;
+
+/// Checks that nothing is asked when all is well and still.
+pub fn asks_nothing(run: &Run, findings: &mut Findings) {
+    // A request that a storm has silenced is given up after 30 s, and tried again after at most 30 s more.
+    let storms = run.storms.iter().filter(|(_, ends)| *ends <= run.still);
+    let tried_again = storms.map(|(_, ends)| ends + 60_000).max().unwrap_or_default();
+    // A controller's last write is put right after at most ten minutes.
+    let disputes = run.acting(Actor::Controller).map(|acting| acting.to + 660_000).max().unwrap_or_default();
+    // A refused object is tried again after at most five minutes.
+    let refused = run.acting(Actor::Quota).map(|acting| acting.to + 330_000).max().unwrap_or_default();
+    // A rolling update that a restore has undone is taken back pod by pod, after the watch was tried again.
+    let restored = run.restores.iter().map(|at| at + 90_000).max().unwrap_or_default();
+    let rests = [tried_again, run.still + 30_000, disputes, refused, restored].into_iter().max().unwrap_or_default();
+    let looks = looks_at_the_unwell(run, rests, findings);
+    let is_look =
+        |asked: &Exchange| asked.method == "GET" && looks.iter().any(|at| (*at..at + LOOK).contains(&asked.begun));
+    let mut disputed = disputed_with_a_rival(run);
+    let mut ends_dispute =
+        |asked: &Exchange| asked.method == "GET" && key_of_path(&asked.path).is_some_and(|key| disputed.remove(&key));
+    let asked = run.wire.iter().filter(|exchange| !is_lease(&exchange.path));
+    let late = asked.filter(|exchange| exchange.begun > rests && !is_look(exchange) && !ends_dispute(exchange));
+    let late: Vec<String> =
+        late.map(|exchange| format!("{} {} at {}", exchange.method, exchange.path, exchange.begun)).collect();
+    findings.demand(late.is_empty(), || format!("all was still at {}, and then: {late:?}", run.still));
+}
+
+/// Returns the objects that two belays have written which knew nothing of each other. A disagreement about one is over
+/// when it has been quiet for a while, which one look says.
+fn disputed_with_a_rival(run: &Run) -> BTreeSet<Key> {
+    let mut writers: BTreeMap<Key, BTreeSet<usize>> = BTreeMap::new();
+    for (key, exchange) in run.applies().filter(|_| run.had_rival()) {
+        writers.entry(key).or_default().insert(run.lives[exchange.process].state);
+    }
+    writers.retain(|_, writers| writers.len() > 1);
+    writers.into_keys().collect()
+}
+
+/// Returns when belay began to look at workloads that fell ill after all was still: at most twice after each change of one.
+fn looks_at_the_unwell(run: &Run, rests: u64, findings: &mut Findings) -> Vec<u64> {
+    let mut looks: BTreeMap<(Key, String), Vec<u64>> = BTreeMap::new();
+    for exchange in run.wire.iter().filter(|exchange| exchange.method == "GET" && exchange.begun + LOOK > rests) {
+        let Some(key) = key_of_path(&exchange.path).filter(is_workload) else { continue };
+        let Some((200, live)) = &exchange.done else { continue };
+        // It may have become well at the very moment, and belay has not heard of that yet.
+        let heard = run.heard_of(exchange.process, &key, exchange.begun).filter(|heard| heard.is_unwell);
+        let seen = is_unwell(live).then(|| version(live)).or_else(|| heard.map(|heard| heard.version.clone()));
+        if let Some(version) = seen {
+            looks.entry((key, version)).or_default().push(exchange.begun);
+        }
+    }
+    for ((key, _), times) in &looks {
+        findings.demand(times.len() <= 2, || format!("{key:?} did not change, and is looked at each time: {times:?}"));
+    }
+    looks.into_values().flatten().collect()
+}
