@@ -100,7 +100,7 @@
 //! | rolling back | `rollback_facts` gathers what the core plans by, `rollback` carries out any such plan, `rollback_watch` proves it; `rollback_target` `dependent_config` `dependent_locks` `commit_rollback` `failure` `fallback_template` `previous_manifest` |
 //! | `kubectl rollout undo` and `belay undo`, recognised and held | `manual_rollback` |
 //! | holds that the cluster has lost | `kept_holds` |
-//! | differences between kinds of workloads | `driver`; `stuck_pods` of StatefulSets, `replication_controller` `rolled_pods` (back: `controller_rollback`); `job_runs` says which Jobs have run that are gone (decided by the core's `rollout/plan/job_run`), `finished_jobs` keeps them in the Lease |
+//! | differences between kinds of workloads | `driver`; `stuck_pods` of StatefulSets, `replication_controller` `rolled_pods` (back: `controller_rollback`); `job_runs` says which Jobs have run that are gone (decided by the core's `rollout/plan/job_run`), `finished_jobs` keeps them in the Lease; `finished_hooks` deletes hooks of charts after those that need them |
 //! | reports of the watches, drift, and the targets of autoscalers | `watch_events` `in_sync` `recheck` `reported` `external_changes` `recovered` `unhealthy` (replaced) `unhealthy_pods` (without a rollout, by `state/unhealthy_workloads`) `autoscalers` `deferred_watch` `deferred_kinds` `live` `rights`; `same_object` knows an object under each name that a manifest may have for it |
 //! | pruning | `prune_candidates` finds what left the repository and how much may be deleted at once, `prune` compares and deletes; `unmanaged` `revision_references` `cleanup` |
 //! | records | `charged_commits` `journal` `journal_queue` `standing` `retention` `rebuild` |

@@ -13,7 +13,7 @@ use super::{Cluster, ClusterError, Served};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::health::{PodAccount, is_ready};
 use belay_core::rollout::{
-    EventSeen, Evidence, Observation, Reason, Workload, job_end, marks, same_template, template,
+    EventSeen, Evidence, Observation, Reason, Workload, is_hook_pod, job_end, marks, same_template, template,
 };
 
 /// The most pods that are kept.
@@ -57,16 +57,19 @@ impl Cluster {
     /// Fails when the pods themselves can't be read: without them nothing can be ruled. Other parts that can't be read
     /// are named in [`Evidence::missing`].
     pub async fn observe(&self, key: &ObjectKey, live: &Value) -> Result<ObservedWorkload, ClusterError> {
-        if Workload::of(key).is_none() {
+        let is_pod = is_hook_pod(key, live);
+        if Workload::of(key).is_none() && !is_pod {
             let evidence = Evidence { conditions: conditions(live), ..Evidence::default() };
             return Ok(ObservedWorkload { evidence, ..ObservedWorkload::default() });
         }
         let pods_served = self.served("v1", "Pod").await?;
-        let selector = self.selector_of_present_template(key, live).await?;
         let mut missing = Vec::new();
-        let mut pods = match selector {
-            Some(selector) => self.list(&pods_served, key.namespace.as_deref(), &selector).await?,
-            None => Vec::new(),
+        let mut pods = match is_pod {
+            true => vec![live.clone()],
+            false => match self.selector_of_present_template(key, live).await? {
+                Some(selector) => self.list(&pods_served, key.namespace.as_deref(), &selector).await?,
+                None => Vec::new(),
+            },
         };
         if Workload::of(key) == Some(Workload::ReplicationController) {
             // In a rolling update, the selector of the one may match pods of the other.

@@ -13,7 +13,7 @@ use super::status::{UnderWay, put_or_remove};
 use super::until_served::NotServedSince;
 use crate::cluster::{self, Backoff, ClusterError, Mode, Written};
 use belay_core::manifest::Compact;
-use belay_core::rollout::{Outcome, Reach, Reason, ReasonCode, StepKind, cluster_fields};
+use belay_core::rollout::{Outcome, Reach, Reason, ReasonCode, StepKind, cluster_fields, is_job, is_pod};
 
 /// Behaviour while an object can't be applied for now: reported as waiting, or not. One that goes back is on its way
 /// back meanwhile.
@@ -44,7 +44,8 @@ impl RolloutTask {
     pub(super) async fn apply_manifest(&mut self, room: RequestPermit) -> Result<Result<Compact, Outcome>, Cancelled> {
         self.step(StepKind::Applying, "").await?;
         let mut room = room;
-        if self.apply.creates && self.planned.wanted.key.kind == "Job" {
+        let may_have_run = is_job(&self.planned.wanted.key) || is_pod(&self.planned.wanted.key);
+        if self.apply.creates && may_have_run {
             drop(room);
             if let Some(outcome) = Box::pin(prune::delete_last_run(self)).await? {
                 self.turn.through();

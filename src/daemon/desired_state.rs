@@ -13,7 +13,7 @@ use belay_core::manifest::{
     Complaint, File, GroupKind, Located, Manifest, ManifestHash, ManifestSet, ObjectKey, Place, Scopes,
 };
 use belay_core::rollout::{
-    After, CommitId, Reading, Workload, configuration_hash, named_configuration, template, wrong_order,
+    After, CommitId, HookUntil, Reading, Workload, configuration_hash, named_configuration, template, wrong_order,
 };
 
 /// A file that was read: its content, and its source if it can be read again.
@@ -277,6 +277,17 @@ impl DesiredState {
     pub(super) fn after_of(&self, key: &ObjectKey) -> Option<After> {
         let path = self.set.locate(key)?.file;
         self.files.get(&path)?.after.iter().find(|after| after.object == *key).cloned()
+    }
+
+    /// Returns the hooks in the file of an object that are deleted when others have succeeded.
+    pub(super) fn hooks_until_beside(&self, key: &ObjectKey) -> &[HookUntil] {
+        let facts = self.set.locate(key).and_then(|located| self.files.get(&located.file));
+        facts.map(|facts| &*facts.hooks_until).unwrap_or_default()
+    }
+
+    /// Returns the others after which an object is deleted, if it is such a hook.
+    pub(super) fn hook_until(&self, key: &ObjectKey) -> Option<&HookUntil> {
+        self.hooks_until_beside(key).iter().find(|until| until.object == *key)
     }
 
     /// Returns the objects of a file, with their hashes. `None` if the file itself must be read to know them: it is

@@ -1,8 +1,9 @@
 //! Objects other than workloads that are waited for: objects of custom kinds whose status says that they are healthy,
-//! and definitions that are served.
+//! Pods that are hooks of charts, and definitions that are served.
 
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::time::sleep;
 
 use super::failure::FailedRollout;
@@ -10,13 +11,13 @@ use super::health_monitor::{HealthMonitor, MonitorEnd};
 use super::rollout_task::{Cancelled, RolloutTask};
 use belay_core::manifest::{Compact, ObjectKey};
 use belay_core::rollout::health::is_taken_up;
-use belay_core::rollout::{Baseline, Outcome, Reason, ReasonCode, marks};
+use belay_core::rollout::{Baseline, Outcome, Reason, ReasonCode, is_hook_pod, marks};
 
 /// The longest time until a controller writes a first status. After that it counts as one that never does.
 const FIRST_STATUS: Duration = Duration::from_secs(10);
 
 impl RolloutTask {
-    /// Waits until an object of a custom kind says that it is well. It is never rolled back, and keeps nobody waiting.
+    /// Waits until an object of a custom kind says that it is well, or until a Pod that is a hook has ended. It is never rolled back, and keeps nobody waiting.
     pub(super) async fn wait_until_healthy(&mut self, mut live: Compact) -> Result<Outcome, Cancelled> {
         // A failure in its status from here on is about this write.
         let written = live.read();
@@ -86,7 +87,7 @@ impl RolloutTask {
     }
 }
 
-/// Returns true when an object of this kind is waited for: a custom one, whose operator writes its status.
-pub(super) fn waits_for(key: &ObjectKey) -> bool {
-    key.group.contains('.') && !key.group.ends_with(".k8s.io")
+/// Returns true when an object is waited for: one of a custom kind, whose operator writes its status, or a Pod that is a hook.
+pub(super) fn waits_for(key: &ObjectKey, live: &Value) -> bool {
+    key.group.contains('.') && !key.group.ends_with(".k8s.io") || is_hook_pod(key, live)
 }

@@ -8,7 +8,8 @@ use serde_json::Value;
 use super::units::Content;
 use belay_core::manifest::{File, ManifestHash, ObjectKey};
 use belay_core::rollout::{
-    After, Reading, contents_hash, is_configuration, marks, named_configuration, readings, scaled_by, template,
+    After, HookUntil, Reading, contents_hash, is_configuration, marks, named_configuration, readings, scaled_by,
+    template,
 };
 
 /// `apiVersion` and kind.
@@ -28,6 +29,8 @@ pub(super) struct FileFacts {
     pub contents: Box<[(ObjectKey, ManifestHash)]>,
     /// Its objects that wait for others.
     pub after: Box<[After]>,
+    /// Its hooks that are deleted when others have succeeded.
+    pub hooks_until: Box<[HookUntil]>,
     /// Further facts about its workloads, for workloads that have any.
     pub workloads: Box<[(ObjectKey, WorkloadFacts)]>,
 }
@@ -55,6 +58,7 @@ impl FileFacts {
     pub(super) fn of(file: &File, content: Option<Content>) -> FileFacts {
         let (mut scaled, mut names, mut contents, mut workloads) =
             (BTreeSet::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut hooks_until = Vec::new();
         for manifest in &file.manifests {
             let (key, value) = (&manifest.key, manifest.value());
             scaled.extend(scaled_by(key, &value));
@@ -62,11 +66,13 @@ impl FileFacts {
             if is_configuration(key) {
                 contents.push((key.clone(), contents_hash(&value)));
             }
+            hooks_until.extend(HookUntil::of(manifest, &value));
             workloads.extend(WorkloadFacts::of(&value).map(|facts| (key.clone(), facts)));
         }
         let after = file.manifests.iter().filter_map(After::of).collect();
         let (names, contents, workloads) = (names.into(), contents.into(), workloads.into());
-        FileFacts { content, kinds: Box::default(), scaled, names, contents, after, workloads }
+        let hooks_until = hooks_until.into();
+        FileFacts { content, kinds: Box::default(), scaled, names, contents, after, hooks_until, workloads }
     }
 }
 

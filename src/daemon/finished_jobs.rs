@@ -1,5 +1,5 @@
-//! The Jobs that were complete, as the Lease of their source remembers them. It is asked where the history was lost: a Job that is
-//! gone leaves nothing else in the cluster.
+//! The Jobs that were complete, and the hooks that were deleted then, as the Lease of their source remembers them. It is asked
+//! where the history was lost: what is gone leaves nothing else in the cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
@@ -39,7 +39,7 @@ impl FinishedJobs {
         self.recalled.lock().unwrap_or_else(PoisonError::into_inner).get(&key.to_string()).cloned()
     }
 
-    /// Notes in the Lease that a Job was complete; `jobs` are those that the repository has. Without a Lease, or if
+    /// Notes in the Lease that a Job was complete; `jobs` are those that the repository has, with its hooks. Without a Lease, or if
     /// that fails, it is known from the history alone.
     pub(super) async fn remember(&self, cluster: &Cluster, jobs: &BTreeSet<String>, key: &ObjectKey, hash: &str) {
         let _turn = self.writing.lock().await;

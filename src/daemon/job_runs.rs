@@ -1,10 +1,12 @@
-//! Jobs that are gone: whether they have run, and how that ended. A Job that has run for its manifest is not made again.
+//! Jobs and hooks that are gone: whether they have run, and how that ended. What has run for its manifest is not made again.
 
 use std::time::Duration;
 
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::health::{Standing, health};
-use belay_core::rollout::{Outcome, RunFacts, StepKind, Trigger, Wanted, goes_by_itself, is_job, is_over, marks};
+use belay_core::rollout::{
+    Outcome, RunFacts, StepKind, Trigger, Wanted, goes_by_itself, is_job, is_over, marks, runs_once,
+};
 use serde_json::Value;
 use tracing::info;
 
@@ -20,9 +22,9 @@ const LOOKS_FOR_EVENTS: u32 = 3;
 /// The wait between two such reads.
 const WAIT_FOR_EVENTS: Duration = Duration::from_secs(1);
 
-/// Returns true when a live Job has ended.
+/// Returns true when a live Job, or a Pod that is a hook, has ended.
 pub(super) fn has_ended(key: &ObjectKey, live: &Value) -> bool {
-    let standing = health(key, live).map(|health| health.standing);
+    let standing = health(key, live).filter(|_| runs_once(key, live)).map(|health| health.standing);
     matches!(standing, Some(Standing::Complete | Standing::Failed))
 }
 
@@ -40,6 +42,7 @@ impl Context {
             records: &records,
             remembered: remembered.as_deref(),
             installed: is_hook && self.was_installed(wanted),
+            needed_by_none: is_hook && self.is_needed_by_none(&wanted.key),
         };
         is_over(wanted, &facts)
     }
@@ -61,13 +64,11 @@ impl RolloutTask {
     /// Does the rest of the work when a Job has come to its end, and is recorded.
     pub(super) async fn end_job(&self, outcome: Outcome) {
         let wanted = &self.planned.wanted;
-        if !is_job(&wanted.key) {
+        if !runs_once(&wanted.key, &wanted.manifest.value()) {
             return;
         }
         if outcome == Outcome::Complete {
-            let context = &self.context;
-            let jobs = context.repository.desired().keys().filter(|key| is_job(key)).map(ToString::to_string).collect();
-            context.finished_jobs.remember(&context.cluster, &jobs, &wanted.key, &wanted.hash).await;
+            self.context.remember_finished(&wanted.key, &wanted.hash).await;
         }
         prune::delete_finished_hook(self, outcome).await;
     }

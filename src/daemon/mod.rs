@@ -28,6 +28,7 @@ mod external_changes;
 mod failure;
 mod fallback_template;
 mod file_facts;
+mod finished_hooks;
 mod finished_jobs;
 mod head_change;
 mod head_reading;

@@ -19,8 +19,8 @@ use crate::cluster::{Cluster, ClusterError, Mode, Served};
 use belay_core::manifest::{Complaint, ObjectKey, other_tool};
 use belay_core::rollout::{
     Change, ConfigHash, ForeignField, HookRun, Intent, PlanStep, Planned, Reason, ReasonCode, Trigger, UNKNOWN_MANAGER,
-    Wanted, config_hash_in, foreign_fields, hook_run, intent, make, marks, run_hook_again, settle, take_over,
-    take_surplus, takeover, template, without_strategy,
+    Wanted, being_deleted, config_hash_in, foreign_fields, hook_run, intent, make, marks, run_hook_again, runs_once,
+    settle, take_over, take_surplus, takeover, template, without_strategy,
 };
 
 use super::prepared::{Prepared, progress};
@@ -167,6 +167,13 @@ impl Planner<'_> {
         let label = other_label(self.memory.map(|memory| &**memory), source, wanted, live).await;
         let kept = self.memory.and_then(|memory| memory.holds.of(&wanted.key));
         Ok(match intent(wanted, source, (live, kept.as_ref()), label, |key| self.hash(key)) {
+            // Its chart deletes it, and nobody wants it back.
+            Intent::Leave(PlanStep::Wait(_))
+                if live.is_some_and(|live| being_deleted(live).is_some() && !runs_once(&wanted.key, live))
+                    && self.memory.is_some_and(|memory| memory.is_over(wanted)) =>
+            {
+                PlanStep::Unchanged
+            }
             Intent::Leave(step) => step,
             Intent::Keep(hold) => self.keep(served, wanted, live, (hold, kept)).await?,
             Intent::Make(_) if self.memory.is_some_and(|memory| memory.is_over(wanted)) => PlanStep::Unchanged,
@@ -204,8 +211,10 @@ impl Planner<'_> {
 
     /// Plans a hook that is live. One that somebody else made is not run again: that would delete it.
     async fn plan_hook(&self, wanted: &Wanted, run: HookRun) -> PlanStep {
-        if run == HookRun::Done {
-            return PlanStep::Unchanged;
+        match run {
+            HookRun::Done => return PlanStep::Unchanged,
+            HookRun::Watched => return run_hook_again(wanted, self.source),
+            HookRun::Again => {}
         }
         let made = match self.memory {
             Some(memory) => memory.made(&[wanted.key.clone()].into()).await.contains(&wanted.key),
@@ -305,7 +314,11 @@ fn not_made(wanted: &Wanted) -> PlanStep {
     let message = format!("the hook {key} is to run again, and the one that is there was not made by belay");
     let reason = Reason::new(ReasonCode::NotMadeByBelay, message);
     let namespace = key.namespace.as_ref().map(|namespace| format!(" -n {namespace}")).unwrap_or_default();
-    let hint = format!("delete it, and belay makes it anew: kubectl delete job/{}{namespace}", key.name);
+    let hint = format!(
+        "delete it, and belay makes it anew: kubectl delete {}/{}{namespace}",
+        key.kind.to_lowercase(),
+        key.name
+    );
     let complaint = Complaint { hint: Some(hint), ..wanted.complaint("", &reason.message) };
     PlanStep::Rejected(reason, vec![complaint])
 }

@@ -23,8 +23,8 @@ use super::until_served::NotServedSince;
 use crate::cluster::{Backoff, ClusterError, EventKind, Served};
 use belay_core::manifest::{HookDeletion, Manifest, ObjectKey, deletes_hook};
 use belay_core::rollout::{
-    HookRun, Outcome, PlanStep, Prunable, Reason, ReasonCode, StepKind, Trigger, UNKNOWN_MANAGER, Workload, finalizers,
-    hook_run, is_job, marks, prunable, too_many,
+    HookRun, Outcome, PlanStep, Prunable, Reason, ReasonCode, StepKind, Trigger, UNKNOWN_MANAGER, finalizers, hook_run,
+    is_pod, marks, prunable, runs_once, too_many,
 };
 
 /// The time after which a deletion is reported to hang.
@@ -234,9 +234,6 @@ pub(super) async fn delete(work: &mut RolloutTask) -> Result<Outcome, Cancelled>
 /// Deletes the last run of a hook that is to run again. The outcome, if it can't be.
 pub(super) async fn delete_last_run(work: &mut RolloutTask) -> Result<Option<Outcome>, Cancelled> {
     let key = work.planned.wanted.key.clone();
-    if Workload::of(&key) != Some(Workload::Job) {
-        return Ok(None);
-    }
     let Some(live) = work.read().await? else { return Ok(None) };
     if hook_run(&work.planned.wanted, &live) != Some(HookRun::Again) {
         return Ok(None);
@@ -266,12 +263,15 @@ pub(super) async fn delete_finished_hook(work: &RolloutTask, outcome: Outcome) {
         _ => return,
     };
     let wanted = &work.planned.wanted;
-    if !is_job(&wanted.key) || !deletes_hook(&wanted.manifest.value(), policy) {
+    let manifest = wanted.manifest.value();
+    if !runs_once(&wanted.key, &manifest) || !deletes_hook(&manifest, policy) {
         return;
     }
     let deleted = async {
         let Some(live) = work.read().await? else { return Ok(Ok(())) };
-        let may = work.is_ours(&live) && not_any_more(work, &live).is_none();
+        let run = |object: &Value| marks::annotation(object, marks::HOOK_RUN).map(str::to_owned);
+        let is_its = work.is_ours(&live) || is_pod(&wanted.key) && run(&live) == run(&manifest);
+        let may = is_its && not_any_more(work, &live).is_none();
         if may { send(work, marks::uid(&live)).await } else { Ok(Ok(())) }
     };
     if let Ok(Err(reason)) = deleted.await {

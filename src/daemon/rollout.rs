@@ -37,6 +37,7 @@ impl RolloutTask {
         let end = match ended {
             Ok(Ok(outcome)) => {
                 self.end_job(outcome).await;
+                Box::pin(self.delete_hooks_that_are_over(outcome)).await;
                 End::Recorded(outcome)
             }
             Ok(Err(Cancelled)) => Box::pin(self.end_of_patience()).await,
@@ -118,8 +119,9 @@ impl RolloutTask {
             drop(written);
             return self.judge_from(baseline, Some(live)).await;
         }
+        let waits = waits_for(key, &written) && hold.is_none();
         drop(written);
-        if waits_for(key) && hold.is_none() {
+        if waits {
             self.turn.through();
             return Box::pin(self.wait_until_healthy(live)).await;
         }

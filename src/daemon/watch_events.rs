@@ -13,7 +13,7 @@ use super::status::{SIZE, SourceStatus, put_or_remove};
 use crate::cluster::{ClusterError, Seen};
 use crate::history::HeldStatus;
 use belay_core::manifest::{Compact, ObjectKey};
-use belay_core::rollout::{Hold, LiveWorkload, Note, Outcome, Reason, Workload, is_job, marks};
+use belay_core::rollout::{Hold, LiveWorkload, Note, Outcome, Reason, Workload, is_pod, marks};
 
 impl Source {
     /// Takes the observations of the watches.
@@ -49,7 +49,7 @@ impl Source {
                 if let Some(handle) = self.handles.get(&key) {
                     // A Job that has ended does not begin again by going: its end is still to be heard.
                     handle.live.send_if_modified(|live| {
-                        let ended = live.as_ref().is_some_and(|live| is_job(&key) && has_ended(&key, &live.read()));
+                        let ended = live.as_ref().is_some_and(|live| has_ended(&key, &live.read()));
                         !ended && live.take().is_some()
                     });
                 }
@@ -136,7 +136,7 @@ impl Source {
         let suspended = marks::annotation(live, marks::SUSPEND).is_some();
         let was_suspended = std::mem::replace(&mut facts.suspended, suspended);
         let resumed = was_suspended && !suspended;
-        let complete = Workload::of(key).is_some() && is_complete(key, live);
+        let complete = (Workload::of(key).is_some() || is_pod(key)) && is_complete(key, live);
         let was_complete = std::mem::replace(&mut facts.complete, complete);
         let completed = complete && !was_complete;
         if was_complete && !complete && !self.state.rollouts.under_way.contains_key(key) {

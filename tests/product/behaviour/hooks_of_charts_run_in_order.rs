@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::support::daemon::{World, config_map, deployment, image, path_of, real_tools};
 
-fn hook(name: &str, events: &str, image: &str, fate: &str) -> String {
+pub fn hook(name: &str, events: &str, image: &str, fate: &str) -> String {
     format!(
         "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {name}\n  annotations: {{helm.sh/hook: '{events}'}}\nspec:\n  \
          backoffLimit: 0\n  template:\n    metadata:\n      annotations: {{kubelet.belay.dev/fate: '{fate}'}}\n    spec:\n      \
@@ -20,26 +20,26 @@ fn job(name: &str) -> String {
     format!("apis/batch/v1/namespaces/default/jobs/{name}")
 }
 
-const WELL: &str = "exit-after=5s,code=0";
+pub const WELL: &str = "exit-after=5s,code=0";
 
-async fn uid(world: &World, name: &str) -> Value {
+pub async fn uid(world: &World, name: &str) -> Value {
     world.get(&job(name)).await.unwrap_or_else(|| panic!("no job {name}"))["metadata"]["uid"].clone()
 }
 
 /// When a record was ended.
-fn ended(world: &World, commit: &str, object: &str) -> jiff::Timestamp {
+pub fn ended(world: &World, commit: &str, object: &str) -> jiff::Timestamp {
     world.record(commit, object).ended.unwrap_or_else(|| panic!("{object} has not ended"))
 }
 
 /// When what a record says was applied.
-fn applied(world: &World, commit: &str, object: &str) -> jiff::Timestamp {
+pub fn applied(world: &World, commit: &str, object: &str) -> jiff::Timestamp {
     let record = world.record(commit, object);
     let steps = world.history().steps(record.id).unwrap();
     let step = steps.iter().rev().find(|step| step.kind == belay_core::rollout::StepKind::Applying);
     step.unwrap_or_else(|| panic!("{object} was not applied: {record:#?}")).at
 }
 
-async fn chart() -> Option<(World, String)> {
+pub async fn chart() -> Option<(World, String)> {
     let tools = real_tools()?;
     let mut world = World::embedded().await;
     world.tools = tools;
@@ -143,7 +143,7 @@ async fn one_that_somebody_else_made_is_not_deleted() {
 }
 
 /// Returns a hook with a policy for its deletion.
-fn with_policy(hook: &str, policy: &str) -> String {
+pub fn with_policy(hook: &str, policy: &str) -> String {
     hook.replace("{helm.sh/hook:", &format!("{{helm.sh/hook-delete-policy: '{policy}', helm.sh/hook:"))
 }
 

@@ -54,6 +54,7 @@ mod forbidden_is_a_state_with_a_reason;
 mod gives_up_early_where_asked;
 mod goes_back_whatever_was_lost;
 mod hooks_are_hints_to_look;
+mod hooks_of_charts_are_deleted;
 mod hooks_of_charts_run_in_order;
 mod it_costs_what_changed;
 mod jobs_run_once;

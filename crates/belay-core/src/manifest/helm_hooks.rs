@@ -9,11 +9,9 @@ use super::compact::Compact;
 use super::{Manifest, ManifestHash};
 
 /// Annotation of Helm: at which events an object is a hook, with commas between them.
-const HOOK: &str = "helm.sh/hook";
+pub(super) const HOOK: &str = "helm.sh/hook";
 /// Annotation of Helm: a number; hooks with smaller ones go first.
 const WEIGHT: &str = "helm.sh/hook-weight";
-/// Annotation of Helm: when a hook is deleted, with commas between the policies.
-const DELETE_POLICY: &str = "helm.sh/hook-delete-policy";
 /// Annotation on a hook that was rendered: the hash of the reason for its run, after [`ONCE`] if it does not run again
 /// for another, and after [`UPGRADE`] if it does not run for the first.
 pub const HOOK_RUN: &str = "belay.dev/hook-run";
@@ -51,26 +49,6 @@ enum HookFrequency {
     AtUpgrades,
 }
 
-/// When a hook is deleted after its run. Before its next run it always is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HookDeletion {
-    /// When it was complete.
-    Succeeded,
-    /// When it failed.
-    Failed,
-}
-
-/// Returns true when an object is a hook that is deleted after such a run.
-#[must_use]
-pub fn deletes_hook(object: &Value, policy: HookDeletion) -> bool {
-    let word = match policy {
-        HookDeletion::Succeeded => "hook-succeeded",
-        HookDeletion::Failed => "hook-failed",
-    };
-    let says = |policies: &str| policies.split(',').any(|policy| policy.trim() == word);
-    annotation(object, HOOK).is_some() && annotation(object, DELETE_POLICY).is_some_and(says)
-}
-
 /// Puts the hooks of one rendered chart into their order, and leaves those out whose events never come. A chart without hooks
 /// stays as it is.
 pub(super) fn order(manifests: &mut Vec<Manifest>) {
@@ -100,8 +78,8 @@ pub(super) fn order(manifests: &mut Vec<Manifest>) {
                 run_at(&mut manifests[at], runs, &inputs);
             }
             wait(&mut manifests[at], &before);
-            // Any other object than a Job is ready as soon as it was applied.
-            before.extend(waited_for(&manifests[at]).filter(|_| is_job(&manifests[at])));
+            // Any other object is ready as soon as it was applied.
+            before.extend(waited_for(&manifests[at]).filter(|_| runs_to_its_end(&manifests[at])));
         }
     }
 }
@@ -122,14 +100,14 @@ fn role(object: &Value) -> HookRole {
     HookRole::Hook(if before { HookPhase::Before } else { HookPhase::After }, runs)
 }
 
-/// Returns the hooks of a phase, by weight, then those first that a Job may need, then by name.
+/// Returns the hooks of a phase, by weight, then those first that a Job or a Pod may need, then by name.
 fn in_order(manifests: &[Manifest], roles: &[HookRole], phase: HookPhase) -> Vec<usize> {
     let is_of = |role: &HookRole| matches!(role, HookRole::Hook(of, _) if *of == phase);
     let mut hooks: Vec<usize> = (0..roles.len()).filter(|at| is_of(&roles[*at])).collect();
     hooks.sort_by_cached_key(|at| {
         let manifest = &manifests[*at];
         let weight = annotation(&manifest.value(), WEIGHT).and_then(|text| text.trim().parse::<i64>().ok());
-        (weight.unwrap_or(0), is_job(manifest), manifest.key.clone())
+        (weight.unwrap_or(0), runs_to_its_end(manifest), manifest.key.clone())
     });
     hooks
 }
@@ -166,7 +144,7 @@ fn wait(manifest: &mut Manifest, names: &[String]) {
     });
 }
 
-fn change(manifest: &mut Manifest, change: impl FnOnce(&mut serde_json::Map<String, Value>)) {
+pub(super) fn change(manifest: &mut Manifest, change: impl FnOnce(&mut serde_json::Map<String, Value>)) {
     let mut value = manifest.value();
     let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     let annotations = metadata.entry("annotations").or_insert_with(|| Value::Object(serde_json::Map::new()));
@@ -180,12 +158,13 @@ fn change(manifest: &mut Manifest, change: impl FnOnce(&mut serde_json::Map<Stri
     manifest.value = Compact::of(&value);
 }
 
-fn annotation<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
+pub(super) fn annotation<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
     object["metadata"]["annotations"].get(name)?.as_str()
 }
 
-fn is_job(manifest: &Manifest) -> bool {
-    manifest.key.group == "batch" && manifest.key.kind == "Job"
+/// Returns true when a hook is of a kind that runs to its end: a Job or a Pod.
+pub(super) fn runs_to_its_end(manifest: &Manifest) -> bool {
+    matches!((&*manifest.key.group, &*manifest.key.kind), ("batch", "Job") | ("", "Pod"))
 }
 
 /// Namespaces and definitions, which hooks may need themselves.
@@ -195,11 +174,11 @@ fn is_definition(manifest: &Manifest) -> bool {
 
 /// Returns the name by which others wait for an object: `shop/job/migrate`. `None` for an object that nobody can wait
 /// for.
-fn waited_for(manifest: &Manifest) -> Option<String> {
+pub(super) fn waited_for(manifest: &Manifest) -> Option<String> {
     let key = &manifest.key;
     let waits = matches!(
         (&*key.group, &*key.kind),
-        ("apps", "Deployment" | "StatefulSet" | "DaemonSet") | ("batch", "Job") | ("", "ReplicationController")
+        ("apps", "Deployment" | "StatefulSet" | "DaemonSet") | ("batch", "Job") | ("", "ReplicationController" | "Pod")
     );
     let kind = key.kind.to_lowercase();
     waits.then(|| match &key.namespace {
@@ -341,20 +320,5 @@ metadata: {name: bye, annotations: {helm.sh/hook: 'pre-delete, post-rollback'}}
             assert!(![ONCE, UPGRADE].iter().any(|word| hook(events).unwrap().starts_with(word)), "{events}");
         }
         assert!(hook("pre-rollback,post-rollback").is_none() && hook("test").is_none());
-    }
-
-    #[test]
-    fn a_hook_says_when_it_is_deleted() {
-        use serde_json::json;
-        let deletes = |annotations: Value| {
-            let object = json!({"metadata": {"annotations": annotations}});
-            [HookDeletion::Succeeded, HookDeletion::Failed].map(|policy| deletes_hook(&object, policy))
-        };
-        let policy = |policy: &str| deletes(json!({HOOK: "pre-install", DELETE_POLICY: policy}));
-        assert_eq!(policy("hook-succeeded"), [true, false]);
-        assert_eq!(policy("before-hook-creation, hook-failed"), [false, true]);
-        assert_eq!(policy("before-hook-creation"), [false, false]);
-        assert_eq!(deletes(json!({HOOK: "pre-install"})), [false, false]);
-        assert_eq!(deletes(json!({DELETE_POLICY: "hook-succeeded"})), [false, false], "it is no hook");
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::helm_hooks;
+use super::hook_deletion;
 use super::set::{File, Reader, nothing_but};
 use super::yaml::{self, Lines};
 use super::{Compact, Complaint, Manifest, ManifestHash, Place, Scopes};
@@ -64,6 +65,7 @@ pub fn read_rendered(rendered: &Rendered<'_>, bytes: &[u8], scopes: &Scopes) -> 
     }
     if rendered.origins == Origins::Comment {
         helm_hooks::order(&mut file.manifests);
+        hook_deletion::note_users(&mut file.manifests);
     }
     origins.place_complaints(&mut file, rendered.folder);
     file

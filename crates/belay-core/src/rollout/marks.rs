@@ -8,6 +8,8 @@ use serde_json::Value;
 pub use crate::manifest::AFTER;
 /// Annotation on a hook of a Helm chart: the reason for its last run.
 pub use crate::manifest::HOOK_RUN;
+/// Annotation on a hook of a Helm chart: the Jobs and Pods after which it is deleted; see [`super::HookUntil`].
+pub use crate::manifest::UNTIL;
 
 /// Label on every object that belay applied: the source that it belongs to.
 pub const SOURCE: &str = "belay.dev/source";

@@ -40,6 +40,7 @@ pub use plan::config_hash::{
     ConfigHash, Only, config_hash, config_hash_in, contents_hash, rolls_on_config, say_config_hash,
 };
 pub use plan::diff::{Change, changes, differs, only_marks, presentable, presentable_pair};
+pub use plan::hook_until::{HookUntil, has_succeeded};
 pub use plan::job_run::{RunFacts, goes_by_itself, is_over, job_end};
 pub use plan::order::{Rank, rank};
 pub use plan::prune::{Prunable, allowed_by_trailer, prunable, too_many};
@@ -70,4 +71,4 @@ pub use rollback::manual_rollback::{Recorded, RolledOut, manual_rollback};
 pub use rollback::target::{Known, NoRollbackTarget, Revision, RollbackTarget, revisions, rollback_target};
 pub use rollback::undo::{NoTarget, as_kubectl_would, target};
 pub use template::{same_template, template_hash, without_controllers_labels};
-pub use workload::{Workload, is_job, pod_spec_path, service_account, template};
+pub use workload::{Workload, is_hook_pod, is_job, is_pod, pod_spec_path, runs_once, service_account, template};

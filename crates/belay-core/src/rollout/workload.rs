@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::marks;
 use crate::manifest::ObjectKey;
 
 /// A kind whose pods are replaced when its template changes, or, for a Job, run to their end.
@@ -58,6 +59,24 @@ impl Workload {
 #[must_use]
 pub fn is_job(key: &ObjectKey) -> bool {
     Workload::of(key) == Some(Workload::Job)
+}
+
+/// Returns true when an object is a Pod.
+#[must_use]
+pub fn is_pod(key: &ObjectKey) -> bool {
+    key.group.is_empty() && key.kind == "Pod"
+}
+
+/// Returns true when an object is a Pod that is a hook of a Helm chart: it runs to its end, as a Job does.
+#[must_use]
+pub fn is_hook_pod(key: &ObjectKey, object: &Value) -> bool {
+    is_pod(key) && marks::annotation(object, marks::HOOK_RUN).is_some()
+}
+
+/// Returns true when an object runs to its end once: a Job, or a Pod that is a hook.
+#[must_use]
+pub fn runs_once(key: &ObjectKey, object: &Value) -> bool {
+    is_job(key) || is_hook_pod(key, object)
 }
 
 /// Returns the pod template of a workload object.

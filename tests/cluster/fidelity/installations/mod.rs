@@ -73,8 +73,9 @@ impl Finished {
     }
 }
 
-/// Installs what the repository holds, and once more without a change; the second run writes nothing.
-async fn install(fill: impl FnOnce(&mut World), source: &str) {
+/// Installs what the repository holds, and once more without a change; the second run writes nothing. Afterwards these objects
+/// are gone.
+async fn install(fill: impl FnOnce(&mut World), source: &str, gone: &'static [&'static str]) {
     let Some(_) = tools_folder() else { return };
     let Some((plane, nodes, mut world)) = real_world().await else { return };
     fill(&mut world);
@@ -83,31 +84,46 @@ async fn install(fill: impl FnOnce(&mut World), source: &str) {
     let (plane, world, source) = (plane, world, source.to_owned());
     tokio::task::spawn_blocking(move || {
         run_once(&plane, &world, &source).is_good();
-        let before = plane.kubectl().args(["get", "jobs", "-A", "-o", "name"]).output().unwrap();
+        let before = hooks(&plane);
         run_once(&plane, &world, &source).is_good();
-        let after = plane.kubectl().args(["get", "jobs", "-A", "-o", "name"]).output().unwrap();
-        assert_eq!(
-            String::from_utf8_lossy(&after.stdout),
-            String::from_utf8_lossy(&before.stdout),
-            "no hook runs again"
-        );
+        assert_eq!(hooks(&plane), before, "no hook runs again");
+        for name in gone {
+            assert!(!before.lines().any(|line| line == *name), "{name} is still there:\n{before}");
+        }
     })
     .await
     .unwrap();
     nodes.stop().await;
 }
 
+/// Returns the names of the objects that may be hooks, each in a line.
+fn hooks(plane: &ControlPlane) -> String {
+    const KINDS: &str = "jobs,serviceaccounts,roles,rolebindings";
+    let listed = plane.kubectl().args(["get", KINDS, "-A", "-o", "name"]).output().unwrap();
+    assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
+    String::from_utf8_lossy(&listed.stdout).into_owned()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn one_large_file_with_everything() {
-    install(large_manifest::write, "path = \"manifests\"\n").await;
+    install(large_manifest::write, "path = \"manifests\"\n", &[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_chart_of_an_ingress_controller() {
-    install(ingress_controller::write, "[[source.helm]]\nchart = \"ingress\"\nnamespace = \"ingress\"\n").await;
+    const GONE: [&str; 5] = [
+        "job.batch/ingress-admission-create",
+        "job.batch/ingress-admission-patch",
+        "serviceaccount/ingress-admission",
+        "role.rbac.authorization.k8s.io/ingress-admission",
+        "rolebinding.rbac.authorization.k8s.io/ingress-admission",
+    ];
+    let source = "[[source.helm]]\nchart = \"ingress\"\nnamespace = \"ingress\"\n";
+    install(ingress_controller::write, source, &GONE).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_chart_of_a_storage_system() {
-    install(storage_system::write, "[[source.helm]]\nchart = \"storage\"\nnamespace = \"storage\"\n").await;
+    let source = "[[source.helm]]\nchart = \"storage\"\nnamespace = \"storage\"\n";
+    install(storage_system::write, source, &[]).await;
 }

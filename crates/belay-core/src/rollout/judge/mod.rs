@@ -19,7 +19,9 @@ use serde_json::Value;
 
 use self::health::{Counters, Fault, Health, Standing, health};
 use self::reason_texts::{blame, in_the_way};
-use super::{Observation, Outages, Reason, ReasonCode, Workload, being_deleted, marks, progress_deadline_seconds};
+use super::{
+    Observation, Outages, Reason, ReasonCode, Workload, being_deleted, marks, progress_deadline_seconds, runs_once,
+};
 use crate::manifest::ObjectKey;
 
 /// The time that the judge's own deadline allows beyond the cluster's, which should come first.
@@ -48,8 +50,8 @@ impl Baseline {
     /// Returns the baseline of a write, from the object that the API server answered.
     #[must_use]
     pub fn of(key: &ObjectKey, written: &Value) -> Baseline {
-        // A Job runs once: where it has failed already, the answer to the write that made it was lost.
-        let once = Workload::of(key) == Some(Workload::Job);
+        // It runs once: where it has failed already, the answer to the write that made it was lost.
+        let once = runs_once(key, written);
         let failure = health(key, written).and_then(|health| health.failure).filter(|_| !once);
         let old_failure = failure.map(|failure| failure.mark);
         let (generation, uid) = (marks::generation(written), marks::uid(written).to_owned());

@@ -1,7 +1,7 @@
 //! The order of rollouts: `belay.dev/after` on an object names the workloads that must be complete before.
 
 use crate::manifest::{Manifest, ObjectKey, Place};
-use crate::rollout::{Outcome, Reason, ReasonCode, Workload, is_job, marks};
+use crate::rollout::{Outcome, Reason, ReasonCode, Workload, is_job, is_pod, marks};
 use kube_facts::facts;
 
 /// The most workloads that are named to people.
@@ -82,13 +82,13 @@ fn name(text: &str, namespace: Option<&str>) -> Option<ObjectKey> {
         return None;
     }
     let known = facts().called(kind)?;
-    Workload::named(&known.group, &known.kind)?;
-    Some(ObjectKey {
+    let key = ObjectKey {
         group: known.group.clone(),
         kind: known.kind.clone(),
         namespace: namespace.map(str::to_owned),
         name: name.to_owned(),
-    })
+    };
+    (Workload::of(&key).is_some() || is_pod(&key)).then_some(key)
 }
 
 /// The standing of a workload that others wait for.
@@ -125,8 +125,9 @@ pub fn gate(after: &After, standing: impl Fn(&ObjectKey) -> DependencyStanding) 
                 return Gate::Skip(not_coming(after, name, outcome, reason.as_ref()));
             }
             _ if complete == Some(true) => {}
-            // A Job that has run may be gone.
-            Some((Outcome::Complete | Outcome::Unchanged, _)) if complete.is_none() && is_job(name) => {}
+            // A Job that has run may be gone, and so may a Pod.
+            Some((Outcome::Complete | Outcome::Unchanged, _))
+                if complete.is_none() && (is_job(name) || is_pod(name)) => {}
             _ => waits.push(name),
         }
     }
@@ -171,6 +172,7 @@ pub(super) mod tests {
         let fine = |all: &[&str]| Ok::<Vec<String>, String>(all.iter().map(|one| (*one).to_owned()).collect());
         assert_eq!(read("deployment/db"), fine(&["Deployment shop/db"]));
         assert_eq!(read("sts/db, infra/job/migrate"), fine(&["StatefulSet shop/db", "Job infra/migrate"]));
+        assert_eq!(read("pod/migrate"), fine(&["Pod shop/migrate"]));
         assert_eq!(read("db"), Err("db".to_owned()));
         for text in ["", "deployment/", "service/db", "deployment/db,", "a/b/c/d", "/deployment/db"] {
             assert!(read(text).is_err(), "{text}");

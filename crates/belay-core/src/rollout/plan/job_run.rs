@@ -1,11 +1,12 @@
 //! Decides if a Job that is not live is to be created. A Job runs once for its manifest: one that is gone because its
-//! time is over, because a hook's policy or a person deleted it, has run all the same.
+//! time is over, because a hook's policy or a person deleted it, has run all the same. The same is true of the hooks of
+//! a chart.
 
 use serde_json::Value;
 
 use super::Wanted;
 use crate::manifest::{HookDeletion, ONCE, UPGRADE, deletes_hook};
-use crate::rollout::{EventSeen, Outcome, Reason, ReasonCode, Record, Trigger, is_job, marks};
+use crate::rollout::{EventSeen, Outcome, Reason, ReasonCode, Record, Trigger, marks, runs_once};
 
 /// The facts about an object that is not live.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,6 +18,8 @@ pub struct RunFacts<'a> {
     pub remembered: Option<&'a str>,
     /// True when its chart was rolled out before, by another commit.
     pub installed: bool,
+    /// True when those that may need it have succeeded, after which it is deleted; see [`super::hook_until::HookUntil`].
+    pub needed_by_none: bool,
 }
 
 /// Returns true when an object that is not live has run for its manifest, or is not to run, so that it is not created.
@@ -25,17 +28,23 @@ pub fn is_over(wanted: &Wanted, facts: &RunFacts<'_>) -> bool {
     let manifest = wanted.manifest.value();
     let run = marks::annotation(&manifest, marks::HOOK_RUN);
     let is_of_upgrades = run.is_some_and(|run| run.starts_with(UPGRADE));
-    if !is_job(&wanted.key) {
-        return is_of_upgrades && !facts.installed;
+    let is_first = is_of_upgrades && !facts.installed;
+    let is_once = run.is_some_and(|run| run.starts_with(ONCE));
+    let last = last_run(facts.records);
+    if !runs_once(&wanted.key, &manifest) {
+        let is_deleted = last.map_or(facts.remembered == Some(&*wanted.hash), |last| {
+            let is_its = is_once || last.manifest_hash.as_deref() == Some(&*wanted.hash);
+            facts.needed_by_none && is_its && last.outcome != Outcome::Failed
+        });
+        return is_first || is_deleted;
     }
     if wanted.trigger == Trigger::Retry {
         return false;
     }
-    let is_first = is_of_upgrades && !facts.installed;
-    match last_run(facts.records) {
+    match last {
         None => is_first || facts.remembered == Some(&*wanted.hash),
         // A hook for installing runs once, whatever becomes of its manifest.
-        Some(last) if run.is_some_and(|run| run.starts_with(ONCE)) && last.outcome != Outcome::Failed => true,
+        Some(last) if is_once && last.outcome != Outcome::Failed => true,
         Some(last) if last.manifest_hash.as_deref() != Some(&*wanted.hash) => is_first,
         Some(last) if last.outcome != Outcome::Failed => true,
         // A Job that is deleted by itself is no sign that somebody wants it to run again.
@@ -190,6 +199,46 @@ mod tests {
         assert!(over(&hook, &[("other", Outcome::Complete)]));
         assert!(!over(&hook, &[]));
         assert!(!over(&hook, &[("other", Outcome::Failed)]));
+    }
+
+    #[test]
+    fn another_hook_is_over_when_it_was_applied_and_nobody_needs_it_any_more() {
+        use Outcome::{Complete, Failed, Pruned, Rejected, Unchanged};
+        let hook = |run: &str| wanted("ConfigMap", &format!("belay.dev/hook-run: {run}"), "");
+        for (run, history, needed_by_none, expected) in [
+            ("abc", &[][..], true, false),
+            ("abc", &[("same", Complete)], false, false),
+            ("abc", &[("same", Complete)], true, true),
+            ("abc", &[("same", Unchanged)], true, true),
+            ("abc", &[("other", Complete), ("same", Complete)], true, false),
+            ("abc", &[("other", Rejected), ("same", Complete)], true, true),
+            ("abc", &[("same", Failed)], true, false),
+            ("abc", &[("same", Pruned), ("same", Complete)], true, false),
+            ("once-abc", &[("other", Complete)], true, true),
+            ("once-abc", &[("other", Complete)], false, false),
+        ] {
+            let hook = hook(run);
+            let records: Vec<Record> = history.iter().map(|(hash, outcome)| record(&hook, hash, *outcome)).collect();
+            let facts = RunFacts { records: &records, needed_by_none, ..RunFacts::default() };
+            assert_eq!(is_over(&hook, &facts), expected, "{run} {history:?} {needed_by_none}");
+        }
+        let hook = hook("abc");
+        let remembered = |hash| is_over(&hook, &RunFacts { remembered: Some(hash), ..RunFacts::default() });
+        assert!(remembered(&hook.hash) && !remembered("other"), "the history was lost");
+    }
+
+    #[test]
+    fn a_pod_that_is_a_hook_runs_once_as_a_job_does() {
+        let pod = |annotations: &str| {
+            let text = format!(
+                "apiVersion: v1\nkind: Pod\nmetadata: {{name: j, annotations: {{{annotations}}}}}\nspec: {{containers: [{{name: a, image: a}}]}}\n"
+            );
+            let file = read_file("j.yaml", text.as_bytes(), &Scopes::new("shop"));
+            Wanted::of(file.manifests[0].clone(), wanted("Job", "", "").commit, Trigger::Commit)
+        };
+        assert!(over(&pod("belay.dev/hook-run: abc"), &[("same", Outcome::Complete)]));
+        assert!(!over(&pod("belay.dev/hook-run: abc"), &[("other", Outcome::Complete)]));
+        assert!(!over(&pod(""), &[("same", Outcome::Complete)]), "it is no hook");
     }
 
     #[test]

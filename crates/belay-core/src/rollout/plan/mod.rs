@@ -8,6 +8,7 @@ pub(in crate::rollout) mod after;
 pub(in crate::rollout) mod body;
 pub(in crate::rollout) mod config_hash;
 pub(in crate::rollout) mod diff;
+pub(in crate::rollout) mod hook_until;
 pub(in crate::rollout) mod job_run;
 pub(in crate::rollout) mod order;
 pub(in crate::rollout) mod prune;
@@ -28,8 +29,8 @@ use self::diff::{changes, differs};
 use self::step::{Apply, PlanStep};
 use self::strategy_default::own_strategy_default;
 use super::{
-    Commit, Hold, Reason, ReasonCode, Trigger, Workload, annotations, being_deleted, health, is_job, marks,
-    same_template, workload,
+    Commit, Hold, Reason, ReasonCode, Trigger, Workload, annotations, being_deleted, health, is_hook_pod, marks,
+    runs_once, same_template, workload,
 };
 use crate::manifest::{Compact, Complaint, Manifest, ONCE, ObjectKey};
 use crate::rollout::judge::health::Standing;
@@ -187,7 +188,7 @@ pub fn intent(
     }
     if let Some(reason) = being_deleted(live) {
         // A Job that has ended and goes has run: nobody wants it to run again.
-        let standing = health(&wanted.key, live).filter(|_| is_job(&wanted.key)).map(|health| health.standing);
+        let standing = health(&wanted.key, live).filter(|_| runs_once(&wanted.key, live)).map(|health| health.standing);
         let has_ended = matches!(standing, Some(Standing::Complete | Standing::Failed));
         let is_left = has_ended && matches!(wanted.trigger, Trigger::Drift(_));
         return Intent::Leave(if is_left { PlanStep::Unchanged } else { PlanStep::Wait(reason) });
@@ -325,8 +326,10 @@ pub fn make(wanted: &Wanted, sent: &Value) -> PlanStep {
 pub enum HookRun {
     /// It has run, and does not run again.
     Done,
-    /// Again: a Job can't change, so it is deleted and created again.
+    /// Again: a Job or a Pod can't change, so it is deleted and created again.
     Again,
+    /// It runs, and is watched until its end.
+    Watched,
 }
 
 /// Returns how a live hook is run. `None` for an object that is no hook, or is corrected like any object.
@@ -335,24 +338,26 @@ pub fn hook_run(wanted: &Wanted, live: &Value) -> Option<HookRun> {
     let manifest = wanted.value();
     let run = marks::annotation(&manifest, marks::HOOK_RUN)?;
     let once = run.starts_with(ONCE);
-    if Workload::of(&wanted.key) != Some(Workload::Job) {
+    if !runs_once(&wanted.key, &manifest) {
         return once.then_some(HookRun::Done);
     }
     let same = marks::annotation(live, marks::HOOK_RUN) == Some(run);
-    let failed = has_failed(live);
+    let standing = health(&wanted.key, live).map(|health| health.standing);
+    let failed = standing == Some(Standing::Failed);
+    let is_drift = matches!(wanted.trigger, Trigger::Drift(_));
     let again = match wanted.trigger {
         // A change by others is no reason to run it.
         Trigger::Drift(_) => false,
         Trigger::Retry if failed => true,
         _ => !same && (!once || failed),
     };
-    Some(if again { HookRun::Again } else { HookRun::Done })
-}
-
-/// Returns true when a Job has failed, by its own status.
-fn has_failed(job: &Value) -> bool {
-    let conditions = job["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.into_iter().any(|condition| condition["type"] == "Failed" && condition["status"] == "True")
+    // A Job's rollout is resumed by its record.
+    let is_watched = is_hook_pod(&wanted.key, live) && same && (!is_drift || standing == Some(Standing::Moving));
+    Some(match again {
+        true => HookRun::Again,
+        false if is_watched => HookRun::Watched,
+        false => HookRun::Done,
+    })
 }
 
 /// Returns the step for a hook that is run again.

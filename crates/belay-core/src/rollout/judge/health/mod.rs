@@ -4,6 +4,7 @@
 mod custom;
 mod daemon_set;
 mod deployment;
+mod hook_pod;
 mod job;
 mod pod;
 mod pod_events;
@@ -16,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::manifest::ObjectKey;
-use crate::rollout::{Reason, Workload};
+use crate::rollout::{Reason, Workload, is_hook_pod};
 
 pub use custom::is_taken_up;
 pub use pod::{Fault, PodAccount, account_of_pod};
@@ -111,6 +112,7 @@ pub fn health(key: &ObjectKey, object: &Value) -> Option<Health> {
         Some(Workload::DaemonSet) => Some(daemon_set::health(object)),
         Some(Workload::ReplicationController) => Some(replication_controller::health(object)),
         Some(Workload::Job) => Some(job::health(object)),
+        None if is_hook_pod(key, object) => Some(hook_pod::health(object)),
         None => custom::health(key, object),
     }
 }

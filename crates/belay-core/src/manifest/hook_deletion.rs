@@ -1,0 +1,134 @@
+//! When hooks of Helm's charts are deleted. Helm deletes one after each of its events and creates it again for the next. Here it is
+//! deleted after the last of them: a hook that runs finds what is of one event with it.
+
+use serde_json::Value;
+
+use super::Manifest;
+use super::helm_hooks::{HOOK, annotation, change, runs_to_its_end, waited_for};
+
+/// Annotation of Helm: when a hook is deleted, with commas between the policies.
+const DELETE_POLICY: &str = "helm.sh/hook-delete-policy";
+/// The events of Helm that belay brings about.
+const EVENTS: [&str; 4] = ["pre-install", "post-install", "pre-upgrade", "post-upgrade"];
+/// The kinds that belay does not delete by itself.
+const KEPT: [&str; 3] = ["PersistentVolumeClaim", "Namespace", "CustomResourceDefinition"];
+/// Annotation on a hook that is deleted when it has succeeded, and that does not run itself: the Jobs and Pods that may need it.
+pub const UNTIL: &str = "belay.dev/hook-until";
+
+/// When a hook is deleted after its run. Before its next run it always is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HookDeletion {
+    /// When it was complete.
+    Succeeded,
+    /// When it failed.
+    Failed,
+}
+
+/// Returns true when an object is a hook that is deleted after such a run.
+#[must_use]
+pub fn deletes_hook(object: &Value, policy: HookDeletion) -> bool {
+    let word = match policy {
+        HookDeletion::Succeeded => "hook-succeeded",
+        HookDeletion::Failed => "hook-failed",
+    };
+    let says = |policies: &str| policies.split(',').any(|policy| policy.trim() == word);
+    annotation(object, HOOK).is_some() && annotation(object, DELETE_POLICY).is_some_and(says)
+}
+
+/// Writes on hooks of a chart that are deleted when they have succeeded the Jobs and Pods after which that is.
+pub(super) fn note_users(chart: &mut [Manifest]) {
+    for (at, users) in needed_by(chart) {
+        change(&mut chart[at], |annotations| drop(annotations.insert(UNTIL.to_owned(), users.into())));
+    }
+}
+
+/// Returns the hooks of a chart that are deleted when they have succeeded, and that do not run themselves, each with the Jobs and
+/// Pods of its events.
+fn needed_by(chart: &[Manifest]) -> Vec<(usize, String)> {
+    let users: Vec<(Value, String)> = chart
+        .iter()
+        .filter(|manifest| runs_to_its_end(manifest))
+        .filter_map(|manifest| Some((manifest.value(), waited_for(manifest)?)))
+        .collect();
+    let mut needed = Vec::new();
+    let may_go = |manifest: &Manifest| !runs_to_its_end(manifest) && !KEPT.contains(&&*manifest.key.kind);
+    for (at, manifest) in chart.iter().enumerate().filter(|(_, manifest)| may_go(manifest)) {
+        let hook = manifest.value();
+        if deletes_hook(&hook, HookDeletion::Succeeded) {
+            let of_one_event =
+                users.iter().filter(|(user, _)| EVENTS.iter().any(|at| is_of(user, at) && is_of(&hook, at)));
+            let names: Vec<&str> = of_one_event.map(|(_, name)| name.as_str()).collect();
+            needed.push((at, names.join(", ")));
+        }
+    }
+    needed
+}
+
+fn is_of(hook: &Value, event: &str) -> bool {
+    annotation(hook, HOOK).is_some_and(|events| events.split(',').any(|one| one.trim() == event))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::{Scopes, read_file};
+    use serde_json::json;
+
+    #[test]
+    fn a_hook_says_when_it_is_deleted() {
+        let deletes = |annotations: Value| {
+            let object = json!({"metadata": {"annotations": annotations}});
+            [HookDeletion::Succeeded, HookDeletion::Failed].map(|policy| deletes_hook(&object, policy))
+        };
+        let policy = |policy: &str| deletes(json!({HOOK: "pre-install", DELETE_POLICY: policy}));
+        assert_eq!(policy("hook-succeeded"), [true, false]);
+        assert_eq!(policy("before-hook-creation, hook-failed"), [false, true]);
+        assert_eq!(policy("before-hook-creation"), [false, false]);
+        assert_eq!(deletes(json!({HOOK: "pre-install"})), [false, false]);
+        assert_eq!(deletes(json!({DELETE_POLICY: "hook-succeeded"})), [false, false], "it is no hook");
+    }
+
+    #[test]
+    fn a_hook_is_kept_for_all_that_run_at_one_of_its_events() {
+        let runs = [
+            ("Job", "create", "pre-install,pre-upgrade"),
+            ("Job", "patch", "post-install, post-upgrade"),
+            ("Pod", "smoke", "post-upgrade"),
+            ("Job", "bye", "pre-delete"),
+        ];
+        const ALL: &str = "pre-install,pre-upgrade,post-install,post-upgrade";
+        for (kind, events, policy, expected) in [
+            ("ServiceAccount", ALL, "hook-succeeded", Some("create, patch, smoke")),
+            ("ConfigMap", "pre-install,pre-upgrade", "before-hook-creation, hook-succeeded", Some("create")),
+            ("Secret", "pre-install,pre-delete", "hook-succeeded", Some("create")),
+            ("Secret", "post-upgrade", "hook-succeeded", Some("patch, smoke")),
+            ("Secret", "post-install", "hook-failed", None),
+            ("Secret", "pre-install", "before-hook-creation", None),
+            ("Namespace", ALL, "hook-succeeded", None),
+        ] {
+            let hook = |kind: &str, name: &str, events: &str| {
+                let (version, spec) = match kind {
+                    "Job" => (
+                        "batch/v1",
+                        ", spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: a}]}}}",
+                    ),
+                    "Pod" => ("v1", ", spec: {containers: [{name: a, image: a}]}"),
+                    _ => ("v1", ""),
+                };
+                let annotations = format!("helm.sh/hook: '{events}', helm.sh/hook-delete-policy: '{policy}'");
+                format!(
+                    "{{apiVersion: {version}, kind: {kind}, metadata: {{name: {name}, annotations: {{{annotations}}}}}{spec}}}\n---\n"
+                )
+            };
+            let mut text = hook(kind, "account", events);
+            text.extend(runs.map(|(kind, name, events)| hook(kind, name, events)));
+            let file = read_file("a.yaml", text.as_bytes(), &Scopes::new("shop"));
+            assert_eq!(file.complaints, []);
+            let short = |names: &str| names.replace("shop/job/", "").replace("shop/pod/", "");
+            let needed: Vec<(usize, String)> =
+                needed_by(&file.manifests).iter().map(|(at, names)| (*at, short(names))).collect();
+            let expected: Vec<(usize, String)> = expected.into_iter().map(|names| (0, names.to_owned())).collect();
+            assert_eq!(needed, expected, "{kind} {events} {policy}");
+        }
+    }
+}
