@@ -148,7 +148,7 @@ pub use leadership::lease_name;
 use leading::{Parts, ReadingParts};
 pub use liveness::Liveness;
 use open_mirror::MirrorPlace;
-pub use plan_once::{Leaving, LeavingPlan, plan_leaving, plan_once};
+pub use plan_once::{Leaving, LeavingPlan, leave_finished, plan_leaving, plan_once};
 pub use rebuild::recollect;
 use requests::Requests;
 pub use source_dependency::LookRequest;

@@ -9,14 +9,16 @@ use serde_json::Value;
 use tracing::info;
 
 use super::autoscalers::Autoscalers;
+use super::finished_jobs::FinishedJobs;
+use super::leadership::lease_name;
 use super::on_outage::OnOutage;
 use super::planner::{Holds, Planner};
 use crate::cluster::{Cluster, ClusterError, Served};
 use crate::config::SourceConfig;
 use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::{
-    Commit, CommitId, Plan, PlanStep, Planned, Prunable, Reason, ReasonCode, Trigger, Wanted, allowed_by_trailer,
-    marks, prunable, too_many,
+    Commit, CommitId, Plan, PlanStep, Planned, Prunable, Reason, ReasonCode, RunFacts, Trigger, Wanted,
+    allowed_by_trailer, is_job, is_over, marks, prunable, too_many,
 };
 
 /// The number of kinds that are listed at once.
@@ -67,6 +69,29 @@ pub async fn plan_once(
     let prepared = planner.plan(wanted).await?;
     let planned = prepared.into_iter().map(|prepared| prepared.planned).collect();
     Ok(Plan::new(source.to_owned(), head.clone(), planned))
+}
+
+/// Takes out of a plan the Jobs and hooks that have run for their manifests and are gone, as the Lease of their source remembers
+/// them: they are not made again.
+pub async fn leave_finished(cluster: &Cluster, config: &SourceConfig, planned: &mut [Planned]) {
+    let is_made = |planned: &&mut Planned| {
+        let creates = matches!(&planned.step, PlanStep::Apply(apply) if apply.creates);
+        let manifest = &planned.wanted.manifest;
+        creates && (is_job(&manifest.key) || marks::annotation(&manifest.value(), marks::HOOK_RUN).is_some())
+    };
+    let mut made: Vec<&mut Planned> = planned.iter_mut().filter(is_made).collect();
+    if made.is_empty() {
+        return;
+    }
+    let finished = FinishedJobs::new(config.lease_namespace(), lease_name(&config.name));
+    finished.recall(cluster).await;
+    for one in &mut made {
+        let remembered = finished.recalled(&one.wanted.key);
+        let facts = RunFacts { remembered: remembered.as_deref(), installed: true, ..RunFacts::default() };
+        if is_over(&one.wanted, &facts) {
+            one.step = PlanStep::Unchanged;
+        }
+    }
 }
 
 /// Returns the objects of a source that its manifests do not mention: deleted, or left as they are, and why.

@@ -3,12 +3,15 @@
 
 use std::time::Duration;
 
-use belay_core::rollout::{Outcome, SourceState};
+use belay::config::SourceConfig;
+use belay::daemon::{leave_finished, plan_once};
+use belay_core::rollout::{Outcome, PlanStep, SourceState};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde_json::{Value, json};
 
 use crate::support::daemon::{World, deployment, image};
+use crate::the_number_of_pods_is_judged::wanted;
 
 fn job(name: &str, image: &str, fate: &str, more: &str) -> String {
     format!(
@@ -211,6 +214,27 @@ async fn one_that_was_complete_is_done_after_the_history_was_lost() {
     assert!(!is_made_again(&world, "once").await);
     assert_eq!(world.record(&first, "Job default/once").outcome, Outcome::Unchanged);
     world.until("it is synced", |source| source.state() == SourceState::Synced).await;
+}
+
+/// The Lease says so to `belay plan`, which has no history.
+#[tokio::test(start_paused = true)]
+async fn a_plan_does_not_make_one_again_that_was_complete() {
+    let (mut world, _) = one_that_is_complete("").await;
+    world.delete(&path("once")).await;
+    world.stop().await;
+    let cluster = belay::cluster::Cluster::new(world.client.clone(), world.clock.clone());
+    let config = SourceConfig { name: "shop".to_owned(), ..SourceConfig::of("") };
+    let step = async |text: &str| {
+        let wanted = wanted(text);
+        let head = wanted.commit.id.clone();
+        let mut plan = plan_once(&cluster, "shop", &head, vec![wanted]).await.unwrap();
+        leave_finished(&cluster, &config, &mut plan.planned).await;
+        plan.planned[0].step.clone()
+    };
+    let text = job("once", "once:1", EXITS, "");
+    assert_eq!(step(&text).await, PlanStep::Unchanged);
+    assert!(matches!(step(&text.replace("once:1", "once:2")).await, PlanStep::Apply(_)), "it has not run for this");
+    assert!(matches!(step(&text.replace("name: once", "name: other")).await, PlanStep::Apply(_)));
 }
 
 #[tokio::test(start_paused = true)]

@@ -21,7 +21,7 @@ use crate::cli::worktree::folder::{self, Folder};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError};
 use crate::config::SourceConfig;
-use crate::daemon::{Leaving, LeavingPlan, capabilities, plan_leaving, plan_once};
+use crate::daemon::{Leaving, LeavingPlan, capabilities, leave_finished, plan_leaving, plan_once};
 use crate::git::WorkingCopy;
 use crate::render::{Capabilities, IGNORE_FILE, MemoryTree, SourcePaths, Unit};
 use belay_core::manifest::{Colour, Complaint, File, Scopes, is_manifest, render};
@@ -109,6 +109,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     let unreadable = complaints.iter().any(|complaint| complaint.object.is_none());
     let leaving = Leaving { config: &of_source, commit: &commit, mentioned: &mentioned, unreadable };
     let Plan { source, head, mut planned } = plan_once(&cluster, &of_source.name, &commit.id, wanted).await?;
+    leave_finished(&cluster, &of_source, &mut planned).await;
     let LeavingPlan { planned: left, beyond_limit } = plan_leaving(&cluster, leaving).await?;
     planned.extend(left);
     let plan = Plan::new(source, head, planned);
