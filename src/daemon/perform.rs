@@ -16,7 +16,7 @@ use super::prepared::Prepared;
 use super::prune::{self, PrunePlan};
 use super::recheck::Recheck;
 use super::reported::named;
-use super::state::{Effect, Event, Source, Start, on, search_on};
+use super::state::{Effect, Event, Source, Start, not_written_down, on, search_on};
 use super::status::set;
 use super::task_result::{CheckResult, TaskResult};
 use belay_core::manifest::ObjectKey;
@@ -257,7 +257,7 @@ impl Source {
                 warn!(objects = prepared.len(), %error, "failed to write down what is to be done, trying again");
                 self.context.mend(&error);
                 for one in prepared {
-                    self.state.drift.recheck_later(&one.planned.wanted.key, Instant::now());
+                    not_written_down(&mut self.state, &one, Instant::now());
                 }
                 Vec::new()
             }

@@ -26,11 +26,21 @@ impl RolloutTask {
     ) -> Result<Outcome, Cancelled> {
         let FailedRollout { reason, observed, written } = failed;
         self.patience.is_going_back = true;
+        self.take_present_configuration();
         if let (Some(observed), Some(_)) = (observed, &live) {
             self.context.save_evidence(self.record, &reason, &observed.evidence).await;
         }
         let plan = Box::pin(plan_rollback(self, reason, live.as_deref())).await?;
         self.roll_back_by(plan, live.unwrap_or_default(), written).await
+    }
+
+    /// Takes the configuration that the repository has by now: what changed before the verdict did not help, and lets the
+    /// failed manifest in no second time.
+    fn take_present_configuration(&mut self) {
+        let (desired, wanted) = (self.context.repository.desired(), &mut self.planned.wanted);
+        if desired.hash(&wanted.key).is_some_and(|hash| hash.to_string() == wanted.hash) {
+            wanted.config = desired.configuration_of(&wanted.key);
+        }
     }
 
     /// Carries out a plan about the object as it is; `written` is the baseline of the write that went back, if it was

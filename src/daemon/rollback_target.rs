@@ -1,14 +1,18 @@
 //! The target of a failed workload's rollback: the revision that was complete last, else one that the cluster has, else
 //! Git's, else the one that the rollout replaced.
 
+use std::sync::Arc;
+
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tracing::warn;
 
+use super::context::Context;
 use super::repository::Repository;
 use super::rollout_task::{Cancelled, RolloutTask};
 use super::unhealthy::Unhealthy;
 use crate::history::Query;
+use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
     CommitId, Known, NoRollbackTarget, Outcome, Revision, RollbackTarget, TemplateMarks, rollback_target,
     same_template, template,
@@ -91,13 +95,21 @@ async fn from_git(work: &RolloutTask, unwell: &Unhealthy) -> Option<Known> {
     });
     let mut failed = unwell.clone();
     failed.extend(records);
-    let (key, commit) = (wanted.key.clone(), wanted.commit.id.clone());
+    let (context, key, commit) = (Arc::clone(&work.context), wanted.key.clone(), wanted.commit.id.clone());
     let ask = move |repository: &Repository| {
         repository.good_before(&key, &commit, |former, _| {
-            failed.has_manifest(&former.commit.id, &former.manifest.hash.to_string())
+            let hash = former.manifest.hash.to_string();
+            failed.has_manifest(&former.commit.id, &hash) || rolled_nothing_out(&context, &key, &former.commit.id)
         })
     };
     let former = work.context.ask_git(ask).await?;
     let template = template(&former.manifest.value())?.clone();
     Some(Known { commit: Some(former.commit.id.clone()), marks: TemplateMarks::of(&former.commit), template })
+}
+
+/// Returns true when a commit changed an object and left its template as it was: an older version stands for that template.
+fn rolled_nothing_out(context: &Context, key: &ObjectKey, commit: &CommitId) -> bool {
+    let query = Query { commit: Some(commit.to_string()), ..Query::of(&context.config.name, key) };
+    let records = context.history.records(&query).unwrap_or_default();
+    !records.is_empty() && records.iter().all(|record| !record.rolls_out && record.outcome == Outcome::Complete)
 }

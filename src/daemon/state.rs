@@ -41,7 +41,7 @@ mod tests;
 mod unhealthy_workloads;
 
 pub(super) use drift::DEBOUNCE;
-pub(super) use drift_events::{found_in_sync, quiet, search_on};
+pub(super) use drift_events::{found_in_sync, not_written_down, quiet, search_on};
 pub(super) use event::{Effect, Event, HeadSeen, Start};
 pub(super) use fetch_events::in_the_way;
 pub(super) use known::{ByHand, Rollout, Rollouts, Settings, State};

@@ -159,6 +159,8 @@ impl Source {
             self.note_suspension(key, live);
         }
         if resumed {
+            // It was told before that it differs; from here on that is put right.
+            self.state.drift.reported.remove(key);
             self.take_up_revisions(key, live);
         }
         if Workload::of(key).is_some() {

@@ -80,6 +80,18 @@ impl Disputes {
         }
     }
 
+    /// Counts the last correction of these fields no more: it was not made.
+    pub fn take_back(&mut self, key: &ObjectKey, fields: &[ForeignField]) {
+        let Some(known) = self.objects.get_mut(key) else { return };
+        for field in fields {
+            if let Some(corrections) = known.get_mut(field) {
+                corrections.times = corrections.times.saturating_sub(1);
+            }
+        }
+        known.retain(|_, corrections| corrections.times > 0);
+        self.objects.retain(|_, fields| !fields.is_empty());
+    }
+
     /// Counts so many corrections of a rollout, from a time on.
     pub fn count_many(&mut self, key: &ObjectKey, dispute: &Dispute, now: Instant) {
         self.count(key, &dispute.fields, now);

@@ -26,6 +26,9 @@ const SEARCH_AGAIN: Backoff = Backoff::between(Duration::from_secs(30), Duration
 /// The command itself gives up after 5 minutes, if nobody said otherwise.
 const ROLLED_FOR: Duration = Duration::from_mins(10);
 
+/// The wait before a correction is tried again that the history could not take.
+const NOT_WRITTEN: Duration = Duration::from_secs(5);
+
 /// Looks into the objects whose time has come. Nothing is compared while a head is planned, or another comparison is
 /// under way.
 pub fn look_into(state: &mut State, now: Instant) -> Vec<Effect> {
@@ -228,11 +231,7 @@ fn name_writer(prepared: &mut Prepared) {
 /// rarer each time.
 fn may_correct(state: &mut State, prepared: &Prepared, effects: &mut Vec<Effect>, now: Instant) -> bool {
     let key = &prepared.planned.wanted.key;
-    let unknown = || {
-        let manager = prepared.last_writer.clone().unwrap_or_else(|| UNKNOWN_MANAGER.to_owned());
-        vec![ForeignField { path: String::new(), manager }]
-    };
-    let fields = if prepared.foreign.is_empty() { unknown() } else { prepared.foreign.clone() };
+    let fields = corrected_fields(prepared);
     let next = state.drift.disputes.next(key, &fields, now);
     match next {
         Some(at) => drop(state.drift.later.insert(key.clone(), at)),
@@ -242,6 +241,23 @@ fn may_correct(state: &mut State, prepared: &Prepared, effects: &mut Vec<Effect>
         effects.push(Effect::Disagree { key: key.clone(), dispute: Some(dispute) });
     }
     next.is_none()
+}
+
+fn corrected_fields(prepared: &Prepared) -> Vec<ForeignField> {
+    if !prepared.foreign.is_empty() {
+        return prepared.foreign.clone();
+    }
+    let manager = prepared.last_writer.clone().unwrap_or_else(|| UNKNOWN_MANAGER.to_owned());
+    vec![ForeignField { path: String::new(), manager }]
+}
+
+/// Takes the news that a correction could not be written down: it was not made, and is tried again soon.
+pub fn not_written_down(state: &mut State, prepared: &Prepared, now: Instant) {
+    let key = &prepared.planned.wanted.key;
+    if matches!(prepared.planned.wanted.trigger, Trigger::Drift(_)) {
+        state.drift.disputes.take_back(key, &corrected_fields(prepared));
+    }
+    state.drift.recheck_after(key.clone(), NOT_WRITTEN, now);
 }
 
 /// Ends a disagreement about an object that is as in the head: after a while, with another check.

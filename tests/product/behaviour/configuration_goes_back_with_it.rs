@@ -182,3 +182,65 @@ async fn a_secret_goes_back_and_shows_no_value() {
         assert!(!told.contains(value), "{value} is shown");
     }
 }
+
+/// The store goes back to before the hold: the ConfigMap is held again with its workload, and nobody is said to have let
+/// it in. Whoever takes the holds off then is obeyed.
+#[tokio::test(start_paused = true)]
+async fn what_the_cluster_lost_is_held_again_until_somebody_takes_it_off() {
+    let mut world = World::embedded().await;
+    world.repository.write("settings.yaml", config_map("settings", "1"));
+    world.repository.write("web.yaml", reads(&deployment("web", "web:1", "")));
+    let good = world.repository.commit("First version");
+    world.repository.push();
+    world.start();
+    world.through(&good).await;
+    world.repository.write("settings.yaml", config_map("settings", "2"));
+    world.repository.write("web.yaml", reads(&broken("web", "never-ready")));
+    let bad = world.repository.commit("Other settings, and broken");
+    world.repository.push();
+    world.until("it is under way", |source| !source.under_way.is_empty()).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let backup = world.cluster.as_ref().unwrap().back_up();
+    world.through(&bad).await;
+    world.cluster.as_mut().unwrap().restore(&backup).await;
+    tokio::time::sleep(Duration::from_mins(3)).await;
+    world.until("all is quiet", |source| source.settled && source.held.len() == 2).await;
+    assert_eq!((value(&world).await, image(&world.get(&path_of("web")).await.unwrap())), ("1".to_owned(), "web:1"));
+    assert!(world.records().iter().all(|record| record.trigger != Trigger::Retry), "{:#?}", world.records());
+    let off = json!({"metadata": {"annotations": {"belay.dev/hold": null}}});
+    world.patch(&path_of("web"), "kubectl-annotate", &off).await;
+    world.until("it is tried again", |source| !source.under_way.is_empty()).await;
+    let tried = world.records().into_iter().any(|record| record.trigger == Trigger::Retry);
+    assert!(tried, "{:#?}", world.records());
+}
+
+/// A commit changes what a workload reads while a bad version of it is rolled out: that did not help it, and the version
+/// stays held after its verdict.
+#[tokio::test(start_paused = true)]
+async fn what_changed_before_the_verdict_lets_nothing_in() {
+    for on_failure in [OnFailure::RollBack, OnFailure::RollBackCommit] {
+        let mut world = World::embedded().await;
+        world.config.on_failure = on_failure;
+        world.repository.write("settings.yaml", config_map("settings", "1"));
+        world.repository.write("web.yaml", reads(&deployment("web", "web:1", "")));
+        let good = world.repository.commit("First version");
+        world.repository.push();
+        world.start();
+        world.through(&good).await;
+        let bad = world.push("web.yaml", &reads(&broken("web", "never-ready")), "Broken");
+        world.until("it is under way", |source| !source.under_way.is_empty()).await;
+        let other = world.push("settings.yaml", &config_map("settings", "2"), "Other settings");
+        world.through(&other).await;
+        tokio::time::sleep(Duration::from_mins(2)).await;
+        world.until("all is quiet", |source| source.settled).await;
+        let of_web: Vec<Record> =
+            world.records().into_iter().filter(|record| record.object.kind == "Deployment").collect();
+        assert_eq!(of_web.len(), 2, "{on_failure:?}: {of_web:#?}");
+        let hold = Hold::on(&world.get(&path_of("web")).await.unwrap()).expect("it is held");
+        assert_eq!(hold.commit.as_str(), bad);
+        // A later change may help it.
+        let later = world.push("settings.yaml", &config_map("settings", "3"), "Once more");
+        world.until("it is tried again", |source| source.under_way.keys().any(|key| key.kind == "Deployment")).await;
+        world.through(&later).await;
+    }
+}

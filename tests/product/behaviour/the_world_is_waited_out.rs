@@ -364,11 +364,12 @@ async fn what_people_do_while_the_disk_is_full_is_put_right_afterwards() {
     let by_hand = json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "web:hand"}]}}}});
     world.patch(&path_of("web"), "kubectl", &by_hand).await;
     world.delete(&path_of("db")).await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    tokio::time::sleep(Duration::from_mins(3)).await;
+    assert_eq!(world.status().disagreements().count(), 0, "nobody has put anything right yet");
     full_disk::empty(&folder);
     world.through(&second).await;
-    world.until("it is synced", |source| source.summary() == "synced (3 complete)").await;
-    tokio::time::sleep(Duration::from_secs(10)).await;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert_eq!(world.status().summary(), "synced (3 complete)");
     assert_eq!(image(&world.get(&path_of("web")).await.unwrap()), "web:1");
     assert!(world.get(&path_of("db")).await.is_some(), "it is made again");
 }

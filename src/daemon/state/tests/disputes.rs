@@ -3,6 +3,7 @@
 use super::*;
 use crate::daemon::dispute::Dispute;
 use crate::daemon::state::disputes::Disputes;
+use crate::daemon::state::drift_events::not_written_down;
 use belay_core::rollout::ForeignField;
 
 fn field(path: &str, manager: &str) -> ForeignField {
@@ -67,6 +68,21 @@ async fn a_disagreement_is_said_until_it_has_been_quiet_for_long_enough() {
     // A writer that writes every two minutes writes again.
     assert_eq!(said(&disputes, start + 599 * S), Some((4, 599, 10)));
     assert_eq!(said(&disputes, start + 600 * S), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_could_not_be_written_down_was_not_corrected() {
+    let (mut state, start) = (state(), Instant::now());
+    for second in 0..60 {
+        let drifted = Prepared { foreign: image(), ..prepared(WEB, drift(), apply_beside) };
+        let at = start + second * S;
+        let effects = words(&mut state, Event::Checked { plan: 1, prepared: vec![drifted] }, at);
+        assert_eq!(effects, ["resume [], begin [], correct [web for drift]"], "{second}");
+        let drifted = Prepared { foreign: image(), ..prepared(WEB, drift(), apply_beside) };
+        not_written_down(&mut state, &drifted, at);
+    }
+    assert_eq!(state.drift.disputes, Disputes::default());
+    assert_eq!(rechecks(&state, start), [("web", 5.0)]);
 }
 
 #[tokio::test(start_paused = true)]

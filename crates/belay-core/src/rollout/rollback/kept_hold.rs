@@ -1,10 +1,10 @@
 //! A hold as it was known last, kept beside the cluster. It is in force if the cluster has lost it: the object was
 //! deleted, somebody else created it again, or the cluster's store was set back to an older state.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::target::RollbackTarget;
-use crate::rollout::{Hold, TemplateMarks, marks, template};
+use crate::rollout::{Hold, TemplateMarks, marks, template, template_hash};
 
 /// A hold, and the further facts for creating the object again with it.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,7 +17,8 @@ pub struct KeptHold {
     pub marks: TemplateMarks,
     /// The object that has the hold; empty before it was written.
     pub uid: String,
-    /// The generation that the object had when it was first seen with the hold.
+    /// The generation that the object had when it was first seen with the hold; of an object without one, a number below
+    /// zero that tells its content.
     pub generation: i64,
 }
 
@@ -28,14 +29,16 @@ impl KeptHold {
         let hold = Hold::on(live)?;
         let template = template(live).filter(|present| hold.is_about(present)).cloned();
         let (marks, uid) = (TemplateMarks::on(live), marks::uid(live).to_owned());
-        Some(KeptHold { hold, template, marks, uid, generation: marks::generation(live) })
+        Some(KeptHold { hold, template, marks, uid, generation: version(live) })
     }
 
     /// Returns the hold to keep when this one is seen after `before`. A template that is known stays known.
     #[must_use]
     pub fn after(self, before: Option<&KeptHold>) -> KeptHold {
         let Some(before) = before.filter(|before| before.hold == self.hold) else { return self };
-        let generation = if before.uid == self.uid { before.generation } else { self.generation };
+        // A lower generation is that of a cluster whose store was set back since.
+        let is_younger = self.generation > before.generation && before.generation > 0;
+        let generation = if before.uid == self.uid && is_younger { before.generation } else { self.generation };
         if self.template.is_some() {
             return KeptHold { generation, ..self };
         }
@@ -56,8 +59,27 @@ impl KeptHold {
     #[must_use]
     pub fn is_lost_on(&self, live: &Value) -> bool {
         let is_the_same = !self.uid.is_empty() && self.uid == marks::uid(live);
-        Hold::on(live).as_ref() != Some(&self.hold) && !(is_the_same && marks::generation(live) >= self.generation)
+        let is_as_it_was =
+            if self.generation < 0 { version(live) == self.generation } else { version(live) >= self.generation };
+        Hold::on(live).as_ref() != Some(&self.hold) && !(is_the_same && is_as_it_was)
     }
+}
+
+/// Returns the generation of an object; below zero, for one without, what tells its content.
+fn version(live: &Value) -> i64 {
+    let generation = marks::generation(live);
+    if generation > 0 {
+        return generation;
+    }
+    let content: Map<String, Value> = live
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(field, _)| !matches!(field.as_str(), "metadata" | "status"))
+        .map(|(field, value)| (field.clone(), value.clone()))
+        .collect();
+    let hash = u64::from_str_radix(&template_hash(&Value::Object(content)), 16).unwrap_or_default();
+    -i64::try_from(hash >> 1).unwrap_or(i64::MAX).max(1)
 }
 
 #[cfg(test)]
@@ -99,6 +121,31 @@ mod tests {
         ] {
             assert_eq!(kept.is_lost_on(&live), expected, "{case}");
         }
+    }
+
+    /// A ConfigMap has no generation: one that is as it was has been released, and one with another content was set back.
+    #[test]
+    fn what_has_no_generation_is_told_by_its_content() {
+        let hold = hold();
+        let map = |data: &str, hold: Option<&Hold>| {
+            let annotations = hold.map(|hold| json!({marks::HOLD: hold.to_annotation()})).unwrap_or_default();
+            json!({"kind": "ConfigMap", "metadata": {"uid": "1", "annotations": annotations}, "data": {"A": data}})
+        };
+        let kept = KeptHold::on(&map("one", Some(&hold))).unwrap();
+        assert!(!kept.is_lost_on(&map("one", None)), "somebody took it off");
+        assert!(kept.is_lost_on(&map("two", None)), "the store was set back");
+        let drifted = KeptHold::on(&map("three", Some(&hold))).unwrap().after(Some(&kept));
+        assert!(drifted.is_lost_on(&map("one", None)) && !drifted.is_lost_on(&map("three", None)));
+    }
+
+    #[test]
+    fn a_hold_that_was_written_again_after_a_restore_can_be_taken_off() {
+        let kept = KeptHold::on(&live("1", 7, "web:1", Some(&hold()))).unwrap();
+        let again = KeptHold::on(&live("1", 4, "web:1", Some(&hold()))).unwrap().after(Some(&kept));
+        assert!(kept.is_lost_on(&live("1", 4, "web:1", None)));
+        assert!(!again.is_lost_on(&live("1", 4, "web:1", None)), "somebody took it off");
+        let later = KeptHold::on(&live("1", 9, "web:1", Some(&hold()))).unwrap().after(Some(&again));
+        assert!(later.is_lost_on(&live("1", 3, "web:2", None)), "the store was set back once more");
     }
 
     #[test]
