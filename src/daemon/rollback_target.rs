@@ -41,6 +41,7 @@ pub(super) async fn find_target(
     // The failed commit's own template is no target, whatever others have added to it.
     let own = |revision: &Revision| revision.marks.commit.as_deref() == Some(wanted.commit.id.as_str());
     revisions.retain(|revision| !own(revision) || same_template(&revision.template, &failing));
+    let good = good.map(|good| another_daemons(work, &revisions, &failing).unwrap_or(good));
     let none = match rollback_target(&failing, good.as_ref(), &revisions, &[]) {
         Ok(found) => return Ok(Ok(found)),
         Err(_) if left_out > 0 => NoRollbackTarget::NoneWell,
@@ -54,6 +55,18 @@ pub(super) async fn find_target(
         return Ok(Err(none));
     }
     Ok(rollback_target(&failing, None, &revisions, &before).map_err(|all| if left_out > 0 { none } else { all }))
+}
+
+/// Returns the revision that the failed one replaced, if another daemon has rolled it out: the history of this one knows
+/// only what was good before.
+fn another_daemons(work: &RolloutTask, revisions: &[Revision], failing: &Value) -> Option<Known> {
+    let (context, key) = (&work.context, &work.planned.wanted.key);
+    let others = revisions.iter().filter(|revision| !revision.failed && !same_template(&revision.template, failing));
+    let Revision { template, marks, .. } = others.max_by_key(|revision| revision.number)?;
+    let commit = marks.commit().filter(|commit| context.commit(commit).is_some())?;
+    let is_unknown = !context.recorded(key, commit.as_str()).rolled_out
+        && context.last_good(key).is_none_or(|good| !same_template(&good.template, template));
+    is_unknown.then(|| Known { template: template.clone(), commit: Some(commit), marks: marks.clone() })
 }
 
 /// Returns the newest template that was seen complete, of another commit than the failed one. Where whole commits go back,

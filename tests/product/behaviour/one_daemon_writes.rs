@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::support::daemon::{World, broken, deployment, image, path_of};
 use crate::support::tap::{Fate, Tap};
+use crate::support::workloads::KINDS;
 
 const LEASE: &str = "apis/coordination.k8s.io/v1/namespaces/default/leases/belay-shop";
 
@@ -171,4 +172,37 @@ async fn a_lease_of_68_years_is_believed_for_minutes() {
     let took = world.clock.now().duration_since(before).as_secs();
     assert!((180..240).contains(&took), "{took} s");
     assert_eq!(holder(&world.get(LEASE).await.unwrap()), "one");
+}
+
+/// Two daemons lead by turns, each with a history of its own: a failure goes back to what ran before it, also where the
+/// other one had rolled that out.
+#[tokio::test(start_paused = true)]
+async fn what_the_other_had_rolled_out_is_gone_back_to() {
+    for kind in KINDS.into_iter().filter(|kind| kind.name != "ReplicationController") {
+        let mut world = World::embedded().await;
+        let (state, others) = (world.repository.beside("state"), world.repository.beside("others"));
+        let apart = world.repository.beside("apart");
+        let push = |world: &mut World, version: u32, fate: &str| {
+            world.push("web.yaml", &kind.manifest(&format!("web:{version}"), fate), &format!("Version {version}"))
+        };
+        let first = push(&mut world, 1, "ready");
+        world.start();
+        world.through(&first).await;
+        world.stop().await;
+        std::fs::rename(&state, &apart).unwrap();
+        world.start();
+        for version in 2..=4 {
+            let good = push(&mut world, version, "ready");
+            world.through(&good).await;
+        }
+        world.stop().await;
+        std::fs::rename(&state, &others).unwrap();
+        std::fs::rename(&apart, &state).unwrap();
+        let bad = push(&mut world, 5, "never-ready");
+        world.start();
+        world.through(&bad).await;
+        let live = world.get(&kind.path()).await.unwrap();
+        assert_eq!(image(&live), "web:4", "{kind:?}: {:#?}", world.records());
+        assert_eq!(world.record(&bad, &kind.object()).outcome, Outcome::RolledBack, "{kind:?}");
+    }
 }
