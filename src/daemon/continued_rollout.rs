@@ -31,7 +31,13 @@ impl State {
         let settled = prepared.live.as_ref().is_some_and(|live| live.settled);
         let was_suspended = prepared.recorded.was_suspended();
         let goes_on = !prepared.recorded.has_ended && !settled;
-        known || prepared.is_unfinished(&self.settings.source) && (was_suspended || goes_on)
+        known || prepared.is_unfinished(&self.settings.source) && (was_suspended || goes_on || self.releases(prepared))
+    }
+
+    /// Returns true when a plan takes the hold off a workload: its manifest is not complete before the workload is.
+    fn releases(&self, prepared: &Prepared) -> bool {
+        let is_held = self.live.get(&prepared.planned.wanted.key).is_some_and(|facts| facts.hold.is_some());
+        is_held && matches!(&prepared.planned.step, PlanStep::Apply(apply) if !apply.keeps_hold && !apply.rolls_out)
     }
 
     /// Returns true when the plan for a workload takes the place of a change of its number of pods that was under way.

@@ -176,7 +176,12 @@ fn helm_shows_no_short_literal_of_helpers_no_prose_and_no_schema() {
         ("a.yaml", secret("{{ include \"pin\" . }}"), "", "executing \"pin\" at <mustToDate"),
         ("a.yaml", secret("{{ fail (include \"outer\" .) }}"), "", "execution error at (web/templates/a.yaml:5:8)"),
         ("a.yaml", secret("{{ atoi (include \"pw\" .) | required \"no size\" }}{{ fail \"no size\" }}"), "", "no size"),
-        ("a.yaml", secret("{{ fail (.Files.Get \"notes.md\") }}"), "notes.md", "execution error at (web/templates/a.yaml:5:8)"),
+        (
+            "a.yaml",
+            secret("{{ fail (.Files.Get \"notes.md\") }}"),
+            "notes.md",
+            "execution error at (web/templates/a.yaml:5:8)",
+        ),
         (
             "a.yaml",
             secret("{{ range $path, $_ := .Files.Glob \"*\" }}{{ $.Files.Get $path | fail }}{{ end }}"),

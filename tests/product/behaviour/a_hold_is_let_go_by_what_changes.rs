@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use belay_core::rollout::{Hold, Outcome, Trigger, marks};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::daemon::{World, broken, deployment, image, path_of};
 use crate::support::tap::{Fate, Went};
@@ -187,4 +187,38 @@ async fn held(more: &str) -> (World, String) {
 
 fn settings(value: &str) -> String {
     format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: settings\ndata:\n  A: \"{value}\"\n")
+}
+
+/// The bad commit is reverted while the workload is not well on its last good revision: the commit is complete when the
+/// workload is.
+#[tokio::test(start_paused = true)]
+async fn a_revert_is_complete_when_the_workload_is() {
+    for kind in KINDS.into_iter().filter(|kind| kind.name != "ReplicationController") {
+        let mut world = World::embedded().await;
+        let good = world.push("web.yaml", &kind.manifest("web:1", "ready"), "First version");
+        world.start();
+        world.through(&good).await;
+        let bad = world.push("web.yaml", &kind.manifest("web:2", "never-ready"), "Broken");
+        world.through(&bad).await;
+        let suspend = |why: Value| json!({"metadata": {"annotations": {"belay.dev/suspend": why}}});
+        world.patch(&kind.path(), "kubectl-annotate", &suspend(json!("an incident"))).await;
+        let gone = json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "web:2:404"}]}}}});
+        world.patch(&kind.path(), "kubectl-set", &gone).await;
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        world.patch(&kind.path(), "kubectl-annotate", &suspend(Value::Null)).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let revert = world.push("web.yaml", &kind.manifest("web:1", "ready"), "Revert");
+        world.through(&revert).await;
+        let pods = world.list("api/v1/namespaces/default/pods").await;
+        let is_well = |pod: &Value| pod["status"]["containerStatuses"][0]["ready"] == true && image_of(pod) == "web:1";
+        let all_well = !pods.is_empty() && pods.iter().all(is_well);
+        let complete = world.record(&revert, &kind.object()).outcome == Outcome::Complete;
+        assert_eq!(complete, all_well, "{kind:?}: {pods:#?} {:#?}", world.records());
+        // The controller of a StatefulSet waits for the pod that can't be pulled: somebody has to delete it.
+        assert_eq!(complete, kind.name != "StatefulSet", "{kind:?}");
+    }
+}
+
+fn image_of(pod: &Value) -> &str {
+    pod["spec"]["containers"][0]["image"].as_str().unwrap_or_default()
 }
