@@ -27,7 +27,10 @@ pub fn states_are_true(run: &Run) -> Vec<Finding> {
     let fine = head.objects.iter().all(|(key, want)| is_fine(run, key, want));
     // With a controller it may disagree for a while after that has gone.
     let disagrees = run.acting(Actor::Controller).any(|acting| acting.to + 660_000 > run.still);
-    if head.broken.is_empty() && fine && run.hands.is_empty() && !disagrees {
+    // One that failed when its manifest had left stays held, and that is told.
+    let mut left = run.live.iter().filter(|(key, _)| is_workload(key) && !head.objects.contains_key(*key));
+    let holds_an_orphan = left.any(|(_, live)| hold(live).is_some());
+    if head.broken.is_empty() && fine && run.hands.is_empty() && !disagrees && !holds_an_orphan {
         findings.demand(state == "synced", || format!("all is as the head says, and the source is {state}: {shop}"));
     }
     orphans(run, &mut findings);

