@@ -173,8 +173,7 @@ impl Stage {
     /// Waits until belay has settled on the head; whether it did within its time. The second source may wait for the first
     /// one for good.
     pub async fn settle(&mut self) -> bool {
-        /// A pod of an earlier revision may hold up a StatefulSet on both ways, for `outage_timeout` and a deadline each.
-        const LONGEST: Duration = Duration::from_mins(40);
+        const LONGEST: Duration = Duration::from_mins(20);
         const SECOND: Duration = Duration::from_mins(10);
         /// The longest until a refused object is tried again.
         const REFUSED: Duration = Duration::from_secs(305);
