@@ -130,7 +130,9 @@ fn gone(run: &Run, findings: &mut Findings) {
     for key in before.into_iter().filter(|key| !head.objects.contains_key(*key)) {
         let unreadable = !head.broken.is_empty();
         let live = run.live.get(key);
-        if run.scenario.style.prune && !unreadable {
+        // One that a person made anew is that person's until belay has applied it again.
+        let is_anothers = run.hands_on(key).any(|handled| matches!(handled.hand, Hand::Replace));
+        if run.scenario.style.prune && !unreadable && !is_anothers {
             findings.demand(live.is_none(), || format!("{key:?} has left the repository and is still there"));
         }
     }
