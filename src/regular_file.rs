@@ -30,7 +30,7 @@ pub fn make_regular(path: &Path) -> Result<File> {
 
 fn opened(options: &mut OpenOptions, path: &Path) -> Result<File> {
     let file = options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path).map_err(|error| {
-        // Of a socket, and of a pipe without a reader, the system says that there is no such device.
+        // The system says of a socket, and of a pipe without a reader, that there is no such device.
         let irregular = std::fs::metadata(path).and_then(|found| check_regular(&found)).err();
         irregular.filter(|irregular| irregular.kind() == ErrorKind::InvalidInput).unwrap_or(error)
     })?;

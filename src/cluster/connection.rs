@@ -301,6 +301,18 @@ mod tests {
         assert_eq!(asked.load(Ordering::Relaxed), 2, "the request, and whether the server is ready");
     }
 
+    fn connector_to(server: String) -> Connector {
+        let of = server.clone();
+        Connector {
+            server,
+            stamp: Box::new(|| 0),
+            connect: Box::new(move || {
+                let config = kube::Config::new(of.parse().unwrap());
+                Box::pin(async move { Client::try_from(config).map_err(|error| error.to_string()) })
+            }),
+        }
+    }
+
     /// The answer is none, and the server's interim answers end when nobody waits for it any more.
     #[tokio::test]
     async fn interim_answers_without_end_are_given_up() {
@@ -314,16 +326,7 @@ mod tests {
             let sent = (0_u64..).take_while(|_| client.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").is_ok());
             sent.take(10_000_000).count()
         });
-        let of = server.clone();
-        let connector = Connector {
-            server,
-            stamp: Box::new(|| 0),
-            connect: Box::new(move || {
-                let config = kube::Config::new(of.parse().unwrap());
-                Box::pin(async move { Client::try_from(config).map_err(|error| error.to_string()) })
-            }),
-        };
-        let client = connect(connector).await.unwrap();
+        let client = connect(connector_to(server)).await.unwrap();
         let error = client.send(Request::get("/api").body(Body::empty()).unwrap()).await.unwrap_err();
         assert!(without_credentials(&error).contains("interim answers"), "{error:?}");
         let sent = tokio::task::spawn_blocking(move || sending.join().unwrap()).await.unwrap();
@@ -334,16 +337,7 @@ mod tests {
     async fn what_is_not_there_is_named_with_what_to_do() {
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let server = format!("http://127.0.0.1:{port}");
-        let of = server.clone();
-        let connector = Connector {
-            server: server.clone(),
-            stamp: Box::new(|| 0),
-            connect: Box::new(move || {
-                let config = kube::Config::new(of.parse().unwrap());
-                Box::pin(async move { Client::try_from(config).map_err(|error| error.to_string()) })
-            }),
-        };
-        let client = connect(connector).await.unwrap();
+        let client = connect(connector_to(server.clone())).await.unwrap();
         let error = client.send(Request::get("/api").body(Body::empty()).unwrap()).await.unwrap_err();
         let said = without_credentials(&error);
         for part in [server.as_str(), "refused", "see that it runs"] {

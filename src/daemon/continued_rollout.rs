@@ -34,10 +34,14 @@ impl State {
         known || prepared.is_unfinished(&self.settings.source) && (was_suspended || goes_on || self.releases(prepared))
     }
 
+    fn has_hold(&self, prepared: &Prepared) -> bool {
+        self.live.get(&prepared.planned.wanted.key).is_some_and(|facts| facts.hold.is_some())
+    }
+
     /// Returns true when a plan takes the hold off a workload: its manifest is not complete before the workload is.
     fn releases(&self, prepared: &Prepared) -> bool {
-        let is_held = self.live.get(&prepared.planned.wanted.key).is_some_and(|facts| facts.hold.is_some());
-        is_held && matches!(&prepared.planned.step, PlanStep::Apply(apply) if !apply.keeps_hold && !apply.rolls_out)
+        self.has_hold(prepared)
+            && matches!(&prepared.planned.step, PlanStep::Apply(apply) if !apply.keeps_hold && !apply.rolls_out)
     }
 
     /// Returns true when the plan for a workload takes the place of a change of its number of pods that was under way.
@@ -54,7 +58,7 @@ impl State {
         // A held object has gone back already. One that a person took back stays so, though the cluster has lost the hold:
         // nobody judges whether what that person chose is complete.
         let stays_undone = prepared.keeps_hold() && prepared.recorded.was_undone;
-        let held = stays_undone || self.live.get(&wanted.key).is_some_and(|facts| facts.hold.is_some());
+        let held = stays_undone || self.has_hold(prepared);
         // One that has become complete while it was suspended has no end in the books yet.
         let unfinished = prepared.is_unfinished(&self.settings.source) || prepared.recorded.was_suspended();
         if held || !unfinished || WorkloadDriver::of_object(&wanted.key).replaces_pods() {

@@ -17,7 +17,8 @@ use belay_core::rollout::{Baseline, Outcome, Reason, ReasonCode, is_hook_pod, ma
 const FIRST_STATUS: Duration = Duration::from_secs(10);
 
 impl RolloutTask {
-    /// Waits until an object of a custom kind says that it is well, or until a Pod that is a hook has ended. It is never rolled back, and keeps nobody waiting.
+    /// Waits until an object of a custom kind says that it is well, or until a Pod that is a hook has ended. It is never
+    /// rolled back, and keeps nobody waiting.
     pub(super) async fn wait_until_healthy(&mut self, mut live: Compact) -> Result<Outcome, Cancelled> {
         // A failure in its status from here on is about this write.
         let written = live.read();

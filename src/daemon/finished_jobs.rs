@@ -39,8 +39,8 @@ impl FinishedJobs {
         self.recalled.lock().unwrap_or_else(PoisonError::into_inner).get(&key.to_string()).cloned()
     }
 
-    /// Notes in the Lease that a Job was complete; `jobs` are those that the repository has, with its hooks. Without a Lease, or if
-    /// that fails, it is known from the history alone.
+    /// Notes in the Lease that a Job was complete; `jobs` are those that the repository has, with its hooks. Without a
+    /// Lease, or if that fails, it is known from the history alone.
     pub(super) async fn remember(&self, cluster: &Cluster, jobs: &BTreeSet<String>, key: &ObjectKey, hash: &str) {
         let _turn = self.writing.lock().await;
         let noted = async {

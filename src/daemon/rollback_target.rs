@@ -106,13 +106,13 @@ async fn from_git(work: &RolloutTask, unwell: &Unhealthy) -> Option<Known> {
         warn!(object = %wanted.key, %error, "failed to ask the history what has failed");
         Vec::new()
     });
-    let mut failed = unwell.clone();
-    failed.extend(records);
+    let no_targets = [unwell.clone(), records.into_iter().collect()];
     let (context, key, commit) = (Arc::clone(&work.context), wanted.key.clone(), wanted.commit.id.clone());
     let ask = move |repository: &Repository| {
         repository.good_before(&key, &commit, |former, _| {
             let hash = former.manifest.hash.to_string();
-            failed.has_manifest(&former.commit.id, &hash) || rolled_nothing_out(&context, &key, &former.commit.id)
+            no_targets.iter().any(|of| of.has_manifest(&former.commit.id, &hash))
+                || rolled_nothing_out(&context, &key, &former.commit.id)
         })
     };
     let former = work.context.ask_git(ask).await?;

@@ -29,18 +29,9 @@ pub(super) struct Unhealthy {
 
 impl FromIterator<Record> for Unhealthy {
     fn from_iter<I: IntoIterator<Item = Record>>(records: I) -> Unhealthy {
-        let mut unhealthy = Unhealthy::default();
-        unhealthy.extend(records);
-        unhealthy
-    }
-}
-
-impl Extend<Record> for Unhealthy {
-    fn extend<I: IntoIterator<Item = Record>>(&mut self, records: I) {
-        for record in records {
-            self.commits.insert(record.commit);
-            self.manifests.extend(record.manifest_hash);
-        }
+        let (commits, manifests): (_, Vec<Option<String>>) =
+            records.into_iter().map(|record| (record.commit, record.manifest_hash)).unzip();
+        Unhealthy { commits, manifests: manifests.into_iter().flatten().collect() }
     }
 }
 

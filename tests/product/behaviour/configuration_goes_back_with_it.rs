@@ -16,9 +16,8 @@ fn reads(manifest: &str) -> String {
     format!("{manifest}{READS}")
 }
 
-/// A good version of `names`, then one where those in `breaks` are broken, and the ConfigMap another.
-pub async fn failed(names: &[&str], breaks: &[&str]) -> (World, String) {
-    let mut world = World::embedded().await;
+/// Waits until a good version of `names` is complete, each of which reads the ConfigMap.
+async fn first_version(world: &mut World, names: &[&str]) {
     world.repository.write("settings.yaml", config_map("settings", "1"));
     for name in names {
         world.repository.write(format!("{name}.yaml"), reads(&deployment(name, "web:1", "")));
@@ -27,6 +26,12 @@ pub async fn failed(names: &[&str], breaks: &[&str]) -> (World, String) {
     world.repository.push();
     world.start();
     world.through(&good).await;
+}
+
+/// A good version of `names`, then one where those in `breaks` are broken, and the ConfigMap another.
+pub async fn failed(names: &[&str], breaks: &[&str]) -> (World, String) {
+    let mut world = World::embedded().await;
+    first_version(&mut world, names).await;
     world.repository.write("settings.yaml", config_map("settings", "2"));
     for name in breaks {
         world.repository.write(format!("{name}.yaml"), reads(&broken(name, "never-ready")));
@@ -188,12 +193,7 @@ async fn a_secret_goes_back_and_shows_no_value() {
 #[tokio::test(start_paused = true)]
 async fn what_the_cluster_lost_is_held_again_until_somebody_takes_it_off() {
     let mut world = World::embedded().await;
-    world.repository.write("settings.yaml", config_map("settings", "1"));
-    world.repository.write("web.yaml", reads(&deployment("web", "web:1", "")));
-    let good = world.repository.commit("First version");
-    world.repository.push();
-    world.start();
-    world.through(&good).await;
+    first_version(&mut world, &["web"]).await;
     world.repository.write("settings.yaml", config_map("settings", "2"));
     world.repository.write("web.yaml", reads(&broken("web", "never-ready")));
     let bad = world.repository.commit("Other settings, and broken");
@@ -221,12 +221,7 @@ async fn what_changed_before_the_verdict_lets_nothing_in() {
     for on_failure in [OnFailure::RollBack, OnFailure::RollBackCommit] {
         let mut world = World::embedded().await;
         world.config.on_failure = on_failure;
-        world.repository.write("settings.yaml", config_map("settings", "1"));
-        world.repository.write("web.yaml", reads(&deployment("web", "web:1", "")));
-        let good = world.repository.commit("First version");
-        world.repository.push();
-        world.start();
-        world.through(&good).await;
+        first_version(&mut world, &["web"]).await;
         let bad = world.push("web.yaml", &reads(&broken("web", "never-ready")), "Broken");
         world.until("it is under way", |source| !source.under_way.is_empty()).await;
         let other = world.push("settings.yaml", &config_map("settings", "2"), "Other settings");

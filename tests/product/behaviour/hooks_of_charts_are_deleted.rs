@@ -109,7 +109,7 @@ async fn one_that_is_only_for_the_installation_goes_for_good() {
     is_not_missed(&mut world).await;
 }
 
-/// What its Job needs stays for the next try.
+/// A hook that a failed Job needs stays for the next try.
 #[tokio::test(start_paused = true)]
 async fn it_stays_while_one_of_its_events_has_failed() {
     let Some((mut world, _)) = chart().await else { return };

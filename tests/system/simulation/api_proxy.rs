@@ -24,7 +24,7 @@ use super::findings::{
     after, hold, is_crashing, is_unwell, is_workload, key_of_path, path_of, pod_template, template, version,
 };
 use super::history_rows::{HistoryRows, Open};
-use super::run::Heard;
+use super::run::WatchReport;
 use super::watching;
 use crate::support::daemon::EPOCH;
 
@@ -84,7 +84,7 @@ struct Sky {
 #[derive(Default)]
 struct State {
     log: Vec<Exchange>,
-    heard: Vec<Heard>,
+    heard: Vec<WatchReport>,
     trap: Option<(u64, Done)>,
     /// The objects that a webhook or a quota refuses, by path.
     refused: BTreeMap<String, Actor>,
@@ -179,7 +179,7 @@ impl ApiProxy {
     }
 
     /// Returns everything that watches told of workloads.
-    pub fn take_heard(&self) -> Vec<Heard> {
+    pub fn take_heard(&self) -> Vec<WatchReport> {
         std::mem::take(&mut self.state.lock().unwrap().heard)
     }
 
@@ -194,7 +194,7 @@ impl ApiProxy {
         let key = (text(&live["kind"]), text(&live["metadata"]["name"]));
         if is_workload(&key) {
             let (at, process) = (self.now(), process.number);
-            let heard = Heard { process, at, key, version: version(live), is_unwell: is_unwell(live) };
+            let heard = WatchReport { process, at, key, version: version(live), is_unwell: is_unwell(live) };
             self.state.lock().unwrap().heard.push(heard);
         }
     }

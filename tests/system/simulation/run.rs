@@ -41,9 +41,9 @@ pub struct Life {
     pub twin: bool,
 }
 
-/// What a watch has told of a workload.
+/// A report of a watch about a workload.
 #[derive(Clone, Debug)]
-pub struct Heard {
+pub struct WatchReport {
     /// The process that heard it.
     pub process: usize,
     pub at: u64,
@@ -59,7 +59,7 @@ pub struct Run {
     pub commits: BTreeMap<String, PushedCommit>,
     pub pushed: Vec<Pushed>,
     pub wire: Vec<Exchange>,
-    pub heard: Vec<Heard>,
+    pub heard: Vec<WatchReport>,
     pub hands: Vec<Handled>,
     pub acting: Vec<ActorPeriod>,
     pub lives: Vec<Life>,
@@ -115,7 +115,7 @@ impl Run {
     }
 
     /// Returns what a process had heard of a workload last by a moment.
-    pub fn heard_of(&self, process: usize, key: &Key, by: u64) -> Option<&Heard> {
+    pub fn heard_of(&self, process: usize, key: &Key, by: u64) -> Option<&WatchReport> {
         let mut heard = self.heard.iter().filter(|heard| heard.at <= by).rev();
         heard.find(|heard| heard.process == process && heard.key == *key)
     }

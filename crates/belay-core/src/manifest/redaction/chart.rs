@@ -11,7 +11,7 @@ impl Redaction {
     pub fn hide_values(&mut self, name: &str, value: &Value) {
         match value {
             Value::Object(fields) => fields.iter().for_each(|(key, field)| {
-                self.hide_values(&if name.is_empty() { key.clone() } else { format!("{name}.{key}") }, field);
+                self.hide_values(&below(name, key), field);
             }),
             Value::Array(items) => items.iter().for_each(|item| self.hide_values(name, item)),
             scalar => {

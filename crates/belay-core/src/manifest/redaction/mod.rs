@@ -8,8 +8,8 @@ mod chart;
 #[cfg(test)]
 mod file_tests;
 mod files;
-mod included;
 mod kustomization;
+mod named_templates;
 mod secret_values;
 mod secrets;
 mod template;
@@ -23,8 +23,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 pub use files::FileContent;
-pub use included::ChartTemplates;
 pub use kustomization::{NamedFiles, files_of_kustomization};
+pub use named_templates::ChartTemplates;
 pub use secret_values::may_be_secret;
 pub use secrets::{short_keys, without_values};
 use tool_words::TOOL_WORDS;

@@ -83,7 +83,7 @@ impl Redaction {
             let end = end_of_literal(quoted);
             let literal = quoted[1..end].trim_end_matches(['"', '`']);
             let shortest = shortest(certainty);
-            // What joins and replaces parts of a text is no value.
+            // An argument that joins or replaces parts of a text is no value.
             let is_mark = certainty < Certainty::Certain && !literal.contains(char::is_alphanumeric);
             if naming == "printf" && !is_told(before) {
                 let parts = literal.split('%').enumerate().map(|(at, part)| without_verb(part, at > 0));

@@ -24,10 +24,10 @@ const READING: [&str; 6] = [".Get", ".GetBytes", ".Lines", ".Glob", ".AsConfig",
 #[derive(Debug, Default)]
 pub struct ChartTemplates {
     texts: Vec<String>,
-    /// What is defined, by name. The same name may be defined again.
-    defined: BTreeMap<String, Defined>,
+    /// The named templates (`define`). The same name may be defined again.
+    defined: BTreeMap<String, NamedTemplate>,
     /// The templates that Secrets include, and values that are templates.
-    included: Included,
+    included: IncludedTemplates,
     /// The beginnings of the paths that templates read.
     read: BTreeSet<String>,
     /// True when a template reads a path that is not written in it.
@@ -35,14 +35,14 @@ pub struct ChartTemplates {
 }
 
 #[derive(Debug, Default)]
-struct Defined {
+struct NamedTemplate {
     /// The text, and the part of it.
     places: Vec<(usize, Range<usize>)>,
-    included: Included,
+    included: IncludedTemplates,
 }
 
 #[derive(Debug, Default)]
-struct Included {
+struct IncludedTemplates {
     names: BTreeSet<String>,
     /// True when the name of one is not written, but made.
     any: bool,
@@ -139,7 +139,7 @@ impl ChartTemplates {
     }
 }
 
-impl Included {
+impl IncludedTemplates {
     /// Takes the names of an action.
     fn note(&mut self, action: &str) {
         let mut rest = action;
