@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
+use super::persisted::tell;
 use super::stored::Stored;
 use super::{GroupResource, Store};
 
@@ -44,7 +45,7 @@ impl Store {
             journal.settle(revision, &inner.everything());
         }
         if let Some(persistence) = persistence {
-            persistence.saved.send_replace(revision);
+            tell(&persistence.saved, inner.unsaved.visited(revision));
         }
     }
 }

@@ -26,8 +26,17 @@ struct StoredRecord {
 pub(super) struct Persistence {
     pub(super) journal: Mutex<Journal>,
     failed: CancellationToken,
-    /// The revision up to which everything is in the file.
-    pub(super) saved: Arc<watch::Sender<u64>>,
+    /// The last visit to the file that was told.
+    pub(super) saved: Arc<watch::Sender<Saved>>,
+}
+
+/// The content of the file after a visit.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Saved {
+    /// The number of the visit. Two tasks may tell of their visits in the other order.
+    visit: u64,
+    /// Everything up to this revision is in the file.
+    revision: u64,
 }
 
 /// The writes that are not in the file yet.
@@ -39,12 +48,21 @@ pub(super) struct Unsaved {
     pub(super) events: Vec<(GroupResource, Arc<Event>)>,
     /// True while somebody is writing the file.
     saving: bool,
+    /// The number of visits to the file.
+    visits: u64,
+}
+
+impl Unsaved {
+    /// Counts a visit after which the file is at a revision.
+    pub(super) fn visited(&mut self, revision: u64) -> Saved {
+        self.visits += 1;
+        Saved { visit: self.visits, revision }
+    }
 }
 
 /// The result of one visit to the file.
 struct Visit {
-    /// Everything up to this revision is in the file.
-    revision: u64,
+    saved: Saved,
     /// True when more was noted meanwhile, which is left to the maker of this visit.
     more: bool,
 }
@@ -87,7 +105,7 @@ impl Store {
         let persistence = Persistence {
             failed: journal.failed(),
             journal: Mutex::new(journal),
-            saved: Arc::new(watch::Sender::new(revision)),
+            saved: Arc::new(watch::Sender::new(Saved { visit: 0, revision })),
         };
         Ok(Store(Arc::new(Shared { inner: Mutex::new(inner), persistence: Some(persistence) })))
     }
@@ -104,7 +122,7 @@ impl Store {
         let Some(persistence) = &self.0.persistence else { return };
         let (wanted, mut saved) = (self.revision(), persistence.saved.subscribe());
         // The other end is held by this store.
-        drop(saved.wait_for(|saved| *saved >= wanted).await);
+        drop(saved.wait_for(|saved| saved.revision >= wanted).await);
     }
 
     /// Has the file written, unless somebody is at it, who then writes this too. On a runtime it is written on a thread
@@ -123,7 +141,7 @@ impl Store {
             Ok(runtime) => drop(runtime.spawn(save_beside(Arc::downgrade(&self.0), saved))),
             Err(_) => {
                 while let Some(visit) = self.0.visit() {
-                    saved.send_replace(visit.revision);
+                    tell(&saved, visit.saved);
                     if !visit.more {
                         break;
                     }
@@ -135,15 +153,26 @@ impl Store {
 
 /// Writes the file until nothing more is to be written. Between two visits nothing here holds the store, or its folder
 /// could not be opened again right after it was dropped.
-async fn save_beside(store: Weak<Shared>, saved: Arc<watch::Sender<u64>>) {
+async fn save_beside(store: Weak<Shared>, saved: Arc<watch::Sender<Saved>>) {
     let mut unfinished = Unfinished(Some(store));
     while let Some(store) = unfinished.0.as_ref().and_then(Weak::upgrade) {
         let Ok(Some(visit)) = tokio::task::spawn_blocking(move || store.visit()).await else { return };
         if !visit.more {
             unfinished.0 = None;
         }
-        saved.send_replace(visit.revision);
+        tell(&saved, visit.saved);
     }
+}
+
+/// Tells those who wait of a visit to the file, unless they know of a later one.
+pub(super) fn tell(told: &watch::Sender<Saved>, saved: Saved) {
+    told.send_if_modified(|told| {
+        let is_news = saved.visit > told.visit;
+        if is_news {
+            *told = saved;
+        }
+        is_news
+    });
 }
 
 /// Lets others write the file where the runtime ended before it was written.
@@ -178,7 +207,7 @@ impl Shared {
         inner.tell(revision, &events);
         let more = !inner.unsaved.writes.is_empty();
         inner.unsaved.saving = more;
-        Some(Visit { revision, more })
+        Some(Visit { saved: inner.unsaved.visited(revision), more })
     }
 }
 
@@ -291,6 +320,31 @@ mod tests {
         drop(watcher);
         drop(store);
         assert_eq!(all(&Store::open(folder.path()).unwrap()), before);
+    }
+
+    /// A task that is late to tell of its visit takes nothing back from those who wait.
+    #[tokio::test(start_paused = true)]
+    async fn visits_may_be_told_in_the_other_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let told = &store.0.persistence.as_ref().unwrap().saved;
+        // Only this test visits the file.
+        store.0.lock().unsaved.saving = true;
+        put(&store, "a", 1);
+        let backup = store.back_up();
+        let first = store.0.visit().unwrap();
+        store.0.lock().unsaved.saving = true;
+        put(&store, "a", 2);
+        let second = store.0.visit().unwrap();
+        tell(told, second.saved);
+        tell(told, first.saved);
+        let saved = tokio::time::timeout(std::time::Duration::from_secs(1), store.saved());
+        saved.await.expect("everything is in the file");
+        // After a restore to an earlier revision, the visit of before says nothing of what is written afterwards.
+        let late = store.0.visit().unwrap();
+        store.restore(&backup);
+        tell(told, late.saved);
+        assert_eq!(told.borrow().revision, 1);
     }
 
     /// However much of the last record a kill left, everything before it is there.
