@@ -31,7 +31,16 @@ impl Source {
         if self.context.config.on_failure != OnFailure::RollBackCommit || !record.trigger.is_commit() || !matters {
             return;
         }
-        self.read_failed_commit(record.commit.clone());
+        let commit = record.commit.clone();
+        self.read_failed_commit(move |_| Some(commit));
+    }
+
+    /// Hears that an object was resumed. It goes back with its commit, if another object of that failed meanwhile.
+    pub(super) fn resumed(&mut self, key: &ObjectKey) {
+        if self.context.config.on_failure == OnFailure::RollBackCommit {
+            let key = key.clone();
+            self.read_failed_commit(move |context| context.newest_record(&key).map(|record| record.commit));
+        }
     }
 
     /// Takes up, at the start, unfinished work of an earlier daemon: the rest of the commits of which an object failed.
@@ -47,15 +56,15 @@ impl Source {
             .context
             .status
             .read(|source| source.ended.values().filter(|one| failed(one)).map(|one| one.commit.clone()).collect());
-        commits.into_iter().flatten().for_each(|commit| self.read_failed_commit(commit));
+        commits.into_iter().flatten().for_each(|commit| self.read_failed_commit(move |_| Some(commit)));
     }
 
     /// Reads, beside the loop, the objects of a commit of which one may have failed.
-    fn read_failed_commit(&mut self, commit: CommitId) {
+    fn read_failed_commit(&mut self, commit: impl FnOnce(&Context) -> Option<CommitId> + Send + 'static) {
         let (context, desired) = (Arc::clone(&self.context), self.desired());
         self.tasks.spawn(async move {
             let reader = Arc::clone(&context);
-            let read = move || reader.failed_commit(&desired, &commit);
+            let read = move || commit(&reader).and_then(|commit| reader.failed_commit(&desired, &commit));
             let failed = match context.repository.blocking_pool.run_for_object(read).await {
                 Some(failed) => Some(Box::new(context.served(failed).await)),
                 None => None,
@@ -151,7 +160,7 @@ impl Context {
         let parts: Vec<(CommitPart, &Record)> = touched.values().filter_map(CommitPart::of).collect();
         let is_newest =
             |record: &Record| self.newest_record(&record.object).is_some_and(|newest| newest.commit == record.commit);
-        let (_, failed) = parts.iter().find(|(part, record)| *part == CommitPart::Failed && is_newest(record))?;
+        let failed = first_failure(parts.iter().filter(|(_, record)| is_newest(record)))?;
         let object = failed.object.clone();
         let reason = commit_failed(failed);
         let under_way = parts.iter().filter(|(part, _)| *part == CommitPart::UnderWay);
@@ -177,8 +186,8 @@ impl Context {
             return None;
         }
         let touched = self.touched_by(commit);
-        let mut parts = touched.values().filter_map(CommitPart::of);
-        parts.find(|(part, _)| *part == CommitPart::Failed).map(|(_, failed)| commit_failed(failed))
+        let parts: Vec<(CommitPart, &Record)> = touched.values().filter_map(CommitPart::of).collect();
+        first_failure(&parts).map(commit_failed)
     }
 
     /// Returns the manifest that a commit gave an object, if that is live.
@@ -235,8 +244,22 @@ impl Context {
     }
 }
 
+/// Returns the record of the object that failed first: one that was given up for another object of the commit only where
+/// there is no other.
+fn first_failure<'a>(parts: impl IntoIterator<Item = &'a (CommitPart, &'a Record)>) -> Option<&'a Record> {
+    let failed = parts.into_iter().filter(|(part, _)| *part == CommitPart::Failed).map(|(_, record)| *record);
+    failed.min_by_key(|record| (is_given_up(record), record.id))
+}
+
+fn is_given_up(record: &Record) -> bool {
+    record.reason.as_ref().is_some_and(|reason| reason.code == ReasonCode::CommitFailed)
+}
+
 /// Returns the reason for which the others go back with the failed object.
 fn commit_failed(failed: &Record) -> Reason {
+    if let Some(reason) = failed.reason.as_ref().filter(|_| is_given_up(failed)) {
+        return reason.clone();
+    }
     let why = failed.reason.as_ref().map_or("it failed", |reason| reason.message.as_str());
     Reason::new(ReasonCode::CommitFailed, format!("{} of the same commit failed: {why}", failed.object))
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 use tracing::warn;
 
 use super::context::Context;
@@ -123,9 +124,12 @@ impl Context {
             return None;
         }
         let (short, kind) = (good.short(), key.kind.to_lowercase());
+        // The present revision does not count.
+        let limit = live.pointer("/spec/revisionHistoryLimit").and_then(Value::as_u64);
+        let is_full = limit.is_some_and(|limit| u64::try_from(kept.len()).is_ok_and(|kept| kept > limit));
+        let why = if is_full { ": so many changes have pushed it out of revisionHistoryLimit" } else { "" };
         Some(format!(
-            "the revision of {short} is gone: so many changes have pushed it out of revisionHistoryLimit; belay still has its \
-             template: belay undo {kind}/{} --to-commit {short}",
+            "the revision of {short} is gone{why}; belay still has its template: belay undo {kind}/{} --to-commit {short}",
             key.name
         ))
     }

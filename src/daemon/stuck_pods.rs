@@ -15,7 +15,7 @@ use super::rollout_task::RolloutTask;
 use crate::cluster::{ClusterError, Served};
 use crate::history::Query;
 use belay_core::rollout::health::is_ready;
-use belay_core::rollout::{Outcome, Wanted, marks};
+use belay_core::rollout::{CommitId, Outcome, Revision, Wanted, marks, same_template, without_restart};
 
 /// The period between two inspections of the pods.
 const EVERY: Duration = Duration::from_secs(5);
@@ -48,10 +48,10 @@ async fn once(context: &Context, wanted: &Wanted, served: &Served) -> Result<(),
     }
     for revision in context.cluster.revisions(&wanted.key, &live).await? {
         // The revision that it is on its way to is never meant.
-        let known = match &revision.marks.commit {
-            Some(commit) if status["updateRevision"] != revision.name.as_str() => known(context, wanted, commit),
-            _ => continue,
-        };
+        if status["updateRevision"] == revision.name.as_str() {
+            continue;
+        }
+        let Some(known) = standing(context, wanted, &revision) else { continue };
         if known == RevisionStanding::Complete {
             continue;
         }
@@ -81,16 +81,32 @@ enum RevisionStanding {
     Nothing,
 }
 
-fn known(context: &Context, wanted: &Wanted, commit: &str) -> RevisionStanding {
-    let query = Query { commit: Some(commit.to_owned()), ..Query::of(&context.config.name, &wanted.key) };
+/// Returns the standing of a revision; `None` for one that names no commit.
+fn standing(context: &Context, wanted: &Wanted, revision: &Revision) -> Option<RevisionStanding> {
+    let commit = revision.marks.commit()?;
+    let query = Query { commit: Some(commit.to_string()), ..Query::of(&context.config.name, &wanted.key) };
     let records = context.history.records(&query).unwrap_or_else(|error| {
         warn!(object = %wanted.key, %error, "failed to ask the history how a revision ended");
         Vec::new()
     });
     let ended: Vec<Outcome> = records.iter().map(|record| record.outcome).collect();
-    match ended.as_slice() {
-        ended if ended.contains(&Outcome::Complete) => RevisionStanding::Complete,
+    Some(match ended.as_slice() {
+        ended if ended.contains(&Outcome::Complete) && is_the_commits(context, wanted, &commit, revision) => {
+            RevisionStanding::Complete
+        }
+        ended if ended.contains(&Outcome::Complete) => RevisionStanding::Nothing,
         ended if ended.iter().all(|outcome| *outcome == Outcome::Unknown) => RevisionStanding::Nothing,
         _ => RevisionStanding::Failed,
-    }
+    })
+}
+
+/// Returns true unless a revision is known to have another template than its commit had when it was complete. The
+/// revision of a change by others has the marks of the commit before it.
+fn is_the_commits(context: &Context, wanted: &Wanted, commit: &CommitId, revision: &Revision) -> bool {
+    let kept = context.history.template(&context.config.name, &wanted.key, commit).unwrap_or_else(|error| {
+        warn!(object = %wanted.key, %error, "failed to ask the history for the template of a commit");
+        None
+    });
+    let present = without_restart(&revision.template);
+    kept.is_none_or(|kept| same_template(&without_restart(&kept), &present))
 }

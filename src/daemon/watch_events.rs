@@ -162,6 +162,7 @@ impl Source {
             // It was told before that it differs; from here on that is put right.
             self.state.drift.reported.remove(key);
             self.take_up_revisions(key, live);
+            self.resumed(key);
         }
         if Workload::of(key).is_some() {
             let told = LiveWorkload::of(key, live);

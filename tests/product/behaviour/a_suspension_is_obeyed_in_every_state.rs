@@ -202,6 +202,46 @@ async fn it_does_not_go_back_with_its_commit() {
     assert_eq!(world.get(settings).await.unwrap()["data"]["A"], "2");
 }
 
+/// The rest of a commit that went back meanwhile goes back as soon as it is resumed, because of the object that failed and
+/// not of one that was given up for that.
+#[tokio::test(start_paused = true)]
+async fn it_goes_back_with_its_commit_as_soon_as_it_is_resumed() {
+    let settings = "api/v1/namespaces/default/configmaps/settings";
+    let mut world = World::embedded().await;
+    world.config.on_failure = OnFailure::RollBackCommit;
+    for name in ["a", "b", "d"] {
+        world.repository.write(format!("{name}.yaml"), deployment(name, "web:1", ""));
+    }
+    world.repository.write("settings.yaml", config_map("settings", "1"));
+    world.with_all_of_them().await;
+    let slow = broken("a", "never-ready").replace("progressDeadlineSeconds: 30", "progressDeadlineSeconds: 3000");
+    world.repository.write("a.yaml", slow).write("b.yaml", deployment("b", "web:2", ""));
+    world.repository.write("d.yaml", broken("d", "never-ready")).write("settings.yaml", config_map("settings", "2"));
+    let bad = world.repository.commit("Two of them are broken");
+    world.repository.push();
+    world.until("it is planned", |source| source.planned.as_ref().is_some_and(|at| at.as_str() == bad)).await;
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    for path in [path_of("b").as_str(), settings] {
+        annotate(&world, path, json!("by Ann")).await;
+    }
+    world.through(&bad).await;
+    for path in [path_of("b").as_str(), settings] {
+        annotate(&world, path, Value::Null).await;
+    }
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    world.through(&bad).await;
+    for name in ["a", "b", "d"] {
+        assert_eq!(image(&world.get(&path_of(name)).await.unwrap()), "web:1", "{name}");
+        let object = format!("Deployment default/{name}");
+        let newest = world.records().into_iter().rfind(|record| record.object.to_string() == object).unwrap();
+        let reason = newest.reason.unwrap().message;
+        let because = "Deployment default/d of the same commit failed: ";
+        assert_eq!(reason.matches("of the same commit failed").count(), usize::from(name != "d"), "{name}: {reason}");
+        assert!(name == "d" || reason.starts_with(because), "{name}: {reason}");
+    }
+    assert_eq!(world.get(settings).await.unwrap()["data"]["A"], "1");
+}
+
 #[tokio::test(start_paused = true)]
 async fn it_does_not_go_back_as_the_configuration_of_what_failed() {
     let reads = |manifest: String| format!("{manifest}        envFrom:\n        - configMapRef: {{name: settings}}\n");

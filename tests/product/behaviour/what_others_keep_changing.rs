@@ -164,26 +164,37 @@ async fn a_correction_that_is_disturbed_comes_no_sooner_than_the_next_one_would(
     assert!((8..=15).contains(&writes), "{writes} writes in an hour");
 }
 
-/// Each image is another revision: those that were good are pushed out of the few that are kept, and that is said.
+/// Each image is another revision: those that were good are pushed out of the few that are kept, and that is said. One
+/// that is gone for another reason is not said to be pushed out.
 #[tokio::test(start_paused = true)]
-async fn revisions_that_are_pushed_out_are_told() {
-    let few = |image: &str| deployment("web", image, "  revisionHistoryLimit: 2\n");
-    let mut world = World::embedded().await;
-    let first = world.push("web.yaml", &few("web:1"), "First version");
-    world.start();
-    world.through(&first).await;
-    let second = world.push("web.yaml", &few("web:2"), "Second version");
-    world.through(&second).await;
-    for number in 0..2000 {
-        if image(&world.get(&path_of("web")).await.unwrap()) == "web:2" {
-            let next = json!([{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": format!("new:{number}")}]);
-            world.json_patch(&path_of("web"), "updater", &next).await;
+async fn revisions_that_are_gone_are_told() {
+    for (limit, is_pushed_out) in [(2, true), (1000, false)] {
+        let few = |image: &str| deployment("web", image, &format!("  revisionHistoryLimit: {limit}\n"));
+        let mut world = World::embedded().await;
+        let first = world.push("web.yaml", &few("web:1"), "First version");
+        world.start();
+        world.through(&first).await;
+        let second = world.push("web.yaml", &few("web:2"), "Second version");
+        world.through(&second).await;
+        if !is_pushed_out {
+            let sets = "apis/apps/v1/namespaces/default/replicasets";
+            let sets: Vec<Value> = world.list(sets).await.into_iter().filter(|set| image(set) == "web:1").collect();
+            assert_eq!(sets.len(), 1);
+            let name = sets[0]["metadata"]["name"].as_str().unwrap();
+            world.delete(&format!("apis/apps/v1/namespaces/default/replicasets/{name}")).await;
         }
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        for number in 0..2000 {
+            if image(&world.get(&path_of("web")).await.unwrap()) == "web:2" {
+                let next = json!([{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": format!("new:{number}")}]);
+                world.json_patch(&path_of("web"), "updater", &next).await;
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        let said = troubles(&world);
+        let why = if is_pushed_out { ": so many changes have pushed it out of revisionHistoryLimit" } else { "" };
+        let expected = format!("the revision of {} is gone{why}; belay still has its template", short(&first));
+        assert!(said.iter().any(|text| text.contains(&expected)), "{limit}: {said:?}");
     }
-    let said = troubles(&world);
-    let expected = format!("the revision of {} is gone", short(&first));
-    assert!(said.iter().any(|text| text.contains(&expected)), "{said:?}");
 }
 
 fn unfit() -> Value {

@@ -29,7 +29,8 @@ pub fn without_controllers_labels(template: &Value) -> Value {
 }
 
 /// Returns a pod template without the time of a restart.
-pub(in crate::rollout) fn without_restart(template: &Value) -> Value {
+#[must_use]
+pub fn without_restart(template: &Value) -> Value {
     let mut template = template.clone();
     if let Some(annotations) = template.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
         annotations.remove(marks::RESTARTED_AT);
