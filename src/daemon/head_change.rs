@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use super::desired_state::DesiredState;
 use belay_core::manifest::{Complaint, Manifest, ManifestHash, ObjectKey};
-use belay_core::rollout::Commit;
+use belay_core::rollout::{Commit, CommitId};
 
 /// The content of a new head.
 #[derive(Debug)]
 pub(super) struct HeadChange {
     pub head: Arc<Commit>,
+    /// The commit that was planned last when it was read: everything here is a change from that.
+    pub since: Option<CommitId>,
     /// The content of the repository at the head; at the commit before, if the head is suspect.
     pub desired: Arc<DesiredState>,
     /// The commits that came with it, the head first. None where a branch was set back.

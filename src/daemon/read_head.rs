@@ -103,6 +103,7 @@ impl Repository {
         reading.has_read(&files);
         let mut news = HeadChange {
             head: reading.commit(head)?,
+            since: planned.cloned(),
             desired,
             commits: Vec::new(),
             paths: for_plan.iter().map(|change| change.path.clone()).collect(),

@@ -26,6 +26,7 @@ impl Source {
         let through = self.state.planning.planned.is_some()
             && self.state.planning.planned == self.desired().at
             && self.state.planning.awaiting.is_none()
+            && !self.state.planning.reads_again
             && self.state.drift.recheck.is_empty()
             && !self.fetching.repository.units.are_late()
             // Changes made while no daemon ran are in the first list of each kind.

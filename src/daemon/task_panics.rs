@@ -25,7 +25,7 @@ impl Source {
         self.state.rollouts.ends_read = 0;
         self.state.planning.running = None;
         self.state.planning.is_recording = false;
-        self.state.planning.next = None;
+        self.state.planning.reads_again = false;
         self.events = EventQueue::default();
         self.forget_head();
         self.state.fetch.next_look = Instant::now() + self.context.config.interval.0;

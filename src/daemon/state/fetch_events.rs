@@ -38,6 +38,7 @@ pub fn looked(
     if !matches!(seen, HeadSeen::Failed { .. }) {
         state.fetch.looked = began.or(state.fetch.looked);
         effects.extend(state.fetch.looked.map(Effect::LookedAt));
+        state.planning.reads_again = false;
     }
     let is_away = !matches!(seen, HeadSeen::New(_));
     let trouble = match seen {
@@ -66,7 +67,7 @@ pub fn looked(
                 }
                 None => {
                     state.fetch.refused = None;
-                    effects.extend(new_head(state, news));
+                    effects.extend(new_head(state, news, now));
                 }
             }
             state.fetch.refused.as_ref().map(|(_, message)| message.clone())
@@ -79,7 +80,7 @@ pub fn looked(
             effects.push(Effect::Away(true));
         }
         // It was planned before, when all that it waited for was complete.
-        effects.extend(head_to_plan(state, kept));
+        effects.extend(head_to_plan(state, kept, now));
     }
     effects
 }

@@ -91,8 +91,9 @@ pub struct Planning {
     /// The newest head, while it waits for another source, and the number of that wait. Until then all goes on as the head
     /// before says.
     pub awaiting: Option<(u64, Box<HeadChange>)>,
-    /// The newest head that came meanwhile.
-    pub next: Option<Box<HeadChange>>,
+    /// True when the newest head was read as a change from another commit than the one that is planned by now, and is to be
+    /// read again.
+    pub reads_again: bool,
     /// The number of times that a head began to wait for another source.
     pub waits: u64,
     /// The number of plans that were begun.

@@ -12,9 +12,9 @@ use crate::daemon::task_result::{FinishedPlan, PlanRecord};
 
 /// Takes a new head that was read. If the source comes after another, the head waits for that, and the one before stays
 /// in force: its rollouts go on, and drift from it is corrected.
-pub fn new_head(state: &mut State, news: Box<HeadChange>) -> Vec<Effect> {
+pub fn new_head(state: &mut State, news: Box<HeadChange>, now: Instant) -> Vec<Effect> {
     if !state.settings.comes_after {
-        return head_to_plan(state, news);
+        return head_to_plan(state, news, now);
     }
     state.planning.waits += 1;
     let (number, head) = (state.planning.waits, news.head.id.clone());
@@ -23,20 +23,24 @@ pub fn new_head(state: &mut State, news: Box<HeadChange>) -> Vec<Effect> {
 }
 
 /// Plans a head whose source dependency is complete, unless a newer one waits by now.
-pub fn awaited(state: &mut State, number: u64) -> Vec<Effect> {
+pub fn awaited(state: &mut State, number: u64, now: Instant) -> Vec<Effect> {
     match state.planning.awaiting.take_if(|(waiting, _)| *waiting == number) {
-        Some((_, news)) => head_to_plan(state, news),
+        Some((_, news)) => head_to_plan(state, news, now),
         None => Vec::new(),
     }
 }
 
-/// Begins to plan a head. While a plan is written down, the newest head waits for that.
-pub fn head_to_plan(state: &mut State, news: Box<HeadChange>) -> Vec<Effect> {
-    if state.planning.is_recording {
-        state.planning.next = Some(news);
-        return Vec::new();
+/// Begins to plan a head. One that is no change from the commit that is planned by now is read again: it would plan again
+/// what that commit changed, and leave what it changed back. While a plan is written down, that waits.
+pub fn head_to_plan(state: &mut State, news: Box<HeadChange>, now: Instant) -> Vec<Effect> {
+    if !state.planning.is_recording && news.since == state.planning.planned {
+        return vec![Effect::PlanHead(news)];
     }
-    vec![Effect::PlanHead(news)]
+    state.planning.reads_again = true;
+    if !state.planning.is_recording {
+        state.fetch.look_soon(now);
+    }
+    Vec::new()
 }
 
 /// Takes a finished plan. It is written down, unless a newer head has come meanwhile.
@@ -51,7 +55,7 @@ pub fn planned(state: &mut State, number: u64, plan: Box<FinishedPlan>) -> Vec<E
     vec![Effect::RecordPlan(plan)]
 }
 
-/// Begins a recorded plan; a head that came meanwhile is planned then. One that could not be written down is forgotten,
+/// Begins a recorded plan; a head that came meanwhile is read then. One that could not be written down is forgotten,
 /// and the repository is read again; so is one whose history is lost since.
 pub fn plan_recorded(state: &mut State, record: Box<PlanRecord>, is_lost: bool, now: Instant) -> Vec<Effect> {
     if state.planning.running != Some(record.number) {
@@ -59,7 +63,6 @@ pub fn plan_recorded(state: &mut State, record: Box<PlanRecord>, is_lost: bool, 
     }
     state.planning.running = None;
     state.planning.is_recording = false;
-    let next = state.planning.next.take();
     if record.written.is_err() || is_lost {
         state.pruned.searched = false;
         return vec![Effect::DropPlan(record)];
@@ -70,5 +73,8 @@ pub fn plan_recorded(state: &mut State, record: Box<PlanRecord>, is_lost: bool, 
     let desired = Arc::clone(&state.desired);
     state.retries.retain(|key| desired.has(key));
     state.retries.head_planned(now);
-    std::iter::once(Effect::BeginPlan(record)).chain(next.map(Effect::PlanHead)).collect()
+    if state.planning.reads_again {
+        state.fetch.look_soon(now);
+    }
+    vec![Effect::BeginPlan(record)]
 }

@@ -6,6 +6,9 @@ use serde_json::json;
 const PREFIX: &str = "kube-api-access-";
 const SUFFIX: usize = 5;
 
+/// The number of times that the account is asked for.
+const ATTEMPTS: usize = 5;
+
 /// A text without the made-up part of such names.
 pub fn without_names(text: &str) -> String {
     let mut parts = text.split(PREFIX);
@@ -21,10 +24,19 @@ pub fn without_names(text: &str) -> String {
 /// Makes the account that pods need, if no controller does, unless there is one.
 pub async fn make_default_account(client: &Client, namespace: &str) {
     let account = json!({ "metadata": { "name": "default" } }).to_string();
-    let request = http::Request::post(format!("/api/v1/namespaces/{namespace}/serviceaccounts"));
-    let request = request.header("Content-Type", "application/json").body(account.into_bytes().into()).unwrap();
-    let answer = client.send(request).await.unwrap();
-    assert!(matches!(answer.status().as_u16(), 201 | 409), "the account of {namespace}: {}", answer.status());
+    let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts");
+    let mut answered = String::new();
+    for _ in 0..ATTEMPTS {
+        let request = http::Request::post(&path).header("Content-Type", "application/json");
+        let answer = client.send(request.body(account.clone().into_bytes().into()).unwrap()).await.unwrap();
+        match answer.status().as_u16() {
+            201 | 409 => return,
+            // A real server on a busy machine gives requests up.
+            429 | 503 | 504 => answered = answer.status().to_string(),
+            _ => panic!("the account of {namespace}: {}", answer.status()),
+        }
+    }
+    panic!("the account of {namespace}: {answered}, {ATTEMPTS} times");
 }
 
 #[test]

@@ -186,6 +186,7 @@ fn word(effect: &Effect) -> String {
 fn news(letter: char) -> HeadChange {
     HeadChange {
         head: commit(letter),
+        since: Some(id('a')),
         desired: desired(),
         commits: Vec::new(),
         paths: BTreeSet::new(),

@@ -19,7 +19,11 @@ fn recorded(number: u64, letter: char, written: Result<Vec<RecordId>, HistoryErr
 }
 
 fn head(state: &mut State, letter: char) -> Vec<String> {
-    new_head(state, Box::new(news(letter))).iter().map(word).collect()
+    change(state, news(letter))
+}
+
+fn change(state: &mut State, news: HeadChange) -> Vec<String> {
+    new_head(state, Box::new(news), Instant::now()).iter().map(word).collect()
 }
 
 /// As the loop does it: the plan that is begun for a head is the next number.
@@ -43,9 +47,44 @@ async fn a_plan_gives_way_to_a_newer_head_until_it_is_written_down() {
     for letter in ['d', 'e'] {
         assert_eq!(head(&mut state, letter), nothing, "c is written down, and begins first");
     }
-    assert_eq!(words(&mut state, recorded(3, 'c', Ok(Vec::new()), false), now), ["begin ccccccc", "plan eeeeeee"]);
+    let after = now + 30 * S;
+    (state.fetch.next_look, state.fetch.looking) = (after, None);
+    assert_eq!(words(&mut state, recorded(3, 'c', Ok(Vec::new()), false), now), ["begin ccccccc"]);
     assert_eq!(state.planning.planned, Some(id('c')));
-    assert!(state.planning.running.is_none() && !state.planning.is_recording && state.planning.next.is_none());
+    assert!(state.planning.running.is_none() && !state.planning.is_recording && state.planning.reads_again);
+    assert_eq!(state.fetch.next_look, now, "e was read as a change from a: it is read again as one from c");
+    let again = Event::Looked { seen: seen_since('e', 'c'), kept: None, at: Timestamp::UNIX_EPOCH };
+    assert!(words(&mut state, again, now).contains(&"plan eeeeeee".to_owned()));
+    assert!(!state.planning.reads_again);
+}
+
+fn seen_since(letter: char, since: char) -> HeadSeen {
+    HeadSeen::New(Box::new(HeadChange { since: Some(id(since)), ..news(letter) }))
+}
+
+/// Its reading began before the plan was written down, and it waited for another source meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_head_is_planned_only_as_a_change_from_the_planned_commit() {
+    for comes_after in [false, true] {
+        let (mut state, now) = (state(), Instant::now());
+        state.settings.comes_after = comes_after;
+        state.planning.planned = Some(id('b'));
+        state.fetch.next_look = now + 30 * S;
+        let nothing: [&str; 0] = [];
+        if comes_after {
+            assert_eq!(head(&mut state, 'c'), ["wait 1 for ccccccc"]);
+            assert_eq!(words(&mut state, Event::Awaited(1), now), nothing);
+        } else {
+            assert_eq!(head(&mut state, 'c'), nothing);
+        }
+        assert!(state.planning.reads_again && state.fetch.next_look == now, "{comes_after}");
+        // While the repository does not answer, nobody says that all is well.
+        let failed = HeadSeen::Failed { message: "it is away".to_owned(), passes: true };
+        words(&mut state, Event::Looked { seen: failed, kept: None, at: Timestamp::UNIX_EPOCH }, now);
+        assert!(state.planning.reads_again);
+        let effects = change(&mut state, HeadChange { since: Some(id('b')), ..news('c') });
+        assert_eq!(effects, [if comes_after { "wait 2 for ccccccc" } else { "plan ccccccc" }]);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -58,7 +97,7 @@ async fn a_plan_that_could_not_be_written_down_is_not_begun() {
         head(&mut state, 'c');
         assert_eq!(words(&mut state, recorded(2, 'b', written, is_lost), now), ["drop bbbbbbb"]);
         assert_eq!(state.planning.planned, Some(id('a')), "b is read and planned again, with all that came since");
-        assert!(state.planning.next.is_none() && !state.pruned.searched);
+        assert!(!state.pruned.searched);
     }
 }
 

@@ -177,6 +177,11 @@ fn report_earlier(earlier: &[Earlier], references: &ReferenceRuns) -> Vec<(&'sta
             let title = combination.title();
             let is_accepted = |line: &String| lasting.allow(id, title, line);
             let lines = match result {
+                // The reference is what the others are compared with: it did not get to it, and did in a later round.
+                Err(error) if *combination == Combination::REFERENCE => {
+                    eprintln!("    {id} on {title}, round {round}: {error:#}");
+                    Vec::new()
+                }
                 Err(error) => vec![format!("{error:#}")],
                 Ok(trace) => references.differences(id, trace, is_accepted),
             };
