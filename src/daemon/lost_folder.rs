@@ -40,6 +40,7 @@ impl Context {
                 Ok(lost) => lost.map(|(folder, now)| (key, format!("the folder {folder} {}", now.words()))),
                 Err(error) => Some((key, unchecked(&format!("the folder of {path}"), error))),
             };
+            let named = named.into_iter().map(|(key, named)| (key, named.path));
             paths.into_iter().chain(named).filter_map(lost).collect()
         };
         self.repository.blocking_pool.run(find).await

@@ -8,6 +8,7 @@ use serde_json::Value;
 use tracing::warn;
 
 use super::context::Context;
+use super::head_reading::HeadReading;
 use super::repository::Repository;
 use super::units::Content;
 use crate::git::GitError;
@@ -164,14 +165,21 @@ fn is_owner(records: &[Record]) -> bool {
     put_right
 }
 
+/// The last trace in Git of an object that has left the repository.
+pub(super) struct LastNamed {
+    /// The file that it was in last.
+    pub path: Arc<str>,
+    /// The commit that took it away. For a merge, the first parent counts.
+    pub gone_with: CommitId,
+}
+
 impl Repository {
-    /// Returns those of `keys` that a manifest of some commit up to `head` named, as far back as belay searches, each
-    /// with the file that it was in last.
+    /// Returns those of `keys` that a manifest of some commit up to `head` named, as far back as belay searches.
     pub(super) fn named(
         &self,
         head: &CommitId,
         keys: &BTreeSet<ObjectKey>,
-    ) -> Result<BTreeMap<ObjectKey, Arc<str>>, GitError> {
+    ) -> Result<BTreeMap<ObjectKey, LastNamed>, GitError> {
         let scopes = self.desired().scopes.clone();
         let mut named = BTreeMap::new();
         if keys.is_empty() {
@@ -198,7 +206,7 @@ impl Repository {
                 let file = self.read(&change.path, content, &scopes)?;
                 for Manifest { key, place, .. } in file.manifests {
                     if keys.contains(&key) {
-                        named.entry(key).or_insert(place.path);
+                        named.entry(key).or_insert_with(|| LastNamed { path: place.path, gone_with: at.clone() });
                     }
                 }
             }
@@ -208,6 +216,26 @@ impl Repository {
             at = parent;
         }
         Ok(named)
+    }
+
+    /// Returns the commits that took the manifests of these objects away, as far as Git knows them.
+    pub(super) fn took_away(
+        &self,
+        head: &CommitId,
+        keys: &BTreeSet<ObjectKey>,
+    ) -> Result<BTreeMap<ObjectKey, CommitId>, GitError> {
+        let side = |(key, LastNamed { path, gone_with }): (ObjectKey, LastNamed)| {
+            let parents = self.mirror.commit(&gone_with)?.parents;
+            if parents.len() < 2 {
+                return Ok((key, gone_with));
+            }
+            let (scopes, paths) = (self.desired().scopes.clone(), [path.to_string()]);
+            let chains = self.mirror.attribution(parents.first(), &gone_with, &self.folder, &paths, COMMITS)?;
+            let mut reading = HeadReading::new(self, &scopes, &gone_with);
+            let charged = reading.charge(&path, [(key.clone(), None)].into(), chains.get(&*path))?;
+            Ok((key, charged.into_values().next().map_or(gone_with, |commit| commit.id.clone())))
+        };
+        self.named(head, keys)?.into_iter().map(side).collect()
     }
 }
 

@@ -11,11 +11,10 @@ use serde_json::Value;
 use tracing::{info, warn};
 
 use super::context::Context;
-use super::head_change::Charged;
 use super::live::newest_other_manager;
 use super::plan_parts::PATIENCE;
 use super::prepared::Prepared;
-use super::prune_candidates::{Candidates, prune_step};
+use super::prune_candidates::{Candidate, Candidates, Leaving};
 use super::requests::OF_ONE_SOURCE;
 use super::revision_references::RevisionReferences;
 use super::rollout_task::{Cancelled, RolloutTask};
@@ -23,8 +22,8 @@ use super::until_served::NotServedSince;
 use crate::cluster::{Backoff, ClusterError, EventKind, Served};
 use belay_core::manifest::{HookDeletion, Manifest, ObjectKey, deletes_hook};
 use belay_core::rollout::{
-    HookRun, Outcome, PlanStep, Prunable, Reason, ReasonCode, StepKind, Trigger, UNKNOWN_MANAGER, finalizers, hook_run,
-    is_pod, marks, prunable, runs_once, too_many,
+    HookRun, Outcome, PlanStep, Prunable, Reason, ReasonCode, StepKind, finalizers, hook_run, is_pod, marks, prunable,
+    runs_once, too_many,
 };
 
 /// The time after which a deletion is reported to hang.
@@ -53,22 +52,21 @@ pub(super) async fn plan(context: &Arc<Context>, candidates: Option<Candidates>)
 }
 
 async fn deletions(context: &Arc<Context>, mut candidates: Candidates) -> PrunePlan {
-    candidates.charge_orphans(context).await;
-    let (mut prepared, searched) = candidates.search(context).await;
-    let (limit, new) = (candidates.limit(context), candidates.new);
-    let mut leaving: Vec<(Charged, Served, Trigger)> = Vec::new();
+    let (mut prepared, mut searched) = candidates.search(context).await;
+    let (limit, new) = (candidates.limit(context), &candidates.new);
+    let mut leaving: Vec<Leaving> = Vec::new();
     let keys: BTreeSet<ObjectKey> = candidates.objects.keys().filter(|key| !new.contains(key)).cloned().collect();
     let made = context.made(&keys).await;
     let (mut unmanaged, mut suspended): (Vec<ObjectKey>, Vec<Served>) = Default::default();
     let mut references = RevisionReferences::default();
-    let objects = stream::iter(candidates.objects.into_values()).map(|charged| async move {
-        let found = find(context, &charged.manifest).await;
-        (charged, found)
+    let objects = std::mem::take(&mut candidates.objects).into_values();
+    let objects = stream::iter(objects).map(|candidate| async move {
+        let found = find(context, &candidate.manifest).await;
+        (candidate, found)
     });
-    let objects: Vec<(Charged, FoundObject)> = objects.buffered(OF_ONE_SOURCE).collect().await;
-    let mut searched = searched;
-    for (charged, found) in objects {
-        let key = charged.manifest.key.clone();
+    let objects: Vec<(Candidate, FoundObject)> = objects.buffered(OF_ONE_SOURCE).collect().await;
+    for (candidate, found) in objects {
+        let key = candidate.manifest.key.clone();
         let (served, live) = match found {
             FoundObject::Live(served, live) => (served, *live),
             FoundObject::Nothing => continue,
@@ -77,48 +75,46 @@ async fn deletions(context: &Arc<Context>, mut candidates: Candidates) -> PruneP
                 continue;
             }
         };
-        let trigger = if new.contains(&key) { Trigger::Commit } else { trigger(context, &charged, &live) };
+        let is_new = candidates.new.contains(&key);
+        let writer = newest_other_manager(&live);
+        let leaves = |step| Leaving { candidate, served: Some(served.clone()), step, writer };
         if let Some(why) = marks::annotation(&live, marks::SUSPEND) {
             suspended.push(served.clone());
-            if new.contains(&key) {
-                prepared.push(prune_step(charged, Some(served), PlanStep::Suspended(why.to_owned()), trigger));
+            if is_new {
+                prepared.push(leaves(PlanStep::Suspended(why.to_owned())));
             }
             continue;
         }
         match prunable(&key, &live, &context.config.name, context.cluster.default_namespace()) {
-            Prunable::NotOurs if new.contains(&key) => {
+            Prunable::NotOurs if is_new => {
                 warn!(object = %key, "left the repository and stays: its label or its field managers are not this source's any more");
             }
             Prunable::NotOurs => {}
             // Anybody who can write one object can write its label, and the name of a field manager.
-            _ if !new.contains(&key) && !made.contains(&key) => unmanaged.push(key),
+            _ if !is_new && !made.contains(&key) => unmanaged.push(key),
             Prunable::Yes if references.has(context, &key).await => {
                 info!(object = %key, "left the repository and stays for now: a revision that a workload may go back to names it");
             }
-            Prunable::Yes => leaving.push((charged, served, trigger)),
+            Prunable::Yes => leaving.push(leaves(PlanStep::Prune)),
             Prunable::Stays(why) => info!(object = %key, why, "left the repository and stays"),
         }
     }
     context.warn_unmanaged(&unmanaged);
-    let lost =
-        context.in_lost_folders(leaving.iter().map(|(charged, ..)| charged.manifest.key.clone()).collect()).await;
-    leaving.retain(|(charged, ..)| !lost.contains_key(&charged.manifest.key));
+    let names = |leaving: &[Leaving]| leaving.iter().map(|one| one.candidate.manifest.key.clone()).collect::<Vec<_>>();
+    let lost = context.in_lost_folders(names(&leaving).into_iter().collect()).await;
+    leaving.retain(|one| !lost.contains_key(&one.candidate.manifest.key));
     if leaving.len() <= limit {
         context.status.trouble("prune", said_of_lost(&lost));
-        let prune = |(charged, served, trigger)| prune_step(charged, Some(served), PlanStep::Prune, trigger);
-        prepared.extend(leaving.into_iter().map(prune));
-        return PrunePlan { prepared, searched, suspended };
+    } else {
+        let message = too_many(&names(&leaving), limit);
+        warn!(message, "refused to delete");
+        context.status.trouble("prune", Some(message.clone()));
+        leaving.retain(|one| candidates.new.contains(&one.candidate.manifest.key));
+        let reason = Reason::new(ReasonCode::PruneRefused, message);
+        leaving.iter_mut().for_each(|one| one.step = PlanStep::Rejected(reason.clone(), Vec::new()));
     }
-    let names: Vec<ObjectKey> = leaving.iter().map(|(charged, ..)| charged.manifest.key.clone()).collect();
-    let message = too_many(&names, limit);
-    warn!(message, "refused to delete");
-    context.status.trouble("prune", Some(message.clone()));
-    let refused = leaving.into_iter().filter(|(charged, ..)| new.contains(&charged.manifest.key));
-    prepared.extend(refused.map(|(charged, served, trigger)| {
-        let reason = Reason::new(ReasonCode::PruneRefused, message.clone());
-        prune_step(charged, Some(served), PlanStep::Rejected(reason, Vec::new()), trigger)
-    }));
-    PrunePlan { prepared, searched, suspended }
+    prepared.extend(leaving);
+    PrunePlan { prepared: context.charge(prepared, candidates).await, searched, suspended }
 }
 
 /// Returns the sentence about objects that stay because the folder that they were in is lost.
@@ -128,19 +124,6 @@ fn said_of_lost(lost: &BTreeMap<ObjectKey, String>) -> Option<String> {
     let message = format!("{key}{more}: {why}; it is not deleted");
     warn!(message, "refused to delete");
     Some(message)
-}
-
-/// Returns the trigger of the deletion of an object that left earlier: its commit; if that was refused or suspended
-/// then, a second try; if it was deleted then, the one who brought it back.
-fn trigger(context: &Context, charged: &Charged, live: &Value) -> Trigger {
-    let newest = context.newest_record(&charged.manifest.key);
-    match newest.filter(|record| record.commit == charged.commit.id).map(|record| record.outcome) {
-        Some(Outcome::Pruned) => {
-            Trigger::Drift(newest_other_manager(live).unwrap_or_else(|| UNKNOWN_MANAGER.to_owned()))
-        }
-        Some(outcome) if outcome.is_final() => Trigger::Retry,
-        _ => Trigger::Commit,
-    }
 }
 
 /// The object that is to be deleted, as far as it can be found.

@@ -18,8 +18,8 @@ use super::state::Source;
 use crate::cluster::{Backoff, ClusterError, Served};
 use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::{
-    Commit, CommitId, Outcome, PlanStep, Planned, Prunable, Record, Trigger, Wanted, allowed_by_trailer, marks,
-    prunable,
+    Commit, CommitId, Outcome, PlanStep, Planned, Prunable, Record, Trigger, UNKNOWN_MANAGER, Wanted,
+    allowed_by_trailer, marks, prunable,
 };
 
 /// The number of kinds that are listed at once.
@@ -30,40 +30,41 @@ const TRIES: u32 = 3;
 
 /// The objects that may have to be deleted.
 pub(super) struct Candidates {
-    /// Each with the commit that took it away.
-    pub objects: BTreeMap<ObjectKey, Charged>,
-    /// Live objects that the repository does not mention, until it is read who is charged with them.
-    orphans: Vec<Orphan>,
+    pub objects: BTreeMap<ObjectKey, Candidate>,
     /// Those that a new head took away: where deleting them is refused, each gets a record that says so.
     pub new: BTreeSet<ObjectKey>,
     /// The most that the new head's own commits allow to be deleted.
     trailer: Option<usize>,
-    /// The commit that is charged with orphans for which no other commit is known.
-    head: Option<CommitId>,
-    search: Option<CandidateSearch>,
+    /// The commit that is charged with what no other commit is known for.
+    pub head: CommitId,
+    /// The objects that were being deleted when belay stopped, with the commit that took them away, if a search through
+    /// all kinds of the cluster is due.
+    search: Option<BTreeMap<ObjectKey, CommitId>>,
 }
 
-/// A live object that the repository does not mention.
-struct Orphan {
-    key: ObjectKey,
-    api_version: String,
-    /// The commit that took it away, if that is known.
-    by: Option<CommitId>,
+/// An object that may have to be deleted.
+pub(super) struct Candidate {
+    pub manifest: Manifest,
+    /// The commit that took it away, if that is known already.
+    pub by: Option<CommitId>,
 }
 
-/// A search through all kinds of the cluster.
-struct CandidateSearch {
-    /// The commit that is charged with the found objects: the one that took them away is not known any more.
-    head: CommitId,
-    /// The objects that were being deleted when belay stopped, with the commit that took them away.
-    resumed: BTreeMap<ObjectKey, CommitId>,
+/// An object whose deletion is planned.
+pub(super) struct Leaving {
+    pub candidate: Candidate,
+    pub served: Option<Served>,
+    pub step: PlanStep,
+    /// The last writer of the object other than belay.
+    pub writer: Option<String>,
 }
 
 impl Source {
     /// Returns the objects that a new head has taken away, and those that are left from before. `None` if the source
     /// deletes nothing.
     pub(super) fn prune_candidates(&self, news: Option<&HeadChange>) -> Option<Candidates> {
-        let objects = news.map(|news| news.removed.clone()).unwrap_or_default();
+        let removed = news.map(|news| &news.removed).into_iter().flatten();
+        let mut objects: BTreeMap<ObjectKey, Candidate> =
+            removed.map(|(key, charged)| (key.clone(), Candidate::taken_away(charged))).collect();
         if !self.context.config.prune {
             if !objects.is_empty() {
                 info!(objects = objects.len(), "left the repository and stay: prune is off");
@@ -71,9 +72,7 @@ impl Source {
             return None;
         }
         // A repository that is to be read again mentions nothing.
-        if self.state.fetch.is_away || self.desired().at.is_none() {
-            return None;
-        }
+        let at = self.desired().at.clone().filter(|_| !self.state.fetch.is_away)?;
         let new: BTreeSet<ObjectKey> = objects.keys().cloned().collect();
         let unreadable: Vec<String> = self.desired().unreadable().map(ToString::to_string).collect();
         if !unreadable.is_empty() {
@@ -89,13 +88,13 @@ impl Source {
             return None;
         }
         let orphans = self.orphans().into_iter().filter(|key| !new.contains(key));
-        let orphans = orphans.filter_map(|key| self.orphan(key)).collect();
+        objects.extend(orphans.filter_map(|key| Some((key.clone(), self.orphan(key)?))));
         let trailer = news.and_then(|news| allowed_by_trailer(&news.commits));
         // The head that was planned last, or, before the first plan, the one that was read.
-        let head = self.state.planning.planned.clone().or_else(|| self.desired().at.clone());
+        let head = self.state.planning.planned.clone().unwrap_or(at);
         // No commit waits for a search through all kinds.
-        let search = if news.is_some() { None } else { self.search(head.clone()) };
-        Some(Candidates { objects, orphans, new, trailer, head, search })
+        let search = if news.is_some() { None } else { self.search() };
+        Some(Candidates { objects, new, trailer, head, search })
     }
 
     /// Returns live objects of this source that the repository does not mention.
@@ -109,22 +108,17 @@ impl Source {
             .collect()
     }
 
-    fn orphan(&self, key: ObjectKey) -> Option<Orphan> {
+    fn orphan(&self, key: ObjectKey) -> Option<Candidate> {
         let api_version = self.watches.watched.serving_group(&key.group, &key.kind)?.api_version();
         let by = self.state.rollouts.resumed.get(&key).map(|record| record.commit.clone());
-        Some(Orphan { key, api_version, by })
+        Some(Candidate { manifest: Manifest::of_nothing_but(key, api_version), by })
     }
 
-    /// Returns the search among all kinds, unless it was done.
-    fn search(&self, head: Option<CommitId>) -> Option<CandidateSearch> {
-        let head = head?;
-        if self.state.pruned.searched {
-            return None;
-        }
+    /// Returns the objects that were being deleted, for the search among all kinds; `None` if it was done.
+    fn search(&self) -> Option<BTreeMap<ObjectKey, CommitId>> {
         let desired = self.desired();
         let gone = self.state.rollouts.resumed.iter().filter(|(key, _)| !desired.mentions(key));
-        let resumed = gone.map(|(key, record)| (key.clone(), record.commit.clone())).collect();
-        Some(CandidateSearch { head, resumed })
+        (!self.state.pruned.searched).then(|| gone.map(|(key, record)| (key.clone(), record.commit.clone())).collect())
     }
 
     /// Returns true when a record that was open at the start is of a deletion that goes on: the new head did not take
@@ -147,27 +141,13 @@ impl Source {
     }
 }
 
-impl Candidates {
-    /// Reads who is charged with the orphans.
-    pub(super) async fn charge_orphans(&mut self, context: &Arc<Context>) {
-        let (orphans, head, reader) = (std::mem::take(&mut self.orphans), self.head.clone(), Arc::clone(context));
-        if orphans.is_empty() {
-            return;
-        }
-        let read = move || {
-            let head = head.and_then(|head| reader.commit(&head));
-            let charge = |Orphan { key, api_version, by }: Orphan| {
-                let by = by.or_else(|| reader.orphaned_by(&key));
-                let commit = by.and_then(|by| reader.commit(&by)).or_else(|| head.clone())?;
-                Some((key.clone(), charged(key, api_version, commit)))
-            };
-            orphans.into_iter().filter_map(charge).collect::<Vec<_>>()
-        };
-        for (key, charged) in context.repository.blocking_pool.run(read).await {
-            self.objects.entry(key).or_insert(charged);
-        }
+impl Candidate {
+    fn taken_away(Charged { manifest, commit }: &Charged) -> Candidate {
+        Candidate { manifest: manifest.clone(), by: Some(commit.id.clone()) }
     }
+}
 
+impl Candidates {
     /// Returns the most that may be deleted.
     pub(super) fn limit(&self, context: &Context) -> usize {
         let count = context.repository.desired().keys().count() + self.objects.len();
@@ -179,18 +159,8 @@ impl Candidates {
 
     /// Looks through all kinds of the cluster, if that has not been done. Returns the objects that were being deleted
     /// already, for which no check is needed, and true if all kinds could be searched.
-    pub(super) async fn search(&mut self, context: &Arc<Context>) -> (Vec<Prepared>, Option<bool>) {
-        let nothing = (Vec::new(), None);
-        let Some(CandidateSearch { head, resumed }) = self.search.take() else { return nothing };
-        let reader = Arc::clone(context);
-        let read = move || {
-            let head = reader.commit(&head)?;
-            let whose = |id: CommitId| reader.commit(&id).unwrap_or_else(|| Arc::clone(&head));
-            let resumed: BTreeMap<ObjectKey, Arc<Commit>> =
-                resumed.into_iter().map(|(key, id)| (key, whose(id))).collect();
-            Some((Arc::clone(&head), resumed))
-        };
-        let Some((head, resumed)) = context.repository.blocking_pool.run(read).await else { return nothing };
+    pub(super) async fn search(&mut self, context: &Arc<Context>) -> (Vec<Leaving>, Option<bool>) {
+        let Some(resumed) = self.search.take() else { return (Vec::new(), None) };
         let say = |error: &ClusterError| context.status.trouble("cluster", Some(error.to_string()));
         let kinds = Backoff::until_answered(say, || context.cluster.all_kinds()).await;
         context.status.trouble("cluster", None);
@@ -211,15 +181,13 @@ impl Candidates {
             .await;
         let mut complete = true;
         let desired = context.repository.desired();
-        let left = found.iter().flat_map(|(_, found)| found.objects()).filter(|key| !desired.mentions(key));
-        let by = context.orphaned_by_commits(left.cloned().collect()).await;
         for (served, found) in &found {
             match found {
                 SearchResult::Objects(objects) => {
                     for key in objects.iter().filter(|key| !desired.mentions(key)) {
-                        let commit = resumed.get(key).or_else(|| by.get(key)).unwrap_or(&head);
-                        let charge = || charged(key.clone(), served.api_version(), Arc::clone(commit));
-                        self.objects.entry(key.clone()).or_insert_with(charge);
+                        let manifest = || Manifest::of_nothing_but(key.clone(), served.api_version());
+                        let candidate = || Candidate { manifest: manifest(), by: None };
+                        self.objects.entry(key.clone()).or_insert_with(candidate);
                     }
                 }
                 SearchResult::Away => complete = false,
@@ -229,11 +197,12 @@ impl Candidates {
             let serves = |(served, _): &&(Served, SearchResult)| served.kind == key.kind && served.group == key.group;
             found.iter().find(serves).map(|(served, _)| served.clone())
         };
-        let go_on = |(key, commit): (ObjectKey, Arc<Commit>)| {
+        let go_on = |(key, commit): (ObjectKey, CommitId)| {
             self.objects.remove(&key);
             let served = serving(&key);
             let api_version = served.as_ref().map(Served::api_version).unwrap_or_default();
-            prune_step(charged(key, api_version, commit), served, PlanStep::Prune, Trigger::Commit)
+            let candidate = Candidate { manifest: Manifest::of_nothing_but(key, api_version), by: Some(commit) };
+            Leaving { candidate, served, step: PlanStep::Prune, writer: None }
         };
         (resumed.into_iter().map(go_on).collect(), Some(complete))
     }
@@ -245,15 +214,6 @@ enum SearchResult {
     Objects(Vec<ObjectKey>),
     /// There was no answer.
     Away,
-}
-
-impl SearchResult {
-    fn objects(&self) -> &[ObjectKey] {
-        match self {
-            SearchResult::Objects(objects) => objects,
-            SearchResult::Away => &[],
-        }
-    }
 }
 
 impl Context {
@@ -272,14 +232,48 @@ impl Context {
         has_left.then_some(newest.commit)
     }
 
-    /// Returns the same of several, read beside the loop.
-    async fn orphaned_by_commits(self: &Arc<Context>, keys: Vec<ObjectKey>) -> BTreeMap<ObjectKey, Arc<Commit>> {
+    /// Charges each deletion to the commit that took the manifest away: the history knows it, or Git; if neither does, the
+    /// head is charged.
+    pub(super) async fn charge(self: &Arc<Context>, leaving: Vec<Leaving>, candidates: Candidates) -> Vec<Prepared> {
+        if leaving.is_empty() {
+            return Vec::new();
+        }
         let reader = Arc::clone(self);
-        let read = move || {
-            let of = |key: ObjectKey| Some((reader.commit(&reader.orphaned_by(&key)?)?, key));
-            keys.into_iter().filter_map(of).map(|(commit, key)| (key, commit)).collect()
+        self.repository.blocking_pool.run(move || reader.charged(leaving, &candidates)).await
+    }
+
+    fn charged(&self, mut leaving: Vec<Leaving>, facts: &Candidates) -> Vec<Prepared> {
+        for Candidate { manifest, by } in leaving.iter_mut().map(|one| &mut one.candidate) {
+            *by = by.take().or_else(|| self.orphaned_by(&manifest.key));
+        }
+        let unknown = leaving.iter().map(|one| &one.candidate).filter(|candidate| candidate.by.is_none());
+        let unknown: BTreeSet<ObjectKey> = unknown.map(|candidate| candidate.manifest.key.clone()).collect();
+        let _attempt = (!unknown.is_empty()).then(|| self.repository.mirror.attempt());
+        let took_away = self.repository.took_away(&facts.head, &unknown).unwrap_or_else(|error| {
+            warn!(%error, "failed to ask the mirror which commits took manifests away");
+            BTreeMap::new()
+        });
+        let mut commits: BTreeMap<CommitId, Option<Arc<Commit>>> = BTreeMap::new();
+        let mut commit = |id: &CommitId| commits.entry(id.clone()).or_insert_with(|| self.commit(id)).clone();
+        let prepare = |Leaving { candidate: Candidate { manifest, by }, served, step, writer }: Leaving| {
+            let by = by.as_ref().or_else(|| took_away.get(&manifest.key));
+            let commit = by.and_then(&mut commit).or_else(|| commit(&facts.head))?;
+            let is_new = facts.new.contains(&manifest.key);
+            let trigger = if is_new { Trigger::Commit } else { self.late_trigger(&manifest.key, &commit.id, writer) };
+            Some(Prepared { served, ..Prepared::of(Planned { wanted: Wanted::of(manifest, commit, trigger), step }) })
         };
-        self.repository.blocking_pool.run(read).await
+        leaving.into_iter().filter_map(prepare).collect()
+    }
+
+    /// Returns the trigger of the deletion of an object that left earlier: its commit; if that was refused or suspended
+    /// then, a second try; if it was deleted then, the one who brought it back.
+    fn late_trigger(&self, key: &ObjectKey, by: &CommitId, writer: Option<String>) -> Trigger {
+        let newest = self.newest_record(key);
+        match newest.filter(|record| record.commit == *by).map(|record| record.outcome) {
+            Some(Outcome::Pruned) => Trigger::Drift(writer.unwrap_or_else(|| UNKNOWN_MANAGER.to_owned())),
+            Some(outcome) if outcome.is_final() => Trigger::Retry,
+            _ => Trigger::Commit,
+        }
     }
 }
 
@@ -316,14 +310,4 @@ async fn look(context: &Context, served: &Served) -> SearchResult {
         "could not be listed: what has left the repository is looked for again later"
     );
     SearchResult::Away
-}
-
-fn charged(key: ObjectKey, api_version: String, commit: Arc<Commit>) -> Charged {
-    Charged { manifest: Manifest::of_nothing_but(key, api_version), commit }
-}
-
-/// Returns the plan for an object; if its kind is not served any more, it is gone.
-pub(super) fn prune_step(charged: Charged, served: Option<Served>, step: PlanStep, trigger: Trigger) -> Prepared {
-    let wanted = Wanted::of(charged.manifest, charged.commit, trigger);
-    Prepared { served, ..Prepared::of(Planned { wanted, step }) }
 }

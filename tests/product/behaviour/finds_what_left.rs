@@ -52,6 +52,30 @@ async fn with_the_history_lost_and_its_kind_gone_from_the_repository() {
     assert!(asked.iter().all(|went| !went.path.contains("cronjobs?")), "{asked:?}");
 }
 
+/// The commit is charged that took the manifest away, also one of a branch that was merged, and not the newest one.
+#[tokio::test(start_paused = true)]
+async fn by_the_commit_that_took_it_away_with_the_history_lost() {
+    for merged in [false, true] {
+        let (mut world, _) = stopped().await;
+        std::fs::remove_dir_all(world.repository.beside("state")).unwrap();
+        if merged {
+            world.repository.branch("side");
+        }
+        world.repository.remove("job.yaml");
+        let gone = world.repository.commit("Away with it");
+        if merged {
+            world.repository.switch("main").commit_file("1.yaml", &config_map("map-1", "2"), "Beside it");
+            world.repository.merge(&["side"], "Both");
+        }
+        let later = world.push("2.yaml", &config_map("map-2", "2"), "Something else");
+        world.start();
+        world.through(&later).await;
+        world.until("it is deleted", |source| source.settled).await;
+        assert_eq!(world.get(JOB).await, None);
+        assert_eq!(world.record(&gone, "CronJob default/nightly").outcome, Outcome::Pruned, "merged: {merged}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn with_prune_switched_on_later_and_its_kind_gone_from_the_repository() {
     let (mut world, _) = stopped().await;

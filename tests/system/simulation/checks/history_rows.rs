@@ -2,11 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::findings::{Finding, Findings};
+use jiff::Timestamp;
+
+use super::super::api_proxy::Exchange;
+use super::super::findings::{Finding, Findings, key_of_path};
 use super::super::history_rows::{HistoryRows, Record};
 use super::super::repository::Key;
 use super::super::run::Run;
 use super::pods::short;
+use crate::support::daemon::EPOCH;
 
 /// Returns every manifest that a planned head changed has exactly one record of that plan, and what was in the books
 /// stays there.
@@ -72,20 +76,51 @@ pub fn plan_before_write(run: &Run) -> Vec<Finding> {
         // The books' times are not comparable then.
         return Vec::new();
     }
-    for books in &run.books {
-        for (plan, _) in &books.plans {
+    for (state, books) in run.books.iter().enumerate() {
+        let mut before: Option<&str> = None;
+        for (plan, head) in &books.plans {
+            let before = before.replace(head.as_str());
             let of_plan = || books.records.iter().filter(|record| record.plan == *plan && record.trigger == "commit");
             let written = |record: &Record| {
                 record.steps.iter().find(|(_, what, _)| what == "applying").map(|(at, _, _)| at.clone())
             };
             let first = of_plan().filter_map(written).min();
             for record in of_plan() {
-                let late = first.as_ref().is_some_and(|first| record.started > *first);
-                findings.demand(!late, || format!("joined its plan late: {}", short(record)));
+                let Some(first) = first.as_ref().filter(|first| record.started > **first) else { continue };
+                let is_searched_for = is_searched_for(run, record, (before, head));
+                let in_time = is_searched_for || is_not_served(run, state, record, (head, first));
+                findings.demand(in_time, || format!("joined its plan late: {}", short(record)));
             }
         }
     }
     findings.all
+}
+
+/// Returns true when a record is about an object that neither its head has, nor the head before it, as far as these books know:
+/// a search through the cluster finds it, which no plan waits for.
+fn is_searched_for(run: &Run, record: &Record, (before, head): (Option<&str>, &str)) -> bool {
+    let has = |head: &str| run.commits.get(head).is_some_and(|commit| commit.objects.contains_key(&record.key));
+    !has(head) && before.is_none_or(|before| !has(before))
+}
+
+/// Returns true when a record is about an object that has left with its head, and that was not served in time when that was
+/// planned: it is looked for again, and the plan does not wait for it.
+fn is_not_served(run: &Run, state: usize, record: &Record, (head, first): (&str, &str)) -> bool {
+    /// The time for which a plan waits for one object alone.
+    const PATIENCE: u64 = 2000;
+    let has = run.commits.get(head).is_none_or(|commit| commit.objects.contains_key(&record.key));
+    let pushed = run.pushed.iter().filter(|pushed| pushed.commit == head).map(|pushed| pushed.at).min();
+    let slow = |asked: &&Exchange| asked.heard.is_none_or(|heard| heard >= asked.begun + PATIENCE);
+    let reads = run.wire.iter().filter(|asked| asked.method == "GET" && run.lives[asked.process].state == state);
+    let mut reads = reads.filter(|asked| key_of_path(&asked.path).as_ref() == Some(&record.key)).filter(slow);
+    let first = since_start(first);
+    !has && pushed.is_some_and(|pushed| reads.any(|read| (pushed..first).contains(&read.begun)))
+}
+
+/// Returns a time of the books in milliseconds from the start.
+fn since_start(at: &str) -> u64 {
+    let time = |text: &str| text.parse::<Timestamp>().expect("a time").as_millisecond();
+    u64::try_from(time(at) - time(EPOCH)).unwrap_or_default()
 }
 
 /// Returns a file that nobody can read is complained about, with its path and line, by the plan that first has it so.
