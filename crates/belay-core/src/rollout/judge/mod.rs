@@ -220,7 +220,7 @@ impl Judge {
         match (health.standing, new_failure) {
             (Standing::Complete, _) => Verdict::Complete,
             (Standing::Paused, _) => Verdict::Waiting(self.waiting(WaitingOn::Resume, &health, &health.message)),
-            (Standing::Failed, Some(failure)) if self.believes_the_controller(now) => {
+            (Standing::Failed, Some(failure)) if self.believes_the_controller(&failure.reason, now) => {
                 Verdict::Suspect(failure.reason.clone())
             }
             (Standing::Failed | Standing::Moving, _) => {
@@ -264,10 +264,17 @@ impl Judge {
 
     /// Returns true when the judge accepts the controller's statement that the deadline has passed. A way back has its
     /// budget, however short that deadline is; and the controller does not know of an outage of the API server, which
-    /// it waited out itself.
-    fn believes_the_controller(&self, now: Timestamp) -> bool {
+    /// it waited out itself, nor of a fault of the infrastructure, like its own absence.
+    fn believes_the_controller(&self, said: &Reason, now: Timestamp) -> bool {
+        let is_excused =
+            said.code == ReasonCode::ProgressDeadlineExceeded && self.excused_until.is_some_and(|until| now < until);
+        !is_excused && !self.is_put_off(now)
+    }
+
+    /// Returns true when the deadline is put off, by a budget or an outage of the API server.
+    fn is_put_off(&self, now: Timestamp) -> bool {
         let alone = self.budget.is_none() && self.outage.is_zero();
-        alone || self.own_due().is_none_or(|due| due <= now)
+        !alone && self.own_due().is_some_and(|due| due > now)
     }
 
     /// Returns the judge's own reason for failure if its deadline has passed at `now`.
@@ -289,10 +296,7 @@ impl Judge {
     /// another whole deadline, but not beyond the outage timeout: then that fault is the reason for which the rollout
     /// has failed.
     pub fn rule(&mut self, suspicion: Reason, observation: &Observation, now: Timestamp) -> Judgement {
-        if suspicion.code == ReasonCode::ProgressDeadlineExceeded
-            && !self.outage.is_zero()
-            && !self.believes_the_controller(now)
-        {
+        if suspicion.code == ReasonCode::ProgressDeadlineExceeded && !self.outage.is_zero() && self.is_put_off(now) {
             self.excused_until = self.own_due();
             let seconds = self.outage.as_secs();
             let message = format!("the API server did not answer for {seconds} s: its deadline ends so much later");
