@@ -13,8 +13,9 @@ use super::rollout_task::{Cancelled, RolloutTask};
 use super::unhealthy::Unhealthy;
 use crate::history::Query;
 use belay_core::manifest::ObjectKey;
+use belay_core::rollout::rollback::FormerManifest;
 use belay_core::rollout::{
-    CommitId, Known, NoRollbackTarget, Outcome, Revision, RollbackTarget, TemplateMarks, rollback_target,
+    CommitId, Known, NoRollbackTarget, Outcome, Revision, RollbackTarget, TemplateMarks, Trigger, rollback_target,
     same_template, template,
 };
 
@@ -95,7 +96,7 @@ fn was_there_before(work: &RolloutTask, live: &Value) -> bool {
 }
 
 /// Returns the newest version in Git, before the failed commit, that has neither failed itself nor given way before it
-/// was seen complete.
+/// was seen complete, or before it was applied at all.
 async fn from_git(work: &RolloutTask, unwell: &Unhealthy) -> Option<Known> {
     let wanted = &work.planned.wanted;
     let query = Query {
@@ -113,6 +114,7 @@ async fn from_git(work: &RolloutTask, unwell: &Unhealthy) -> Option<Known> {
             let hash = former.manifest.hash.to_string();
             no_targets.iter().any(|of| of.has_manifest(&former.commit.id, &hash))
                 || rolled_nothing_out(&context, &key, &former.commit.id)
+                || never_ran(&context, &key, former)
         })
     };
     let former = work.context.ask_git(ask).await?;
@@ -125,4 +127,16 @@ fn rolled_nothing_out(context: &Context, key: &ObjectKey, commit: &CommitId) -> 
     let query = Query { commit: Some(commit.to_string()), ..Query::of(&context.config.name, key) };
     let records = context.history.records(&query).unwrap_or_default();
     !records.is_empty() && records.iter().all(|record| !record.rolls_out && record.outcome == Outcome::Complete)
+}
+
+/// Returns true when a version came with a newer one, which was planned in its place: belay knew the object by then, and never
+/// applied it.
+fn never_ran(context: &Context, key: &ObjectKey, former: &FormerManifest) -> bool {
+    let (history, commit, hash) = (&context.history, &former.commit.id, Some(former.manifest.hash.to_string()));
+    let arrivals = history.arrivals(commit).unwrap_or_default();
+    let Some(came) = arrivals.into_iter().find(|arrival| arrival.source == context.config.name) else { return false };
+    let records = history.records(&Query::of(&context.config.name, key)).unwrap_or_default();
+    let ran = records.iter().any(|record| record.commit == *commit || record.manifest_hash == hash);
+    let mut own = records.iter().filter(|record| record.trigger != Trigger::Rebuilt);
+    !ran && own.any(|record| record.started < came.at)
 }

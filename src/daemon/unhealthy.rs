@@ -18,6 +18,8 @@ use belay_core::rollout::{
 /// The time for which a workload that has been incomplete for a moment, or was not seen before, is doubted: a container
 /// that crashes again and again is started again every five minutes at least, and is ready for a moment each time.
 const DOUBTED: Duration = Duration::from_mins(10);
+/// The number of records of an object that are searched for a way back.
+const RECORDS: u32 = 20;
 
 /// The revisions of a workload that are not gone back to: they failed, or were not well when they were replaced.
 #[derive(Clone, Debug, Default)]
@@ -120,6 +122,15 @@ impl RolloutTask {
         };
         let found =
             found.inspect_err(|error| warn!(object = %key, %error, "failed to ask the history what is replaced"));
-        found.ok()?.pop()
+        found.ok()?.pop().or_else(|| self.went_back_to(&commit?.parse().ok()?))
+    }
+
+    /// Returns the newest record whose way back brought the template of a commit of which there is no record.
+    fn went_back_to(&self, commit: &CommitId) -> Option<Record> {
+        let (context, key) = (&self.context, &self.planned.wanted.key);
+        let query =
+            Query { older_than: Some(self.record), limit: Some(RECORDS), ..Query::of(&context.config.name, key) };
+        let records = context.history.records(&query).ok()?;
+        records.into_iter().find(|record| record.back_to.as_ref() == Some(commit))
     }
 }

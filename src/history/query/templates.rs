@@ -146,9 +146,11 @@ impl History {
     /// When the file can't be read.
     pub fn unwell(&self, source: &str, object: &ObjectKey) -> Result<Vec<Record>, HistoryError> {
         let ObjectKey { group, kind, namespace, name } = object;
-        let read: Vec<(Record, bool)> = self.read("look for what was not well", |connection| {
+        let read: Vec<(Record, bool, bool)> = self.read("look for what was not well", |connection| {
             let text = format!(
-                "SELECT {}, outcome = 'failed' AND coalesce(reason, '') <> '{}' OR EXISTS (SELECT 1 FROM steps WHERE \
+                "SELECT {}, EXISTS (SELECT 1 FROM steps AS seen, steps AS back WHERE seen.record = records.number AND back.record = \
+                 records.number AND seen.step = 'unwell' AND back.step = 'went-back' AND back.number < seen.number) AS \
+                 way_back, outcome = 'failed' AND coalesce(reason, '') <> '{}' OR EXISTS (SELECT 1 FROM steps WHERE \
                  steps.record = records.number AND steps.step = 'unwell') AS unwell FROM records INDEXED BY \
                  records_rolled_out WHERE source = ?1 AND name = ?2 AND rolls_out = 1 AND kind = ?3 AND \"group\" = ?4 AND \
                  namespace IS ?5 AND (outcome = 'complete' OR unwell OR \"trigger\" = 'config-change') ORDER BY number DESC \
@@ -157,13 +159,18 @@ impl History {
                 ReasonCode::CommitFailed
             );
             let mut statement = connection.prepare_cached(&text)?;
-            let read = |row: &Row<'_>| Ok((rows::record(row)?, row.get("unwell")?));
+            let read = |row: &Row<'_>| Ok((rows::record(row)?, row.get("unwell")?, row.get("way_back")?));
             let found = statement.query_map(params![source, name, kind, group, namespace], read)?;
             Ok(found.collect::<Result<_, _>>()?)
         })?;
         let mut known: Vec<RevisionRecord> = Vec::new();
         let mut turns = 0;
-        for (record, unwell) in read {
+        for (record, unwell, way_back) in read {
+            if let Some(commit) = record.back_to.clone().filter(|_| way_back) {
+                let record = Record { commit, manifest_hash: None, ..record.clone() };
+                let newer = known.iter().find(|newer| newer.is_same(&record, turns)).map(|newer| newer.unwell);
+                known.push(RevisionRecord { record, turns, unwell: newer.unwrap_or(true) });
+            }
             let turned = record.trigger == Trigger::ConfigChange;
             if unwell || record.outcome == Outcome::Complete {
                 let newer = known.iter().find(|newer| newer.is_same(&record, turns)).map(|newer| newer.unwell);

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use belay::daemon::SourceStatus;
 use belay_core::rollout::{Hold, Outcome};
 use serde_json::Value;
 
@@ -91,6 +92,29 @@ async fn by_git_without_the_record() {
     starts_without_its_history(&mut world).await;
     world.through(&bad).await;
     is_back(&world, &good, &bad).await;
+}
+
+/// Git's version is tried without any record of it: where it crashes, and a newer commit ends that, it is not tried again.
+#[tokio::test(start_paused = true)]
+async fn but_not_twice_to_what_crashes() {
+    let mut world = World::embedded().await;
+    let crashing = broken("web", "crash-after=0s").replace("web:2", "web:1");
+    world.push("web.yaml", &forgetful(&crashing), "First version");
+    world.start();
+    world.until("it is under way", |source| !source.under_way.is_empty()).await;
+    let bad = world.push("web.yaml", &forgetful(&broken("web", "never-ready")), "Broken");
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    under_way_and_forgotten(&mut world).await;
+    starts_without_its_history(&mut world).await;
+    let goes_back = |source: &SourceStatus| source.under_way.values().any(|way| way.outcome == Outcome::RollingBack);
+    world.until("it goes back", goes_back).await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let worse = broken("web", "image-pull-error").replace("web:2", "web:3");
+    let worse = world.push("web.yaml", &forgetful(&worse), "Broken in another way");
+    world.through(&worse).await;
+    assert_ne!(world.record(&bad, "Deployment default/web").outcome, Outcome::RolledBack);
+    let record = world.record(&worse, "Deployment default/web");
+    assert_eq!(record.outcome, Outcome::Failed, "{record:#?}");
 }
 
 async fn starts_without_its_history(world: &mut World) {
@@ -189,14 +213,32 @@ async fn past_what_gave_way_to_it() {
     let (mut world, _) = adopted().await;
     let worse = broken("web", "image-pull-error").replace("web:2", "web:3");
     let worse = world.push("web.yaml", &forgetful(&worse), "Broken in another way");
-    world
-        .until("that one is under way", |source| source.under_way.values().any(|way| way.commit.as_str() == worse))
-        .await;
+    is_alone(&mut world, &worse).await;
+    world.through(&worse).await;
+    is_back_by_itself(&world, &worse).await;
+}
+
+/// Waits until a commit is under way, and takes from the cluster what it keeps of the others.
+async fn is_alone(world: &mut World, commit: &str) {
+    let is_its = |source: &SourceStatus| source.under_way.values().any(|way| way.commit.as_str() == commit);
+    world.until("that one is under way", is_its).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
-    for set in world.list(SETS).await.iter().filter(|set| image(set) != "web:3") {
+    let present = image(&world.get(DEPLOYMENT).await.unwrap()).to_owned();
+    for set in world.list(SETS).await.iter().filter(|set| image(set) != present) {
         world.delete(&format!("{SETS}/{}", set["metadata"]["name"].as_str().unwrap())).await;
     }
+}
+
+/// Never to a version in Git that was never applied, because a newer one came with it.
+#[tokio::test(start_paused = true)]
+async fn past_what_was_never_applied() {
+    let (mut world, first) = adopted().await;
+    world.repository.commit_file("web.yaml", &forgetful(&deployment("web", "web:3", "")), "Skipped");
+    let worse = broken("web", "image-pull-error").replace("web:2", "web:4");
+    let worse = world.push("web.yaml", &forgetful(&worse), "Broken in another way");
+    is_alone(&mut world, &worse).await;
     world.through(&worse).await;
+    assert_eq!(world.record(&first, "Deployment default/web").outcome, Outcome::Superseded);
     is_back_by_itself(&world, &worse).await;
 }
 
