@@ -34,6 +34,8 @@ pub struct DriftState {
     pub disputes: Disputes,
     /// True while a check is under way.
     pub checking: bool,
+    /// The objects of that check whose rollouts have begun and ended since: its results are of before.
+    pub overtaken: BTreeSet<ObjectKey>,
 }
 
 impl DriftState {

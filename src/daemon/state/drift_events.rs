@@ -37,6 +37,7 @@ pub fn look_into(state: &mut State, now: Instant) -> Vec<Effect> {
     }
     let mut rechecks: Vec<Recheck> = Vec::new();
     state.drift.under_check.clear();
+    state.drift.overtaken.clear();
     for key in state.drift.take_due(now) {
         if state.rollouts.under_way.contains_key(&key) {
             continue;
@@ -96,8 +97,12 @@ fn take_up_all(state: &mut State, prepared: Vec<Prepared>, now: Instant) -> Vec<
 }
 
 /// Takes the result of a check.
-pub fn checked(state: &mut State, plan: u64, prepared: Vec<Prepared>, now: Instant) -> Vec<Effect> {
+pub fn checked(state: &mut State, plan: u64, mut prepared: Vec<Prepared>, now: Instant) -> Vec<Effect> {
     state.drift.checking = false;
+    for key in std::mem::take(&mut state.drift.overtaken) {
+        prepared.retain(|one| one.planned.wanted.key != key);
+        state.drift.recheck_after(key, Duration::ZERO, now);
+    }
     if plan != state.planning.plans {
         overtaken(state, prepared, now);
         return Vec::new();

@@ -46,6 +46,9 @@ pub fn ended(
     now: Instant,
 ) -> Vec<Effect> {
     let Some(rollout) = state.rollouts.under_way.remove(key) else { return Vec::new() };
+    if state.drift.checking && state.drift.under_check.contains_key(key) {
+        state.drift.overtaken.insert(key.clone());
+    }
     // A seeming drift may have turned out to be an undo by hand.
     let may_differ = matches!(rollout.trigger, Trigger::Drift(_)) && outcome != Outcome::Complete;
     let trigger = recorded.filter(|_| may_differ).unwrap_or(rollout.trigger);

@@ -125,6 +125,25 @@ async fn a_check_that_a_newer_head_has_overtaken_is_made_again() {
     assert!(!state.pruned.searched && state.pruned.search_due.is_some(), "what was to be deleted is looked for again");
 }
 
+/// An object may be checked while it is tried again: under the record of one of them it is rolled out, and that ends.
+#[tokio::test(start_paused = true)]
+async fn a_check_that_a_rollout_has_overtaken_begins_nothing() {
+    let (mut state, start) = (state(), Instant::now());
+    state.rollouts.resumed.insert(key("web"), record(1, "web"));
+    state.retries.put_off(&key("web"), RetryCause::Waits, start);
+    state.drift.recheck_after(key("web"), Duration::ZERO, start);
+    assert_eq!(words(&mut state, Event::Due, start + S), ["retry [web #1]", "check 1 [web]"]);
+    let found = || prepared(WEB, Trigger::Commit, apply);
+    let event = Event::Retried { key: key("web"), number: 1, prepared: Some(Box::new(found())) };
+    assert_eq!(words(&mut state, event, start + S), ["no trouble of web", "resume [#1], begin [], correct []"]);
+    state.rollouts.under_way.insert(key("web"), rollout(1, Trigger::Commit, true, false));
+    let end = Event::Ended { key: key("web"), outcome: Outcome::Complete, trigger: None, took: None };
+    assert_eq!(words(&mut state, end, start + S), ["count commit Complete"]);
+    let event = Event::Checked { plan: 1, prepared: vec![found()] };
+    assert_eq!(words(&mut state, event, start + S), Vec::<String>::new());
+    assert_eq!(rechecks(&state, start + S), [("web", 0.2)], "it is compared as it is now");
+}
+
 /// Nothing has left a repository that is to be read again: it is not known to be empty.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_deleted_while_the_repository_is_to_be_read_again() {
