@@ -60,12 +60,10 @@ impl Cluster {
         }
     }
 
-    /// Returns those of these pods that can't run because of their own manifest, and not because of a fault of the
-    /// infrastructure.
-    pub async fn failing_by_themselves(&self, pods: Vec<Value>) -> Vec<Value> {
+    /// Returns those of these pods whose accounts say so.
+    pub async fn pods_that(&self, pods: Vec<Value>, say_so: fn(&PodAccount) -> bool) -> Vec<Value> {
         let accounts = self.accounts(&pods, &mut Vec::new()).await;
-        let failing = pods.into_iter().zip(accounts).filter(|(_, account)| account.fault.blames_the_commit());
-        failing.map(|(pod, _)| pod).collect()
+        pods.into_iter().zip(accounts).filter(|(_, account)| say_so(account)).map(|(pod, _)| pod).collect()
     }
 
     /// Returns the pods of a StatefulSet that are not among `present` and not ready: its controller waits for each of

@@ -1,5 +1,6 @@
 //! A StatefulSet does not replace a pod that never became ready, not even when its template goes back, or on to a newer one:
-//! it waits for it. So belay deletes the unready pods of revisions that never were complete while a rollout is watched.
+//! it waits for it. So belay deletes the unready pods of revisions that never were complete while a rollout is watched, and
+//! those that crash of revisions that were not well any more.
 //! <https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/#forced-rollback>
 
 use std::convert::Infallible;
@@ -14,13 +15,13 @@ use super::context::Context;
 use super::rollout_task::RolloutTask;
 use crate::cluster::{ClusterError, Served};
 use crate::history::Query;
-use belay_core::rollout::health::is_ready;
+use belay_core::rollout::health::{Fault, PodAccount, is_ready};
 use belay_core::rollout::{CommitId, Outcome, Revision, Wanted, marks, same_template, without_restart};
 
 /// The period between two inspections of the pods.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// Deletes the stuck pods of revisions that never were complete, for as long as it is polled.
+/// Deletes the stuck pods, for as long as it is polled.
 pub(super) fn delete_again_and_again(work: &RolloutTask) -> BoxFuture<'static, Infallible> {
     let (context, wanted, served) = (Arc::clone(&work.context), work.planned.wanted.clone(), work.served.clone());
     let look_again_and_again = async move {
@@ -57,16 +58,23 @@ async fn once(context: &Context, wanted: &Wanted, served: &Served) -> Result<(),
         }
         let mut pods = context.cluster.pods_of_revision(&wanted.key, &live, &revision.name).await?;
         pods.retain(|pod| !is_ready(pod) && pod["metadata"].get("deletionTimestamp").is_none());
-        if known == RevisionStanding::Nothing {
-            pods = context.cluster.failing_by_themselves(pods).await;
-        }
+        let pods = match known {
+            RevisionStanding::Unwell => context.cluster.pods_that(pods, has_crashed).await,
+            RevisionStanding::Nothing => context.cluster.pods_that(pods, |pod| pod.fault.blames_the_commit()).await,
+            RevisionStanding::Failed | RevisionStanding::Complete => pods,
+        };
         for pod in &pods {
             context.cluster.delete_pod(pod).await?;
             let pod = pod["metadata"]["name"].as_str();
-            info!(object = %wanted.key, pod, "deleted a stuck pod of a revision that never was complete");
+            info!(object = %wanted.key, pod, "deleted a stuck pod of a revision that was not complete, or crashes");
         }
     }
     Ok(())
+}
+
+/// Returns true when a container of a pod has ended by itself: the pod holds nothing that its next start would not lose, too.
+fn has_crashed(pod: &PodAccount) -> bool {
+    pod.fault == Fault::Commit && pod.seen.exit_code.is_some()
 }
 
 /// The end of a commit's rollout, as far as the history knows.
@@ -74,6 +82,8 @@ async fn once(context: &Context, wanted: &Wanted, served: &Served) -> Result<(),
 enum RevisionStanding {
     /// It was complete once: its pods may hold the data of a revision that was fine.
     Complete,
+    /// It was complete once, and was not well when it was replaced.
+    Unwell,
     /// It did not end well: its pods that are not ready never will be.
     Failed,
     /// Nothing, perhaps because the history was lost: a pod that does not start now may be starting slowly, but not one
@@ -92,7 +102,11 @@ fn standing(context: &Context, wanted: &Wanted, revision: &Revision) -> Option<R
     let ended: Vec<Outcome> = records.iter().map(|record| record.outcome).collect();
     Some(match ended.as_slice() {
         ended if ended.contains(&Outcome::Complete) && is_the_commits(context, wanted, &commit, revision) => {
-            RevisionStanding::Complete
+            if is_unwell(context, wanted, &commit) {
+                RevisionStanding::Unwell
+            } else {
+                RevisionStanding::Complete
+            }
         }
         ended if ended.contains(&Outcome::Complete) => RevisionStanding::Nothing,
         ended if ended.iter().all(|outcome| *outcome == Outcome::Unknown) => RevisionStanding::Nothing,
@@ -109,4 +123,9 @@ fn is_the_commits(context: &Context, wanted: &Wanted, commit: &CommitId, revisio
     });
     let present = without_restart(&revision.template);
     kept.is_none_or(|kept| same_template(&without_restart(&kept), &present))
+}
+
+fn is_unwell(context: &Context, wanted: &Wanted, commit: &CommitId) -> bool {
+    let unwell = context.history.unwell(&context.config.name, &wanted.key).unwrap_or_default();
+    unwell.iter().any(|record| record.commit == *commit)
 }

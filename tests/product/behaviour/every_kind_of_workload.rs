@@ -88,6 +88,18 @@ async fn so_it_is_with_the_history_lost_in_between() {
     assert_eq!(world.record(&fixed, "StatefulSet default/db").outcome, Outcome::Complete);
 }
 
+/// A pod that crashes holds nothing that its next start would not lose, too.
+#[tokio::test(start_paused = true)]
+async fn what_was_complete_and_crashes_keeps_no_fix_waiting() {
+    let mut world = started("db.yaml", &stateful("db:1", "crash-after=20s")).await;
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    let fixed = world.push("db.yaml", &stateful("db:2", "ready"), "Its fix");
+    let begun = tokio::time::Instant::now();
+    world.through(&fixed).await;
+    assert_eq!(world.record(&fixed, "StatefulSet default/db").outcome, Outcome::Complete);
+    assert!(begun.elapsed() < Duration::from_mins(1), "{:?}", begun.elapsed());
+}
+
 /// A pod of a revision that was fine may hold data, so it stays; whoever asks is told that it is in the way.
 #[tokio::test(start_paused = true)]
 async fn what_a_stateful_set_waits_for_is_named() {
