@@ -114,9 +114,9 @@ impl Run {
         self.books.iter().flat_map(|books| &books.records)
     }
 
-    /// Returns what a process had heard of a workload last by a moment.
-    pub fn heard_of(&self, process: usize, key: &Key, by: u64) -> Option<&WatchReport> {
-        let mut heard = self.heard.iter().filter(|heard| heard.at <= by).rev();
+    /// Returns what a process had heard of a workload last before a moment.
+    pub fn heard_of(&self, process: usize, key: &Key, before: u64) -> Option<&WatchReport> {
+        let mut heard = self.heard.iter().filter(|heard| heard.at < before).rev();
         heard.find(|heard| heard.process == process && heard.key == *key)
     }
 

@@ -6,7 +6,7 @@ use super::super::api_proxy::Exchange;
 use super::super::events::Actor;
 use super::super::findings::{Findings, is_lease, is_unwell, is_workload, key_of_path, version};
 use super::super::repository::Key;
-use super::super::run::Run;
+use super::super::run::{ActorPeriod, Run};
 
 /// The time in which a look at the pods of a workload asks all that it asks, in milliseconds.
 const LOOK: u64 = 5000;
@@ -26,9 +26,12 @@ pub fn asks_nothing(run: &Run, findings: &mut Findings) {
     let looks = looks_at_the_unwell(run, rests, findings);
     let is_look =
         |asked: &Exchange| asked.method == "GET" && looks.iter().any(|at| (*at..at + LOOK).contains(&asked.begun));
-    let mut disputed = disputed_with_a_rival(run);
-    let mut ends_dispute =
-        |asked: &Exchange| asked.method == "GET" && key_of_path(&asked.path).is_some_and(|key| disputed.remove(&key));
+    let (mut disputed, mut ends) = (disputed_with_a_rival(run), ends_of_disputes(run));
+    let mut ends_dispute = |asked: &Exchange| {
+        let key = key_of_path(&asked.path).filter(|_| asked.method == "GET");
+        let is_end = |key: &Key| disputed.remove(key) || ends.remove(key).is_some_and(|by| asked.begun <= by);
+        key.as_ref().is_some_and(is_end)
+    };
     let asked = run.wire.iter().filter(|exchange| !is_lease(&exchange.path));
     let late = asked.filter(|exchange| exchange.begun > rests && !is_look(exchange) && !ends_dispute(exchange));
     let late: Vec<String> =
@@ -45,6 +48,18 @@ fn disputed_with_a_rival(run: &Run) -> BTreeSet<Key> {
     }
     writers.retain(|_, writers| writers.len() > 1);
     writers.into_keys().collect()
+}
+
+/// Returns by when belay must have looked whether the disagreement with a controller is over, by object: as long after the last
+/// correction as twice the next wait, which is twice the time between the last two.
+fn ends_of_disputes(run: &Run) -> BTreeMap<Key, u64> {
+    let end = |acting: &ActorPeriod| {
+        let applied = run.applies().filter(|(key, exchange)| *key == acting.key && exchange.begun > acting.from);
+        let times: Vec<u64> = applied.map(|(_, exchange)| exchange.begun).collect();
+        let [.., before, last] = times[..] else { return None };
+        Some((acting.key.clone(), last + 4 * (last - before) + 1000))
+    };
+    run.acting(Actor::Controller).filter_map(end).collect()
 }
 
 /// Returns when belay began to look at workloads that fell ill after all was still: at most twice after each change of one.
