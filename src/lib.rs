@@ -39,6 +39,7 @@
 //! | [`config`] | a leaf: the configuration file, and the files with secrets that it names | those files |
 //! | [`telemetry`] | a leaf: logs, counters, and messages to systemd (`cli/commands/run/systemd` says when) | standard error, systemd's socket, `/proc` |
 //! | [`blocking`] | a leaf: work that waits for a disk keeps no other task of the runtime waiting | nothing |
+//! | [`allocator`] | a leaf: the C library's allocator, which is to give freed memory back | the memory of the process |
 //! | [`interim_answers`] | a leaf: the bound of the interim answers (1xx) that servers send | hyper |
 //! | [`regular_file`] | a leaf: files that are read as a whole, regular ones only and up to a limit | those files |
 //! | [`tls`] | a leaf: the authorities that are trusted over TLS, by the Git transports and by notices | `ca_file`, the certificates of the machine |
@@ -155,6 +156,7 @@
 
 pub use belay_core::{manifest, rollout};
 
+pub mod allocator;
 pub mod backoff;
 pub mod blocking;
 pub mod cli;

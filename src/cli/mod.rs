@@ -125,7 +125,7 @@ pub fn command() -> clap::Command {
 /// Reads the command line and runs its command.
 #[must_use]
 pub fn main() -> ExitCode {
-    crate::git::limit_arenas();
+    crate::allocator::limit_arenas();
     if let Some(answered) = crate::git::answer_ssh() {
         return if answered { Exit::Done.into() } else { Exit::Error.into() };
     }

@@ -296,8 +296,7 @@ impl<'a> HealthMonitor<'a> {
                 (context.cluster.observe(key, &live).await, live)
             };
             let (answer, live) = loop {
-                // Boxed: thousands wait for room side by side, and few have it.
-                match Box::pin(context.requests.look(text.text().len(), look())).await {
+                match context.requests.look(text.text().len(), look).await {
                     Some(found) => break found,
                     None if self.judge.is_at_its_limit(context.clock.steady()) => {
                         let late = "its pods were not told of within 5 s, and other large objects wait".to_owned();
@@ -342,15 +341,15 @@ impl<'a> HealthMonitor<'a> {
         let impatient = self.fail_fast.is_some();
         let ask = || async {
             let (requests, bytes) = (&context.requests, live.text().len());
-            let look = async {
+            let look = || async {
                 let live = live.read();
                 let observed = context.cluster.pods_of_present_template(&key, &live).await?;
                 let wrong = wrong_pods(&observed, template(&live).unwrap_or(&Value::Null));
                 Ok::<_, ClusterError>((observed, wrong))
             };
             let looked = match impatient {
-                true => Box::pin(requests.look(bytes, look)).await,
-                false => Box::pin(requests.look_in_turn(bytes, look)).await,
+                true => requests.look(bytes, look).await,
+                false => requests.look_in_turn(bytes, look).await,
             };
             // It is looked at again soon.
             looked.unwrap_or_else(|| Ok((Observation::default(), None)))

@@ -61,12 +61,8 @@ impl Repository {
         self.keep_plan(head)?;
         self.render_changed(head, &for_desired.changes)?;
         let mut files = self.files(&for_desired.changes, &known.scopes)?;
-        files.extend(
-            for_desired
-                .odd
-                .iter()
-                .map(|odd| (odd.shown.as_str().into(), Some(ReadFile { file: odd_file(odd).into(), content: None }))),
-        );
+        let odd_file_of = |odd: &OddPath| Some(ReadFile { file: odd_file(odd).into(), content: None });
+        files.extend(for_desired.odd.iter().map(|odd| (odd.shown.as_str().into(), odd_file_of(odd))));
         let is_planned = known.at.as_ref() == planned;
         let since_plan = if is_planned { None } else { Some(self.changes(planned, head)?) };
         let lost = LostFolderFacts {

@@ -127,17 +127,27 @@ impl Requests {
     /// Looks into an object with so many bytes whose rollout seems to have failed, as soon as there is room. It waits for no
     /// write. A large object's value is in memory meanwhile, so that its part of the room for these stays taken: `None` when
     /// it took long and others waited for that.
-    pub(super) async fn look<T>(&self, bytes: usize, look: impl Future<Output = T>) -> Option<T> {
+    pub(super) async fn look<T, F>(&self, bytes: usize, look: impl FnOnce() -> F) -> Option<T>
+    where
+        F: Future<Output = T>,
+    {
         let look = async {
             let own = Arc::clone(&self.looks).acquire_owned().await.expect("the semaphores are never closed");
-            self.carry(RequestPermit { _own: own, _all: None, _large: None }, look).await
+            // Boxed, and made as late as this: thousands wait for room side by side, and few have it.
+            Box::pin(self.carry(RequestPermit { _own: own, _all: None, _large: None }, look())).await
         };
         self.in_room_of_large(bytes, look).await
     }
 
     /// Looks into an object as [`look`](Requests::look) does, in its turn among all requests.
-    pub(super) async fn look_in_turn<T>(&self, bytes: usize, look: impl Future<Output = T>) -> Option<T> {
-        let look = async { self.carry(self.room().await, look).await };
+    pub(super) async fn look_in_turn<T, F>(&self, bytes: usize, look: impl FnOnce() -> F) -> Option<T>
+    where
+        F: Future<Output = T>,
+    {
+        let look = async {
+            let room = self.room().await;
+            Box::pin(self.carry(room, look())).await
+        };
         self.in_room_of_large(bytes, look).await
     }
 
@@ -317,16 +327,16 @@ mod tests {
         let slow = (0..40).map(|nth| async move {
             let share = share_of;
             match nth % 2 {
-                0 => share.look(LARGE_OBJECT, look()).await,
-                _ => share.look_in_turn(LARGE_OBJECT, look()).await,
+                0 => share.look(LARGE_OBJECT, look).await,
+                _ => share.look_in_turn(LARGE_OBJECT, look).await,
             }
         });
         futures::future::join_all(slow).await;
         assert_eq!((most.into_inner(), answered.into_inner()), (8, 40));
         // One without an answer gives its room to those who wait for it, and looks again later.
         let (hung, other) = tokio::join!(
-            share.look(usize::MAX, std::future::pending::<()>()),
-            share.look_in_turn(LARGE_OBJECT, std::future::ready(())),
+            share.look(usize::MAX, std::future::pending::<()>),
+            share.look_in_turn(LARGE_OBJECT, || std::future::ready(())),
         );
         assert_eq!((hung, other), (None, Some(())));
         assert_eq!(share.large.room.available_permits(), LARGE_KIBIBYTES as usize);

@@ -159,6 +159,7 @@ impl Source {
 
     fn rolled_out(&mut self, key: &ObjectKey, ended: RolloutEnd, recorded: Option<&EndedRecord>) {
         let Some(handle) = self.handles.remove(key) else { return };
+        self.completion.ended += 1;
         let RolloutEnd { end, findings: Findings { told, well, disturbed } } = ended;
         if let Some(told) = told {
             self.queue_event(told);

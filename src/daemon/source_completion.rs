@@ -8,9 +8,14 @@ use tracing::warn;
 
 use super::state::{Rollouts, Source};
 use super::status::{SourceStatus, set};
+use super::task_result::TaskResult;
+use crate::allocator;
 use crate::history::Query;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Outcome, is_well};
+
+/// The number of ended rollouts that take so much memory that it is given back to the system: some 20 KiB each.
+const MANY: usize = 100;
 
 impl Source {
     /// Publishes whether everything that the head says is through.
@@ -37,6 +42,9 @@ impl Source {
             // Work has begun: the earlier finding does not count any more.
             self.completion.judged = None;
         }
+        if settled && self.completion.ended > MANY {
+            self.give_memory_back();
+        }
         let complete = self.complete(settled);
         let unhealthy = self.unhealthy();
         let Rollouts { under_way, waiting, ends_read, .. } = &self.state.rollouts;
@@ -49,6 +57,16 @@ impl Source {
             set(&mut source.complete, complete) || news
         });
         self.note_source();
+    }
+
+    /// Gives the memory that many rollouts took side by side back to the system: the C library keeps it otherwise.
+    fn give_memory_back(&mut self) {
+        self.completion.ended = 0;
+        let pool = self.context.repository.blocking_pool.clone();
+        self.tasks.spawn(async move {
+            pool.run(allocator::give_back).await;
+            TaskResult::Told
+        });
     }
 
     /// Returns the time of the fetch whose head is live and complete, if anybody waits for that.

@@ -177,11 +177,13 @@ pub(super) struct Completion {
     pub asked: Arc<DependencyRequest>,
     /// The last judgement if everything was complete, with the time of its fetch.
     pub judged: Option<(Timestamp, bool)>,
+    /// The number of rollouts that ended since freed memory was given back to the system.
+    pub ended: usize,
 }
 
 impl Completion {
     pub(super) fn new(asked: Arc<DependencyRequest>) -> Completion {
-        Completion { asked, judged: None }
+        Completion { asked, judged: None, ended: 0 }
     }
 }
 

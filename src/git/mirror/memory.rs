@@ -10,6 +10,8 @@ use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::allocator;
+
 /// The largest number of bytes of one operation at once: an index of 750,000 objects, or an object of 50 MB that is
 /// stored as a difference, with its base and the difference.
 pub(in crate::git) const OPERATION: usize = 160 << 20;
@@ -71,28 +73,9 @@ pub(in crate::git) fn bounded<T>(operation: impl FnOnce() -> T) -> (T, Used) {
 }
 
 /// Gives freed memory that the C library keeps back to the system, if so many bytes were freed that it is worth it.
-#[expect(unsafe_code, reason = "a function of the C library")]
 pub(in crate::git) fn give_back(freed: usize) {
-    if freed <= LITTLE {
-        return;
-    }
-    #[cfg(target_env = "gnu")]
-    // SAFETY: it takes no pointers, and does its own locking.
-    unsafe {
-        libc::malloc_trim(0);
-    }
-}
-
-/// Bounds the arenas of the C library's allocator. It has eight for each processor by default, and memory that short threads have
-/// freed in one is not used for another. The library reads the limit only until it has made some: a program calls this before it
-/// starts threads.
-#[expect(unsafe_code, reason = "a function of the C library")]
-pub fn limit_arenas() {
-    const ARENAS: c_int = 2;
-    #[cfg(target_env = "gnu")]
-    // SAFETY: it takes no pointers, and does its own locking.
-    if unsafe { libc::mallopt(libc::M_ARENA_MAX, ARENAS) } == 0 {
-        tracing::warn!("failed to limit the arenas of the C library's allocator");
+    if freed > LITTLE {
+        allocator::give_back();
     }
 }
 
@@ -127,7 +110,7 @@ pub(in crate::git) unsafe fn install() {
     const OBJECTS: usize = 750_000;
     /// The largest size of an object that is stored as a difference, in bytes.
     const DIFFERENCE: usize = 64 << 20;
-    limit_arenas();
+    allocator::limit_arenas();
     let mut allocator = Allocator { allocate, reallocate, free };
     // SAFETY: the caller keeps everybody else away. libgit2 copies the struct, and takes a `size_t` for the others.
     let done = unsafe {
