@@ -10,7 +10,7 @@ use tracing::{info, warn};
 
 use super::live::LiveFacts;
 use super::rollout_task::{Cancelled, RolloutTask};
-use crate::history::{LastGood, Query};
+use crate::history::{LastGood, Query, Update};
 use belay_core::rollout::{
     CommitId, Observation, Record, Step, StepKind, TemplateMarks, Workload, is_unwell, same_template, template,
 };
@@ -81,7 +81,10 @@ impl RolloutTask {
         let detail = format!("pod {} {}, {} restarts{said}", pod.seen.name, pod.seen.state, pod.seen.restarts);
         info!(object = %key, commit = replaced.commit.short(), detail, "was not well when it was replaced");
         let step = Step { at: context.clock.now(), kind: StepKind::Unwell, detail };
-        if let Err(error) = context.history.step(replaced.id, &step) {
+        // Its pods ran, also where the history that knew of that is lost.
+        let ran = Update { rolls_out: Some(true), ..Update::default() };
+        let written = context.history.update(replaced.id, &ran).and_then(|()| context.history.step(replaced.id, &step));
+        if let Err(error) = written {
             warn!(object = %key, %error, "failed to write down that a revision was not well when it was replaced");
         }
         Ok(())

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use belay_core::rollout::{Hold, Outcome, StepKind};
+use serde_json::{Value, json};
 
 use crate::support::daemon::{World, broken, deployment, image, path_of};
 
@@ -65,6 +66,31 @@ async fn though_it_was_replaced_before_it_was_judged() {
     assert_eq!((first.outcome, second.outcome), (Outcome::Superseded, Outcome::Failed), "{second:#?}");
     assert!(second.reason.unwrap().message.contains("was not well when it was replaced"));
     assert_eq!(image(&world.get(&path_of("web")).await.unwrap()), "web:3", "it is left as it is");
+}
+
+/// Nor has the history a record of its rollout, only of a suspension after that.
+#[tokio::test(start_paused = true)]
+async fn also_where_the_history_was_lost_and_it_was_suspended() {
+    let (mut world, _) = World::with_web().await;
+    let crashing = world.push("web.yaml", &broken("web", "crash-after=0s"), "Crashes");
+    world.until("it is under way", |source| !source.under_way.is_empty()).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    world.stop().await;
+    std::fs::remove_dir_all(world.repository.beside("state")).unwrap();
+    world.start();
+    world.until("it is taken up", |source| !source.under_way.is_empty()).await;
+    let suspend = |why: Value| json!({"metadata": {"annotations": {"belay.dev/suspend": why}}});
+    world.patch(&path_of("web"), "kubectl-annotate", &suspend(json!("an incident"))).await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let third = broken("web", "never-ready").replace("web:2", "web:3");
+    let third = world.push("web.yaml", &third, "Fails");
+    world.through(&third).await;
+    world.patch(&path_of("web"), "kubectl-annotate", &suspend(Value::Null)).await;
+    tokio::time::sleep(Duration::from_mins(3)).await;
+    world.through(&third).await;
+    assert_eq!(world.record(&crashing, "Deployment default/web").outcome, Outcome::Suspended);
+    let live = world.get(&path_of("web")).await.unwrap();
+    assert_ne!(image(&live), "web:2", "{:#?}", world.records());
 }
 
 /// A commit that is taken back before it is applied leaves what there was, under another commit.
