@@ -14,7 +14,7 @@ use super::context::Context;
 use super::live::newest_other_manager;
 use super::plan_parts::PATIENCE;
 use super::prepared::Prepared;
-use super::prune_candidates::{Candidate, Candidates, Leaving};
+use super::prune_candidates::{Candidate, Candidates, PlannedDeletion};
 use super::requests::OF_ONE_SOURCE;
 use super::revision_references::RevisionReferences;
 use super::rollout_task::{Cancelled, RolloutTask};
@@ -54,7 +54,7 @@ pub(super) async fn plan(context: &Arc<Context>, candidates: Option<Candidates>)
 async fn deletions(context: &Arc<Context>, mut candidates: Candidates) -> PrunePlan {
     let (mut prepared, mut searched) = candidates.search(context).await;
     let (limit, new) = (candidates.limit(context), &candidates.new);
-    let mut leaving: Vec<Leaving> = Vec::new();
+    let mut leaving: Vec<PlannedDeletion> = Vec::new();
     let keys: BTreeSet<ObjectKey> = candidates.objects.keys().filter(|key| !new.contains(key)).cloned().collect();
     let made = context.made(&keys).await;
     let (mut unmanaged, mut suspended): (Vec<ObjectKey>, Vec<Served>) = Default::default();
@@ -77,7 +77,7 @@ async fn deletions(context: &Arc<Context>, mut candidates: Candidates) -> PruneP
         };
         let is_new = candidates.new.contains(&key);
         let writer = newest_other_manager(&live);
-        let leaves = |step| Leaving { candidate, served: Some(served.clone()), step, writer };
+        let leaves = |step| PlannedDeletion { candidate, served: Some(served.clone()), step, writer };
         if let Some(why) = marks::annotation(&live, marks::SUSPEND) {
             suspended.push(served.clone());
             if is_new {
@@ -100,7 +100,8 @@ async fn deletions(context: &Arc<Context>, mut candidates: Candidates) -> PruneP
         }
     }
     context.warn_unmanaged(&unmanaged);
-    let names = |leaving: &[Leaving]| leaving.iter().map(|one| one.candidate.manifest.key.clone()).collect::<Vec<_>>();
+    let names =
+        |leaving: &[PlannedDeletion]| leaving.iter().map(|one| one.candidate.manifest.key.clone()).collect::<Vec<_>>();
     let lost = context.in_lost_folders(names(&leaving).into_iter().collect()).await;
     leaving.retain(|one| !lost.contains_key(&one.candidate.manifest.key));
     if leaving.len() <= limit {

@@ -50,7 +50,7 @@ pub(super) struct Candidate {
 }
 
 /// An object whose deletion is planned.
-pub(super) struct Leaving {
+pub(super) struct PlannedDeletion {
     pub candidate: Candidate,
     pub served: Option<Served>,
     pub step: PlanStep,
@@ -159,7 +159,7 @@ impl Candidates {
 
     /// Looks through all kinds of the cluster, if that has not been done. Returns the objects that were being deleted
     /// already, for which no check is needed, and true if all kinds could be searched.
-    pub(super) async fn search(&mut self, context: &Arc<Context>) -> (Vec<Leaving>, Option<bool>) {
+    pub(super) async fn search(&mut self, context: &Arc<Context>) -> (Vec<PlannedDeletion>, Option<bool>) {
         let Some(resumed) = self.search.take() else { return (Vec::new(), None) };
         let say = |error: &ClusterError| context.status.trouble("cluster", Some(error.to_string()));
         let kinds = Backoff::until_answered(say, || context.cluster.all_kinds()).await;
@@ -202,7 +202,7 @@ impl Candidates {
             let served = serving(&key);
             let api_version = served.as_ref().map(Served::api_version).unwrap_or_default();
             let candidate = Candidate { manifest: Manifest::of_nothing_but(key, api_version), by: Some(commit) };
-            Leaving { candidate, served, step: PlanStep::Prune, writer: None }
+            PlannedDeletion { candidate, served, step: PlanStep::Prune, writer: None }
         };
         (resumed.into_iter().map(go_on).collect(), Some(complete))
     }
@@ -234,7 +234,11 @@ impl Context {
 
     /// Charges each deletion to the commit that took the manifest away: the history knows it, or Git; if neither does, the
     /// head is charged.
-    pub(super) async fn charge(self: &Arc<Context>, leaving: Vec<Leaving>, candidates: Candidates) -> Vec<Prepared> {
+    pub(super) async fn charge(
+        self: &Arc<Context>,
+        leaving: Vec<PlannedDeletion>,
+        candidates: Candidates,
+    ) -> Vec<Prepared> {
         if leaving.is_empty() {
             return Vec::new();
         }
@@ -242,7 +246,7 @@ impl Context {
         self.repository.blocking_pool.run(move || reader.charged(leaving, &candidates)).await
     }
 
-    fn charged(&self, mut leaving: Vec<Leaving>, facts: &Candidates) -> Vec<Prepared> {
+    fn charged(&self, mut leaving: Vec<PlannedDeletion>, facts: &Candidates) -> Vec<Prepared> {
         for Candidate { manifest, by } in leaving.iter_mut().map(|one| &mut one.candidate) {
             *by = by.take().or_else(|| self.orphaned_by(&manifest.key));
         }
@@ -255,13 +259,18 @@ impl Context {
         });
         let mut commits: BTreeMap<CommitId, Option<Arc<Commit>>> = BTreeMap::new();
         let mut commit = |id: &CommitId| commits.entry(id.clone()).or_insert_with(|| self.commit(id)).clone();
-        let prepare = |Leaving { candidate: Candidate { manifest, by }, served, step, writer }: Leaving| {
-            let by = by.as_ref().or_else(|| took_away.get(&manifest.key));
-            let commit = by.and_then(&mut commit).or_else(|| commit(&facts.head))?;
-            let is_new = facts.new.contains(&manifest.key);
-            let trigger = if is_new { Trigger::Commit } else { self.late_trigger(&manifest.key, &commit.id, writer) };
-            Some(Prepared { served, ..Prepared::of(Planned { wanted: Wanted::of(manifest, commit, trigger), step }) })
-        };
+        let prepare =
+            |PlannedDeletion { candidate: Candidate { manifest, by }, served, step, writer }: PlannedDeletion| {
+                let by = by.as_ref().or_else(|| took_away.get(&manifest.key));
+                let commit = by.and_then(&mut commit).or_else(|| commit(&facts.head))?;
+                let is_new = facts.new.contains(&manifest.key);
+                let trigger =
+                    if is_new { Trigger::Commit } else { self.late_trigger(&manifest.key, &commit.id, writer) };
+                Some(Prepared {
+                    served,
+                    ..Prepared::of(Planned { wanted: Wanted::of(manifest, commit, trigger), step })
+                })
+            };
         leaving.into_iter().filter_map(prepare).collect()
     }
 
