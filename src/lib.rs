@@ -62,7 +62,7 @@
 //! | text to objects, each key and value with its place; a key written twice; values to text (`emit`); the memory that a value takes, by its text (`value_memory`) | `manifest/yaml` (`manifest/yaml/placed` `manifest/yaml/emit`) `manifest/value_memory` |
 //! | which fields a kind has, which values they take, hints for a misspelt (`nearest`) or misplaced (`meant`) field | `manifest/schema` |
 //! | what the API server refuses beyond that; which kinds live in a namespace | `manifest/rules` `manifest/scopes` |
-//! | a file to manifests (`manifest/set`), all files of a commit (`manifest/manifest_set`), an object that is written twice (both); a link or submodule in the place of manifests (`not_read`) | `manifest/set` `manifest/manifest_set` `manifest/one_manifest` `manifest/not_read` |
+//! | a file to manifests (`manifest/set`), all files of a commit (`manifest/manifest_set`), an object that is written twice (both, `manifest/written`); a link or submodule in the place of manifests (`not_read`) | `manifest/set` `manifest/manifest_set` `manifest/one_manifest` `manifest/not_read` |
 //! | the output of a tool, with the place that it comes from; Helm's hooks | `manifest/rendered` `manifest/helm_hooks` |
 //! | complaints and how they are shown, without values that may be secret | `manifest/complaint` `manifest/report` `manifest/render` `manifest/secrecy` |
 //! | edits of a manifest that keep every other line (`belay set`, `belay scale`) | `manifest/edit` (a line changed: `manifest/edit/replace`) |
@@ -77,7 +77,7 @@
 //! | the rollback: its target revision, its writes, its hold and the end of a hold, also if the cluster has lost it; the objects of a commit that go back | `rollout/rollback/target` `rollout/rollback/plan` `rollout/rollback/hold` `rollout/rollback/kept_hold` `rollout/rollback/whole_commit` |
 //! | `kubectl rollout undo` and `belay undo`, recognised and held | `rollout/rollback/manual_rollback` `rollout/rollback/by_hand`; the writes of the command `belay undo`: `rollout/rollback/undo` |
 //! | fields that others own or that are ignored; `replicas` of a workload with an autoscaler | `rollout/ownership/owned` `rollout/ownership/ignored_fields` `rollout/autoscaler` |
-//! | additions of others that must go; fields that the cluster writes itself; `stringData`, which is sent as `data` | `rollout/ownership/surplus` (`rollout/ownership/field_set`); `rollout/ownership/cluster_fields`; `rollout/ownership/string_data` |
+//! | additions of others that must go; fields that the cluster writes itself; `stringData`, which is sent as `data` | `rollout/ownership/surplus` (`rollout/ownership/field_set`, items of lists by their keys: `rollout/ownership/list_items`); `rollout/ownership/cluster_fields`; `rollout/ownership/string_data` |
 //! | taking over from another tool; whether a Lease is free | `rollout/ownership/takeover` `rollout/ownership/lease` |
 //! | rolling updates of ReplicationControllers, `belay rolling-update` | `rollout/rolling_update` (the next step: `rollout/rolling_update/roll`, its size: `rollout/rolling_update/sizes`) |
 //! | what keeps an object that is being deleted | `rollout/deletion` |

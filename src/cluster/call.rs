@@ -6,7 +6,7 @@ use kube::client::Body;
 use serde_json::Value;
 
 use super::credentials::without_credentials;
-use super::error::{AwayCause, NOT_ENTITLED};
+use super::error::{AwayCause, NOT_ENTITLED, kept_words};
 use super::items::TooMuch;
 use super::object_text::{read_value, too_large};
 use super::response_body::{ResponseBody, broke_off};
@@ -15,6 +15,9 @@ use belay_core::manifest::{Unread, short_keys};
 
 /// The most bytes of an error.
 const ERROR_LIMIT: usize = 1024 * 1024;
+
+/// The most wrong fields of a refused object that are kept.
+const CAUSES: usize = 100;
 
 /// The most characters of a path in an error.
 const PATH_SHOWN: usize = 300;
@@ -213,7 +216,7 @@ const CHECKED: [&str; 3] = ["admission", "ValidatingAdmissionPolicy", "exceeded 
 /// Sorts a failed answer by whose fault it is.
 pub(super) fn refusal(purpose: Purpose<'_>, code: u16, body: &[u8]) -> ClusterError {
     let status = read_value(body).unwrap_or_default();
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let text = |value: &Value| kept_words(value.as_str().unwrap_or_default());
     let reason = text(&status["reason"]);
     let message = match text(&status["message"]) {
         message if message.is_empty() => format!("HTTP {code}"),
@@ -255,16 +258,16 @@ fn terminating_namespace(details: &Value) -> Option<String> {
     let cause = causes.find(|cause| cause["reason"] == "NamespaceTerminating")?;
     // `namespace shop is being terminated`
     let name = cause["message"].as_str().and_then(|message| message.split_whitespace().nth(1));
-    Some(name.map_or_else(|| "namespace".to_owned(), |name| format!("namespace {name}")))
+    Some(name.map_or_else(|| "namespace".to_owned(), |name| format!("namespace {}", kept_words(name))))
 }
 
 fn refused(purpose: Purpose<'_>, code: u16, reason: String, message: String, details: &Value) -> ServerRefusal {
-    let causes = details["causes"].as_array().into_iter().flatten();
+    let causes = details["causes"].as_array().into_iter().flatten().take(CAUSES);
     let cause = |cause: &Value| {
         let field = cause["field"].as_str().unwrap_or_default();
-        let field = if purpose.secret { short_keys(field) } else { field.to_owned() };
+        let field = if purpose.secret { short_keys(field) } else { kept_words(field) };
         let message = if purpose.secret { &cause["reason"] } else { &cause["message"] };
-        (field, message.as_str().unwrap_or_default().to_owned())
+        (field, kept_words(message.as_str().unwrap_or_default()))
     };
     let causes: Vec<(String, String)> = causes.map(cause).collect();
     let message = if purpose.secret {
@@ -304,6 +307,25 @@ mod tests {
 
     fn sorted(code: u16, status: &Value) -> ClusterError {
         refusal(PURPOSE, code, status.to_string().as_bytes())
+    }
+
+    /// An aggregated API server may say as much as an answer may have, about each object.
+    #[test]
+    fn little_is_kept_of_long_words() {
+        const MOST: usize = 1 << 20;
+        let long = "x".repeat(1 << 20);
+        let cause = json!({"field": long, "message": long, "reason": "NamespaceTerminating"});
+        let details = json!({"name": long, "kind": "namespaces", "causes": vec![cause; 5]});
+        let many = json!({"causes": vec![json!({"field": "a", "message": "b"}); 100_000], "name": "a", "kind": "b"});
+        for code in [400, 403, 404, 405, 409, 422, 429, 500] {
+            for details in [&details, &many, &json!({})] {
+                let error = sorted(code, &json!({"reason": long, "message": long, "details": details}));
+                let kept = format!("{error:?}").len();
+                assert!(kept < MOST, "{code}: {kept} bytes");
+            }
+        }
+        let away = ClusterError::away("list", long.clone()).to_string();
+        assert!(away.len() < MOST && ClusterError::silence("list", long).to_string().len() < MOST);
     }
 
     #[test]

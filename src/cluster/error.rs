@@ -78,6 +78,16 @@ pub struct ServerRefusal {
     pub causes: Vec<(String, String)>,
 }
 
+/// Returns the words of a server as far as they are kept: each waiting object keeps its own, and the history those of all records.
+pub(super) fn kept_words(words: &str) -> String {
+    /// In bytes: more than the API server says about an object with twenty wrong fields.
+    const MOST: usize = 8 << 10;
+    if words.len() <= MOST {
+        return words.to_owned();
+    }
+    format!("{}…", &words[..words.floor_char_boundary(MOST)])
+}
+
 /// Returns the reason of a refusal, if it is one word. A webhook may write anything into it.
 fn in_one_word(reason: String) -> String {
     const LONGEST: usize = 40;
@@ -90,7 +100,7 @@ impl ClusterError {
     pub(super) fn away(what: impl Into<String>, message: impl Into<String>) -> ClusterError {
         ClusterError::Away {
             what: what.into(),
-            message: message.into(),
+            message: kept_words(&message.into()),
             retry_after_seconds: None,
             because: AwayCause::Busy,
         }
@@ -100,7 +110,7 @@ impl ClusterError {
     pub(super) fn silence(what: impl Into<String>, message: impl Into<String>) -> ClusterError {
         ClusterError::Away {
             what: what.into(),
-            message: message.into(),
+            message: kept_words(&message.into()),
             retry_after_seconds: None,
             because: AwayCause::Silent,
         }

@@ -78,7 +78,7 @@ impl Cluster {
         let present = pods.len();
         pods.extend(self.unready_pods_of_other_revisions(key, live, &pods).await?);
         let masking = self.masking(key, live, &pods, &mut missing).await;
-        pods.iter_mut().for_each(|pod| masking.apply_within(&mut pod["status"]));
+        pods.iter_mut().filter_map(|pod| pod.get_mut("status")).for_each(|status| masking.apply_to_messages(status));
         let mut accounts = self.accounts(&pods, &mut missing).await;
         let others = accounts.split_off(present);
         accounts.sort_by(|one, other| other.fault.cmp(&one.fault).then_with(|| one.seen.name.cmp(&other.seen.name)));
@@ -219,8 +219,8 @@ impl Cluster {
         let path =
             format!("/api/v1/namespaces/{}/events?limit=200&fieldSelector={}", escape(namespace), escape(selector));
         let mut answer = self.call(Purpose { what: "read events", secret: false }, get(&path)).await?;
-        let all = answer.value["items"].as_array_mut().into_iter().flatten();
-        all.for_each(|event| masking.apply_within(&mut event["message"]));
+        let all = answer.value.get_mut("items").and_then(Value::as_array_mut).into_iter().flatten();
+        all.for_each(|event| masking.apply_to_messages(event));
         Ok(answer.value["items"].as_array().into_iter().flatten().filter_map(event).collect())
     }
 
@@ -317,4 +317,44 @@ pub(super) fn cannot_make_pods(live: &Value) -> Option<String> {
         failure || no_set
     })?;
     Some(failing["message"].as_str().unwrap_or_default().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::json;
+
+    use super::*;
+    use crate::clock::Clock;
+
+    /// An API server may say anything in the place of a list of pods, or of events.
+    #[tokio::test(start_paused = true)]
+    async fn answers_that_are_none_are_no_evidence() {
+        let word = str::to_owned;
+        let key =
+            ObjectKey { group: word("batch"), kind: word("Job"), namespace: Some(word("shop")), name: word("job") };
+        let live = json!({"metadata": {"name": "job", "uid": "1"}, "spec": {"selector": {"matchLabels": {"a": "b"}}}});
+        for pods in ["[3]", "[[]]", "[null]", "[{\"status\":7}]", "[{\"metadata\":7,\"spec\":[1],\"status\":[2]}]", "7"]
+        {
+            for events in ["7", "[]", "null", "{\"items\":7}", "{\"items\":[3,null,{\"message\":[1]}]}"] {
+                let service = tower::service_fn(move |request: Request<Body>| {
+                    let body = match request.uri().path() {
+                        "/readyz" => word("ok"),
+                        "/api/v1" => word("{\"resources\":[{\"name\":\"pods\",\"kind\":\"Pod\",\"namespaced\":true}]}"),
+                        path if path.ends_with("/events") => word(events),
+                        _ => format!("{{\"items\":{pods}}}"),
+                    };
+                    async move { Ok::<_, Infallible>(Response::new(Body::from(body.into_bytes()))) }
+                });
+                let client = kube::Client::new(service, "default");
+                let cluster = Cluster::new(client, Clock::tokio(Timestamp::UNIX_EPOCH));
+                if let Ok(seen) = cluster.observe(&key, &live).await {
+                    assert_eq!(seen.evidence.events, [], "{pods} {events}");
+                }
+            }
+        }
+    }
 }

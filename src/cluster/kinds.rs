@@ -15,6 +15,8 @@ use belay_core::manifest::{Manifest, other_tool};
 
 /// The time for which the answer that a kind does not exist is believed.
 const MISSING_FOR: Duration = Duration::from_secs(2);
+/// The most resources of a version.
+const RESOURCES: usize = 100_000;
 /// The most characters of a kind that are shown of an answer that is of another kind.
 const KIND_SHOWN: usize = 60;
 
@@ -160,6 +162,10 @@ fn resources(api_version: &str, text: &str) -> Result<KindList, String> {
         let shown: String = list.kind.chars().filter(char::is_ascii_alphanumeric).take(KIND_SHOWN).collect();
         return Err(format!("the answer is no list of resources, but of kind {shown}"));
     }
+    let named = list.resources.as_ref().map_or(0, Vec::len);
+    if named > RESOURCES {
+        return Err(format!("the answer names {named} resources, more than {RESOURCES}"));
+    }
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let served = |Resource { name, kind, namespaced }| Served {
         group: group.to_owned(),
@@ -208,5 +214,7 @@ mod tests {
         }
         let many: Vec<String> = (0..100_000).map(|n| format!(r#"{{"name": "n{n}", "kind": "K{n}"}}"#)).collect();
         assert_eq!(of(&format!(r#"{{"resources": [{}]}}"#, many.join(","))).unwrap().kinds.len(), 100_000);
+        let more = format!(r#"{{"resources": [{0},{0}]}}"#, many.join(","));
+        assert!(of(&more).unwrap_err().contains("names 200000 resources"));
     }
 }

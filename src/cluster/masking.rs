@@ -1,10 +1,13 @@
 //! The output of programs may hold the Secrets that they were given. It is taken out before anything is kept of it.
 
-use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 
 use super::{Cluster, ClusterError};
 use belay_core::manifest::ObjectKey;
@@ -14,18 +17,44 @@ use belay_core::rollout::{named_configuration, template};
 const PIECE: usize = 8;
 /// A shorter value is a word like `true` or a port, and everywhere.
 const SHORTEST: usize = 5;
-/// The length of one value that is masked, in bytes; a Secret has at most 1 MiB.
-const VALUE_LIMIT: usize = 64 << 10;
+/// The bytes of the values of one workload's Secrets that are looked for. With more of them nothing of a message is shown.
+const VALUES: usize = 1 << 20;
+/// The workloads at once whose values take more than [`FEW`] bytes, and how long another waits for one of them to be done.
+const LARGE: usize = 2;
+const WAITS: Duration = Duration::from_secs(10);
+const FEW: usize = 16 << 10;
 /// The number of Secrets that are read for one workload.
 const SECRETS: usize = 20;
 /// The replacement for a value.
 const MASK: &str = "***";
 
 /// The values that must not be shown.
-#[derive(Clone, Debug, Default)]
+#[derive(Default)]
 pub(super) struct Masking {
-    pieces: BTreeSet<Vec<u8>>,
-    whole: BTreeSet<Vec<u8>>,
+    /// The pieces of the values, and the whole of short ones, as numbers in their order.
+    pieces: Vec<u64>,
+    whole: Vec<u64>,
+    /// The bytes of the values.
+    bytes: usize,
+    /// True when there are more values than are looked for.
+    hides_all: bool,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+/// The room for the values of workloads with large Secrets. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct MaskingRoom(Arc<Semaphore>);
+
+impl Default for MaskingRoom {
+    fn default() -> MaskingRoom {
+        MaskingRoom(Arc::new(Semaphore::new(LARGE)))
+    }
+}
+
+impl MaskingRoom {
+    async fn enter(&self) -> Option<OwnedSemaphorePermit> {
+        timeout(WAITS, Arc::clone(&self.0).acquire_owned()).await.ok()?.ok()
+    }
 }
 
 impl Cluster {
@@ -54,10 +83,16 @@ impl Cluster {
         }
         for secret in named.into_iter().take(SECRETS) {
             match self.secret(&secret).await {
-                Ok(Some(secret)) => masking.hide(&secret),
+                Ok(Some(secret)) => masking.hide_within(&secret, &self.masking_room).await,
                 Ok(None) => {}
                 Err(error) => missing.push(format!("{secret}, whose values are therefore not masked: {error}")),
             }
+        }
+        if masking.hides_all {
+            let limit = VALUES >> 10;
+            missing.push(format!(
+                "messages and logs, which may hold values of its Secrets: these have more than {limit} KiB"
+            ));
         }
         masking
     }
@@ -69,13 +104,34 @@ impl Cluster {
 }
 
 impl Masking {
+    /// Hides the values of a Secret, in the room that there is for many.
+    async fn hide_within(&mut self, secret: &Value, room: &MaskingRoom) {
+        let values = secret["data"].as_object().into_iter().flatten();
+        let more: usize = values.filter_map(|(_, value)| value.as_str()).map(|encoded| encoded.len() / 4 * 3).sum();
+        if self._room.is_none() && !self.hides_all && self.bytes + more > FEW {
+            self._room = room.enter().await;
+            self.hides_all = self._room.is_none();
+        }
+        self.hide(secret);
+    }
+
     /// Hides the values of a Secret, as they are and in base64.
     fn hide(&mut self, secret: &Value) {
         for encoded in secret["data"].as_object().into_iter().flatten().filter_map(|(_, value)| value.as_str()) {
             let Ok(value) = STANDARD.decode(encoded) else { continue };
+            self.bytes += value.len();
+            if self.hides_all || self.bytes > VALUES {
+                *self = Masking { hides_all: true, ..Masking::default() };
+                return;
+            }
             self.hide_value(encoded.as_bytes());
             self.hide_value(&value);
             self.hide_registries(&value);
+        }
+        for numbers in [&mut self.pieces, &mut self.whole] {
+            numbers.sort_unstable();
+            numbers.dedup();
+            numbers.shrink_to_fit();
         }
     }
 
@@ -93,16 +149,18 @@ impl Masking {
     }
 
     fn hide_value(&mut self, value: &[u8]) {
-        let value = &value[..value.len().min(VALUE_LIMIT)];
-        self.pieces.extend(value.windows(PIECE).map(<[u8]>::to_vec));
+        self.pieces.extend(value.windows(PIECE).map(number));
         let word = value.trim_ascii();
         if (SHORTEST..PIECE).contains(&word.len()) {
-            self.whole.insert(word.to_vec());
+            self.whole.push(number(word));
         }
     }
 
     /// Returns a text without them.
     pub(super) fn apply(&self, text: &str) -> String {
+        if self.hides_all && !text.is_empty() {
+            return MASK.to_owned();
+        }
         if self.pieces.is_empty() && self.whole.is_empty() {
             return text.to_owned();
         }
@@ -112,7 +170,7 @@ impl Masking {
             std::iter::once((PIECE, &self.pieces)).chain((SHORTEST..PIECE).map(|length| (length, &self.whole)));
         for (length, values) in lengths {
             for (at, window) in bytes.windows(length).enumerate() {
-                if values.contains(window) {
+                if values.binary_search(&number(window)).is_ok() {
                     hidden[at..at + length].fill(true);
                 }
             }
@@ -131,15 +189,24 @@ impl Masking {
         masked
     }
 
-    /// Takes the texts in a value out.
-    pub(super) fn apply_within(&self, value: &mut Value) {
+    /// Takes them out of the messages in a value. Its other texts are names and words of Kubernetes, by which belay rules: a value
+    /// may be the same word.
+    pub(super) fn apply_to_messages(&self, value: &mut Value) {
         match value {
-            Value::String(text) => *text = self.apply(text),
-            Value::Array(items) => items.iter_mut().for_each(|item| self.apply_within(item)),
-            Value::Object(fields) => fields.values_mut().for_each(|field| self.apply_within(field)),
-            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+            Value::Array(items) => items.iter_mut().for_each(|item| self.apply_to_messages(item)),
+            Value::Object(fields) => fields.iter_mut().for_each(|(name, field)| match field {
+                Value::String(text) if name == "message" => *text = self.apply(text),
+                field => self.apply_to_messages(field),
+            }),
+            Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
+}
+
+/// Returns a piece of at most eight bytes as a number, with its length where it is shorter.
+fn number(piece: &[u8]) -> u64 {
+    let length = if piece.len() < PIECE { piece.len() as u64 } else { 0 };
+    piece.iter().fold(length, |number, byte| number << 8 | u64::from(*byte))
 }
 
 #[cfg(test)]
@@ -175,6 +242,59 @@ mod tests {
         let masking = of(&[&json!({"auths": {"registry.example.com": {"auth": auth}}}).to_string()]);
         assert_eq!(masking.apply("login with horse7 failed"), "login with *** failed");
         assert_eq!(masking.apply(&format!("Basic {auth}")), "Basic ***");
+    }
+
+    /// Fifty workloads may be looked at at once, each with twenty Secrets of a MiB.
+    #[tokio::test(start_paused = true)]
+    async fn secrets_of_any_size_take_little_memory() {
+        let values = |count: usize, size: usize| {
+            let value = |key: usize| {
+                let bytes: Vec<u8> =
+                    (0..size).map(|at| (at * 7919 + key * 104_729 + at / 251).to_le_bytes()[0]).collect();
+                (format!("k{key}"), json!(STANDARD.encode(bytes)))
+            };
+            json!({"data": (0..count).map(value).collect::<serde_json::Map<_, _>>()})
+        };
+        let held = |masking: &Masking| (masking.pieces.capacity() + masking.whole.capacity()) * size_of::<u64>();
+        let room = MaskingRoom::default();
+        let mut all: Vec<Masking> = Vec::new();
+        for _ in 0..50 {
+            let mut masking = Masking::default();
+            for _ in 0..20 {
+                masking.hide_within(&values(4, 60_000), &room).await;
+            }
+            assert_eq!(masking.apply("anything"), "***", "{} bytes", masking.bytes);
+            all.push(masking);
+        }
+        assert_eq!(all.iter().map(held).sum::<usize>(), 0);
+        for _ in 0..50 {
+            let mut masking = Masking::default();
+            masking.hide_within(&values(10, 60_000), &room).await;
+            all.push(masking);
+        }
+        let held: usize = all.iter().map(held).sum();
+        assert!(held < 64 << 20, "{held} bytes");
+        let shown = all.iter().filter(|masking| masking.apply("anything") == "anything").count();
+        assert_eq!(shown, LARGE, "those that have room");
+    }
+
+    #[test]
+    fn a_long_value_is_hidden_to_its_end() {
+        let value = format!("{}the very end", "0123456789".repeat(9_000));
+        assert_eq!(of(&[&value]).apply("it is the very end of it"), "it is *** of it");
+    }
+
+    /// A Secret may hold any word: `Running`, or a container's name.
+    #[test]
+    fn words_by_which_belay_rules_are_left() {
+        let masking = of(&["Running", "CrashLoopBackOff", "postgres"]);
+        let status = |message: &str| {
+            json!({"phase": "Running", "containerStatuses": [{"name": "postgres",
+                "state": {"waiting": {"reason": "CrashLoopBackOff", "message": message}}}]})
+        };
+        let mut masked = status("no database postgres");
+        masking.apply_to_messages(&mut masked);
+        assert_eq!(masked, status("no database ***"));
     }
 
     #[test]

@@ -84,6 +84,8 @@ pub struct Cluster {
     outages: Arc<Mutex<Outages>>,
     /// The room for its large answers.
     large: response_body::LargeAnswers,
+    /// The room for the values of large Secrets.
+    masking_room: masking::MaskingRoom,
 }
 
 impl Cluster {
@@ -102,6 +104,7 @@ impl Cluster {
             metrics: Metrics::default(),
             outages: Arc::default(),
             large: response_body::LargeAnswers::default(),
+            masking_room: masking::MaskingRoom::default(),
         }
     }
 

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::call::{Answer, Purpose, Unsent};
+use super::object_text::with_sound_entries;
 use super::{Cluster, ClusterError};
 use belay_core::manifest::ObjectKey;
 
@@ -16,7 +17,7 @@ impl Cluster {
     ) -> Result<Answer, ClusterError> {
         let answer = self.call(purpose, request).await?;
         match is_of(&answer.value, key) {
-            true => Ok(answer),
+            true => Ok(Answer { value: with_sound_entries(answer.value), ..answer }),
             false => Err(self.blame(ClusterError::away(purpose.what, format!("the answer is not {key}"))).await),
         }
     }

@@ -21,6 +21,8 @@ pub(super) const VALUE_LIMIT: usize = 48 << 20;
 const SMALL_TEXT: usize = 256 * 1024;
 /// The texts of one source that are in memory at once, in KiB, or one text that has more.
 const ROOM_KIBIBYTES: usize = 16 * 1024;
+/// The longest name of an object, in bytes: twice that of Kubernetes.
+const NAME_BYTES: usize = 512;
 /// From how many bytes on a text needs room there.
 const NEEDS_ROOM: usize = 16 * 1024;
 
@@ -33,6 +35,21 @@ pub(super) fn read_value(text: &[u8]) -> Result<Value, Unread> {
         value_memory(text, VALUE_LIMIT)?;
     }
     serde_json::from_slice(text).map_err(Unread::NotJson)
+}
+
+/// Returns a live object without entries of `managedFields` that are none: the server of an API group may write anything there, and
+/// belay writes the others back.
+pub(super) fn with_sound_entries(mut object: Value) -> Value {
+    fn is_set(fields: &Value) -> bool {
+        fields.as_object().is_some_and(|fields| fields.values().all(is_set))
+    }
+    let is_sound = |entry: &Value| entry.as_object().is_some_and(|entry| entry.get("fieldsV1").is_none_or(is_set));
+    match object.pointer_mut("/metadata/managedFields") {
+        Some(Value::Array(entries)) => entries.retain(is_sound),
+        Some(none) => *none = Value::Array(Vec::new()),
+        None => {}
+    }
+    object
 }
 
 /// The error of an object or answer that is too large. The API server is ready, and nothing else is concerned.
@@ -96,7 +113,7 @@ impl ObjectText {
     /// The object.
     #[must_use]
     pub fn read(&self) -> Value {
-        serde_json::from_str(&self.text).unwrap_or_default()
+        with_sound_entries(serde_json::from_str(&self.text).unwrap_or_default())
     }
 
     /// Returns the length of its text, in bytes.
@@ -206,14 +223,19 @@ impl<'de> Visitor<'de> for HeadReader<'_> {
                     map.next_value_seed(HeadReader { head, level: Level::Metadata })?;
                     return Err(A::Error::custom("the rest is not needed"));
                 }
-                (Level::Metadata, "name") => head.name = text(map.next_value()?),
-                (Level::Metadata, "namespace") => head.namespace = text(map.next_value()?),
+                (Level::Metadata, "name") => head.name = name(map.next_value()?),
+                (Level::Metadata, "namespace") => head.namespace = name(map.next_value()?),
                 (Level::Metadata, "resourceVersion") => head.revision = text(map.next_value()?).unwrap_or_default(),
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
         Ok(())
     }
+}
+
+/// Returns a name; `None` for one that no object has. Each is kept for as long as its object is there.
+fn name(value: &RawValue) -> Option<String> {
+    text(value).filter(|name| name.len() <= NAME_BYTES)
 }
 
 fn text(value: &RawValue) -> Option<String> {
@@ -259,6 +281,33 @@ mod tests {
         let tightest = json!(vec![json!({"": 1}); SMALL_TEXT / 7]).to_string();
         assert!(value_memory(&tightest.as_bytes()[..0], 1).is_err());
         assert!(value_memory(tightest.as_bytes(), VALUE_LIMIT).is_ok(), "no small text reaches the limit");
+    }
+
+    #[test]
+    fn entries_that_are_none_are_left_out() {
+        let read = |entries: Value| {
+            let text = json!({"metadata": {"managedFields": entries}}).to_string();
+            ObjectText::of(text.as_bytes(), &served()).unwrap().read()["metadata"]["managedFields"].clone()
+        };
+        let sound = json!([{"manager": "a", "fieldsV1": {"f:spec": {"f:a": {}}}}, {"manager": "b"}]);
+        assert_eq!(read(sound.clone()), sound);
+        for odd in [json!(null), json!(7), json!({"manager": "belay"}), json!("a")] {
+            assert_eq!(read(odd.clone()), json!([]), "{odd}");
+        }
+        for odd in
+            [json!(1), json!(null), json!([{}]), json!("a"), json!({"fieldsV1": 1}), json!({"fieldsV1": {"f:spec": 1}})]
+        {
+            assert_eq!(read(json!([odd, {"manager": "b"}])), json!([{"manager": "b"}]), "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_no_object_has_is_not_kept() {
+        let text = |length: usize| {
+            json!({"metadata": {"name": "a".repeat(length), "namespace": "b".repeat(length)}}).to_string()
+        };
+        assert_eq!(ObjectHead::of(text(NAME_BYTES).as_bytes()).name, Some("a".repeat(NAME_BYTES)));
+        assert_eq!(ObjectHead::of(text(NAME_BYTES + 1).as_bytes()), ObjectHead::default());
     }
 
     #[test]

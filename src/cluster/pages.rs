@@ -21,6 +21,8 @@ const PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// [`PAGE_COUNTS`] at least.
 pub(super) const LIST: usize = 1_000_000;
 const PAGE_COUNTS: usize = 100;
+/// How many bytes the objects of a list have at most that are all kept until its end.
+const LIST_BYTES: usize = 128 << 20;
 /// The cost of a request besides its answer, in bytes of an answer: the saving of a list over reading one by one.
 const REQUEST_COSTS: u64 = 64 * 1024;
 
@@ -132,7 +134,8 @@ impl<'a> Pages<'a> {
                     self.seen += page.items.max(PAGE_COUNTS);
                     if self.seen > LIST && !self.over {
                         let what = format!("list {}", self.listing.served.path(self.listing.namespace, ""));
-                        return Err(ClusterError::away(what, format!("it has no end: more than {LIST} objects")));
+                        let error = ClusterError::away(what, format!("it has no end: more than {LIST} objects"));
+                        return Err(cluster.blame(error).await);
                     }
                     return Ok(Some(page));
                 }
@@ -151,8 +154,14 @@ impl Cluster {
         make: impl Fn(ObjectKey, ObjectText) -> T,
     ) -> Result<Vec<T>, ClusterError> {
         let mut pages = Pages::new(listing);
-        let mut found = Vec::new();
+        let (mut found, mut bytes) = (Vec::new(), 0_usize);
         while let Some(page) = pages.next(self, |_| true).await? {
+            bytes += page.kept_bytes;
+            if bytes > LIST_BYTES {
+                let what = format!("list {}", listing.served.path(listing.namespace, ""));
+                let error = ClusterError::away(what, format!("its objects have more than {} MiB", LIST_BYTES >> 20));
+                return Err(self.blame(error).await);
+            }
             for (key, object) in page.kept {
                 match object {
                     Ok(object) => found.push(make(key, object)),
@@ -350,6 +359,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn of_a_list_that_never_ends_few_bytes_are_kept() {
+        let item = format!("{{\"metadata\":{{\"name\":\"a\",\"annotations\":{{\"a\":\"{}\"}}}}}}", "x".repeat(3 << 20));
+        let (cluster, asked) = endless(&item);
+        let error = cluster.list(&config_maps(), None, "").await.unwrap_err();
+        assert!(error.is_own() && error.to_string().contains("more than 128 MiB"), "{error}");
+        // The last request asks whether the server is ready.
+        assert!(asked.load(Ordering::Relaxed) < LIST_BYTES / (3 << 20) + 10);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_list_that_never_ends_is_given_up() {
         let served = config_maps();
         let item = "{\"metadata\":{\"name\":\"a\",\"namespace\":\"b\"}}";
@@ -368,8 +387,9 @@ mod tests {
                     Err(error) => break error,
                 }
             };
-            assert!(error.to_string().contains("no end"), "{error}");
-            assert_eq!(asked.load(Ordering::Relaxed), most + 1);
+            assert!(error.is_own() && error.to_string().contains("no end"), "{error}");
+            // The last one asks whether the server is ready.
+            assert_eq!(asked.load(Ordering::Relaxed), most + 2);
         }
     }
 }

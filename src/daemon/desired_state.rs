@@ -227,7 +227,7 @@ impl DesiredState {
         let defines = |key: &ObjectKey| {
             key.kind == "CustomResourceDefinition" && key.name.split_once('.').is_some_and(|(_, of)| of == group)
         };
-        self.set.complaints().into_iter().find(|complaint| complaint.object.as_ref().is_some_and(defines))
+        self.set.complaint_about(defines)
     }
 
     /// Returns the files that hold something of which not even the name can be read.

@@ -12,7 +12,7 @@ use super::live::LiveFacts;
 use super::rollout_task::{Cancelled, RolloutTask};
 use crate::history::{LastGood, Query, Update};
 use belay_core::rollout::{
-    CommitId, Observation, Record, Step, StepKind, TemplateMarks, Workload, is_unwell, same_template, template,
+    CommitId, Observation, Outcome, Record, Step, StepKind, TemplateMarks, Workload, is_unwell, same_template, template,
 };
 
 /// The time for which a workload that has been incomplete for a moment, or was not seen before, is doubted: a container
@@ -81,8 +81,9 @@ impl RolloutTask {
         let detail = format!("pod {} {}, {} restarts{said}", pod.seen.name, pod.seen.state, pod.seen.restarts);
         info!(object = %key, commit = replaced.commit.short(), detail, "was not well when it was replaced");
         let step = Step { at: context.clock.now(), kind: StepKind::Unwell, detail };
-        // Its pods ran, also where the history that knew of that is lost.
-        let ran = Update { rolls_out: Some(true), ..Update::default() };
+        // Where the history that knew of its rollout is lost, its suspension stands for that.
+        let was_suspended = replaced.outcome == Outcome::Suspended;
+        let ran = Update { rolls_out: was_suspended.then_some(true), ..Update::default() };
         let written = context.history.update(replaced.id, &ran).and_then(|()| context.history.step(replaced.id, &step));
         if let Err(error) = written {
             warn!(object = %key, %error, "failed to write down that a revision was not well when it was replaced");

@@ -75,6 +75,8 @@ const MANIFESTS: &[Row] = &[
     ),
     ("the `config` of a repository on this", &["src/git/transport/local_files.rs CONFIG"]),
     ("commits of a working copy", &["src/git/worktree/lost_folders.rs COMMITS"]),
+    ("places of an object", &["crates/belay-core/src/manifest/written.rs NAMED"]),
+    ("names of Jobs and Pods", &["crates/belay-core/src/manifest/hook_deletion.rs NAMES"]),
     ("changes at once in", &["src/daemon/read_head.rs HELD"]),
     (
         "wrong names of `belay.dev/after`",
@@ -125,8 +127,11 @@ const CLUSTER: &[Row] = &[
             "src/cluster/pages.rs PAGE_BYTES",
             "src/cluster/items.rs ITEM_LIMIT",
             "src/cluster/pages.rs LIST",
+            "src/cluster/pages.rs LIST_BYTES",
         ],
     ),
+    ("resources of a version", &["src/cluster/kinds.rs RESOURCES"]),
+    ("words of an API server", &["src/cluster/error.rs MOST", "src/cluster/call.rs CAUSES"]),
     ("a live object, and any", &["src/cluster/object_text.rs VALUE_LIMIT"]),
     (
         "answers of more than",
@@ -143,6 +148,15 @@ const CLUSTER: &[Row] = &[
             "src/daemon/requests.rs LARGE_OBJECT",
             "src/daemon/requests.rs LARGE_KIBIBYTES",
             "src/daemon/requests.rs LARGE_WITHIN",
+        ],
+    ),
+    (
+        "values of the Secrets of one",
+        &[
+            "src/cluster/masking.rs VALUES",
+            "src/cluster/masking.rs LARGE",
+            "src/cluster/masking.rs FEW",
+            "src/cluster/masking.rs WAITS",
         ],
     ),
     (
@@ -185,6 +199,7 @@ const CLUSTER: &[Row] = &[
         &[
             "src/cluster/pages.rs LIST",
             "src/cluster/items.rs ITEM_LIMIT",
+            "src/cluster/object_text.rs NAME_BYTES",
             "src/cluster/changes.rs REVISION_BYTES",
             "src/cluster/lease.rs ANSWER_BYTES",
         ],

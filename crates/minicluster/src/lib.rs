@@ -22,6 +22,8 @@ mod listen;
 mod pod_logs;
 mod random;
 mod schedule;
+#[cfg(test)]
+mod thread_time;
 mod tls;
 mod unmanaged;
 

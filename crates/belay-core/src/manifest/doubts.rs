@@ -55,7 +55,7 @@ pub(super) fn warn(report: &mut Report<'_>, subject: &Subject, key: &ObjectKey, 
     let Some((span, _)) = found.first() else { return };
     let mut names: Vec<&str> = Vec::new();
     for (_, name) in &found {
-        if !names.contains(name) {
+        if names.len() <= NAMED && !names.contains(name) {
             names.push(name);
         }
     }
@@ -114,23 +114,39 @@ fn only_variable(text: &str) -> Option<&str> {
 
 /// Returns the names of `${NAME}`, `${NAME:=default}` and the like in a text. `$${NAME}` stands for itself.
 fn variables_in(text: &str) -> impl Iterator<Item = &str> {
-    text.match_indices("${").filter(|(at, _)| !text[..*at].ends_with('$')).filter_map(|(at, _)| {
+    let last_end = text.rfind('}').unwrap_or_default();
+    text.match_indices("${").filter(|(at, _)| !text[..*at].ends_with('$')).filter_map(move |(at, _)| {
         let rest = &text[at + 2..];
         let name = &rest[..rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?];
         let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-        let ends = rest[name.len()..].starts_with(['}', ':', '-', '=']) && rest.contains('}');
+        let ends = rest[name.len()..].starts_with(['}', ':', '-', '=']) && at < last_end;
         (begins && ends).then_some(name)
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use crate::manifest::thread_time;
     use crate::manifest::{Scopes, read_file};
 
     fn warnings(text: &str) -> Vec<String> {
         let file = read_file("a.yaml", text.as_bytes(), &Scopes::new("default"));
         assert_eq!(file.complaints, [], "{text}");
         file.warnings.iter().map(ToString::to_string).collect()
+    }
+
+    /// To look for the end of each of them, and for each name among the others, took minutes.
+    #[test]
+    fn a_text_full_of_variables_is_read_once() {
+        let before = thread_time::of_this_thread();
+        let object =
+            |text: &str| format!("apiVersion: example.com/v1\nkind: A\nmetadata: {{name: a}}\nspec: {{a: '{text}'}}\n");
+        assert_eq!(warnings(&object(&"${a:".repeat(700_000))), [""; 0]);
+        let many: String = (0..250_000).map(|at| format!("${{V{at}}}")).collect();
+        let said = warnings(&object(&many));
+        assert!(said.len() == 1 && said[0].contains("${V0}, ${V1}, ${V2}, … ("), "{said:?}");
+        let taken = thread_time::of_this_thread() - before;
+        assert!(taken < thread_time::FEW, "{taken:?}");
     }
 
     #[test]

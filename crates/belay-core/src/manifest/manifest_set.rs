@@ -6,7 +6,8 @@ use std::sync::Arc;
 use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
 
 use super::schema::Definition;
-use super::{Complaint, File, GroupKind, ManifestHash, Note, ObjectKey, Place};
+use super::written::{Written, WrittenPlaces};
+use super::{Complaint, File, GroupKind, ManifestHash, ObjectKey, Place};
 
 /// An index of a folder's files: names, places and hashes, not the manifests themselves, so that it stays small.
 ///
@@ -31,10 +32,13 @@ use super::{Complaint, File, GroupKind, ManifestHash, Note, ObjectKey, Place};
 #[derive(Clone, Debug, Default)]
 pub struct ManifestSet {
     files: RedBlackTreeMapSync<Arc<str>, Arc<Entry>>,
-    /// The places of each object: mostly one.
-    objects: RedBlackTreeMapSync<Arc<ObjectKey>, Box<[Written]>>,
+    objects: RedBlackTreeMapSync<Arc<ObjectKey>, WrittenPlaces>,
     /// Those that are written more than once.
     twice: RedBlackTreeSetSync<Arc<ObjectKey>>,
+    /// The definitions of each custom kind, by the files that hold one.
+    definitions: RedBlackTreeMapSync<GroupKind, RedBlackTreeMapSync<Arc<str>, Definition>>,
+    /// The files that hold objects of each custom kind.
+    custom: RedBlackTreeMapSync<GroupKind, RedBlackTreeSetSync<Arc<str>>>,
 }
 
 /// The place of an object, and the hash of its manifest.
@@ -57,14 +61,6 @@ struct Entry {
     custom: Box<[GroupKind]>,
 }
 
-#[derive(Clone, Debug)]
-struct Written {
-    place: Place,
-    file: Arc<str>,
-    /// `None` if something is wrong with it.
-    hash: Option<ManifestHash>,
-}
-
 impl ManifestSet {
     /// Returns a set without files.
     #[must_use]
@@ -75,31 +71,31 @@ impl ManifestSet {
     /// Puts a file in the place of the former facts about that path, or takes the path away.
     ///
     /// Returns the custom kinds whose definition changed by that: the files of [`ManifestSet::files_with`] must be read
-    /// again. The work grows with this file and the old one, not with the others.
+    /// again. The work grows with this file and the old one, not with the others: of several definitions of a kind the first counts.
     pub fn replace(&mut self, path: &str, file: Option<&File>) -> BTreeSet<GroupKind> {
-        let old = self.files.get(path).cloned();
-        if let Some(old) = &old {
+        let old = self.files.get_key_value(path).map(|(path, old)| (Arc::clone(path), Arc::clone(old)));
+        let of_old = old.iter().flat_map(|(_, old)| old.definitions.iter());
+        let of_new = file.iter().flat_map(|file| file.definitions.iter());
+        let kinds: BTreeSet<GroupKind> = of_old.chain(of_new).map(kind_of).collect();
+        let before: BTreeMap<GroupKind, Option<Definition>> =
+            kinds.into_iter().map(|kind| (kind.clone(), self.definition(&kind).cloned())).collect();
+        if let Some((path, old)) = &old {
             self.files.remove_mut(path);
-            self.forget_objects(path, &old.objects);
+            self.forget(path, old);
         }
-        let new = file.map(|file| Arc::new(self.take_up(file)));
-        let definitions = |entry: &Option<Arc<Entry>>| -> BTreeMap<GroupKind, Definition> {
-            let all = entry.iter().flat_map(|entry| entry.definitions.iter());
-            all.map(|definition| (kind_of(definition), definition.clone())).collect()
-        };
-        let (before, after) = (definitions(&old), definitions(&new));
-        if let (Some(file), Some(new)) = (file, new) {
-            self.files.insert_mut(file.path.clone(), new);
+        if let Some(file) = file {
+            let new = self.take_up(file);
+            self.files.insert_mut(file.path.clone(), Arc::new(new));
         }
-        let kinds = before.keys().chain(after.keys());
-        kinds.filter(|kind| before.get(kind) != after.get(kind)).cloned().collect()
+        let changed = before.into_iter().filter(|(kind, before)| self.definition(kind) != before.as_ref());
+        changed.map(|(kind, _)| kind).collect()
     }
 
     /// Returns the place of an object that is written once and has no complaint.
     #[must_use]
     pub fn locate(&self, key: &ObjectKey) -> Option<Located> {
-        match &**self.objects.get(key)? {
-            [Written { place, file, hash: Some(hash) }] => {
+        match self.objects.get(key)? {
+            WrittenPlaces::One(Written { place, file, hash: Some(hash) }) => {
                 Some(Located { place: place.clone(), file: Arc::clone(file), hash: *hash })
             }
             _ => None,
@@ -119,8 +115,8 @@ impl ManifestSet {
 
     /// Returns every object that is written once and that nothing is wrong with, in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&ObjectKey, Located)> {
-        self.objects.iter().filter_map(|(key, written)| match &**written {
-            [Written { place, file, hash: Some(hash) }] => {
+        self.objects.iter().filter_map(|(key, written)| match written {
+            WrittenPlaces::One(Written { place, file, hash: Some(hash) }) => {
                 Some((key.as_ref(), Located { place: place.clone(), file: Arc::clone(file), hash: *hash }))
             }
             _ => None,
@@ -152,7 +148,7 @@ impl ManifestSet {
     /// Returns one complaint for each object that is written in more than one file.
     #[must_use]
     pub fn duplicates(&self) -> Vec<Complaint> {
-        self.twice.iter().filter_map(|key| self.duplicate(key)).collect()
+        self.twice.iter().filter_map(|key| self.objects.get(key)?.complaint(key)).collect()
     }
 
     /// Returns all complaints: those of the files, in the order of their paths, then [`ManifestSet::duplicates`].
@@ -162,10 +158,20 @@ impl ManifestSet {
         of_files.chain(self.duplicates()).collect()
     }
 
+    /// Returns the first complaint about an object that is meant, as [`ManifestSet::complaints`] has it.
+    #[must_use]
+    pub fn complaint_about(&self, is_meant: impl Fn(&ObjectKey) -> bool) -> Option<Complaint> {
+        let of_files = || self.files.values().flat_map(|entry| entry.complaints.iter());
+        let of_file = of_files().find(|complaint| complaint.object.as_ref().is_some_and(&is_meant)).cloned();
+        let twice =
+            || self.twice.iter().filter(|key| is_meant(key)).find_map(|key| self.objects.get(key)?.complaint(key));
+        of_file.or_else(twice)
+    }
+
     /// Returns the definition of a custom kind, if the files hold one.
     #[must_use]
     pub fn definition(&self, kind: &GroupKind) -> Option<&Definition> {
-        self.definitions().find(|definition| definition.group == kind.group && definition.kind == kind.kind)
+        self.definitions.get(kind)?.first().map(|(_, definition)| definition)
     }
 
     /// Returns all definitions of custom kinds.
@@ -175,7 +181,7 @@ impl ManifestSet {
 
     /// Returns the files that hold objects of a custom kind.
     pub fn files_with(&self, kind: &GroupKind) -> impl Iterator<Item = Arc<str>> {
-        self.files.iter().filter(move |(_, entry)| entry.custom.contains(kind)).map(|(path, _)| path.clone())
+        self.custom.get(kind).into_iter().flat_map(|files| files.iter().cloned())
     }
 
     fn take_up(&mut self, file: &File) -> Entry {
@@ -185,11 +191,26 @@ impl ManifestSet {
                 Written { place: manifest.place.clone(), file: Arc::clone(&file.path), hash: Some(manifest.hash) };
             objects.push(self.write(&manifest.key, written));
         }
+        let mut complaints: BTreeMap<&ObjectKey, &Place> = BTreeMap::new();
+        for (object, place) in file.complaints.iter().filter_map(|one| Some((one.object.as_ref()?, &one.place))) {
+            complaints.entry(object).or_insert(place);
+        }
         for key in &file.rejected {
-            let about = file.complaints.iter().find(|complaint| complaint.object.as_ref() == Some(key));
             let beginning = || Place { path: file.path.clone(), line: 1, column: 1 };
-            let place = about.map_or_else(beginning, |complaint| complaint.place.clone());
+            let place = complaints.get(key).map_or_else(beginning, |place| (*place).clone());
             objects.push(self.write(key, Written { place, file: Arc::clone(&file.path), hash: None }));
+        }
+        // Of several of one kind in the file, too, the first counts.
+        for definition in file.definitions.iter().rev() {
+            let kind = kind_of(definition);
+            let mut files = self.definitions.get(&kind).cloned().unwrap_or_else(RedBlackTreeMapSync::new_sync);
+            files.insert_mut(Arc::clone(&file.path), definition.clone());
+            self.definitions.insert_mut(kind, files);
+        }
+        for kind in &file.custom {
+            let mut files = self.custom.get(kind).cloned().unwrap_or_else(RedBlackTreeSetSync::new_sync);
+            files.insert_mut(Arc::clone(&file.path));
+            self.custom.insert_mut(kind.clone(), files);
         }
         Entry {
             objects: objects.into(),
@@ -205,62 +226,41 @@ impl ManifestSet {
             Some((key, _)) => key.clone(),
             None => Arc::new(key.clone()),
         };
-        let mut all = self.objects.get(&key).map(|all| all.to_vec()).unwrap_or_default();
-        all.push(written);
-        if all.len() > 1 {
-            all.sort_by(|a, b| (&a.place, &a.file).cmp(&(&b.place, &b.file)));
+        let all = match self.objects.get(&key).cloned() {
+            Some(others) => others.and(written),
+            None => WrittenPlaces::One(written),
+        };
+        if matches!(all, WrittenPlaces::Many(_)) {
             self.twice.insert_mut(key.clone());
         }
-        self.objects.insert_mut(key.clone(), all.into());
+        self.objects.insert_mut(key.clone(), all);
         key
     }
 
-    fn forget_objects(&mut self, path: &str, keys: &[Arc<ObjectKey>]) {
-        for key in keys {
-            let Some(all) = self.objects.get(key) else { continue };
-            let left: Box<[Written]> = all.iter().filter(|written| &*written.file != path).cloned().collect();
-            if left.len() < 2 {
+    fn forget(&mut self, path: &Arc<str>, entry: &Entry) {
+        for key in &entry.objects {
+            let Some(all) = self.objects.get(key).cloned() else { continue };
+            let left = all.without(path);
+            if !matches!(left, Some(WrittenPlaces::Many(_))) {
                 self.twice.remove_mut(key);
             }
-            if left.is_empty() {
-                self.objects.remove_mut(key);
-            } else {
-                self.objects.insert_mut(Arc::clone(key), left);
+            match left {
+                Some(left) => self.objects.insert_mut(Arc::clone(key), left),
+                None => drop(self.objects.remove_mut(key)),
             }
         }
-    }
-
-    fn duplicate(&self, key: &Arc<ObjectKey>) -> Option<Complaint> {
-        let all = self.objects.get(key)?;
-        let [first, second, others @ ..] = &**all else { return None };
-        let note = |written: &Written, message: &str| Note {
-            place: written.place.clone(),
-            message: format!("{message}{}", written.rendered()),
-            excerpt: None,
-        };
-        let others = others.iter().map(|other| note(other, "and here"));
-        let is_shared =
-            all.iter().any(|one| all.iter().any(|other| one.file != other.file && one.place == other.place));
-        let hint = if is_shared {
-            "follow one of those that render it, or let each give it another name or namespace"
-        } else {
-            "leave all but one of them out"
-        };
-        Some(Complaint {
-            place: second.place.clone(),
-            object: Some(key.as_ref().clone()),
-            message: format!("{key} is written in more than one place{}", second.rendered()),
-            hint: Some(hint.to_owned()),
-            excerpt: None,
-            also: std::iter::once(note(first, "first written here")).chain(others).collect(),
-        })
-    }
-}
-
-impl Written {
-    /// Names the tool that rendered it, if it is not read as it is written.
-    fn rendered(&self) -> String {
-        if self.file == self.place.path { String::new() } else { format!(" (rendered by {})", self.file) }
+        for kind in entry.definitions.iter().map(kind_of) {
+            match self.definitions.get(&kind).map(|files| files.remove(path)).filter(|files| !files.is_empty()) {
+                Some(files) => self.definitions.insert_mut(kind, files),
+                None => drop(self.definitions.remove_mut(&kind)),
+            }
+        }
+        for kind in &entry.custom {
+            match self.custom.get(kind).map(|files| files.remove(path)).filter(|files| !files.is_empty()) {
+                Some(files) => self.custom.insert_mut(kind.clone(), files),
+                None => drop(self.custom.remove_mut(kind)),
+            }
+        }
     }
 }
 
@@ -271,6 +271,7 @@ fn kind_of(definition: &Definition) -> GroupKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::manifest::thread_time;
     use crate::manifest::{Scopes, read_file};
 
     fn config_map(name: &str, value: &str) -> String {
@@ -299,6 +300,52 @@ mod tests {
                     two/kustomization.yaml) (follow one of those that render it, or let each give it another name or \
                     namespace); base/cm.yaml:1:1: first written here (rendered by one/kustomization.yaml)";
         assert_eq!(complaint.to_string(), said);
+    }
+
+    /// A few trees of Git stand for hundreds of thousands of paths of one file.
+    #[test]
+    fn one_object_in_very_many_files_takes_the_time_of_so_many() {
+        const FILES: usize = 60_000;
+        let before = thread_time::of_this_thread();
+        let mut file = read_file("a.yaml", config_map("x", "one").as_bytes(), &Scopes::new("default"));
+        let mut set = ManifestSet::new();
+        let paths: Vec<String> = (0..FILES).map(|at| format!("{at:06}.yaml")).collect();
+        for path in &paths {
+            file.path = path.as_str().into();
+            file.manifests[0].place.path = path.as_str().into();
+            set.replace(path, Some(&file));
+        }
+        assert_eq!(set.locate(&key("x")), None);
+        let [complaint] = &set.duplicates()[..] else { panic!("one duplicate") };
+        let said = complaint.to_string();
+        assert!(said.len() < 5_000 && said.ends_with("and here, the first of 59978 more places"), "{said}");
+        for path in &paths[1..] {
+            set.replace(path, None);
+        }
+        assert!(set.duplicates().is_empty() && set.locate(&key("x")).is_some());
+        let taken = thread_time::of_this_thread() - before;
+        assert!(taken < thread_time::FEW, "{taken:?}");
+    }
+
+    #[test]
+    fn a_definition_that_stands_in_very_many_files_is_one() {
+        let crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: things.example.com}\n\
+                   spec: {group: example.com, scope: Namespaced, names: {kind: Thing, plural: things}, versions: [{name: v1, \
+                   served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}\n";
+        let mut set = ManifestSet::new();
+        let thing = GroupKind { group: "example.com".to_owned(), kind: "Thing".to_owned() };
+        put(&mut set, "a.yaml", "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: t}\na: x\n");
+        assert_eq!(put(&mut set, "b.yaml", crd), BTreeSet::from([thing.clone()]));
+        for path in ["c.yaml", "d.yaml"] {
+            assert_eq!(put(&mut set, path, crd), BTreeSet::new(), "nothing is to be read again");
+        }
+        assert_eq!(set.replace("b.yaml", None), BTreeSet::new(), "the next one is the same");
+        set.replace("c.yaml", None);
+        assert!(set.definition(&thing).is_some());
+        assert_eq!(set.replace("d.yaml", None), BTreeSet::from([thing.clone()]));
+        assert_eq!(set.definition(&thing), None);
+        set.replace("a.yaml", None);
+        assert_eq!(set.files_with(&thing).count(), 0);
     }
 
     #[test]

@@ -27,7 +27,10 @@ mod schema;
 mod scopes;
 mod secrecy;
 mod set;
+#[cfg(test)]
+pub(crate) mod thread_time;
 mod value_memory;
+mod written;
 pub mod yaml;
 
 pub use compact::Compact;

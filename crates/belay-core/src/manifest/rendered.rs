@@ -65,7 +65,9 @@ pub fn read_rendered(rendered: &Rendered<'_>, bytes: &[u8], scopes: &Scopes) -> 
     }
     if rendered.origins == Origins::Comment {
         helm_hooks::order(&mut file.manifests);
-        hook_deletion::note_users(&mut file.manifests);
+        if let Some(hook) = hook_deletion::note_users(&mut file.manifests) {
+            file.warnings.push(hook_deletion::stays(&unit, hook));
+        }
     }
     origins.place_complaints(&mut file, rendered.folder);
     file

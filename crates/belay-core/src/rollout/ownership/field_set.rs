@@ -3,20 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::owned::names_item;
-
-/// Returns the keys of a list's item: `k:{"name":"app"}`.
-pub(super) fn keys_of(key: &str) -> Option<Map<String, Value>> {
-    serde_json::from_str(key.strip_prefix("k:")?).ok()
-}
-
-/// Returns the part of a value that a key of `managedFields` names.
-pub(super) fn sent_at<'a>(value: Option<&'a Value>, key: &str) -> Option<&'a Value> {
-    match key.strip_prefix("f:") {
-        Some(name) => value?.get(name),
-        None => value?.as_array()?.iter().find(|item| names_item(key, item)),
-    }
-}
+use super::list_items::{ItemKeys, keys_of};
 
 /// Returns the place in words: `spec.ports[port=83,protocol=TCP].name`.
 pub(super) fn text(path: &[String]) -> String {
@@ -60,30 +47,42 @@ pub(super) fn join(fields: &mut Map<String, Value>, more: &Map<String, Value>) {
 
 /// Takes the fields of a set out of a value.
 pub(super) fn take_out(value: &mut Value, set: &Map<String, Value>) {
-    for (key, inner) in set.iter().filter(|(key, _)| *key != ".") {
-        let inner = inner.as_object().filter(|inner| inner.keys().any(|key| key != "."));
-        let is_whole_item = |inner: &Map<String, Value>| inner.contains_key(".");
-        match (key.strip_prefix("f:"), &mut *value) {
-            (Some(name), Value::Object(fields)) => match (inner, fields.get_mut(name)) {
-                (Some(inner), Some(below)) => {
-                    take_out(below, inner);
-                    let is_empty = below.as_object().map_or_else(
-                        || below.as_array().is_some_and(Vec::is_empty),
-                        |fields| fields.is_empty() && inner.contains_key("."),
-                    );
-                    if is_empty {
-                        fields.remove(name);
-                    }
+    match value {
+        Value::Object(fields) => {
+            for (key, inner) in set {
+                if let Some(name) = key.strip_prefix("f:") {
+                    take_out_field(fields, name, set_below(inner));
                 }
-                _ => drop(fields.remove(name)),
-            },
-            (None, Value::Array(items)) => match inner.filter(|inner| !is_whole_item(inner)) {
-                Some(inner) => {
-                    items.iter_mut().filter(|item| names_item(key, item)).for_each(|item| take_out(item, inner))
-                }
-                None => items.retain(|item| !names_item(key, item)),
-            },
-            _ => {}
+            }
         }
+        Value::Array(items) => {
+            let keys = ItemKeys::of(set);
+            items.retain_mut(|item| {
+                let Some((_, inner)) = keys.naming(item) else { return true };
+                let inner = set_below(inner).filter(|inner| !inner.contains_key("."));
+                inner.is_some_and(|inner| {
+                    take_out(item, inner);
+                    true
+                })
+            });
+        }
+        _ => {}
     }
+}
+
+fn take_out_field(fields: &mut Map<String, Value>, name: &str, set: Option<&Map<String, Value>>) {
+    let (Some(set), Some(below)) = (set, fields.get_mut(name)) else { return drop(fields.remove(name)) };
+    take_out(below, set);
+    let is_empty = match below {
+        Value::Object(fields) => fields.is_empty() && set.contains_key("."),
+        below => below.as_array().is_some_and(Vec::is_empty),
+    };
+    if is_empty {
+        fields.remove(name);
+    }
+}
+
+/// Returns the fields below one; `None` where all of it is meant.
+fn set_below(inner: &Value) -> Option<&Map<String, Value>> {
+    inner.as_object().filter(|inner| inner.keys().any(|key| key != "."))
 }

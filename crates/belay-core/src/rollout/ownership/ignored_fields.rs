@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::cluster_fields::cluster_fields;
 use super::field_path::{FieldPath, Step};
-use super::owned::{names_item, owned_fields};
+use super::list_items::{Below, ItemKeys};
+use super::owned::owned_fields;
 use crate::rollout::template_hash;
 
 /// The fields of one object that are left alone once it is there.
@@ -115,10 +116,10 @@ fn leave(body: &mut Value, live: &Value, owned: Owned<'_>, steps: &[Step]) {
         (Value::Object(fields), Step::Name(name)) => leave_field(fields, name, live, owned, rest),
         (Value::Array(items), _) if rest.is_empty() => leave_items(items, step, live, owned),
         (Value::Array(items), _) => {
-            let live: &[Value] = live.as_array().map_or(&[], Vec::as_slice);
+            let counterparts = Counterparts::of(live, owned);
             for (at, item) in items.iter_mut().enumerate().filter(|(at, item)| step.selects(item, *at)) {
                 // An item that is not there yet is written as the manifest says.
-                if let Some((live, owned)) = counterpart(item, at, live, owned) {
+                if let Some((live, owned)) = counterparts.of_item(item, at) {
                     leave(item, live, owned, rest);
                 }
             }
@@ -162,31 +163,49 @@ fn leave_items(items: &mut Vec<Value>, step: &Step, live: &Value, owned: Owned<'
     let mut at = 0..;
     items.retain(|item| at.next().is_some_and(|at| !step.selects(item, at)));
     let Some(owned) = owned else { return };
+    let keys = ItemKeys::of(owned);
     let live = live.as_array().into_iter().flatten().enumerate();
     for (_, live) in live.filter(|(at, live)| step.selects(live, *at)) {
         if is_whole(owned) {
             items.push(live.clone());
-        } else if let Some((key, of_it)) = owned.iter().find(|(key, _)| names_item(key, live)) {
+        } else if let Some((key, of_it)) = keys.naming(live) {
             items.push(item_part(key, live, of_it));
         }
     }
 }
 
-/// Returns the live counterpart of a body's item, with belay's part of it.
-fn counterpart<'a>(item: &Value, at: usize, live: &'a [Value], owned: Owned<'a>) -> Option<(&'a Value, Owned<'a>)> {
-    let fields = owned.filter(|fields| !is_whole(fields));
-    if let Some((key, of_it)) = fields.and_then(|fields| fields.iter().find(|(key, _)| names_item(key, item))) {
-        return Some((live.iter().find(|live| names_item(key, live))?, of_it.as_object()));
+/// The live items of a list, by the items of a body.
+struct Counterparts<'a> {
+    live: &'a [Value],
+    items: Below<'a>,
+    owned: Owned<'a>,
+    /// The keys of the items of which belay owns fields; `None` if the list has one owner as a whole.
+    keys: Option<ItemKeys<'a>>,
+}
+
+impl<'a> Counterparts<'a> {
+    fn of(live: &'a Value, owned: Owned<'a>) -> Counterparts<'a> {
+        let list = Some(live).filter(|live| live.is_array());
+        let keys = owned.filter(|fields| !is_whole(fields)).map(ItemKeys::of);
+        let live: &[Value] = live.as_array().map_or(&[], Vec::as_slice);
+        Counterparts { live, items: Below::of(list), owned, keys }
     }
-    let found = match item.get("name") {
-        Some(name) => live.iter().find(|live| live.get("name") == Some(name))?,
-        None => live.get(at)?,
-    };
-    match fields {
-        // Others own this item.
-        Some(_) => Some((found, None)),
-        // A list that has one owner as a whole can only be sent as a whole.
-        None => Some((found, Some(owned.unwrap_or(&EMPTY)))),
+
+    /// Returns the live counterpart of a body's item, with belay's part of it.
+    fn of_item(&self, item: &Value, at: usize) -> Option<(&'a Value, Owned<'a>)> {
+        if let Some((key, of_it)) = self.keys.as_ref().and_then(|keys| keys.naming(item)) {
+            return Some((self.items.at(key)?, of_it.as_object()));
+        }
+        let found = match item.get("name") {
+            Some(name) => self.items.at(&format!("k:{}", json!({"name": name})))?,
+            None => self.live.get(at)?,
+        };
+        match self.keys {
+            // Others own this item.
+            Some(_) => Some((found, None)),
+            // A list that has one owner as a whole can only be sent as a whole.
+            None => Some((found, Some(self.owned.unwrap_or(&EMPTY)))),
+        }
     }
 }
 
@@ -206,8 +225,9 @@ fn part(live: &Value, owned: &Map<String, Value>) -> Value {
             Value::Object(own.collect())
         }
         Value::Array(items) => {
+            let keys = ItemKeys::of(owned);
             let own = items.iter().filter_map(|live| {
-                let (key, owned) = owned.iter().find(|(key, _)| names_item(key, live))?;
+                let (key, owned) = keys.naming(live)?;
                 Some(item_part(key, live, owned))
             });
             Value::Array(own.collect())

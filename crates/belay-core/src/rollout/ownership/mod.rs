@@ -6,6 +6,7 @@ pub(in crate::rollout) mod field_path;
 pub(in crate::rollout) mod field_set;
 pub(in crate::rollout) mod ignored_fields;
 pub(in crate::rollout) mod lease;
+pub(in crate::rollout) mod list_items;
 pub(in crate::rollout) mod managers;
 pub(in crate::rollout) mod owned;
 pub(in crate::rollout) mod recreated_object;

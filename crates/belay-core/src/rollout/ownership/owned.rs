@@ -7,6 +7,7 @@
 
 use serde_json::{Map, Value};
 
+use super::list_items::{Below, ItemKeys};
 use crate::rollout::marks;
 
 /// Returns true when applying `body` again would certainly change nothing.
@@ -88,12 +89,13 @@ fn field_is(live: Option<&Value>, sent: &Value, owned: Option<&Value>) -> bool {
                 && inner.iter().all(|(key, _)| key.strip_prefix("f:").is_some_and(|name| fields.contains_key(name)))
         }
         Value::Array(items) => {
+            let (keys, live) = (ItemKeys::of(owned), Below::of(Some(live).filter(|live| live.is_array())));
             let mut matched = 0;
             let all = items.iter().all(|item| {
-                let owner = inner.iter().find(|(key, _)| names_item(key, item));
+                let owner = keys.naming(item);
                 matched += usize::from(owner.is_some());
                 owner.is_some_and(|(key, owned)| {
-                    let live = live.as_array().into_iter().flatten().find(|live| names_item(key, live));
+                    let live = live.at(key);
                     if key.starts_with("v:") { live.is_some() } else { item_is(live, item, owned) }
                 })
             });
@@ -107,8 +109,10 @@ fn item_is(live: Option<&Value>, sent: &Value, owned: &Value) -> bool {
     field_is(live, sent, Some(owned))
 }
 
-/// Returns true when a key of `managedFields` (`k:{"name":"app"}`, `v:"value"`) names this item of a list.
-pub(in crate::rollout) fn names_item(key: &str, item: &Value) -> bool {
+/// Returns true when a key of `managedFields` (`k:{"name":"app"}`, `v:"value"`) names this item of a list. `list_items` finds the
+/// same without comparing each with each.
+#[cfg(test)]
+pub(super) fn names_item(key: &str, item: &Value) -> bool {
     if let Some(value) = key.strip_prefix("v:") {
         return serde_json::from_str::<Value>(value).is_ok_and(|value| value == *item);
     }
@@ -132,7 +136,10 @@ fn is_empty(value: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ignored_fields::IgnoredFields;
+    use super::super::surplus::{Reach, Surplus};
     use super::*;
+    use crate::manifest::thread_time;
     use serde_json::json;
 
     fn live() -> Value {
@@ -158,6 +165,43 @@ mod tests {
             "spec": {"replicas": 3, "template": {"spec": {"containers": [
                 {"name": "app", "image": "web:1", "args": ["a", "b"], "ports": [{"containerPort": 80}]}]}}},
         })
+    }
+
+    /// An object of 1.5 MiB has so many variables. Each compared with each took an hour.
+    #[test]
+    fn a_long_list_is_gone_through_once() {
+        const ITEMS: usize = 40_000;
+        let before = thread_time::of_this_thread();
+        let items: Vec<Value> = (0..ITEMS).map(|at| json!({"name": format!("A{at}"), "value": "b"})).collect();
+        let fields: Map<String, Value> = (0..ITEMS)
+            .map(|at| (format!("k:{{\"name\":\"A{at}\"}}"), json!({".": {}, "f:name": {}, "f:value": {}})))
+            .collect();
+        let below = |inner: Value| json!({"f:spec": {"f:template": {"f:spec": {"f:env": inner}}}});
+        let entry = |manager: &str, operation: &str| json!({"manager": manager, "operation": operation, "fieldsV1": below(Value::Object(fields.clone()))});
+        let object = |entries: Vec<Value>| {
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "managedFields": entries},
+                "spec": {"template": {"spec": {"env": items}}}})
+        };
+        let (live, shared) = (
+            object(vec![entry("belay", "Apply")]),
+            object(vec![entry("belay", "Apply"), entry("other", "Update"), entry("before-belay", "Update")]),
+        );
+        let mut body = live.clone();
+        body["metadata"] = json!({"name": "web"});
+        assert!(is_as_applied(&live, &body) && !is_as_applied(&live, &json!({"spec": {}})));
+        let none = json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"template": {"spec": {"env": []}}}});
+        for body in [&body, &none] {
+            assert!(crate::rollout::foreign_fields(&shared, body, &IgnoredFields::default()).len() <= 2 * ITEMS);
+            let patch = crate::rollout::before_apply(&shared, body, &IgnoredFields::default(), Reach::Manifest);
+            assert_eq!(patch.is_some(), *body == none);
+        }
+        let surplus = Surplus::of(&shared, &none, &IgnoredFields::default(), Reach::Manifest, None).unwrap();
+        assert!(surplus.removal(&shared).to_string().len() < 1_000);
+        let ignored = "/spec/template/spec/env/*/value".parse().unwrap();
+        let left = IgnoredFields::of([&ignored]).leave(body.clone(), Some(&shared));
+        assert_eq!(left, body);
+        let taken = thread_time::of_this_thread() - before;
+        assert!(taken < thread_time::FEW, "{taken:?}");
     }
 
     #[test]

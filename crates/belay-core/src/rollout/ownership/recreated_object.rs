@@ -7,8 +7,9 @@
 
 use serde_json::{Map, Value, json};
 
+use super::list_items::Below;
 use super::managers::{Takeover, drop_empty, with_managers};
-use super::owned::{is_disowned, names_item, owned_fields};
+use super::owned::{is_disowned, owned_fields};
 use crate::rollout::marks;
 
 /// The manager of the fields from before belay took an object up again.
@@ -76,12 +77,13 @@ pub(in crate::rollout) fn left_behind(live: &Value, body: &Value) -> Option<Take
 
 /// Returns the fields of a set that are not sent; with `null` those that are not with all fields below them.
 fn not_sent(owned: &Map<String, Value>, sent: Option<&Value>) -> Map<String, Value> {
+    let is_list = sent.is_some_and(Value::is_array);
+    let sent = Below::of(sent);
     let missing = owned.iter().filter(|(key, _)| *key != ".").filter_map(|(key, inner)| {
-        let of_it = match key.strip_prefix("f:") {
-            Some(name) => sent.and_then(|sent| sent.get(name)),
-            None => sent.and_then(Value::as_array)?.iter().find(|item| names_item(key, item)),
-        };
-        let Some(of_it) = of_it else { return Some((key.clone(), Value::Null)) };
+        if !is_list && !key.starts_with("f:") {
+            return None;
+        }
+        let Some(of_it) = sent.at(key) else { return Some((key.clone(), Value::Null)) };
         let inner = not_sent(inner.as_object()?, Some(of_it));
         (!inner.is_empty()).then(|| (key.clone(), Value::Object(inner)))
     });

@@ -8,8 +8,9 @@
 use serde_json::{Map, Value, json};
 
 use super::field_path::Step;
-use super::field_set::{join, keys_of, push, segment, sent_at, take_out, text};
+use super::field_set::{join, push, segment, take_out, text};
 use super::ignored_fields::IgnoredFields;
+use super::list_items::{Below, keys_of};
 use super::managers::{drop_empty, with_managers};
 use super::owned::{is_belays, owned_fields};
 use super::recreated_object::BEFORE;
@@ -108,6 +109,8 @@ impl Surplus {
             }));
             join(&mut found.set, &Map::from_iter([("f:data".to_owned(), Value::Object(data))]));
         }
+        found.fields.sort();
+        found.fields.dedup();
         if found.set.is_empty() {
             return None;
         }
@@ -148,8 +151,6 @@ impl Surplus {
             self.may_be_defaults |= !leaf.is_item;
             self.fields.push(ForeignField { path: leaf.path, manager: manager.to_owned() });
         }
-        self.fields.sort();
-        self.fields.dedup();
     }
 }
 
@@ -185,8 +186,9 @@ fn taken(
     path: &mut String,
     visit: &mut impl FnMut(&str),
 ) {
+    let sent = Below::of(Some(sent));
     for (key, inner) in fields.iter().filter(|(key, _)| *key != ".") {
-        let Some(sent) = sent_at(Some(sent), key) else { continue };
+        let Some(sent) = sent.at(key) else { continue };
         let own = own.and_then(|own| own.get(key)).map(|own| own.as_object());
         let length = path.len();
         push(path, key);
@@ -216,13 +218,22 @@ struct Seen<'a> {
     defaulted: Option<&'a Value>,
 }
 
-impl<'a> Seen<'a> {
-    fn at(self, key: &str) -> Seen<'a> {
-        Seen {
-            sent: sent_at(self.sent, key),
-            live: sent_at(self.live, key),
-            defaulted: self.defaulted.map(|value| sent_at(Some(value), key).unwrap_or(&Value::Null)),
-        }
+/// The same, of which parts are asked for.
+struct SeenBelow<'a> {
+    sent: Below<'a>,
+    live: Below<'a>,
+    defaulted: Option<Below<'a>>,
+}
+
+impl<'a> SeenBelow<'a> {
+    fn of(seen: Seen<'a>) -> SeenBelow<'a> {
+        let defaulted = seen.defaulted.map(|value| Below::of(Some(value)));
+        SeenBelow { sent: Below::of(seen.sent), live: Below::of(seen.live), defaulted }
+    }
+
+    fn at(&self, key: &str) -> Seen<'a> {
+        let defaulted = self.defaulted.as_ref().map(|value| value.at(key).unwrap_or(&Value::Null));
+        Seen { sent: self.sent.at(key), live: self.live.at(key), defaulted }
     }
 }
 
@@ -240,31 +251,30 @@ impl Walk<'_> {
     /// Takes the surplus out of the fields of an object. Returns it.
     fn object(&mut self, fields: &mut Map<String, Value>, seen: Seen<'_>) -> Map<String, Value> {
         let names: Vec<String> = fields.keys().filter(|key| *key != "." && *key != "f:metadata").cloned().collect();
-        let mut surplus = Map::new();
+        let (mut surplus, seen) = (Map::new(), SeenBelow::of(seen));
         for name in names.iter().filter(|name| *name != "f:status") {
-            self.field(fields, name, seen, &mut surplus);
+            self.field(fields, name, seen.at(name), &mut surplus);
         }
         surplus
     }
 
     fn below(&mut self, fields: &mut Map<String, Value>, seen: Seen<'_>) -> Map<String, Value> {
-        let mut surplus = Map::new();
-        if !self.is_in_template() && !self.leads_to_template() && !self.is_keyed_with_a_missing_item(fields, seen) {
-            // Outside a pod template others may add any field.
-            let names: Vec<String> = fields.keys().filter(|key| *key != ".").cloned().collect();
-            for name in names.iter().filter(|name| seen.at(name).sent.is_some()) {
+        let names: Vec<String> = fields.keys().filter(|key| *key != ".").cloned().collect();
+        // Outside a pod template others may add any field.
+        let only_sent =
+            !self.is_in_template() && !self.leads_to_template() && !is_keyed_with_a_missing_item(fields, seen);
+        let (mut surplus, seen) = (Map::new(), SeenBelow::of(seen));
+        for name in &names {
+            let seen = seen.at(name);
+            if !only_sent || seen.sent.is_some() {
                 self.field(fields, name, seen, &mut surplus);
             }
-            return surplus;
         }
-        let names: Vec<String> = fields.keys().filter(|key| *key != ".").cloned().collect();
-        names.iter().for_each(|name| self.field(fields, name, seen, &mut surplus));
         surplus
     }
 
     fn field(&mut self, fields: &mut Map<String, Value>, name: &str, seen: Seen<'_>, surplus: &mut Map<String, Value>) {
         let Some(inner) = fields.get_mut(name) else { return };
-        let seen = seen.at(name);
         self.path.push(name.to_owned());
         let is_item = !name.starts_with("f:");
         let is_leaf = inner.as_object().is_none_or(|inner| inner.keys().all(|key| key == "."));
@@ -308,20 +318,6 @@ impl Walk<'_> {
         (template && self.is_in_template()) || (is_item && !self.leads_to_template())
     }
 
-    /// Returns true when a list outside the pod template lacks an item that is sent: somebody has changed its key.
-    fn is_keyed_with_a_missing_item(&self, fields: &Map<String, Value>, seen: Seen<'_>) -> bool {
-        let Some(key) = fields.keys().find(|key| key.starts_with("k:")) else { return false };
-        let Some(names) = keys_of(key) else { return false };
-        let (Some(sent), Some(live)) = (seen.sent.and_then(Value::as_array), seen.live.and_then(Value::as_array))
-        else {
-            return false;
-        };
-        let is = |item: &Value, live: &Value| {
-            names.keys().all(|name| item.get(name).is_none_or(|own| live.get(name) == Some(own)))
-        };
-        sent.iter().any(|item| !live.iter().any(|live| is(item, live)))
-    }
-
     /// Returns true when somebody else may have this field all the same.
     fn is_exempt(&self) -> bool {
         let within = self.template.map(|template| self.path.get(template.len()..).unwrap_or_default());
@@ -334,6 +330,23 @@ impl Walk<'_> {
         let is_restart = annotation == Some(marks::RESTARTED_AT) && self.reach == Reach::Manifest;
         is_restart || annotation == Some(marks::CONFIG_HASH) || self.ignored.covers(|steps| covers(steps, &self.path))
     }
+}
+
+/// Returns true when a list outside the pod template lacks an item that is sent: somebody has changed its key.
+fn is_keyed_with_a_missing_item(fields: &Map<String, Value>, seen: Seen<'_>) -> bool {
+    let Some(names) = fields.keys().find(|key| key.starts_with("k:")).and_then(|key| keys_of(key)) else {
+        return false;
+    };
+    let (Some(sent), Some(live)) = (seen.sent.and_then(Value::as_array), seen.live.filter(|live| live.is_array()))
+    else {
+        return false;
+    };
+    let live = Below::of(Some(live));
+    sent.iter().any(|item| {
+        let own: Map<String, Value> =
+            names.keys().filter_map(|name| Some((name.clone(), item.get(name)?.clone()))).collect();
+        !own.is_empty() && live.at(&format!("k:{}", Value::Object(own))).is_none()
+    })
 }
 
 /// Returns true when the server writes the same value by itself.

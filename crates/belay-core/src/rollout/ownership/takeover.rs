@@ -9,8 +9,9 @@
 use serde_json::{Value, json};
 
 use super::ignored_fields::IgnoredFields;
+use super::list_items::Below;
 use super::managers::{Takeover, unchanged};
-use super::owned::{is_belays, names_item, owned_fields};
+use super::owned::{is_belays, owned_fields};
 use super::recreated_object::{left_behind, readopt};
 use super::surplus::{Reach, Surplus};
 use crate::rollout::marks;
@@ -92,12 +93,9 @@ fn without_last_applied(fields: &Value) -> Value {
 /// Returns true when some fields of a set are not sent.
 fn stays_behind(fields: &Value, sent: Option<&Value>) -> bool {
     let Some(fields) = fields.as_object() else { return false };
+    let sent = Below::of(sent);
     fields.iter().filter(|(key, _)| *key != ".").any(|(key, inner)| {
-        let of_it = if let Some(name) = key.strip_prefix("f:") {
-            sent.and_then(|sent| sent.get(name))
-        } else {
-            sent.and_then(Value::as_array).and_then(|items| items.iter().find(|item| names_item(key, item)))
-        };
+        let of_it = sent.at(key);
         of_it.is_none() || stays_behind(inner, of_it)
     })
 }

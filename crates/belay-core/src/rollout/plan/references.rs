@@ -132,8 +132,9 @@ pub fn readings(template: &Value, namespace: Option<&str>) -> BTreeMap<ObjectKey
             read(&from["secretRef"], "name", "Secret", environment);
         }
     }
+    let mounted = mounted(spec);
     for volume in items(&spec["volumes"]) {
-        let how = mounted(spec, &volume["name"]);
+        let how = mounted.get(&volume["name"].as_str()).copied().unwrap_or_default();
         read(&volume["configMap"], "name", "ConfigMap", how);
         read(&volume["secret"], "secretName", "Secret", how);
         for projected in items(&volume["projected"]["sources"]) {
@@ -144,17 +145,17 @@ pub fn readings(template: &Value, namespace: Option<&str>) -> BTreeMap<ObjectKey
     found
 }
 
-/// Returns how the containers of a pod mount a volume.
-fn mounted(spec: &Value, volume: &Value) -> Reading {
-    let mounts = containers(spec).flat_map(|container| items(&container["volumeMounts"]));
-    let mut how = Reading::default();
-    for mount in mounts.filter(|mount| mount["name"] == *volume) {
+/// Returns how the containers of a pod mount each volume, by its name.
+fn mounted(spec: &Value) -> BTreeMap<Option<&str>, Reading> {
+    let mut mounted: BTreeMap<Option<&str>, Reading> = BTreeMap::new();
+    for mount in containers(spec).flat_map(|container| items(&container["volumeMounts"])) {
         let part =
             ["subPath", "subPathExpr"].iter().any(|name| mount[*name].as_str().is_some_and(|path| !path.is_empty()));
+        let how = mounted.entry(mount["name"].as_str()).or_default();
         how.sub_path |= part;
         how.files |= !part;
     }
-    how
+    mounted
 }
 
 /// Returns the ConfigMaps and Secrets that the pods of a template name: those that their programs read, and those that
@@ -235,6 +236,7 @@ pub fn note_planned_configuration<'p>(reader: &mut Wanted, planned: impl IntoIte
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::manifest::thread_time;
     use serde_json::json;
 
     #[test]
@@ -254,6 +256,21 @@ mod tests {
         let secret: Vec<String> =
             ["b", "d", "g", "i", "j", "k", "l", "m"].iter().map(|name| format!("Secret shop/{name}")).collect();
         assert_eq!(found, [configured, secret].concat());
+    }
+
+    /// To look for the mounts of each volume among all took minutes.
+    #[test]
+    fn very_many_volumes_are_gone_through_once() {
+        const VOLUMES: usize = 60_000;
+        let before = thread_time::of_this_thread();
+        let volume = |at: usize| json!({"name": format!("v{at}"), "configMap": {"name": format!("c{at}")}});
+        let mount = |at: usize| json!({"name": format!("v{at}"), "mountPath": "/a"});
+        let template = json!({"spec": {"volumes": (0..VOLUMES).map(volume).collect::<Vec<_>>(),
+            "containers": [{"volumeMounts": (0..VOLUMES).map(mount).collect::<Vec<_>>()}]}});
+        let read = readings(&template, None);
+        assert!(read.len() == VOLUMES && read.values().all(|how| how.files && !how.is_once()));
+        let taken = thread_time::of_this_thread() - before;
+        assert!(taken < thread_time::FEW, "{taken:?}");
     }
 
     #[test]

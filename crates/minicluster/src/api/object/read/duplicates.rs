@@ -1,5 +1,6 @@
 //! Keys that a text has twice.
 
+use super::super::value_ext::repeats;
 use super::super::words::quote;
 use super::node::Node;
 
@@ -10,8 +11,12 @@ pub fn duplicates(node: &Node) -> Vec<String> {
     if has_duplicates(node) {
         collect_duplicates(node, &mut String::new(), &mut found);
     }
-    found
+    let repeated = repeats(found.iter().cloned());
+    found.into_iter().zip(repeated).filter(|(_, repeated)| !repeated).map(|(objection, _)| objection).collect()
 }
+
+/// About how many bytes are told of all of them.
+const TOLD: usize = 4 << 20;
 
 /// Maps of more keys are not compared key by key.
 const FEW: usize = 16;
@@ -45,11 +50,9 @@ fn collect_duplicates(node: &Node, path: &mut String, found: &mut Vec<String>) {
                     path.push('.');
                 }
                 path.push_str(key);
-                if !seen.insert(key) {
-                    let objection = format!("duplicate field {}", quote(path));
-                    if !found.contains(&objection) {
-                        found.push(objection);
-                    }
+                // A long path above many keys would be told with each.
+                if !seen.insert(key) && found.len().saturating_mul(path.len()) <= TOLD {
+                    found.push(format!("duplicate field {}", quote(path)));
                 }
                 collect_duplicates(value, path, found);
                 path.truncate(length);
@@ -70,6 +73,20 @@ fn collect_duplicates(node: &Node, path: &mut String, found: &mut Vec<String>) {
 mod tests {
     use super::super::parse_json;
     use super::duplicates;
+    use crate::thread_time;
+
+    #[test]
+    fn very_many_keys_are_looked_at_once_and_told_in_few_bytes() {
+        let before = thread_time::of_this_thread();
+        let keys: Vec<String> = (0..150_000).map(|index| format!("\"k{index}\":0,\"k{index}\":0")).collect();
+        for above in ["a".to_owned(), "a".repeat(1 << 20)] {
+            let text = format!("{{\"{above}\":{{{}}}}}", keys.join(","));
+            let bytes: usize = duplicates(&parse_json(text.as_bytes()).unwrap()).iter().map(String::len).sum();
+            assert!((1 << 20..64 << 20).contains(&bytes), "{bytes} bytes");
+        }
+        let taken = thread_time::of_this_thread() - before;
+        assert!(taken < thread_time::FEW, "{taken:?}");
+    }
 
     #[test]
     fn keys_written_twice_are_found_in_maps_of_few_and_of_many() {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::value_ext::ValueExt;
+use super::super::value_ext::{ValueExt, repeated_values};
 use super::super::words::quote;
 use super::apps::not_negative;
 use super::errors::{Errors, Path, Shown};
@@ -88,12 +88,13 @@ fn exit_codes(codes: &Value, containers: &[&str], at: &Path<'_>, errors: &mut Er
     } else if values.len() > MOST.1 {
         errors.too_many(&list, values.len(), MOST.1);
     }
+    let repeated = repeated_values(values);
     for (index, value) in values.iter().enumerate() {
         let number = value.as_i64().unwrap_or_default();
         if operator == "In" && number == 0 {
             errors.invalid(&list.index(index), number, "must not be 0 for the In operator");
         }
-        if values[..index].contains(value) {
+        if repeated[index] {
             errors.duplicate(&list.index(index), number);
         }
     }

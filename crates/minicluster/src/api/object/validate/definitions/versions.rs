@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::super::value_ext::ValueExt;
+use super::super::super::value_ext::{ValueExt, repeats};
 use super::super::errors::{Errors, Path, Shown};
 use super::structure::{self, ALTERNATIVES};
 use super::{naming, schema, selectable};
@@ -16,6 +16,10 @@ const LONGEST_WARNING: usize = 256;
 pub fn each(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let (versions, list) = (spec.list("versions"), at.field("versions"));
     let alone = |part: &str| shared_part(versions, part).is_none();
+    // Each compares all versions.
+    let own_schemas = alone("schema");
+    let (own_subresources, own_columns) = (alone("subresources"), alone("additionalPrinterColumns"));
+    let own_fields = alone("selectableFields");
     if shared_part(versions, "schema").is_none_or(|schema| !schema.has("openAPIV3Schema")) {
         for (index, _) in versions.iter().enumerate().filter(|(_, version)| schema_of(version).is_none()) {
             errors.required(&list.index(index).field("schema.openAPIV3Schema"), "");
@@ -29,19 +33,19 @@ pub fn each(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         let at = list.index(index);
         naming::label(version.text("name"), &at.field("name"), errors);
         deprecation(version, &at.field("deprecationWarning"), errors);
-        let own = schema_of(version).filter(|_| alone("schema"));
+        let own = schema_of(version).filter(|_| own_schemas);
         if let Some(own) = own {
             let below = version["subresources"].has("status");
             schema::schema(own, below, &at.field("schema.openAPIV3Schema"), errors);
         }
-        if alone("subresources") {
+        if own_subresources {
             subresources(&version["subresources"], &at.field("subresources"), errors);
         }
-        if alone("additionalPrinterColumns") {
+        if own_columns {
             columns(version.list("additionalPrinterColumns"), &at.field("additionalPrinterColumns"), errors);
         }
         let fields = version.list("selectableFields");
-        if alone("selectableFields") && !fields.is_empty() {
+        if own_fields && !fields.is_empty() {
             let missing = "may only be set when `version.schema.openAPIV3Schema` is not included";
             if let Some(why) = own.and_then(structure::unreadable) {
                 errors.invalid(&at.field("schema.openAPIV3Schema"), "", &why);
@@ -50,8 +54,7 @@ pub fn each(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
     }
     let plain = || Shown::Plain(Value::from(versions).to_string());
-    let twice = |(index, version): (usize, &Value)| versions[..index].iter().any(|o| o["name"] == version["name"]);
-    if versions.iter().enumerate().any(twice) {
+    if repeats(versions.iter().map(|version| version["name"].to_string())).contains(&true) {
         errors.invalid(&list, plain(), "must contain unique version names");
     }
     if versions.iter().filter(|version| version.flag("storage")).count() != 1 {
@@ -168,5 +171,33 @@ fn subresources(subresources: &Value, at: &Path<'_>, errors: &mut Errors) {
         && ![".spec.", ".status."].iter().any(|root| path.starts_with(root))
     {
         errors.invalid(&at, path, "should be a json path under either .spec or .status");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::thread_time;
+
+    /// Each was compared with all others, with its schema and by its name.
+    #[test]
+    fn very_many_versions_are_looked_at_once() {
+        const VERSIONS: usize = 20_000;
+        let before = thread_time::of_this_thread();
+        let schema = json!({"openAPIV3Schema": {"type": "object"}});
+        let version = |number: usize| json!({"name": format!("v{number}"), "served": true, "storage": number == 0, "schema": schema});
+        let mut versions: Vec<Value> = (0..VERSIONS).map(version).collect();
+        let said = |versions: &[Value]| {
+            let mut errors = Errors::default();
+            each(&json!({"versions": versions}), &Path::root("spec"), &mut errors);
+            errors.0.len()
+        };
+        assert_eq!(said(&versions), 0);
+        versions.push(version(7));
+        assert_eq!(said(&versions), 1, "a name stands twice");
+        let taken = thread_time::of_this_thread() - before;
+        assert!(taken < thread_time::FEW, "{taken:?}");
     }
 }

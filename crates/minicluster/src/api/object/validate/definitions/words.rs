@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::super::value_ext::ValueExt;
+use super::super::super::value_ext::{ValueExt, repeated_values};
 use super::super::errors::{Errors, Path};
 use super::selectable;
 use super::structure::{ALTERNATIVES, EMBEDDED, OPEN};
@@ -206,6 +206,7 @@ fn map_list(schema: &Value, keys: &[Value], at: &Path<'_>, errors: &mut Errors) 
         return errors.invalid(&items_at.field("type"), items.text("type"), detail);
     }
     let properties = items_at.field("properties");
+    let repeated = repeated_values(keys);
     for (index, key) in keys.iter().enumerate().filter_map(|(index, key)| Some((index, key.as_str()?))) {
         match items["properties"].some(key) {
             Some(field) if matches!(field.text("type"), "array" | "object") => {
@@ -218,7 +219,7 @@ fn map_list(schema: &Value, keys: &[Value], at: &Path<'_>, errors: &mut Errors) 
                 errors.invalid(&at.field(LIST_KEYS), &Value::from(keys), detail);
             }
         }
-        if keys[..index].iter().any(|other| other == key) {
+        if repeated[index] {
             errors.invalid(&at.field(LIST_KEYS), &Value::from(keys), "must not contain duplicate entries");
         }
     }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::super::super::strategy::{HEALTH_CHECK, has_health_check};
-use super::super::super::value_ext::ValueExt;
+use super::super::super::value_ext::{ValueExt, repeated_values};
 use super::super::endpoints::legacy_address;
 use super::super::errors::{Errors, Path, Shown};
 
@@ -81,11 +81,12 @@ pub fn related(spec: &Value, errors: &mut Errors) {
     }
     let families_at = at.field("ipFamilies");
     let families = spec.list("ipFamilies");
+    let repeated = repeated_values(families);
     for (index, family) in families.iter().enumerate() {
         if !FAMILIES.iter().any(|known| family == known) {
             errors.not_supported(&families_at.index(index), family, &FAMILIES);
         }
-        if families[..index].contains(family) {
+        if repeated[index] {
             errors.duplicate(&families_at.index(index), family);
         }
     }
