@@ -278,7 +278,7 @@ async fn on_a_terminal_it_is_drawn_in_place() {
     }
     // The countdown alone makes it draw again, over what is there; on a screen that is too small no more than fits.
     for (rows, up) in [(24, "\x1b[8A\x1b[J"), (5, "\x1b[4A\x1b[J")] {
-        let watch = format!("timeout -s INT 4 {command} --watch");
+        let watch = format!("timeout -s INT 10 {command} --watch");
         let shown = typed_in_a_terminal(desk.home.path(), 120, rows, &watch);
         assert!(shown.contains(up), "{rows} rows: {shown:?}");
         let drawn = shown.split("\x1b[J").last().unwrap();
