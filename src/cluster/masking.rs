@@ -256,12 +256,13 @@ mod tests {
             json!({"data": (0..count).map(value).collect::<serde_json::Map<_, _>>()})
         };
         let held = |masking: &Masking| (masking.pieces.capacity() + masking.whole.capacity()) * size_of::<u64>();
+        let (twentieth, all_at_once) = (values(4, 60_000), values(10, 60_000));
         let room = MaskingRoom::default();
         let mut all: Vec<Masking> = Vec::new();
         for _ in 0..50 {
             let mut masking = Masking::default();
             for _ in 0..20 {
-                masking.hide_within(&values(4, 60_000), &room).await;
+                masking.hide_within(&twentieth, &room).await;
             }
             assert_eq!(masking.apply("anything"), "***", "{} bytes", masking.bytes);
             all.push(masking);
@@ -269,7 +270,7 @@ mod tests {
         assert_eq!(all.iter().map(held).sum::<usize>(), 0);
         for _ in 0..50 {
             let mut masking = Masking::default();
-            masking.hide_within(&values(10, 60_000), &room).await;
+            masking.hide_within(&all_at_once, &room).await;
             all.push(masking);
         }
         let held: usize = all.iter().map(held).sum();
