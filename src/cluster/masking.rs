@@ -34,11 +34,20 @@ pub(super) struct Masking {
     /// The pieces of the values, and the whole of short ones, as numbers in their order.
     pieces: Vec<u64>,
     whole: Vec<u64>,
-    /// The bytes of the values.
-    bytes: usize,
     /// True when there are more values than are looked for.
     hides_all: bool,
     _room: Option<OwnedSemaphorePermit>,
+}
+
+/// The values of Secrets, while they are read one after the other.
+#[derive(Default)]
+struct SecretValues {
+    pieces: Vec<u64>,
+    whole: Vec<u64>,
+    /// The bytes of the values.
+    bytes: usize,
+    hides_all: bool,
+    room: Option<OwnedSemaphorePermit>,
 }
 
 /// The room for the values of workloads with large Secrets. Cheap to clone.
@@ -74,7 +83,7 @@ impl Cluster {
             let more = named_configuration(of, namespace).into_iter().filter(|named| named.kind == "Secret");
             named.extend(more.filter(|more| !named.contains(more)).collect::<Vec<_>>());
         }
-        let mut masking = Masking::default();
+        let mut values = SecretValues::default();
         let left = named.len().saturating_sub(SECRETS);
         if left > 0 {
             missing.push(format!(
@@ -83,18 +92,18 @@ impl Cluster {
         }
         for secret in named.into_iter().take(SECRETS) {
             match self.secret(&secret).await {
-                Ok(Some(secret)) => masking.hide_within(&secret, &self.masking_room).await,
+                Ok(Some(secret)) => values.add_within(&secret, &self.masking_room).await,
                 Ok(None) => {}
                 Err(error) => missing.push(format!("{secret}, whose values are therefore not masked: {error}")),
             }
         }
-        if masking.hides_all {
+        if values.hides_all {
             let limit = VALUES >> 10;
             missing.push(format!(
                 "messages and logs, which may hold values of its Secrets: these have more than {limit} KiB"
             ));
         }
-        masking
+        values.into_masking()
     }
 
     async fn secret(&self, key: &ObjectKey) -> Result<Option<Value>, ClusterError> {
@@ -103,52 +112,47 @@ impl Cluster {
     }
 }
 
-impl Masking {
-    /// Hides the values of a Secret, in the room that there is for many.
-    async fn hide_within(&mut self, secret: &Value, room: &MaskingRoom) {
+impl SecretValues {
+    /// Adds the values of a Secret, in the room that there is for many.
+    async fn add_within(&mut self, secret: &Value, room: &MaskingRoom) {
         let values = secret["data"].as_object().into_iter().flatten();
         let more: usize = values.filter_map(|(_, value)| value.as_str()).map(|encoded| encoded.len() / 4 * 3).sum();
-        if self._room.is_none() && !self.hides_all && self.bytes + more > FEW {
-            self._room = room.enter().await;
-            self.hides_all = self._room.is_none();
+        if self.room.is_none() && !self.hides_all && self.bytes + more > FEW {
+            self.room = room.enter().await;
+            self.hides_all = self.room.is_none();
         }
-        self.hide(secret);
+        self.add(secret);
     }
 
-    /// Hides the values of a Secret, as they are and in base64.
-    fn hide(&mut self, secret: &Value) {
+    /// Adds the values of a Secret, as they are and in base64.
+    fn add(&mut self, secret: &Value) {
         for encoded in secret["data"].as_object().into_iter().flatten().filter_map(|(_, value)| value.as_str()) {
             let Ok(value) = STANDARD.decode(encoded) else { continue };
             self.bytes += value.len();
             if self.hides_all || self.bytes > VALUES {
-                *self = Masking { hides_all: true, ..Masking::default() };
+                *self = SecretValues { hides_all: true, ..SecretValues::default() };
                 return;
             }
-            self.hide_value(encoded.as_bytes());
-            self.hide_value(&value);
-            self.hide_registries(&value);
-        }
-        for numbers in [&mut self.pieces, &mut self.whole] {
-            numbers.sort_unstable();
-            numbers.dedup();
-            numbers.shrink_to_fit();
+            self.add_value(encoded.as_bytes());
+            self.add_value(&value);
+            self.add_registries(&value);
         }
     }
 
-    /// Hides the passwords of a `.dockerconfigjson`, which are in base64 once more in it.
-    fn hide_registries(&mut self, value: &[u8]) {
+    /// Adds the passwords of a `.dockerconfigjson`, which are in base64 once more in it.
+    fn add_registries(&mut self, value: &[u8]) {
         let Ok(config) = serde_json::from_slice::<Value>(value) else { return };
         let registries = config.get("auths").unwrap_or(&config).as_object().into_iter().flatten();
         for auth in registries.filter_map(|(_, registry)| registry["auth"].as_str()) {
             let Ok(login) = STANDARD.decode(auth) else { continue };
-            self.hide_value(&login);
+            self.add_value(&login);
             if let Some(colon) = login.iter().position(|byte| *byte == b':') {
-                self.hide_value(&login[colon + 1..]);
+                self.add_value(&login[colon + 1..]);
             }
         }
     }
 
-    fn hide_value(&mut self, value: &[u8]) {
+    fn add_value(&mut self, value: &[u8]) {
         self.pieces.extend(value.windows(PIECE).map(number));
         let word = value.trim_ascii();
         if (SHORTEST..PIECE).contains(&word.len()) {
@@ -156,6 +160,18 @@ impl Masking {
         }
     }
 
+    /// Returns what hides all of them.
+    fn into_masking(mut self) -> Masking {
+        for numbers in [&mut self.pieces, &mut self.whole] {
+            numbers.sort_unstable();
+            numbers.dedup();
+            numbers.shrink_to_fit();
+        }
+        Masking { pieces: self.pieces, whole: self.whole, hides_all: self.hides_all, _room: self.room }
+    }
+}
+
+impl Masking {
     /// Returns a text without them.
     pub(super) fn apply(&self, text: &str) -> String {
         if self.hides_all && !text.is_empty() {
@@ -217,11 +233,11 @@ mod tests {
     use super::*;
 
     fn of(values: &[&str]) -> Masking {
-        let mut masking = Masking::default();
+        let mut secrets = SecretValues::default();
         let data: serde_json::Map<String, Value> =
             values.iter().enumerate().map(|(at, value)| (format!("k{at}"), json!(STANDARD.encode(value)))).collect();
-        masking.hide(&json!({ "data": data }));
-        masking
+        secrets.add(&json!({ "data": data }));
+        secrets.into_masking()
     }
 
     #[test]
@@ -260,18 +276,19 @@ mod tests {
         let room = MaskingRoom::default();
         let mut all: Vec<Masking> = Vec::new();
         for _ in 0..50 {
-            let mut masking = Masking::default();
+            let mut secrets = SecretValues::default();
             for _ in 0..20 {
-                masking.hide_within(&twentieth, &room).await;
+                secrets.add_within(&twentieth, &room).await;
             }
-            assert_eq!(masking.apply("anything"), "***", "{} bytes", masking.bytes);
+            let masking = secrets.into_masking();
+            assert_eq!(masking.apply("anything"), "***");
             all.push(masking);
         }
         assert_eq!(all.iter().map(held).sum::<usize>(), 0);
         for _ in 0..50 {
-            let mut masking = Masking::default();
-            masking.hide_within(&all_at_once, &room).await;
-            all.push(masking);
+            let mut secrets = SecretValues::default();
+            secrets.add_within(&all_at_once, &room).await;
+            all.push(secrets.into_masking());
         }
         let held: usize = all.iter().map(held).sum();
         assert!(held < 64 << 20, "{held} bytes");

@@ -21,7 +21,7 @@ const PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// [`PAGE_COUNTS`] at least.
 pub(super) const LIST: usize = 1_000_000;
 const PAGE_COUNTS: usize = 100;
-/// How many bytes the objects of a list have at most that are all kept until its end.
+/// The most bytes of the objects of a list that are all kept until its end.
 const LIST_BYTES: usize = 128 << 20;
 /// The cost of a request besides its answer, in bytes of an answer: the saving of a list over reading one by one.
 const REQUEST_COSTS: u64 = 64 * 1024;

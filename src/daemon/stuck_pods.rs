@@ -100,18 +100,13 @@ fn standing(context: &Context, wanted: &Wanted, revision: &Revision) -> Option<R
         Vec::new()
     });
     let ended: Vec<Outcome> = records.iter().map(|record| record.outcome).collect();
-    Some(match ended.as_slice() {
-        ended if ended.contains(&Outcome::Complete) && is_the_commits(context, wanted, &commit, revision) => {
-            if is_unwell(context, wanted, &commit) {
-                RevisionStanding::Unwell
-            } else {
-                RevisionStanding::Complete
-            }
-        }
-        ended if ended.contains(&Outcome::Complete) => RevisionStanding::Nothing,
-        ended if ended.iter().all(|outcome| *outcome == Outcome::Unknown) => RevisionStanding::Nothing,
-        _ => RevisionStanding::Failed,
-    })
+    let was_complete = ended.contains(&Outcome::Complete);
+    if was_complete && is_the_commits(context, wanted, &commit, revision) {
+        let is_unwell = context.unwell(&wanted.key).has(&revision.marks);
+        return Some(if is_unwell { RevisionStanding::Unwell } else { RevisionStanding::Complete });
+    }
+    let is_unknown = was_complete || ended.iter().all(|outcome| *outcome == Outcome::Unknown);
+    Some(if is_unknown { RevisionStanding::Nothing } else { RevisionStanding::Failed })
 }
 
 /// Returns true unless a revision is known to have another template than its commit had when it was complete. The
@@ -123,9 +118,4 @@ fn is_the_commits(context: &Context, wanted: &Wanted, commit: &CommitId, revisio
     });
     let present = without_restart(&revision.template);
     kept.is_none_or(|kept| same_template(&without_restart(&kept), &present))
-}
-
-fn is_unwell(context: &Context, wanted: &Wanted, commit: &CommitId) -> bool {
-    let unwell = context.history.unwell(&context.config.name, &wanted.key).unwrap_or_default();
-    unwell.iter().any(|record| record.commit == *commit)
 }

@@ -8,9 +8,11 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use super::context::Context;
 use super::live::LiveFacts;
 use super::rollout_task::{Cancelled, RolloutTask};
 use crate::history::{LastGood, Query, Update};
+use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
     CommitId, Observation, Outcome, Record, Step, StepKind, TemplateMarks, Workload, is_unwell, same_template, template,
 };
@@ -58,6 +60,18 @@ impl LiveFacts {
     }
 }
 
+impl Context {
+    /// Returns the revisions of a workload that were unhealthy when they were replaced, and were not complete again since.
+    /// It blocks.
+    pub(super) fn unwell(&self, key: &ObjectKey) -> Unhealthy {
+        let records = self.history.unwell(&self.config.name, key).unwrap_or_else(|error| {
+            warn!(object = %key, %error, "failed to ask the history what was not well");
+            Vec::new()
+        });
+        records.into_iter().collect()
+    }
+}
+
 impl RolloutTask {
     /// Checks that the revision that this rollout replaces is healthy, and records if it is not. A revision whose
     /// health can't be read counts as healthy, as it was when it was complete.
@@ -81,7 +95,7 @@ impl RolloutTask {
         let detail = format!("pod {} {}, {} restarts{said}", pod.seen.name, pod.seen.state, pod.seen.restarts);
         info!(object = %key, commit = replaced.commit.short(), detail, "was not well when it was replaced");
         let step = Step { at: context.clock.now(), kind: StepKind::Unwell, detail };
-        // Where the history that knew of its rollout is lost, its suspension stands for that.
+        // Its suspension stands for its rollout if the history that knew of that is lost.
         let was_suspended = replaced.outcome == Outcome::Suspended;
         let ran = Update { rolls_out: was_suspended.then_some(true), ..Update::default() };
         let written = context.history.update(replaced.id, &ran).and_then(|()| context.history.step(replaced.id, &step));
@@ -94,12 +108,7 @@ impl RolloutTask {
     /// Returns the revisions of its workload that were unhealthy when they were replaced, and were not complete again
     /// since.
     pub(super) fn unwell(&self) -> Unhealthy {
-        let (context, key) = (&self.context, &self.planned.wanted.key);
-        let records = context.history.unwell(&context.config.name, key).unwrap_or_else(|error| {
-            warn!(object = %key, %error, "failed to ask the history what was not well");
-            Vec::new()
-        });
-        records.into_iter().collect()
+        self.context.unwell(&self.planned.wanted.key)
     }
 
     /// Returns the record of a live workload's revision: its last good one, or one that a newer commit replaces before

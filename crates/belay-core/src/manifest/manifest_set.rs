@@ -200,7 +200,7 @@ impl ManifestSet {
             let place = complaints.get(key).map_or_else(beginning, |place| (*place).clone());
             objects.push(self.write(key, Written { place, file: Arc::clone(&file.path), hash: None }));
         }
-        // Of several of one kind in the file, too, the first counts.
+        // The first of several of one kind in the file counts, too.
         for definition in file.definitions.iter().rev() {
             let kind = kind_of(definition);
             let mut files = self.definitions.get(&kind).cloned().unwrap_or_else(RedBlackTreeMapSync::new_sync);

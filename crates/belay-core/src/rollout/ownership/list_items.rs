@@ -19,7 +19,7 @@ pub(super) fn keys_of(key: &str) -> Option<Map<String, Value>> {
     serde_json::from_str(key.strip_prefix("k:")?).ok()
 }
 
-/// What is below a value, found by keys of `managedFields`.
+/// The parts of a value, found by keys of `managedFields`.
 pub(super) struct Below<'a> {
     value: Option<&'a Value>,
     values: RefCell<Option<HashMap<String, usize>>>,
