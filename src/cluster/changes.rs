@@ -16,7 +16,7 @@ use super::call::{Purpose, get, refusal};
 use super::credentials::without_credentials;
 use super::items::{BEGINNING, ITEM_LIMIT, Item};
 use super::object_text::{ObjectHead, TextRoom, WatchLine, read_value, too_large};
-use super::pages::{LIST, Listing, Pages};
+use super::pages::{Listing, Pages};
 use super::served::escape;
 use super::{Backoff, Cluster, ClusterError, ObjectText, Served};
 use belay_core::manifest::ObjectKey;
@@ -49,6 +49,8 @@ const RESTORE: SignedDuration = SignedDuration::from_secs(5);
 const SOON: Duration = Duration::from_secs(1);
 /// A list within this time after the one before is waited for.
 const SELDOM: Duration = Duration::from_mins(1);
+/// The number of objects of a kind that a watch knows at most: the names of so many take some 50 MiB.
+const OBJECTS: usize = 200_000;
 /// The longest revision, in bytes; it stands in the address of the next watch.
 const REVISION_BYTES: usize = 256;
 
@@ -144,6 +146,7 @@ impl Scope {
             for (key, object) in page.kept {
                 let key = self.in_scope(key);
                 present.insert(key.clone());
+                check_number(&format!("list {}", self.served.resource), present.len())?;
                 self.tell_object(key, object).await?;
             }
             revision = page.revision;
@@ -188,7 +191,7 @@ impl Scope {
                 Over::Early => {}
                 Over::Trouble(error) => self.wait_out(trouble, &error).await?,
             }
-            if self.known().len() > LIST || !self.may_go_on(&revision, from, trouble).await? {
+            if self.known().len() > OBJECTS || !self.may_go_on(&revision, from, trouble).await? {
                 return Ok(());
             }
         }
@@ -313,11 +316,12 @@ impl Scope {
         match kind.as_str() {
             "ADDED" | "MODIFIED" => {
                 let object = ObjectText::of_item(Item::Whole(text), &self.served, &key).map_err(no_json)?;
-                self.known().insert(key.clone());
-                if self.known().len() > LIST {
-                    let message = format!("it has no end: more than {LIST} objects");
-                    return Err(Over::Trouble(ClusterError::away(purpose.what, message)));
-                }
+                let objects = {
+                    let mut known = self.known();
+                    known.insert(key.clone());
+                    known.len()
+                };
+                check_number(purpose.what, objects)?;
                 self.tell_object(key, object).await?;
             }
             "DELETED" => {
@@ -407,6 +411,14 @@ fn sorted(error: ClusterError) -> Over {
     match error {
         ClusterError::Denied { .. } => Over::Ended(WatchEnd::Denied(error)),
         error => Over::Trouble(error),
+    }
+}
+
+/// Refuses more objects than a watch may know.
+fn check_number(what: &str, objects: usize) -> Result<(), Over> {
+    match objects {
+        ..=OBJECTS => Ok(()),
+        _ => Err(Over::Trouble(ClusterError::away(what, format!("it has no end: more than {OBJECTS} objects")))),
     }
 }
 

@@ -147,7 +147,7 @@ impl<'a> Pages<'a> {
 
 impl Cluster {
     /// A list, page by page, in the form that is asked for. The result of `make` is kept of each object; an object that is
-    /// too large to be read is left out.
+    /// too large to be read, or that has no name, is left out.
     pub(super) async fn pages<T>(
         &self,
         listing: Listing<'_>,
@@ -164,6 +164,10 @@ impl Cluster {
             }
             for (key, object) in page.kept {
                 match object {
+                    // Its path would be that of all objects of its kind.
+                    Ok(_) if key.name.is_empty() => {
+                        warn!(kind = key.kind, "an object without a name is left out of a list")
+                    }
                     Ok(object) => found.push(make(key, object)),
                     Err(error) => warn!(object = %key, %error, "left out of a list"),
                 }
@@ -309,9 +313,13 @@ mod tests {
 
     /// Returns an API server whose lists always go on, and how often it was asked.
     fn endless(items: &str) -> (Cluster, Arc<AtomicUsize>) {
+        that_lists(&format!("{{\"metadata\":{{\"continue\":\"more\",\"resourceVersion\":\"1\"}},\"items\":[{items}]}}"))
+    }
+
+    fn that_lists(answer: &str) -> (Cluster, Arc<AtomicUsize>) {
+        let body = answer.to_owned();
         let asked = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&asked);
-        let body = format!("{{\"metadata\":{{\"continue\":\"more\",\"resourceVersion\":\"1\"}},\"items\":[{items}]}}");
         let service = tower::service_fn(move |_: Request<Body>| {
             counted.fetch_add(1, Ordering::Relaxed);
             let body = body.clone().into_bytes();
@@ -356,6 +364,14 @@ mod tests {
         for (name, said) in &told[1..3] {
             assert!(said.contains(&format!("read ConfigMap b/{name}")) && said.contains("make it smaller"), "{said}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_object_without_a_name_is_left_out() {
+        let items = ["{}", "{\"metadata\":{\"name\":\"\",\"uid\":\"u\"}}", "{\"metadata\":{\"name\":7}}"].join(",");
+        let (cluster, _) = that_lists(&format!("{{\"items\":[{items},{{\"metadata\":{{\"name\":\"a\"}}}}]}}"));
+        let listed = cluster.list(&config_maps(), None, "").await.unwrap();
+        assert_eq!(listed.iter().map(|object| object["metadata"]["name"].as_str()).collect::<Vec<_>>(), [Some("a")]);
     }
 
     #[tokio::test(start_paused = true)]

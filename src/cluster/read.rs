@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::call::{Purpose, get};
 use super::pages::Listing;
@@ -124,14 +124,34 @@ impl Cluster {
     }
 }
 
-/// An object of a list without what nobody asks of it, which is half of a pod.
+/// An object of a list without what nobody asks of it, which is half of a pod; of one with large annotations, arguments or values
+/// of variables nearly all.
 fn without_unasked(served: &Served, mut object: Value) -> Value {
     if matches!(served.kind.as_str(), "Pod" | "ReplicaSet" | "ControllerRevision")
         && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
     {
         metadata.remove("managedFields");
+        if served.kind == "Pod" {
+            metadata.remove("annotations");
+        }
+    }
+    if served.kind == "Pod"
+        && let Some(spec) = object.get_mut("spec")
+    {
+        for containers in ["initContainers", "containers", "ephemeralContainers"] {
+            let containers = spec.get_mut(containers).and_then(Value::as_array_mut).into_iter().flatten();
+            containers.filter_map(Value::as_object_mut).for_each(keep_references);
+        }
     }
     object
+}
+
+/// Keeps of a container its name, and the ConfigMaps and Secrets that it reads.
+fn keep_references(container: &mut Map<String, Value>) {
+    container.retain(|field, _| matches!(field.as_str(), "name" | "env" | "envFrom"));
+    if let Some(variables) = container.get_mut("env").and_then(Value::as_array_mut) {
+        variables.retain(|variable| variable.get("valueFrom").is_some());
+    }
 }
 
 /// Returns true when the controller of `object` is the object with that uid.
@@ -172,5 +192,30 @@ mod tests {
             {"key": "tier", "operator": "In", "values": ["a", "b"]}, {"key": "old", "operator": "DoesNotExist"}]});
         assert_eq!(selector_text(&selector), "app=web,tier in (a,b),!old");
         assert_eq!(selector_text(&json!({"app": "web"})), "app=web");
+    }
+
+    #[test]
+    fn a_listed_pod_is_kept_without_what_its_template_makes_large() {
+        let [group, version, kind, resource] = ["", "v1", "Pod", "pods"].map(str::to_owned);
+        let served = Served { group, version, kind, resource, namespaced: true };
+        let secret = json!({"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "db", "key": "password"}}});
+        let status = json!({"phase": "Running", "containerStatuses": [{"name": "web", "restartCount": 3}]});
+        let pod = |annotations: Option<Value>, more: Value, env: Value| {
+            let mut container = json!({"name": "web", "envFrom": [{"secretRef": {"name": "all"}}], "env": env});
+            container.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let mut metadata = json!({"name": "web-1", "uid": "u", "labels": {"app": "web"}});
+            metadata.as_object_mut().unwrap().extend(annotations.map(|all| ("annotations".to_owned(), all)));
+            let volumes = json!([{"name": "v", "secret": {"secretName": "tls"}}]);
+            let spec = json!({"nodeName": "n", "volumes": volumes, "containers": [container]});
+            json!({"metadata": metadata, "spec": spec, "status": status})
+        };
+        let long = "x".repeat(100_000);
+        let large =
+            json!({"args": [long], "command": [long], "image": "a", "livenessProbe": {"exec": {"command": [long]}}});
+        let seen = pod(Some(json!({"a": long})), large, json!([{"name": "A", "value": long}, secret]));
+        assert_eq!(without_unasked(&served, seen), pod(None, json!({}), json!([secret])));
+        for odd in [json!(3), json!({"metadata": 3, "spec": []}), json!({"spec": {"containers": [3, {"env": 3}]}})] {
+            without_unasked(&served, odd);
+        }
     }
 }

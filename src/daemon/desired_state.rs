@@ -142,7 +142,8 @@ impl DesiredState {
             self.waiting.remove_mut(path);
         }
         let Some(ReadFile { file, content }) = read else { return };
-        let facts = FileFacts { kinds: self.count_kinds(&file.manifests), ..FileFacts::of(file, *content) };
+        let mut facts = FileFacts::of(file, *content);
+        facts.kinds = self.count_kinds(&file.manifests);
         facts.names.iter().for_each(|name| put_in(&mut self.users, &name.object, &name.user));
         facts.scaled.iter().for_each(|target| put_in(&mut self.scaled, target, path));
         if !facts.after.is_empty() {
@@ -275,19 +276,22 @@ impl DesiredState {
 
     /// Returns the dependencies of an object.
     pub(super) fn after_of(&self, key: &ObjectKey) -> Option<After> {
-        let path = self.set.locate(key)?.file;
-        self.files.get(&path)?.after.iter().find(|after| after.object == *key).cloned()
+        self.facts_beside(key)?.after_of(key).cloned()
     }
 
-    /// Returns the hooks in the file of an object that are deleted when others have succeeded.
-    pub(super) fn hooks_until_beside(&self, key: &ObjectKey) -> &[HookUntil] {
-        let facts = self.set.locate(key).and_then(|located| self.files.get(&located.file));
-        facts.map(|facts| &*facts.hooks_until).unwrap_or_default()
+    /// Returns the hooks in the file of an object that are deleted when others have succeeded, each with its number in the file.
+    pub(super) fn hooks_until_beside(&self, key: &ObjectKey) -> &[(usize, HookUntil)] {
+        self.facts_beside(key).map(|facts| &*facts.hooks_until).unwrap_or_default()
     }
 
     /// Returns the others after which an object is deleted, if it is such a hook.
     pub(super) fn hook_until(&self, key: &ObjectKey) -> Option<&HookUntil> {
-        self.hooks_until_beside(key).iter().find(|until| until.object == *key)
+        self.facts_beside(key)?.hook_until(key)
+    }
+
+    /// Returns the facts about the file of an object.
+    fn facts_beside(&self, key: &ObjectKey) -> Option<&FileFacts> {
+        self.files.get(&self.set.locate(key)?.file).map(Arc::as_ref)
     }
 
     /// Returns the objects of a file, with their hashes. `None` if the file itself must be read to know them: it is
@@ -324,8 +328,7 @@ impl DesiredState {
 
     /// Returns the same of an object's manifest here.
     pub(super) fn configuration_of(&self, key: &ObjectKey) -> Option<String> {
-        let facts = self.files.get(&self.set.locate(key)?.file)?;
-        self.configuration_hash(facts.names.iter().filter(|name| name.user == *key).map(|name| &name.object))
+        self.configuration_hash(self.facts_beside(key)?.names_of(key).iter().map(|name| &name.object))
     }
 
     fn configuration_hash<'a>(&self, names: impl Iterator<Item = &'a ObjectKey>) -> Option<String> {
@@ -336,11 +339,7 @@ impl DesiredState {
 
     /// Returns the known facts about the contents of a ConfigMap or Secret.
     pub(super) fn contents(&self, key: &ObjectKey) -> Contents {
-        let known = self.set.locate(key).and_then(|located| {
-            let contents = &self.files.get(&located.file)?.contents;
-            contents.iter().find(|(other, _)| other == key).map(|(_, hash)| *hash)
-        });
-        match known {
+        match self.facts_beside(key).and_then(|facts| facts.contents_of(key)) {
             Some(hash) => Contents::Here(hash),
             None if self.set.mentions(key) || self.set.unreadable().next().is_some() => Contents::Unreadable,
             None => Contents::Elsewhere,
@@ -349,9 +348,7 @@ impl DesiredState {
 
     /// Returns how the pods of a workload read a ConfigMap or Secret; `None` if they do not.
     pub(super) fn reading(&self, object: &ObjectKey, user: &ObjectKey) -> Option<Reading> {
-        let path = self.set.locate(user)?.file;
-        let names = &self.files.get(&path)?.names;
-        names.iter().find(|name| name.object == *object && name.user == *user)?.reading
+        self.facts_beside(user)?.names_of(user).iter().find(|name| name.object == *object)?.reading
     }
 
     /// Returns the workloads of this repository whose templates name a ConfigMap or Secret.
@@ -372,8 +369,7 @@ impl DesiredState {
     }
 
     fn workload(&self, key: &ObjectKey) -> Option<&WorkloadFacts> {
-        let facts = self.files.get(&self.set.locate(key)?.file)?;
-        facts.workloads.iter().find(|(other, _)| other == key).map(|(_, facts)| facts)
+        self.facts_beside(key)?.workload(key)
     }
 
     /// Returns true when an autoscaler of this repository decides how many replicas an object has.

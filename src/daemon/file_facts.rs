@@ -15,7 +15,8 @@ use belay_core::rollout::{
 /// `apiVersion` and kind.
 pub(super) type ObjectKind = (String, String);
 
-/// Facts about a file beside its objects.
+/// Facts about a file beside its objects. Those about single objects are in the order of the objects: a file may hold
+/// thousands, and each is asked for its own.
 #[derive(Debug)]
 pub(super) struct FileFacts {
     pub content: Option<Content>,
@@ -26,13 +27,13 @@ pub(super) struct FileFacts {
     /// The configuration that its workloads name.
     pub names: Box<[NamedConfig]>,
     /// The hashes of the contents of its ConfigMaps and Secrets.
-    pub contents: Box<[(ObjectKey, ManifestHash)]>,
+    contents: Box<[(ObjectKey, ManifestHash)]>,
     /// Its objects that wait for others.
     pub after: Box<[After]>,
-    /// Its hooks that are deleted when others have succeeded.
-    pub hooks_until: Box<[HookUntil]>,
+    /// Its hooks that are deleted when others have succeeded, each with its number in the file.
+    pub hooks_until: Box<[(usize, HookUntil)]>,
     /// Further facts about its workloads, for workloads that have any.
-    pub workloads: Box<[(ObjectKey, WorkloadFacts)]>,
+    workloads: Box<[(ObjectKey, WorkloadFacts)]>,
 }
 
 /// A ConfigMap or Secret that a workload names.
@@ -59,21 +60,65 @@ impl FileFacts {
         let (mut scaled, mut names, mut contents, mut workloads) =
             (BTreeSet::new(), Vec::new(), Vec::new(), Vec::new());
         let mut hooks_until = Vec::new();
-        for manifest in &file.manifests {
+        for (at, manifest) in file.manifests.iter().enumerate() {
             let (key, value) = (&manifest.key, manifest.value());
             scaled.extend(scaled_by(key, &value));
             names.extend(named_by(key, &value));
             if is_configuration(key) {
                 contents.push((key.clone(), contents_hash(&value)));
             }
-            hooks_until.extend(HookUntil::of(manifest, &value));
+            hooks_until.extend(HookUntil::of(manifest, &value).map(|until| (at, until)));
             workloads.extend(WorkloadFacts::of(&value).map(|facts| (key.clone(), facts)));
         }
         let after = file.manifests.iter().filter_map(After::of).collect();
-        let (names, contents, workloads) = (names.into(), contents.into(), workloads.into());
-        let hooks_until = hooks_until.into();
-        FileFacts { content, kinds: Box::default(), scaled, names, contents, after, hooks_until, workloads }
+        FileFacts {
+            content,
+            kinds: Box::default(),
+            scaled,
+            names: in_order(names, |name| &name.user),
+            contents: in_order(contents, |(key, _)| key),
+            after: in_order(after, |after: &After| &after.object),
+            hooks_until: in_order(hooks_until, |(_, until)| &until.object),
+            workloads: in_order(workloads, |(key, _)| key),
+        }
     }
+
+    /// Returns the configuration that a workload names.
+    pub(super) fn names_of(&self, user: &ObjectKey) -> &[NamedConfig] {
+        of_object(&self.names, |name| &name.user, user)
+    }
+
+    /// Returns the hash of the contents of a ConfigMap or Secret.
+    pub(super) fn contents_of(&self, key: &ObjectKey) -> Option<ManifestHash> {
+        of_object(&self.contents, |(key, _)| key, key).first().map(|(_, hash)| *hash)
+    }
+
+    /// Returns the dependencies of an object.
+    pub(super) fn after_of(&self, key: &ObjectKey) -> Option<&After> {
+        of_object(&self.after, |after| &after.object, key).first()
+    }
+
+    /// Returns the others after which a hook is deleted.
+    pub(super) fn hook_until(&self, key: &ObjectKey) -> Option<&HookUntil> {
+        of_object(&self.hooks_until, |(_, until)| &until.object, key).first().map(|(_, until)| until)
+    }
+
+    /// Returns the further facts about a workload.
+    pub(super) fn workload(&self, key: &ObjectKey) -> Option<&WorkloadFacts> {
+        of_object(&self.workloads, |(key, _)| key, key).first().map(|(_, facts)| facts)
+    }
+}
+
+fn in_order<T>(mut facts: Vec<T>, object: impl Fn(&T) -> &ObjectKey) -> Box<[T]> {
+    facts.sort_by(|one, other| object(one).cmp(object(other)));
+    facts.into()
+}
+
+/// Returns the facts about one object, out of facts in the order of their objects.
+fn of_object<'a, T>(facts: &'a [T], object: impl Fn(&T) -> &ObjectKey, key: &ObjectKey) -> &'a [T] {
+    let from = facts.partition_point(|one| object(one) < key);
+    let to = facts.partition_point(|one| object(one) <= key);
+    &facts[from..to]
 }
 
 impl WorkloadFacts {

@@ -1,5 +1,6 @@
 //! Hooks of charts that do not run themselves, and that their policy deletes: after the Jobs and Pods of their events.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -10,7 +11,7 @@ use super::desired_state::DesiredState;
 use super::rollout_task::RolloutTask;
 use crate::cluster::{Backoff, ClusterError};
 use belay_core::manifest::{Manifest, ONCE, ObjectKey};
-use belay_core::rollout::{Outcome, Prunable, has_succeeded, is_job, is_pod, marks, prunable};
+use belay_core::rollout::{HookUntil, Outcome, Prunable, has_succeeded, is_job, is_pod, marks, prunable};
 
 impl RolloutTask {
     /// Deletes the hooks of a chart that nobody needs any more, now that this one has succeeded. One that can't be deleted stays
@@ -58,14 +59,16 @@ impl Context {
     /// Returns the hooks that nobody needs any more, of those that need this one or are it, the newest first. It blocks.
     fn hooks_that_are_over(&self, ended: &ObjectKey) -> Vec<Manifest> {
         let desired = self.repository.desired();
-        let hooks = desired.hooks_until_beside(ended).iter().rev();
-        let over = hooks.filter(|until| {
+        let hooks = desired.hooks_until_beside(ended).iter();
+        let over = hooks.filter(|(_, until)| {
             let is_about = until.object == *ended || until.names.contains(ended);
             is_about
                 && self.has_succeeded(&desired, &until.object)
                 && until.is_over(|name| self.has_succeeded(&desired, name))
         });
-        over.filter_map(|until| self.read_manifest(&desired, &until.object)).collect()
+        let mut over: Vec<&(usize, HookUntil)> = over.collect();
+        over.sort_by_key(|(at, _)| Reverse(*at));
+        over.iter().filter_map(|(_, until)| self.read_manifest(&desired, &until.object)).collect()
     }
 
     /// Returns true when a hook has succeeded for the manifest that the repository has.

@@ -76,6 +76,7 @@ const MANIFESTS: &[Row] = &[
     ("the `config` of a repository on this", &["src/git/transport/local_files.rs CONFIG"]),
     ("commits of a working copy", &["src/git/worktree/lost_folders.rs COMMITS"]),
     ("places of an object", &["crates/belay-core/src/manifest/written.rs NAMED"]),
+    ("names that the objects of a chart", &["crates/belay-core/src/manifest/helm_hooks.rs NAMES"]),
     ("names of Jobs and Pods", &["crates/belay-core/src/manifest/hook_deletion.rs NAMES"]),
     ("changes at once in", &["src/daemon/read_head.rs HELD"]),
     (
@@ -197,7 +198,7 @@ const CLUSTER: &[Row] = &[
     (
         "what a watch tells of",
         &[
-            "src/cluster/pages.rs LIST",
+            "src/cluster/changes.rs OBJECTS",
             "src/cluster/items.rs ITEM_LIMIT",
             "src/cluster/object_text.rs NAME_BYTES",
             "src/cluster/changes.rs REVISION_BYTES",

@@ -133,7 +133,7 @@ async fn a_revision_that_no_request_could_name_is_told_and_forgotten() {
 
 #[tokio::test(start_paused = true)]
 async fn more_objects_than_a_list_may_have_are_told_and_listed_anew() {
-    let says = Says { watch: event("ADDED", "a", "6"), revision: "5".to_owned(), known: LIST, ..OK };
+    let says = Says { watch: event("ADDED", "a", "6"), revision: "5".to_owned(), known: OBJECTS, ..OK };
     let followed = followed(says).await;
     let told = followed
         .seen

@@ -36,6 +36,7 @@ mod other_user;
 mod pushing;
 mod reading;
 mod render;
+mod rights;
 mod rolling_update;
 mod run;
 mod secrets;

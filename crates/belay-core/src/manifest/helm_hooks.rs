@@ -22,6 +22,13 @@ pub const UPGRADE: &str = "upgrade-";
 /// Annotation: the workloads that must be complete before.
 pub const AFTER: &str = "belay.dev/after";
 
+/// The names of Jobs, Pods and workloads that the objects of a chart wait for, in bytes, each counted for each object that does.
+pub(super) const NAMES: usize = 8 << 20;
+
+/// The objects of a chart wait for others with names of more than [`NAMES`] together.
+#[derive(Debug)]
+pub(super) struct TooManyHooks;
+
 /// When a hook is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum HookPhase {
@@ -51,10 +58,13 @@ enum HookFrequency {
 
 /// Puts the hooks of one rendered chart into their order, and leaves those out whose events never come. A chart without hooks
 /// stays as it is.
-pub(super) fn order(manifests: &mut Vec<Manifest>) {
+///
+/// # Errors
+/// The chart has too many hooks; some of them are in their order then, and others not.
+pub(super) fn order(manifests: &mut Vec<Manifest>) -> Result<(), TooManyHooks> {
     let mut roles: Vec<HookRole> = manifests.iter().map(|manifest| role(&manifest.value())).collect();
     if roles.iter().all(|role| matches!(role, HookRole::Object)) {
-        return;
+        return Ok(());
     }
     let mut kept = roles.iter().map(|role| !matches!(role, HookRole::LeftOut));
     manifests.retain(|_| kept.next().unwrap_or(true));
@@ -63,24 +73,56 @@ pub(super) fn order(manifests: &mut Vec<Manifest>) {
     let objects: Vec<usize> = (0..roles.len()).filter(|at| matches!(roles[*at], HookRole::Object)).collect();
     let of_chart: Vec<String> = objects.iter().filter_map(|at| waited_for(&manifests[*at])).collect();
     // All of them and not the last alone: which of them run differs from change to change.
-    let mut before: Vec<String> = Vec::new();
+    let mut before = Before { names: String::new(), room: NAMES };
     for phase in [HookPhase::Before, HookPhase::After] {
         if phase == HookPhase::After {
             for at in &objects {
                 if !is_definition(&manifests[*at]) {
-                    wait(&mut manifests[*at], &before);
+                    before.wait(&mut manifests[*at])?;
                 }
             }
-            before.extend(of_chart.iter().cloned());
+            of_chart.iter().for_each(|name| before.add(name));
         }
         for at in in_order(manifests, &roles, phase) {
             if let HookRole::Hook(_, runs) = roles[at] {
                 run_at(&mut manifests[at], runs, &inputs);
             }
-            wait(&mut manifests[at], &before);
+            before.wait(&mut manifests[at])?;
             // Any other object is ready as soon as it was applied.
-            before.extend(waited_for(&manifests[at]).filter(|_| runs_to_its_end(&manifests[at])));
+            if let Some(name) = waited_for(&manifests[at]).filter(|_| runs_to_its_end(&manifests[at])) {
+                before.add(&name);
+            }
         }
+    }
+    Ok(())
+}
+
+/// The objects that must be complete before the next one.
+struct Before {
+    names: String,
+    /// The bytes of names that may still be written on objects of the chart.
+    room: usize,
+}
+
+impl Before {
+    fn add(&mut self, name: &str) {
+        if !self.names.is_empty() {
+            self.names.push_str(", ");
+        }
+        self.names.push_str(name);
+    }
+
+    /// Has an object wait for these, besides its own dependencies.
+    fn wait(&mut self, manifest: &mut Manifest) -> Result<(), TooManyHooks> {
+        if self.names.is_empty() {
+            return Ok(());
+        }
+        self.room = self.room.checked_sub(self.names.len()).ok_or(TooManyHooks)?;
+        change(manifest, |annotations| {
+            let own = annotations.get(AFTER).and_then(Value::as_str).map(|own| format!("{own}, "));
+            annotations.insert(AFTER.to_owned(), (own.unwrap_or_default() + &self.names).into());
+        });
+        Ok(())
     }
 }
 
@@ -130,18 +172,6 @@ fn run_at(manifest: &mut Manifest, runs: HookFrequency, inputs: &str) {
         HookFrequency::AtUpgrades => format!("{UPGRADE}{inputs}"),
     };
     change(manifest, |annotations| drop(annotations.insert(HOOK_RUN.to_owned(), says.into())));
-}
-
-/// Has an object wait for these, besides its own dependencies.
-fn wait(manifest: &mut Manifest, names: &[String]) {
-    if names.is_empty() {
-        return;
-    }
-    change(manifest, |annotations| {
-        let own = annotations.get(AFTER).and_then(Value::as_str).map(ToOwned::to_owned);
-        let all: Vec<String> = own.into_iter().chain(names.iter().cloned()).collect();
-        annotations.insert(AFTER.to_owned(), all.join(", ").into());
-    });
 }
 
 pub(super) fn change(manifest: &mut Manifest, change: impl FnOnce(&mut serde_json::Map<String, Value>)) {
@@ -245,7 +275,7 @@ metadata: {name: bye, annotations: {helm.sh/hook: 'pre-delete, post-rollback'}}
 
     fn ordered(text: &str) -> Vec<(String, Option<String>, Option<String>)> {
         let mut manifests = read(text);
-        order(&mut manifests);
+        order(&mut manifests).unwrap();
         let said = |manifest: &Manifest, name| annotation(&manifest.value(), name).map(ToOwned::to_owned);
         let of = |manifest: &Manifest| (manifest.key.name.clone(), said(manifest, AFTER), said(manifest, HOOK_RUN));
         let mut found: Vec<_> = manifests.iter().map(of).collect();
@@ -287,8 +317,30 @@ metadata: {name: bye, annotations: {helm.sh/hook: 'pre-delete, post-rollback'}}
         let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: b, annotations: {helm.sh/resource-policy: keep}}\n";
         let before = read(text);
         let mut after = before.clone();
-        order(&mut after);
+        order(&mut after).unwrap();
         assert_eq!(before, after);
+    }
+
+    /// Each object names all hooks before it, which takes gigabytes for some thousands of both.
+    #[test]
+    fn a_chart_of_very_many_hooks_is_refused() {
+        const MANY: usize = 1_000;
+        let with_hooks = |hooks: usize| {
+            let hook = |number: usize| {
+                let name = format!("{}-{number}", "x".repeat(50));
+                format!(
+                    "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: {name}, annotations: {{helm.sh/hook: pre-install}}}}\n"
+                )
+            };
+            let object = |number: usize| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c{number}}}\n");
+            let texts: Vec<String> = (0..hooks).map(hook).chain((0..MANY).map(object)).collect();
+            read(&texts.join("---\n"))
+        };
+        let mut many = with_hooks(MANY);
+        assert!(order(&mut many).is_err());
+        let bytes: usize = many.iter().map(|manifest| manifest.value().to_string().len()).sum();
+        assert!(bytes < 2 * NAMES, "{bytes} bytes");
+        assert!(order(&mut with_hooks(100)).is_ok());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::helm_hooks;
+use super::helm_hooks::{self, TooManyHooks};
 use super::hook_deletion;
 use super::set::{File, Reader, nothing_but};
 use super::yaml::{self, Lines};
@@ -64,7 +64,9 @@ pub fn read_rendered(rendered: &Rendered<'_>, bytes: &[u8], scopes: &Scopes) -> 
         }
     }
     if rendered.origins == Origins::Comment {
-        helm_hooks::order(&mut file.manifests);
+        if let Err(TooManyHooks) = helm_hooks::order(&mut file.manifests) {
+            return too_many_hooks(&unit);
+        }
         if let Some(hook) = hook_deletion::note_users(&mut file.manifests) {
             file.warnings.push(hook_deletion::stays(&unit, hook));
         }
@@ -78,6 +80,17 @@ pub fn read_rendered(rendered: &Rendered<'_>, bytes: &[u8], scopes: &Scopes) -> 
 pub fn not_rendered(path: &str, place: Place, message: String, hint: Option<String>) -> File {
     let message = super::report::harmless(&message);
     File::unreadable(path.into(), vec![Complaint::of_file(place, message, hint)])
+}
+
+/// Returns a chart whose hooks can't be put in their order. Its former objects are still meant.
+fn too_many_hooks(unit: &Arc<str>) -> File {
+    let place = Place { path: Arc::clone(unit), line: 1, column: 1 };
+    let mib = helm_hooks::NAMES >> 20;
+    let message = format!(
+        "the objects of the chart wait for its hooks, whose names take more than {mib} MiB: each names all before it"
+    );
+    let hint = "give the chart fewer hooks, or fewer objects".to_owned();
+    File::unreadable(Arc::clone(unit), vec![Complaint::of_file(place, message, Some(hint))])
 }
 
 /// The origin of each part of a rendered text.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::ignored_fields::IgnoredFields;
 use super::list_items::Below;
-use super::managers::{Takeover, unchanged};
+use super::managers::{Takeover, unchanged, with_managers};
 use super::owned::{is_belays, owned_fields};
 use super::recreated_object::{left_behind, readopt};
 use super::surplus::{Reach, Surplus};
@@ -33,15 +33,13 @@ pub fn takeover(live: &Value, body: &Value) -> Option<Takeover> {
     let at = entries.iter().position(|entry| {
         entry["manager"] == CLIENT_SIDE && entry["operation"] == "Update" && entry.get("subresource").is_none()
     })?;
-    let mut entry = entries[at].clone();
-    let fields = entry["fieldsV1"].clone();
-    entry["manager"] = json!(marks::FIELD_MANAGER);
-    entry["operation"] = json!("Apply");
-    let mut patch = vec![
-        unchanged(live),
-        json!({"op": "replace", "path": format!("/metadata/managedFields/{at}"), "value": entry}),
-    ];
-    if marks::annotation(live, LAST_APPLIED).is_some() {
+    let mut managers = entries.clone();
+    let fields = managers[at]["fieldsV1"].clone();
+    managers[at]["manager"] = json!(marks::FIELD_MANAGER);
+    managers[at]["operation"] = json!("Apply");
+    // All of them and not this one's number: what was read of the object leaves out entries that are none.
+    let mut patch = with_managers(live, managers);
+    if let (Some(patch), Some(_)) = (patch.as_array_mut(), marks::annotation(live, LAST_APPLIED)) {
         let name = LAST_APPLIED.replace('~', "~0").replace('/', "~1");
         patch.push(json!({"op": "remove", "path": format!("/metadata/annotations/{name}")}));
     }
@@ -49,7 +47,7 @@ pub fn takeover(live: &Value, body: &Value) -> Option<Takeover> {
     Some(Takeover {
         in_template: stays_behind(template, body["spec"].get("template")),
         leaves_fields: stays_behind(&without_last_applied(&fields), Some(body)),
-        patch: Value::Array(patch),
+        patch,
     })
 }
 
@@ -149,8 +147,8 @@ mod tests {
         let patch = takeover(&live(), &body(json!({}))).unwrap().patch;
         assert_eq!(patch[0]["value"], "7");
         assert_eq!(
-            (&patch[1]["path"], &patch[1]["value"]["manager"]),
-            (&json!("/metadata/managedFields/1"), &json!("belay"))
+            (&patch[1]["path"], &patch[1]["value"][1]["manager"]),
+            (&json!("/metadata/managedFields"), &json!("belay"))
         );
         assert_eq!(patch[2]["path"], "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration");
     }
