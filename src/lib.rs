@@ -105,7 +105,7 @@
 //! | reports of the watches, drift, and the targets of autoscalers | `watch_events` `in_sync` `recheck` `reported` `external_changes` `recovered` `unhealthy` (replaced) `unhealthy_pods` (without a rollout, by `state/unhealthy_workloads`) `autoscalers` `deferred_watch` `deferred_kinds` `live` `rights`; `same_object` knows an object under each name that a manifest may have for it |
 //! | pruning | `prune_candidates` finds what left the repository and how much may be deleted at once, `prune` compares and deletes; `unmanaged` `revision_references` `cleanup` |
 //! | records | `charged_commits` `journal` `journal_queue` `standing` `retention` `rebuild` |
-//! | published state, and notices | `status`, which `status_socket` says to commands; `history_file` keeps the history's file in its place; `lasting_trouble` `event_queue` `queued_events`; `source_completion` says whether a source is complete, for sources that wait for it |
+//! | published state, and notices | `status` (with `obstacle`: what is in the way, and its name), which `status_socket` says to commands; `history_file` keeps the history's file in its place; `lasting_trouble` `event_queue` `queued_events`; `source_completion` says whether a source is complete, for sources that wait for it |
 //! | the daemon that follows a source | `leadership` gets, keeps and loses the Lease, `leading` follows meanwhile; without it `cluster/lease` stops every write |
 //! | the context of all of these | `context` `requests` `tasks` `blocking_pool` `panics` `task_panics` `commit_tree` |
 //! | refusals of the API server, and the choices that a person has then | `refused` |

@@ -3,6 +3,7 @@
 use tracing::{info, warn};
 
 use super::context::Context;
+use super::obstacle::Obstacle;
 use super::repository::Repository;
 use crate::cluster::{Backoff, ClusterError, Discovered};
 use crate::git::GitError;
@@ -20,7 +21,7 @@ impl Context {
     /// Asks the cluster for its capabilities, until it answers. If belay may not ask, charts are rendered with the
     /// capabilities that Helm assumes.
     pub(super) async fn ask_for_capabilities(&self) {
-        let say = |error: &ClusterError| self.status.trouble("cluster", Some(error.to_string()));
+        let say = |error: &ClusterError| self.status.trouble(&Obstacle::Cluster, Some(error.to_string()));
         let ask = || async {
             match self.cluster.discover().await {
                 Err(denied @ ClusterError::Denied { .. }) => Ok(Err(denied)),
@@ -28,7 +29,7 @@ impl Context {
             }
         };
         let discovered = Backoff::retry(say, ask).await.and_then(|told| told);
-        self.status.trouble("cluster", None);
+        self.status.trouble(&Obstacle::Cluster, None);
         let discovered = discovered.unwrap_or_else(|error| {
             warn!(%error, "charts are rendered for the version and the kinds that helm assumes");
             Discovered::default()

@@ -15,6 +15,7 @@ use super::journal_queue::JournalQueue;
 use super::kept_holds::KeptHolds;
 use super::missing::MissingNews;
 use super::noted_disputes::NotedDisputes;
+use super::obstacle::Obstacle;
 use super::queued_events::about;
 use super::repository::Repository;
 use super::requests::Requests;
@@ -63,8 +64,8 @@ pub(super) struct Context {
 impl Context {
     /// Says of an object that the cluster is in its way.
     pub(super) fn in_the_way(&self, key: &ObjectKey) -> impl Fn(&ClusterError) + use<'_> {
-        let place = key.to_string();
-        move |error| self.status.trouble(&place, Some(error.to_string()))
+        let obstacle = Obstacle::Object(key.clone());
+        move |error| self.status.trouble(&obstacle, Some(error.to_string()))
     }
 
     /// Sends an Event soon, as far as there is room for Events. No work waits for it. A failure to send it is logged

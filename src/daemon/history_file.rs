@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tracing::error;
 
+use super::obstacle::Obstacle;
 use super::status::{SourceStatus, Status, put_or_remove};
 use crate::history::History;
 
@@ -26,8 +27,8 @@ pub(super) async fn keep_history(history: History, status: watch::Sender<Status>
         }
         status.send_if_modified(|status| {
             let say = |source: &mut SourceStatus| match (&trouble, &said) {
-                (Some(_), _) => put_or_remove(&mut source.obstacles.trouble, "history", trouble.clone()),
-                (None, Some(said)) => source.take_back("history", said),
+                (Some(_), _) => put_or_remove(&mut source.obstacles.trouble, &Obstacle::History, trouble.clone()),
+                (None, Some(said)) => source.take_back(&Obstacle::History, said),
                 (None, None) => false,
             };
             status.sources.values_mut().map(say).fold(false, |news, one| news | one)

@@ -11,6 +11,7 @@ use tracing::{error, warn};
 
 use super::context::Context;
 use super::journal_queue::{JournalWrite, ToWrite};
+use super::obstacle::Obstacle;
 use crate::backoff::Backoff;
 use crate::history::{HistoryEntry, HistoryError, JudgedBaseline, JudgedWrite, KeptTemplate, LastGood, Query, Update};
 use belay_core::manifest::{Complaint, ObjectKey};
@@ -266,7 +267,7 @@ impl Context {
             Err(trouble) => trouble,
         };
         error!(records = ends.len(), error = %trouble, "failed to end records, trying again");
-        self.status.trouble("history", Some(trouble.to_string()));
+        self.status.trouble(&Obstacle::History, Some(trouble.to_string()));
         if !self.mend(&trouble) {
             self.owed().extend(ends);
         }
@@ -294,7 +295,7 @@ impl Context {
             }
             tokio::time::sleep(waits.wait()).await;
         }
-        self.status.trouble("history", None);
+        self.status.trouble(&Obstacle::History, None);
     }
 
     fn owed(&self) -> MutexGuard<'_, Vec<HistoryEntry>> {
@@ -308,7 +309,7 @@ impl Context {
         loop {
             match self.write_with_others(entries.clone()).await {
                 Ok(refused) => {
-                    self.status.trouble("history", None);
+                    self.status.trouble(&Obstacle::History, None);
                     for wrong in refused {
                         error!(error = %wrong, "belay's own fault: the history refuses a step");
                     }
@@ -316,7 +317,7 @@ impl Context {
                 }
                 Err(trouble) => {
                     warn!(error = %trouble, "failed to write the history, trying again");
-                    self.status.trouble("history", Some(trouble.to_string()));
+                    self.status.trouble(&Obstacle::History, Some(trouble.to_string()));
                     if self.mend(&trouble) {
                         // The record went with the file: its rollout is taken up again.
                         return;

@@ -66,7 +66,7 @@ impl BlockedSince {
         self.blocked.retain(|source, _| status.sources.contains_key(source));
         let said = |(source, of): (&String, &SourceStatus)| {
             let each = of.disagreements().map(|(object, message)| {
-                let place = (source.clone(), object.to_owned());
+                let place = (source.clone(), object.to_string());
                 // One that was there before a restart has been reported.
                 let known = self.disputed.get(&place).map(|(since, _)| *since);
                 let since = of.obstacles.disputed_since.get(object).copied().or(known).unwrap_or(now);
@@ -190,6 +190,8 @@ fn long_held(holds: &Holds, noted: &NotedLasting, now: Timestamp) -> Vec<Lasting
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::daemon::Obstacle;
+    use belay_core::manifest::ObjectKey;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
@@ -203,7 +205,7 @@ mod tests {
     fn source(blocked: bool) -> SourceStatus {
         let mut source = SourceStatus { looked: Some(at(0)), planned: Some(commit(1)), ..SourceStatus::default() };
         if blocked {
-            source.obstacles.trouble.insert("repository".to_owned(), "no route to host".to_owned());
+            source.obstacles.trouble.insert(Obstacle::Repository, "no route to host".to_owned());
         }
         source
     }
@@ -256,9 +258,11 @@ mod tests {
     #[test]
     fn a_disagreement_is_told_when_it_begins_and_each_day() {
         let mut seen = BlockedSince::default();
+        let [group, kind, namespace, name] = ["apps", "Deployment", "shop", "web"].map(str::to_owned);
+        let web = ObjectKey { group, kind, namespace: Some(namespace), name };
         let look = |seen: &mut BlockedSince, message: Option<&str>, second: i64| {
             let mut of = SourceStatus::default();
-            let told = message.map(|message| ("Deployment shop/web, disagreement".to_owned(), message.to_owned()));
+            let told = message.map(|message| (Obstacle::Disagreement(web.clone()), message.to_owned()));
             of.obstacles.trouble.extend(told);
             seen.look(&status(&[("a", of)]), at(second));
         };

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use super::obstacle::Obstacle;
 use super::source_dependency::DependencyRequest;
 use super::status::{Publisher, SourceStatus};
 use crate::clock::Clock;
@@ -119,7 +120,7 @@ impl Leader {
         let noted =
             self.status.read(SourceStatus::standing).map(|standing| self.history.stands(&self.source, &standing));
         if let Some(Err(error)) = noted {
-            self.status.trouble("history", Some(error.to_string()));
+            self.status.trouble(&Obstacle::History, Some(error.to_string()));
             warn!(%error, "failed to note that another daemon follows the source");
         }
     }
@@ -140,7 +141,7 @@ impl Leader {
                     *lease = renewed;
                     backoff.reset();
                     wait = PERIOD;
-                    self.status.trouble("lease", None);
+                    self.status.trouble(&Obstacle::Lease, None);
                 }
                 Ok(None) => {
                     let now = self.retry(|| self.cluster.lease(&self.namespace, &self.name)).await;
@@ -160,7 +161,7 @@ impl Leader {
                     wait = Duration::ZERO;
                 }
                 Err(error) => {
-                    self.status.trouble("lease", Some(error.to_string()));
+                    self.status.trouble(&Obstacle::Lease, Some(error.to_string()));
                     warn!(lease = self.name, %error, "failed to renew the Lease, trying again");
                     wait = backoff.after(&error).min(RETRY);
                 }
@@ -215,11 +216,11 @@ impl Leader {
         loop {
             match attempt().await {
                 Ok(answer) => {
-                    self.status.trouble("lease", None);
+                    self.status.trouble(&Obstacle::Lease, None);
                     return answer;
                 }
                 Err(error) => {
-                    self.status.trouble("lease", Some(error.to_string()));
+                    self.status.trouble(&Obstacle::Lease, Some(error.to_string()));
                     let wait = backoff.after(&error);
                     told.tell(&error, wait);
                     tokio::time::sleep(wait).await;

@@ -9,6 +9,7 @@ use tracing::warn;
 
 use super::context::Context;
 use super::head_reading::HeadReading;
+use super::obstacle::Obstacle;
 use super::repository::Repository;
 use super::units::Content;
 use crate::git::GitError;
@@ -104,7 +105,7 @@ impl Context {
         if let Some(message) = &message {
             warn!(message);
         }
-        self.status.trouble("marks", message);
+        self.status.trouble(&Obstacle::Unmanaged, message);
     }
 
     /// Returns the other source of this daemon that applied an object, and whose label is on it. Both sources planned the object

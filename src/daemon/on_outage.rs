@@ -1,5 +1,6 @@
 //! The planner's behaviour while the API server does not answer: the daemon asks again, a command gives up.
 
+use super::obstacle::Obstacle;
 use super::status::Publisher;
 use crate::cluster::{Backoff, ClusterError};
 use belay_core::manifest::ObjectKey;
@@ -24,10 +25,10 @@ impl OnOutage<'_> {
             let mut attempt = attempt;
             return attempt().await;
         };
-        let place = key.to_string();
-        let say = |error: &ClusterError| publisher.trouble(&place, Some(error.to_string()));
+        let obstacle = Obstacle::Object(key.clone());
+        let say = |error: &ClusterError| publisher.trouble(&obstacle, Some(error.to_string()));
         let answer = Backoff::until_answered(say, attempt).await;
-        publisher.trouble(&place, None);
+        publisher.trouble(&obstacle, None);
         answer
     }
 

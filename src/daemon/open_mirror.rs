@@ -7,6 +7,7 @@ use std::time::Duration;
 use tracing::warn;
 
 use super::blocking_pool::BlockingPool;
+use super::obstacle::Obstacle;
 use super::status::{Publisher, set};
 use crate::backoff::Backoff;
 use crate::git::{Credentials, GitError, Limits, Location, Mirror, Opened};
@@ -51,7 +52,7 @@ impl MirrorPlace {
             warn!(error = message, again_in_s = wait.as_secs(), "failed to open the mirror; the other sources go on");
             let lasts = !matches!(error, GitError::Busy { .. });
             status.change(|source| set(&mut source.obstacles.unreadable, lasts.then(|| message.clone())));
-            status.trouble("repository", Some(message));
+            status.trouble(&Obstacle::Repository, Some(message));
             tokio::time::sleep(wait).await;
             let place = self.clone();
             match pool.run(move || place.open()).await {

@@ -1,5 +1,6 @@
 //! An object that two sources claim is a complaint of both: the one that has it hears of the one that wants it.
 
+use super::obstacle::Obstacle;
 use super::prepared::Prepared;
 use super::state::Source;
 use belay_core::manifest::ObjectKey;
@@ -15,8 +16,8 @@ impl Source {
         let message = format!(
             "{key} is claimed by the source {name:?} too, at {place}; remove it from one of the two repositories"
         );
-        self.context.status.trouble(&key.to_string(), Some(reason.message.clone()));
-        self.context.status.trouble_of(owner, &claim(name, key), Some(message));
+        self.context.status.trouble(&Obstacle::Object(key.clone()), Some(reason.message.clone()));
+        self.context.status.trouble_of(owner, &Obstacle::Claim(key.clone(), name.clone()), Some(message));
         self.state.planning.claimed.insert((owner.clone(), key.clone()));
     }
 
@@ -27,13 +28,13 @@ impl Source {
             self.state.planning.claimed.iter().filter(|(_, key)| !desired.mentions(key)).cloned().collect()
         };
         for (owner, key) in given_up {
-            self.context.status.trouble(&key.to_string(), None);
-            self.context.status.trouble_of(&owner, &claim(&self.context.config.name, &key), None);
+            self.context.status.trouble(&Obstacle::Object(key.clone()), None);
+            self.context.status.trouble_of(
+                &owner,
+                &Obstacle::Claim(key.clone(), self.context.config.name.clone()),
+                None,
+            );
             self.state.planning.claimed.remove(&(owner, key));
         }
     }
-}
-
-fn claim(source: &str, key: &ObjectKey) -> String {
-    format!("{key}, claimed by {source}")
 }

@@ -10,6 +10,7 @@ use tracing::{info, warn};
 use super::apply_wave::Ranks;
 use super::dispute::Dispute;
 use super::look::RepositoryLook;
+use super::obstacle::Obstacle;
 use super::plan_parts::PATIENCE;
 use super::planner;
 use super::prepared::Prepared;
@@ -39,7 +40,7 @@ impl Source {
                 self.context.status.change(|source| set(&mut source.obstacles.unreadable, why));
             }
             Effect::RepositoryTrouble { message, is_news } => {
-                self.context.status.trouble("repository", message);
+                self.context.status.trouble(&Obstacle::Repository, message);
                 let since = self.state.fetch.trouble.as_ref().map(|trouble| trouble.since);
                 self.context.status.change(|source| set(&mut source.follower.trouble_since, since));
                 if is_news {
@@ -65,7 +66,9 @@ impl Source {
             Effect::Check { plan, rechecks } => self.check(plan, rechecks),
             Effect::Search { plan } => self.search_for_what_left(plan),
             Effect::Retry(tries) => tries.into_iter().for_each(|(recheck, number)| self.retry(recheck, number)),
-            Effect::InTheWay(key, message) => self.context.status.trouble(&key.to_string(), Some(message)),
+            Effect::InTheWay(key, message) => {
+                self.context.status.trouble(&Obstacle::Object(key.clone()), Some(message))
+            }
             Effect::Missing(key) => self.watch_for_missing([key].into()),
             Effect::StillRefused(key, reason) => self.still_refused(&key, reason),
             Effect::NoDrift(key) => self.no_drift(&key),
@@ -74,7 +77,7 @@ impl Source {
             Effect::CantCorrect { key, fields, reason } => self.say_not_corrected(&key, &fields, &reason),
             Effect::Claim(prepared, reason) => self.claim(&prepared, &reason),
             Effect::Adopt { prepared, hold } => self.adopt_rolled(*prepared, hold),
-            Effect::NoTrouble(key) => self.context.status.trouble(&key.to_string(), None),
+            Effect::NoTrouble(key) => self.context.status.trouble(&Obstacle::Object(key.clone()), None),
             Effect::Start(start) => self.start(start),
             Effect::Supersede(record, by) => self.supersede(record, Some(&by)),
             Effect::Count { trigger, outcome, took } => {

@@ -12,6 +12,7 @@ use tracing::{info, warn};
 
 use super::context::Context;
 use super::live::newest_other_manager;
+use super::obstacle::Obstacle;
 use super::plan_parts::PATIENCE;
 use super::prepared::Prepared;
 use super::prune_candidates::{Candidate, Candidates, PlannedDeletion};
@@ -105,11 +106,11 @@ async fn deletions(context: &Arc<Context>, mut candidates: Candidates) -> PruneP
     let lost = context.in_lost_folders(names(&leaving).into_iter().collect()).await;
     leaving.retain(|one| !lost.contains_key(&one.candidate.manifest.key));
     if leaving.len() <= limit {
-        context.status.trouble("prune", said_of_lost(&lost));
+        context.status.trouble(&Obstacle::Prune, said_of_lost(&lost));
     } else {
         let message = too_many(&names(&leaving), limit);
         warn!(message, "refused to delete");
-        context.status.trouble("prune", Some(message.clone()));
+        context.status.trouble(&Obstacle::Prune, Some(message.clone()));
         leaving.retain(|one| candidates.new.contains(&one.candidate.manifest.key));
         let reason = Reason::new(ReasonCode::PruneRefused, message);
         leaving.iter_mut().for_each(|one| one.step = PlanStep::Rejected(reason.clone(), Vec::new()));
@@ -144,9 +145,10 @@ async fn find(context: &Context, manifest: &Manifest) -> FoundObject {
         Ok(context.cluster.get(key, &served).await?.map(|live| (served, live)))
     });
     let Some(found) = in_patience(read, || context.cluster.is_ready()).await else { return FoundObject::NotServed };
-    context
-        .status
-        .trouble(&key.to_string(), found.as_ref().err().filter(|error| error.is_own()).map(ToString::to_string));
+    context.status.trouble(
+        &Obstacle::Object(key.clone()),
+        found.as_ref().err().filter(|error| error.is_own()).map(ToString::to_string),
+    );
     let desired = context.repository.desired();
     match found {
         // An object that is being deleted already needs no second deletion.
@@ -332,7 +334,7 @@ async fn until_gone(work: &mut RolloutTask, uid: &str) -> Result<Result<(), (Out
                 true => format!("is being deleted and does not go: its finalizers are {}", finalizers(&live)),
                 false => "can't be deleted for now: the API server says that there is a conflict".to_owned(),
             };
-            context.status.trouble(&key.to_string(), Some(message.clone()));
+            context.status.trouble(&Obstacle::Object(key.clone()), Some(message.clone()));
             if !std::mem::replace(&mut told, true) {
                 warn!(object = %key, message, "hangs");
                 work.step(StepKind::Waiting, &message).await?;

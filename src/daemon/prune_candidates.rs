@@ -13,6 +13,7 @@ use tracing::{info, warn};
 use super::cleanup::Pruning;
 use super::context::Context;
 use super::head_change::{Charged, HeadChange};
+use super::obstacle::Obstacle;
 use super::prepared::Prepared;
 use super::state::Source;
 use crate::cluster::{Backoff, ClusterError, Served};
@@ -83,7 +84,7 @@ impl Source {
                 let message =
                     format!("nothing is deleted while {names} can't be read: what has left may have moved there");
                 warn!(message, "refused to delete");
-                self.context.status.trouble("prune", Some(message));
+                self.context.status.trouble(&Obstacle::Prune, Some(message));
             }
             return None;
         }
@@ -161,9 +162,9 @@ impl Candidates {
     /// already, for which no check is needed, and true if all kinds could be searched.
     pub(super) async fn search(&mut self, context: &Arc<Context>) -> (Vec<PlannedDeletion>, Option<bool>) {
         let Some(resumed) = self.search.take() else { return (Vec::new(), None) };
-        let say = |error: &ClusterError| context.status.trouble("cluster", Some(error.to_string()));
+        let say = |error: &ClusterError| context.status.trouble(&Obstacle::Cluster, Some(error.to_string()));
         let kinds = Backoff::until_answered(say, || context.cluster.all_kinds()).await;
-        context.status.trouble("cluster", None);
+        context.status.trouble(&Obstacle::Cluster, None);
         let kinds = match kinds {
             Ok(kinds) => kinds,
             Err(error) => {

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::context::Context;
+use super::obstacle::Obstacle;
 use super::state::Source;
 use crate::cluster::{Backoff, Cluster, ClusterError};
 use crate::history::{Followed, HistoryError};
@@ -99,7 +100,7 @@ pub(super) async fn if_forgotten(context: &Context) {
         }
     }
     context.finished_jobs.recall(&context.cluster).await;
-    let say = |error: &ClusterError| context.status.trouble("cluster", Some(error.to_string()));
+    let say = |error: &ClusterError| context.status.trouble(&Obstacle::Cluster, Some(error.to_string()));
     let labels = format!("{}={source}", marks::SOURCE);
     let namespaces = context.repository.namespaces();
     let ask = || async {
@@ -111,7 +112,7 @@ pub(super) async fn if_forgotten(context: &Context) {
         told.await
     };
     let told = Backoff::until_answered(say, ask).await;
-    context.status.trouble("cluster", None);
+    context.status.trouble(&Obstacle::Cluster, None);
     match told {
         Ok(told) => put_in(context, told).await,
         // Missing rights do not come by asking again; rollouts under way do not depend on it.

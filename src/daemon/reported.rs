@@ -8,8 +8,9 @@ use tracing::warn;
 
 use super::context::Context;
 use super::dispute::Dispute;
+use super::obstacle::Obstacle;
 use super::state::Source;
-use super::status::{DISAGREEMENT, DRIFT, REVISIONS, SourceStatus, put_or_remove};
+use super::status::{SourceStatus, put_or_remove};
 use super::task_result::TaskResult;
 use crate::cluster::{Backoff, EventKind, Served};
 use crate::config::Drift;
@@ -24,7 +25,7 @@ impl Source {
     /// Says that an object is no longer reported as drifted, if it was. An object that was taken up again, and is as its manifest
     /// says, is no longer suspended, also if its last record says so.
     pub(super) fn no_drift(&mut self, key: &ObjectKey) {
-        self.context.status.trouble(&place(key, DRIFT), None);
+        self.context.status.trouble(&Obstacle::Drift(key.clone()), None);
         let ended = |source: &SourceStatus| source.ended.get(key).map(|one| one.state);
         let is_suspended = self.state.live.get(key).is_some_and(|facts| facts.suspended);
         if !is_suspended && self.context.status.read(ended).flatten() == Some(ObjectState::Suspended) {
@@ -48,7 +49,7 @@ impl Source {
     ) {
         let what = if fields.is_empty() { by.clone() } else { format!("{by}: {}", paths(fields)) };
         let message = format!("differs from Git by somebody else's hand ({what}); left alone, as configured");
-        self.context.status.trouble(&place(key, DRIFT), Some(message.clone()));
+        self.context.status.trouble(&Obstacle::Drift(key.clone()), Some(message.clone()));
         let drifted = Drifted { object: key.clone(), by, since: self.context.clock.now() };
         if let Err(error) = self.context.history.drifted(&self.context.config.name, &drifted) {
             warn!(object = %key, %error, "failed to note the drift");
@@ -72,12 +73,12 @@ impl Source {
         let served = self.watches.watched.serving_group(&key.group, &key.kind);
         let served = served.filter(|_| Workload::of(key).is_some_and(Workload::can_go_back));
         let (Some(served), true) = (served, dispute.is_some_and(is_template)) else {
-            return self.context.status.trouble(&place(key, REVISIONS), None);
+            return self.context.status.trouble(&Obstacle::Revisions(key.clone()), None);
         };
         let (context, key) = (Arc::clone(&self.context), key.clone());
         self.tasks.spawn(async move {
             let lost = context.lost_revision(&key, &served).await;
-            context.status.trouble(&place(&key, REVISIONS), lost);
+            context.status.trouble(&Obstacle::Revisions(key.clone()), lost);
             TaskResult::Told
         });
     }
@@ -87,7 +88,7 @@ impl Source {
         let what = if fields.is_empty() { String::new() } else { format!(" ({})", named(fields)) };
         let message = format!("differs from Git{what} and can't be put right: {reason}; belay tries again");
         warn!(object = %key, message, "drifted");
-        self.context.status.trouble(&place(key, DRIFT), Some(message));
+        self.context.status.trouble(&Obstacle::Drift(key.clone()), Some(message));
     }
 
     fn warn_on_object(&mut self, key: &ObjectKey, served: Option<Served>, reason: &'static str, message: String) {
@@ -141,12 +142,12 @@ impl Context {
         self.disputes.note(key, dispute, now);
         self.status.change(|source| {
             let since = dispute.map(|dispute| since(dispute, now));
-            put_or_remove(&mut source.obstacles.disputed_since, &key.to_string(), since)
+            put_or_remove(&mut source.obstacles.disputed_since, key, since)
         });
-        let place = place(key, DISAGREEMENT);
-        let known = self.status.read(|source| source.obstacles.trouble.contains_key(&place)).unwrap_or_default();
+        let obstacle = Obstacle::Disagreement(key.clone());
+        let known = self.status.read(|source| source.obstacles.trouble.contains_key(&obstacle)).unwrap_or_default();
         let message = dispute.map(|dispute| message(dispute, now));
-        self.status.trouble(&place, message.clone());
+        self.status.trouble(&obstacle, message.clone());
         let message = message.filter(|_| !known)?;
         warn!(object = %key, message, "belay waits longer before each correction");
         Some(message)
@@ -195,9 +196,4 @@ fn paths(fields: &[ForeignField]) -> String {
     names.truncate(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{}{more}", names.join(", "))
-}
-
-/// Returns the place that is published of an object.
-fn place(key: &ObjectKey, of: &str) -> String {
-    format!("{key}{of}")
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use super::obstacle::Obstacle;
 use super::state::Source;
 use super::task_result::TaskResult;
 use crate::history::HistoryError;
@@ -65,6 +66,6 @@ impl Source {
         if let Some(trouble) = &trouble {
             warn!(trouble, "failed to keep what the history names");
         }
-        self.context.status.trouble("keeping", trouble);
+        self.context.status.trouble(&Obstacle::Retention, trouble);
     }
 }

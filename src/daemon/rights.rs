@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use super::obstacle::Obstacle;
 use super::plan_parts::is_definition;
 use super::repository::Repository;
 use super::state::{RetryCause, Source, cause_of, is_definition_of};
@@ -32,10 +33,10 @@ impl Source {
 
     /// Notes that a kind may not be read, or may be again.
     pub(super) fn saw_denied(&self, served: &Served, message: Option<String>) {
-        let place = format!("list {}", served.resource);
+        let obstacle = Obstacle::Listing(served.resource.clone());
         let mut news = false;
         self.context.status.change(|source| {
-            news = put_or_remove(&mut source.obstacles.trouble, place.as_str(), message.clone());
+            news = put_or_remove(&mut source.obstacles.trouble, &obstacle, message.clone());
             news
         });
         match message {

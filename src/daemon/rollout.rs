@@ -17,6 +17,7 @@ use super::established::waits_for;
 use super::failure::FailedRollout;
 use super::health_monitor::{HealthMonitor, MonitorEnd};
 use super::live::{digest, newest_other_manager};
+use super::obstacle::Obstacle;
 use super::panics::text_of;
 use super::queued_events::QueuedEvent;
 use super::rollout_end::InSync;
@@ -46,7 +47,7 @@ impl RolloutTask {
         let key = self.planned.wanted.key.clone();
         self.context.status.change(|source| {
             let (was_under_way, trouble) =
-                (source.under_way.remove(&key), source.obstacles.trouble.remove(&key.to_string()));
+                (source.under_way.remove(&key), source.obstacles.trouble.remove(&Obstacle::Object(key.clone())));
             was_under_way.is_some() || trouble.is_some()
         });
         RolloutEnd { end, findings: self.findings }

@@ -11,6 +11,7 @@ use tracing::{info, warn};
 
 use super::context::Context;
 use super::head_change::{Charged, HeadChange};
+use super::obstacle::Obstacle;
 use super::rollout_task::{End, RolloutEnd};
 use super::state::{RetryCause, Source};
 use super::status::{SourceStatus, put_or_remove};
@@ -204,25 +205,18 @@ impl Source {
         };
         let found = self.context.status.read(|source| {
             let left = source.ended.iter().filter(|(key, one)| !stays(key, one)).map(|(key, _)| key.clone());
-            // `list secrets` is about a kind, and goes when the kind may be read.
-            let of_object = |place: &&String| place.contains(' ') && !place.starts_with("list ");
-            let places = source.obstacles.trouble.keys().filter(of_object).cloned();
-            (left.collect::<Vec<ObjectKey>>(), places.collect::<Vec<String>>())
+            let obstacles = source.obstacles.trouble.keys().filter(|obstacle| obstacle.object().is_some()).cloned();
+            (left.collect::<Vec<ObjectKey>>(), obstacles.collect::<Vec<Obstacle>>())
         });
-        let (left, mut places) = found.unwrap_or_default();
-        if !places.is_empty() {
-            let alive: BTreeSet<String> = desired
-                .keys()
-                .chain(self.state.rollouts.under_way.keys())
-                .chain(self.state.rollouts.resumed.keys())
-                .map(ToString::to_string)
-                .collect();
-            // `Deployment shop/web, drift`
-            places.retain(|place| !alive.contains(place.split(", ").next().unwrap_or_default()));
-        }
+        let (left, mut obstacles) = found.unwrap_or_default();
+        let rollouts = &self.state.rollouts;
+        let is_alive = |key: &ObjectKey| {
+            desired.has(key) || rollouts.under_way.contains_key(key) || rollouts.resumed.contains_key(key)
+        };
+        obstacles.retain(|obstacle| obstacle.object().is_some_and(|key| !is_alive(key)));
         drop(desired);
         left.iter().for_each(|key| self.note_standing(key, None));
-        places.iter().for_each(|place| self.context.status.trouble(place, None));
+        obstacles.iter().for_each(|obstacle| self.context.status.trouble(obstacle, None));
     }
 
     /// Returns the paths that an earlier run of the daemon complained about; none as soon as something is read.
@@ -282,14 +276,14 @@ impl Source {
             Ok(()) => {
                 self.recorded.standing = Some(standing);
                 if let Some(said) = self.recorded.note_trouble.take() {
-                    self.context.status.change(|source| source.take_back("history", &said));
+                    self.context.status.change(|source| source.take_back(&Obstacle::History, &said));
                 }
             }
             Err(error) => {
                 warn!(%error, "failed to note where the source stands, trying again");
                 self.recorded.note_after = Instant::now() + AGAIN;
                 self.recorded.note_trouble = Some(error.to_string());
-                self.context.status.trouble("history", Some(error.to_string()));
+                self.context.status.trouble(&Obstacle::History, Some(error.to_string()));
                 self.context.mend(&error);
             }
         }

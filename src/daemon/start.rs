@@ -11,6 +11,7 @@ use tracing::{error, warn};
 use super::apply_wave::{Place, Ranks};
 use super::head_change::HeadChange;
 use super::live::LiveFacts;
+use super::obstacle::Obstacle;
 use super::patience::Patience;
 use super::prepared::Prepared;
 use super::refused::is_tried_again;
@@ -80,7 +81,7 @@ impl Source {
             }
             Err(error) => {
                 warn!(%error, "failed to write down the plan, trying again");
-                self.context.status.trouble("history", Some(error.to_string()));
+                self.context.status.trouble(&Obstacle::History, Some(error.to_string()));
                 self.context.mend(&error);
             }
         }
@@ -92,10 +93,10 @@ impl Source {
         let PlanRecord { news, records, rejected, orphaned, new, known, written, .. } = record;
         let (ids, ended) = (written.unwrap_or_default(), rejected + orphaned);
         let unnoticed = self.unnoticed(new.iter().chain(&known));
-        self.context.status.trouble("history", None);
+        self.context.status.trouble(&Obstacle::History, None);
         self.pin(&records);
         self.context.status.change(|source| set(&mut source.planned, Some(news.head.id.clone())));
-        self.context.status.trouble("belay", None);
+        self.context.status.trouble(&Obstacle::Belay, None);
         self.forget_what_left();
         self.follow_moved_manifests();
         let at_once = ids.iter().zip(&records).take(ended).enumerate().map(|(index, (id, record))| {
@@ -159,7 +160,7 @@ impl Source {
                 }
                 PlanStep::Wait(reason) => {
                     // It is shown as waiting, and waiting is no trouble.
-                    self.context.status.trouble(&prepared.planned.wanted.key.to_string(), None);
+                    self.context.status.trouble(&Obstacle::Object(prepared.planned.wanted.key.clone()), None);
                     self.wait_for(id, earlier.map(|record| *record), &prepared.planned, reason);
                 }
                 // It was left above.

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use tokio::sync::watch;
 
+use super::obstacle::Obstacle;
 use crate::history::{Follower, HeldStatus, ObjectStanding, PublishedRollout, PublishedSource, SourceStanding};
 use crate::telemetry::{Metrics, Took};
 use belay_core::manifest::ObjectKey;
@@ -70,13 +71,13 @@ pub struct SourceStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Obstacles {
-    /// Trouble by place: the repository, the cluster, a manifest.
-    pub trouble: BTreeMap<String, String>,
+    /// The message about each.
+    pub trouble: BTreeMap<Obstacle, String>,
     /// Warnings about the repository that block nothing, by the path of the file.
     pub warnings: BTreeMap<String, String>,
     /// The times since which somebody else and belay disagree, by object.
     #[serde(skip)]
-    pub disputed_since: BTreeMap<String, Timestamp>,
+    pub disputed_since: BTreeMap<ObjectKey, Timestamp>,
     /// The units that a tool has rendered for long by now.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub rendering: BTreeSet<Arc<str>>,
@@ -89,20 +90,8 @@ pub struct Obstacles {
     pub standby: bool,
 }
 
-/// The end of the place of an object that differs from Git and is not corrected: `Deployment shop/web, drift`.
-pub(super) const DRIFT: &str = ", drift";
-/// The same of a workload whose good revisions are gone from the cluster meanwhile.
-pub(super) const REVISIONS: &str = ", revisions";
-/// The same of a live object that is too large to be read.
-pub(super) const SIZE: &str = ", size";
-/// The same of what somebody else keeps changing.
-pub(super) const DISAGREEMENT: &str = ", disagreement";
-
 /// The message about a unit that takes long.
 const RENDERING: &str = "is being rendered, for more than 2 s by now; a tool may take 60 s, and a newer commit ends it";
-
-/// The places of trouble that keeps all of a source from being read, applied or recorded.
-const BLOCKS: [&str; 4] = ["repository", "cluster", "lease", "history"];
 
 impl SourceStatus {
     /// Returns the state of an object of which something is to be said; of all others it is `complete`.
@@ -168,7 +157,7 @@ impl SourceStatus {
     /// Returns why nothing of it can be read, applied or recorded, if that is so.
     #[must_use]
     pub fn blocked_by(&self) -> Option<&str> {
-        let trouble = BLOCKS.iter().find_map(|place| self.obstacles.trouble.get(*place));
+        let trouble = Obstacle::BLOCKING.iter().find_map(|obstacle| self.obstacles.trouble.get(obstacle));
         self.obstacles.waits.as_ref().filter(|_| self.obstacles.standby).or(trouble).map(String::as_str)
     }
 
@@ -191,7 +180,7 @@ impl SourceStatus {
     #[must_use]
     pub fn unfinished(&self) -> Vec<String> {
         let mut lines: Vec<String> = self.obstacles.waits.iter().cloned().collect();
-        lines.extend(self.obstacles.trouble.iter().map(|(place, message)| format!("{place}: {message}")));
+        lines.extend(self.obstacles.trouble.iter().map(|(obstacle, message)| format!("{obstacle}: {message}")));
         lines.extend(self.obstacles.rendering.iter().map(|unit| format!("{unit}: {RENDERING}")));
         lines.extend(self.under_way.iter().map(|(key, way)| {
             let fault = way.in_the_way.as_ref().map(|reason| format!("; {reason}")).unwrap_or_default();
@@ -201,10 +190,10 @@ impl SourceStatus {
         lines
     }
 
-    /// Withdraws the report about trouble at a place, unless another one is there by now. Returns true when it was.
-    pub(super) fn take_back(&mut self, place: &str, said: &str) -> bool {
-        let is_said = self.obstacles.trouble.get(place).is_some_and(|trouble| trouble == said);
-        is_said && self.obstacles.trouble.remove(place).is_some()
+    /// Withdraws the report about an obstacle, unless another one is there by now. Returns true when it was.
+    pub(super) fn take_back(&mut self, obstacle: &Obstacle, said: &str) -> bool {
+        let is_said = self.obstacles.trouble.get(obstacle).is_some_and(|trouble| trouble == said);
+        is_said && self.obstacles.trouble.remove(obstacle).is_some()
     }
 
     /// The objects that are not as the head says, also those that wait, a line each, with the reason.
@@ -223,9 +212,11 @@ impl SourceStatus {
     }
 
     /// Returns the objects about which somebody else and belay disagree, each with its message.
-    pub fn disagreements(&self) -> impl Iterator<Item = (&str, &str)> {
-        let troubles = self.obstacles.trouble.iter();
-        troubles.filter_map(|(place, message)| Some((place.strip_suffix(DISAGREEMENT)?, message.as_str())))
+    pub fn disagreements(&self) -> impl Iterator<Item = (&ObjectKey, &str)> {
+        self.obstacles.trouble.iter().filter_map(|(obstacle, message)| match obstacle {
+            Obstacle::Disagreement(key) => Some((key, message.as_str())),
+            _ => None,
+        })
     }
 
     /// Returns its published state, without that of its objects.
@@ -237,7 +228,7 @@ impl SourceStatus {
             head: self.planned.clone(),
             blocked: self.blocked_by().map(str::to_owned),
             waits: self.obstacles.waits.clone(),
-            troubles: self.obstacles.trouble.clone(),
+            troubles: self.obstacles.trouble.iter().map(|(at, message)| (at.to_string(), message.clone())).collect(),
             warnings: self.warnings(),
             held: self.held.keys().cloned().collect(),
             follower: Follower { standby: self.obstacles.standby, ..self.follower.clone() },
@@ -405,8 +396,8 @@ impl Publisher {
     }
 
     /// Says that something is in the way, or, with `None`, that it no longer is.
-    pub(super) fn trouble(&self, place: &str, message: Option<String>) {
-        self.change(|source| put_or_remove(&mut source.obstacles.trouble, place, message));
+    pub(super) fn trouble(&self, obstacle: &Obstacle, message: Option<String>) {
+        self.change(|source| put_or_remove(&mut source.obstacles.trouble, obstacle, message));
     }
 
     /// Says which units a tool has rendered for long by now.
@@ -421,10 +412,10 @@ impl Publisher {
 
     /// Says of another source of this daemon that something is in its way. Nothing happens where it has none of that
     /// name: it is another daemon's.
-    pub(super) fn trouble_of(&self, other: &str, place: &str, message: Option<String>) {
+    pub(super) fn trouble_of(&self, other: &str, obstacle: &Obstacle, message: Option<String>) {
         self.status.send_if_modified(|status| {
             let Some(source) = status.sources.get_mut(other) else { return false };
-            put_or_remove(&mut source.obstacles.trouble, place, message)
+            put_or_remove(&mut source.obstacles.trouble, obstacle, message)
         });
     }
 }

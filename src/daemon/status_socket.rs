@@ -158,7 +158,7 @@ fn reachable(folder: &Path) -> io::Result<(PathBuf, Option<fs::File>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::daemon::SourceStatus;
+    use crate::daemon::{Obstacle, SourceStatus};
     use belay_core::manifest::ObjectKey;
     use belay_core::rollout::LiveWorkload;
 
@@ -170,7 +170,7 @@ mod tests {
         for folder in [folder.path(), &deep] {
             assert!(ask_daemon(folder).await.is_none());
             let mut source = SourceStatus::default();
-            source.obstacles.trouble.insert("history".to_owned(), "the disk is full".to_owned());
+            source.obstacles.trouble.insert(Obstacle::History, "the disk is full".to_owned());
             let key =
                 ObjectKey { group: "apps".into(), kind: "Deployment".into(), namespace: None, name: "web".into() };
             let live = LiveWorkload { message: "2 of 3 pods are available".to_owned(), ..LiveWorkload::default() };

@@ -3,6 +3,7 @@
 use tokio::time::Instant;
 use tracing::error;
 
+use super::obstacle::Obstacle;
 use super::panics::contained_now;
 use super::queued_events::EventQueue;
 use super::state::Source;
@@ -18,7 +19,7 @@ impl Source {
     /// Begins the work of a task again after a panic of ours, outside of a rollout.
     pub(super) fn fault(&mut self, error: &dyn std::fmt::Display) {
         error!(%error, "belay's own fault: a task panicked");
-        self.context.status.trouble("belay", Some(format!("belay's own fault: {error}")));
+        self.context.status.trouble(&Obstacle::Belay, Some(format!("belay's own fault: {error}")));
         self.state.fetch.looking = None;
         self.state.drift.checking = false;
         self.state.drift.comparing.clear();

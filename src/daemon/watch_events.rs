@@ -8,8 +8,9 @@ use super::driver::WorkloadDriver;
 use super::health_monitor::is_complete;
 use super::job_runs::has_ended;
 use super::live::{LiveFacts, forget_reporters};
+use super::obstacle::Obstacle;
 use super::state::{DEBOUNCE, Event, Source};
-use super::status::{SIZE, SourceStatus, put_or_remove};
+use super::status::{SourceStatus, put_or_remove};
 use crate::cluster::{ClusterError, Seen};
 use crate::history::HeldStatus;
 use belay_core::manifest::{Compact, ObjectKey};
@@ -20,7 +21,7 @@ impl Source {
     pub(super) fn saw(&mut self, seen: Seen) {
         match self.under_its_name(seen) {
             Seen::Live(key, text) => {
-                self.context.status.trouble(&format!("{key}{SIZE}"), None);
+                self.context.status.trouble(&Obstacle::Size(key.clone()), None);
                 let mut live = text.read();
                 if self.context.config.prune && !self.state.live.contains_key(&key) && !self.desired().mentions(&key) {
                     // An object has left the repository, or somebody marked it as if it had.
@@ -41,7 +42,7 @@ impl Source {
             }
             Seen::TooLarge(key, error) => self.saw_too_large(&key, &error),
             Seen::Gone(key) => {
-                self.context.status.trouble(&format!("{key}{SIZE}"), None);
+                self.context.status.trouble(&Obstacle::Size(key.clone()), None);
                 self.orphan_is_gone(&key);
                 self.context
                     .status
@@ -74,14 +75,14 @@ impl Source {
     fn saw_too_large(&self, key: &ObjectKey, error: &ClusterError) {
         warn!(object = %key, %error, "not read");
         if self.desired().mentions(key) {
-            self.context.status.trouble(&format!("{key}{SIZE}"), Some(error.to_string()));
+            self.context.status.trouble(&Obstacle::Size(key.clone()), Some(error.to_string()));
         }
     }
 
     /// A watch is in trouble, or not any more. The cluster is in the way while it does not answer any of them; a kind that it
     /// can't serve is that kind's trouble.
     fn watch_in_trouble(&mut self, watch: String, error: Option<ClusterError>) {
-        let kind = format!("list {}", watch.rsplit('/').next().unwrap_or_default());
+        let resource = watch.rsplit('/').next().unwrap_or_default().to_owned();
         if error.as_ref().is_some_and(is_of_one_kind) {
             // It can't be listed for now, for a reason of its own: nobody waits for it.
             self.watches.unlisted.retain(|served| !served.is_listed_at(&watch));
@@ -90,12 +91,12 @@ impl Source {
             Some(error) => drop(self.watches.faults.insert(watch, error)),
             None => drop(self.watches.faults.remove(&watch)),
         }
-        let of_kind = |watch: &str| kind.strip_prefix("list ").is_some_and(|kind| watch.ends_with(&format!("/{kind}")));
+        let is_of_it = |watch: &str| watch.rsplit('/').next() == Some(&resource);
         let (own, others): (Vec<_>, Vec<_>) = self.watches.faults.iter().partition(|(_, error)| is_of_one_kind(error));
-        let own = own.into_iter().find(|(watch, _)| of_kind(watch)).map(|(_, error)| error.to_string());
+        let own = own.into_iter().find(|(watch, _)| is_of_it(watch)).map(|(_, error)| error.to_string());
         let outage = others.first().map(|(_, error)| error.to_string());
-        self.context.status.trouble(&kind, own);
-        self.context.status.trouble("cluster", outage);
+        self.context.status.trouble(&Obstacle::Listing(resource), own);
+        self.context.status.trouble(&Obstacle::Cluster, outage);
     }
 
     /// Returns the hold that somebody has taken off an object, which has `now`. A hold that a newer commit has released

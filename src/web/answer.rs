@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use super::hosts::{Hosts, known_host};
 use super::plain_text::text;
 use super::{Room, api, assets, hooks, live, metrics, openapi, pages};
-use crate::daemon::{SourceStatus, Status};
+use crate::daemon::{Obstacle, SourceStatus, Status};
 
 /// A page loads only resources that are served here, and no script that is written into it runs.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -105,7 +105,7 @@ fn unready(status: &Status, lives: bool) -> String {
     if !lives {
         return "the daemon has ended\n".to_owned();
     }
-    let unready = |(name, source): (&String, &SourceStatus)| match source.obstacles.trouble.get("history") {
+    let unready = |(name, source): (&String, &SourceStatus)| match source.obstacles.trouble.get(&Obstacle::History) {
         Some(trouble) => Some(format!("source {name}: nothing is written down: {trouble}\n")),
         None => (source.planned.is_none() && !waits_for_another(source))
             .then(|| format!("source {name} has not been planned yet\n")),

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use belay::config::Span;
-use belay::daemon::SourceStatus;
+use belay::daemon::{Obstacle, SourceStatus};
 use belay_core::rollout::{Outcome, SourceState};
 
 use crate::support::daemon::{World, config_map, deployment};
@@ -44,7 +44,7 @@ async fn until_bad(world: &World, what: &str, met: impl Fn(&SourceStatus) -> boo
 /// Returns true when a source is blocked for this reason.
 fn is_blocked(source: &SourceStatus, why: &str) -> bool {
     source.state() == SourceState::Blocked
-        && source.obstacles.trouble.get("repository").is_some_and(|told| told.contains(why))
+        && source.obstacles.trouble.get(&Obstacle::Repository).is_some_and(|told| told.contains(why))
 }
 
 /// The other source's next version is rolled out.

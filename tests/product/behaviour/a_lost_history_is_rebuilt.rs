@@ -1,6 +1,7 @@
 //! The history file is lost or damaged: a fresh one is begun, what the cluster and Git still say is put into it and marked
 //! as that, holds stay, and the way back is known.
 
+use belay::daemon::Obstacle;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -217,7 +218,7 @@ async fn one_that_could_not_be_written_blocks_no_longer_than_that() {
     let second = world.push("README.md", "Nothing to apply", "Second version");
     world.until("it is told", |source| source.state() == SourceState::Blocked).await;
     assert!(
-        world.status().obstacles.trouble["history"].contains("disk is full"),
+        world.status().obstacles.trouble[&Obstacle::History].contains("disk is full"),
         "{:?}",
         world.status().obstacles.trouble
     );

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use belay::daemon::Pruning;
+use belay::daemon::{Obstacle, Pruning};
 use belay_core::rollout::Outcome;
 
 use crate::support::daemon::{World, config_map, deployment, path_of};
@@ -19,9 +19,9 @@ async fn a_folder_that_suddenly_holds_nothing_is_refused() {
     world.repository.remove("web.yaml").write("README", "moved elsewhere");
     world.repository.commit("Oops");
     world.repository.push();
-    world.until("it says so", |source| source.obstacles.trouble.contains_key("repository")).await;
+    world.until("it says so", |source| source.obstacles.trouble.contains_key(&Obstacle::Repository)).await;
     assert!(
-        world.status().obstacles.trouble["repository"].contains("refused"),
+        world.status().obstacles.trouble[&Obstacle::Repository].contains("refused"),
         "{:?}",
         world.status().obstacles.trouble
     );
@@ -39,8 +39,8 @@ async fn replaced() -> World {
     world.with_maps(3).await;
     world.repository.orphan("strange").commit_file("web.yaml", &deployment("web", "web:1", ""), "Another project");
     world.repository.push_refspec("+refs/heads/strange:refs/heads/main");
-    world.until("it is refused", |source| source.obstacles.trouble.contains_key("repository")).await;
-    let told = world.status().obstacles.trouble["repository"].clone();
+    world.until("it is refused", |source| source.obstacles.trouble.contains_key(&Obstacle::Repository)).await;
+    let told = world.status().obstacles.trouble[&Obstacle::Repository].clone();
     assert!(told.contains("in common") && told.contains("--allow-prune"), "{told}");
     world
 }
@@ -55,12 +55,12 @@ async fn another_repository_in_its_place_is_refused() {
     // Also after a restart, and with more of the same.
     world.stop().await;
     world.start();
-    world.until("it is refused again", |source| source.obstacles.trouble.contains_key("repository")).await;
+    world.until("it is refused again", |source| source.obstacles.trouble.contains_key(&Obstacle::Repository)).await;
     world.repository.switch("strange").commit_file("more.yaml", &config_map("more", "1"), "More of it");
     world.repository.push_refspec("+refs/heads/strange:refs/heads/main");
     tokio::time::sleep(Duration::from_mins(2)).await;
     assert!(is_as_it_was(&world).await);
-    assert!(world.status().obstacles.trouble.contains_key("repository"));
+    assert!(world.status().obstacles.trouble.contains_key(&Obstacle::Repository));
     // The right one is back.
     let right = world.repository.switch("main").commit_file("0.yaml", &config_map("map-0", "2"), "The right one");
     world.repository.push_refspec("+refs/heads/main:refs/heads/main");

@@ -1,5 +1,6 @@
 //! Whatever a repository holds: one clear error, nothing applied that should not be, and the daemon goes on.
 
+use belay::daemon::Obstacle;
 use belay_core::rollout::{Outcome, SourceState};
 
 use crate::support::daemon::{World, deployment, path_of};
@@ -117,7 +118,7 @@ async fn a_name_that_is_not_utf_8() {
 async fn an_empty_repository_waits_for_its_first_commit() {
     let mut world = World::embedded().await;
     world.start();
-    world.until("it says so", |source| source.obstacles.trouble.contains_key("repository")).await;
+    world.until("it says so", |source| source.obstacles.trouble.contains_key(&Obstacle::Repository)).await;
     let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
     world.through(&first).await;
     assert!(world.status().obstacles.trouble.is_empty(), "{:?}", world.status().obstacles.trouble);
@@ -129,8 +130,8 @@ async fn a_missing_branch_is_named_with_those_there_are() {
     world.config.branch = "production".to_owned();
     world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
     world.start();
-    world.until("it says so", |source| source.obstacles.trouble.contains_key("repository")).await;
-    let trouble = world.status().obstacles.trouble["repository"].clone();
+    world.until("it says so", |source| source.obstacles.trouble.contains_key(&Obstacle::Repository)).await;
+    let trouble = world.status().obstacles.trouble[&Obstacle::Repository].clone();
     assert!(trouble.contains("production") && trouble.contains("main"), "{trouble}");
 }
 
@@ -140,9 +141,9 @@ async fn a_missing_folder_is_named() {
     world.config.path = "production".into();
     world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
     world.start();
-    world.until("it says so", |source| source.obstacles.trouble.contains_key("repository")).await;
+    world.until("it says so", |source| source.obstacles.trouble.contains_key(&Obstacle::Repository)).await;
     assert!(
-        world.status().obstacles.trouble["repository"].contains("production"),
+        world.status().obstacles.trouble[&Obstacle::Repository].contains("production"),
         "{:?}",
         world.status().obstacles.trouble
     );

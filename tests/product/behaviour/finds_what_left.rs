@@ -1,6 +1,7 @@
 //! An object that has left the repository is found and deleted also if belay did not see it leave: it was not running,
 //! its history is lost, it did not delete then, or it was killed while it did.
 
+use belay::daemon::Obstacle;
 use std::time::Duration;
 
 use belay_core::rollout::Outcome;
@@ -209,13 +210,13 @@ async fn never_what_has_the_marks_and_was_not_made_by_belay() {
     world.through(&gone).await;
     assert_eq!(world.get(MAP).await, None);
     assert_eq!(world.record(&gone, "ConfigMap default/map-0").outcome, Outcome::Pruned);
-    let told = world.status().obstacles.trouble["marks"].clone();
+    let told = world.status().obstacles.trouble[&Obstacle::Unmanaged].clone();
     assert!(told.contains("30 objects have the label belay.dev/source=shop") && told.contains("forged-0"), "{told}");
     // At once also while belay runs.
     forged.push(forge(&world, 30).await);
     world
         .until("it is told", |source| {
-            source.obstacles.trouble.get("marks").is_some_and(|told| told.contains("31 objects"))
+            source.obstacles.trouble.get(&Obstacle::Unmanaged).is_some_and(|told| told.contains("31 objects"))
         })
         .await;
     tokio::time::sleep(Duration::from_mins(10)).await;
@@ -226,6 +227,8 @@ async fn never_what_has_the_marks_and_was_not_made_by_belay() {
     world.stop().await;
     world.start();
     world
-        .until("nothing is told any more", |source| source.settled && !source.obstacles.trouble.contains_key("marks"))
+        .until("nothing is told any more", |source| {
+            source.settled && !source.obstacles.trouble.contains_key(&Obstacle::Unmanaged)
+        })
         .await;
 }

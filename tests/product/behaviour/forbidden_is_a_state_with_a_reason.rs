@@ -1,6 +1,7 @@
 //! A missing right is reported once, with the reason, asked again with a back-off, and the work is done as soon as
 //! belay may; with rights in single namespaces, belay lists there.
 
+use belay::daemon::Obstacle;
 use std::time::Duration;
 
 use belay_core::rollout::{Outcome, StepKind};
@@ -74,7 +75,11 @@ async fn a_kind_that_may_not_be_read_waits_with_the_reason_and_nobody_else() {
         source.under_way.iter().any(|(key, it)| key.kind == "Secret" && it.message.contains("does not allow it"))
     };
     world.until("the reason is told", web).await;
-    assert!(world.status().obstacles.trouble.contains_key("list secrets"), "{:?}", world.status().obstacles.trouble);
+    assert!(
+        world.status().obstacles.trouble.contains_key(&Obstacle::Listing("secrets".to_owned())),
+        "{:?}",
+        world.status().obstacles.trouble
+    );
     tokio::time::sleep(Duration::from_mins(2)).await;
     assert_eq!(world.record(&first, "Deployment default/web").outcome, Outcome::Complete);
     tap.take();

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use belay::daemon::SourceStatus;
+use belay::daemon::{Obstacle, SourceStatus};
 use belay_core::rollout::{Hold, Outcome};
 use serde_json::Value;
 
@@ -71,7 +71,11 @@ async fn is_back(world: &World, good: &str, bad: &str) {
 
 async fn goes_back_with_git_away(world: &mut World) {
     world.until("it went back", |source| !source.held.is_empty() && source.under_way.is_empty()).await;
-    assert!(world.status().obstacles.trouble.contains_key("repository"), "{:?}", world.status().obstacles.trouble);
+    assert!(
+        world.status().obstacles.trouble.contains_key(&Obstacle::Repository),
+        "{:?}",
+        world.status().obstacles.trouble
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use belay::daemon::Pruning;
+use belay::daemon::{Obstacle, Pruning};
 use belay_core::rollout::Outcome;
 use serde_json::json;
 
@@ -219,7 +219,7 @@ async fn nothing_goes_while_a_file_can_not_be_read() {
         let bad = world.repository.commit("Broken");
         world.repository.push();
         world.through(&bad).await;
-        let told = |source: &belay::daemon::SourceStatus| source.obstacles.trouble.get("prune").cloned();
+        let told = |source: &belay::daemon::SourceStatus| source.obstacles.trouble.get(&Obstacle::Prune).cloned();
         assert_eq!(told(&world.status()).is_some_and(|told| told.contains("1.yaml")), moved, "{broken}");
         // Neither soon, nor after a restart, nor with another commit.
         tokio::time::sleep(Duration::from_mins(3)).await;
@@ -390,7 +390,7 @@ async fn what_a_rollback_needs_stays() {
     world.start();
     tokio::time::sleep(Duration::from_mins(5)).await;
     assert!(world.get(&map("settings-1")).await.is_some(), "also after a restart");
-    assert!(!world.status().obstacles.trouble.contains_key("prune"));
+    assert!(!world.status().obstacles.trouble.contains_key(&Obstacle::Prune));
 }
 
 #[tokio::test(start_paused = true)]

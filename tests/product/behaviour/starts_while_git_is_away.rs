@@ -1,5 +1,6 @@
 //! A daemon that starts while the repository does not answer keeps up what was planned last, and no more.
 
+use belay::daemon::Obstacle;
 use std::time::Duration;
 
 use belay::history::Trouble;
@@ -31,7 +32,7 @@ async fn what_is_under_way_is_judged_on_and_taken_back() {
     assert_eq!((image(&live), Hold::on(&live).unwrap().commit.as_str()), ("web:1", bad.as_str()));
     let record = world.record(&bad, "Deployment default/web");
     assert_eq!((record.outcome, record.back_to.unwrap().as_str()), (Outcome::RolledBack, good.as_str()));
-    let told = world.status().obstacles.trouble.remove("repository").expect("it says so");
+    let told = world.status().obstacles.trouble.remove(&Obstacle::Repository).expect("it says so");
     assert_eq!(trouble(&world).expect("and notes it").message, told);
     assert!(!world.status().settled, "nobody may think that all is through");
 
@@ -39,7 +40,7 @@ async fn what_is_under_way_is_judged_on_and_taken_back() {
     let fix = world.push("web.yaml", &broken("web", "ready-after=1s"), "Fix it");
     world.through(&fix).await;
     assert_eq!(world.record(&fix, "Deployment default/web").outcome, Outcome::Complete);
-    assert_eq!((trouble(&world), world.status().obstacles.trouble.get("repository")), (None, None));
+    assert_eq!((trouble(&world), world.status().obstacles.trouble.get(&Obstacle::Repository)), (None, None));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 //! Trouble of the infrastructure is waited out, reported, and never rolled back: an API server that does not answer, a
 //! controller that does not act, a node that went away, a person who pauses.
 
+use belay::daemon::Obstacle;
 use std::time::Duration;
 
 use belay::config::{Drift, Span};
@@ -62,7 +63,11 @@ async fn watches_that_are_back_are_no_trouble_any_more() {
     world.with_first_version().await;
     tap.refuse_watches(true);
     // The API server is ready: it is that kind's trouble.
-    world.until("trouble is told", |source| source.obstacles.trouble.contains_key("list deployments")).await;
+    world
+        .until("trouble is told", |source| {
+            source.obstacles.trouble.contains_key(&Obstacle::Listing("deployments".to_owned()))
+        })
+        .await;
     assert_eq!(world.status().state(), SourceState::Degraded);
     tap.refuse_watches(false);
     tokio::time::sleep(Duration::from_mins(3)).await;
@@ -359,7 +364,7 @@ async fn what_people_do_while_the_disk_is_full_is_put_right_afterwards() {
     let folder = world.repository.beside("state");
     full_disk::fill(&folder, false);
     let second = world.push("settings.yaml", &config_map("settings", "1"), "Something else");
-    world.until("it is told", |source| source.obstacles.trouble.contains_key("history")).await;
+    world.until("it is told", |source| source.obstacles.trouble.contains_key(&Obstacle::History)).await;
     // Just after a plan was dropped, so that the repository is not read again yet.
     let by_hand = json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "web:hand"}]}}}});
     world.patch(&path_of("web"), "kubectl", &by_hand).await;
