@@ -9,11 +9,10 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use super::autoscalers::Autoscalers;
-use super::health_monitor::is_complete;
 use super::state::{ByHand, Event, Source};
 use crate::cluster::Seen;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Outcome, Reason, ReasonCode, Trigger, UNKNOWN_MANAGER, marks, scaled_by};
+use belay_core::rollout::{Outcome, Reason, ReasonCode, Trigger, UNKNOWN_MANAGER, is_complete, marks, scaled_by};
 
 /// At most once in so long it is written down that an autoscaler has scaled a workload: one may do it four times a minute.
 const SCALED: Duration = Duration::from_hours(1);

@@ -486,11 +486,3 @@ async fn told(give_up: &mut watch::Receiver<Option<Reason>>) {
         std::future::pending().await
     }
 }
-
-/// Returns true when a live workload's status says that its present generation is complete.
-pub(super) fn is_complete(key: &belay_core::manifest::ObjectKey, live: &Value) -> bool {
-    health(key, live).is_none_or(|health| {
-        health.observed_generation >= belay_core::rollout::marks::generation(live)
-            && health.standing == belay_core::rollout::health::Standing::Complete
-    })
-}

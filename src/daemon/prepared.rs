@@ -3,11 +3,10 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::health_monitor::is_complete;
 use crate::cluster::Served;
 use belay_core::rollout::{
     Baseline, ForeignField, LiveProgress, PlanStep, Planned, Record, RecordedFacts, ResumeFacts, Wanted, Workload,
-    held_template_hash, marks, resume, rolling_update, template, template_hash,
+    held_template_hash, is_complete, marks, resume, rolling_update, template, template_hash,
 };
 
 /// One planned object.

@@ -61,7 +61,7 @@ impl Source {
 
     /// Publishes the state of an object whose record has ended.
     pub(super) fn publish_end(&self, id: RecordId, outcome: Outcome) {
-        let well = matches!(outcome, Outcome::Complete | Outcome::Unchanged | Outcome::Pruned);
+        let well = outcome.is_good();
         let nothing_wrong = self.context.status.read(|source| source.ended.is_empty()).unwrap_or(true);
         // Thousands end well where nothing is wrong.
         if well && nothing_wrong || matches!(outcome, Outcome::Superseded | Outcome::Unknown) || !outcome.is_final() {
@@ -90,7 +90,7 @@ impl Source {
 
     /// Publishes the state of an object whose rollout has ended.
     pub(super) fn publish_rollout_end(&self, key: &ObjectKey, outcome: Outcome, recorded: Option<&EndedRecord>) {
-        let well = matches!(outcome, Outcome::Complete | Outcome::Unchanged | Outcome::Pruned);
+        let well = outcome.is_good();
         let known = self.context.status.read(|source| source.ended.get(key).map(|one| one.state)).flatten();
         let is_orphan = known == Some(ObjectState::Orphaned) && !self.desired().mentions(key);
         match recorded {
@@ -329,7 +329,7 @@ impl Context {
         judged: bool,
     ) -> Option<Box<EndedRecord>> {
         let End::Recorded(outcome) = end.end else { return None };
-        let well = matches!(outcome, Outcome::Complete | Outcome::Unchanged | Outcome::Pruned);
+        let well = outcome.is_good();
         if well && !judged && self.config.on_failure != OnFailure::RollBackCommit {
             return None;
         }

@@ -5,7 +5,6 @@ use tokio::time::Instant;
 use tracing::warn;
 
 use super::driver::WorkloadDriver;
-use super::health_monitor::is_complete;
 use super::job_runs::has_ended;
 use super::live::{LiveFacts, forget_reporters};
 use super::obstacle::Obstacle;
@@ -14,7 +13,7 @@ use super::status::{SourceStatus, put_or_remove};
 use crate::cluster::{ClusterError, Seen};
 use crate::history::HeldStatus;
 use belay_core::manifest::{Compact, ObjectKey};
-use belay_core::rollout::{Hold, LiveWorkload, Note, Outcome, Reason, Workload, is_pod, marks};
+use belay_core::rollout::{Hold, LiveWorkload, Note, Outcome, Reason, Workload, is_complete, is_pod, marks};
 
 impl Source {
     /// Takes the observations of the watches.

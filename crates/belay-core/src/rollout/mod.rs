@@ -20,7 +20,7 @@ pub use autoscaler::scaled_by;
 pub use deletion::{being_deleted, finalizers, namespace_stays};
 pub use judge::fail_fast::{FailFast, is_unwell};
 pub use judge::health;
-pub use judge::health::{Counters, health, progress_deadline_seconds};
+pub use judge::health::{Counters, health, is_complete, progress_deadline_seconds};
 pub use judge::observation::Observation;
 pub use judge::outage::Outages;
 pub use judge::{Baseline, GRACE, Judge, Judgement, Verdict, Waiting, WaitingOn};

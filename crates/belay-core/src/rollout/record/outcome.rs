@@ -74,6 +74,12 @@ impl Outcome {
         !matches!(self, Outcome::Planned | Outcome::Waiting | Outcome::UnderWay | Outcome::RollingBack)
     }
 
+    /// Returns true when the object was as its manifest says then, or was deleted as the repository says.
+    #[must_use]
+    pub fn is_good(self) -> bool {
+        matches!(self, Outcome::Complete | Outcome::Unchanged | Outcome::Pruned)
+    }
+
     /// Returns the word of its state.
     #[must_use]
     pub fn word(self) -> &'static str {

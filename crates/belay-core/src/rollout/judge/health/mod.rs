@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::manifest::ObjectKey;
-use crate::rollout::{Reason, Workload, is_hook_pod, runs_once};
+use crate::rollout::{Reason, Workload, is_hook_pod, marks, runs_once};
 
 pub use custom::is_taken_up;
 pub use pod::{Fault, PodAccount, account_of_pod};
@@ -120,6 +120,15 @@ pub fn health(key: &ObjectKey, object: &Value) -> Option<Health> {
 /// The time in which a pod must begin to run of a Job, or of a Pod that is a hook, that has no deadline.
 const START: SignedDuration = SignedDuration::from_mins(10);
 
+/// Returns true when a live object's status says that its present generation is complete. An object without a status of its
+/// own is complete as soon as it exists.
+#[must_use]
+pub fn is_complete(key: &ObjectKey, object: &Value) -> bool {
+    health(key, object).is_none_or(|health| {
+        health.observed_generation >= marks::generation(object) && health.standing == Standing::Complete
+    })
+}
+
 /// Returns the deadline of a workload in seconds: its own if the kind has one, else that of its annotation, else 600 as
 /// Kubernetes has it for Deployments. `None` if it has none by its annotation, and for kinds that may take their time
 /// unless their annotation says otherwise: Jobs and custom kinds.
@@ -127,8 +136,7 @@ const START: SignedDuration = SignedDuration::from_mins(10);
 pub fn progress_deadline_seconds(key: &ObjectKey, object: &Value) -> Option<i64> {
     const DEFAULT: i64 = 600;
     const NEVER: i64 = 2_147_483_647;
-    let annotated = crate::rollout::marks::annotation(object, crate::rollout::marks::PROGRESS_DEADLINE)
-        .and_then(|text| text.parse().ok());
+    let annotated = marks::annotation(object, marks::PROGRESS_DEADLINE).and_then(|text| text.parse().ok());
     let seconds = match Workload::of(key) {
         Some(Workload::Deployment) => object["spec"]["progressDeadlineSeconds"].as_i64(),
         Some(Workload::Job) | None => Some(annotated?),
