@@ -6,6 +6,9 @@ use super::marks;
 use crate::manifest::{Complaint, Manifest};
 use crate::rollout::plan::after;
 
+/// The most characters of a wrong value that are shown: each object keeps its complaint, and the history that of each record.
+const SHOWN: usize = 100;
+
 /// The request of a manifest for the case that its rollout fails, instead of the source's choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailurePolicy {
@@ -33,7 +36,9 @@ pub fn complaints(manifest: &Manifest, complaint: impl Fn(&str, &str) -> Complai
     let mut complaints = Vec::new();
     let mut complain = |name: &str, text: &str, hint: &str| {
         let field = format!("metadata.annotations[{name}]");
-        let mut complaint = complaint(&field, &format!("{name} is {text:?}, which is not a valid value"));
+        let shown: String = text.chars().take(SHOWN).collect();
+        let rest = if shown.len() < text.len() { "…" } else { "" };
+        let mut complaint = complaint(&field, &format!("{name} is {shown:?}{rest}, which is not a valid value"));
         complaint.hint = Some(hint.to_owned());
         complaints.push(complaint);
     };
@@ -56,4 +61,29 @@ pub fn complaints(manifest: &Manifest, complaint: impl Fn(&str, &str) -> Complai
         complain(marks::AFTER, &part, hint);
     }
     complaints
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::{Place, Scopes, read_file};
+
+    /// A folder of small files may hold gigabytes of these.
+    #[test]
+    fn little_is_shown_of_a_long_value_that_is_wrong() {
+        let long = "ü".repeat(100_000);
+        for name in [marks::ON_FAILURE, marks::PRUNE, marks::ROLL_ON_CONFIG, marks::PROGRESS_DEADLINE, marks::AFTER] {
+            for value in [long.clone(), format!("deployment/{long}"), format!("{long}/deployment/a")] {
+                let text = format!(
+                    "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a, annotations: {{{name}: \"{value}\"}}}}\n"
+                );
+                let file = read_file("a.yaml", text.as_bytes(), &Scopes::new("default"));
+                let place = Place { path: "a.yaml".into(), line: 1, column: 1 };
+                let complaint = |_: &str, said: &str| Complaint::of_file(place.clone(), said.to_owned(), None);
+                let found = complaints(&file.manifests[0], complaint);
+                assert!(found.len() == 1 && found[0].message.len() < 400, "{name}: {}", found[0].message.len());
+                assert!(found[0].message.contains("ü…\"") || found[0].message.contains("ü\"…"), "{}", found[0].message);
+            }
+        }
+    }
 }

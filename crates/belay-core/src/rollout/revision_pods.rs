@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{CommitId, Revision, Workload, revisions, same_template, template};
 use crate::manifest::ObjectKey;
-use crate::rollout::judge::health::is_ready;
+use crate::rollout::judge::health::{is_ready, pod_count};
 
 /// The pods of one revision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -143,7 +143,7 @@ fn named(revision: Revision, present: bool, counts: &Counts) -> RevisionPods {
 /// Sets how many pods are wanted of each ControllerRevision, which does not say so itself: all of the present one, but
 /// for those that a partition, or an update that waits for somebody to delete pods, leaves to the others.
 fn share_what_is_wanted(live: &Value, all: &mut [RevisionPods]) {
-    let number = |path: &str| live.pointer(path).and_then(Value::as_i64);
+    let number = |path: &str| live.pointer(path).and_then(pod_count);
     let wanted = number("/spec/replicas").or_else(|| number("/status/desiredNumberScheduled")).unwrap_or_default();
     let strategy = &live["spec"]["updateStrategy"];
     let partition = strategy["rollingUpdate"]["partition"].as_i64().unwrap_or_default().clamp(0, wanted);
@@ -182,6 +182,18 @@ mod tests {
             .into_iter()
             .map(|one| [one.revision, one.desired, one.updated, one.ready, one.not_ready, one.available])
             .collect()
+    }
+
+    #[test]
+    fn a_set_that_wants_fewer_pods_than_none_wants_none() {
+        let revision =
+            json!({"metadata": {"name": "web-1"}, "revision": 1, "data": {"spec": {"template": template(1)}}});
+        for wanted in [-1, i64::MIN, i64::MAX] {
+            let live = json!({"spec": {"replicas": wanted, "template": template(1)},
+                "status": {"currentRevision": "web-1", "updateRevision": "web-1"}});
+            let told = told("StatefulSet", &live, std::slice::from_ref(&revision), &[]);
+            assert_eq!(told.iter().map(|one| one[1]).collect::<Vec<_>>(), [wanted.clamp(0, i64::from(i32::MAX))]);
+        }
     }
 
     #[test]

@@ -26,8 +26,8 @@ pub struct Lease {
     pub version: String,
     /// Its uid.
     pub uid: String,
-    /// The number of times that it has gone from one to another.
-    pub transitions: i64,
+    /// The number of times that it has gone from one to another. The API server takes no larger number than this type's.
+    pub transitions: i32,
     /// The last request of a person to try objects again.
     pub retry: Option<RetryRequest>,
 }
@@ -60,7 +60,7 @@ impl Lease {
             lasts: Duration::from_secs(spec["leaseDurationSeconds"].as_u64().unwrap_or_default()).min(LONGEST_HELD),
             version: text(&live["metadata"]["resourceVersion"]),
             uid: text(&live["metadata"]["uid"]),
-            transitions: spec["leaseTransitions"].as_i64().unwrap_or_default(),
+            transitions: spec["leaseTransitions"].as_i64().and_then(|count| count.try_into().ok()).unwrap_or_default(),
             retry: marks::read(live, marks::RETRY),
         }
     }
@@ -77,7 +77,7 @@ impl Lease {
 #[must_use]
 pub fn holding(who: &str, lasts: Duration, before: Option<&Lease>, now: Timestamp) -> Value {
     let mine = before.is_some_and(|lease| lease.holder.as_deref() == Some(who));
-    let transitions = before.map_or(0, |lease| lease.transitions.saturating_add(i64::from(!mine)));
+    let transitions = before.map_or(0, |lease| lease.transitions.saturating_add(i32::from(!mine)));
     let mut spec = json!({"holderIdentity": who, "leaseDurationSeconds": lasts.as_secs(), "renewTime": micros(now),
         "leaseTransitions": transitions});
     if !mine {
@@ -145,6 +145,17 @@ mod tests {
         let held = Lease::of(&json!({"metadata": {}, "spec": spec}));
         assert!(!held.is_free_for("two", LONGEST_HELD - Duration::from_secs(1)));
         assert!(held.is_free_for("two", LONGEST_HELD));
+    }
+
+    /// Everybody who may write Leases may write the largest number; one more is refused by the API server, each time.
+    #[test]
+    fn it_can_be_taken_over_however_often_it_was() {
+        let now = "2026-01-01T00:00:00.5Z".parse().unwrap();
+        for (live, written) in [(2_147_483_646_i64, 2_147_483_647_i64), (2_147_483_647, 2_147_483_647)] {
+            let before = Lease::of(&json!({"spec": {"holderIdentity": "one", "leaseTransitions": live}}));
+            let spec = holding("two", Duration::from_mins(3), Some(&before), now);
+            assert_eq!(spec["leaseTransitions"], json!(written), "{live}");
+        }
     }
 
     #[test]

@@ -6,6 +6,8 @@ use kube_facts::facts;
 
 /// The most workloads that are named to people.
 const NAMED: usize = 20;
+/// The most bytes of a name that may be waited for.
+const LONGEST: usize = 253;
 
 /// An object that waits for others.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +80,8 @@ fn name(text: &str, namespace: Option<&str>) -> Option<ObjectKey> {
         [namespace, kind, name] => (Some(*namespace), *kind, *name),
         _ => return None,
     };
-    if name.is_empty() || namespace.is_some_and(str::is_empty) {
+    // Longer than any name in Kubernetes.
+    if name.is_empty() || name.len() > LONGEST || namespace.is_some_and(|one| one.is_empty() || one.len() > LONGEST) {
         return None;
     }
     let known = facts().called(kind)?;

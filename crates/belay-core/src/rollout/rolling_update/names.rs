@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::super::marks;
-use crate::rollout::judge::health::is_ready;
+use crate::rollout::judge::health::{is_ready, pod_count};
 
 /// Annotation on the next controller: the size that it is to have in the end.
 pub const DESIRED: &str = "kubectl.kubernetes.io/desired-replicas";
@@ -44,7 +44,7 @@ impl<'a> Controller<'a> {
 
     /// Returns the size that it should have.
     pub(super) fn size(self) -> i64 {
-        self.0["spec"]["replicas"].as_i64().unwrap_or(1)
+        pod_count(&self.0["spec"]["replicas"]).unwrap_or(1)
     }
 
     /// Returns true when its own controller has seen its present specification, and it has as many pods as it should.

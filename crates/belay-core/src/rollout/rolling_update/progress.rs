@@ -3,6 +3,7 @@
 use super::names::Controller;
 use super::{DESIRED, Live, ORIGINAL, RENAMED_FROM, RollingUpdate, To};
 use crate::rollout::Counters;
+use crate::rollout::judge::health::pod_count;
 
 impl RollingUpdate {
     /// Returns the numbers of pods by progress, from the live objects. Those of the template that is aimed at count as
@@ -15,7 +16,8 @@ impl RollingUpdate {
         let renamed = self.renamed || old.is_some_and(|old| old.annotation(RENAMED_FROM).is_some());
         let aimed_at = if renamed || self.ask.to == To::Back { old } else { next };
         let of_both = |field: &str| [old, next].into_iter().flatten().map(|one| status(one, field)).sum();
-        let written = |one: Option<Controller<'_>>, mark: &str| one?.annotation(mark)?.parse().ok();
+        let written =
+            |one: Option<Controller<'_>>, mark: &str| pod_count(&one?.annotation(mark)?.parse::<i64>().ok()?.into());
         let desired = written(aimed_at, DESIRED)
             .or_else(|| written(old, ORIGINAL))
             .or_else(|| written(next, DESIRED))
@@ -31,5 +33,5 @@ impl RollingUpdate {
 }
 
 fn status(of: Controller<'_>, field: &str) -> i64 {
-    of.0["status"][field].as_i64().unwrap_or_default()
+    pod_count(&of.0["status"][field]).unwrap_or_default()
 }

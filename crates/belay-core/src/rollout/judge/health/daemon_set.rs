@@ -2,15 +2,15 @@
 
 use serde_json::Value;
 
-use super::{Counters, Health, Standing, number};
+use super::{Counters, Health, Standing, number, pods};
 
 pub(super) fn health(object: &Value) -> Health {
     let counters = Counters {
-        desired: number(object, "/status/desiredNumberScheduled"),
-        total: number(object, "/status/currentNumberScheduled"),
-        updated: number(object, "/status/updatedNumberScheduled"),
-        ready: number(object, "/status/numberReady"),
-        available: number(object, "/status/numberAvailable"),
+        desired: pods(object, "/status/desiredNumberScheduled"),
+        total: pods(object, "/status/currentNumberScheduled"),
+        updated: pods(object, "/status/updatedNumberScheduled"),
+        ready: pods(object, "/status/numberReady"),
+        available: pods(object, "/status/numberAvailable"),
     };
     let Counters { desired, updated, available, .. } = counters;
     let on_delete = object["spec"]["updateStrategy"]["type"] == "OnDelete";

@@ -2,16 +2,16 @@
 
 use serde_json::Value;
 
-use super::{Counters, Failure, Health, Standing, condition, failure, number, text};
+use super::{Counters, Failure, Health, Standing, condition, failure, number, pod_count, pods, text};
 
 pub(super) fn health(object: &Value) -> Health {
-    let desired = object["spec"]["replicas"].as_i64().unwrap_or(1);
+    let desired = pod_count(&object["spec"]["replicas"]).unwrap_or(1);
     let counters = Counters {
         desired,
-        total: number(object, "/status/replicas"),
-        updated: number(object, "/status/updatedReplicas"),
-        ready: number(object, "/status/readyReplicas"),
-        available: number(object, "/status/availableReplicas"),
+        total: pods(object, "/status/replicas"),
+        updated: pods(object, "/status/updatedReplicas"),
+        ready: pods(object, "/status/readyReplicas"),
+        available: pods(object, "/status/availableReplicas"),
     };
     let failure = deadline_exceeded(object);
     let standing = standing(object, &counters, failure.is_some());

@@ -2,16 +2,16 @@
 
 use serde_json::Value;
 
-use super::{Counters, Health, Standing, condition, failure, number, text};
+use super::{Counters, Health, Standing, condition, failure, pod_count, pods, text};
 
 pub(super) fn health(object: &Value) -> Health {
-    let desired = object["spec"]["completions"].as_i64().unwrap_or(1);
+    let desired = pod_count(&object["spec"]["completions"]).unwrap_or(1);
     let counters = Counters {
         desired,
-        total: number(object, "/status/active") + number(object, "/status/succeeded"),
-        updated: number(object, "/status/succeeded"),
-        ready: number(object, "/status/ready"),
-        available: number(object, "/status/succeeded"),
+        total: pods(object, "/status/active") + pods(object, "/status/succeeded"),
+        updated: pods(object, "/status/succeeded"),
+        ready: pods(object, "/status/ready"),
+        available: pods(object, "/status/succeeded"),
     };
     let is = |kind: &str| condition(object, kind).filter(|condition| condition["status"] == "True");
     let failed = is("Failed")

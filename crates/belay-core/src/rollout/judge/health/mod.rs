@@ -174,6 +174,17 @@ fn number(object: &Value, path: &str) -> i64 {
     object.pointer(path).and_then(Value::as_i64).unwrap_or_default()
 }
 
+/// Returns a number of pods, which Kubernetes keeps in 32 bits: a live object may say any other, and numbers of pods are
+/// added and subtracted.
+pub(in crate::rollout) fn pod_count(said: &Value) -> Option<i64> {
+    said.as_i64().map(|count| count.clamp(0, i64::from(i32::MAX)))
+}
+
+/// Returns the number of pods at a path; 0 where there is none.
+fn pods(object: &Value, path: &str) -> i64 {
+    object.pointer(path).and_then(pod_count).unwrap_or_default()
+}
+
 fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
 }
@@ -197,4 +208,45 @@ fn failure(condition: &Value, code: &str, message: String) -> Failure {
     let at =
         ["lastUpdateTime", "lastTransitionTime"].iter().map(|field| text(condition, field)).find(|at| !at.is_empty());
     Failure { reason: Reason::new(code.into(), message), mark: format!("{code} {}", at.unwrap_or_default()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// The numbers of a live object; a program with checks of its arithmetic ends where they are too large.
+    #[test]
+    fn numbers_of_pods_are_those_that_kubernetes_can_have() {
+        const SAID: [i64; 6] = [i64::MIN, -1, 0, 1, 1 << 40, i64::MAX];
+        const MOST: i64 = 1 << 32;
+        let kinds = [
+            ("apps", "Deployment"),
+            ("apps", "StatefulSet"),
+            ("apps", "DaemonSet"),
+            ("batch", "Job"),
+            ("", "ReplicationController"),
+        ];
+        for (group, kind) in kinds {
+            let key =
+                ObjectKey { group: group.to_owned(), kind: kind.to_owned(), namespace: None, name: "web".to_owned() };
+            let mut best = Counters::default();
+            for (wanted, said, other) in
+                SAID.iter().flat_map(|a| SAID.iter().flat_map(move |b| SAID.iter().map(move |c| (a, b, c))))
+            {
+                let live = json!({
+                    "spec": {"replicas": wanted, "completions": wanted, "updateStrategy": {"rollingUpdate": {"partition": other}}},
+                    "status": {"replicas": said, "updatedReplicas": other, "readyReplicas": said, "availableReplicas": wanted,
+                        "desiredNumberScheduled": wanted, "currentNumberScheduled": said, "updatedNumberScheduled": other,
+                        "numberReady": said, "numberAvailable": wanted, "active": said, "succeeded": said, "ready": other}});
+                let counters = health(&key, &live).unwrap().counters;
+                let Counters { desired, total, updated, ready, available } = counters;
+                for number in [desired, total, updated, ready, available] {
+                    assert!((0..=MOST).contains(&number), "{kind}: {counters:?}");
+                }
+                let _ = counters.progressed_since(&best);
+                best = counters.best_of(&best);
+            }
+        }
+    }
 }

@@ -2,17 +2,17 @@
 
 use serde_json::Value;
 
-use super::{Counters, Health, Standing, condition, number, text};
+use super::{Counters, Health, Standing, condition, number, pod_count, pods, text};
 
 pub(super) fn health(object: &Value) -> Health {
-    let desired = object["spec"]["replicas"].as_i64().unwrap_or(1);
-    let total = number(object, "/status/replicas");
+    let desired = pod_count(&object["spec"]["replicas"]).unwrap_or(1);
+    let total = pods(object, "/status/replicas");
     let counters = Counters {
         desired,
         total,
         updated: total,
-        ready: number(object, "/status/readyReplicas"),
-        available: number(object, "/status/availableReplicas"),
+        ready: pods(object, "/status/readyReplicas"),
+        available: pods(object, "/status/availableReplicas"),
     };
     let complete = total == desired && counters.available >= desired;
     let message = match condition(object, "ReplicaFailure").filter(|failing| failing["status"] == "True") {

@@ -2,16 +2,16 @@
 
 use serde_json::Value;
 
-use super::{Counters, Health, Standing, number};
+use super::{Counters, Health, Standing, number, pod_count, pods};
 
 pub(super) fn health(object: &Value) -> Health {
-    let desired = object["spec"]["replicas"].as_i64().unwrap_or(1);
+    let desired = pod_count(&object["spec"]["replicas"]).unwrap_or(1);
     let counters = Counters {
         desired,
-        total: number(object, "/status/replicas"),
-        updated: number(object, "/status/updatedReplicas"),
-        ready: number(object, "/status/readyReplicas"),
-        available: number(object, "/status/availableReplicas"),
+        total: pods(object, "/status/replicas"),
+        updated: pods(object, "/status/updatedReplicas"),
+        ready: pods(object, "/status/readyReplicas"),
+        available: pods(object, "/status/availableReplicas"),
     };
     let standing = if complete(object, &counters) { Standing::Complete } else { Standing::Moving };
     let message = match (&standing, on_delete(object)) {
@@ -47,7 +47,7 @@ fn on_delete(object: &Value) -> bool {
 
 /// Returns how many pods are to be updated: those below the partition keep their revision.
 fn to_update(object: &Value, desired: i64) -> i64 {
-    (desired - number(object, "/spec/updateStrategy/rollingUpdate/partition")).max(0)
+    (desired - pods(object, "/spec/updateStrategy/rollingUpdate/partition")).max(0)
 }
 
 fn complete(object: &Value, counters: &Counters) -> bool {
