@@ -248,6 +248,11 @@ pub(super) fn refusal(purpose: Purpose<'_>, code: u16, body: &[u8]) -> ClusterEr
             let seconds = details["retryAfterSeconds"].as_u64().and_then(|seconds| seconds.try_into().ok());
             ClusterError::Away { what, message, retry_after_seconds: seconds, because: AwayCause::Busy }
         }
+        // A page of a proxy says nothing about the object.
+        _ if status["kind"] != "Status" && status["reason"].is_null() => {
+            let message = format!("{message}, with an answer that is not the API server's");
+            ClusterError::Away { what, message, retry_after_seconds: None, because: AwayCause::Busy }
+        }
         _ => ClusterError::Refused(refused(purpose, code, reason, message, details)),
     }
 }
@@ -306,6 +311,8 @@ mod tests {
     const PURPOSE: Purpose<'static> = Purpose { what: "apply Deployment shop/web", secret: false };
 
     fn sorted(code: u16, status: &Value) -> ClusterError {
+        let mut status = status.clone();
+        status["kind"] = json!("Status");
         refusal(PURPOSE, code, status.to_string().as_bytes())
     }
 
@@ -371,6 +378,18 @@ mod tests {
 
     fn refusal_of(code: u16, body: &[u8]) -> ClusterError {
         refusal(PURPOSE, code, body)
+    }
+
+    #[test]
+    fn an_answer_that_is_not_the_api_servers_refuses_nothing() {
+        let status = json!({"kind": "Status", "reason": "Invalid", "message": "spec: Required value"}).to_string();
+        for code in [101, 400, 409, 413, 418, 422, 431, 999] {
+            assert!(matches!(refusal_of(code, status.as_bytes()), ClusterError::Refused(_)), "{code}");
+            for body in ["", "<html>Request Header Or Cookie Too Large</html>", "[]", "{\"error\":\"no\"}"] {
+                let error = refusal_of(code, body.as_bytes());
+                assert!(matches!(error, ClusterError::Away { because: AwayCause::Busy, .. }), "{code} {body}: {error}");
+            }
+        }
     }
 
     #[test]

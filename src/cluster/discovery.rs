@@ -8,6 +8,10 @@ use super::{Cluster, ClusterError};
 /// All kinds of all groups in one answer, if the server can do that; else the groups alone.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 
+/// The bytes of the kinds that are kept. A tool gets them as arguments, of which Linux takes 2 MiB; with more of them the versions
+/// of the groups are kept, without kinds.
+const KINDS: usize = 1 << 20;
+
 /// The facts that a cluster gives about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Discovered {
@@ -28,8 +32,9 @@ impl Cluster {
         let mut api_versions = Vec::new();
         for path in ["/api", "/apis"] {
             let text = self.call_text(purpose, get_as(path, AGGREGATED)).await?;
-            match serde_json::from_str::<DiscoveryAnswer>(&text) {
-                Ok(answer) => api_versions.extend(answer.api_versions()),
+            let answer = serde_json::from_str::<DiscoveryAnswer>(&text).map_err(|error| error.to_string());
+            match answer.and_then(DiscoveryAnswer::api_versions) {
+                Ok(versions) => api_versions.extend(versions),
                 Err(error) => {
                     let unreadable = format!("the answer of {path} names no kinds: {error}");
                     return Err(self.blame(ClusterError::away(purpose.what, unreadable)).await);
@@ -101,21 +106,35 @@ struct GroupVersion {
 }
 
 impl DiscoveryAnswer {
-    /// Returns the versions, and the kinds as far as they are named.
-    fn api_versions(self) -> Vec<String> {
-        let mut found = Vec::new();
+    /// Returns the versions, and the kinds as far as they are named and there is room for them.
+    ///
+    /// # Errors
+    /// The versions alone are too many.
+    fn api_versions(self) -> Result<Vec<String>, String> {
+        let (mut found, mut kinds_of) = (Vec::new(), Vec::new());
         for AggregatedGroup { metadata: GroupName { name }, versions } in self.items.into_iter().flatten() {
             for AggregatedVersion { version, resources } in versions.into_iter().flatten() {
                 let of_group = if name.is_empty() { version } else { format!("{name}/{version}") };
                 let kinds = resources.into_iter().flatten().filter_map(|one| one.response_kind).map(|named| named.kind);
-                found.extend(kinds.filter(|kind| !kind.is_empty()).map(|kind| format!("{of_group}/{kind}")));
+                kinds_of.push((of_group.clone(), kinds.filter(|kind| !kind.is_empty()).collect::<Vec<String>>()));
                 found.push(of_group);
             }
         }
         let versions = self.groups.into_iter().flatten().flat_map(|group| group.versions.into_iter().flatten());
         found.extend(versions.map(|version| version.group_version));
         found.extend(self.versions.into_iter().flatten());
-        found
+        let length = |words: &[String]| words.iter().map(String::len).sum::<usize>();
+        if length(&found) > KINDS {
+            return Err(format!("its versions have more than {} MiB", KINDS >> 20));
+        }
+        let whole = kinds_of.iter().map(|(of_group, kinds)| (of_group.len() + 1) * kinds.len() + length(kinds));
+        if length(&found) + whole.sum::<usize>() <= KINDS {
+            let named = |(of_group, kinds): (String, Vec<String>)| {
+                kinds.into_iter().map(move |kind| format!("{of_group}/{kind}"))
+            };
+            found.extend(kinds_of.into_iter().flat_map(named));
+        }
+        Ok(found)
     }
 }
 
@@ -125,7 +144,9 @@ mod tests {
     use serde_json::json;
 
     fn api_versions(answer: &serde_json::Value) -> Vec<String> {
-        serde_json::from_str::<DiscoveryAnswer>(&answer.to_string()).unwrap().api_versions()
+        let mut found = serde_json::from_str::<DiscoveryAnswer>(&answer.to_string()).unwrap().api_versions().unwrap();
+        found.sort();
+        found
     }
 
     #[test]
@@ -141,7 +162,7 @@ mod tests {
             {"metadata": {"name": "metrics.k8s.io"}, "versions": [{"version": "v1beta1", "freshness": "Stale"}]},
             {"metadata": {"name": "empty"}, "versions": null},
         ]});
-        assert_eq!(api_versions(&aggregated), ["apps/v1/Deployment", "apps/v1", "v1", "metrics.k8s.io/v1beta1"]);
+        assert_eq!(api_versions(&aggregated), ["apps/v1", "apps/v1/Deployment", "metrics.k8s.io/v1beta1", "v1"]);
         let groups = json!({"groups": [
             {"name": "apps", "versions": [{"groupVersion": "apps/v1", "version": "v1"}]},
             {"name": "empty", "versions": null},
@@ -149,5 +170,21 @@ mod tests {
         assert_eq!(api_versions(&groups), ["apps/v1"]);
         assert_eq!(api_versions(&json!({"kind": "APIVersions", "versions": ["v1"]})), ["v1"]);
         assert_eq!(api_versions(&json!({"kind": "APIGroupList", "groups": null})), Vec::<String>::new());
+    }
+
+    /// The name of a group counts for each kind of it: an answer of 4 MB names 2 GB.
+    #[test]
+    fn very_many_kinds_are_left_out_and_very_many_versions_refused() {
+        let answer = |group: &str, kinds: usize, versions: usize| {
+            let resources: Vec<_> =
+                (0..kinds).map(|at| json!({"responseKind": {"kind": format!("Kind{at}")}})).collect();
+            let version = |at: usize| json!({"version": format!("v{at}"), "resources": resources});
+            let versions: Vec<_> = (0..versions).map(version).collect();
+            let answer = json!({"items": [{"metadata": {"name": group}, "versions": versions}]}).to_string();
+            serde_json::from_str::<DiscoveryAnswer>(&answer).unwrap().api_versions()
+        };
+        assert_eq!(answer("ec2.aws.upbound.io", 3_000, 2).unwrap().len(), 6_002);
+        assert_eq!(answer(&"g".repeat(20_000), 1_000, 1).unwrap().len(), 1, "the version without its kinds");
+        assert!(answer(&"g".repeat(20_000), 0, 100).unwrap_err().contains("1 MiB"));
     }
 }

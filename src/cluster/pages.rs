@@ -18,9 +18,10 @@ const PAGE: usize = 500;
 /// How many bytes a page may have. One that has more is given up, and asked for again with fewer objects.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// How many objects a list has at most: a server that always names a next page would never end. A page counts for as many as
-/// [`PAGE_COUNTS`] at least.
-pub(super) const LIST: usize = 1_000_000;
+/// [`PAGE_COUNTS`] at least, and one without any object, which no API server sends before the last, for [`EMPTY_COUNTS`].
+const LIST: usize = 1_000_000;
 const PAGE_COUNTS: usize = 100;
+const EMPTY_COUNTS: usize = 20_000;
 /// The most bytes of the objects of a list that are all kept until its end.
 const LIST_BYTES: usize = 128 << 20;
 /// The cost of a request besides its answer, in bytes of an answer: the saving of a list over reading one by one.
@@ -131,7 +132,7 @@ impl<'a> Pages<'a> {
                     }
                     self.token.clone_from(&page.token);
                     self.over = page.token.is_empty();
-                    self.seen += page.items.max(PAGE_COUNTS);
+                    self.seen += if page.items == 0 { EMPTY_COUNTS } else { page.items.max(PAGE_COUNTS) };
                     if self.seen > LIST && !self.over {
                         let what = format!("list {}", self.listing.served.path(self.listing.namespace, ""));
                         let error = ClusterError::away(what, format!("it has no end: more than {LIST} objects"));
@@ -388,7 +389,11 @@ mod tests {
     async fn a_list_that_never_ends_is_given_up() {
         let served = config_maps();
         let item = "{\"metadata\":{\"name\":\"a\",\"namespace\":\"b\"}}";
-        for (items, most) in [(String::new(), LIST / PAGE_COUNTS), (vec![item; PAGE].join(","), LIST / PAGE)] {
+        for (items, most) in [
+            (String::new(), LIST / EMPTY_COUNTS),
+            (item.to_owned(), LIST / PAGE_COUNTS),
+            (vec![item; PAGE].join(","), LIST / PAGE),
+        ] {
             let (cluster, asked) = endless(&items);
             let mut pages = Pages::new(Listing {
                 served: &served,

@@ -16,7 +16,7 @@ use belay_core::manifest::Compact;
 use belay_core::rollout::health::wrong_pods;
 use belay_core::rollout::{
     Baseline, Counters, FailFast, Judge, Judgement, Observation, Outcome, Reason, StepKind, Verdict, Waiting,
-    WaitingOn, health, marks, template,
+    WaitingOn, marks, template,
 };
 
 /// The delay before events that fell due meanwhile are handled.
@@ -196,7 +196,7 @@ impl<'a> HealthMonitor<'a> {
         if self.judge.is_of_another(&live) {
             return Look::Ended(MonitorEnd::Gone);
         }
-        if let Some(why) = marks::annotation(&live, marks::SUSPEND) {
+        if let Some(why) = marks::suspension(&live) {
             return Look::Ended(MonitorEnd::Suspended(why.to_owned()));
         }
         let is_from_before = self.judge.is_from_before(&live);

@@ -102,7 +102,7 @@ pub async fn plan_leaving(cluster: &Cluster, leaving: Leaving<'_>) -> Result<Lea
     let left = left_out(cluster, &leaving).await?;
     let may_go = |live: &Value, key: &ObjectKey| {
         prunable(key, live, &leaving.config.name, cluster.default_namespace()) == Prunable::Yes
-            && marks::annotation(live, marks::SUSPEND).is_none()
+            && marks::suspension(live).is_none()
     };
     let going: Vec<ObjectKey> =
         left.iter().filter(|(key, _, live)| may_go(live, key)).map(|(key, ..)| key.clone()).collect();
@@ -123,7 +123,7 @@ pub async fn plan_leaving(cluster: &Cluster, leaving: Leaving<'_>) -> Result<Lea
         }),
     };
     let step = |key: &ObjectKey, live: &Value| {
-        if let Some(why) = marks::annotation(live, marks::SUSPEND) {
+        if let Some(why) = marks::suspension(live) {
             return PlanStep::Suspended(why.to_owned());
         }
         let stays = match prunable(key, live, &leaving.config.name, cluster.default_namespace()) {

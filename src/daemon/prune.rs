@@ -79,7 +79,7 @@ async fn deletions(context: &Arc<Context>, mut candidates: Candidates) -> PruneP
         let is_new = candidates.new.contains(&key);
         let writer = newest_other_manager(&live);
         let leaves = |step| PlannedDeletion { candidate, served: Some(served.clone()), step, writer };
-        if let Some(why) = marks::annotation(&live, marks::SUSPEND) {
+        if let Some(why) = marks::suspension(&live) {
             suspended.push(served.clone());
             if is_new {
                 prepared.push(leaves(PlanStep::Suspended(why.to_owned())));

@@ -57,7 +57,7 @@ pub(super) async fn suspended(work: &RolloutTask) -> String {
     let mut live = work.live.clone();
     loop {
         let seen = live.borrow_and_update().clone();
-        if let Some(why) = seen.and_then(|seen| marks::annotation(&seen.read(), marks::SUSPEND).map(str::to_owned)) {
+        if let Some(why) = seen.and_then(|seen| marks::suspension(&seen.read()).map(str::to_owned)) {
             return why;
         }
         if live.changed().await.is_err() {

@@ -130,7 +130,7 @@ impl RolloutTask {
     /// Returns why somebody has asked to leave it alone since it was planned, as far as the watch has reported.
     pub(super) fn suspension(&self) -> Option<String> {
         let live = self.live.borrow().clone()?.read();
-        marks::annotation(&live, marks::SUSPEND).map(str::to_owned)
+        marks::suspension(&live).map(str::to_owned)
     }
 
     pub(super) fn log_end(&self, outcome: Outcome, reason: Option<&Reason>) {

@@ -121,7 +121,7 @@ impl Source {
 
     /// Notes that somebody has asked to leave an object alone, or to take it up again.
     pub(super) fn note_suspension(&self, key: &ObjectKey, live: &Value) {
-        let Some(why) = marks::annotation(live, marks::SUSPEND) else {
+        let Some(why) = marks::suspension(live) else {
             let suspended =
                 |source: &SourceStatus| source.ended.get(key).map(|one| one.state) == Some(ObjectState::Suspended);
             if self.context.status.read(suspended).unwrap_or_default() {

@@ -43,7 +43,7 @@ impl LiveWorkload {
         LiveWorkload {
             commit: marks::annotation(live, marks::COMMIT).and_then(|commit| commit.parse().ok()),
             hold: Hold::on(live).filter(holds).map(Box::new),
-            suspended: marks::annotation(live, marks::SUSPEND).map(str::to_owned),
+            suspended: marks::suspension(live).map(str::to_owned),
             standing,
             counters: health.as_ref().map(|health| health.counters).unwrap_or_default(),
             message: health.as_ref().map(|health| health.message.clone()).unwrap_or_default(),

@@ -61,6 +61,17 @@ pub fn annotation<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
     object["metadata"]["annotations"].get(name)?.as_str()
 }
 
+/// The most characters that are kept of the reason for a suspension.
+const SUSPENSION_LIMIT: usize = 200;
+
+/// Returns the reason for which belay is asked to leave an object alone, or its beginning; `None` if it is not.
+#[must_use]
+pub fn suspension(object: &Value) -> Option<&str> {
+    let why = annotation(object, SUSPEND)?;
+    let end = why.char_indices().nth(SUSPENSION_LIMIT).map_or(why.len(), |(end, _)| end);
+    why.get(..end)
+}
+
 /// Returns the JSON value of an object's annotation. A text that says something else (somebody wrote it by hand) says
 /// nothing.
 #[must_use]

@@ -81,7 +81,7 @@ struct Counts {
 impl Counts {
     /// Returns the counts in a ReplicaSet's status.
     fn told(keeper: &Value) -> Counts {
-        let number = |path: &str| keeper.pointer(path).and_then(Value::as_i64).unwrap_or_default();
+        let number = |path: &str| keeper.pointer(path).and_then(pod_count).unwrap_or_default();
         Counts {
             desired: number("/spec/replicas"),
             total: number("/status/replicas"),

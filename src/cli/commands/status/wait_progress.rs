@@ -203,7 +203,7 @@ fn waits_for_somebody(key: &ObjectKey, live: &Value) -> Option<String> {
     if let Some(why) = namespace_stays(live).filter(|_| key.kind == "Namespace") {
         return Some(format!("is being deleted, and stays: {why}"));
     }
-    if let Some(why) = marks::annotation(live, marks::SUSPEND) {
+    if let Some(why) = marks::suspension(live) {
         return Some(format!("is suspended: {why} (belay resume-sync takes it up again)"));
     }
     if live["spec"]["suspend"] == true && is_suspended_by_manifest(live) {

@@ -169,7 +169,7 @@ pub fn intent(
         |hold: &Hold| !let_go && hold.keeps(&wanted.hash, wanted.config.as_deref()) && hold.keeps_companions(&hash);
     let kept = kept.filter(|kept| live.is_none_or(|live| kept.is_lost_on(live)) && keeps(&kept.hold));
     let Some(live) = live else {
-        if let Some(why) = marks::annotation(&manifest, marks::SUSPEND) {
+        if let Some(why) = marks::suspension(&manifest) {
             return Intent::Leave(PlanStep::Suspended(why.to_owned()));
         }
         if let Some(kept) = kept {
@@ -177,7 +177,7 @@ pub fn intent(
         }
         return Intent::Make(body(&manifest, source, &new_marks(wanted), None));
     };
-    let suspended = marks::annotation(live, marks::SUSPEND).or_else(|| marks::annotation(&manifest, marks::SUSPEND));
+    let suspended = marks::suspension(live).or_else(|| marks::suspension(&manifest));
     if let Some(why) = suspended {
         return Intent::Leave(PlanStep::Suspended(why.to_owned()));
     }

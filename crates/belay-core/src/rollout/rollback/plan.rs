@@ -130,7 +130,7 @@ impl Rollback {
 pub fn plan(facts: &RollbackFacts<'_>) -> Planning {
     let reason = || facts.reason.clone();
     let live = facts.live;
-    if let Some(why) = marks::annotation(live, marks::SUSPEND) {
+    if let Some(why) = marks::suspension(live) {
         return Planning::Made(RollbackPlan::Suspended(why.to_owned()));
     }
     let is_held = Hold::on(live).is_some_and(|hold| hold.keeps(&facts.wanted.hash, facts.wanted.config.as_deref()));
