@@ -10,6 +10,13 @@ use super::super::run::{ActorPeriod, Run};
 
 /// The time in which a look at the pods of a workload asks all that it asks, in milliseconds.
 const LOOK: u64 = 5000;
+/// The time in which a search through all kinds asks all that it asks, in milliseconds.
+const SEARCH: u64 = 5000;
+/// The waits before objects that have left the repository are searched for again, as a kind could not be listed.
+const SEARCH_AGAIN: [u64; 6] = [30_000, 60_000, 120_000, 240_000, 480_000, 600_000];
+/// The words of the log when such a search has failed.
+const SEARCH_FAILED: [&str; 2] =
+    ["prune_candidates: could not be listed: ", "prune_candidates: failed to ask which kinds "];
 
 /// Checks that nothing is asked when all is well and still.
 pub fn asks_nothing(run: &Run, findings: &mut Findings) {
@@ -34,6 +41,7 @@ pub fn asks_nothing(run: &Run, findings: &mut Findings) {
     };
     let asked = run.wire.iter().filter(|exchange| !is_lease(&exchange.path));
     let late = asked.filter(|exchange| exchange.begun > rests && !is_look(exchange) && !ends_dispute(exchange));
+    let late = late.filter(|exchange| !searches_again(run, exchange));
     let late: Vec<String> =
         late.map(|exchange| format!("{} {} at {}", exchange.method, exchange.path, exchange.begun)).collect();
     findings.demand(late.is_empty(), || format!("all was still at {}, and then: {late:?}", run.still));
@@ -60,6 +68,28 @@ fn ends_of_disputes(run: &Run) -> BTreeMap<Key, u64> {
         Some((acting.key.clone(), last + 4 * (last - before) + 1000))
     };
     run.acting(Actor::Controller).filter_map(end).collect()
+}
+
+/// Returns true for a request of a search for objects that have left the repository, if the search before it has failed and
+/// its wait is over just now.
+fn searches_again(run: &Run, asked: &Exchange) -> bool {
+    let life = &run.lives[asked.process];
+    let lived = |at: u64| life.from <= at && at <= asked.begun;
+    ["shop", "side"].iter().any(|source| {
+        let lists = format!("labelSelector=belay.dev%2Fsource%3D{source}&");
+        let is_list = |asked: &Exchange| asked.path.contains(&lists) && !asked.path.contains("watch=true");
+        let asks = asked.method == "GET" && (["/api", "/apis"].contains(&asked.path.as_str()) || is_list(asked));
+        let span = format!("source{{name=\"{source}\"}}");
+        let is_failure = |line: &str| line.contains(&span) && SEARCH_FAILED.iter().any(|words| line.contains(words));
+        let failed = run.log.iter().filter(|(at, line)| lived(*at) && is_failure(line)).map(|(at, _)| *at).max();
+        asks && failed.is_some_and(|failed| {
+            // Other kinds may have been listed after the one that could not be.
+            let lists = run.wire.iter().filter(|one| one.process == asked.process && is_list(one));
+            let lists = lists.filter(|one| one.begun <= failed + SEARCH);
+            let ended = lists.filter_map(|one| one.heard.or(one.given_up)).max().unwrap_or_default().max(failed);
+            SEARCH_AGAIN.iter().any(|wait| (ended + wait..ended + wait + SEARCH).contains(&asked.begun))
+        })
+    })
 }
 
 /// Returns when belay began to look at workloads that fell ill after all was still: at most twice after each change of one.
