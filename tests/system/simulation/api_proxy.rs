@@ -23,7 +23,7 @@ use super::fault_rates::{FaultRates, Fortune};
 use super::findings::{
     after, hold, is_crashing, is_unwell, is_workload, key_of_path, path_of, pod_template, template, version,
 };
-use super::history_rows::{HistoryRows, Open};
+use super::history_rows::{HistoryRows, Open, Verdict, verdicts};
 use super::run::WatchReport;
 use super::watching;
 use crate::support::daemon::EPOCH;
@@ -56,6 +56,8 @@ pub struct Exchange {
     pub done: Option<(u16, Value)>,
     /// For a write: the open records of its object in belay's own books when it was made.
     pub open: Vec<Open>,
+    /// For a write: the verdicts in belay's own books when it was made.
+    pub verdicts: Vec<Verdict>,
     /// For an apply that says what it comes after: the open records of that.
     pub ahead: Vec<Open>,
     /// For an apply of a workload: its template until then, if a pod of it crashes again and again.
@@ -362,6 +364,7 @@ impl ApiProxy {
         let key = key_of_path(&path).filter(|_| is_write);
         let open = key.as_ref().map(|key| books_of(&process.state, key)).unwrap_or_default();
         let body: Value = serde_json::from_slice(bytes).unwrap_or_default();
+        let verdicts = if is_write { verdicts(&process.state) } else { Vec::new() };
         let ahead = key.and_then(|_| after(&body)).map(|key| books_of(&process.state, &key)).unwrap_or_default();
         let exchange = Exchange {
             process: process.number,
@@ -376,6 +379,7 @@ impl ApiProxy {
             code: None,
             done: None,
             open,
+            verdicts,
             ahead,
             crashing: None,
         };

@@ -100,6 +100,12 @@ pub enum Wrong {
     BlamesTheCommit,
     /// It writes a hold again that a person has taken off.
     HoldsAgain,
+    /// It says of a way back that has ended that it has failed.
+    ChangesItsVerdict,
+    /// It charges deletions to the commit that brought the object.
+    ChargesAnother,
+    /// It goes back to a version that was never there.
+    GoesBackAnywhere,
 }
 
 /// The annotation that [`Wrong::JumpsTheQueue`] reads in the place of the manifests' `belay.dev/after`.
@@ -107,7 +113,7 @@ const UNSEEN: &str = "example.com/after";
 
 impl Wrong {
     /// Every bug, and the checker that must find it.
-    pub const ALL: [(Wrong, &'static str); 38] = [
+    pub const ALL: [(Wrong, &'static str); 41] = [
         (Wrong::SkipsTheHold, "ends-as-it-must"),
         (Wrong::HoldsNothing, "ends-as-it-must"),
         (Wrong::ForgetsTheGeneration, "follows-the-pods"),
@@ -146,6 +152,9 @@ impl Wrong {
         (Wrong::GoesOnWithoutBooks, "one-record"),
         (Wrong::BlamesTheCommit, "follows-the-pods"),
         (Wrong::HoldsAgain, "retries-count"),
+        (Wrong::ChangesItsVerdict, "verdicts-stay"),
+        (Wrong::ChargesAnother, "deletions-are-charged"),
+        (Wrong::GoesBackAnywhere, "goes-back-to-what-ran"),
     ];
 
     /// Returns true when a scenario has the subject of the bug: all others are not worth their time.
@@ -172,6 +181,7 @@ impl Wrong {
                 has_event(scenario, |event| matches!(event, Event::PartStops(Part::Controllers, _)))
             }
             Wrong::HoldsAgain => has_event(scenario, |event| matches!(event, Event::Hand(_, Hand::Retry))),
+            Wrong::ChargesAnother => scenario.style.prune && has_event(scenario, takes_away),
             Wrong::StopsTheNeighbour => scenario.style.second == Some(Order::Apart),
             _ => true,
         }
@@ -248,6 +258,13 @@ impl Bug {
             Wrong::LosesTheEnvironment if parts.method == Method::PATCH => rewrite(body, |sent| {
                 if let Some(app) = sent.pointer_mut("/spec/template/spec/containers/0").and_then(Value::as_object_mut) {
                     app.remove("env");
+                }
+            }),
+            Wrong::GoesBackAnywhere if parts.method == Method::PATCH => rewrite(body, |sent| {
+                if hold(sent).is_some()
+                    && let Some(app) = sent.pointer_mut("/spec/template/spec/containers/0")
+                {
+                    app["image"] = json!("registry.example.com/web:v999-fine");
                 }
             }),
             Wrong::LosesTheHolds if parts.method == Method::PATCH && !path.contains("dryRun") => {
@@ -428,6 +445,11 @@ impl Bug {
             Wrong::ForgetsTheFailure => {
                 "UPDATE records SET outcome = 'superseded' WHERE outcome = 'failed' AND message LIKE '%on the way back'"
             }
+            Wrong::ChangesItsVerdict => "UPDATE records SET outcome = 'rollback-failed' WHERE outcome = 'rolled-back'",
+            Wrong::ChargesAnother => {
+                "UPDATE records SET \"commit\" = (SELECT head FROM plans WHERE head <> '' ORDER BY number LIMIT 1) WHERE outcome = \
+                 'pruned'"
+            }
             Wrong::SwallowsComplaints => "DELETE FROM complaints",
             Wrong::PlansAfterwards => {
                 "UPDATE records SET started = '2030-01-01T00:00:00.000Z' WHERE number = (SELECT min(record) FROM steps WHERE \
@@ -504,6 +526,11 @@ fn has_event(scenario: &Scenario, is_it: fn(&Event) -> bool) -> bool {
 /// Returns true if a scenario has such an actor.
 fn has_actor(scenario: &Scenario, wanted: Actor) -> bool {
     scenario.events.iter().any(|timed| matches!(timed.what, Event::Actor(_, actor, _) if actor == wanted))
+}
+
+/// Returns true when a commit takes a workload away.
+fn takes_away(event: &Event) -> bool {
+    matches!(event, Event::Push(edits) if edits.iter().any(|edit| matches!(edit, Edit::Remove(_) | Edit::Rename(_))))
 }
 
 /// Returns true when a commit has an image whose pods stop being healthy.

@@ -56,6 +56,14 @@ pub struct Open {
     pub step: String,
 }
 
+/// The verdict on a record that has ended, as it stands at the moment of a write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    pub number: i64,
+    pub trigger: String,
+    pub outcome: String,
+}
+
 impl HistoryRows {
     /// Reads the file in a state folder; nothing if there is none.
     pub fn read(state: &Path) -> HistoryRows {
@@ -107,6 +115,13 @@ impl HistoryRows {
             Ok(Open { number, plan, commit, trigger: row.get(3)?, outcome: row.get(4)?, step: row.get(5)? })
         })
     }
+}
+
+/// Returns the verdicts on all records that have ended, at this moment.
+pub fn verdicts(state: &Path) -> Vec<Verdict> {
+    let Some(connection) = open(state) else { return Vec::new() };
+    let sql = "SELECT number, \"trigger\", outcome FROM records WHERE ended IS NOT NULL ORDER BY number";
+    all(&connection, sql, |row| Ok(Verdict { number: row.get(0)?, trigger: row.get(1)?, outcome: row.get(2)? }))
 }
 
 fn open(state: &Path) -> Option<Connection> {

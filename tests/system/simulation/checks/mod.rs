@@ -9,6 +9,7 @@ mod order;
 mod pods;
 mod second_source;
 mod states;
+mod verdicts;
 mod writing;
 
 use super::findings::Finding;
@@ -17,7 +18,7 @@ use super::run::Run;
 type Check = fn(&Run) -> Vec<Finding>;
 
 /// Every checker.
-const CHECKS: [Check; 30] = [
+const CHECKS: [Check; 33] = [
     pods::follows_the_pods,
     pods::keeps_the_evidence,
     writing::only_its_own,
@@ -32,6 +33,9 @@ const CHECKS: [Check; 30] = [
     history_rows::plan_before_write,
     history_rows::errors_point,
     history_rows::failures_stay,
+    verdicts::verdicts_stay,
+    verdicts::deletions_are_charged,
+    verdicts::goes_back_to_what_ran,
     ending::history_by_commit,
     ending::ends_as_it_must,
     limits::bounded,
