@@ -268,7 +268,19 @@ impl RolloutTask {
         dispute.wait = WAITS.wait_number(number);
         let wait = dispute.wait;
         self.context.disagree(&self.planned.wanted.key, Some(&Dispute { times, ..dispute.clone() }));
+        self.publish_wait(wait);
         self.unless_cancelled(tokio::time::sleep(wait)).await
+    }
+
+    /// Publishes that it is applied again later. No deadline counts until then, and what was seen of pods last is not of this
+    /// manifest's any more.
+    fn publish_wait(&self, wait: Duration) {
+        let message = format!("waits {} s before it is applied again: somebody else keeps changing it", wait.as_secs());
+        self.context.status.change(|source| {
+            let Some(way) = source.under_way.get_mut(&self.planned.wanted.key) else { return false };
+            (way.until, way.wrong, way.message) = (None, None, message);
+            true
+        });
     }
 
     async fn complete(&mut self, live: Arc<Value>) -> Result<Outcome, Cancelled> {

@@ -73,6 +73,35 @@ async fn a_rollout_that_another_program_keeps_overwriting_is_begun_again_ever_la
     assert_eq!(world.record(&second, "Deployment default/web").outcome, Outcome::Complete);
 }
 
+/// Its deadline is of the rollout; while belay waits before it applies the manifest again, none counts.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_past_its_deadline_while_it_waits_for_another_program() {
+    let mut world = World::embedded().await;
+    let manifest =
+        |image: &str| deployment("web", image, "").replace("progressDeadlineSeconds: 30", "progressDeadlineSeconds: 8");
+    assert!(manifest("web:1").contains("progressDeadlineSeconds: 8"), "{}", manifest("web:1"));
+    let first = world.push("web.yaml", &manifest("web:1"), "First version");
+    world.start();
+    world.through(&first).await;
+    let theirs = json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "web:9"}]}}}});
+    let (mut late, mut waits) = (Vec::new(), 0);
+    for _ in 0..2400 {
+        if image(&world.get(&path_of("web")).await.unwrap()) != "web:9" {
+            world.patch(&path_of("web"), "updater", &theirs).await;
+        }
+        let (status, now) = (world.status(), world.clock.now());
+        for way in status.under_way.values() {
+            waits += usize::from(way.message.contains("somebody else keeps changing it"));
+            late.extend(
+                way.until.filter(|until| now.duration_since(*until).as_secs() >= 2).map(|_| way.message.clone()),
+            );
+        }
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    }
+    assert!(late.is_empty() && waits > 0, "{waits} waits; {} times late: {:?}", late.len(), late.first());
+    assert!(troubles(&world).iter().any(|text| text.contains("updater and belay disagree about")));
+}
+
 /// Returns the disagreement as it is told, up to its beginning, and the number of corrections.
 fn disagreement(world: &World) -> (String, u32) {
     let status = world.status();
