@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::store::room::Room;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Outcome, RecordId};
 
@@ -160,6 +161,22 @@ pub enum HistoryError {
         /// The reason of the failure.
         source: std::io::Error,
     },
+    /// There is no room for the state.
+    #[error(
+        "failed to {doing}: the disk of the state folder {} is full ({room}): make room there, or name a folder on another disk \
+         with --state-dir DIR ({message})",
+        folder.display()
+    )]
+    FullDisk {
+        /// The action of belay.
+        doing: String,
+        /// The state folder.
+        folder: PathBuf,
+        /// The room that is left.
+        room: String,
+        /// The message of the system or of SQLite.
+        message: String,
+    },
     /// SQLite refused something.
     #[error("failed to {doing}: {message}")]
     Sql {
@@ -180,5 +197,13 @@ impl HistoryError {
 
 /// Turns an error of the file system into one of ours.
 pub(super) fn io<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error) -> HistoryError + 'a {
-    move |source| HistoryError::Io { doing, path: path.to_owned(), source }
+    move |source| match source.kind() {
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => HistoryError::FullDisk {
+            doing: format!("{doing} {}", path.display()),
+            folder: path.parent().unwrap_or(path).to_owned(),
+            room: Room::told(Room::at(path.parent().unwrap_or(path))),
+            message: source.to_string(),
+        },
+        _ => HistoryError::Io { doing, path: path.to_owned(), source },
+    }
 }

@@ -7,6 +7,7 @@ use std::{fs, io};
 use rusqlite::ErrorCode;
 
 use super::aside::with_suffix;
+use super::room::Room;
 use crate::history::error::HistoryError;
 
 /// Up to which size, in bytes, a file is checked from end to end whenever it is opened for writing.
@@ -35,6 +36,9 @@ pub(in crate::history) fn cannot_open(path: &Path, wanted: DamageCheck, error: &
         }
         _ => {}
     }
+    if let Some(full) = full_disk("open the history", path, error) {
+        return full;
+    }
     let refused = fs::OpenOptions::new().read(true).write(wanted == DamageCheck::Writing).open(path).err();
     let advice = match (refused.as_ref().map(io::Error::kind), error.sqlite_error_code()) {
         (Some(io::ErrorKind::PermissionDenied), _) if wanted == DamageCheck::Reading => {
@@ -44,7 +48,6 @@ pub(in crate::history) fn cannot_open(path: &Path, wanted: DamageCheck, error: &
         (Some(io::ErrorKind::ReadOnlyFilesystem), _) | (None, Some(ErrorCode::ReadOnly)) => {
             "the disk or the file is read-only: mount it for writing, or say --state-dir DIR"
         }
-        (_, Some(ErrorCode::DiskFull)) => "the disk is full: make room",
         _ if refused.as_ref().is_some_and(is_short_of_descriptors) => {
             "there are too few descriptors: raise LimitNOFILE= of the unit, or the user's limit (ulimit -n)"
         }
@@ -52,6 +55,24 @@ pub(in crate::history) fn cannot_open(path: &Path, wanted: DamageCheck, error: &
     };
     let message = refused.map_or_else(|| error.to_string(), |refused| refused.to_string());
     HistoryError::Closed { path: path.to_owned(), message, advice }
+}
+
+/// Returns the error for a full disk, if that is behind a failure of SQLite, whose words often are no more than "disk I/O
+/// error".
+pub(in crate::history) fn full_disk(doing: &str, path: &Path, error: &rusqlite::Error) -> Option<HistoryError> {
+    let folder = path.parent().unwrap_or(path);
+    let room = Room::at(folder);
+    let is_full = match error.sqlite_error_code()? {
+        ErrorCode::DiskFull => true,
+        ErrorCode::SystemIoFailure => room.is_some_and(Room::is_too_little),
+        _ => false,
+    };
+    is_full.then(|| HistoryError::FullDisk {
+        doing: doing.to_owned(),
+        folder: folder.to_owned(),
+        room: Room::told(room),
+        message: error.to_string(),
+    })
 }
 
 /// Returns true when the whole file is read before it is used: it is small, or was not closed as it should be. A large one

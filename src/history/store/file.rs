@@ -13,7 +13,7 @@ use tracing::warn;
 
 use super::aside::set_aside;
 use super::connection::{check, check_logs, damage, open_for_reading, prepare};
-use super::damage::{DamageCheck, cannot_open, is_damage, wants_a_check};
+use super::damage::{DamageCheck, cannot_open, full_disk, is_damage, wants_a_check};
 use super::deleted::{leave_logs, make_again};
 use super::format::{APPLICATION, format_of, migrate, newest_format, set_up};
 use super::private;
@@ -404,6 +404,6 @@ fn sql<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(rusqlite::Error) 
             HistoryError::Damaged { path: path.to_owned(), message: error.to_string() }
         }
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => HistoryError::Busy { doing },
-        _ => HistoryError::Sql { doing, message: error.to_string() },
+        _ => full_disk(doing, path, &error).unwrap_or_else(|| HistoryError::Sql { doing, message: error.to_string() }),
     }
 }

@@ -7,4 +7,5 @@ pub(in crate::history) mod deleted;
 pub(in crate::history) mod file;
 pub(in crate::history) mod format;
 pub(in crate::history) mod private;
+pub(in crate::history) mod room;
 pub(in crate::history) mod rows;

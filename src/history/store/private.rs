@@ -2,6 +2,7 @@
 //! open is closed.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
@@ -36,7 +37,10 @@ pub(in crate::history) fn make(folder: &StateFolder) -> Result<(), HistoryError>
 /// Says that a folder can't be belay's, and what to do.
 fn unusable(folder: &Path) -> impl FnOnce(std::io::Error) -> HistoryError + '_ {
     let user = rustix::process::geteuid().as_raw();
-    move |source| HistoryError::UnusableFolder { path: folder.to_owned(), user, source }
+    move |source| match source.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => io("make", folder)(source),
+        _ => HistoryError::UnusableFolder { path: folder.to_owned(), user, source },
+    }
 }
 
 /// What is done about a path of the state folder, by whom it belongs to.

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 
 use belay::history::{History, HistoryError, JudgedWrite, OpenedHistory, Query};
 use belay_core::rollout::Outcome;
@@ -236,4 +237,47 @@ fn a_file_of_the_first_format_is_read_for_ever() {
     let good = history.last_good("shop", &super::deployment("web")).unwrap().unwrap();
     assert_eq!(good.template, Some(serde_json::json!({"spec": {"containers": []}})));
     recorded(&history, 1, "web", Outcome::Complete, 10);
+}
+
+/// A disk of its own, unmounted when this is dropped.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    /// Returns a disk of 64 KiB; `None` where the user may not mount one.
+    fn mounted() -> Option<SmallDisk> {
+        let folder = tempfile::tempdir().unwrap();
+        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"]).arg(folder.path()).output();
+        mount.is_ok_and(|mount| mount.status.success()).then_some(SmallDisk(folder))
+    }
+
+    fn fill(&self, but: u64) {
+        let free = rustix::fs::statvfs(self.0.path()).unwrap();
+        let bytes = usize::try_from((free.f_bavail * free.f_frsize).saturating_sub(but)).unwrap();
+        fs::write(self.0.path().join("others"), vec![1; bytes]).unwrap();
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+/// SQLite itself says "disk I/O error" about it.
+#[test]
+fn a_full_disk_is_called_so() {
+    for (state, left) in
+        [("state", 0), ("state", 4 << 10), ("state", 12 << 10), ("state", 36 << 10), ("", 0), ("", 4 << 10)]
+    {
+        let Some(disk) = SmallDisk::mounted() else {
+            eprintln!("nothing can be mounted here");
+            return;
+        };
+        let folder = if state.is_empty() { disk.0.path().to_owned() } else { disk.0.path().join(state) };
+        fs::create_dir_all(&folder).unwrap();
+        disk.fill(left);
+        let error = History::open(&folder, at(0)).err().map(|error| error.to_string()).unwrap_or_default();
+        let words = format!("the disk of the state folder {} is full (", folder.display());
+        assert!(error.contains(&words) && error.contains("make room there, or name a folder"), "{left}: {error:?}");
+    }
 }
