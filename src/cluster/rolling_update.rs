@@ -72,7 +72,7 @@ impl Cluster {
             let counters = update.counters(&live);
             match step {
                 Step::Done(last) => return Ok(last),
-                Step::Write { write, says, last } => {
+                Step::Write { write, says } => {
                     // The line about a write comes before it: after a kill in it, the last line says where.
                     says.iter().filter(|line| !told.contains(line)).for_each(|line| say(line, counters));
                     told.extend(says);
@@ -85,9 +85,6 @@ impl Cluster {
                     if sent == Sent::Outdated {
                         progress_timeout.outdated(pace.poll_interval).await?;
                         continue;
-                    }
-                    if let Some(last) = last {
-                        return Ok(last);
                     }
                     told.clear();
                     progress_timeout.moved();

@@ -7,12 +7,12 @@ use serde_json::Value;
 use tracing::warn;
 
 use super::failure::{DISTURBANCES, RollbackEnd, save_second_evidence};
-use super::replication_controller::{Rolled, back_ask, is_ours, roll, until_seen};
+use super::replication_controller::{Rolled, back_ask, disturbed, is_ours, is_source_of, roll, until_seen};
 use super::rollback_target;
 use super::rolled_pods::{ask, begun};
 use super::rollout_task::{Cancelled, RolloutTask};
 use belay_core::rollout::rollback::{NoRollbackTarget, Rollback, RollbackTarget};
-use belay_core::rollout::rolling_update::{Ask, Begun, TEMPLATE_LABEL};
+use belay_core::rollout::rolling_update::{Ask, Begun, Bounds, TEMPLATE_LABEL};
 use belay_core::rollout::{
     Hold, IgnoredFields, Outcome, TemplateMarks, held_body, marks, same_template, template, with_template,
 };
@@ -28,11 +28,36 @@ pub(super) async fn find_target(
         roll(work, ask(work), Outcome::RollingBack).await?;
         (so_far, old) = begun(work).await?;
     }
+    if let Some(old) = old.as_ref().filter(|old| is_made_again(work, &so_far, old)) {
+        return target_in_the_place_of(work, old).await;
+    }
     match (pods_to_come_back(work, so_far, old.as_ref()), old) {
         (_, None) => rollback_target::find_target(work, live).await,
         (PodsBack::All | PodsBack::OfOldController, Some(old)) => Ok(Ok(as_it_is(&old))),
         (PodsBack::OfTarget, Some(_)) => rollback_target::find_target(work, live).await,
     }
+}
+
+/// Returns true when others have made the old controller again while it was replaced: nothing is known of its template.
+fn is_made_again(work: &RolloutTask, so_far: &Begun, old: &Value) -> bool {
+    match so_far {
+        Begun::Growing { next, .. } if !is_source_of(old, next) => true,
+        Begun::Growing { .. } | Begun::Nothing => !is_ours(work, old) && !rollback_target::was_there_before(work, old),
+        Begun::Renaming => false,
+    }
+}
+
+/// Finds the rollback target where others have made the old controller again: the last good version, which may be its own.
+async fn target_in_the_place_of(
+    work: &RolloutTask,
+    old: &Value,
+) -> Result<Result<RollbackTarget, NoRollbackTarget>, Cancelled> {
+    let good = work.context.last_good_beside(&work.planned.wanted.key, &[work.planned.wanted.commit.id.clone()]);
+    if let Some(good) = good.filter(|good| template(old).is_some_and(|present| is_same(present, &good.template))) {
+        return Ok(Ok(RollbackTarget { commit: good.commit, marks: good.marks, ..as_it_is(old) }));
+    }
+    // With nothing known that was good, it is what there is.
+    Ok(Ok(rollback_target::find_target(work, old).await?.unwrap_or_else(|_| as_it_is(old))))
 }
 
 /// The pods that are to come back.
@@ -71,14 +96,7 @@ pub(super) async fn take_pods_back(
             }
         };
         let is_held = hold_first(work, &rollback, old).await?;
-        let ask = match pods_to_come_back(work, so_far, Some(old)) {
-            PodsBack::All => None,
-            PodsBack::OfOldController => Some(back_ask(work)),
-            PodsBack::OfTarget => {
-                let template = rollback.template.clone().unwrap_or_default();
-                Some(Ask::template(with_template(rollback.manifest.clone(), &template), rollback.marks.clone()))
-            }
-        };
+        let (ask, part) = next_part(work, &rollback, so_far, old);
         let rolled = match ask {
             Some(ask) => roll(work, ask, Outcome::RollingBack).await?,
             None => Rolled::Through,
@@ -91,12 +109,17 @@ pub(super) async fn take_pods_back(
         }
         match rolled {
             Rolled::Suspended(why) => return Ok(Err(RollbackEnd::suspended(why))),
+            Rolled::Through if part == Part::First => continue,
+            Rolled::Disturbed(..) if !is_back(work, rollback.template.as_ref()).await? => {
+                disturbed(work).await?;
+                continue;
+            }
             Rolled::Failed(why, observed) if !is_back(work, rollback.template.as_ref()).await? => {
                 save_second_evidence(work, &why, observed.evidence).await;
                 let reason = rollback.reason.and(format!("the way back failed too: {why}"));
                 return Ok(Err(RollbackEnd::failed_too(reason, &live)));
             }
-            Rolled::Failed(..) | Rolled::Through => {}
+            Rolled::Failed(..) | Rolled::Disturbed(..) | Rolled::Through => {}
         }
         until_seen(work, &live).await?;
         let rollback = rollback.onto(template(&live).unwrap_or(&Value::Null), &IgnoredFields::default());
@@ -107,6 +130,35 @@ pub(super) async fn take_pods_back(
         rollback.reason.and("others have deleted it on the way back, again and again"),
         &live,
     )))
+}
+
+/// A part of the way back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// Another one follows it.
+    First,
+    Last,
+}
+
+/// Returns the next part of the way back; `None` where no pod has to come or go.
+fn next_part(work: &RolloutTask, rollback: &Rollback, so_far: Begun, old: &Value) -> (Option<Ask>, Part) {
+    let to_target = || {
+        let template = rollback.template.clone().unwrap_or_default();
+        Ask::template(with_template(rollback.manifest.clone(), &template), rollback.marks.clone())
+    };
+    let is_target = template(old).zip(rollback.template.as_ref()).is_some_and(|(one, other)| is_same(one, other));
+    let is_another = is_made_again(work, &so_far, old) && !is_target;
+    match pods_to_come_back(work, so_far, Some(old)) {
+        // Its own pods are not to stay either, so nothing waits for them: the others go at once.
+        PodsBack::OfOldController if is_another => {
+            let bounds = Bounds { unavailable: i64::MAX, ..Bounds::default() };
+            (Some(Ask { bounds, ..back_ask(work) }), Part::First)
+        }
+        PodsBack::All if is_another => (Some(to_target()), Part::Last),
+        PodsBack::All => (None, Part::Last),
+        PodsBack::OfOldController => (Some(back_ask(work)), Part::Last),
+        PodsBack::OfTarget => (Some(to_target()), Part::Last),
+    }
 }
 
 /// Writes the hold before any pod goes, with the template and the number of pods as they are: while pods come and go,
@@ -126,8 +178,12 @@ async fn hold_first(work: &RolloutTask, rollback: &Rollback, live: &Value) -> Re
 async fn is_back(work: &RolloutTask, wanted: Option<&Value>) -> Result<bool, Cancelled> {
     let (so_far, live) = begun(work).await?;
     let pair = live.as_ref().and_then(template).zip(wanted);
-    let is_wanted = |(present, wanted)| same_template(&without_label(present), &without_label(wanted));
-    Ok(so_far == Begun::Nothing && pair.is_some_and(is_wanted))
+    Ok(so_far == Begun::Nothing && pair.is_some_and(|(present, wanted)| is_same(present, wanted)))
+}
+
+/// Returns true when two templates make the same pods, but for the label of a rolling update.
+fn is_same(one: &Value, other: &Value) -> bool {
+    same_template(&without_label(one), &without_label(other))
 }
 
 /// Returns a template without the label by which a rolling update tells its pods from others.

@@ -9,13 +9,13 @@ use jiff::SignedDuration;
 use serde_json::Value;
 use tracing::{info, warn};
 
-use super::failure::FailedRollout;
+use super::failure::{DISTURBANCES, FailedRollout};
 use super::rolled_pods::{Furthest, ask, asked_to_give_up, begun, fails_fast, observe, suspended};
 use super::rollout_task::{Cancelled, RolloutStart, RolloutTask};
 use super::status::{UnderWay, put_or_remove};
 use crate::cluster::{Backoff, Mode, ObservedWorkload, Pace, RollError};
 use belay_core::manifest::Compact;
-use belay_core::rollout::rolling_update::{Ask, Begun, Bounds, RollingUpdate, To};
+use belay_core::rollout::rolling_update::{Ask, Begun, Bounds, RollingUpdate, SOURCE_ID, To};
 use belay_core::rollout::{
     Apply, Baseline, Counters, GRACE, Judge, Judgement, Outcome, Reason, ReasonCode, Step, StepKind, TemplateMarks,
     is_as_applied, marks, progress_deadline_seconds, same_template, template,
@@ -36,6 +36,8 @@ pub(super) enum Rolled {
     Failed(Reason, Box<ObservedWorkload>),
     /// Somebody asked to leave it alone, and why.
     Suspended(String),
+    /// Others have deleted one of the two controllers, or made it again: what is there now decides how it goes on.
+    Disturbed(Reason, Box<ObservedWorkload>),
 }
 
 /// Carries one manifest of a ReplicationController through, from wherever it is.
@@ -52,52 +54,86 @@ pub(super) async fn roll_out(work: &mut RolloutTask, start: RolloutStart) -> Res
         RolloutStart::Resume(_) => work.step(StepKind::Resumed, "going on with the rolling update").await?,
         _ => work.unless_cancelled(work.turn.comes()).await?,
     }
+    let mut disturbances = 0..DISTURBANCES;
     loop {
-        let (so_far, live) = begun(work).await?;
-        match so_far {
-            Begun::Nothing if !must_roll(work, live.as_ref()).await? => return plainly(work).await,
-            Begun::Nothing => {}
-            Begun::Growing { commit, .. } if is_own(work, commit.as_deref()) => {}
-            // The pods of the failed version are not to get its name.
-            Begun::Renaming if live.is_none() && work.apply.restores_held => {
-                work.step(StepKind::Applying, "anew: it was deleted on the way back").await?;
-                if work.retry_apply(&work.apply.body.read()).await?.is_err() {
-                    return plainly(work).await;
-                }
-            }
-            Begun::Growing { .. } => {
-                // Another commit's, or somebody's: its pods go before those of this one come.
-                work.step(StepKind::Applying, "in the place of another update, whose pods go first").await?;
-                info!(object = %work.planned.wanted.key, "takes the place of another update");
-                match take_other_back(work).await? {
-                    Rolled::Through => continue,
-                    // Somebody else has taken it away meanwhile.
-                    Rolled::Failed(..) if begun(work).await?.0 == Begun::Nothing => continue,
-                    Rolled::Failed(reason, observed) => return failed(work, reason, observed).await,
-                    Rolled::Suspended(why) => return work.leave_alone(&why).await,
-                }
-            }
-            Begun::Renaming => {
-                work.step(StepKind::Applying, "when another update has its name").await?;
-                match roll(work, ask(work), Outcome::UnderWay).await? {
-                    Rolled::Through => continue,
-                    Rolled::Failed(reason, observed) => return failed(work, reason, observed).await,
-                    Rolled::Suspended(why) => return work.leave_alone(&why).await,
-                }
-            }
-        }
-        let (context, record) = (Arc::clone(&work.context), work.record);
-        work.unless_cancelled(context.rolls(record, "by a rolling update")).await?;
-        work.turn.through();
-        if !work.apply.restores_held {
-            work.apply = Apply::of_manifest(&work.planned.wanted, &work.context.config.name);
-        }
-        return match roll(work, ask(work), Outcome::UnderWay).await? {
-            Rolled::Through => plainly(work).await,
-            Rolled::Failed(reason, observed) => failed(work, reason, observed).await,
-            Rolled::Suspended(why) => work.leave_alone(&why).await,
+        let (update, rolled) = match next_update(work).await? {
+            Some(update) => (update, carry_out(work, update).await?),
+            None => return plainly(work).await,
         };
+        match rolled {
+            Rolled::Through if update == Update::Own => return plainly(work).await,
+            Rolled::Through => {}
+            // Somebody else has taken it away meanwhile.
+            Rolled::Failed(..) | Rolled::Disturbed(..)
+                if update == Update::Another && begun(work).await?.0 == Begun::Nothing => {}
+            Rolled::Disturbed(..) if disturbances.next().is_some() => disturbed(work).await?,
+            Rolled::Failed(reason, observed) | Rolled::Disturbed(reason, observed) => {
+                return failed(work, reason, observed).await;
+            }
+            Rolled::Suspended(why) => return work.leave_alone(&why).await,
+        }
     }
+}
+
+/// An update that is to be carried out now.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Update {
+    /// To this manifest.
+    Own,
+    /// Another one, which is taken back.
+    Another,
+    /// Another one, which can only go on to its end.
+    Renaming,
+}
+
+/// Returns the update that comes next; `None` where the manifest replaces no pod.
+async fn next_update(work: &RolloutTask) -> Result<Option<Update>, Cancelled> {
+    let (so_far, live) = begun(work).await?;
+    Ok(match so_far {
+        Begun::Nothing => must_roll(work, live.as_ref()).await?.then_some(Update::Own),
+        Begun::Growing { next, commit } => {
+            // One that has begun from a controller which others have made again since is not its own.
+            let is_from_it = live.is_some_and(|live| is_source_of(&live, &next));
+            Some(if is_from_it && is_own(work, commit.as_deref()) { Update::Own } else { Update::Another })
+        }
+        // The pods of the failed version are not to get its name.
+        Begun::Renaming if live.is_none() && work.apply.restores_held => {
+            work.step(StepKind::Applying, "anew: it was deleted on the way back").await?;
+            work.retry_apply(&work.apply.body.read()).await?.is_ok().then_some(Update::Own)
+        }
+        Begun::Renaming => Some(Update::Renaming),
+    })
+}
+
+async fn carry_out(work: &mut RolloutTask, update: Update) -> Result<Rolled, Cancelled> {
+    match update {
+        Update::Own => {
+            let (context, record) = (Arc::clone(&work.context), work.record);
+            work.unless_cancelled(context.rolls(record, "by a rolling update")).await?;
+            work.turn.through();
+            if !work.apply.restores_held {
+                work.apply = Apply::of_manifest(&work.planned.wanted, &work.context.config.name);
+            }
+            roll(work, ask(work), Outcome::UnderWay).await
+        }
+        Update::Another => {
+            // Another commit's, or somebody's: its pods go before those of this one come.
+            work.step(StepKind::Applying, "in the place of another update, whose pods go first").await?;
+            info!(object = %work.planned.wanted.key, "takes the place of another update");
+            take_other_back(work).await
+        }
+        Update::Renaming => {
+            work.step(StepKind::Applying, "when another update has its name").await?;
+            roll(work, ask(work), Outcome::UnderWay).await
+        }
+    }
+}
+
+/// Says that others have disturbed the rolling update, and waits a moment: it goes on from what is there then.
+pub(super) async fn disturbed(work: &RolloutTask) -> Result<(), Cancelled> {
+    info!(object = %work.planned.wanted.key, "others have replaced a controller of the rolling update");
+    work.step(StepKind::Applying, "again: others have replaced a controller of the rolling update").await?;
+    work.unless_cancelled(tokio::time::sleep(LOOK)).await
 }
 
 /// Takes another update back. If the pods of the former template don't come up, those of the other update go without them.
@@ -172,6 +208,12 @@ fn is_own(work: &RolloutTask, commit: Option<&str>) -> bool {
     !work.apply.restores_held && commit == Some(work.planned.wanted.commit.id.as_str())
 }
 
+/// Returns true when an update has begun from this very controller: not from one of its name that was there before.
+pub(super) fn is_source_of(live: &Value, next: &Value) -> bool {
+    let source = marks::annotation(next, SOURCE_ID).and_then(|source| source.split_once(':'));
+    source.is_none_or(|(_, uid)| uid == marks::uid(live))
+}
+
 pub(super) fn is_ours(work: &RolloutTask, live: &Value) -> bool {
     marks::annotation(live, marks::COMMIT) == Some(work.planned.wanted.commit.id.as_str())
 }
@@ -227,7 +269,9 @@ pub(super) async fn roll(work: &RolloutTask, ask: Ask, outcome: Outcome) -> Resu
             }
             Ok(Err(refused)) => {
                 let seen = Box::new(observe(work, &ask.to).await?);
-                return Ok(Rolled::Failed(refused_reason(refused), seen));
+                let is_disturbed = matches!(&refused, RollError::Refused(refused) if refused.is_by_others());
+                let reason = refused_reason(refused);
+                return Ok(if is_disturbed { Rolled::Disturbed(reason, seen) } else { Rolled::Failed(reason, seen) });
             }
             Err(reason) => reason,
         };

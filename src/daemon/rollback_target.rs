@@ -88,7 +88,7 @@ fn last_good(work: &RolloutTask) -> (Option<Known>, Vec<CommitId>) {
 
 /// Returns true when a workload is older than this rollout. A workload that this very rollout created has no target,
 /// even if Git had a manifest that was never in the cluster.
-fn was_there_before(work: &RolloutTask, live: &Value) -> bool {
+pub(super) fn was_there_before(work: &RolloutTask, live: &Value) -> bool {
     let made: Option<Timestamp> = live["metadata"]["creationTimestamp"].as_str().and_then(|at| at.parse().ok());
     let began = work.context.history.record(work.record).ok().flatten().map(|record| record.started);
     // The API server cuts its times to whole seconds.

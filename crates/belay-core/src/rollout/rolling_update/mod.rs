@@ -116,6 +116,16 @@ pub struct RollingUpdate {
     gone_seen: bool,
     /// True when this run has written anything.
     acted: bool,
+    /// The other controller, once this run has deleted it: only its end is left to be awaited.
+    deleted: Option<Deleted>,
+}
+
+/// A controller that has been deleted at the end of an update.
+#[derive(Clone, Debug)]
+struct Deleted {
+    uid: String,
+    /// The line for when it is gone.
+    last: String,
 }
 
 impl RollingUpdate {
@@ -134,6 +144,7 @@ impl RollingUpdate {
             renamed: false,
             gone_seen: false,
             acted: false,
+            deleted: None,
         })
     }
 
@@ -174,6 +185,16 @@ impl RollingUpdate {
     }
 
     fn decide(&mut self, live: &Live) -> Result<Step, Refused> {
+        if let Some(Deleted { uid, last }) = &self.deleted {
+            // A finalizer keeps it for a while. If the deletion did not come to pass, it is made again.
+            match live.controllers.iter().map(Controller).find(|one| one.uid() == uid) {
+                None => return Ok(Step::Done(last.clone())),
+                Some(going) if going.is_being_deleted() => {
+                    return Ok(Step::wait(format!("{} to be gone", going.name())));
+                }
+                Some(_) => {}
+            }
+        }
         if let Some(parked) = live.controller(&self.ask.old).filter(|old| old.annotation(RENAMED_FROM).is_some()) {
             return self.finish_renaming(parked, live);
         }

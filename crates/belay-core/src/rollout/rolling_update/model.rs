@@ -17,6 +17,8 @@ pub(super) struct ModelCluster {
     /// The number of pods that become ready at one step; the rest waits.
     pub pace: usize,
     count: u64,
+    /// The number of turns that a deleted controller stays for, because of a finalizer.
+    pub lingers: usize,
     /// Everything that was said.
     pub said: Vec<String>,
     /// The most pods, and the fewest ready ones, that there were.
@@ -42,6 +44,7 @@ impl ModelCluster {
             ready: |_| true,
             pace: usize::MAX,
             count: 0,
+            lingers: 0,
             said: Vec::new(),
             most: 0,
             fewest: usize::MAX,
@@ -66,7 +69,7 @@ impl ModelCluster {
         loop {
             self.turn();
             match update.step(&self.live())? {
-                Step::Write { write, says, last } => {
+                Step::Write { write, says } => {
                     if left == 0 {
                         return Ok(Ended::Killed);
                     }
@@ -74,10 +77,6 @@ impl ModelCluster {
                     idle = 0;
                     self.said.extend(says);
                     self.carry_out(&write);
-                    if let Some(last) = last {
-                        self.turn();
-                        return Ok(Ended::Done(last));
-                    }
                 }
                 Step::Wait { says, .. } => {
                     self.said.extend(says);
@@ -130,8 +129,12 @@ impl ModelCluster {
                 self.store(object);
             }
             Write::Delete { name, uid, pods } => {
-                let gone = self.controllers.remove(name).expect("it is there");
+                let mut gone = self.controllers.remove(name).expect("it is there");
                 assert_eq!(gone["metadata"]["uid"], uid.as_str());
+                if self.lingers > 0 {
+                    gone["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+                    self.store(gone.clone());
+                }
                 for pod in self.pods.values_mut().filter(|pod| Controller(&gone).owns(pod)) {
                     assert_eq!(*pods, Left::Orphaned, "a pod would be deleted");
                     pod["metadata"]["ownerReferences"] = json!([]);
@@ -159,6 +162,12 @@ impl ModelCluster {
 
     /// Takes a turn: the controllers make, take, release and delete pods; some pods become ready.
     pub(super) fn turn(&mut self) {
+        let is_going = |one: &Value| Controller(one).is_being_deleted();
+        if self.controllers.values().any(is_going) {
+            self.lingers -= 1;
+            let is_kept = self.lingers > 0;
+            self.controllers.retain(|_, one| is_kept || !is_going(one));
+        }
         for name in self.controllers.keys().cloned().collect::<Vec<_>>() {
             let controller = self.controllers[&name].clone();
             self.sync(&controller);

@@ -167,3 +167,34 @@ pub enum Refused {
     #[error("maxSurge and maxUnavailable can not both be 0: no pod could ever be replaced")]
     NoRoom,
 }
+
+impl Refused {
+    /// Returns true when an update that was under way can't go on because others have deleted one of its controllers, or
+    /// made it again: not because of what was asked for.
+    #[must_use]
+    pub fn is_by_others(&self) -> bool {
+        match self {
+            Refused::NotFound { .. }
+            | Refused::NothingToRollBack { .. }
+            | Refused::NothingUnderWay { .. }
+            | Refused::OtherCommit { .. }
+            | Refused::Annotations { .. } => true,
+            Refused::OtherImage { .. }
+            | Refused::Replaced { .. }
+            | Refused::NoNext { .. }
+            | Refused::Strangers { .. }
+            | Refused::SameImage
+            | Refused::SameName { .. }
+            | Refused::OtherName { .. }
+            | Refused::NoLabelKey
+            | Refused::SameSelector { .. }
+            | Refused::WhichContainer { .. }
+            | Refused::NoContainer { .. }
+            | Refused::NoPods { .. }
+            | Refused::NotANumber { .. }
+            | Refused::NoOriginalSize { .. }
+            | Refused::Renaming { .. }
+            | Refused::NoRoom => false,
+        }
+    }
+}

@@ -22,7 +22,7 @@ impl RollingUpdate {
         let says = vec![format!("Renaming {} to {}", next.name(), self.ask.old)];
         // If somebody deleted the old one half way, the wanted size counts.
         let size = written_size(next, DESIRED)?.unwrap_or_else(|| next.size());
-        Ok(Step::Write { write: Write::Create(self.parked(next, size)), says, last: None })
+        Ok(Step::Write { write: Write::Create(self.parked(next, size)), says })
     }
 
     /// Returns the controller under the old name, with everything that it will be, but without pods until the other is

@@ -6,7 +6,9 @@ use super::super::marks;
 use super::build::{original_size, source_id, written_size};
 use super::label::{self, change, guarded};
 use super::names::Controller;
-use super::{ByHand, DESIRED, Left, Live, NEXT, ORIGINAL, Refused, RollingUpdate, SOURCE_ID, Sizes, Step, To, Write};
+use super::{
+    ByHand, DESIRED, Deleted, Left, Live, NEXT, ORIGINAL, Refused, RollingUpdate, SOURCE_ID, Sizes, Step, To, Write,
+};
 
 /// The two controllers of a roll: forward, the old one and the next; back, the other way round.
 #[derive(Clone, Copy)]
@@ -52,6 +54,8 @@ impl RollingUpdate {
             let (old, image) = (old.name().to_owned(), next.image(None).to_owned());
             return Err(Refused::Strangers { old, next: next.name().to_owned(), image });
         }
+        // One that others have made again under the old name is none that this update is from: it gets no label, either.
+        check_source(old, next)?;
         if self.ask.labels() {
             if self.created.is_none() && !std::mem::replace(&mut self.found_told, true) {
                 said.push(format!("Found existing update in progress ({}), resuming.", next.name()));
@@ -61,7 +65,6 @@ impl RollingUpdate {
             }
         }
         check_selectors(old, next)?;
-        check_source(old, next)?;
         Ok(self.roll(Pair { from: old, to: next }, live)?.after_saying(said))
     }
 
@@ -84,7 +87,7 @@ impl RollingUpdate {
         }
         check_selectors(old, Controller(&body))?;
         self.created = Some(next.clone());
-        Ok(Step::Write { write: Write::Create(body), says: vec![format!("Created {next}")], last: None })
+        Ok(Step::Write { write: Write::Create(body), says: vec![format!("Created {next}")] })
     }
 
     /// Returns one step of the roll.
@@ -151,13 +154,14 @@ impl RollingUpdate {
         if self.ask.renames() {
             // The marks stay until the next one has the name: they name the rest of the work.
             let says = vec![format!("Update succeeded. Deleting old controller: {}", from.name())];
-            return Step::Write { write: delete, says, last: None };
+            return Step::Write { write: delete, says };
         }
         if let Some(step) = unmark(to) {
             return step;
         }
         let says = vec![format!("Update succeeded. Deleting {}", from.name())];
-        Step::Write { write: delete, says, last: Some(self.ask.success(to.name())) }
+        self.deleted = Some(Deleted { uid: from.uid().to_owned(), last: self.ask.success(to.name()) });
+        Step::Write { write: delete, says }
     }
 }
 
@@ -196,7 +200,7 @@ pub(super) fn is_update_of(old: Controller<'_>, next: Controller<'_>) -> bool {
 pub(super) fn scale(of: Controller<'_>, size: i64, direction: &str) -> Step {
     let patch = guarded(of, json!({"spec": {"replicas": size}}));
     let says = vec![format!("Scaling {} {direction} to {size}", of.name())];
-    Step::Write { write: Write::Change { name: of.name().to_owned(), patch }, says, last: None }
+    Step::Write { write: Write::Change { name: of.name().to_owned(), patch }, says }
 }
 
 /// Checks that the selectors of the two match different pods.

@@ -13,8 +13,6 @@ pub enum Step {
         write: Write,
         /// The lines about it.
         says: Vec<String>,
-        /// The line after it, if nothing else is left to do.
-        last: Option<String>,
     },
     /// A controller has not caught up yet: read again after the poll interval.
     Wait {
@@ -82,7 +80,7 @@ pub enum Left {
 
 impl Step {
     pub(super) fn write(write: Write) -> Step {
-        Step::Write { write, says: Vec::new(), last: None }
+        Step::Write { write, says: Vec::new() }
     }
 
     pub(super) fn wait(what: impl Into<String>) -> Step {

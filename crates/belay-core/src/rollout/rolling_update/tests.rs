@@ -216,6 +216,26 @@ fn the_same_command_after_its_end_says_that_it_is_done() {
     assert_eq!(world.run(&typo, ALL).unwrap_err(), Refused::NotFound { name: "fob".to_owned() });
 }
 
+/// A finalizer keeps the other controller for a while after its deletion.
+#[test]
+fn it_is_at_its_end_when_the_other_controller_is_gone() {
+    for (writes, ask, name, image) in [
+        (ALL, by_ada(named("bar")), "bar", "v2"),
+        (ALL, by_ada(to_v2()), "foo", "v2"),
+        (9, back(), "foo", "v1"),
+        (9, existing("foo", "bar"), "bar", "v2"),
+    ] {
+        let mut world = ModelCluster::with(3);
+        if writes != ALL {
+            let begun = if name == "bar" { named("bar") } else { to_v2() };
+            assert_eq!(world.run(&begun, writes).unwrap(), Ended::Killed);
+        }
+        world.lingers = 20;
+        assert!(matches!(world.run(&ask, ALL).unwrap(), Ended::Done(_)), "{ask:?}");
+        assert_ended(&world, name, image, 3);
+    }
+}
+
 /// A template that was changed by another hand replaced no pod.
 #[test]
 fn what_only_the_template_says_is_not_done() {
