@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::{error, warn};
+use tracing::{debug, error, warn};
 
 use super::apply_wave::{Place, Ranks};
 use super::head_change::HeadChange;
@@ -19,7 +19,7 @@ use super::rollout_task::{Findings, Resume, RolloutStart, RolloutTask};
 use super::state::{RetryCause, Rollout, RolloutHandle, Source, search_on};
 use super::status::set;
 use super::task_result::{FinishedPlan, HeadPlan, PlanRecord, TaskResult};
-use crate::history::HistoryEntry;
+use crate::history::{HistoryEntry, HistoryError};
 use belay_core::manifest::{Compact, Complaint, ObjectKey};
 use belay_core::rollout::{
     Apply, Commit, CommitId, Gate, Outcome, PlanStep, Planned, Reason, ReasonCode, Record, RecordId, Wanted,
@@ -350,6 +350,10 @@ impl Source {
         for (end, written) in ends.iter().zip(written) {
             match written {
                 Ok(()) => self.publish_end(end.id, end.outcome),
+                // A plan that is made once more, for a mirror that was lost, has the records that it had before.
+                Err(HistoryError::Ended { outcome, .. }) if outcome.is_good() && end.outcome.is_good() => {
+                    debug!(record = end.id.0, %outcome, "had ended before");
+                }
                 Err(error) => error!(%error, "failed to end a record"),
             }
         }

@@ -51,6 +51,34 @@ async fn or_says_that_there_is_nothing_to_go_back_to() {
     assert!(record.reason.unwrap().message.contains("was not well when it was replaced"));
 }
 
+/// A version that waited for another workload, which failed, was in Git and never in the cluster.
+#[tokio::test(start_paused = true)]
+async fn nor_to_what_never_ran() {
+    let mut world = World::embedded().await;
+    let late = |manifest: &str| {
+        manifest.replacen("metadata:\n", "metadata:\n  annotations: {belay.dev/after: deployment/db}\n", 1)
+    };
+    let fails = |image: &str, fate: &str| late(&broken("late", fate).replace("web:2", image));
+    let first = late(&deployment("late", "late:1", ""));
+    world.repository.write("db.yaml", broken("db", "never-ready")).write("late.yaml", first);
+    let never = world.repository.commit("Its dependency fails");
+    world.repository.push();
+    world.start();
+    world.through(&never).await;
+    assert_eq!(world.record(&never, "Deployment default/late").outcome, Outcome::Skipped);
+    world.repository.write("db.yaml", deployment("db", "db:3", "")).write("late.yaml", fails("late:2", "crash-after=0s"));
+    let unwell = world.repository.commit("Its dependency is mended");
+    world.repository.push();
+    world.until("it is under way", |source| source.under_way.keys().any(|key| key.name == "late")).await;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let bad = world.push("late.yaml", &fails("late:3", "never-ready"), "Fails, too");
+    world.through(&bad).await;
+    let record = world.record(&bad, "Deployment default/late");
+    assert_eq!(record.outcome, Outcome::Failed, "{record:#?}");
+    assert_eq!(world.record(&unwell, "Deployment default/late").outcome, Outcome::Superseded);
+    assert_eq!(image(&world.get(&path_of("late")).await.unwrap()), "late:3", "it is left as it is");
+}
+
 /// A revision that nobody has judged, because a newer commit came too soon, is judged by its pods.
 #[tokio::test(start_paused = true)]
 async fn though_it_was_replaced_before_it_was_judged() {
