@@ -52,7 +52,8 @@ async fn target_in_the_place_of(
     work: &RolloutTask,
     old: &Value,
 ) -> Result<Result<RollbackTarget, NoRollbackTarget>, Cancelled> {
-    let good = work.context.last_good_beside(&work.planned.wanted.key, &[work.planned.wanted.commit.id.clone()]);
+    let good =
+        work.context.last_good_beside(&work.planned.wanted.key, std::slice::from_ref(&work.planned.wanted.commit.id));
     if let Some(good) = good.filter(|good| template(old).is_some_and(|present| is_same(present, &good.template))) {
         return Ok(Ok(RollbackTarget { commit: good.commit, marks: good.marks, ..as_it_is(old) }));
     }

@@ -66,7 +66,10 @@ async fn nor_to_what_never_ran() {
     world.start();
     world.through(&never).await;
     assert_eq!(world.record(&never, "Deployment default/late").outcome, Outcome::Skipped);
-    world.repository.write("db.yaml", deployment("db", "db:3", "")).write("late.yaml", fails("late:2", "crash-after=0s"));
+    world
+        .repository
+        .write("db.yaml", deployment("db", "db:3", ""))
+        .write("late.yaml", fails("late:2", "crash-after=0s"));
     let unwell = world.repository.commit("Its dependency is mended");
     world.repository.push();
     world.until("it is under way", |source| source.under_way.keys().any(|key| key.name == "late")).await;

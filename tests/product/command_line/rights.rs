@@ -47,8 +47,8 @@ async fn a_source_may_not_what_only_the_account_of_another_may() {
         let of = |namespace: &str, object: &str| {
             config_map(object, "1").replace("metadata:\n", &format!("metadata:\n  namespace: {namespace}\n"))
         };
-        stage.repository.write(&format!("{name}/own.yaml"), of(name, "own"));
-        stage.repository.write(&format!("{name}/other.yaml"), of(other, &format!("of-{name}")));
+        stage.repository.write(format!("{name}/own.yaml"), of(name, "own"));
+        stage.repository.write(format!("{name}/other.yaml"), of(other, &format!("of-{name}")));
         config += &format!(
             "[[source]]\nname = \"{name}\"\nrepository = \"{repository}\"\npath = \"{name}\"\ncontext = \"{user}\"\n"
         );
