@@ -110,7 +110,7 @@ pub(super) async fn take_pods_back(
         }
         match rolled {
             Rolled::Suspended(why) => return Ok(Err(RollbackEnd::suspended(why))),
-            Rolled::Through if part == Part::First => continue,
+            Rolled::Through if part == WayBackPart::First => continue,
             Rolled::Disturbed(..) if !is_back(work, rollback.template.as_ref()).await? => {
                 disturbed(work).await?;
                 continue;
@@ -135,14 +135,14 @@ pub(super) async fn take_pods_back(
 
 /// A part of the way back.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum WayBackPart {
     /// Another one follows it.
     First,
     Last,
 }
 
 /// Returns the next part of the way back; `None` where no pod has to come or go.
-fn next_part(work: &RolloutTask, rollback: &Rollback, so_far: Begun, old: &Value) -> (Option<Ask>, Part) {
+fn next_part(work: &RolloutTask, rollback: &Rollback, so_far: Begun, old: &Value) -> (Option<Ask>, WayBackPart) {
     let to_target = || {
         let template = rollback.template.clone().unwrap_or_default();
         Ask::template(with_template(rollback.manifest.clone(), &template), rollback.marks.clone())
@@ -153,12 +153,12 @@ fn next_part(work: &RolloutTask, rollback: &Rollback, so_far: Begun, old: &Value
         // Its own pods are not to stay either, so nothing waits for them: the others go at once.
         PodsBack::OfOldController if is_another => {
             let bounds = Bounds { unavailable: i64::MAX, ..Bounds::default() };
-            (Some(Ask { bounds, ..back_ask(work) }), Part::First)
+            (Some(Ask { bounds, ..back_ask(work) }), WayBackPart::First)
         }
-        PodsBack::All if is_another => (Some(to_target()), Part::Last),
-        PodsBack::All => (None, Part::Last),
-        PodsBack::OfOldController => (Some(back_ask(work)), Part::Last),
-        PodsBack::OfTarget => (Some(to_target()), Part::Last),
+        PodsBack::All if is_another => (Some(to_target()), WayBackPart::Last),
+        PodsBack::All => (None, WayBackPart::Last),
+        PodsBack::OfOldController => (Some(back_ask(work)), WayBackPart::Last),
+        PodsBack::OfTarget => (Some(to_target()), WayBackPart::Last),
     }
 }
 

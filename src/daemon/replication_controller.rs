@@ -61,11 +61,11 @@ pub(super) async fn roll_out(work: &mut RolloutTask, start: RolloutStart) -> Res
             None => return plainly(work).await,
         };
         match rolled {
-            Rolled::Through if update == Update::Own => return plainly(work).await,
+            Rolled::Through if update == ControllerUpdate::Own => return plainly(work).await,
             Rolled::Through => {}
             // Somebody else has taken it away meanwhile.
             Rolled::Failed(..) | Rolled::Disturbed(..)
-                if update == Update::Another && begun(work).await?.0 == Begun::Nothing => {}
+                if update == ControllerUpdate::Another && begun(work).await?.0 == Begun::Nothing => {}
             Rolled::Disturbed(..) if disturbances.next().is_some() => disturbed(work).await?,
             Rolled::Failed(reason, observed) | Rolled::Disturbed(reason, observed) => {
                 return failed(work, reason, observed).await;
@@ -77,7 +77,7 @@ pub(super) async fn roll_out(work: &mut RolloutTask, start: RolloutStart) -> Res
 
 /// An update that is to be carried out now.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Update {
+enum ControllerUpdate {
     /// To this manifest.
     Own,
     /// Another one, which is taken back.
@@ -87,27 +87,31 @@ enum Update {
 }
 
 /// Returns the update that comes next; `None` where the manifest replaces no pod.
-async fn next_update(work: &RolloutTask) -> Result<Option<Update>, Cancelled> {
+async fn next_update(work: &RolloutTask) -> Result<Option<ControllerUpdate>, Cancelled> {
     let (so_far, live) = begun(work).await?;
     Ok(match so_far {
-        Begun::Nothing => must_roll(work, live.as_ref()).await?.then_some(Update::Own),
+        Begun::Nothing => must_roll(work, live.as_ref()).await?.then_some(ControllerUpdate::Own),
         Begun::Growing { next, commit } => {
             // One that has begun from a controller which others have made again since is not its own.
             let is_from_it = live.is_some_and(|live| is_source_of(&live, &next));
-            Some(if is_from_it && is_own(work, commit.as_deref()) { Update::Own } else { Update::Another })
+            Some(if is_from_it && is_own(work, commit.as_deref()) {
+                ControllerUpdate::Own
+            } else {
+                ControllerUpdate::Another
+            })
         }
         // The pods of the failed version are not to get its name.
         Begun::Renaming if live.is_none() && work.apply.restores_held => {
             work.step(StepKind::Applying, "anew: it was deleted on the way back").await?;
-            work.retry_apply(&work.apply.body.read()).await?.is_ok().then_some(Update::Own)
+            work.retry_apply(&work.apply.body.read()).await?.is_ok().then_some(ControllerUpdate::Own)
         }
-        Begun::Renaming => Some(Update::Renaming),
+        Begun::Renaming => Some(ControllerUpdate::Renaming),
     })
 }
 
-async fn carry_out(work: &mut RolloutTask, update: Update) -> Result<Rolled, Cancelled> {
+async fn carry_out(work: &mut RolloutTask, update: ControllerUpdate) -> Result<Rolled, Cancelled> {
     match update {
-        Update::Own => {
+        ControllerUpdate::Own => {
             let (context, record) = (Arc::clone(&work.context), work.record);
             work.unless_cancelled(context.rolls(record, "by a rolling update")).await?;
             work.turn.through();
@@ -116,13 +120,13 @@ async fn carry_out(work: &mut RolloutTask, update: Update) -> Result<Rolled, Can
             }
             roll(work, ask(work), Outcome::UnderWay).await
         }
-        Update::Another => {
+        ControllerUpdate::Another => {
             // Another commit's, or somebody's: its pods go before those of this one come.
             work.step(StepKind::Applying, "in the place of another update, whose pods go first").await?;
             info!(object = %work.planned.wanted.key, "takes the place of another update");
             take_other_back(work).await
         }
-        Update::Renaming => {
+        ControllerUpdate::Renaming => {
             work.step(StepKind::Applying, "when another update has its name").await?;
             roll(work, ask(work), Outcome::UnderWay).await
         }
