@@ -146,9 +146,9 @@ fn without_unasked(served: &Served, mut object: Value) -> Value {
     object
 }
 
-/// Keeps of a container its name, and the ConfigMaps and Secrets that it reads.
+/// Keeps of a container its name, its image, and the ConfigMaps and Secrets that it reads.
 fn keep_references(container: &mut Map<String, Value>) {
-    container.retain(|field, _| matches!(field.as_str(), "name" | "env" | "envFrom"));
+    container.retain(|field, _| matches!(field.as_str(), "name" | "image" | "env" | "envFrom"));
     if let Some(variables) = container.get_mut("env").and_then(Value::as_array_mut) {
         variables.retain(|variable| variable.get("valueFrom").is_some());
     }
@@ -201,7 +201,8 @@ mod tests {
         let secret = json!({"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "db", "key": "password"}}});
         let status = json!({"phase": "Running", "containerStatuses": [{"name": "web", "restartCount": 3}]});
         let pod = |annotations: Option<Value>, more: Value, env: Value| {
-            let mut container = json!({"name": "web", "envFrom": [{"secretRef": {"name": "all"}}], "env": env});
+            let mut container =
+                json!({"name": "web", "image": "a", "envFrom": [{"secretRef": {"name": "all"}}], "env": env});
             container.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
             let mut metadata = json!({"name": "web-1", "uid": "u", "labels": {"app": "web"}});
             metadata.as_object_mut().unwrap().extend(annotations.map(|all| ("annotations".to_owned(), all)));
@@ -210,8 +211,7 @@ mod tests {
             json!({"metadata": metadata, "spec": spec, "status": status})
         };
         let long = "x".repeat(100_000);
-        let large =
-            json!({"args": [long], "command": [long], "image": "a", "livenessProbe": {"exec": {"command": [long]}}});
+        let large = json!({"args": [long], "command": [long], "livenessProbe": {"exec": {"command": [long]}}});
         let seen = pod(Some(json!({"a": long})), large, json!([{"name": "A", "value": long}, secret]));
         assert_eq!(without_unasked(&served, seen), pod(None, json!({}), json!([secret])));
         for odd in [json!(3), json!({"metadata": 3, "spec": []}), json!({"spec": {"containers": [3, {"env": 3}]}})] {
