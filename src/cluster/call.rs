@@ -224,6 +224,15 @@ pub(super) fn refusal(purpose: Purpose<'_>, code: u16, body: &[u8]) -> ClusterEr
     };
     let details = &status["details"];
     let what = purpose.what.to_owned();
+    let is_busy = matches!(code, 408 | 410 | 425 | 429 | 500..=599);
+    // The API server itself answers in plain text for a path that it does not serve.
+    let is_the_servers =
+        status["kind"] == "Status" || status["reason"].is_string() || body.starts_with(b"404 page not found");
+    if !is_the_servers && !is_busy && code != 401 {
+        // A page of a proxy says nothing about the object.
+        let message = format!("HTTP {code}, with an answer that is not the API server's");
+        return ClusterError::Away { what, message, retry_after_seconds: None, because: AwayCause::Busy };
+    }
     match code {
         404 if details["kind"] == "namespaces" => {
             ClusterError::Missing { what: format!("namespace {}", text(&details["name"])), message }
@@ -244,14 +253,9 @@ pub(super) fn refusal(purpose: Purpose<'_>, code: u16, body: &[u8]) -> ClusterEr
         500 if message.contains("failed to create typed patch object") => {
             ClusterError::Refused(refused(purpose, code, "Invalid".to_owned(), message, details))
         }
-        408 | 410 | 425 | 429 | 500..=599 => {
+        _ if is_busy => {
             let seconds = details["retryAfterSeconds"].as_u64().and_then(|seconds| seconds.try_into().ok());
             ClusterError::Away { what, message, retry_after_seconds: seconds, because: AwayCause::Busy }
-        }
-        // A page of a proxy says nothing about the object.
-        _ if status["kind"] != "Status" && status["reason"].is_null() => {
-            let message = format!("{message}, with an answer that is not the API server's");
-            ClusterError::Away { what, message, retry_after_seconds: None, because: AwayCause::Busy }
         }
         _ => ClusterError::Refused(refused(purpose, code, reason, message, details)),
     }
@@ -383,13 +387,15 @@ mod tests {
     #[test]
     fn an_answer_that_is_not_the_api_servers_refuses_nothing() {
         let status = json!({"kind": "Status", "reason": "Invalid", "message": "spec: Required value"}).to_string();
-        for code in [101, 400, 409, 413, 418, 422, 431, 999] {
-            assert!(matches!(refusal_of(code, status.as_bytes()), ClusterError::Refused(_)), "{code}");
+        for code in [101, 400, 403, 404, 405, 409, 413, 418, 422, 431, 999] {
+            let said = refusal_of(code, status.as_bytes());
+            assert!(!matches!(said, ClusterError::Away { .. }), "{code}: {said}");
             for body in ["", "<html>Request Header Or Cookie Too Large</html>", "[]", "{\"error\":\"no\"}"] {
                 let error = refusal_of(code, body.as_bytes());
                 assert!(matches!(error, ClusterError::Away { because: AwayCause::Busy, .. }), "{code} {body}: {error}");
             }
         }
+        assert!(matches!(refusal_of(404, b"404 page not found\n"), ClusterError::Missing { .. }));
     }
 
     #[test]

@@ -166,7 +166,10 @@ impl Scope {
         present.retain(|key| !key.name.is_empty());
         let mut known = self.known();
         if present.len() < before {
-            // An object whose name was not read may be any of those that are known.
+            // An object whose name was not read may be any of those that are known, as far as there is room for them.
+            if known.len() + present.len() > OBJECTS {
+                known.clear();
+            }
             known.append(&mut present);
             return Vec::new();
         }
@@ -418,7 +421,7 @@ fn sorted(error: ClusterError) -> Over {
 fn check_number(what: &str, objects: usize) -> Result<(), Over> {
     match objects {
         ..=OBJECTS => Ok(()),
-        _ => Err(Over::Trouble(ClusterError::away(what, format!("it has no end: more than {OBJECTS} objects")))),
+        _ => Err(Over::Trouble(ClusterError::away(what, format!("it has more than {OBJECTS} objects")))),
     }
 }
 

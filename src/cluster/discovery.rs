@@ -1,6 +1,7 @@
 //! Discovery of a cluster: its version, and the kinds that it serves.
 
 use serde::Deserialize;
+use tracing::warn;
 
 use super::call::{Purpose, get, get_as};
 use super::{Cluster, ClusterError};
@@ -29,22 +30,19 @@ impl Cluster {
     pub async fn discover(&self) -> Result<Discovered, ClusterError> {
         let purpose = Purpose { what: "ask for the cluster's version and kinds", secret: false };
         let version = self.call(purpose, get("/version")).await?.value;
-        let mut api_versions = Vec::new();
+        let mut found = Versions::default();
         for path in ["/api", "/apis"] {
             let text = self.call_text(purpose, get_as(path, AGGREGATED)).await?;
-            let answer = serde_json::from_str::<DiscoveryAnswer>(&text).map_err(|error| error.to_string());
-            match answer.and_then(DiscoveryAnswer::api_versions) {
-                Ok(versions) => api_versions.extend(versions),
+            match serde_json::from_str::<DiscoveryAnswer>(&text) {
+                Ok(answer) => answer.add_to(&mut found),
                 Err(error) => {
                     let unreadable = format!("the answer of {path} names no kinds: {error}");
                     return Err(self.blame(ClusterError::away(purpose.what, unreadable)).await);
                 }
             }
         }
-        api_versions.sort();
-        api_versions.dedup();
         let version = version["gitVersion"].as_str().unwrap_or_default().to_owned();
-        Ok(Discovered { version, api_versions })
+        Ok(Discovered { version, api_versions: found.names() })
     }
 }
 
@@ -106,35 +104,51 @@ struct GroupVersion {
 }
 
 impl DiscoveryAnswer {
-    /// Returns the versions, and the kinds as far as they are named and there is room for them.
-    ///
-    /// # Errors
-    /// The versions alone are too many.
-    fn api_versions(self) -> Result<Vec<String>, String> {
-        let (mut found, mut kinds_of) = (Vec::new(), Vec::new());
+    /// Adds its versions, and the kinds of each as far as they are named.
+    fn add_to(self, found: &mut Versions) {
         for AggregatedGroup { metadata: GroupName { name }, versions } in self.items.into_iter().flatten() {
             for AggregatedVersion { version, resources } in versions.into_iter().flatten() {
                 let of_group = if name.is_empty() { version } else { format!("{name}/{version}") };
                 let kinds = resources.into_iter().flatten().filter_map(|one| one.response_kind).map(|named| named.kind);
-                kinds_of.push((of_group.clone(), kinds.filter(|kind| !kind.is_empty()).collect::<Vec<String>>()));
-                found.push(of_group);
+                found.0.push((of_group, kinds.filter(|kind| !kind.is_empty()).collect()));
             }
         }
-        let versions = self.groups.into_iter().flatten().flat_map(|group| group.versions.into_iter().flatten());
-        found.extend(versions.map(|version| version.group_version));
-        found.extend(self.versions.into_iter().flatten());
-        let length = |words: &[String]| words.iter().map(String::len).sum::<usize>();
-        if length(&found) > KINDS {
-            return Err(format!("its versions have more than {} MiB", KINDS >> 20));
+        let of_groups = self.groups.into_iter().flatten().flat_map(|group| group.versions.into_iter().flatten());
+        let versions = of_groups.map(|version| version.group_version).chain(self.versions.into_iter().flatten());
+        found.0.extend(versions.map(|version| (version, Vec::new())));
+    }
+}
+
+/// The versions that a cluster serves, each with its kinds. The name of a group counts for each of its kinds, so they are put
+/// together only when it is known how much that is.
+#[derive(Default)]
+struct Versions(Vec<(String, Vec<String>)>);
+
+impl Versions {
+    /// Returns all names, sorted: without kinds where there is no room for these, and none where there is none for the versions.
+    fn names(self) -> Vec<String> {
+        // A comma separates two of them.
+        let versions: usize = self.0.iter().map(|(version, _)| version.len() + 1).sum();
+        let of_version = |(version, kinds): &(String, Vec<String>)| {
+            kinds.iter().map(|kind| version.len() + kind.len() + 2).sum::<usize>()
+        };
+        let kinds: usize = self.0.iter().map(of_version).sum();
+        if versions > KINDS {
+            warn!(bytes = versions, "the API server names too many versions: charts are rendered without them");
+            return Vec::new();
         }
-        let whole = kinds_of.iter().map(|(of_group, kinds)| (of_group.len() + 1) * kinds.len() + length(kinds));
-        if length(&found) + whole.sum::<usize>() <= KINDS {
-            let named = |(of_group, kinds): (String, Vec<String>)| {
-                kinds.into_iter().map(move |kind| format!("{of_group}/{kind}"))
-            };
-            found.extend(kinds_of.into_iter().flat_map(named));
+        let has_room = versions + kinds <= KINDS;
+        if !has_room {
+            warn!(bytes = kinds, "the API server names too many kinds: charts are rendered with the versions alone");
         }
-        Ok(found)
+        let mut names = Vec::new();
+        for (version, kinds) in self.0 {
+            names.extend(kinds.iter().filter(|_| has_room).map(|kind| format!("{version}/{kind}")));
+            names.push(version);
+        }
+        names.sort();
+        names.dedup();
+        names
     }
 }
 
@@ -144,9 +158,9 @@ mod tests {
     use serde_json::json;
 
     fn api_versions(answer: &serde_json::Value) -> Vec<String> {
-        let mut found = serde_json::from_str::<DiscoveryAnswer>(&answer.to_string()).unwrap().api_versions().unwrap();
-        found.sort();
-        found
+        let mut found = Versions::default();
+        serde_json::from_str::<DiscoveryAnswer>(&answer.to_string()).unwrap().add_to(&mut found);
+        found.names()
     }
 
     #[test]
@@ -174,17 +188,16 @@ mod tests {
 
     /// The name of a group counts for each kind of it: an answer of 4 MB names 2 GB.
     #[test]
-    fn very_many_kinds_are_left_out_and_very_many_versions_refused() {
+    fn very_many_kinds_and_versions_are_left_out() {
         let answer = |group: &str, kinds: usize, versions: usize| {
             let resources: Vec<_> =
                 (0..kinds).map(|at| json!({"responseKind": {"kind": format!("Kind{at}")}})).collect();
             let version = |at: usize| json!({"version": format!("v{at}"), "resources": resources});
             let versions: Vec<_> = (0..versions).map(version).collect();
-            let answer = json!({"items": [{"metadata": {"name": group}, "versions": versions}]}).to_string();
-            serde_json::from_str::<DiscoveryAnswer>(&answer).unwrap().api_versions()
+            api_versions(&json!({"items": [{"metadata": {"name": group}, "versions": versions}]})).len()
         };
-        assert_eq!(answer("ec2.aws.upbound.io", 3_000, 2).unwrap().len(), 6_002);
-        assert_eq!(answer(&"g".repeat(20_000), 1_000, 1).unwrap().len(), 1, "the version without its kinds");
-        assert!(answer(&"g".repeat(20_000), 0, 100).unwrap_err().contains("1 MiB"));
+        assert_eq!(answer("ec2.aws.upbound.io", 3_000, 2), 6_002);
+        assert_eq!(answer(&"g".repeat(20_000), 1_000, 1), 1, "the version without its kinds");
+        assert_eq!(answer(&"g".repeat(20_000), 0, 100), 0);
     }
 }

@@ -124,8 +124,8 @@ impl Cluster {
     }
 }
 
-/// An object of a list without what nobody asks of it, which is half of a pod; of one with large annotations, arguments or values
-/// of variables nearly all.
+/// Removes the fields of a listed object that belay never reads. They are half of a pod, and nearly all of one with a large
+/// template.
 fn without_unasked(served: &Served, mut object: Value) -> Value {
     if matches!(served.kind.as_str(), "Pod" | "ReplicaSet" | "ControllerRevision")
         && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
@@ -136,8 +136,9 @@ fn without_unasked(served: &Served, mut object: Value) -> Value {
         }
     }
     if served.kind == "Pod"
-        && let Some(spec) = object.get_mut("spec")
+        && let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut)
     {
+        spec.retain(|field, _| READ_OF_PODS.contains(&field.as_str()));
         for containers in ["initContainers", "containers", "ephemeralContainers"] {
             let containers = spec.get_mut(containers).and_then(Value::as_array_mut).into_iter().flatten();
             containers.filter_map(Value::as_object_mut).for_each(keep_references);
@@ -145,6 +146,10 @@ fn without_unasked(served: &Served, mut object: Value) -> Value {
     }
     object
 }
+
+/// The fields of a pod's `spec` that belay reads.
+const READ_OF_PODS: [&str; 6] =
+    ["nodeName", "volumes", "imagePullSecrets", "initContainers", "containers", "ephemeralContainers"];
 
 /// Keeps of a container its name, its image, and the ConfigMaps and Secrets that it reads.
 fn keep_references(container: &mut Map<String, Value>) {
@@ -207,7 +212,10 @@ mod tests {
             let mut metadata = json!({"name": "web-1", "uid": "u", "labels": {"app": "web"}});
             metadata.as_object_mut().unwrap().extend(annotations.map(|all| ("annotations".to_owned(), all)));
             let volumes = json!([{"name": "v", "secret": {"secretName": "tls"}}]);
-            let spec = json!({"nodeName": "n", "volumes": volumes, "containers": [container]});
+            let mut spec = json!({"nodeName": "n", "volumes": volumes, "containers": [container]});
+            if more != json!({}) {
+                spec["hostAliases"] = json!([{"ip": "127.0.0.1", "hostnames": [more["args"][0]]}]);
+            }
             json!({"metadata": metadata, "spec": spec, "status": status})
         };
         let long = "x".repeat(100_000);

@@ -57,8 +57,13 @@ async fn target_in_the_place_of(
     if let Some(good) = good.filter(|good| template(old).is_some_and(|present| is_same(present, &good.template))) {
         return Ok(Ok(RollbackTarget { commit: good.commit, marks: good.marks, ..as_it_is(old) }));
     }
-    // With nothing known that was good, it is what there is.
-    Ok(Ok(rollback_target::find_target(work, old).await?.unwrap_or_else(|_| as_it_is(old))))
+    let failed = work.planned.wanted.manifest.value();
+    let is_failed = template(old).zip(template(&failed)).is_some_and(|(present, failed)| is_same(present, failed));
+    Ok(match rollback_target::find_target(work, old).await? {
+        // With nothing known that was good, it is what there is, unless that is what failed.
+        Err(_) if !is_failed => Ok(as_it_is(old)),
+        found => found,
+    })
 }
 
 /// The pods that are to come back.

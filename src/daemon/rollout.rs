@@ -278,7 +278,7 @@ impl RolloutTask {
         let message = format!("waits {} s before it is applied again: somebody else keeps changing it", wait.as_secs());
         self.context.status.change(|source| {
             let Some(way) = source.under_way.get_mut(&self.planned.wanted.key) else { return false };
-            (way.until, way.wrong, way.message) = (None, None, message);
+            (way.until, way.wrong, way.in_the_way, way.message) = (None, None, None, message);
             true
         });
     }

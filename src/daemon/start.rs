@@ -351,7 +351,9 @@ impl Source {
             match written {
                 Ok(()) => self.publish_end(end.id, end.outcome),
                 // A plan that is made once more, for a mirror that was lost, has the records that it had before.
-                Err(HistoryError::Ended { outcome, .. }) if outcome.is_good() && end.outcome.is_good() => {
+                Err(HistoryError::Ended { outcome, .. })
+                    if outcome == end.outcome || outcome.is_good() && end.outcome.is_good() =>
+                {
                     debug!(record = end.id.0, %outcome, "had ended before");
                 }
                 Err(error) => error!(%error, "failed to end a record"),

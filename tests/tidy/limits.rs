@@ -197,7 +197,6 @@ const CLUSTER: &[Row] = &[
     ),
     ("the first plan of a source", &["src/daemon/deferred_kinds.rs CROWD", "src/daemon/deferred_watch.rs LONGEST"]),
     ("a watch that ends at once", &["src/cluster/retry.rs FIRST", "src/cluster/retry.rs LONGEST"]),
-    ("a Job, or a Pod that is a hook", &["crates/belay-core/src/rollout/judge/health/mod.rs START"]),
     (
         "what a watch tells of",
         &[

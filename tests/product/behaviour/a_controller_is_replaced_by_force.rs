@@ -125,7 +125,7 @@ async fn it_is_back_when_nothing_is_left_of_the_update() {
     world.through(&first).await;
     let broken = world.push("web.yaml", &KIND.manifest("web:2", "never-ready"), "Broken");
     comes(&mut world, Moment::Later(Duration::from_secs(5))).await;
-    // Whoever keeps it from going: a finalizer, as a foreground deletion has one.
+    // A finalizer keeps it from going, as a foreground deletion has one.
     let controllers = world.list(CONTROLLERS).await;
     let next = controllers.iter().find(|one| one["metadata"]["name"] != "web").expect("the next controller");
     let next = format!("{CONTROLLERS}/{}", next["metadata"]["name"].as_str().unwrap());

@@ -67,26 +67,6 @@ async fn it_completes_or_fails_as_its_controller_says() {
     assert_eq!(world.get(&path("ill")).await.unwrap()["metadata"]["uid"], uid);
 }
 
-/// A run may take its time, but a pod that can't start ends no wait by itself.
-#[tokio::test(start_paused = true)]
-async fn one_that_can_not_start_fails_and_one_that_runs_has_its_time() {
-    let mut world = World::embedded().await;
-    world.repository.write("stuck.yaml", job("stuck", "migrate:404", "image-pull-error", ""));
-    world.repository.write("slow.yaml", job("slow", "migrate:1", "exit-after=3000s,code=0", ""));
-    let first = world.repository.commit("Two jobs");
-    world.repository.push();
-    world.start();
-    world.until("both are rolled out", |source| source.under_way.len() == 2).await;
-    world.until("it is given up", |source| source.under_way.keys().all(|key| key.name == "slow")).await;
-    let stuck = world.record(&first, "Job default/stuck");
-    assert_eq!(stuck.outcome, Outcome::Failed, "{stuck:#?}");
-    assert!(stuck.reason.as_ref().unwrap().message.contains("ImagePullBackOff"), "{stuck:#?}");
-    let took = stuck.ended.unwrap().duration_since(stuck.started).as_secs();
-    assert!((600..700).contains(&took), "{took} s");
-    world.through(&first).await;
-    assert_eq!(world.record(&first, "Job default/slow").outcome, Outcome::Complete);
-}
-
 /// Returns a line on which a Job that is there keeps its template, as every API server has it.
 fn never_changing(client: kube::Client) -> kube::Client {
     let namespace = client.default_namespace().to_owned();

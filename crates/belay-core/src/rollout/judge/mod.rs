@@ -17,7 +17,7 @@ mod tests;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use self::health::{Counters, Fault, Health, Standing, health, start_deadline};
+use self::health::{Counters, Fault, Health, Standing, health};
 use self::reason_texts::{blame, in_the_way};
 use super::{
     Observation, Outages, Reason, ReasonCode, Workload, being_deleted, marks, progress_deadline_seconds, runs_once,
@@ -352,12 +352,7 @@ impl Judge {
             (Some(own), Some(budget)) => Some(own.saturating_add(budget)),
             (None, Some(budget)) => Some(budget),
             (Some(own), None) => Some(own.saturating_add(GRACE)),
-            // A deletion has a limit of its own.
-            (None, None) if self.going.is_some() => None,
-            (None, None) => {
-                let start = start_deadline(&self.key, object, self.best.as_ref());
-                start.map(|start| start.saturating_add(GRACE))
-            }
+            (None, None) => None,
         }
     }
 

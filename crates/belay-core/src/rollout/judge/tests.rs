@@ -3,9 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::health::PodAccount;
 use super::*;
-use crate::rollout::PodSeen;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -97,51 +95,10 @@ fn a_deletion_that_does_not_end_is_given_up() {
     };
     let told = "it is being deleted, kept by its finalizers example.com/keep: belay makes it anew as soon as it is gone: waited for \
                 all of outage_timeout, 600 s";
-    for (group, kind, due) in [("batch", "Job", Some(615)), ("example.com", "Widget", None)] {
-        assert_eq!(ends(group, kind, &[(0, false)]), (due, None), "{kind}");
+    for (group, kind) in [("batch", "Job"), ("example.com", "Widget")] {
+        assert_eq!(ends(group, kind, &[(0, false)]), (None, None), "{kind}");
         let since_then = ends(group, kind, &[(0, false), (5000, true), (5300, true)]);
         assert_eq!(since_then, (Some(5600), Some(told.to_owned())), "{kind}");
     }
     assert_eq!(ends("apps", "Deployment", &[(0, true)]).1, None, "its own deadline ends the wait");
-}
-
-#[test]
-fn what_runs_once_must_begin_and_may_take_its_time_then() {
-    let job = |status: Value| ("batch", "Job", json!({"metadata": {}, "spec": {}, "status": status}));
-    let pod = |phase: &str| {
-        let annotations = json!({marks::HOOK_RUN: "a"});
-        ("", "Pod", json!({"metadata": {"annotations": annotations}, "status": {"phase": phase}}))
-    };
-    let mut annotated = job(json!({"active": 1}));
-    annotated.2["metadata"]["annotations"] = json!({marks::PROGRESS_DEADLINE: "30"});
-    let mut suspended = job(json!({}));
-    suspended.2["spec"]["suspend"] = json!(true);
-    for (reported, due) in [
-        (vec![(0, job(json!({"active": 1})))], Some(615)),
-        (vec![(0, job(json!({}))), (500, job(json!({"active": 1})))], Some(615)),
-        (vec![(0, job(json!({"active": 1}))), (500, job(json!({"active": 1, "ready": 1})))], None),
-        // It crashes, and is tried again as often as its own backoffLimit says.
-        (vec![(0, job(json!({"active": 1, "ready": 1}))), (500, job(json!({"active": 1, "ready": 0})))], None),
-        (vec![(0, job(json!({"active": 1, "failed": 1})))], None),
-        (vec![(0, job(json!({"active": 1, "succeeded": 1})))], None),
-        (vec![(0, annotated)], Some(45)),
-        (vec![(0, suspended)], None),
-        (vec![(0, pod("Pending"))], Some(615)),
-        (vec![(0, pod("Pending")), (9, pod("Running"))], None),
-    ] {
-        let (group, kind, _) = reported[0].1;
-        let key = ObjectKey { group: group.to_owned(), kind: kind.to_owned(), ..key() };
-        let mut judge = Judge::new(key, Baseline::default(), at(0));
-        for (second, (.., object)) in &reported {
-            judge.observe(object, at(*second));
-        }
-        assert_eq!(judge.due().map(Timestamp::as_second), due, "{reported:?}");
-        if let Some(due) = due {
-            let stuck = PodSeen { state: "ImagePullBackOff".to_owned(), ..PodSeen::default() };
-            let pods = vec![PodAccount { seen: stuck, fault: Fault::Commit }];
-            let overdue = judge.overdue(at(due)).unwrap();
-            let judgement = judge.rule(overdue, &Observation { pods, ..Observation::default() }, at(due));
-            assert!(matches!(judgement, Judgement::Failed(_)), "{judgement:?}");
-        }
-    }
 }

@@ -12,12 +12,12 @@ mod replication_controller;
 mod stateful_set;
 mod wrong_pods;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::manifest::ObjectKey;
-use crate::rollout::{Reason, Workload, is_hook_pod, marks, runs_once};
+use crate::rollout::{Reason, Workload, is_hook_pod, marks};
 
 pub use custom::is_taken_up;
 pub use pod::{Fault, PodAccount, account_of_pod};
@@ -117,9 +117,6 @@ pub fn health(key: &ObjectKey, object: &Value) -> Option<Health> {
     }
 }
 
-/// The time in which a pod must begin to run of a Job, or of a Pod that is a hook, that has no deadline.
-const START: SignedDuration = SignedDuration::from_mins(10);
-
 /// Returns true when a live object's status says that its present generation is complete. An object without a status of its
 /// own is complete as soon as it exists.
 #[must_use]
@@ -143,17 +140,6 @@ pub fn progress_deadline_seconds(key: &ObjectKey, object: &Value) -> Option<i64>
         Some(_) => annotated,
     };
     Some(seconds.unwrap_or(DEFAULT)).filter(|seconds| (1..NEVER).contains(seconds))
-}
-
-/// Returns the time in which an object that runs once must have begun to run if it has no deadline: its programs may take their
-/// time, but a pod that can't start would be waited for without an end. `None` once one has begun.
-#[must_use]
-pub fn start_deadline(key: &ObjectKey, object: &Value, best: Option<&Counters>) -> Option<SignedDuration> {
-    let has_begun = |counters: &Counters| counters.ready > 0 || counters.updated > 0;
-    let begun = best.is_some_and(has_begun)
-        || health(key, object).is_some_and(|health| has_begun(&health.counters))
-        || number(object, "/status/failed") > 0;
-    (runs_once(key, object) && !begun).then_some(START)
 }
 
 /// Returns true when the cluster itself still says that the present template of a workload was complete before,

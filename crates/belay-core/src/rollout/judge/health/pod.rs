@@ -70,8 +70,8 @@ pub fn account_of_pod(pod: &Value, lost_nodes: &BTreeSet<String>, now: Timestamp
         lists.into_iter().flat_map(|list| pod["status"][list].as_array().into_iter().flatten())
     };
     seen.restarts = statuses()
-        .map(|status| status["restartCount"].as_i64().unwrap_or_default())
-        .sum::<i64>()
+        .filter_map(|status| status["restartCount"].as_i64())
+        .fold(0, i64::saturating_add)
         .try_into()
         .unwrap_or(i32::MAX);
     let fault = fault(pod, lost_nodes, now, &mut seen, &statuses().collect::<Vec<_>>());
