@@ -142,16 +142,17 @@ impl Scope {
         let mut pages = Pages::new(self.listing());
         let mut present = BTreeSet::new();
         let mut revision = String::new();
+        let what = format!("list {}", self.served.resource);
         while let Some(page) = pages.next(&self.cluster, |_| true).await.map_err(sorted)? {
             for (key, object) in page.kept {
                 let key = self.in_scope(key);
                 present.insert(key.clone());
-                check_number(&format!("list {}", self.served.resource), present.len())?;
+                check_number(&what, present.len())?;
                 self.tell_object(key, object).await?;
             }
             revision = page.revision;
         }
-        check_revision(&format!("list {}", self.served.resource), &revision)?;
+        check_revision(&what, &revision)?;
         let gone = self.gone(present);
         for key in gone {
             self.tell(Seen::Gone(key)).await?;

@@ -30,7 +30,7 @@ impl Cluster {
     pub async fn discover(&self) -> Result<Discovered, ClusterError> {
         let purpose = Purpose { what: "ask for the cluster's version and kinds", secret: false };
         let version = self.call(purpose, get("/version")).await?.value;
-        let mut found = Versions::default();
+        let mut found = ServedVersions::default();
         for path in ["/api", "/apis"] {
             let text = self.call_text(purpose, get_as(path, AGGREGATED)).await?;
             match serde_json::from_str::<DiscoveryAnswer>(&text) {
@@ -105,7 +105,7 @@ struct GroupVersion {
 
 impl DiscoveryAnswer {
     /// Adds its versions, and the kinds of each as far as they are named.
-    fn add_to(self, found: &mut Versions) {
+    fn add_to(self, found: &mut ServedVersions) {
         for AggregatedGroup { metadata: GroupName { name }, versions } in self.items.into_iter().flatten() {
             for AggregatedVersion { version, resources } in versions.into_iter().flatten() {
                 let of_group = if name.is_empty() { version } else { format!("{name}/{version}") };
@@ -122,9 +122,9 @@ impl DiscoveryAnswer {
 /// The versions that a cluster serves, each with its kinds. The name of a group counts for each of its kinds, so they are put
 /// together only when it is known how much that is.
 #[derive(Default)]
-struct Versions(Vec<(String, Vec<String>)>);
+struct ServedVersions(Vec<(String, Vec<String>)>);
 
-impl Versions {
+impl ServedVersions {
     /// Returns all names, sorted: without kinds where there is no room for these, and none where there is none for the versions.
     fn names(self) -> Vec<String> {
         // A comma separates two of them.
@@ -158,7 +158,7 @@ mod tests {
     use serde_json::json;
 
     fn api_versions(answer: &serde_json::Value) -> Vec<String> {
-        let mut found = Versions::default();
+        let mut found = ServedVersions::default();
         serde_json::from_str::<DiscoveryAnswer>(&answer.to_string()).unwrap().add_to(&mut found);
         found.names()
     }

@@ -4,7 +4,6 @@ use serde_json::Value;
 use tracing::{info, warn};
 
 use super::missing::comes;
-use super::obstacle::Obstacle;
 use super::patience::GaveUp;
 use super::prune;
 use super::refused::complaints;
@@ -117,7 +116,7 @@ impl RolloutTask {
                     for warning in &written.warnings {
                         warn!(object = %key, warning, "the API server warns");
                     }
-                    self.context.status.trouble(&Obstacle::Object(key.clone()), None);
+                    self.context.status.object_trouble(key, None);
                     if told && waits == Waits::Told {
                         self.context.status.change(|source| source.under_way.remove(key).is_some());
                     }

@@ -7,12 +7,14 @@ use serde_json::Value;
 use tracing::warn;
 
 use super::failure::{DISTURBANCES, RollbackEnd, save_second_evidence};
-use super::replication_controller::{Rolled, back_ask, disturbed, is_ours, is_source_of, roll, until_seen};
+use super::replication_controller::{
+    Rolled, back_ask, back_at_once_ask, disturbed, is_ours, is_source_of, roll, until_seen,
+};
 use super::rollback_target;
 use super::rolled_pods::{ask, begun};
 use super::rollout_task::{Cancelled, RolloutTask};
 use belay_core::rollout::rollback::{NoRollbackTarget, Rollback, RollbackTarget};
-use belay_core::rollout::rolling_update::{Ask, Begun, Bounds, TEMPLATE_LABEL};
+use belay_core::rollout::rolling_update::{Ask, Begun, TEMPLATE_LABEL};
 use belay_core::rollout::{
     Hold, IgnoredFields, Outcome, TemplateMarks, held_body, marks, same_template, template, with_template,
 };
@@ -29,7 +31,7 @@ pub(super) async fn find_target(
         (so_far, old) = begun(work).await?;
     }
     if let Some(old) = old.as_ref().filter(|old| is_made_again(work, &so_far, old)) {
-        return target_in_the_place_of(work, old).await;
+        return target_of_remade(work, old).await;
     }
     match (pods_to_come_back(work, so_far, old.as_ref()), old) {
         (_, None) => rollback_target::find_target(work, live).await,
@@ -48,7 +50,7 @@ fn is_made_again(work: &RolloutTask, so_far: &Begun, old: &Value) -> bool {
 }
 
 /// Finds the rollback target where others have made the old controller again: the last good version, which may be its own.
-async fn target_in_the_place_of(
+async fn target_of_remade(
     work: &RolloutTask,
     old: &Value,
 ) -> Result<Result<RollbackTarget, NoRollbackTarget>, Cancelled> {
@@ -102,7 +104,11 @@ pub(super) async fn take_pods_back(
             }
         };
         let is_held = hold_first(work, &rollback, old).await?;
-        let (ask, part) = next_part(work, &rollback, so_far, old);
+        let (ask, is_last) = match next_update(work, &rollback, so_far, old) {
+            RollbackUpdate::NotNeeded => (None, true),
+            RollbackUpdate::Partial(ask) => (Some(ask), false),
+            RollbackUpdate::Final(ask) => (Some(ask), true),
+        };
         let rolled = match ask {
             Some(ask) => roll(work, ask, Outcome::RollingBack).await?,
             None => Rolled::Through,
@@ -115,7 +121,7 @@ pub(super) async fn take_pods_back(
         }
         match rolled {
             Rolled::Suspended(why) => return Ok(Err(RollbackEnd::suspended(why))),
-            Rolled::Through if part == WayBackPart::First => continue,
+            Rolled::Through if !is_last => continue,
             Rolled::Disturbed(..) if !is_back(work, rollback.template.as_ref()).await? => {
                 disturbed(work).await?;
                 continue;
@@ -138,32 +144,29 @@ pub(super) async fn take_pods_back(
     )))
 }
 
-/// A part of the way back.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum WayBackPart {
-    /// Another one follows it.
-    First,
-    Last,
+/// The rolling update that comes next on the way back.
+enum RollbackUpdate {
+    /// No pod has to come or go.
+    NotNeeded,
+    /// Another update follows it.
+    Partial(Ask),
+    Final(Ask),
 }
 
-/// Returns the next part of the way back; `None` where no pod has to come or go.
-fn next_part(work: &RolloutTask, rollback: &Rollback, so_far: Begun, old: &Value) -> (Option<Ask>, WayBackPart) {
-    let to_target = || {
-        let template = rollback.template.clone().unwrap_or_default();
-        Ask::template(with_template(rollback.manifest.clone(), &template), rollback.marks.clone())
-    };
+/// Returns the rolling update that comes next on the way back.
+fn next_update(work: &RolloutTask, rollback: &Rollback, so_far: Begun, old: &Value) -> RollbackUpdate {
     let is_target = template(old).zip(rollback.template.as_ref()).is_some_and(|(one, other)| is_same(one, other));
     let is_another = is_made_again(work, &so_far, old) && !is_target;
     match pods_to_come_back(work, so_far, Some(old)) {
         // Its own pods are not to stay either, so nothing waits for them: the others go at once.
-        PodsBack::OfOldController if is_another => {
-            let bounds = Bounds { unavailable: i64::MAX, ..Bounds::default() };
-            (Some(Ask { bounds, ..back_ask(work) }), WayBackPart::First)
+        PodsBack::OfOldController if is_another => RollbackUpdate::Partial(back_at_once_ask(work)),
+        PodsBack::OfOldController => RollbackUpdate::Final(back_ask(work)),
+        PodsBack::All if !is_another => RollbackUpdate::NotNeeded,
+        PodsBack::All | PodsBack::OfTarget => {
+            let template = rollback.template.clone().unwrap_or_default();
+            let manifest = with_template(rollback.manifest.clone(), &template);
+            RollbackUpdate::Final(Ask::template(manifest, rollback.marks.clone()))
         }
-        PodsBack::All if is_another => (Some(to_target()), WayBackPart::Last),
-        PodsBack::All => (None, WayBackPart::Last),
-        PodsBack::OfOldController => (Some(back_ask(work)), WayBackPart::Last),
-        PodsBack::OfTarget => (Some(to_target()), WayBackPart::Last),
     }
 }
 

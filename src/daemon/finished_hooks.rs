@@ -8,7 +8,6 @@ use tracing::{info, warn};
 
 use super::context::Context;
 use super::desired_state::DesiredState;
-use super::obstacle::Obstacle;
 use super::rollout_task::RolloutTask;
 use crate::cluster::{Backoff, ClusterError};
 use belay_core::manifest::{Manifest, ONCE, ObjectKey};
@@ -33,7 +32,7 @@ impl RolloutTask {
                 }
                 Ok(Ok(false)) => {}
                 Ok(Err(error)) => {
-                    self.context.status.trouble(&Obstacle::Object(hook.key.clone()), None);
+                    self.context.status.object_trouble(&hook.key, None);
                     warn!(object = %hook.key, %error, "the hook can't be deleted; it stays until its next run");
                 }
                 Err(_) => return,

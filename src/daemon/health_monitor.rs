@@ -8,7 +8,6 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
-use super::obstacle::Obstacle;
 use super::rollout_task::{Cancelled, LiveObject, RolloutTask};
 use super::status::{UnderWay, put_or_remove, set};
 use crate::cluster::{Backoff, ClusterError, EventKind, ObservedWorkload};
@@ -320,7 +319,7 @@ impl<'a> HealthMonitor<'a> {
         let observed = self.work.unless_cancelled(look).await?;
         let observed =
             observed.unwrap_or_else(|error| (ObservedWorkload::hidden(error.to_string()), Arc::new(text.read())));
-        context.status.trouble(&Obstacle::Object(key.clone()), None);
+        context.status.object_trouble(key, None);
         Ok(observed)
     }
 

@@ -16,7 +16,7 @@ impl Source {
         let message = format!(
             "{key} is claimed by the source {name:?} too, at {place}; remove it from one of the two repositories"
         );
-        self.context.status.trouble(&Obstacle::Object(key.clone()), Some(reason.message.clone()));
+        self.context.status.object_trouble(key, Some(reason.message.clone()));
         self.context.status.trouble_of(owner, &Obstacle::Claim(key.clone(), name.clone()), Some(message));
         self.state.planning.claimed.insert((owner.clone(), key.clone()));
     }
@@ -28,7 +28,7 @@ impl Source {
             self.state.planning.claimed.iter().filter(|(_, key)| !desired.mentions(key)).cloned().collect()
         };
         for (owner, key) in given_up {
-            self.context.status.trouble(&Obstacle::Object(key.clone()), None);
+            self.context.status.object_trouble(&key, None);
             self.context.status.trouble_of(
                 &owner,
                 &Obstacle::Claim(key.clone(), self.context.config.name.clone()),

@@ -66,7 +66,7 @@ impl Source {
             Effect::Check { plan, rechecks } => self.check(plan, rechecks),
             Effect::Search { plan } => self.search_for_what_left(plan),
             Effect::Retry(tries) => tries.into_iter().for_each(|(recheck, number)| self.retry(recheck, number)),
-            Effect::InTheWay(key, message) => self.context.status.trouble(&Obstacle::Object(key), Some(message)),
+            Effect::InTheWay(key, message) => self.context.status.object_trouble(&key, Some(message)),
             Effect::Missing(key) => self.watch_for_missing([key].into()),
             Effect::StillRefused(key, reason) => self.still_refused(&key, reason),
             Effect::NoDrift(key) => self.no_drift(&key),
@@ -75,7 +75,7 @@ impl Source {
             Effect::CantCorrect { key, fields, reason } => self.say_not_corrected(&key, &fields, &reason),
             Effect::Claim(prepared, reason) => self.claim(&prepared, &reason),
             Effect::Adopt { prepared, hold } => self.adopt_rolled(*prepared, hold),
-            Effect::NoTrouble(key) => self.context.status.trouble(&Obstacle::Object(key), None),
+            Effect::NoTrouble(key) => self.context.status.object_trouble(&key, None),
             Effect::Start(start) => self.start(start),
             Effect::Supersede(record, by) => self.supersede(record, Some(&by)),
             Effect::Count { trigger, outcome, took } => {

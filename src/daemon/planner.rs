@@ -23,7 +23,6 @@ use belay_core::rollout::{
     settle, take_over, take_surplus, takeover, template, without_strategy,
 };
 
-use super::obstacle::Obstacle;
 use super::prepared::{Prepared, progress};
 
 /// Up to how many new objects are tried before the first is made. More are checked by the server as they are made, since
@@ -150,7 +149,7 @@ impl Planner<'_> {
     pub(super) fn faulty(&self, served: &Served, wanted: Wanted, panic: &str) -> Prepared {
         let reason = internal_error(&wanted.key, panic);
         if let OnOutage::Retry(publisher) = self.on_outage {
-            publisher.trouble(&Obstacle::Object(wanted.key.clone()), Some(reason.message.clone()));
+            publisher.object_trouble(&wanted.key, Some(reason.message.clone()));
         }
         let complaint = wanted.complaint("", &reason.message);
         let planned = Planned { wanted, step: PlanStep::Rejected(reason, vec![complaint]) };

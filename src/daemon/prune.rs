@@ -334,7 +334,7 @@ async fn until_gone(work: &mut RolloutTask, uid: &str) -> Result<Result<(), (Out
                 true => format!("is being deleted and does not go: its finalizers are {}", finalizers(&live)),
                 false => "can't be deleted for now: the API server says that there is a conflict".to_owned(),
             };
-            context.status.trouble(&Obstacle::Object(key.clone()), Some(message.clone()));
+            context.status.object_trouble(&key, Some(message.clone()));
             if !std::mem::replace(&mut told, true) {
                 warn!(object = %key, message, "hangs");
                 work.step(StepKind::Waiting, &message).await?;

@@ -147,8 +147,7 @@ async fn take_other_back(work: &RolloutTask) -> Result<Rolled, Cancelled> {
             info!(object = %work.planned.wanted.key, %reason, "the pods of the other update go at once");
             work.step(StepKind::Applying, "the former pods do not come up: those of the other update go at once")
                 .await?;
-            let bounds = Bounds { unavailable: i64::MAX, ..Bounds::default() };
-            roll(work, Ask { bounds, ..back_ask(work) }, Outcome::UnderWay).await
+            roll(work, back_at_once_ask(work), Outcome::UnderWay).await
         }
         rolled => Ok(rolled),
     }
@@ -224,6 +223,11 @@ pub(super) fn is_ours(work: &RolloutTask, live: &Value) -> bool {
 
 pub(super) fn back_ask(work: &RolloutTask) -> Ask {
     Ask { to: To::Back, marks: TemplateMarks::default(), ..ask(work) }
+}
+
+/// Returns the same for pods that nothing waits for: all of them go at once.
+pub(super) fn back_at_once_ask(work: &RolloutTask) -> Ask {
+    Ask { bounds: Bounds { unavailable: i64::MAX, ..Bounds::default() }, ..back_ask(work) }
 }
 
 /// Carries a rolling update out, for as long as only an infrastructure fault is in its way.

@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::context::Context;
-use super::obstacle::Obstacle;
 use crate::cluster::{Backoff, ClusterError};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Workload, is_configuration, named_configuration, revisions};
@@ -48,7 +47,7 @@ async fn named(context: &Context, key: &ObjectKey) -> NamedConfiguration {
     let workloads = workloads(context, key.namespace.as_deref());
     let read = || keepers(context, key.namespace.as_deref(), &workloads);
     let read = Backoff::until_answered(context.in_the_way(key), read).await;
-    context.status.trouble(&Obstacle::Object(key.clone()), None);
+    context.status.object_trouble(key, None);
     let keepers = match read {
         Ok(keepers) => keepers,
         Err(error) => {

@@ -129,15 +129,15 @@ fn rolled_nothing_out(context: &Context, key: &ObjectKey, commit: &CommitId) -> 
     !records.is_empty() && records.iter().all(|record| !record.rolls_out && record.outcome == Outcome::Complete)
 }
 
-/// Returns true when a version was never applied, as far as the history knows: all its records were skipped or rejected, or it came with
-/// a newer one, which was planned in its place, when belay knew the object.
+/// Returns true when a version was never applied, as far as the history knows: all its records were skipped or rejected, or it
+/// came with a newer one, which was planned in its place, when belay knew the object.
 fn never_ran(context: &Context, key: &ObjectKey, former: &FormerManifest) -> bool {
     let (history, commit, hash) = (&context.history, &former.commit.id, Some(former.manifest.hash.to_string()));
     let records = history.records(&Query::of(&context.config.name, key)).unwrap_or_default();
     let of_it = records.iter().filter(|record| record.commit == *commit || record.manifest_hash == hash);
-    let mut refused = of_it.map(|record| matches!(record.outcome, Outcome::Skipped | Outcome::Rejected)).peekable();
-    if refused.peek().is_some() {
-        return refused.all(|refused| refused);
+    let outcomes: Vec<Outcome> = of_it.map(|record| record.outcome).collect();
+    if !outcomes.is_empty() {
+        return outcomes.iter().all(|outcome| matches!(outcome, Outcome::Skipped | Outcome::Rejected));
     }
     let arrivals = history.arrivals(commit).unwrap_or_default();
     let Some(came) = arrivals.into_iter().find(|arrival| arrival.source == context.config.name) else { return false };

@@ -4,7 +4,6 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::health_monitor::LOOK_AT_PODS;
-use super::obstacle::Obstacle;
 use super::rollout_task::{Cancelled, RolloutTask};
 use crate::cluster::{Backoff, ObservedWorkload};
 use belay_core::manifest::ObjectKey;
@@ -80,7 +79,7 @@ async fn look(work: &RolloutTask) -> Result<Live, Cancelled> {
     let update = RollingUpdate::new(ask(work)).expect("it asks for a template, which can be meant");
     let look = || context.cluster.look_at_controllers(&update, key.namespace.as_deref().unwrap_or_default());
     let live = work.until_served(key, look).await?.unwrap_or_default();
-    context.status.trouble(&Obstacle::Object(key.clone()), None);
+    context.status.object_trouble(key, None);
     Ok(live)
 }
 

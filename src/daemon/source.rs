@@ -13,7 +13,6 @@ use tracing::{info, warn};
 use super::desired_state::DesiredState;
 use super::health_monitor::sleep_until;
 use super::in_sync::AT_ONCE;
-use super::obstacle::Obstacle;
 use super::panics::internal_error;
 use super::rollout_task::{End, Findings, RolloutEnd};
 use super::state::{Event, HeadSeen, Source};
@@ -192,7 +191,7 @@ impl Source {
             End::Stopped => self.on(Event::Stopped(key.clone())),
             End::Fault(message) => {
                 let reason = internal_error(key, &message);
-                self.context.status.trouble(&Obstacle::Object(key.clone()), Some(reason.message.clone()));
+                self.context.status.object_trouble(key, Some(reason.message.clone()));
                 self.on(Event::Fault { key: key.clone(), reason });
             }
         }

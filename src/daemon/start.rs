@@ -160,7 +160,7 @@ impl Source {
                 }
                 PlanStep::Wait(reason) => {
                     // It is shown as waiting, and waiting is no trouble.
-                    self.context.status.trouble(&Obstacle::Object(prepared.planned.wanted.key.clone()), None);
+                    self.context.status.object_trouble(&prepared.planned.wanted.key, None);
                     self.wait_for(id, earlier.map(|record| *record), &prepared.planned, reason);
                 }
                 // It was left above.

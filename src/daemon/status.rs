@@ -400,6 +400,11 @@ impl Publisher {
         self.change(|source| put_or_remove(&mut source.obstacles.trouble, obstacle, message));
     }
 
+    /// Says that something is in the way of an object, or, with `None`, that it no longer is.
+    pub(super) fn object_trouble(&self, key: &ObjectKey, message: Option<String>) {
+        self.trouble(&Obstacle::Object(key.clone()), message);
+    }
+
     /// Says which units a tool has rendered for long by now.
     pub(super) fn rendering(&self, units: &BTreeSet<Arc<str>>) {
         self.change(|source| set(&mut source.obstacles.rendering, units.clone()));

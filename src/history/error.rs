@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::store::room::Room;
+use super::store::disk_space::{DiskSpace, described};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Outcome, RecordId};
 
@@ -195,15 +195,18 @@ impl HistoryError {
     }
 }
 
+/// Returns the error of a write of a file on a disk that is full.
+pub(super) fn full_disk(doing: String, file: &Path, message: String) -> HistoryError {
+    let folder = file.parent().unwrap_or(file);
+    HistoryError::FullDisk { doing, folder: folder.to_owned(), room: described(DiskSpace::at(folder)), message }
+}
+
 /// Turns an error of the file system into one of ours.
 pub(super) fn io<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error) -> HistoryError + 'a {
     move |source| match source.kind() {
-        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => HistoryError::FullDisk {
-            doing: format!("{doing} {}", path.display()),
-            folder: path.parent().unwrap_or(path).to_owned(),
-            room: Room::told(Room::at(path.parent().unwrap_or(path))),
-            message: source.to_string(),
-        },
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+            full_disk(format!("{doing} {}", path.display()), path, source.to_string())
+        }
         _ => HistoryError::Io { doing, path: path.to_owned(), source },
     }
 }

@@ -7,8 +7,8 @@ use std::{fs, io};
 use rusqlite::ErrorCode;
 
 use super::aside::with_suffix;
-use super::room::Room;
-use crate::history::error::HistoryError;
+use super::disk_space::DiskSpace;
+use crate::history::error::{self, HistoryError};
 
 /// Up to which size, in bytes, a file is checked from end to end whenever it is opened for writing.
 const CHECKED_AT_ONCE: u64 = 8 << 20;
@@ -59,20 +59,15 @@ pub(in crate::history) fn cannot_open(path: &Path, wanted: DamageCheck, error: &
 
 /// Returns the error for a full disk, if that is behind a failure of SQLite, whose words often are no more than "disk I/O
 /// error".
-pub(in crate::history) fn full_disk(doing: &str, path: &Path, error: &rusqlite::Error) -> Option<HistoryError> {
-    let folder = path.parent().unwrap_or(path);
-    let room = Room::at(folder);
-    let is_full = match error.sqlite_error_code()? {
+pub(in crate::history) fn full_disk(doing: &str, path: &Path, refused: &rusqlite::Error) -> Option<HistoryError> {
+    let is_full = match refused.sqlite_error_code()? {
         ErrorCode::DiskFull => true,
-        ErrorCode::SystemIoFailure => room.is_some_and(Room::is_too_little),
+        ErrorCode::SystemIoFailure => {
+            DiskSpace::at(path.parent().unwrap_or(path)).is_some_and(DiskSpace::is_too_little)
+        }
         _ => false,
     };
-    is_full.then(|| HistoryError::FullDisk {
-        doing: doing.to_owned(),
-        folder: folder.to_owned(),
-        room: Room::told(room),
-        message: error.to_string(),
-    })
+    is_full.then(|| error::full_disk(doing.to_owned(), path, refused.to_string()))
 }
 
 /// Returns true when the whole file is read before it is used: it is small, or was not closed as it should be. A large one

@@ -16,7 +16,7 @@ const PODS: &str = "api/v1/namespaces/default/pods";
 
 /// The moments at which somebody replaces it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Moment {
+enum ReplacedWhen {
     Begun,
     Later(Duration),
     GoesBack,
@@ -37,18 +37,18 @@ async fn replace_by_force(world: &World, manifest: &str) {
     world.create(CONTROLLERS, "kubectl-replace", &manifest).await;
 }
 
-async fn comes(world: &mut World, moment: Moment) {
+async fn comes(world: &mut World, moment: ReplacedWhen) {
     match moment {
-        Moment::Begun => {
+        ReplacedWhen::Begun => {
             while world.list(CONTROLLERS).await.len() < 2 {
                 tokio::time::sleep(Duration::from_millis(200)).await;
             }
         }
-        Moment::Later(time) => {
+        ReplacedWhen::Later(time) => {
             world.until("it is rolled", |source| !source.under_way.is_empty()).await;
             tokio::time::sleep(time).await;
         }
-        Moment::GoesBack => {
+        ReplacedWhen::GoesBack => {
             let goes_back = |source: &belay::daemon::SourceStatus| {
                 source.under_way.values().any(|way| way.outcome == Outcome::RollingBack)
             };
@@ -71,9 +71,9 @@ async fn is_whole(world: &World, image: &str, case: &str) {
 #[tokio::test(start_paused = true)]
 async fn what_fails_goes_back_to_the_last_good_version() {
     let (good, bad) = (KIND.manifest("web:1", "ready"), KIND.manifest("web:2", "never-ready"));
-    let later = Moment::Later(Duration::from_secs(10));
-    let by_the_good = [Moment::Begun, later, Moment::GoesBack].map(|moment| (&good, moment));
-    for (by, moment) in by_the_good.into_iter().chain([Moment::Begun, later].map(|moment| (&bad, moment))) {
+    let later = ReplacedWhen::Later(Duration::from_secs(10));
+    let by_the_good = [ReplacedWhen::Begun, later, ReplacedWhen::GoesBack].map(|moment| (&good, moment));
+    for (by, moment) in by_the_good.into_iter().chain([ReplacedWhen::Begun, later].map(|moment| (&bad, moment))) {
         let case = format!("{moment:?}, by the {} one", if *by == good { "good" } else { "bad" });
         let mut world = World::embedded().await;
         let first = world.push("web.yaml", &good, "First version");
@@ -99,7 +99,7 @@ async fn what_fails_goes_back_to_the_last_good_version() {
 #[tokio::test(start_paused = true)]
 async fn what_is_good_gets_there() {
     let (old, new) = (KIND.manifest("web:1", "ready"), KIND.manifest("web:2", "ready-after=3s"));
-    let moments = [Moment::Begun, Moment::Later(Duration::from_secs(10))];
+    let moments = [ReplacedWhen::Begun, ReplacedWhen::Later(Duration::from_secs(10))];
     for (by, moment) in [&old, &new].into_iter().flat_map(|by| moments.map(|moment| (by, moment))) {
         let case = format!("{moment:?}, by the {} one", if *by == old { "old" } else { "new" });
         let mut world = World::embedded().await;
@@ -124,7 +124,7 @@ async fn it_is_back_when_nothing_is_left_of_the_update() {
     world.start();
     world.through(&first).await;
     let broken = world.push("web.yaml", &KIND.manifest("web:2", "never-ready"), "Broken");
-    comes(&mut world, Moment::Later(Duration::from_secs(5))).await;
+    comes(&mut world, ReplacedWhen::Later(Duration::from_secs(5))).await;
     // A finalizer keeps it from going, as a foreground deletion has one.
     let controllers = world.list(CONTROLLERS).await;
     let next = controllers.iter().find(|one| one["metadata"]["name"] != "web").expect("the next controller");

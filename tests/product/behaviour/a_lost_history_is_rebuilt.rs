@@ -1,10 +1,10 @@
 //! The history file is lost or damaged: a fresh one is begun, what the cluster and Git still say is put into it and marked
 //! as that, holds stay, and the way back is known.
 
-use belay::daemon::Obstacle;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use belay::daemon::Obstacle;
 use belay::history::Query;
 use belay_core::rollout::{Hold, Outcome, Record, SourceState, Trigger};
 

@@ -1,9 +1,9 @@
 //! An object that has left the repository is found and deleted also if belay did not see it leave: it was not running,
 //! its history is lost, it did not delete then, or it was killed while it did.
 
-use belay::daemon::Obstacle;
 use std::time::Duration;
 
+use belay::daemon::Obstacle;
 use belay_core::rollout::Outcome;
 
 use crate::support::daemon::{World, config_map, deployment, path_of};

@@ -1,9 +1,9 @@
 //! A missing right is reported once, with the reason, asked again with a back-off, and the work is done as soon as
 //! belay may; with rights in single namespaces, belay lists there.
 
-use belay::daemon::Obstacle;
 use std::time::Duration;
 
+use belay::daemon::Obstacle;
 use belay_core::rollout::{Outcome, StepKind};
 
 use crate::support::daemon::{World, config_map, deployment, path_of};

@@ -1,9 +1,9 @@
 //! An obstacle of one object or kind (a webhook, a conversion, a server of its own that does not answer) keeps no other
 //! object and no newer commit waiting, is reported as that object's state, and is over by itself.
 
-use belay::daemon::{Obstacle, SourceStatus};
 use std::time::Duration;
 
+use belay::daemon::{Obstacle, SourceStatus};
 use belay_core::rollout::{Outcome, StepKind};
 use tokio::time::Instant;
 

@@ -1,8 +1,8 @@
 //! A daemon that starts while the repository does not answer keeps up what was planned last, and no more.
 
-use belay::daemon::Obstacle;
 use std::time::Duration;
 
+use belay::daemon::Obstacle;
 use belay::history::Trouble;
 use belay_core::rollout::{Hold, Outcome, Trigger};
 use serde_json::{Value, json};

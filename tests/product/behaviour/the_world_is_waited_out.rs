@@ -1,10 +1,10 @@
 //! Trouble of the infrastructure is waited out, reported, and never rolled back: an API server that does not answer, a
 //! controller that does not act, a node that went away, a person who pauses.
 
-use belay::daemon::Obstacle;
 use std::time::Duration;
 
 use belay::config::{Drift, Span};
+use belay::daemon::Obstacle;
 use belay_core::rollout::{Hold, ObjectState, Outcome, SourceState, StepKind};
 use minicluster::{MiniCluster, Part, PodLogs, Random, controllers, kubelet};
 use serde_json::{Value, json};

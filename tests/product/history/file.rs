@@ -240,14 +240,14 @@ fn a_file_of_the_first_format_is_read_for_ever() {
 }
 
 /// A disk of its own, unmounted when this is dropped.
-struct SmallDisk(tempfile::TempDir);
+struct SmallTmpfs(tempfile::TempDir);
 
-impl SmallDisk {
+impl SmallTmpfs {
     /// Returns a disk of 64 KiB; `None` where the user may not mount one.
-    fn mounted() -> Option<SmallDisk> {
+    fn mounted() -> Option<SmallTmpfs> {
         let folder = tempfile::tempdir().unwrap();
         let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"]).arg(folder.path()).output();
-        mount.is_ok_and(|mount| mount.status.success()).then_some(SmallDisk(folder))
+        mount.is_ok_and(|mount| mount.status.success()).then_some(SmallTmpfs(folder))
     }
 
     fn fill(&self, but: u64) {
@@ -257,7 +257,7 @@ impl SmallDisk {
     }
 }
 
-impl Drop for SmallDisk {
+impl Drop for SmallTmpfs {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg(self.0.path()).status();
     }
@@ -269,7 +269,7 @@ fn a_full_disk_is_called_so() {
     for (state, left) in
         [("state", 0), ("state", 4 << 10), ("state", 12 << 10), ("state", 36 << 10), ("", 0), ("", 4 << 10)]
     {
-        let Some(disk) = SmallDisk::mounted() else {
+        let Some(disk) = SmallTmpfs::mounted() else {
             eprintln!("nothing can be mounted here");
             return;
         };

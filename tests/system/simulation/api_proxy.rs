@@ -23,7 +23,7 @@ use super::fault_rates::{FaultRates, Fortune};
 use super::findings::{
     after, hold, is_crashing, is_unwell, is_workload, key_of_path, path_of, pod_template, template, version,
 };
-use super::history_rows::{HistoryRows, Open, Verdict, verdicts};
+use super::history_rows::{HistoryRows, Open, RecordOutcome, verdicts};
 use super::run::WatchReport;
 use super::watching;
 use crate::support::daemon::EPOCH;
@@ -57,7 +57,7 @@ pub struct Exchange {
     /// For a write: the open records of its object in belay's own books when it was made.
     pub open: Vec<Open>,
     /// For a write: the verdicts in belay's own books when it was made.
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<RecordOutcome>,
     /// For an apply that says what it comes after: the open records of that.
     pub ahead: Vec<Open>,
     /// For an apply of a workload: its template until then, if a pod of it crashes again and again.

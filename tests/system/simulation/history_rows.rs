@@ -58,7 +58,7 @@ pub struct Open {
 
 /// The verdict on a record that has ended, as it stands at the moment of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct RecordOutcome {
     pub number: i64,
     pub trigger: String,
     pub outcome: String,
@@ -118,10 +118,10 @@ impl HistoryRows {
 }
 
 /// Returns the verdicts on all records that have ended, at this moment.
-pub fn verdicts(state: &Path) -> Vec<Verdict> {
+pub fn verdicts(state: &Path) -> Vec<RecordOutcome> {
     let Some(connection) = open(state) else { return Vec::new() };
     let sql = "SELECT number, \"trigger\", outcome FROM records WHERE ended IS NOT NULL ORDER BY number";
-    all(&connection, sql, |row| Ok(Verdict { number: row.get(0)?, trigger: row.get(1)?, outcome: row.get(2)? }))
+    all(&connection, sql, |row| Ok(RecordOutcome { number: row.get(0)?, trigger: row.get(1)?, outcome: row.get(2)? }))
 }
 
 fn open(state: &Path) -> Option<Connection> {

@@ -73,7 +73,7 @@ pub(super) fn order(manifests: &mut Vec<Manifest>) -> Result<(), TooManyHooks> {
     let objects: Vec<usize> = (0..roles.len()).filter(|at| matches!(roles[*at], HookRole::Object)).collect();
     let of_chart: Vec<String> = objects.iter().filter_map(|at| waited_for(&manifests[*at])).collect();
     // All of them and not the last alone: which of them run differs from change to change.
-    let mut before = Before { names: String::new(), room: NAMES };
+    let mut before = HookDependencies { names: String::new(), room: NAMES };
     for phase in [HookPhase::Before, HookPhase::After] {
         if phase == HookPhase::After {
             for at in &objects {
@@ -98,13 +98,13 @@ pub(super) fn order(manifests: &mut Vec<Manifest>) -> Result<(), TooManyHooks> {
 }
 
 /// The objects that must be complete before the next one.
-struct Before {
+struct HookDependencies {
     names: String,
     /// The bytes of names that may still be written on objects of the chart.
     room: usize,
 }
 
-impl Before {
+impl HookDependencies {
     fn add(&mut self, name: &str) {
         if !self.names.is_empty() {
             self.names.push_str(", ");

@@ -1,4 +1,4 @@
-//! What the books say of a record stays, and is said of the right commit; and a way back ends where the workload has been.
+//! The outcome of a record stays, and belongs to the right commit. A rollback ends at a template that the workload has had.
 
 use std::collections::{BTreeMap, BTreeSet};
 

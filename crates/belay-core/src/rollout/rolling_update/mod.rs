@@ -117,12 +117,12 @@ pub struct RollingUpdate {
     /// True when this run has written anything.
     acted: bool,
     /// The other controller, once this run has deleted it: only its end is left to be awaited.
-    deleted: Option<Deleted>,
+    deleted: Option<DeletedController>,
 }
 
 /// A controller that has been deleted at the end of an update.
 #[derive(Clone, Debug)]
-struct Deleted {
+struct DeletedController {
     uid: String,
     /// The line for when it is gone.
     last: String,
@@ -185,7 +185,7 @@ impl RollingUpdate {
     }
 
     fn decide(&mut self, live: &Live) -> Result<Step, Refused> {
-        if let Some(Deleted { uid, last }) = &self.deleted {
+        if let Some(DeletedController { uid, last }) = &self.deleted {
             // A finalizer keeps it for a while. If the deletion did not come to pass, it is made again.
             match live.controllers.iter().map(Controller).find(|one| one.uid() == uid) {
                 None => return Ok(Step::Done(last.clone())),

@@ -7,7 +7,8 @@ use super::build::{original_size, source_id, written_size};
 use super::label::{self, change, guarded};
 use super::names::Controller;
 use super::{
-    ByHand, DESIRED, Deleted, Left, Live, NEXT, ORIGINAL, Refused, RollingUpdate, SOURCE_ID, Sizes, Step, To, Write,
+    ByHand, DESIRED, DeletedController, Left, Live, NEXT, ORIGINAL, Refused, RollingUpdate, SOURCE_ID, Sizes, Step, To,
+    Write,
 };
 
 /// The two controllers of a roll: forward, the old one and the next; back, the other way round.
@@ -160,7 +161,7 @@ impl RollingUpdate {
             return step;
         }
         let says = vec![format!("Update succeeded. Deleting {}", from.name())];
-        self.deleted = Some(Deleted { uid: from.uid().to_owned(), last: self.ask.success(to.name()) });
+        self.deleted = Some(DeletedController { uid: from.uid().to_owned(), last: self.ask.success(to.name()) });
         Step::Write { write: delete, says }
     }
 }

@@ -1,39 +1,39 @@
-//! The room that a disk has left.
+//! The free space of a disk.
 
 use std::path::Path;
 
 /// With less than so many bytes the history can't be opened: SQLite makes a file of 32 KiB beside it, and a log.
 const LEAST: u64 = 256 << 10;
 
-/// The room that a disk has left for belay's user.
+/// The free space of a disk, as far as belay's user may take it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::history) struct Room {
+pub(in crate::history) struct DiskSpace {
     bytes: u64,
     /// The files that can be made; `None` where the file system does not count them.
     files: Option<u64>,
 }
 
-impl Room {
-    /// Returns the room on the disk of a folder; `None` if the system does not say it.
-    pub(in crate::history) fn at(folder: &Path) -> Option<Room> {
+impl DiskSpace {
+    /// Returns the free space on the disk of a folder; `None` if the system does not say it.
+    pub(in crate::history) fn at(folder: &Path) -> Option<DiskSpace> {
         let found = rustix::fs::statvfs(folder).ok()?;
         let files = (found.f_files > 0).then_some(found.f_favail);
-        Some(Room { bytes: found.f_bavail.saturating_mul(found.f_frsize), files })
+        Some(DiskSpace { bytes: found.f_bavail.saturating_mul(found.f_frsize), files })
     }
 
     /// Returns true when the history can't be written in it.
     pub(in crate::history) fn is_too_little(self) -> bool {
         self.bytes < LEAST || self.files == Some(0)
     }
+}
 
-    /// Returns the words about the room that is left.
-    pub(in crate::history) fn told(room: Option<Room>) -> String {
-        match room {
-            Some(Room { files: Some(0), bytes }) if bytes >= LEAST => "no file can be made there any more".to_owned(),
-            Some(room) if room.is_too_little() => format!("{} KiB are left", room.bytes >> 10),
-            // A limit of belay's user, or room that was made since.
-            _ => "belay's user has no more room there".to_owned(),
-        }
+/// Returns the words about the free space of a full disk.
+pub(in crate::history) fn described(space: Option<DiskSpace>) -> String {
+    match space {
+        Some(DiskSpace { files: Some(0), bytes }) if bytes >= LEAST => "no file can be made there any more".to_owned(),
+        Some(space) if space.is_too_little() => format!("{} KiB are left", space.bytes >> 10),
+        // A limit of belay's user, or room that was made since.
+        _ => "belay's user has no more room there".to_owned(),
     }
 }
 
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn too_little_room_is_told() {
-        let room = |bytes, files| Some(Room { bytes, files });
+        let room = |bytes, files| Some(DiskSpace { bytes, files });
         for (room, is_too_little, words) in [
             (room(0, Some(1)), true, "0 KiB are left"),
             (room(40 << 10, None), true, "40 KiB are left"),
@@ -52,8 +52,8 @@ mod tests {
             (room(1 << 30, None), false, "belay's user has no more room there"),
             (None, false, "belay's user has no more room there"),
         ] {
-            assert_eq!(room.is_some_and(Room::is_too_little), is_too_little, "{room:?}");
-            assert_eq!(Room::told(room), words, "{room:?}");
+            assert_eq!(room.is_some_and(DiskSpace::is_too_little), is_too_little, "{room:?}");
+            assert_eq!(described(room), words, "{room:?}");
         }
     }
 }
