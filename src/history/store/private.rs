@@ -66,12 +66,17 @@ fn ownership(owner: u32, user: u32) -> Ownership {
 /// Refuses, or reports, a file of another user: its owner can change belay's knowledge of its own objects.
 ///
 /// # Errors
-/// Fails when belay runs as root and the file belongs to somebody else, and when the file can't be looked at.
+/// Fails when belay runs as root and the file belongs to somebody else, and when the file can't be looked at. One that is not
+/// there belongs to nobody: SQLite deletes its own beside the history whenever the last reader closes it.
 pub fn check_owner(path: &Path) -> Result<(), HistoryError> {
     let user = rustix::process::geteuid().as_raw();
+    let own = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        metadata => metadata.map_err(io("look at", path))?,
+    };
     // A link has an owner, and so has what it leads to.
-    for metadata in [fs::symlink_metadata(path), fs::metadata(path)] {
-        let owner = metadata.map_err(io("look at", path))?.uid();
+    let target = own.is_symlink().then(|| fs::metadata(path).map_err(io("look at", path))).transpose()?;
+    for owner in [Some(own), target].into_iter().flatten().map(|metadata| metadata.uid()) {
         match ownership(owner, user) {
             Ownership::Trusted => {}
             Ownership::Told => {
@@ -127,6 +132,15 @@ mod tests {
         let modes = ["history.db", "history.db-wal", "history.db-shm", "identity"].map(|name| mode(&folder.join(name)));
         assert_eq!((mode(&folder), mode(&folder.join("sources")), modes), (0o700, 0o700, [0o600; 4]));
         assert_eq!(mode(&folder.join("theirs")), 0o644, "not belay's");
+    }
+
+    #[test]
+    fn a_file_that_is_gone_belongs_to_nobody() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(check_owner(&folder.path().join("history.db-shm")).is_ok());
+        let link = folder.path().join("history.db");
+        std::os::unix::fs::symlink("nowhere", &link).unwrap();
+        assert!(check_owner(&link).is_err(), "it leads nowhere");
     }
 
     #[test]
