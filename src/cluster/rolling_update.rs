@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::time::Instant;
 use tracing::debug;
 
 use super::{Backoff, Cluster, ClusterError, Sent};
 use belay_core::rollout::Counters;
-use belay_core::rollout::rolling_update::{Refused, RollingUpdate, Sizes, Step};
+use belay_core::rollout::rolling_update::{Refused, RollingUpdate, Sizes, Step, Write};
 
 /// The pace of a rolling update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +65,8 @@ impl Cluster {
         let mut progress_timeout = ProgressTimeout::new(pace.timeout);
         // Lines of a write that must be repeated are not printed again.
         let mut told: Vec<String> = Vec::new();
+        // The write that was answered last: if it is due again, it has changed nothing.
+        let mut answered: Option<Write> = None;
         loop {
             let Some(live) = progress_timeout.ask(self.look_at_controllers(&update, namespace).await).await? else {
                 continue;
@@ -76,6 +79,10 @@ impl Cluster {
                     // The line about a write comes before it: after a kill in it, the last line says where.
                     says.iter().filter(|line| !told.contains(line)).for_each(|line| say(line, counters));
                     told.extend(says);
+                    let is_repeated = answered.as_ref().is_some_and(|answered| is_same(answered, &write));
+                    if is_repeated {
+                        progress_timeout.unchanged().await?;
+                    }
                     let Some(sent) =
                         progress_timeout.ask(self.write_controller(namespace, &write, update.manager()).await).await?
                     else {
@@ -86,8 +93,11 @@ impl Cluster {
                         progress_timeout.outdated(pace.poll_interval).await?;
                         continue;
                     }
-                    told.clear();
-                    progress_timeout.moved();
+                    if !is_repeated {
+                        told.clear();
+                        progress_timeout.moved();
+                    }
+                    answered = Some(write);
                 }
                 Step::Wait { what, says } => {
                     says.iter().for_each(|line| say(line, counters));
@@ -105,6 +115,24 @@ impl Cluster {
 
 fn waiting_for(sizes: &Sizes) -> String {
     format!("{} of {} new pods are ready", sizes.next_ready, sizes.next)
+}
+
+/// Returns true when two writes do the same to the same object. Its version does not count: others may write it in between.
+fn is_same(one: &Write, other: &Write) -> bool {
+    match (one, other) {
+        (Write::Change { name, patch }, Write::Change { name: other_name, patch: other }) => {
+            name == other_name && without_version(patch) == without_version(other)
+        }
+        _ => one == other,
+    }
+}
+
+fn without_version(patch: &Value) -> Value {
+    let mut patch = patch.clone();
+    if let Some(metadata) = patch.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("resourceVersion");
+    }
+    patch
 }
 
 /// The time of waiting since the last progress.
@@ -135,6 +163,15 @@ impl ProgressTimeout {
 
     async fn outdated(&self, poll_interval: Duration) -> Result<(), RollError> {
         self.wait(poll_interval.min(Duration::from_millis(200)), "others kept changing the controllers").await
+    }
+
+    /// Waits before a write that was answered, and changed nothing, is made again.
+    async fn unchanged(&mut self) -> Result<(), RollError> {
+        const WHY: &str = "the API server answers that a write is done, and nothing has changed";
+        let wait = self.backoff.wait();
+        self.wait(wait, WHY).await?;
+        // Whoever asks for the update once more begins with a write.
+        self.wait(Duration::ZERO, WHY).await
     }
 
     /// Returns an answer; `None` if the cluster did not give one and is to be asked again.

@@ -20,7 +20,7 @@ use super::requests::OF_ONE_SOURCE;
 use super::revision_references::RevisionReferences;
 use super::rollout_task::{Cancelled, RolloutTask};
 use super::until_served::NotServedSince;
-use crate::cluster::{Backoff, ClusterError, EventKind, Served};
+use crate::cluster::{Backoff, ClusterError, EventKind, Sent, Served};
 use belay_core::manifest::{HookDeletion, Manifest, ObjectKey, deletes_hook};
 use belay_core::rollout::{
     HookRun, Outcome, PlanStep, Prunable, Reason, ReasonCode, StepKind, finalizers, hook_run, is_pod, marks, prunable,
@@ -203,12 +203,13 @@ pub(super) async fn delete(work: &mut RolloutTask) -> Result<Outcome, Cancelled>
     let uid = marks::uid(&live).to_owned();
     let sent = send(work, &uid).await?;
     work.turn.through();
-    if let Err(reason) = sent {
-        return work.end(Outcome::Failed, Some(reason)).await;
-    }
+    let answer = match sent {
+        Ok(answer) => answer,
+        Err(reason) => return work.end(Outcome::Failed, Some(reason)).await,
+    };
     let message = format!("{}: its manifest left the repository", work.planned.wanted.commit.change_cause());
     info!(object = %key, message, "deleted");
-    match until_gone(work, &uid).await? {
+    match until_gone(work, &uid, answer).await? {
         Ok(()) => {
             work.context.holds.forget(&key);
             work.end(Outcome::Pruned, None).await
@@ -230,7 +231,7 @@ pub(super) async fn delete_last_run(work: &mut RolloutTask) -> Result<Option<Out
     }
     let uid = marks::uid(&live).to_owned();
     let deleted = match send(work, &uid).await? {
-        Ok(()) => until_gone(work, &uid).await?,
+        Ok(answer) => until_gone(work, &uid, answer).await?,
         Err(reason) => Err((Outcome::Failed, reason)),
     };
     info!(object = %key, "the last run of the hook is deleted: it runs again");
@@ -254,11 +255,11 @@ pub(super) async fn delete_finished_hook(work: &RolloutTask, outcome: Outcome) {
         return;
     }
     let deleted = async {
-        let Some(live) = work.read().await? else { return Ok(Ok(())) };
+        let Some(live) = work.read().await? else { return Ok(Ok(Sent::Done)) };
         let run = |object: &Value| marks::annotation(object, marks::HOOK_RUN).map(str::to_owned);
         let is_its = work.is_ours(&live) || is_pod(&wanted.key) && run(&live) == run(&manifest);
         let may = is_its && not_any_more(work, &live).is_none();
-        if may { send(work, marks::uid(&live)).await } else { Ok(Ok(())) }
+        if may { send(work, marks::uid(&live)).await } else { Ok(Ok(Sent::Done)) }
     };
     if let Ok(Err(reason)) = deleted.await {
         warn!(object = %wanted.key, %reason, "the hook has ended, and can't be deleted; it stays until its next run");
@@ -287,7 +288,7 @@ fn changed_meanwhile() -> Reason {
 
 /// Asks for the deletion, for as long as only an infrastructure fault is in its way. A conflict is not the end of it: whether there is
 /// anything left to delete shows when the object is read again.
-async fn send(work: &RolloutTask, uid: &str) -> Result<Result<(), Reason>, Cancelled> {
+async fn send(work: &RolloutTask, uid: &str) -> Result<Result<Sent, Reason>, Cancelled> {
     let (context, key) = (&work.context, &work.planned.wanted.key);
     let since = NotServedSince::default();
     let delete = || async {
@@ -301,19 +302,24 @@ async fn send(work: &RolloutTask, uid: &str) -> Result<Result<(), Reason>, Cance
         Err(error) if error.is_own() => Err(work.not_served(&error)),
         Err(ClusterError::Refused(refusal)) if refusal.code == 409 => {
             info!(object = %key, %refusal, "not deleted for now");
-            Ok(())
+            Ok(Sent::Outdated)
         }
         Err(error) => Err(error.to_reason()),
-        Ok(()) => Ok(()),
+        Ok(()) => Ok(Sent::Done),
     })
 }
 
-/// Waits until an object is gone; reports the obstacle if it does not go. `Err` has the outcome.
-async fn until_gone(work: &mut RolloutTask, uid: &str) -> Result<Result<(), (Outcome, Reason)>, Cancelled> {
+/// Waits until an object is gone for whose deletion the API server was asked; reports the obstacle if it does not go. It is
+/// asked again after each wait. `Err` has the outcome.
+async fn until_gone(
+    work: &mut RolloutTask,
+    uid: &str,
+    answer: Sent,
+) -> Result<Result<(), (Outcome, Reason)>, Cancelled> {
     let (context, key) = (Arc::clone(&work.context), work.planned.wanted.key.clone());
     let began = context.clock.now();
     let mut waits = STILL_THERE;
-    let mut told = false;
+    let (mut answer, mut told, mut has_waited) = (answer, false, false);
     loop {
         let live = work.read().await?;
         let Some(live) = live.filter(|live| marks::uid(live) == uid) else {
@@ -321,19 +327,17 @@ async fn until_gone(work: &mut RolloutTask, uid: &str) -> Result<Result<(), (Out
         };
         let waited = context.clock.now().duration_since(began);
         let is_going = live["metadata"].get("deletionTimestamp").is_some();
-        if !is_going {
+        if !is_going && has_waited {
             if let Some(reason) = not_any_more(work, &live) {
                 return Ok(Err((Outcome::Rejected, reason)));
             }
-            if let Err(reason) = send(work, uid).await? {
-                return Ok(Err((Outcome::Failed, reason)));
-            }
+            answer = match send(work, uid).await? {
+                Ok(answer) => answer,
+                Err(reason) => return Ok(Err((Outcome::Failed, reason))),
+            };
         }
         if waited >= HANGS {
-            let message = match is_going {
-                true => format!("is being deleted and does not go: its finalizers are {}", finalizers(&live)),
-                false => "can't be deleted for now: the API server says that there is a conflict".to_owned(),
-            };
+            let message = hangs(&live, answer);
             context.status.object_trouble(&key, Some(message.clone()));
             if !std::mem::replace(&mut told, true) {
                 warn!(object = %key, message, "hangs");
@@ -345,6 +349,22 @@ async fn until_gone(work: &mut RolloutTask, uid: &str) -> Result<Result<(), (Out
             }
         }
         work.unless_cancelled(tokio::time::sleep(waits.wait())).await?;
+        has_waited = true;
+    }
+}
+
+/// Says why an object does not go, after this answer to its deletion.
+fn hangs(live: &Value, answer: Sent) -> String {
+    match (live["metadata"].get("deletionTimestamp"), answer) {
+        (Some(_), _) => format!("is being deleted and does not go: its finalizers are {}", finalizers(live)),
+        (None, Sent::Outdated) => {
+            "can't be deleted for now: the API server says that there is a conflict".to_owned()
+        }
+        (None, Sent::Done) => {
+            "can't be deleted: the API server answers that it is deleted, and it is still there; a webhook, a proxy or an \
+             aggregated API server may be in between"
+                .to_owned()
+        }
     }
 }
 

@@ -3,16 +3,20 @@
 //! those that crash of revisions that were not well any more.
 //! <https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/#forced-rollback>
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use serde_json::Value;
+use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::context::Context;
 use super::rollout_task::RolloutTask;
+use crate::backoff::Backoff;
 use crate::cluster::{ClusterError, Served};
 use crate::history::Query;
 use belay_core::rollout::health::{Fault, PodAccount, is_ready};
@@ -20,15 +24,23 @@ use belay_core::rollout::{CommitId, Outcome, Revision, Wanted, marks, same_templ
 
 /// The period between two inspections of the pods.
 const EVERY: Duration = Duration::from_secs(5);
+/// The waits before a pod is deleted again that is still there, though the API server has answered that it is deleted.
+const AGAIN: Backoff = Backoff::between(Duration::from_secs(5), Duration::from_mins(5));
+
+/// The pods that were deleted, by their uids: when each may be deleted again.
+type Deleted = BTreeMap<String, (Backoff, Instant)>;
 
 /// Deletes the stuck pods, for as long as it is polled.
 pub(super) fn delete_again_and_again(work: &RolloutTask) -> BoxFuture<'static, Infallible> {
     let (context, wanted, served) = (Arc::clone(&work.context), work.planned.wanted.clone(), work.served.clone());
     let look_again_and_again = async move {
+        let mut deleted = Deleted::new();
         loop {
             // Its controller must have seen the template that it has now, or it would make the same pod again.
             tokio::time::sleep(EVERY).await;
-            if let Err(error) = once(&context, &wanted, &served).await {
+            // Those that are gone are not looked at again.
+            deleted.retain(|_, (_, again)| *again + 2 * EVERY > Instant::now());
+            if let Err(error) = once(&context, &wanted, &served, &mut deleted).await {
                 warn!(object = %wanted.key, %error, "failed to look at the pods of revisions that were not complete");
             }
         }
@@ -36,7 +48,7 @@ pub(super) fn delete_again_and_again(work: &RolloutTask) -> BoxFuture<'static, I
     look_again_and_again.boxed()
 }
 
-async fn once(context: &Context, wanted: &Wanted, served: &Served) -> Result<(), ClusterError> {
+async fn once(context: &Context, wanted: &Wanted, served: &Served, deleted: &mut Deleted) -> Result<(), ClusterError> {
     let Some(live) = context.cluster.get(&wanted.key, served).await? else { return Ok(()) };
     if marks::annotation(&live, marks::SUSPEND).is_some() {
         return Ok(());
@@ -64,11 +76,27 @@ async fn once(context: &Context, wanted: &Wanted, served: &Served) -> Result<(),
             RevisionStanding::Failed | RevisionStanding::Complete => pods,
         };
         for pod in &pods {
-            context.cluster.delete_pod(pod).await?;
-            let pod = pod["metadata"]["name"].as_str();
-            info!(object = %wanted.key, pod, "deleted a stuck pod of a revision that was not complete, or crashes");
+            delete(context, wanted, pod, deleted).await?;
         }
     }
+    Ok(())
+}
+
+/// Deletes a pod, unless it was deleted a short time before.
+async fn delete(context: &Context, wanted: &Wanted, pod: &Value, deleted: &mut Deleted) -> Result<(), ClusterError> {
+    let now = Instant::now();
+    let name = pod["metadata"]["name"].as_str();
+    match deleted.get_mut(marks::uid(pod)) {
+        Some((_, again)) if *again > now => return Ok(()),
+        Some((waits, again)) => *again = now + waits.wait(),
+        None => {
+            let mut waits = AGAIN;
+            let again = now + waits.wait();
+            deleted.insert(marks::uid(pod).to_owned(), (waits, again));
+        }
+    }
+    context.cluster.delete_pod(pod).await?;
+    info!(object = %wanted.key, pod = name, "deleted a stuck pod of a revision that was not complete, or crashes");
     Ok(())
 }
 

@@ -17,6 +17,8 @@ pub enum Fate {
     Fail(u16),
     /// It goes through after this time.
     After(Duration),
+    /// The server answers with the object as it is, and with 200, and does nothing.
+    Claim,
     /// No answer ever comes, and nothing is done.
     Swallow,
     /// The process dies before the server sees it.
@@ -136,6 +138,10 @@ impl Tap {
                     logged.received = received;
                 }
                 answer
+            }
+            Fate::Claim => {
+                let path = went.path.split_once('?').map_or(went.path.as_str(), |(path, _)| path);
+                client.send(http::Request::get(path).body(Body::empty()).expect("a request")).await
             }
             Fate::Fail(code) => Ok(refusal(code)),
             Fate::Swallow => std::future::pending().await,

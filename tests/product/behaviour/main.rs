@@ -97,3 +97,4 @@ mod what_others_keep_changing;
 mod what_somebody_made_anew_is_belays_again;
 mod what_was_refused_is_tried_again;
 mod what_was_restored_comes_back;
+mod writes_that_change_nothing_are_rare;
