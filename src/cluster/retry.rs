@@ -7,27 +7,40 @@ use tracing::{debug, warn};
 
 use super::ClusterError;
 pub use crate::backoff::Backoff;
+use belay_core::rollout::lasting_words;
 
 /// The first wait.
 const FIRST: Duration = Duration::from_millis(500);
 /// The longest wait.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// The last log line about something that is tried again: the same is logged once.
+/// The number of troubles of one kind that are logged; more of them, one after the other, are not.
+const TROUBLES: usize = 8;
+
+/// The troubles of something that is tried again, as they were logged: each is logged once, also if a time, a number or an id
+/// in its words is another each time.
 #[derive(Debug, Default)]
-pub struct LoggedTrouble(Option<String>);
+pub struct LoggedTrouble(Vec<String>);
 
 impl LoggedTrouble {
     /// Logs that something is tried again, if that is news.
     pub fn tell(&mut self, error: &ClusterError, wait: Duration) {
-        let message = error.to_string();
         let wait_ms = wait.as_millis();
-        if error.is_silence() || self.0.as_ref() == Some(&message) {
-            debug!(error = message, wait_ms, "trying again");
+        if self.is_news(error) {
+            warn!(%error, wait_ms, "trying again, until it is done; not told again");
         } else {
-            warn!(error = message, wait_ms, "trying again, until it is done; not told again");
-            self.0 = Some(message);
+            debug!(%error, wait_ms, "trying again");
         }
+    }
+
+    /// Notes an error; returns true when it is to be logged.
+    pub(super) fn is_news(&mut self, error: &ClusterError) -> bool {
+        let trouble = lasting_words(&error.to_string());
+        if error.is_silence() || self.0.len() >= TROUBLES || self.0.contains(&trouble) {
+            return false;
+        }
+        self.0.push(trouble);
+        true
     }
 }
 
@@ -110,5 +123,23 @@ impl Backoff {
                 answer => return answer,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trouble_is_logged_once_whatever_numbers_it_has() {
+        let mut logged = LoggedTrouble::default();
+        let mut is_news = |message: &str| logged.is_news(&ClusterError::away("apply ConfigMap a", message));
+        assert!(is_news("the webhook is down, at 10:00:01"));
+        assert!(!is_news("the webhook is down, at 10:00:02"));
+        assert!(is_news("the certificate has expired") && !is_news("the webhook is down, at 10:00:03"));
+        let words = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
+        assert_eq!(words.iter().filter(|word| is_news(word)).count(), TROUBLES - 2);
+        let silent = ClusterError::silence("apply ConfigMap a", "nobody answers");
+        assert!(!LoggedTrouble::default().is_news(&silent));
     }
 }

@@ -14,7 +14,7 @@ use super::status::put_or_remove;
 use super::until_served::beyond_limit;
 use crate::cluster::Served;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Outcome, Planned, Reason, ReasonCode, Record, RecordId};
+use belay_core::rollout::{Outcome, Planned, Reason, ReasonCode, Record, RecordId, lasting_words};
 
 impl Repository {
     /// Returns the namespaces of the objects that it has.
@@ -36,8 +36,9 @@ impl Source {
         let obstacle = Obstacle::Listing(served.resource.clone());
         let mut news = false;
         self.context.status.change(|source| {
-            news = put_or_remove(&mut source.obstacles.trouble, &obstacle, message.clone());
-            news
+            let told = source.obstacles.trouble.get(&obstacle).map(|told| lasting_words(told));
+            news = told != message.as_deref().map(lasting_words);
+            put_or_remove(&mut source.obstacles.trouble, &obstacle, message.clone())
         });
         match message {
             Some(message) if news => warn!(kind = served.kind, message, "may not be watched"),

@@ -103,10 +103,11 @@ impl Source {
         }
     }
 
-    /// Publishes another reason of an object that is refused again.
+    /// Publishes another reason of an object that is refused again. The same with another time or number in it is none.
     pub(super) fn still_refused(&self, key: &ObjectKey, reason: Reason) {
         let known = self.context.status.read(|source| source.ended.get(key).cloned()).flatten();
-        let Some(known) = known.filter(|known| known.reason.as_ref() != Some(&reason)) else { return };
+        let is_told = |known: &ObjectStanding| known.reason.as_ref().is_some_and(|told| told.is_same_trouble(&reason));
+        let Some(known) = known.filter(|known| !is_told(known)) else { return };
         info!(object = %key, %reason, "still refused");
         self.note_standing(key, Some(ObjectStanding { reason: Some(reason), ..known }));
     }

@@ -15,6 +15,8 @@ pub enum Fate {
     Pass,
     /// The server answers with this code instead of doing it.
     Fail(u16),
+    /// The server refuses it as invalid, in words that have another number each time.
+    Refuse,
     /// It goes through after this time.
     After(Duration),
     /// The server answers with the object as it is, and with 200, and does nothing.
@@ -144,6 +146,7 @@ impl Tap {
                 client.send(http::Request::get(path).body(Body::empty()).expect("a request")).await
             }
             Fate::Fail(code) => Ok(refusal(code)),
+            Fate::Refuse => Ok(answer(422, "Invalid", &format!("refused by the test, request id-{number}-{number}"))),
             Fate::Swallow => std::future::pending().await,
             Fate::DieBefore => {
                 self.died.notify_one();
@@ -165,6 +168,10 @@ fn refusal(code: u16) -> http::Response<Body> {
         403 => ("Forbidden", "User \"belay\" cannot do this; disturbed by the test"),
         _ => ("InternalError", "disturbed by the test"),
     };
+    answer(code, reason, message)
+}
+
+fn answer(code: u16, reason: &str, message: &str) -> http::Response<Body> {
     let status = serde_json::json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
         "reason": reason, "message": message});
     http::Response::builder()

@@ -12,7 +12,7 @@ use super::plan_events::{head_to_plan, new_head};
 use crate::daemon::head_change::{HeadChange, SuspectHead};
 use crate::history::Trouble;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::CommitId;
+use belay_core::rollout::{CommitId, lasting_words};
 
 /// Begins a fetch.
 pub fn look(state: &mut State, at: Timestamp, now: Instant) -> Vec<Effect> {
@@ -88,7 +88,8 @@ pub fn looked(
 /// Reports the trouble with reading the repository, and its beginning.
 pub fn in_the_way(state: &mut State, message: Option<String>, at: Timestamp) -> Effect {
     let known = state.fetch.trouble.take();
-    let is_news = message.as_ref() != known.as_ref().map(|trouble| &trouble.message);
+    let words = |message: &String| lasting_words(message);
+    let is_news = message.as_ref().map(words) != known.as_ref().map(|trouble| words(&trouble.message));
     let since = known.map_or(at, |trouble| trouble.since);
     state.fetch.trouble = message.clone().map(|message| Trouble { message, since });
     Effect::RepositoryTrouble { message, is_news }

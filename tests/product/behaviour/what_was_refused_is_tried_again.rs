@@ -48,6 +48,25 @@ async fn it_is_tried_with_a_back_off_until_it_is_taken() {
     );
 }
 
+/// A webhook may name the time or the request in its refusal.
+#[tokio::test(start_paused = true)]
+async fn the_same_refusal_in_other_numbers_is_told_once() {
+    let (mut world, tap) = World::tapped().await;
+    tap.rule(|went, _| if is_a_try(went) { Fate::Refuse } else { Fate::Pass });
+    world.repository.write("settings.yaml", config_map("settings", "1"));
+    world.with_first_version().await;
+    let told = world.status().ended;
+    assert!(format!("{told:?}").contains("refused by the test, request id-"), "{told:?}");
+    tap.take();
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    assert!(tap.take().iter().filter(|went| is_a_try(went)).count() >= 12);
+    assert_eq!(world.status().ended, told);
+    // Another one is told.
+    refuse(&tap);
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert!(format!("{:?}", world.status().ended).contains("disturbed by the test"), "{:#?}", world.status().ended);
+}
+
 /// `belay retry` writes the request on the Lease of the source; the daemon reads it when it renews that.
 #[tokio::test(start_paused = true)]
 async fn it_is_tried_soon_when_somebody_asks_for_it() {

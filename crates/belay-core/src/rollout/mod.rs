@@ -59,7 +59,7 @@ pub use plan::{
 pub use record::commit::{Commit, CommitId, InvalidCommitId, Person, read_change_cause};
 pub use record::note::{Note, one_line};
 pub use record::outcome::Outcome;
-pub use record::reason::Reason;
+pub use record::reason::{Reason, lasting_words};
 pub use record::reason_code::{OtherCode, ReasonCode};
 pub use record::rebuilt::{Rebuilt, rebuilt};
 pub use record::state::{ObjectFacts, ObjectState, SourceFacts, SourceState, StateCounts};
