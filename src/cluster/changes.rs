@@ -18,7 +18,7 @@ use super::items::{BEGINNING, ITEM_LIMIT, Item};
 use super::object_text::{ObjectHead, TextRoom, WatchLine, read_value, too_large};
 use super::pages::{Listing, Pages};
 use super::served::escape;
-use super::{Backoff, Cluster, ClusterError, ObjectText, Served};
+use super::{Backoff, Cluster, ClusterError, LoggedTrouble, ObjectText, Served};
 use belay_core::manifest::ObjectKey;
 
 /// The observation of a watch.
@@ -51,6 +51,8 @@ const SOON: Duration = Duration::from_secs(1);
 const SELDOM: Duration = Duration::from_mins(1);
 /// The number of objects of a kind that a watch knows at most: the names of so many take some 50 MiB.
 const OBJECTS: usize = 200_000;
+/// The waits after a scope had too many objects: each list of so many is dear.
+const CROWDED: Backoff = Backoff::between(Duration::from_mins(1), Duration::from_mins(10));
 /// The longest revision, in bytes; it stands in the address of the next watch.
 const REVISION_BYTES: usize = 256;
 
@@ -93,13 +95,17 @@ enum Over {
     /// The changes since the revision can't be known any more.
     Outdated,
     Trouble(ClusterError),
+    /// There are more objects than a watch may know.
+    Crowded(ClusterError),
 }
 
 /// Trouble in a row: told when it begins, or becomes another, and when it is over.
 #[derive(Default)]
 struct WatchFault {
     backoff: Backoff,
-    message: String,
+    /// The waits for fewer objects, until a watch has lasted without too many.
+    crowded: Option<Backoff>,
+    logged: LoggedTrouble,
     times: u32,
     since: Option<Instant>,
 }
@@ -124,6 +130,7 @@ impl Scope {
                 }
                 Err(Over::Ended(ended)) => Err(ended),
                 Err(Over::Trouble(error)) => self.wait_out(&mut trouble, &error).await,
+                Err(Over::Crowded(error)) => self.wait_for_fewer(&mut trouble, &error).await,
                 Err(Over::InTime { .. } | Over::Early | Over::Outdated) => Ok(()),
             };
             if let Err(ended) = followed {
@@ -140,20 +147,20 @@ impl Scope {
     /// Tells of all objects that there are, and of those that are gone. The revision as of which that is so.
     async fn list(&self) -> Result<String, Over> {
         let mut pages = Pages::new(self.listing());
-        let mut present = BTreeSet::new();
+        let (mut present, elsewhere) = (BTreeSet::new(), self.count_elsewhere());
         let mut revision = String::new();
         let what = format!("list {}", self.served.resource);
         while let Some(page) = pages.next(&self.cluster, |_| true).await.map_err(sorted)? {
             for (key, object) in page.kept {
                 let key = self.in_scope(key);
                 present.insert(key.clone());
-                check_number(&what, present.len())?;
+                self.check_number(&what, present.len() + elsewhere)?;
                 self.tell_object(key, object).await?;
             }
             revision = page.revision;
         }
         check_revision(&what, &revision)?;
-        let gone = self.gone(present);
+        let gone = self.gone(&what, present)?;
         for key in gone {
             self.tell(Seen::Gone(key)).await?;
         }
@@ -161,25 +168,27 @@ impl Scope {
         Ok(revision)
     }
 
-    /// Notes what is present, and returns what was known and is not.
-    fn gone(&self, mut present: BTreeSet<ObjectKey>) -> Vec<ObjectKey> {
+    /// Notes what is present, and returns what was known and is not. Another namespace may have been listed meanwhile, and both
+    /// have too many.
+    fn gone(&self, what: &str, mut present: BTreeSet<ObjectKey>) -> Result<Vec<ObjectKey>, Over> {
         let before = present.len();
         present.retain(|key| !key.name.is_empty());
         let mut known = self.known();
+        self.check_number(what, before + self.count_elsewhere_of(&known))?;
         if present.len() < before {
             // An object whose name was not read may be any of those that are known, as far as there is room for them.
             if known.len() + present.len() > OBJECTS {
                 known.clear();
             }
             known.append(&mut present);
-            return Vec::new();
+            return Ok(Vec::new());
         }
         let here = |key: &&ObjectKey| self.namespace.is_none() || key.namespace == self.namespace;
         let gone = known.iter().filter(here).filter(|key| !present.contains(key)).cloned().collect();
         let elsewhere = |key: &ObjectKey| self.namespace.is_some() && key.namespace != self.namespace;
         known.retain(|key| elsewhere(key) || present.contains(key));
         known.append(&mut present);
-        gone
+        Ok(gone)
     }
 
     /// Tells of what changes from a revision on, until it has to be listed again.
@@ -189,13 +198,18 @@ impl Scope {
             match self.watch(&mut revision, trouble).await {
                 Over::Ended(ended) => return Err(ended),
                 Over::Outdated => return Ok(()),
-                Over::InTime { heard: true } => continue,
-                Over::InTime { heard: false } => {}
+                Over::Crowded(error) => return self.wait_for_fewer(trouble, &error).await,
+                Over::InTime { heard } => {
+                    trouble.crowded = None;
+                    if heard {
+                        continue;
+                    }
+                }
                 Over::Early if began.elapsed() < SOON => tokio::time::sleep(trouble.backoff.wait()).await,
                 Over::Early => {}
                 Over::Trouble(error) => self.wait_out(trouble, &error).await?,
             }
-            if self.known().len() > OBJECTS || !self.may_go_on(&revision, from, trouble).await? {
+            if !self.may_go_on(&revision, from, trouble).await? {
                 return Ok(());
             }
         }
@@ -320,12 +334,11 @@ impl Scope {
         match kind.as_str() {
             "ADDED" | "MODIFIED" => {
                 let object = ObjectText::of_item(Item::Whole(text), &self.served, &key).map_err(no_json)?;
-                let objects = {
-                    let mut known = self.known();
-                    known.insert(key.clone());
-                    known.len()
-                };
-                check_number(purpose.what, objects)?;
+                let is_known = self.known().contains(&key);
+                if !is_known {
+                    self.check_number(purpose.what, self.known().len() + 1)?;
+                    self.known().insert(key.clone());
+                }
                 self.tell_object(key, object).await?;
             }
             "DELETED" => {
@@ -378,24 +391,55 @@ impl Scope {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns how many objects are known of other scopes than this one.
+    fn count_elsewhere(&self) -> usize {
+        self.count_elsewhere_of(&self.known())
+    }
+
+    fn count_elsewhere_of(&self, known: &BTreeSet<ObjectKey>) -> usize {
+        known.iter().filter(|key| self.namespace.is_some() && key.namespace != self.namespace).count()
+    }
+
+    /// Refuses more objects than may be known, of all scopes of the kind together.
+    fn check_number(&self, what: &str, objects: usize) -> Result<(), Over> {
+        let of = if self.namespace.is_some() { "its namespaces have" } else { "it has" };
+        match objects {
+            ..=OBJECTS => Ok(()),
+            _ => {
+                let error = ClusterError::away(what, format!("{of} more than {OBJECTS} objects"));
+                Err(Over::Crowded(error.of_ready_server()))
+            }
+        }
+    }
+
     /// Tells of trouble where it is news, and waits.
     async fn wait_out(&self, trouble: &mut WatchFault, error: &ClusterError) -> Result<(), WatchEnd> {
-        let message = error.to_string();
-        trouble.since.get_or_insert_with(Instant::now);
-        trouble.times = trouble.times.saturating_add(1);
-        if trouble.message == message || error.is_silence() {
-            debug!(kind = self.served.kind, message, "watch in trouble");
-        } else {
-            warn!(kind = self.served.kind, address = self.name(), message, "watch in trouble, trying again");
-            trouble.message.clone_from(&message);
-        }
-        self.send.send(Seen::Trouble(self.name(), Some(error.clone()))).await.map_err(|_| WatchEnd::Closed)?;
+        self.tell_trouble(trouble, error).await?;
         tokio::time::sleep(trouble.backoff.wait()).await;
         Ok(())
     }
 
+    /// Tells of too many objects where it is news, and waits for fewer.
+    async fn wait_for_fewer(&self, trouble: &mut WatchFault, error: &ClusterError) -> Result<(), WatchEnd> {
+        self.tell_trouble(trouble, error).await?;
+        let wait = trouble.crowded.get_or_insert(CROWDED).wait();
+        tokio::time::sleep(wait).await;
+        Ok(())
+    }
+
+    async fn tell_trouble(&self, trouble: &mut WatchFault, error: &ClusterError) -> Result<(), WatchEnd> {
+        trouble.since.get_or_insert_with(Instant::now);
+        trouble.times = trouble.times.saturating_add(1);
+        if trouble.logged.is_news(error) {
+            warn!(kind = self.served.kind, address = self.name(), message = %error, "watch in trouble, trying again");
+        } else {
+            debug!(kind = self.served.kind, message = %error, "watch in trouble");
+        }
+        self.send.send(Seen::Trouble(self.name(), Some(error.clone()))).await.map_err(|_| WatchEnd::Closed)
+    }
+
     async fn is_over(&self, trouble: &mut WatchFault) -> Result<(), WatchEnd> {
-        if let Some(since) = trouble.since {
+        if let Some(since) = trouble.since.filter(|_| trouble.crowded.is_none()) {
             let (kind, seconds) = (&self.served.kind, since.elapsed().as_secs());
             info!(kind, failures = trouble.times, seconds, "watched again");
             *trouble = WatchFault::default();
@@ -415,14 +459,6 @@ fn sorted(error: ClusterError) -> Over {
     match error {
         ClusterError::Denied { .. } => Over::Ended(WatchEnd::Denied(error)),
         error => Over::Trouble(error),
-    }
-}
-
-/// Refuses more objects than a watch may know.
-fn check_number(what: &str, objects: usize) -> Result<(), Over> {
-    match objects {
-        ..=OBJECTS => Ok(()),
-        _ => Err(Over::Trouble(ClusterError::away(what, format!("it has more than {OBJECTS} objects")))),
     }
 }
 

@@ -22,11 +22,13 @@ struct Says {
     watch: String,
     /// As the revision of each list.
     revision: String,
+    /// The number of objects of each list.
+    listed: usize,
     /// The number of objects that are known in another namespace.
     known: usize,
 }
 
-const OK: Says = Says { code: 200, watch: String::new(), revision: String::new(), known: 0 };
+const OK: Says = Says { code: 200, watch: String::new(), revision: String::new(), listed: 0, known: 0 };
 
 /// The result of following a server with these answers for a while.
 struct Followed {
@@ -43,7 +45,9 @@ async fn followed(says: Says) -> Followed {
         if request.uri().path() != "/readyz" {
             counted[usize::from(is_watch)].fetch_add(1, Ordering::Relaxed);
         }
-        let list = json!({"metadata": {"resourceVersion": says.revision}, "items": []});
+        let item = |number: usize| json!({"metadata": {"name": format!("n-{number}"), "namespace": "shop"}});
+        let items: Vec<_> = (0..says.listed).map(item).collect();
+        let list = json!({"metadata": {"resourceVersion": says.revision}, "items": items});
         let (code, body) = if is_watch { (says.code, says.watch.clone()) } else { (200, list.to_string()) };
         let is_too_often = counted.iter().any(|asked| asked.load(Ordering::Relaxed) > TOO_OFTEN);
         async move {
@@ -139,4 +143,22 @@ async fn more_objects_than_a_list_may_have_are_told_and_listed_anew() {
         |seen| matches!(seen, Seen::Trouble(_, Some(error)) if error.to_string().contains("more than 200000 objects")),
     );
     assert!(told && followed.lists > 3, "{} lists", followed.lists);
+}
+
+/// Each list of so many is dear, for the server and for belay.
+#[tokio::test(start_paused = true)]
+async fn namespaces_that_have_too_many_objects_together_are_listed_seldom() {
+    for (what, says) in [
+        ("a list", Says { revision: "5".to_owned(), listed: 10, known: OBJECTS - 5, ..OK }),
+        ("an event", Says { watch: event("ADDED", "a", "6"), revision: "5".to_owned(), known: OBJECTS, ..OK }),
+    ] {
+        let followed = followed(says).await;
+        let told = |seen: &&Seen| matches!(seen, Seen::Trouble(_, Some(error)) if error.to_string().contains("200000 objects"));
+        let (told, over) = (
+            followed.seen.iter().filter(told).count(),
+            followed.seen.iter().filter(|seen| matches!(seen, Seen::Trouble(_, None))).count(),
+        );
+        assert!(told > 0 && over == 0, "{what}: told {told} times, and {over} times that it is over");
+        assert!((3..=8).contains(&followed.lists), "{what}: {} lists in 20 minutes", followed.lists);
+    }
 }
