@@ -32,6 +32,8 @@ pub enum Seen {
     Gone(ObjectKey),
     /// All existing objects of this kind have been reported; changes follow.
     Synced(Served),
+    /// A list, by its address, is slow, in these words; or, with `None`, it is not any more.
+    Slow(String, Option<String>),
     /// A watch, by its address, fails and tries again; with `None`, it has recovered.
     Trouble(String, Option<ClusterError>),
     /// belay may not read this kind, and why; or, with `None`, it may.
@@ -148,7 +150,7 @@ impl Scope {
     async fn list(&self) -> Result<String, Over> {
         let mut pages = Pages::new(self.listing());
         let (mut present, elsewhere) = (BTreeSet::new(), self.count_elsewhere());
-        let mut revision = String::new();
+        let (mut revision, mut is_slow) = (String::new(), false);
         let what = format!("list {}", self.served.resource);
         while let Some(page) = pages.next(&self.cluster, |_| true).await.map_err(sorted)? {
             for (key, object) in page.kept {
@@ -158,6 +160,11 @@ impl Scope {
                 self.tell_object(key, object).await?;
             }
             revision = page.revision;
+            let slow = pages.slow().map(str::to_owned);
+            if slow.is_some() || is_slow {
+                is_slow = slow.is_some();
+                self.tell(Seen::Slow(self.name(), slow)).await?;
+            }
         }
         check_revision(&what, &revision)?;
         let gone = self.gone(&what, present)?;

@@ -2,8 +2,10 @@
 //! the objects are large.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use serde::Deserialize;
+use tokio::time::Instant;
 use tracing::warn;
 
 use super::call::{Purpose, get_as};
@@ -18,12 +20,15 @@ const PAGE: usize = 500;
 /// How many bytes a page may have. One that has more is given up, and asked for again with fewer objects.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// How many objects a list has at most: a server that always names a next page would never end. A page counts for as many as
-/// [`PAGE_COUNTS`] at least, and one without any object, which no API server sends before the last, for [`EMPTY_COUNTS`].
+/// [`PAGE_COUNTS`] at least.
 const LIST: usize = 1_000_000;
 const PAGE_COUNTS: usize = 100;
-const EMPTY_COUNTS: usize = 20_000;
+/// How many pages of a list may be without any object: no API server sends one before the last.
+const EMPTY_PAGES: usize = 50;
 /// The most bytes of the objects of a list that are all kept until its end.
 const LIST_BYTES: usize = 128 << 20;
+/// The time from which on a list counts as slow; that is told again after twice the time.
+const SLOW: Duration = Duration::from_secs(30);
 /// The cost of a request besides its answer, in bytes of an answer: the saving of a list over reading one by one.
 const REQUEST_COSTS: u64 = 64 * 1024;
 
@@ -101,13 +106,66 @@ pub(super) struct Pages<'a> {
     limit: usize,
     token: String,
     over: bool,
-    /// The number of objects that have come.
+    /// How much the objects that have come count.
     seen: usize,
+    progress: ListProgress,
+}
+
+/// The progress of a list.
+struct ListProgress {
+    began: Instant,
+    pages: usize,
+    objects: usize,
+    /// When it is told next that it is slow.
+    told_at: Instant,
+    /// The words about a slow list that is not over.
+    slow: Option<String>,
+}
+
+impl ListProgress {
+    fn new() -> ListProgress {
+        let began = Instant::now();
+        ListProgress { began, pages: 0, objects: 0, told_at: began + SLOW, slow: None }
+    }
+
+    /// Notes a page, and says so where the list is slow.
+    fn note(&mut self, listing: &Listing<'_>, page: &Page) {
+        (self.pages, self.objects) = (self.pages + 1, self.objects + page.items);
+        let took = self.began.elapsed();
+        if took < SLOW || page.token.is_empty() {
+            self.slow = None;
+            return;
+        }
+        let (pages, objects, seconds) = (self.pages, self.objects, took.as_secs());
+        let behind =
+            if page.remaining > 0 { format!(" of {}", objects as u64 + page.remaining) } else { String::new() };
+        let place = listing.served.path(listing.namespace, "");
+        let message = format!(
+            "the API server is slow to list {place}: {pages} pages with {objects}{behind} objects within {seconds} s; belay goes on"
+        );
+        if Instant::now() >= self.told_at {
+            self.told_at = self.began + 2 * took;
+            warn!(kind = listing.served.kind, message, "a list is slow");
+        }
+        self.slow = Some(message);
+    }
 }
 
 impl<'a> Pages<'a> {
     pub(super) fn new(listing: Listing<'a>) -> Pages<'a> {
-        Pages { limit: listing.limit, listing, token: String::new(), over: false, seen: 0 }
+        Pages {
+            limit: listing.limit,
+            listing,
+            token: String::new(),
+            over: false,
+            seen: 0,
+            progress: ListProgress::new(),
+        }
+    }
+
+    /// Returns what is to be said of a slow list that is not over; `None` of any other.
+    pub(super) fn slow(&self) -> Option<&str> {
+        self.progress.slow.as_deref()
     }
 
     /// Returns the next page, with those of its objects that `keep` wants; `None` behind the last.
@@ -132,12 +190,13 @@ impl<'a> Pages<'a> {
                     }
                     self.token.clone_from(&page.token);
                     self.over = page.token.is_empty();
-                    self.seen += if page.items == 0 { EMPTY_COUNTS } else { page.items.max(PAGE_COUNTS) };
+                    self.seen += if page.items == 0 { LIST / EMPTY_PAGES } else { page.items.max(PAGE_COUNTS) };
                     if self.seen > LIST && !self.over {
                         let what = format!("list {}", self.listing.served.path(self.listing.namespace, ""));
                         let error = ClusterError::away(what, format!("it has no end: more than {LIST} objects"));
                         return Err(cluster.blame(error).await);
                     }
+                    self.progress.note(&self.listing, &page);
                     return Ok(Some(page));
                 }
             }
@@ -206,7 +265,8 @@ impl Cluster {
     }
 
     /// Returns the live objects among `wanted`, as far as listing their kind is cheaper than reading them one by one;
-    /// the second value has those of them that were not found.
+    /// the second value has those of them that were not found. `say` hears after each page of
+    /// a slow list how far it is.
     ///
     /// # Errors
     /// Fails when the API server does not answer, or does not allow it.
@@ -215,12 +275,14 @@ impl Cluster {
         served: &Served,
         namespace: Option<&str>,
         wanted: &BTreeSet<ObjectKey>,
+        say: impl Fn(&str),
     ) -> Result<(Vec<(ObjectKey, Result<ObjectText, ClusterError>)>, Vec<ObjectKey>), ClusterError> {
         let mut pages = Pages::new(Listing::of(served, namespace, ""));
         let mut missing = wanted.clone();
         let mut found = Vec::new();
         let (mut items, mut bytes, mut kept_bytes) = (0_u64, 0_u64, 0_u64);
         while let Some(page) = pages.next(self, |key| wanted.contains(key)).await? {
+            pages.slow().into_iter().for_each(&say);
             (items, bytes) = (items + page.items as u64, bytes + page.bytes as u64);
             kept_bytes += page.kept_bytes as u64;
             missing.retain(|key| page.kept.iter().all(|(kept, _)| kept != key));
@@ -390,7 +452,7 @@ mod tests {
         let served = config_maps();
         let item = "{\"metadata\":{\"name\":\"a\",\"namespace\":\"b\"}}";
         for (items, most) in [
-            (String::new(), LIST / EMPTY_COUNTS),
+            (String::new(), EMPTY_PAGES),
             (item.to_owned(), LIST / PAGE_COUNTS),
             (vec![item; PAGE].join(","), LIST / PAGE),
         ] {
@@ -412,5 +474,37 @@ mod tests {
             // The last one asks whether the server is ready.
             assert_eq!(asked.load(Ordering::Relaxed), most + 2);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_list_says_within_a_minute_how_far_it_is() {
+        let object = "{\"metadata\":{\"name\":\"a\",\"namespace\":\"b\"}}";
+        let body = format!(
+            "{{\"metadata\":{{\"continue\":\"more\",\"remainingItemCount\":70,\"resourceVersion\":\"1\"}},\"items\":[{object}]}}"
+        );
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let body = body.clone().into_bytes();
+            async move {
+                tokio::time::sleep(Duration::from_secs(25)).await;
+                Ok::<_, Infallible>(Response::new(Body::from(body)))
+            }
+        });
+        let client = kube::Client::new(service, "default");
+        let cluster = Cluster::new(client, Clock::tokio(jiff::Timestamp::UNIX_EPOCH));
+        let served = config_maps();
+        let mut pages = Pages::new(Listing::of(&served, None, ""));
+        let mut said = Vec::new();
+        for _ in 0..3 {
+            assert!(pages.next(&cluster, |_| true).await.unwrap().is_some());
+            said.push(pages.slow().map(str::to_owned));
+        }
+        assert_eq!(said[0], None);
+        assert_eq!(
+            said[1].as_deref(),
+            Some(
+                "the API server is slow to list /api/v1/configmaps: 2 pages with 2 of 72 objects within 50 s; belay goes on"
+            )
+        );
+        assert!(said[2].as_ref().is_some_and(|said| said.contains("3 pages with 3 of 73 objects within 75 s")));
     }
 }

@@ -128,7 +128,7 @@ impl Source {
                 autoscalers.known.send_replace(true);
                 Vec::new()
             }
-            Seen::Denied(_, None) | Seen::Trouble(_, None) => Vec::new(),
+            Seen::Denied(_, None) | Seen::Trouble(_, None) | Seen::Slow(..) => Vec::new(),
             Seen::Denied(_, Some(message)) => unknown(&autoscalers, &message),
             Seen::Trouble(_, Some(error)) => unknown(&autoscalers, &error.to_string()),
         };

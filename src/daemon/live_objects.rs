@@ -1,6 +1,7 @@
 //! Reads the live objects of a plan: one by one if they are few, by list if they are many.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::live::{ListedLive, Live};
 use super::planner::Planner;
@@ -57,7 +58,16 @@ impl Planner<'_> {
         live: &mut BTreeMap<ObjectKey, ListedLive>,
     ) -> Result<bool, ClusterError> {
         let Some(first) = keys.first() else { return Ok(true) };
-        match self.ask(first, || self.cluster.list_wanted(served, namespace, keys)).await {
+        let is_slow = AtomicBool::new(false);
+        let say = |slow: &str| {
+            is_slow.store(true, Ordering::Relaxed);
+            self.on_outage.say_of_list(&served.resource, Some(slow));
+        };
+        let listed = self.ask(first, || self.cluster.list_wanted(served, namespace, keys, say)).await;
+        if is_slow.into_inner() {
+            self.on_outage.say_of_list(&served.resource, None);
+        }
+        match listed {
             Ok((found, one_by_one)) => {
                 let one_by_one: BTreeSet<ObjectKey> = one_by_one.into_iter().collect();
                 live.extend(keys.iter().filter(|key| !one_by_one.contains(key)).map(|key| (key.clone(), Ok(None))));

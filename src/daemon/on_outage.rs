@@ -32,6 +32,13 @@ impl OnOutage<'_> {
         answer
     }
 
+    /// Says that the list of a resource is slow, in these words; or, with `None`, that it is not.
+    pub(super) fn say_of_list(self, resource: &str, slow: Option<&str>) {
+        if let OnOutage::Retry(publisher) = self {
+            publisher.trouble(&Obstacle::Listing(resource.to_owned()), slow.map(str::to_owned));
+        }
+    }
+
     /// Returns true when an error ends the planning.
     pub(super) fn gives_up(self, error: &ClusterError) -> bool {
         matches!(self, OnOutage::GiveUp) && (error.is_outage() || matches!(error, ClusterError::Denied { .. }))

@@ -60,6 +60,10 @@ impl Source {
                 self.watches.unlisted.remove(&served);
                 self.on(Event::Listed { group: served.group, kind: served.kind });
             }
+            Seen::Slow(list, message) => {
+                let resource = list.rsplit('/').next().unwrap_or_default().to_owned();
+                self.context.status.trouble(&Obstacle::Listing(resource), message);
+            }
             Seen::Trouble(watch, error) => self.watch_in_trouble(watch, error),
             Seen::Denied(served, message) => {
                 if message.is_some() {

@@ -240,7 +240,7 @@ async fn an_answer_that_would_take_much_memory_is_not_built() {
         let said = error.to_string();
         assert!(said.contains("Deployment shop/d0") && said.contains("make it smaller"), "{said}");
         let wanted = [key.clone()].into();
-        let (found, _) = cluster.list_wanted(&served, Some("shop"), &wanted).await.unwrap();
+        let (found, _) = cluster.list_wanted(&served, Some("shop"), &wanted, |_| {}).await.unwrap();
         assert_eq!(found.len(), 1);
         assert!(found[0].1.as_ref().is_err_and(|error| error.to_string().contains("Deployment shop/d0")));
         assert_eq!(cluster.list(&served, None, "").await.unwrap(), Vec::<Value>::new());

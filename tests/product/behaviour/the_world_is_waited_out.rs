@@ -395,3 +395,22 @@ async fn another_image_is_no_recovery() {
     let ended = world.status().ended;
     assert!(ended.values().any(|one| one.state == ObjectState::Failed), "{ended:#?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_list_is_told_within_a_minute() {
+    let (mut world, tap) = World::tapped().await;
+    world.with_maps(350).await;
+    world.stop().await;
+    tap.rule(|went, _| {
+        let is_page = went.method == "GET" && went.path.contains("/configmaps?limit=");
+        if is_page { Fate::After(Duration::from_secs(25)) } else { Fate::Pass }
+    });
+    world.start();
+    let told = |source: &belay::daemon::SourceStatus| {
+        let said = source.obstacles.trouble.get(&Obstacle::Listing("configmaps".to_owned())).cloned();
+        said.filter(|said| said.contains("is slow to list") && said.contains(" pages with "))
+    };
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(told(&world.status()).is_some(), "{:#?}", world.status().obstacles);
+    world.until("it is over", |source| source.settled && told(source).is_none()).await;
+}
