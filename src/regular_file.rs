@@ -1,11 +1,11 @@
-//! Files that are read as a whole: regular ones only, and only so much of them.
+//! Files that are read as a whole: regular ones only, and only so much of them. And belay's own files, which have one name.
 //!
 //! A pipe in the place of a file keeps its reader waiting until somebody writes, a device may never end, and a file may grow
 //! while it is read. So the file is opened without waiting, checked once it is open, and read up to a limit.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{Error, ErrorKind, Read as _, Result};
-use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// The most files and folders that are looked at.
@@ -19,13 +19,29 @@ pub fn open_regular(path: &Path) -> Result<File> {
     opened(OpenOptions::new().read(true), path)
 }
 
-/// Opens a regular file for writing, or makes one that nobody else may read. What is in it stays. Never waits for somebody to
-/// read.
+/// Opens one of belay's own files for writing, or makes one that nobody else may read. What is in it stays. Never waits for
+/// somebody to read, and never writes into another file: a link is not followed, and a file with another name is left alone.
 ///
 /// # Errors
-/// As [`open_regular`].
-pub fn make_regular(path: &Path) -> Result<File> {
-    opened(OpenOptions::new().write(true).create(true).truncate(false).mode(0o600), path)
+/// As [`open_own`].
+pub fn make_own(path: &Path) -> Result<File> {
+    own(OpenOptions::new().write(true).create(true).truncate(false).mode(0o600), path)
+}
+
+/// Opens one of belay's own files, which has no other name.
+///
+/// # Errors
+/// As [`open_regular`], and if it is a link, or has another name.
+pub fn open_own(path: &Path) -> Result<File> {
+    own(OpenOptions::new().read(true), path)
+}
+
+/// Reads one of belay's own files, of at most `limit` bytes of text.
+///
+/// # Errors
+/// As [`read_regular_text`] and [`open_own`].
+pub fn read_own_text(path: &Path, limit: u64) -> Result<String> {
+    text_of(read_up_to(open_own(path)?, limit)?)
 }
 
 fn opened(options: &mut OpenOptions, path: &Path) -> Result<File> {
@@ -38,20 +54,46 @@ fn opened(options: &mut OpenOptions, path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// Checks one of belay's own files before anything opens it: there is none, or it is a regular one.
+fn own(options: &mut OpenOptions, path: &Path) -> Result<File> {
+    let file = options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_NOFOLLOW).open(path);
+    let file = file.map_err(|error| {
+        // The system says of a link that there are too many of them.
+        let found = std::fs::symlink_metadata(path);
+        let wrong = found.and_then(|found| check_alone(&found).and_then(|()| check_regular(&found))).err();
+        wrong.filter(|wrong| wrong.kind() == ErrorKind::InvalidInput).unwrap_or(error)
+    })?;
+    let found = file.metadata()?;
+    check_regular(&found)?;
+    check_alone(&found)?;
+    Ok(file)
+}
+
+/// Checks one of belay's own files before anything opens it: there is none, or it is a regular one without another name.
 ///
 /// # Errors
 /// Fails when something else is in its place; the error says so, and what to do.
 pub fn check_own(path: &Path) -> Result<()> {
-    match std::fs::metadata(path).map(|found| check_regular(&found)) {
-        Ok(Err(irregular)) => Err(Error::new(irregular.kind(), format!("{irregular}; remove it: belay makes another"))),
-        // Opening it says what else is wrong with it.
-        Ok(Ok(())) | Err(_) => Ok(()),
-    }
+    // Opening it says what else is wrong with it.
+    let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    let checked = check_alone(&found).and_then(|()| check_regular(&found));
+    checked.map_err(|wrong| Error::new(wrong.kind(), format!("{wrong}; remove it: belay makes another")))
+}
+
+/// Checks that no other name leads to the same file: whoever has put it there chose what belay writes into.
+///
+/// # Errors
+/// Fails when it is a symbolic link, or has more than one name.
+pub fn check_alone(metadata: &Metadata) -> Result<()> {
+    let wrong = match (metadata.is_symlink(), metadata.nlink()) {
+        (true, _) => "it is a symbolic link".to_owned(),
+        (false, 2..) if metadata.is_file() => format!("it is a file with {} names (hard links)", metadata.nlink()),
+        (false, _) => return Ok(()),
+    };
+    Err(Error::new(ErrorKind::InvalidInput, format!("{wrong}, and what belay writes would be written elsewhere too")))
 }
 
 /// Returns what in a folder, or below it, is neither a file nor a folder, and what it is instead. Opens none of them, and
-/// follows links to files alone.
+/// follows no link.
 ///
 /// # Errors
 /// Fails when a folder can't be read.
@@ -66,10 +108,10 @@ pub fn first_irregular(folder: &Path) -> Result<Option<(PathBuf, Error)>> {
                 folders.push(path);
                 continue;
             }
-            let found = if kind.is_file() { continue } else { std::fs::metadata(&path) };
+            let found = if kind.is_file() { continue } else { std::fs::symlink_metadata(&path) };
             if let Ok(found) = found
                 && !found.is_dir()
-                && let Err(irregular) = check_regular(&found)
+                && let Err(irregular) = check_alone(&found).and_then(|()| check_regular(&found))
             {
                 return Ok(Some((path, irregular)));
             }
@@ -83,8 +125,12 @@ pub fn first_irregular(folder: &Path) -> Result<Option<(PathBuf, Error)>> {
 /// # Errors
 /// As [`open_regular`], and if the file is larger, also if it grows while it is read.
 pub fn read_regular(path: &Path, limit: u64) -> Result<Vec<u8>> {
+    read_up_to(open_regular(path)?, limit)
+}
+
+fn read_up_to(file: File, limit: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    open_regular(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > limit {
         let limit = if limit >= 1024 { format!("{} KiB", limit / 1024) } else { format!("{limit} bytes") };
         return Err(Error::new(ErrorKind::FileTooLarge, format!("it is larger than {limit}")));
@@ -97,7 +143,11 @@ pub fn read_regular(path: &Path, limit: u64) -> Result<Vec<u8>> {
 /// # Errors
 /// As [`read_regular`], and if it is not UTF-8.
 pub fn read_regular_text(path: &Path, limit: u64) -> Result<String> {
-    String::from_utf8(read_regular(path, limit)?).map_err(|_| Error::new(ErrorKind::InvalidData, "it is not UTF-8"))
+    text_of(read_regular(path, limit)?)
+}
+
+fn text_of(bytes: Vec<u8>) -> Result<String> {
+    String::from_utf8(bytes).map_err(|_| Error::new(ErrorKind::InvalidData, "it is not UTF-8"))
 }
 
 /// Checks that this is a regular file.
@@ -143,16 +193,43 @@ mod tests {
         assert!(why(&at("pipe")).contains("a named pipe") && why(&at("link-to-pipe")).contains("a named pipe"));
         assert!(why(folder.path()).contains("a folder") && why(&at("socket")).contains("a socket"));
         for name in ["pipe", "link-to-pipe", "socket"] {
-            for error in [make_regular(&at(name)).unwrap_err(), check_own(&at(name)).unwrap_err()] {
-                assert!(error.to_string().contains("it is not a regular file but a"), "{name}: {error}");
+            for error in [make_own(&at(name)).unwrap_err(), check_own(&at(name)).unwrap_err()] {
+                let wrong =
+                    if name == "link-to-pipe" { "it is a symbolic link" } else { "it is not a regular file but a" };
+                assert!(error.to_string().contains(wrong), "{name}: {error}");
             }
         }
-        make_regular(&at("new")).unwrap();
-        for name in ["new", "none", "link"] {
+        make_own(&at("new")).unwrap();
+        for name in ["new", "none"] {
             check_own(&at(name)).unwrap();
         }
         assert!(why(Path::new("/dev/zero")).contains("a device"));
         assert!(read_regular(&at("socket"), 4).is_err() && read_regular(&at("none"), 4).is_err());
+    }
+
+    #[test]
+    fn nothing_is_written_through_another_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("victim"), "theirs").unwrap();
+        std::fs::hard_link(at("victim"), at("hard")).unwrap();
+        std::os::unix::fs::symlink(at("victim"), at("soft")).unwrap();
+        std::os::unix::fs::symlink(at("nowhere"), at("dangling")).unwrap();
+        for (name, words) in
+            [("hard", "a file with 2 names"), ("soft", "a symbolic link"), ("dangling", "a symbolic link")]
+        {
+            for error in [
+                make_own(&at(name)).unwrap_err(),
+                open_own(&at(name)).unwrap_err(),
+                check_own(&at(name)).unwrap_err(),
+                read_own_text(&at(name), 9).unwrap_err(),
+            ] {
+                assert!(error.to_string().contains(words), "{name}: {error}");
+            }
+        }
+        assert!(!at("nowhere").exists());
+        std::fs::write(at("own"), "mine").unwrap();
+        assert_eq!(read_own_text(&at("own"), 9).unwrap(), "mine");
     }
 
     #[test]
@@ -161,10 +238,14 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         std::fs::create_dir_all(at("objects/pack")).unwrap();
         std::fs::write(at("objects/pack/file"), "text").unwrap();
-        for (target, link) in [("file", "link"), ("nowhere", "broken"), ("..", "up")] {
-            std::os::unix::fs::symlink(target, at("objects/pack").join(link)).unwrap();
-        }
         assert!(first_irregular(folder.path()).unwrap().is_none());
+        for (target, link) in [("file", "link"), ("nowhere", "broken"), ("..", "up")] {
+            let link = at("objects/pack").join(link);
+            std::os::unix::fs::symlink(target, &link).unwrap();
+            let (path, why) = first_irregular(folder.path()).unwrap().unwrap();
+            assert!(path == link && why.to_string().contains("a symbolic link"), "{why}");
+            std::fs::remove_file(link).unwrap();
+        }
         pipe(&at("objects/pack/pipe"));
         let (path, why) = first_irregular(folder.path()).unwrap().unwrap();
         assert_eq!(path, at("objects/pack/pipe"));

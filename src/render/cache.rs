@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use super::unit::RenderId;
-use crate::regular_file::{make_regular, open_regular};
+use crate::regular_file::{make_own, open_own};
 use crate::state_folder::StateFolder;
 
 /// The most that is kept, in bytes and in renderings.
@@ -54,7 +54,7 @@ impl Cache {
 
     /// Returns the rendering of these inputs, by a tool of this identity; by any, if none is known.
     pub(super) fn get(&self, id: RenderId, tool: Option<&str>) -> Option<Vec<u8>> {
-        let file = open_regular(&self.path(id)).ok()?;
+        let file = open_own(&self.path(id)).ok()?;
         let mut bytes = Vec::new();
         (&file).take(self.limits.bytes).read_to_end(&mut bytes).ok()?;
         let end = bytes.iter().position(|byte| *byte == b'\n')?;
@@ -80,7 +80,7 @@ impl Cache {
             let Some(now) = self.with_room_for(size, *kept)? else { return Ok(()) };
             *kept = None;
             let new = self.folder.join(NEW);
-            let mut file = make_regular(&new)?;
+            let mut file = make_own(&new)?;
             file.set_len(0)?;
             file.write_all(tool.as_bytes())?;
             file.write_all(b"\n")?;

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
 use super::time_warp::ClockPace;
-use crate::regular_file::read_regular_text;
+use crate::regular_file::read_own_text;
 use minicluster::{Access, Authority, Authorization, Builder, Listening, MiniCluster, Token, Transport, User};
 
 pub(in crate::cli) use super::kubeconfig::write as write_kubeconfig;
@@ -64,7 +64,7 @@ impl CertificateIdentity {
     /// Returns the one in a folder, or a new one that is put there.
     pub(in crate::cli) fn kept_in(folder: &Path) -> anyhow::Result<CertificateIdentity> {
         let path = folder.join(IDENTITY);
-        match read_regular_text(&path, 64 << 10) {
+        match read_own_text(&path, 64 << 10) {
             Ok(text) => CertificateIdentity::read(&text).with_context(|| {
                 format!("failed to read {}; without it clients don't know the cluster again", path.display())
             }),

@@ -2,14 +2,14 @@
 //! that no other daemon has.
 
 use std::fs::{File, TryLockError};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
 use super::embedded::new_token;
-use crate::regular_file::{check_own, make_regular, read_regular_text};
+use crate::regular_file::{check_own, make_own, read_own_text};
 use crate::state_folder::StateFolder;
 
 /// The name, and the lock that keeps a second daemon from having it too. It is released when this is dropped, or the
@@ -57,17 +57,23 @@ impl Identity {
             Err(error) if error.downcast_ref::<std::io::Error>().is_some() => return Ok(()),
             Err(error) => return Err(error),
         };
-        if std::fs::write(&path, &self.digits).is_ok() {
+        if write(&lock, &self.digits).is_ok() {
             self.lock = lock;
         }
         Ok(())
     }
 }
 
+/// Writes the file that is open and locked, whatever has its name by now.
+fn write(lock: &File, digits: &str) -> std::io::Result<()> {
+    lock.set_len(0)?;
+    lock.write_all_at(digits.as_bytes(), 0)
+}
+
 /// Opens and locks the file.
 fn locked(path: &Path) -> anyhow::Result<File> {
     check_own(path).with_context(|| format!("failed to use {}", path.display()))?;
-    let lock = make_regular(path).with_context(|| {
+    let lock = make_own(path).with_context(|| {
         let shown = path.display();
         format!("failed to write {shown}; see that belay's user may write the state folder, or say --state-dir DIR")
     })?;
@@ -85,12 +91,12 @@ fn locked(path: &Path) -> anyhow::Result<File> {
 pub(in crate::cli) fn of(folder: &StateFolder) -> anyhow::Result<Identity> {
     let path = folder.join(FILE);
     let lock = locked(&path)?;
-    let known = read_regular_text(&path, LONGEST).with_context(|| format!("failed to read {}", path.display()))?;
+    let known = read_own_text(&path, LONGEST).with_context(|| format!("failed to read {}", path.display()))?;
     let digits = match known.trim() {
         known if !known.is_empty() => known.to_owned(),
         _ => {
             let digits: String = new_token()?.chars().take(16).collect();
-            std::fs::write(&path, &digits).with_context(|| format!("failed to write {}", path.display()))?;
+            write(&lock, &digits).with_context(|| format!("failed to write {}", path.display()))?;
             digits
         }
     };

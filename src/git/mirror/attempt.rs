@@ -16,7 +16,7 @@ use super::Mirror;
 use super::damage::sync_folder;
 use crate::backoff::Backoff;
 use crate::git::error::{GitError, with_file};
-use crate::regular_file::{make_regular, read_regular_text};
+use crate::regular_file::{make_own, read_own_text};
 
 /// The rests before the first attempt after a start, by the number of attempts in a row that did not end.
 const RESTS: Backoff = Backoff::between(Duration::from_secs(30), Duration::from_hours(2)).growing_by(4);
@@ -64,7 +64,7 @@ impl Mirror {
         let file = self.attempt_file();
         let count = self.unended_attempts() + 1;
         let note = |file: &PathBuf| {
-            let mut file = make_regular(file)?;
+            let mut file = make_own(file)?;
             file.set_len(0)?;
             writeln!(file, "{count}")?;
             // A killed process leaves its file. Only if belay has ended before is more feared than that.
@@ -81,7 +81,7 @@ impl Mirror {
     /// begins.
     #[must_use]
     pub fn unended_attempts(&self) -> u32 {
-        let Ok(text) = read_regular_text(&self.attempt_file(), 64) else { return 0 };
+        let Ok(text) = read_own_text(&self.attempt_file(), 64) else { return 0 };
         // A file that was cut off is one, too.
         text.trim().parse().unwrap_or(1)
     }

@@ -64,7 +64,10 @@ pub(in crate::git) fn irregular(mirror: &Path) -> Result<Option<String>, GitErro
 /// Fails when belay can't write in `folder`: no room, no rights, a disk that is read-only.
 pub(in crate::git) fn unwritable(folder: &Path) -> Result<(), GitError> {
     let test = folder.join("test");
-    let written = File::create(&test).and_then(|mut file| file.write_all(&[0; ROOM]).and_then(|()| file.sync_all()));
+    // It may be left of a belay that was killed, or planted.
+    let _ = fs::remove_file(&test);
+    let written =
+        File::create_new(&test).and_then(|mut file| file.write_all(&[0; ROOM]).and_then(|()| file.sync_all()));
     let removed = fs::remove_file(&test);
     match written.and(removed) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(with_file("write", test)(error)),

@@ -15,7 +15,7 @@ use crate::git::read::graph::Graph;
 use crate::git::read::limits::Limits;
 use crate::git::transport::credentials::Credentials;
 use crate::git::transport::location::Location;
-use crate::regular_file::{check_own, make_regular};
+use crate::regular_file::{check_own, make_own};
 use crate::state_folder::StateFolder;
 
 /// The setting in which the mirror remembers its repository.
@@ -322,7 +322,7 @@ impl Mirror {
         let threads = self.writing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         self.make_folder()?;
         let path = self.folder.join("lock");
-        let file = make_regular(&path).map_err(|error| with_advice(with_file("open", &path)(error)))?;
+        let file = make_own(&path).map_err(|error| with_advice(with_file("open", &path)(error)))?;
         match file.try_lock() {
             Ok(()) => {
                 let lock = Lock { file, _threads: threads };

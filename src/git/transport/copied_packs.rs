@@ -54,7 +54,9 @@ fn copy(file: &Path, to: &Path, room: u64) -> Result<u64, GitError> {
         return Ok(0);
     }
     let mut from = open_regular(file).map_err(with_file("open", file))?.take(room.saturating_add(1));
-    let mut into = File::create(&temporary).map_err(with_file("make", &temporary))?;
+    // It may be left of a belay that was killed, or planted.
+    let _ = fs::remove_file(&temporary);
+    let mut into = File::create_new(&temporary).map_err(with_file("make", &temporary))?;
     let copied = io::copy(&mut from, &mut into).map_err(with_file("copy", file))?;
     if copied > room {
         return Ok(copied);

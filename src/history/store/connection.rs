@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
@@ -12,7 +12,7 @@ use super::aside::with_suffix;
 use super::damage::{DamageCheck, cannot_open, is_damage};
 use super::format::format_of;
 use crate::history::error::HistoryError;
-use crate::regular_file::check_regular;
+use crate::regular_file::{check_alone, check_regular};
 
 /// The time for which a writer waits for another process that is writing.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -38,6 +38,20 @@ pub(in crate::history) fn prepare(connection: &Connection) -> rusqlite::Result<(
 /// Checks that what SQLite keeps beside the file is regular files: it would wait for a pipe.
 pub(in crate::history) fn check_logs(path: &Path, advice: &'static str) -> Result<(), HistoryError> {
     ["-wal", "-shm", "-journal"].iter().try_for_each(|suffix| check_file(&with_suffix(path, suffix), advice))
+}
+
+/// Checks that neither the file nor what SQLite keeps beside it has another name: SQLite would write into that too.
+pub(in crate::history) fn check_names(path: &Path) -> Result<(), HistoryError> {
+    const ADVICE: &str = "put a file of its own in its place, or start belay with another --state-dir";
+    let beside = ["-wal", "-shm", "-journal"].map(|suffix| with_suffix(path, suffix));
+    std::iter::once(path).chain(beside.iter().map(PathBuf::as_path)).try_for_each(|path| check_name(path, ADVICE))
+}
+
+fn check_name(path: &Path, advice: &'static str) -> Result<(), HistoryError> {
+    match fs::symlink_metadata(path).map(|found| check_alone(&found)) {
+        Ok(Err(wrong)) => Err(HistoryError::Closed { path: path.to_owned(), message: wrong.to_string(), advice }),
+        Ok(Ok(())) | Err(_) => Ok(()),
+    }
 }
 
 fn check_file(path: &Path, advice: &'static str) -> Result<(), HistoryError> {

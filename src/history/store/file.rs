@@ -12,7 +12,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use tracing::warn;
 
 use super::aside::set_aside;
-use super::connection::{check, check_logs, damage, open_for_reading, prepare};
+use super::connection::{check, check_logs, check_names, damage, open_for_reading, prepare};
 use super::damage::{DamageCheck, cannot_open, full_disk, is_damage, wants_a_check};
 use super::deleted::{leave_logs, make_again};
 use super::format::{APPLICATION, format_of, migrate, newest_format, set_up};
@@ -81,6 +81,7 @@ impl History {
     pub fn open(folder: impl Into<StateFolder>, now: Timestamp) -> Result<(History, OpenedHistory), HistoryError> {
         let folder = folder.into();
         let path = folder.join("history.db");
+        check_names(&path)?;
         private::make(&folder)?;
         let (writer, opened) = match open_for_writing(&path) {
             Ok(found) => found,
@@ -354,9 +355,10 @@ fn open_for_writing(path: &Path) -> Result<(Connection, OpenedHistory), OpenFaul
     let fresh = fs::symlink_metadata(path).is_err();
     if fresh {
         // Evidence may hold an application's log: readable for the daemon's user alone.
-        let made = fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
+        let made = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
         made.map_err(|error| OpenFault::Final(io("make", path)(error)))?;
     }
+    check_names(path).map_err(OpenFault::Final)?;
     if path.is_dir() {
         return Err(OpenFault::Unreadable("it is a folder".to_owned()));
     }

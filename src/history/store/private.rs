@@ -9,6 +9,7 @@ use std::path::Path;
 use tracing::warn;
 
 use crate::history::error::{HistoryError, io};
+use crate::regular_file::check_alone;
 use crate::state_folder::StateFolder;
 
 const FOLDER: u32 = 0o700;
@@ -93,8 +94,11 @@ pub fn check_owner(path: &Path) -> Result<(), HistoryError> {
 /// Takes the rights of everybody else away. One that belongs to somebody else (a volume's folder) stays as it is, and that
 /// is said.
 fn close(path: &Path) {
-    // A link leads out of the folder.
+    // A link leads out of the folder, and so does another name of the same file.
     let Ok(metadata) = fs::symlink_metadata(path) else { return };
+    if check_alone(&metadata).is_err() {
+        return;
+    }
     let mode = metadata.permissions().mode();
     let (wanted, kind) = if metadata.is_dir() { (FOLDER, "folder") } else { (FILE, "file") };
     if metadata.is_symlink() || mode & STICKY != 0 || mode & 0o077 == 0 {

@@ -281,3 +281,30 @@ fn a_full_disk_is_called_so() {
         assert!(error.contains(&words) && error.contains("make room there, or name a folder"), "{left}: {error:?}");
     }
 }
+
+/// Somebody who could write the folder before belay came chose what belay would write into.
+#[test]
+fn a_file_with_another_name_is_refused_and_not_written() {
+    let at_each = |plant: &dyn Fn(&Path, &Path)| {
+        for name in ["history.db", "history.db-wal", "history.db-shm", "history.db-journal"] {
+            let (outer, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+            let victim = outer.path().join("victim");
+            fs::write(&victim, "theirs").unwrap();
+            fs::set_permissions(&victim, fs::Permissions::from_mode(0o644)).unwrap();
+            plant(&victim, &state.path().join(name));
+            let error = History::open(state.path(), at(0)).map(|_| ()).unwrap_err().to_string();
+            assert!(error.contains("what belay writes would be written elsewhere too"), "{name}: {error}");
+            if victim.exists() {
+                let mode = fs::metadata(&victim).unwrap().permissions().mode() & 0o777;
+                assert_eq!((fs::read_to_string(&victim).unwrap().as_str(), mode), ("theirs", 0o644), "{name}");
+            }
+            assert!(fs::symlink_metadata(state.path().join(name)).is_ok(), "{name} is left as it is");
+        }
+    };
+    at_each(&|victim, planted| fs::hard_link(victim, planted).unwrap());
+    at_each(&|victim, planted| std::os::unix::fs::symlink(victim, planted).unwrap());
+    at_each(&|victim, planted| {
+        fs::remove_file(victim).unwrap();
+        std::os::unix::fs::symlink(victim, planted).unwrap();
+    });
+}
