@@ -20,8 +20,9 @@ use crate::daemon::Status;
 const LISTENERS: usize = 32;
 /// The shortest time between two messages to a page.
 const BETWEEN: Duration = Duration::from_secs(1);
-/// The time without events after which a comment is sent, so that a proxy does not close the connection.
-const KEEP: Duration = Duration::from_secs(15);
+/// The time without events after which a comment is sent: a proxy does not close the connection then, and a page that was
+/// closed gives its room back.
+const KEEP: Duration = Duration::from_secs(5);
 
 /// Returns the room for listeners.
 pub(super) fn room() -> Arc<Semaphore> {

@@ -223,7 +223,8 @@ async fn serve(stream: TcpStream, router: Router) {
         router.clone().oneshot(request.map(Body::new))
     });
     let mut server = http1::Builder::new();
-    server.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(HEADER_BYTES);
+    // A client that says no more after its request still reads the answer.
+    server.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(HEADER_BYTES).half_close(true);
     if let Err(error) = server.serve_connection(TokioIo::new(stream), service).await {
         debug!(%error, "a connection ended badly");
     }

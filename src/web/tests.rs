@@ -198,3 +198,23 @@ async fn who_does_not_say_whom_he_asks_is_told_nothing() {
         assert_eq!(answer.split(' ').nth(1), Some(status), "{request:?}: {answer}");
     }
 }
+
+/// As `nc -N` and `socat` do.
+#[tokio::test]
+async fn who_says_no_more_after_his_request_is_answered() {
+    let (web, _daemon) = open(&[]).await;
+    for path in ["/healthz", "/api/v1/sources", "/"] {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        for apart in [false, true] {
+            let mut stream = sends(&web, request.as_bytes()).await;
+            if apart {
+                tokio::task::yield_now().await;
+            }
+            stream.shutdown().await.unwrap();
+            let mut answer = Vec::new();
+            stream.read_to_end(&mut answer).await.unwrap();
+            let answer = String::from_utf8_lossy(&answer);
+            assert!(answer.starts_with("HTTP/1.1 ") && answer.contains("\r\n\r\n"), "{path}: {answer:?}");
+        }
+    }
+}
