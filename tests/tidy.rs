@@ -15,6 +15,7 @@ mod english;
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("backoff", &[]),
     ("blocking", &[]),
+    ("child_end", &[]),
     ("clock", &[]),
     ("allocator", &[]),
     ("interim_answers", &[]),
@@ -26,11 +27,14 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("config", &["regular_file"]),
     ("manifest", &[]),
     ("rollout", &["manifest"]),
-    ("git", &["allocator", "backoff", "interim_answers", "regular_file", "state_folder", "tls", "user_agent"]),
+    (
+        "git",
+        &["allocator", "backoff", "child_end", "interim_answers", "regular_file", "state_folder", "tls", "user_agent"],
+    ),
     ("cluster", &["backoff", "clock", "interim_answers", "telemetry", "user_agent"]),
     ("history", &["blocking", "regular_file", "state_folder"]),
     ("notices", &["history", "config", "backoff", "clock", "regular_file", "telemetry", "tls", "user_agent"]),
-    ("render", &["backoff", "blocking", "regular_file", "state_folder"]),
+    ("render", &["backoff", "blocking", "child_end", "regular_file", "state_folder"]),
     (
         "daemon",
         &[

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use crate::child_end::end_with;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
     apply_filter,
@@ -205,15 +206,9 @@ fn close_others_at_program() {
 /// limits, and makes no processes if `filters` forbid it.
 #[expect(unsafe_code, reason = "functions of the C library")]
 pub(super) fn before_program(belay: u32, bounds: &[(u32, u64)], filters: &[BpfProgram]) -> io::Result<()> {
+    end_with(belay)?;
     // SAFETY: the calls take numbers, and a pointer to a value that lives until they return. None of them allocates.
     unsafe {
-        if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // It may have been killed in between.
-        if libc::getppid().unsigned_abs() != belay {
-            return Err(io::Error::from_raw_os_error(libc::ESRCH));
-        }
         close_others_at_program();
         for (resource, bound) in bounds {
             let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 use super::session::{ServerSession, SessionRuntime};
 use super::ssh_command::{self, SshKeys};
 use super::ssh_errors::judge;
+use crate::child_end::end_with;
 use crate::git::error::GitError;
 
 /// The part of the error output of `ssh` that is kept: its end, in bytes.
@@ -73,6 +74,7 @@ impl SshStream {
         command.args(&line.arguments).envs(line.environment.iter().map(|(name, value)| (name, value)));
         // In a group of its own it asks nobody at the terminal, and ends with all that it started.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).kill_on_drop(true);
+        end_with_belay(&mut command);
         let runtime = SessionRuntime::new(session)?;
         let inside = runtime.enter();
         let mut child = command.spawn().map_err(|error| no_ssh(session, &line.program, &error))?;
@@ -98,6 +100,15 @@ impl SshStream {
         let complaint = self.complaint.lock().unwrap_or_else(PoisonError::into_inner);
         judge(&self.session.location, &self.keys, &String::from_utf8_lossy(&complaint))
     }
+}
+
+/// Has a program end when belay is killed: some `ssh` heed neither the end of their input nor a hangup. The present thread waits
+/// for it, and outlives it.
+#[expect(unsafe_code, reason = "what a child does before its program")]
+fn end_with_belay(command: &mut Command) {
+    let belay = std::process::id();
+    // SAFETY: it makes system calls alone, and takes no lock and no memory.
+    unsafe { command.pre_exec(move || end_with(belay)) };
 }
 
 fn no_ssh(session: &ServerSession, program: &str, error: &io::Error) -> GitError {

@@ -1,4 +1,5 @@
 //! A process that fetches is killed at any moment: the mirror is whole afterwards, or is begun anew.
+#![allow(clippy::disallowed_methods, reason = "a real process is waited for, beside any runtime with a paused clock")]
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -74,4 +75,62 @@ fn fetches_until_it_is_killed() {
         mirror.start_over().unwrap();
         say("started over");
     }
+}
+
+/// Names the program in the place of `ssh`, and the folder of the mirror, to the process that is to be killed.
+const OVER_SSH: &str = "BELAY_TEST_FETCHING_OVER_SSH";
+
+/// It heeds nothing: neither a signal that it may ignore, nor the end of its input.
+const STUBBORN: &str = "#!/bin/sh\ntrap '' TERM HUP INT PIPE\necho $$ > \"$0.pid\"\nwhile :; do sleep 0.1; done\n";
+
+#[test]
+#[cfg(target_os = "linux")]
+fn an_ssh_that_heeds_nothing_ends_when_belay_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("stubborn");
+    std::fs::write(&program, STUBBORN).unwrap();
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "killed::fetches_over_ssh_until_it_is_killed", "--nocapture", "--test-threads", "1"])
+        .env(OVER_SSH, folder.path().join("mirror"))
+        .env("GIT_SSH_COMMAND", format!("exec {}", program.display()))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let began = std::time::Instant::now();
+    let until = |what: &str, is_so: &dyn Fn() -> bool| {
+        while !is_so() {
+            assert!(began.elapsed() < std::time::Duration::from_secs(60), "{what}");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    };
+    let number = || std::fs::read_to_string(folder.path().join("stubborn.pid")).ok()?.trim().parse::<u32>().ok();
+    until("ssh begins", &|| number().is_some());
+    let running = format!("/proc/{}/cmdline", number().unwrap());
+    let runs = || std::fs::read_to_string(&running).is_ok_and(|line| line.contains("stubborn"));
+    // It outlives what it is refused meanwhile.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    assert!(runs(), "it runs while belay does");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let ended = std::time::Instant::now();
+    while runs() && ended.elapsed() < std::time::Duration::from_secs(10) {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let is_left = runs();
+    if is_left {
+        drop(Command::new("kill").args(["-9", &number().unwrap().to_string()]).status());
+    }
+    assert!(!is_left, "it is left behind");
+}
+
+/// Not a test by itself: the process that is killed.
+#[test]
+fn fetches_over_ssh_until_it_is_killed() {
+    let Ok(folder) = std::env::var(OVER_SSH) else { return };
+    let location: belay::git::Location = "ssh://localhost/deploy.git".parse().unwrap();
+    let credentials = Credentials::new(&location);
+    let mirror = Mirror::open(Path::new(&folder), location, credentials, Limits::default()).unwrap().0;
+    drop(fetch(&mirror));
 }
