@@ -26,6 +26,9 @@ use crate::git::read::user_config;
 /// The longest time for which a server may say nothing.
 const SILENCE: Duration = Duration::from_mins(1);
 
+/// The message of an error of libgit2 that has none.
+const NO_MESSAGE: &str = "no error";
+
 /// One session with a Git server.
 pub(in crate::git) struct ServerSession {
     pub(super) location: Location,
@@ -51,6 +54,8 @@ struct SessionState {
     limit: Duration,
     received: u64,
     problem: Option<GitError>,
+    /// Why the server said no more, if it ended in the middle: the error where libgit2 names none.
+    end: Option<GitError>,
 }
 
 thread_local! {
@@ -82,7 +87,7 @@ impl ServerSession {
         stop: &CancellationToken,
     ) -> (Arc<ServerSession>, CurrentSession) {
         let began = Instant::now();
-        let state = SessionState { began, limit: limits.fetch_time, received: 0, problem: None };
+        let state = SessionState { began, limit: limits.fetch_time, received: 0, problem: None, end: None };
         let session = Arc::new(ServerSession {
             location: location.clone(),
             credentials: credentials.clone(),
@@ -173,6 +178,11 @@ impl ServerSession {
         git2::Error::from_str(&self.fail(error).to_string())
     }
 
+    /// Notes why the server said no more: that is an error only if something was to come.
+    pub(super) fn note_end(&self, error: GitError) {
+        self.state().end.get_or_insert(error);
+    }
+
     pub(super) fn unreachable(&self, message: impl Into<String>) -> GitError {
         GitError::Unreachable { repository: self.location.to_string(), message: message.into() }
     }
@@ -201,7 +211,17 @@ impl ServerSession {
                 "it answers with something else than Git's protocol, or with objects named by SHA-256, which belay does not read",
             );
         }
-        self.unreachable(shown(error.message()))
+        let said = shown(error.message());
+        if !said.is_empty() && said != NO_MESSAGE {
+            return self.unreachable(said);
+        }
+        let end = self.state().end.take();
+        end.unwrap_or_else(|| {
+            let (class, code) = (error.class(), error.code());
+            self.unreachable(format!(
+                "the exchange with it ended before it was complete, at libgit2's {class:?} ({code:?})"
+            ))
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, SessionState> {
@@ -248,5 +268,33 @@ impl Drop for SessionRuntime {
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_without_a_message_says_how_the_session_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let repository = Repository::init(folder.path()).unwrap();
+        let location: Location = "ssh://git.example.com/deploy.git".parse().unwrap();
+        let begin = || {
+            let (credentials, limits) = (Credentials::new(&location), Limits::default());
+            ServerSession::begin(&location, &credentials, &limits, &repository, &CancellationToken::new()).0
+        };
+        for message in ["", "no error"] {
+            let session = begin();
+            let said = session.explain(&git2::Error::from_str(message)).to_string();
+            assert!(said.contains("ended before it was complete") && !said.contains("no error"), "{said}");
+            session.note_end(session.unreachable("Connection to git.example.com closed by remote host."));
+            let said = session.explain(&git2::Error::from_str(message)).to_string();
+            assert!(said.ends_with("closed by remote host."), "{said}");
+        }
+        let session = begin();
+        session.note_end(session.unreachable("closed"));
+        let said = session.explain(&git2::Error::from_str("the pack is broken")).to_string();
+        assert!(said.ends_with("the pack is broken"), "{said}");
     }
 }

@@ -89,7 +89,7 @@ impl SshStream {
         Ok(SshStream { session, keys, child, input, output, complaint, complains, heard: false, runtime })
     }
 
-    /// Returns why `ssh` ended before the server said anything of Git.
+    /// Returns why `ssh` ended: before the server said anything of Git, or in the middle.
     fn why_it_ended(&mut self) -> GitError {
         let (child, complains) = (&mut self.child, &mut self.complains);
         self.runtime.block_on(async {
@@ -139,6 +139,12 @@ impl Read for SshStream {
             Ok(Ok(0)) if !self.heard => {
                 let error = self.why_it_ended();
                 Err(self.session.fail(error))
+            }
+            // More may have been to come.
+            Ok(Ok(0)) if !buffer.is_empty() => {
+                let error = self.why_it_ended();
+                self.session.note_end(error);
+                Ok(0)
             }
             Ok(Ok(read)) => {
                 self.heard = true;
