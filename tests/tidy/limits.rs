@@ -90,6 +90,9 @@ const MANIFESTS: &[Row] = &[
     ("a change-cause", &["crates/belay-core/src/rollout/record/commit.rs CHANGE_CAUSE_LIMIT"]),
     ("the pod template of a held", &["src/history/write/fallback_template.rs SIZE"]),
     ("others that delete or change", &["src/daemon/failure.rs DISTURBANCES"]),
+    ("others that replace a", &["src/daemon/failure.rs DISTURBANCES"]),
+    ("a name in `belay.dev/after`", &["crates/belay-core/src/rollout/plan/after.rs LONGEST"]),
+    ("a wrong annotation of", &["crates/belay-core/src/rollout/annotations.rs SHOWN"]),
     (
         "a file of the configuration",
         &[
@@ -133,6 +136,7 @@ const CLUSTER: &[Row] = &[
         ],
     ),
     ("kinds that the API server", &["src/cluster/discovery.rs KINDS"]),
+    ("pages of a list without", &["src/cluster/pages.rs EMPTY_PAGES"]),
     ("resources of a version", &["src/cluster/kinds.rs RESOURCES"]),
     ("words of an API server", &["src/cluster/error.rs MOST", "src/cluster/call.rs CAUSES"]),
     ("a live object, and any", &["src/cluster/object_text.rs VALUE_LIMIT"]),
@@ -196,6 +200,17 @@ const CLUSTER: &[Row] = &[
         ],
     ),
     ("the first plan of a source", &["src/daemon/deferred_kinds.rs CROWD", "src/daemon/deferred_watch.rs LONGEST"]),
+    (
+        "a write that is answered",
+        &[
+            "src/cluster/retry.rs FIRST",
+            "src/cluster/retry.rs LONGEST",
+            "src/daemon/prune.rs STILL_THERE",
+            "src/daemon/prune.rs GIVES_UP",
+            "src/daemon/stuck_pods.rs AGAIN",
+        ],
+    ),
+    ("kinds of which a watch", &["src/cluster/changes.rs CROWDED"]),
     ("a watch that ends at once", &["src/cluster/retry.rs FIRST", "src/cluster/retry.rs LONGEST"]),
     (
         "what a watch tells of",
