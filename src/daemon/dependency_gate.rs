@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tracing::{error, info};
 
-use super::state::Source;
+use super::state::{Source, passed_over};
 use super::status::{UnderWay, put_or_remove};
 use crate::history::Update;
 use belay_core::manifest::ObjectKey;
@@ -104,7 +104,7 @@ impl Source {
                 (Some(_), Gate::Open) => self.recheck_after(object.clone(), Duration::ZERO),
                 (Some(record), Gate::Shut(message)) => self.tell_waiting(&record, message),
                 (Some(record), Gate::Skip(reason)) => {
-                    self.state.rollouts.resumed.remove(object);
+                    passed_over(&mut self.state, object);
                     self.skip(object, record.id, &reason);
                 }
                 (None, Gate::Open) if self.was_skipped(object) => self.recheck_after(object.clone(), Duration::ZERO),

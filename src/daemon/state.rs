@@ -48,6 +48,7 @@ pub(super) use known::{ByHand, Rollout, Rollouts, Settings, State};
 pub(super) use on::on;
 pub(super) use retries::RetryCause;
 pub(super) use retry_events::{cause_of, is_definition_of};
+pub(super) use rollout_events::passed_over;
 
 /// One followed source.
 pub(super) struct Source {

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use crate::cli::Globals;
 use crate::cli::args::act_on_each::each;
-use crate::cli::args::target::{Act, For, On, REVISED, Target};
+use crate::cli::args::target::{Act, For, On, Target};
 use crate::cli::exit::Exit;
 use crate::cli::worktree::cause::Cause;
-use crate::cluster::{Cluster, Mode, Part, Patch};
+use crate::cluster::{Cluster, Mode, Part, Patch, WORKLOADS};
 use belay_core::rollout::{Hold, marks};
 
 /// The arguments of `belay retry`.
@@ -33,7 +33,11 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
             return Ok(Exit::Done);
         }
     }
-    let only = For { kinds: REVISED, otherwise: "is never held", verb: "Try again" };
+    let only = For {
+        kinds: &WORKLOADS,
+        otherwise: "has no hold of its own: retry the workload that reads it",
+        verb: "Try again",
+    };
     each(globals, &on, only, async |cluster, target, mode| retry(cluster, target, mode, cause.note(globals)?).await)
         .await
 }

@@ -34,7 +34,7 @@ pub struct DriftState {
     pub disputes: Disputes,
     /// True while a check is under way.
     pub checking: bool,
-    /// The objects of that check whose rollouts have begun and ended since: its results are of before.
+    /// The objects of that check whose records have ended since: its results are of before.
     pub overtaken: BTreeSet<ObjectKey>,
 }
 
@@ -43,6 +43,13 @@ impl DriftState {
     pub fn recheck_after(&mut self, key: ObjectKey, after: Duration, now: Instant) {
         let at = now + after.max(DEBOUNCE);
         self.recheck.entry(key).and_modify(|known| *known = at.min(*known)).or_insert(at);
+    }
+
+    /// Notes that the record of an object has ended: the results of a check that is under way are of before.
+    pub fn overtake(&mut self, key: &ObjectKey) {
+        if self.checking && self.under_check.contains_key(key) {
+            self.overtaken.insert(key.clone());
+        }
     }
 
     /// Takes those off the list whose time has come.

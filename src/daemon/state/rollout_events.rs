@@ -46,9 +46,7 @@ pub fn ended(
     now: Instant,
 ) -> Vec<Effect> {
     let Some(rollout) = state.rollouts.under_way.remove(key) else { return Vec::new() };
-    if state.drift.checking && state.drift.under_check.contains_key(key) {
-        state.drift.overtaken.insert(key.clone());
-    }
+    state.drift.overtake(key);
     // A seeming drift may have turned out to be an undo by hand.
     let may_differ = matches!(rollout.trigger, Trigger::Drift(_)) && outcome != Outcome::Complete;
     let trigger = recorded.filter(|_| may_differ).unwrap_or(rollout.trigger);
@@ -108,4 +106,12 @@ pub fn reopened(state: &mut State, record: Record) -> Vec<Effect> {
         state.rollouts.resumed.insert(record.object.clone(), record);
     }
     Vec::new()
+}
+
+/// Ends the wait of an object that is passed over. A check or a try that began under its record begins nothing: the
+/// record ends.
+pub fn passed_over(state: &mut State, key: &ObjectKey) {
+    state.rollouts.resumed.remove(key);
+    state.retries.forget(key);
+    state.drift.overtake(key);
 }

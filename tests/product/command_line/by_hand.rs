@@ -413,6 +413,8 @@ async fn several_are_asked_for_first() {
     assert_eq!(value["items"][0]["metadata"].get("managedFields"), None);
     for (line, message) in [
         ("retry a", "deployments.apps \"a\" is not applied by belay"),
+        ("retry rc nobody", "replicationcontrollers \"nobody\" not found"),
+        ("retry job nobody", "jobs.batch \"nobody\" not found"),
         ("suspend a", "is not applied by belay; there is nothing to suspend"),
         ("undo a", "no rollout history found for deployment \"a\""),
         ("undo a --to-commit abcdef0", "no pod template of deployment \"a\" is known that commit abcdef0 made"),

@@ -1,6 +1,7 @@
 //! Tests of the times at which live objects are checked, and of the consequences.
 
 use super::*;
+use crate::daemon::state::passed_over;
 use crate::daemon::state::retries::RetryCause;
 use belay_core::rollout::{LiveProgress, RecordedFacts};
 
@@ -139,6 +140,24 @@ async fn a_check_that_a_rollout_has_overtaken_begins_nothing() {
     state.rollouts.under_way.insert(key("web"), rollout(1, Trigger::Commit, true, false));
     let end = Event::Ended { key: key("web"), outcome: Outcome::Complete, trigger: None, took: None };
     assert_eq!(words(&mut state, end, start + S), ["count commit Complete"]);
+    let event = Event::Checked { plan: 1, prepared: vec![found()] };
+    assert_eq!(words(&mut state, event, start + S), Vec::<String>::new());
+    assert_eq!(rechecks(&state, start + S), [("web", 0.2)], "it is compared as it is now");
+}
+
+/// An object waits for another one, which fails while it is looked into. Its record ends as skipped, and its manifest
+/// is not applied under it.
+#[tokio::test(start_paused = true)]
+async fn a_check_of_an_object_that_was_passed_over_begins_nothing() {
+    let (mut state, start) = (state(), Instant::now());
+    state.rollouts.resumed.insert(key("web"), record(1, "web"));
+    state.retries.put_off(&key("web"), RetryCause::Waits, start);
+    state.drift.recheck_after(key("web"), Duration::ZERO, start);
+    assert_eq!(words(&mut state, Event::Due, start + S), ["retry [web #1]", "check 1 [web]"]);
+    passed_over(&mut state, &key("web"));
+    let found = || prepared(WEB, Trigger::Commit, apply);
+    let tried = Event::Retried { key: key("web"), number: 1, prepared: Some(Box::new(found())) };
+    assert_eq!(words(&mut state, tried, start + S), Vec::<String>::new());
     let event = Event::Checked { plan: 1, prepared: vec![found()] };
     assert_eq!(words(&mut state, event, start + S), Vec::<String>::new());
     assert_eq!(rechecks(&state, start + S), [("web", 0.2)], "it is compared as it is now");
