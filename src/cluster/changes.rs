@@ -54,7 +54,7 @@ const SELDOM: Duration = Duration::from_mins(1);
 /// The number of objects of a kind that a watch knows at most: the names of so many take some 50 MiB.
 const OBJECTS: usize = 200_000;
 /// The waits after a scope had too many objects: each list of so many is dear.
-const CROWDED: Backoff = Backoff::between(Duration::from_mins(1), Duration::from_mins(10));
+const TOO_MANY_WAITS: Backoff = Backoff::between(Duration::from_mins(1), Duration::from_mins(10));
 /// The longest revision, in bytes; it stands in the address of the next watch.
 const REVISION_BYTES: usize = 256;
 
@@ -98,7 +98,7 @@ enum Over {
     Outdated,
     Trouble(ClusterError),
     /// There are more objects than a watch may know.
-    Crowded(ClusterError),
+    TooMany(ClusterError),
 }
 
 /// Trouble in a row: told when it begins, or becomes another, and when it is over.
@@ -106,7 +106,7 @@ enum Over {
 struct WatchFault {
     backoff: Backoff,
     /// The waits for fewer objects, until a watch has lasted without too many.
-    crowded: Option<Backoff>,
+    too_many: Option<Backoff>,
     logged: LoggedTrouble,
     times: u32,
     since: Option<Instant>,
@@ -132,7 +132,7 @@ impl Scope {
                 }
                 Err(Over::Ended(ended)) => Err(ended),
                 Err(Over::Trouble(error)) => self.wait_out(&mut trouble, &error).await,
-                Err(Over::Crowded(error)) => self.wait_for_fewer(&mut trouble, &error).await,
+                Err(Over::TooMany(error)) => self.wait_for_fewer(&mut trouble, &error).await,
                 Err(Over::InTime { .. } | Over::Early | Over::Outdated) => Ok(()),
             };
             if let Err(ended) = followed {
@@ -149,8 +149,16 @@ impl Scope {
     /// Tells of all objects that there are, and of those that are gone. The revision as of which that is so.
     async fn list(&self) -> Result<String, Over> {
         let mut pages = Pages::new(self.listing());
+        let listed = self.list_pages(&mut pages).await;
+        if pages.slow().is_some() {
+            self.tell(Seen::Slow(self.name(), None)).await?;
+        }
+        listed
+    }
+
+    async fn list_pages(&self, pages: &mut Pages<'_>) -> Result<String, Over> {
         let (mut present, elsewhere) = (BTreeSet::new(), self.count_elsewhere());
-        let (mut revision, mut is_slow) = (String::new(), false);
+        let mut revision = String::new();
         let what = format!("list {}", self.served.resource);
         while let Some(page) = pages.next(&self.cluster, |_| true).await.map_err(sorted)? {
             for (key, object) in page.kept {
@@ -160,10 +168,8 @@ impl Scope {
                 self.tell_object(key, object).await?;
             }
             revision = page.revision;
-            let slow = pages.slow().map(str::to_owned);
-            if slow.is_some() || is_slow {
-                is_slow = slow.is_some();
-                self.tell(Seen::Slow(self.name(), slow)).await?;
+            if let Some(slow) = pages.slow() {
+                self.tell(Seen::Slow(self.name(), Some(slow.to_owned()))).await?;
             }
         }
         check_revision(&what, &revision)?;
@@ -205,9 +211,9 @@ impl Scope {
             match self.watch(&mut revision, trouble).await {
                 Over::Ended(ended) => return Err(ended),
                 Over::Outdated => return Ok(()),
-                Over::Crowded(error) => return self.wait_for_fewer(trouble, &error).await,
+                Over::TooMany(error) => return self.wait_for_fewer(trouble, &error).await,
                 Over::InTime { heard } => {
-                    trouble.crowded = None;
+                    trouble.too_many = None;
                     if heard {
                         continue;
                     }
@@ -341,11 +347,7 @@ impl Scope {
         match kind.as_str() {
             "ADDED" | "MODIFIED" => {
                 let object = ObjectText::of_item(Item::Whole(text), &self.served, &key).map_err(no_json)?;
-                let is_known = self.known().contains(&key);
-                if !is_known {
-                    self.check_number(purpose.what, self.known().len() + 1)?;
-                    self.known().insert(key.clone());
-                }
+                self.add_known(purpose.what, &key)?;
                 self.tell_object(key, object).await?;
             }
             "DELETED" => {
@@ -398,6 +400,16 @@ impl Scope {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Adds an object to those that are known, if there is room for it.
+    fn add_known(&self, what: &str, key: &ObjectKey) -> Result<(), Over> {
+        let mut known = self.known();
+        if !known.contains(key) {
+            self.check_number(what, known.len() + 1)?;
+            known.insert(key.clone());
+        }
+        Ok(())
+    }
+
     /// Returns how many objects are known of other scopes than this one.
     fn count_elsewhere(&self) -> usize {
         self.count_elsewhere_of(&self.known())
@@ -414,7 +426,7 @@ impl Scope {
             ..=OBJECTS => Ok(()),
             _ => {
                 let error = ClusterError::away(what, format!("{of} more than {OBJECTS} objects"));
-                Err(Over::Crowded(error.of_ready_server()))
+                Err(Over::TooMany(error.of_ready_server()))
             }
         }
     }
@@ -429,7 +441,7 @@ impl Scope {
     /// Tells of too many objects where it is news, and waits for fewer.
     async fn wait_for_fewer(&self, trouble: &mut WatchFault, error: &ClusterError) -> Result<(), WatchEnd> {
         self.tell_trouble(trouble, error).await?;
-        let wait = trouble.crowded.get_or_insert(CROWDED).wait();
+        let wait = trouble.too_many.get_or_insert(TOO_MANY_WAITS).wait();
         tokio::time::sleep(wait).await;
         Ok(())
     }
@@ -446,7 +458,7 @@ impl Scope {
     }
 
     async fn is_over(&self, trouble: &mut WatchFault) -> Result<(), WatchEnd> {
-        if let Some(since) = trouble.since.filter(|_| trouble.crowded.is_none()) {
+        if let Some(since) = trouble.since.filter(|_| trouble.too_many.is_none()) {
             let (kind, seconds) = (&self.served.kind, since.elapsed().as_secs());
             info!(kind, failures = trouble.times, seconds, "watched again");
             *trouble = WatchFault::default();

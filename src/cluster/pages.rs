@@ -23,7 +23,7 @@ const PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// [`PAGE_COUNTS`] at least.
 const LIST: usize = 1_000_000;
 const PAGE_COUNTS: usize = 100;
-/// How many pages of a list may be without any object: no API server sends one before the last.
+/// The number of pages of a list that may be without any object: no API server sends one before the last.
 const EMPTY_PAGES: usize = 50;
 /// The most bytes of the objects of a list that are all kept until its end.
 const LIST_BYTES: usize = 128 << 20;
@@ -106,7 +106,7 @@ pub(super) struct Pages<'a> {
     limit: usize,
     token: String,
     over: bool,
-    /// How much the objects that have come count.
+    /// The count of the objects that have come, as [`LIST`] limits it.
     seen: usize,
     progress: ListProgress,
 }
@@ -118,7 +118,7 @@ struct ListProgress {
     objects: usize,
     /// When it is told next that it is slow.
     told_at: Instant,
-    /// The words about a slow list that is not over.
+    /// The words about a list that is slow, as of the last page but the end.
     slow: Option<String>,
 }
 
@@ -133,7 +133,6 @@ impl ListProgress {
         (self.pages, self.objects) = (self.pages + 1, self.objects + page.items);
         let took = self.began.elapsed();
         if took < SLOW || page.token.is_empty() {
-            self.slow = None;
             return;
         }
         let (pages, objects, seconds) = (self.pages, self.objects, took.as_secs());
@@ -151,6 +150,29 @@ impl ListProgress {
     }
 }
 
+/// Says that a list is slow, and takes it back when the list ends, however it ends.
+struct SlowList<F: Fn(Option<&str>)> {
+    say: F,
+    is_said: bool,
+}
+
+impl<F: Fn(Option<&str>)> SlowList<F> {
+    fn note(&mut self, slow: Option<&str>) {
+        if slow.is_some() {
+            self.is_said = true;
+            (self.say)(slow);
+        }
+    }
+}
+
+impl<F: Fn(Option<&str>)> Drop for SlowList<F> {
+    fn drop(&mut self) {
+        if self.is_said {
+            (self.say)(None);
+        }
+    }
+}
+
 impl<'a> Pages<'a> {
     pub(super) fn new(listing: Listing<'a>) -> Pages<'a> {
         Pages {
@@ -163,7 +185,7 @@ impl<'a> Pages<'a> {
         }
     }
 
-    /// Returns what is to be said of a slow list that is not over; `None` of any other.
+    /// Returns the words about a list that is slow, or was until its end; `None` of any other.
     pub(super) fn slow(&self) -> Option<&str> {
         self.progress.slow.as_deref()
     }
@@ -265,8 +287,8 @@ impl Cluster {
     }
 
     /// Returns the live objects among `wanted`, as far as listing their kind is cheaper than reading them one by one;
-    /// the second value has those of them that were not found. `say` hears after each page of
-    /// a slow list how far it is.
+    /// the second value has those of them that were not found. `say` hears after each page of a slow list how far it is, and
+    /// `None` when that list ends, or is given up.
     ///
     /// # Errors
     /// Fails when the API server does not answer, or does not allow it.
@@ -275,14 +297,15 @@ impl Cluster {
         served: &Served,
         namespace: Option<&str>,
         wanted: &BTreeSet<ObjectKey>,
-        say: impl Fn(&str),
+        say: impl Fn(Option<&str>),
     ) -> Result<(Vec<(ObjectKey, Result<ObjectText, ClusterError>)>, Vec<ObjectKey>), ClusterError> {
         let mut pages = Pages::new(Listing::of(served, namespace, ""));
+        let mut slow = SlowList { say, is_said: false };
         let mut missing = wanted.clone();
         let mut found = Vec::new();
         let (mut items, mut bytes, mut kept_bytes) = (0_u64, 0_u64, 0_u64);
         while let Some(page) = pages.next(self, |key| wanted.contains(key)).await? {
-            pages.slow().into_iter().for_each(&say);
+            slow.note(pages.slow());
             (items, bytes) = (items + page.items as u64, bytes + page.bytes as u64);
             kept_bytes += page.kept_bytes as u64;
             missing.retain(|key| page.kept.iter().all(|(kept, _)| kept != key));

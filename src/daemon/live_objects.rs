@@ -1,7 +1,6 @@
 //! Reads the live objects of a plan: one by one if they are few, by list if they are many.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::live::{ListedLive, Live};
 use super::planner::Planner;
@@ -58,16 +57,8 @@ impl Planner<'_> {
         live: &mut BTreeMap<ObjectKey, ListedLive>,
     ) -> Result<bool, ClusterError> {
         let Some(first) = keys.first() else { return Ok(true) };
-        let is_slow = AtomicBool::new(false);
-        let say = |slow: &str| {
-            is_slow.store(true, Ordering::Relaxed);
-            self.on_outage.say_of_list(&served.resource, Some(slow));
-        };
-        let listed = self.ask(first, || self.cluster.list_wanted(served, namespace, keys, say)).await;
-        if is_slow.into_inner() {
-            self.on_outage.say_of_list(&served.resource, None);
-        }
-        match listed {
+        let say = |slow: Option<&str>| self.on_outage.say_of_list(&served.resource, slow);
+        match self.ask(first, || self.cluster.list_wanted(served, namespace, keys, say)).await {
             Ok((found, one_by_one)) => {
                 let one_by_one: BTreeSet<ObjectKey> = one_by_one.into_iter().collect();
                 live.extend(keys.iter().filter(|key| !one_by_one.contains(key)).map(|key| (key.clone(), Ok(None))));

@@ -210,7 +210,7 @@ const CLUSTER: &[Row] = &[
             "src/daemon/stuck_pods.rs AGAIN",
         ],
     ),
-    ("kinds of which a watch", &["src/cluster/changes.rs CROWDED"]),
+    ("kinds of which a watch", &["src/cluster/changes.rs TOO_MANY_WAITS"]),
     ("a watch that ends at once", &["src/cluster/retry.rs FIRST", "src/cluster/retry.rs LONGEST"]),
     (
         "what a watch tells of",

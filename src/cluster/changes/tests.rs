@@ -26,9 +26,12 @@ struct Says {
     listed: usize,
     /// The number of objects that are known in another namespace.
     known: usize,
+    /// The first list is slow, and breaks off after three pages.
+    breaks_off: bool,
 }
 
-const OK: Says = Says { code: 200, watch: String::new(), revision: String::new(), listed: 0, known: 0 };
+const OK: Says =
+    Says { code: 200, watch: String::new(), revision: String::new(), listed: 0, known: 0, breaks_off: false };
 
 /// The result of following a server with these answers for a while.
 struct Followed {
@@ -47,12 +50,19 @@ async fn followed(says: Says) -> Followed {
         }
         let item = |number: usize| json!({"metadata": {"name": format!("n-{number}"), "namespace": "shop"}});
         let items: Vec<_> = (0..says.listed).map(item).collect();
-        let list = json!({"metadata": {"resourceVersion": says.revision}, "items": items});
+        let lists = counted[0].load(Ordering::Relaxed);
+        let is_slow = says.breaks_off && !is_watch && lists <= 3;
+        let token = if is_slow { "more" } else { "" };
+        let list = json!({"metadata": {"resourceVersion": says.revision, "continue": token}, "items": items});
         let (code, body) = if is_watch { (says.code, says.watch.clone()) } else { (200, list.to_string()) };
+        let code = if says.breaks_off && !is_watch && lists == 4 { 500 } else { code };
         let is_too_often = counted.iter().any(|asked| asked.load(Ordering::Relaxed) > TOO_OFTEN);
         async move {
             if is_too_often {
                 std::future::pending::<()>().await;
+            }
+            if is_slow {
+                tokio::time::sleep(Duration::from_secs(20)).await;
             }
             Ok::<_, Infallible>(Response::builder().status(code).body(Body::from(body.into_bytes())).unwrap())
         }
@@ -161,4 +171,16 @@ async fn namespaces_that_have_too_many_objects_together_are_listed_seldom() {
         assert!(told > 0 && over == 0, "{what}: told {told} times, and {over} times that it is over");
         assert!((3..=8).contains(&followed.lists), "{what}: {} lists in 20 minutes", followed.lists);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_list_that_breaks_off_is_not_told_for_ever() {
+    let says = Says { revision: "5".to_owned(), listed: 1, breaks_off: true, ..OK };
+    let seen = followed(says).await.seen;
+    let mut told = seen.iter().filter_map(|seen| match seen {
+        Seen::Slow(_, message) => Some(message.as_deref()),
+        _ => None,
+    });
+    assert!(told.next().flatten().is_some_and(|message| message.contains("is slow to list")));
+    assert_eq!(told.next_back(), Some(None), "it is taken back");
 }
