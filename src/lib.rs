@@ -41,7 +41,7 @@
 //! | [`blocking`] | a leaf: work that waits for a disk keeps no other task of the runtime waiting | nothing |
 //! | [`allocator`] | a leaf: the C library's allocator, which is to give freed memory back | the memory of the process |
 //! | [`interim_answers`] | a leaf: the bound of the interim answers (1xx) that servers send | hyper |
-//! | [`child_end`] | a leaf: child processes end when belay is killed | the kernel |
+//! | [`parent_death_signal`] | a leaf: child processes end when belay is killed | the kernel |
 //! | [`regular_file`] | a leaf: files that are read as a whole, regular ones only and up to a limit | those files |
 //! | [`tls`] | a leaf: the authorities that are trusted over TLS, by the Git transports and by notices | `ca_file`, the certificates of the machine |
 //! | [`state_folder`] | a leaf: the state folder, which is not written where something else has taken its place | that folder |
@@ -160,7 +160,6 @@ pub use belay_core::{manifest, rollout};
 pub mod allocator;
 pub mod backoff;
 pub mod blocking;
-pub mod child_end;
 pub mod cli;
 pub mod clock;
 pub mod cluster;
@@ -170,6 +169,7 @@ pub mod git;
 pub mod history;
 pub mod interim_answers;
 pub mod notices;
+pub mod parent_death_signal;
 pub mod regular_file;
 pub mod render;
 pub mod state_folder;

@@ -15,7 +15,7 @@ mod english;
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("backoff", &[]),
     ("blocking", &[]),
-    ("child_end", &[]),
+    ("parent_death_signal", &[]),
     ("clock", &[]),
     ("allocator", &[]),
     ("interim_answers", &[]),
@@ -29,12 +29,21 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("rollout", &["manifest"]),
     (
         "git",
-        &["allocator", "backoff", "child_end", "interim_answers", "regular_file", "state_folder", "tls", "user_agent"],
+        &[
+            "allocator",
+            "backoff",
+            "parent_death_signal",
+            "interim_answers",
+            "regular_file",
+            "state_folder",
+            "tls",
+            "user_agent",
+        ],
     ),
     ("cluster", &["backoff", "clock", "interim_answers", "telemetry", "user_agent"]),
     ("history", &["blocking", "regular_file", "state_folder"]),
     ("notices", &["history", "config", "backoff", "clock", "regular_file", "telemetry", "tls", "user_agent"]),
-    ("render", &["backoff", "blocking", "child_end", "regular_file", "state_folder"]),
+    ("render", &["backoff", "blocking", "parent_death_signal", "regular_file", "state_folder"]),
     (
         "daemon",
         &[

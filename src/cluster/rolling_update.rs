@@ -170,7 +170,7 @@ impl ProgressTimeout {
         const WHY: &str = "the API server answers that a write is done, and nothing has changed";
         let wait = self.backoff.wait();
         self.wait(wait, WHY).await?;
-        // Whoever asks for the update once more begins with a write.
+        // The time may be over by now, and an update that is asked for once more begins with a write.
         self.wait(Duration::ZERO, WHY).await
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use crate::child_end::end_with;
+use crate::parent_death_signal;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
     apply_filter,
@@ -206,7 +206,7 @@ fn close_others_at_program() {
 /// limits, and makes no processes if `filters` forbid it.
 #[expect(unsafe_code, reason = "functions of the C library")]
 pub(super) fn before_program(belay: u32, bounds: &[(u32, u64)], filters: &[BpfProgram]) -> io::Result<()> {
-    end_with(belay)?;
+    parent_death_signal::set(belay)?;
     // SAFETY: the calls take numbers, and a pointer to a value that lives until they return. None of them allocates.
     unsafe {
         close_others_at_program();

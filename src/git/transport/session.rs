@@ -54,7 +54,7 @@ struct SessionState {
     limit: Duration,
     received: u64,
     problem: Option<GitError>,
-    /// Why the server said no more, if it ended in the middle: the error where libgit2 names none.
+    /// The reason for which the server said no more, if it ended in the middle: it is told where libgit2 names none.
     end: Option<GitError>,
 }
 

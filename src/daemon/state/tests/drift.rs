@@ -126,14 +126,20 @@ async fn a_check_that_a_newer_head_has_overtaken_is_made_again() {
     assert!(!state.pruned.searched && state.pruned.search_due.is_some(), "what was to be deleted is looked for again");
 }
 
-/// An object may be checked while it is tried again: under the record of one of them it is rolled out, and that ends.
-#[tokio::test(start_paused = true)]
-async fn a_check_that_a_rollout_has_overtaken_begins_nothing() {
+/// Returns a state in which an object is tried again, and checked, under its record.
+fn tried_and_checked() -> (State, Instant) {
     let (mut state, start) = (state(), Instant::now());
     state.rollouts.resumed.insert(key("web"), record(1, "web"));
     state.retries.put_off(&key("web"), RetryCause::Waits, start);
     state.drift.recheck_after(key("web"), Duration::ZERO, start);
     assert_eq!(words(&mut state, Event::Due, start + S), ["retry [web #1]", "check 1 [web]"]);
+    (state, start)
+}
+
+/// An object may be checked while it is tried again: under the record of one of them it is rolled out, and that ends.
+#[tokio::test(start_paused = true)]
+async fn a_check_that_a_rollout_has_overtaken_begins_nothing() {
+    let (mut state, start) = tried_and_checked();
     let found = || prepared(WEB, Trigger::Commit, apply);
     let event = Event::Retried { key: key("web"), number: 1, prepared: Some(Box::new(found())) };
     assert_eq!(words(&mut state, event, start + S), ["no trouble of web", "resume [#1], begin [], correct []"]);
@@ -149,11 +155,7 @@ async fn a_check_that_a_rollout_has_overtaken_begins_nothing() {
 /// is not applied under it.
 #[tokio::test(start_paused = true)]
 async fn a_check_of_an_object_that_was_passed_over_begins_nothing() {
-    let (mut state, start) = (state(), Instant::now());
-    state.rollouts.resumed.insert(key("web"), record(1, "web"));
-    state.retries.put_off(&key("web"), RetryCause::Waits, start);
-    state.drift.recheck_after(key("web"), Duration::ZERO, start);
-    assert_eq!(words(&mut state, Event::Due, start + S), ["retry [web #1]", "check 1 [web]"]);
+    let (mut state, start) = tried_and_checked();
     passed_over(&mut state, &key("web"));
     let found = || prepared(WEB, Trigger::Commit, apply);
     let tried = Event::Retried { key: key("web"), number: 1, prepared: Some(Box::new(found())) };

@@ -1,4 +1,4 @@
-//! Child processes end when belay is killed, also those that heed no other signal.
+//! The parent-death signal: child processes end when belay is killed, also those that heed no other signal.
 //!
 //! The kernel sends the signal when the *thread* ends that has started the child. So a child is started by the thread that waits
 //! for it, and that ends it before it goes on.
@@ -12,7 +12,7 @@ use std::io;
 /// Fails where the kernel refuses, and when belay has been killed in between.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "functions of the C library")]
-pub fn end_with(belay: u32) -> io::Result<()> {
+pub fn set(belay: u32) -> io::Result<()> {
     // SAFETY: the calls take numbers. None of them allocates.
     unsafe {
         if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) != 0 {
@@ -30,6 +30,6 @@ pub fn end_with(belay: u32) -> io::Result<()> {
 /// # Errors
 /// None.
 #[cfg(not(target_os = "linux"))]
-pub fn end_with(_: u32) -> io::Result<()> {
+pub fn set(_: u32) -> io::Result<()> {
     Ok(())
 }
