@@ -1,6 +1,6 @@
 //! The errors of a cluster, and who is to blame for them.
 
-use belay_core::manifest::brief;
+use belay_core::manifest::{brief, shortened};
 use belay_core::rollout::{Reason, ReasonCode};
 
 /// The reason for which a request did not do its work.
@@ -214,11 +214,7 @@ impl ClusterError {
 /// Returns words of an API server, or of a webhook, without long values, and not longer than a few lines.
 fn cut(message: &str) -> String {
     const LONGEST: usize = 600;
-    let message = brief(message);
-    match message.char_indices().nth(LONGEST) {
-        Some((at, _)) => format!("{}…", &message[..at]),
-        None => message,
-    }
+    shortened(&brief(message), LONGEST).into_owned()
 }
 
 /// Says what an object waits for that is not there, and what to do.

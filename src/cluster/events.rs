@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::call::{Purpose, request};
 use super::served::escape;
 use super::{Cluster, ClusterError};
-use belay_core::manifest::ObjectKey;
+use belay_core::manifest::{ObjectKey, shortened};
 use belay_core::rollout::marks;
 
 /// The most characters of an event's message.
@@ -41,7 +41,7 @@ impl Cluster {
         let now = self.clock.now();
         let namespace = key.namespace.as_deref().unwrap_or("default");
         let at = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        let message: String = event.message.chars().take(MESSAGE_LIMIT).collect();
+        let message = shortened(&event.message, MESSAGE_LIMIT);
         let body = json!({
             "apiVersion": "v1", "kind": "Event",
             // Its controller may report it at this very moment, under a name of the same form.

@@ -10,7 +10,7 @@ use super::masking::Masking;
 use super::read::selector_text;
 use super::served::escape;
 use super::{Cluster, ClusterError, Served};
-use belay_core::manifest::ObjectKey;
+use belay_core::manifest::{ObjectKey, shortened};
 use belay_core::rollout::health::{PodAccount, is_ready};
 use belay_core::rollout::{
     EventSeen, Evidence, Observation, Reason, Workload, is_hook_pod, job_end, marks, same_template, template,
@@ -267,14 +267,14 @@ fn event(event: &Value) -> Option<EventSeen> {
         kind: text(&event["type"]),
         object: format!("{}/{}", text(&object["kind"]), text(&object["name"])),
         reason: text(&event["reason"]),
-        message: text(&event["message"]).chars().take(LINE_LIMIT).collect(),
+        message: shortened(&text(&event["message"]), LINE_LIMIT).into_owned(),
     })
 }
 
 fn last_lines(text: &str) -> Vec<String> {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let last = lines.len().saturating_sub(LINES);
-    lines[last..].iter().map(|line| line.chars().take(LINE_LIMIT).collect()).collect()
+    lines[last..].iter().map(|line| shortened(line, LINE_LIMIT).into_owned()).collect()
 }
 
 fn conditions(live: &Value) -> Vec<String> {

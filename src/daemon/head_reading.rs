@@ -15,7 +15,7 @@ use belay_core::manifest::{File, Manifest, ManifestHash, ObjectKey, Scopes};
 use belay_core::rollout::{Commit, CommitId};
 
 /// The most commits that are searched for the newest that changed one object of a file.
-const LINKS: usize = 1000;
+pub(super) const LINKS: usize = 1000;
 
 /// The time that tools may take for older commits alone: for earlier renderings of a unit, and to charge each object to
 /// the commit that changed it.
@@ -114,6 +114,7 @@ impl<'a> HeadReading<'a> {
             let Some(file) = self.side(path, change.before.as_ref())? else { continue };
             let now = keys.iter().map(|key| (key.clone(), None)).collect();
             let commits = self.charge_change(change, now, chains.get(path), planned)?;
+            let commits = self.past_moves(commits)?;
             for manifest in file.manifests.iter().filter(|manifest| keys.contains(&manifest.key)) {
                 let Some(commit) = commits.get(&manifest.key).cloned() else { continue };
                 news.removed.insert(manifest.key.clone(), Charged { manifest: manifest.clone(), commit });

@@ -52,6 +52,7 @@ mod made;
 mod manual_rollback;
 mod missing;
 mod missing_watch;
+mod moved_objects;
 mod noted_disputes;
 mod obstacle;
 mod offline_start;

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use serde_json::Value;
 use tracing::{info, warn};
 
+use super::context::Context;
 use super::state::Source;
 use super::status::SourceStatus;
 use super::task_result::TaskResult;
-use crate::cluster::EventKind;
+use crate::cluster::{Backoff, ClusterError, EventKind};
 use belay_core::manifest::ObjectKey;
+use belay_core::rollout::rolling_update::NEXT;
 use belay_core::rollout::{Hold, ObjectState, Outcome, TemplateMarks, marks};
 
 impl Source {
@@ -48,6 +50,9 @@ impl Source {
     fn correct_way_back(&mut self, key: &ObjectKey, live: &Value, hold: Hold) {
         let (context, key, live) = (Arc::clone(&self.context), key.clone(), live.clone());
         self.tasks.spawn(async move {
+            if has_next_controller(&context, &key, &live).await {
+                return TaskResult::Told;
+            }
             let (writer, object, marks) = (Arc::clone(&context), key.clone(), TemplateMarks::on(&live));
             let correct = move || {
                 let record = writer.newest_rollout(&object).filter(|record| record.is_back(&hold, &marks))?;
@@ -73,4 +78,18 @@ impl Source {
             self.note_standing(key, None);
         }
     }
+}
+
+/// Returns true when the controller of the failed version may be there still: its pods are there beside those of the last
+/// good one.
+async fn has_next_controller(context: &Context, key: &ObjectKey, live: &Value) -> bool {
+    let Some(next) = marks::annotation(live, NEXT) else { return false };
+    let next = ObjectKey { name: next.to_owned(), ..key.clone() };
+    let api_version = live["apiVersion"].as_str().unwrap_or_default();
+    let say = |error: &ClusterError| info!(object = %key, %error, "its next controller can't be read: asked again");
+    let read = Backoff::until_answered(say, || async {
+        let served = context.cluster.served(api_version, &next.kind).await?;
+        context.cluster.get(&next, &served).await
+    });
+    !matches!(read.await, Ok(None))
 }

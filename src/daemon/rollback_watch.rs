@@ -13,7 +13,7 @@ use super::health_monitor::{HealthMonitor, MonitorEnd};
 use super::queued_events::about;
 use super::rollout_task::{Cancelled, RolloutTask};
 use crate::backoff::Backoff;
-use belay_core::manifest::Compact;
+use belay_core::manifest::{Compact, shortened};
 use belay_core::rollout::rollback::{RollbackPlan, held_by_undo};
 use belay_core::rollout::{
     Baseline, Hold, Outcome, Reason, StepKind, TemplateMarks, held_body, is_as_applied, template,
@@ -137,10 +137,5 @@ async fn mark_failed(work: &RolloutTask, reason: &Reason) {
 
 /// Returns a reason that fits behind a change-cause.
 fn short(message: &str) -> String {
-    const LIMIT: usize = 160;
-    if message.chars().count() <= LIMIT {
-        message.to_owned()
-    } else {
-        message.chars().take(LIMIT - 1).chain(['…']).collect()
-    }
+    shortened(message, 160).into_owned()
 }

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::git::{Entry, EntryKind, GitError, Limits, Mirror};
-use belay_core::manifest::{Manifest, ObjectKey, Scopes, is_manifest, read_file};
+use belay_core::manifest::{Manifest, ObjectKey, Scopes, is_manifest, read_file, shortened};
 use belay_core::rollout::{Change, Commit, changes};
 
 /// The largest file that is compared, in bytes.
@@ -250,22 +250,19 @@ fn documents(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
 impl FieldDiff {
     fn of(change: &Change) -> FieldDiff {
         let shown = |value: &Option<Value>| value.as_ref().map(text);
-        FieldDiff { path: cut(&change.path), before: shown(&change.before), after: shown(&change.after) }
+        FieldDiff {
+            path: shortened(&change.path, VALUE).into_owned(),
+            before: shown(&change.before),
+            after: shown(&change.after),
+        }
     }
 }
 
 /// Returns a value as people write it, as far as there is room for it.
 fn text(value: &Value) -> String {
     match value {
-        Value::String(text) => cut(text),
-        other => cut(&other.to_string()),
-    }
-}
-
-fn cut(text: &str) -> String {
-    match text.char_indices().nth(VALUE) {
-        None => text.to_owned(),
-        Some((end, _)) => format!("{}…", &text[..end]),
+        Value::String(text) => shortened(text, VALUE).into_owned(),
+        other => shortened(&other.to_string(), VALUE).into_owned(),
     }
 }
 

@@ -11,6 +11,7 @@ use crate::clock::Clock;
 use crate::cluster::Patch;
 use crate::git::WorkingCopy;
 use crate::history::Resolved;
+use belay_core::manifest::shortened;
 use belay_core::rollout::{Commit, Note, marks, one_line};
 
 /// The reason of a change.
@@ -87,7 +88,7 @@ impl Cause {
             }
         }
         if let Some(note) = &self.note {
-            let note: String = note.chars().take(NOTE_LIMIT).collect();
+            let note = shortened(note, NOTE_LIMIT);
             annotations.insert(marks::CHANGE_CAUSE.to_owned(), json!(note));
         }
         if let Some(description) = &self.description {

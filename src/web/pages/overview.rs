@@ -232,10 +232,10 @@ pub(super) fn address(source: &str, key: &ObjectKey) -> String {
 
 /// Returns a reason as it fits in a row. A row shows anyway that all pods are there.
 fn shortened(message: &str, state: ObjectState) -> String {
-    match message.chars().count() {
-        _ if state == ObjectState::Complete => String::new(),
-        0..=REASON => message.to_owned(),
-        _ => message.chars().take(REASON).chain(['…']).collect(),
+    if state == ObjectState::Complete {
+        String::new()
+    } else {
+        belay_core::manifest::shortened(message, REASON).into_owned()
     }
 }
 

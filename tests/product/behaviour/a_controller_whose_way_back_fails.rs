@@ -64,6 +64,14 @@ async fn is_left_alone() {
         }
         let after = (before.0.clone(), controllers(&world).await, world.records().len());
         assert_eq!(after, before, "killed: {is_killed}: {:#?}", world.records());
+        // The pods of the good version come up, and those of the failed one are still there.
+        world.create("api/v1/namespaces/default/configmaps", "kubectl", &settings).await;
+        tokio::time::sleep(Duration::from_mins(5)).await;
+        let live = world.get("api/v1/namespaces/default/replicationcontrollers/web").await.unwrap();
+        assert_eq!(live["status"]["readyReplicas"], live["spec"]["replicas"], "{live:#}");
+        assert!(!pods_of_bad(&world).await.is_empty());
+        let record = world.record(&bad, &kind.object());
+        assert_eq!(record.outcome, Outcome::RollbackFailed, "killed: {is_killed}: {record:#?}");
         let fix = world.push("web.yaml", &kind.manifest("web:3", "ready"), "Fix it");
         world.through(&fix).await;
         let record = world.record(&fix, &kind.object());

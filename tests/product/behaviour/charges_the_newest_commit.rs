@@ -48,3 +48,30 @@ async fn an_object_that_moves_to_another_file_is_unchanged() {
     assert_eq!(world.get(&path_of("web")).await.unwrap(), before);
     assert_eq!(world.records().len(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_is_not_charged_to_a_commit_that_only_moved_the_object() {
+    let mut world = World::embedded().await;
+    world.config.prune = true;
+    world.config.prune_limit = "2".to_owned();
+    world.repository.write("a.yaml", deployment("a", "web:1", "")).write("c.yaml", deployment("c", "web:1", ""));
+    let first = world.push("b.yaml", &deployment("b", "web:1", ""), "All");
+    world.start();
+    world.through(&first).await;
+    let both = format!("{}---\n{}", deployment("a", "web:1", ""), deployment("b", "web:1", ""));
+    world.repository.remove("a.yaml").remove("b.yaml").write("both.yaml", &both);
+    world.repository.commit("Move them");
+    world.repository.remove("both.yaml").write("later.yaml", &both);
+    world.repository.commit("Move them again");
+    world.repository.write("later.yaml", deployment("b", "web:1", ""));
+    let without_a = world.repository.commit("Remove a");
+    world.repository.remove("later.yaml");
+    let without_b = world.repository.commit("Remove b");
+    world.repository.write("README", "nothing");
+    let head = world.repository.commit("Nothing");
+    world.repository.push();
+    world.through(&head).await;
+    for (commit, object) in [(&without_a, "Deployment default/a"), (&without_b, "Deployment default/b")] {
+        assert_eq!(world.record(commit, object).outcome, Outcome::Pruned);
+    }
+}

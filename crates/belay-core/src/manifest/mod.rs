@@ -27,6 +27,7 @@ mod schema;
 mod scopes;
 mod secrecy;
 mod set;
+mod shortened;
 #[cfg(test)]
 pub(crate) mod thread_time;
 mod value_memory;
@@ -56,4 +57,5 @@ pub use schema::{CustomShape, Definition, nearest};
 pub use scopes::{GroupKind, Scopes};
 pub use secrecy::secret_lines;
 pub use set::{File, read_file};
+pub use shortened::shortened;
 pub use value_memory::{Unread, value_memory};

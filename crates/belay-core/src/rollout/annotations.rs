@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::marks;
-use crate::manifest::{Complaint, Manifest};
+use crate::manifest::{Complaint, Manifest, shortened};
 use crate::rollout::plan::after;
 
 /// The most characters of a wrong value that are shown: each object keeps its complaint, and the history that of each record.
@@ -36,9 +36,8 @@ pub fn complaints(manifest: &Manifest, complaint: impl Fn(&str, &str) -> Complai
     let mut complaints = Vec::new();
     let mut complain = |name: &str, text: &str, hint: &str| {
         let field = format!("metadata.annotations[{name}]");
-        let shown: String = text.chars().take(SHOWN).collect();
-        let rest = if shown.len() < text.len() { "…" } else { "" };
-        let mut complaint = complaint(&field, &format!("{name} is {shown:?}{rest}, which is not a valid value"));
+        let shown = shortened(text, SHOWN);
+        let mut complaint = complaint(&field, &format!("{name} is {shown:?}, which is not a valid value"));
         complaint.hint = Some(hint.to_owned());
         complaints.push(complaint);
     };

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Reason, ReasonCode};
-use crate::manifest::brief;
+use crate::manifest::{brief, shortened};
 
 /// Returns why nothing is applied to an object that is on its way out: it would be gone with it.
 #[must_use]
@@ -32,7 +32,7 @@ pub fn namespace_stays(live: &Value) -> Option<String> {
     let says = |kind: &&str| conditions.iter().find(|one| one["type"] == **kind && one["status"] == "True");
     let (kind, condition) = STAYS.iter().find_map(|kind| Some((kind, says(kind)?)))?;
     let message = brief(condition["message"].as_str().unwrap_or_default());
-    Some(format!("{kind}: {}", message.chars().take(300).collect::<String>()))
+    Some(format!("{kind}: {}", shortened(&message, 300)))
 }
 
 /// Returns the finalizers of an object, for people.

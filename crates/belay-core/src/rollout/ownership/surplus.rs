@@ -159,13 +159,15 @@ impl Surplus {
 pub fn foreign_fields(live: &Value, body: &Value, ignored: &IgnoredFields) -> Vec<ForeignField> {
     let mut found: Vec<ForeignField> = Vec::new();
     let own = owned_fields(live);
+    let sent = ignored.leave(body.clone(), Some(live));
     for entry in live["metadata"]["managedFields"].as_array().into_iter().flatten() {
-        if is_belays(entry) || entry.get("subresource").is_some() {
+        // Nobody but a controller writes a status. A person scales through a subresource.
+        if is_belays(entry) || entry["subresource"] == "status" {
             continue;
         }
         let manager = entry["manager"].as_str().unwrap_or(UNKNOWN_MANAGER);
         if let Some(fields) = entry["fieldsV1"].as_object() {
-            taken(fields, own, body, &mut String::new(), &mut |path| {
+            taken(fields, own, &sent, &mut String::new(), &mut |path| {
                 found.push(ForeignField { path: path.to_owned(), manager: manager.to_owned() });
             });
         }

@@ -182,6 +182,21 @@ fn a_field_that_another_took_is_named_with_its_manager() {
 }
 
 #[test]
+fn a_size_that_somebody_scaled_to_is_named_with_its_manager_unless_it_is_left_alone() {
+    let mut live = deployment(json!({"containers": [{"name": "app", "image": "web:1"}]}), &[]);
+    let entry = |manager: &str, subresource: &str, fields: Value| json!({"manager": manager, "operation": "Update", "subresource": subresource, "fieldsV1": fields});
+    let entries = live["metadata"]["managedFields"].as_array_mut().unwrap();
+    entries[0]["fieldsV1"]["f:spec"].as_object_mut().unwrap().remove("f:replicas");
+    entries.push(entry("kubectl", "scale", json!({"f:spec": {"f:replicas": {}}})));
+    entries.push(entry("kube-controller-manager", "status", json!({"f:status": {"f:replicas": {}}})));
+    let mut body = sent();
+    body["spec"]["replicas"] = json!(3);
+    let expected = ForeignField { path: "spec.replicas".to_owned(), manager: "kubectl".to_owned() };
+    assert_eq!(foreign_fields(&live, &body, &IgnoredFields::default()), [expected]);
+    assert_eq!(foreign_fields(&live, &body, &IgnoredFields::default().and_replicas()), []);
+}
+
+#[test]
 fn keys_that_left_string_data_are_surplus() {
     let own = json!({"f:stringData": {"f:new": {}, "f:old": {}}});
     let mut live = object("v1", "Secret", Value::Null, own, &[]);
